@@ -226,7 +226,7 @@ void cli_on_signal(int number, void (*handler)(int));
 /* A signal handler that removes unfinished files, then ends the process as the signal does by
  * default. */
 void cli_end_by_signal(int number);
-bool cli_asks_again(int number);
+bool cli_signal_repeats(int number);
 
 /* --- progress --- */
 
@@ -245,6 +245,6 @@ bool cli_interrupted(void);
 void cli_deadline(double at, const char *stage);
 bool cli_is_late(void);
 /* Prints that the search was interrupted, and the gap to the bound (0: no bound). Returns 3. */
-int cli_tell_interrupted(uint64_t best, uint64_t bound);
+int cli_print_interrupted(uint64_t best, uint64_t bound);
 
 #endif

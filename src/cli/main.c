@@ -89,7 +89,7 @@ static int main_no_topic(char **words) {
 }
 
 /* help, help COMMAND, help COMMAND all, help COMMAND TOPIC */
-static int main_tell(int count, char **words) {
+static int main_print(int count, char **words) {
     if (count < 2) {
         main_help(stdout);
         return cli_finish(0);
@@ -152,9 +152,9 @@ int main(int count, char **words) {
     const char *name = count > 1 ? words[1] : "";
     const cli_command *command = main_find(name);
     if (command != NULL) return main_command(command, count - 1, words + 1);
-    if (strcmp(name, "help") == 0) return main_tell(count - 1, words + 1);
-    if (strncmp(name, "--help", 6) == 0 || strcmp(name, "-h") == 0) return main_tell(1, words);
-    if (strcmp(name, "version") == 0 && count > 2) return main_tell(2, words);
+    if (strcmp(name, "help") == 0) return main_print(count - 1, words + 1);
+    if (strncmp(name, "--help", 6) == 0 || strcmp(name, "-h") == 0) return main_print(1, words);
+    if (strcmp(name, "version") == 0 && count > 2) return main_print(2, words);
     if (strcmp(name, "version") == 0 || strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
         return cli_version();
     if (count > 1) return main_refuse(name);

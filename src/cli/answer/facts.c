@@ -69,7 +69,7 @@ static void facts_put_visible(tn__text *out, const char *words, size_t size) {
     }
 }
 
-/* Leaves the cells before a column empty. A row is told in the order of its columns. */
+/* Leaves the cells before a column empty. The values of a row are added in the order of its columns. */
 static void facts_skip_cells(cli_answer *answer, uint32_t column) {
     for (; answer->cell_next < column; answer->cell_next++) tn__text_add(&answer->cells, "", 1);
 }
@@ -304,7 +304,7 @@ static void facts_put_line(cli_answer *answer, const cli_fact *row, const facts_
         facts_put_cell(answer, row->unit, &one);
 }
 
-static void facts_tell(cli_answer *answer, const char *key, facts_value value) {
+static void facts_add_value(cli_answer *answer, const char *key, facts_value value) {
     const cli_fact *row = facts_find(facts_level(answer)->facts, key);
     if (answer->style == CLI_STYLE_JSON) {
         facts_put_json(answer, key, row, &value);
@@ -317,29 +317,29 @@ static void facts_tell(cli_answer *answer, const char *key, facts_value value) {
     }
 }
 
-void cli_tell(cli_answer *answer, const char *key, uint64_t value) {
-    facts_tell(answer, key, (facts_value){value, value, (double)value, ""});
+void cli_add(cli_answer *answer, const char *key, uint64_t value) {
+    facts_add_value(answer, key, (facts_value){value, value, (double)value, ""});
 }
 
-void cli_tell_range(cli_answer *answer, const char *key, uint64_t least, uint64_t most) {
-    facts_tell(answer, key, (facts_value){least, most, 0, ""});
+void cli_add_range(cli_answer *answer, const char *key, uint64_t least, uint64_t most) {
+    facts_add_value(answer, key, (facts_value){least, most, 0, ""});
 }
 
-void cli_tell_real(cli_answer *answer, const char *key, double value) {
+void cli_add_real(cli_answer *answer, const char *key, double value) {
     if (!isfinite(value))
-        cli_tell_null(answer, key);
+        cli_add_null(answer, key);
     else
-        facts_tell(answer, key, (facts_value){.real = value});
+        facts_add_value(answer, key, (facts_value){.real = value});
 }
 
-void cli_tell_word(cli_answer *answer, const char *key, const char *word) {
+void cli_add_word(cli_answer *answer, const char *key, const char *word) {
     if (word == NULL)
-        cli_tell_null(answer, key);
+        cli_add_null(answer, key);
     else
-        facts_tell(answer, key, (facts_value){.word = word});
+        facts_add_value(answer, key, (facts_value){.word = word});
 }
 
-void cli_tell_null(cli_answer *answer, const char *key) {
+void cli_add_null(cli_answer *answer, const char *key) {
     const cli_fact *row = facts_find(facts_level(answer)->facts, key);
     if (answer->style == CLI_STYLE_JSON) {
         facts_key(answer, key);
@@ -350,34 +350,34 @@ void cli_tell_null(cli_answer *answer, const char *key) {
     }
 }
 
-void cli_tell_if(cli_answer *answer, const char *key, uint64_t value) {
+void cli_add_if(cli_answer *answer, const char *key, uint64_t value) {
     if (value != 0 || answer->style == CLI_STYLE_JSON)
-        cli_tell(answer, key, value);
+        cli_add(answer, key, value);
     else
         facts_end_line(answer);
 }
 
-void cli_tell_json(cli_answer *answer, const char *key, const char *json) {
+void cli_add_json(cli_answer *answer, const char *key, const char *json) {
     (void)facts_find(facts_level(answer)->facts, key);
     if (answer->style != CLI_STYLE_JSON) return;
     facts_key(answer, key);
     tn__text_put(&answer->out, json);
 }
 
-void cli_tell_members(cli_answer *answer, const char *members) {
+void cli_add_members(cli_answer *answer, const char *members) {
     if (members != NULL && answer->style == CLI_STYLE_JSON) tn__text_put(&answer->out, members);
 }
 
-void cli_tell_when(cli_answer *answer, bool shown, const char *key, uint64_t value) {
+void cli_add_when(cli_answer *answer, bool shown, const char *key, uint64_t value) {
     if (shown || answer->style == CLI_STYLE_JSON)
-        cli_tell(answer, key, value);
+        cli_add(answer, key, value);
     else
         facts_end_line(answer);
 }
 
-void cli_tell_word_if(cli_answer *answer, const char *key, const char *word) {
+void cli_add_word_if(cli_answer *answer, const char *key, const char *word) {
     if (*word != '\0' || answer->style == CLI_STYLE_JSON)
-        cli_tell_word(answer, key, word);
+        cli_add_word(answer, key, word);
     else
         facts_end_line(answer);
 }
@@ -399,7 +399,7 @@ static void facts_vprintf(tn__text *text, const char *format, va_list values) {
     free(words);
 }
 
-void cli_tell_more(cli_answer *answer, const char *format, ...) {
+void cli_add_more(cli_answer *answer, const char *format, ...) {
     va_list values;
     if (answer->begun == NULL) return;
     va_start(values, format);
@@ -407,7 +407,7 @@ void cli_tell_more(cli_answer *answer, const char *format, ...) {
     va_end(values);
 }
 
-void cli_tell_as(cli_answer *answer, const char *format, ...) {
+void cli_add_as(cli_answer *answer, const char *format, ...) {
     va_list values;
     if (answer->begun == NULL) return;
     facts_clear(&answer->value);
@@ -416,7 +416,7 @@ void cli_tell_as(cli_answer *answer, const char *format, ...) {
     va_end(values);
 }
 
-void cli_tell_line(cli_answer *answer, const char *label, const char *format, ...) {
+void cli_add_line(cli_answer *answer, const char *label, const char *format, ...) {
     va_list values;
     if (answer->style != CLI_STYLE_TABLE || facts_level(answer)->silent) return;
     facts_end_line(answer);
@@ -429,7 +429,7 @@ void cli_tell_line(cli_answer *answer, const char *label, const char *format, ..
     tn__text_put(&answer->out, "\n");
 }
 
-void cli_tell_text(cli_answer *answer, const char *format, ...) {
+void cli_add_text(cli_answer *answer, const char *format, ...) {
     va_list values;
     if (answer->style != CLI_STYLE_TABLE || facts_level(answer)->silent) return;
     facts_end_line(answer);
@@ -438,7 +438,7 @@ void cli_tell_text(cli_answer *answer, const char *format, ...) {
     va_end(values);
 }
 
-void cli_tell_cell(cli_answer *answer, const char *label, const char *format, ...) {
+void cli_add_cell(cli_answer *answer, const char *label, const char *format, ...) {
     const cli_fact *row = facts_level(answer)->facts->rows;
     va_list values;
     if (!facts_in_columns(answer)) return;
@@ -449,7 +449,7 @@ void cli_tell_cell(cli_answer *answer, const char *label, const char *format, ..
     va_end(values);
 }
 
-void cli_tell_rest(cli_answer *answer, const char *format, ...) {
+void cli_add_rest(cli_answer *answer, const char *format, ...) {
     va_list values;
     if (!facts_in_columns(answer)) return;
     facts_end_line(answer);
@@ -462,7 +462,7 @@ void cli_tell_rest(cli_answer *answer, const char *format, ...) {
     facts_skip_cells(answer, answer->cell_next + 1);
 }
 
-void cli_tell_brief(cli_answer *answer, const char *format, ...) {
+void cli_add_brief(cli_answer *answer, const char *format, ...) {
     va_list values;
     if (answer->style != CLI_STYLE_BRIEF) return;
     facts_clear(&answer->value);
@@ -472,7 +472,7 @@ void cli_tell_brief(cli_answer *answer, const char *format, ...) {
     facts_put_visible(&answer->out, answer->value.data, answer->value.size);
 }
 
-void cli_tell_break(cli_answer *answer) {
+void cli_add_break(cli_answer *answer) {
     if (answer->style == CLI_STYLE_BRIEF) tn__text_put(&answer->out, "\n");
 }
 
@@ -482,7 +482,7 @@ tn__text *cli_answer_table(cli_answer *answer) {
     return &answer->out;
 }
 
-void cli_tell_gap(cli_answer *answer) {
+void cli_add_gap(cli_answer *answer) {
     tn__text *table = cli_answer_table(answer);
     if (table != NULL) tn__text_put(table, "\n");
 }
@@ -553,18 +553,18 @@ static tn__text *facts_begin_element(cli_answer *answer) {
     return &answer->value;
 }
 
-void cli_tell_element(cli_answer *answer, const char *word) {
+void cli_add_element(cli_answer *answer, const char *word) {
     tn__text *text = facts_begin_element(answer);
     if (text == &answer->out) tn__text_json(text, word);
     if (text == &answer->value) tn__text_put(text, word);
 }
 
-void cli_tell_number(cli_answer *answer, int64_t number) {
+void cli_add_number(cli_answer *answer, int64_t number) {
     tn__text *text = facts_begin_element(answer);
     if (text != NULL) tn__words_signed(text, number);
 }
 
-void cli_tell_real_number(cli_answer *answer, double number) {
+void cli_add_real_number(cli_answer *answer, double number) {
     tn__text *text = facts_begin_element(answer);
     if (text == NULL) return;
     if (text == &answer->out && !isfinite(number))

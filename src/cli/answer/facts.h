@@ -2,14 +2,14 @@
  * as JSON or in one line.
  *
  * A command declares its facts in a table (cli_facts: member of the JSON, label of the line, unit,
- * words of the brief line, meaning), and then tells the values in the order in which they are to be
+ * words of the brief line, meaning), and then adds the values in the order in which they are to be
  * printed. `tenure list members` prints the tables, and docs/formats.md is generated from them.
  *
  *     cli_answer answer;
  *     cli_answer_begin(&answer, &train_facts, arguments.json);
- *     cli_tell(&answer, "planned_peak", usage.planned_peak);
- *     cli_tell(&answer, "steps", state->done);
- *     cli_tell_more(&answer, ", %u threads", threads);    // after the value, in the table alone
+ *     cli_add(&answer, "planned_peak", usage.planned_peak);
+ *     cli_add(&answer, "steps", state->done);
+ *     cli_add_more(&answer, ", %u threads", threads);    // after the value, in the table alone
  *     return cli_answer_end(&answer, error);
  */
 #ifndef TN_CLI_FACTS_H
@@ -66,7 +66,7 @@ struct cli_facts {
 #define CLI_FACT_RANGE(unit, key, label, help)                                                     \
     { key, label, CLI_UNIT_##unit, NULL, help, &cli_range_facts }
 extern const cli_facts cli_range_facts;
-/* A column that is only in the table; cli_tell_cell fills it. */
+/* A column that is only in the table; cli_add_cell fills it. */
 #define CLI_COLUMN(unit, label)                                                                    \
     { NULL, label, CLI_UNIT_##unit, NULL, "", NULL }
 /* The rows of another table, as members of the same object. */
@@ -89,7 +89,7 @@ typedef struct cli_answer {
     cli_open_level levels[CLI_ANSWER_DEPTH];
     uint32_t depth;
     /* Of a list in columns: texts that end with a zero, row by row. The first row is the heading; a
-     * row ends with the words of cli_tell_rest. */
+     * row ends with the words of cli_add_rest. */
     tn__text cells;
     uint32_t cell_rows, cell_next; /* rows below the heading; the next column of this row */
 } cli_answer;
@@ -107,44 +107,44 @@ tn_status cli_answer_end(cli_answer *answer, tn_error *error);
 /* One fact. `key` is in the table of the object that is open (else the command ends with an
  * internal error). A word of NULL, or a real number that is not finite, is null, and not in the
  * table. */
-void cli_tell(cli_answer *answer, const char *key, uint64_t value);
-void cli_tell_real(cli_answer *answer, const char *key, double value);
-void cli_tell_word(cli_answer *answer, const char *key, const char *word);
-void cli_tell_null(cli_answer *answer, const char *key);
-void cli_tell_range(cli_answer *answer, const char *key, uint64_t least, uint64_t most);
+void cli_add(cli_answer *answer, const char *key, uint64_t value);
+void cli_add_real(cli_answer *answer, const char *key, double value);
+void cli_add_word(cli_answer *answer, const char *key, const char *word);
+void cli_add_null(cli_answer *answer, const char *key);
+void cli_add_range(cli_answer *answer, const char *key, uint64_t least, uint64_t most);
 /* The same, but zero or an empty word is only in the JSON. */
-void cli_tell_if(cli_answer *answer, const char *key, uint64_t value);
-void cli_tell_word_if(cli_answer *answer, const char *key, const char *word);
-/* As cli_tell; in the table and the brief line only if `shown`. */
-void cli_tell_when(cli_answer *answer, bool shown, const char *key, uint64_t value);
+void cli_add_if(cli_answer *answer, const char *key, uint64_t value);
+void cli_add_word_if(cli_answer *answer, const char *key, const char *word);
+/* As cli_add; in the table and the brief line only if `shown`. */
+void cli_add_when(cli_answer *answer, bool shown, const char *key, uint64_t value);
 /* Members that the library wrote: the value of `key` as JSON. Only in the JSON. */
-void cli_tell_json(cli_answer *answer, const char *key, const char *json);
+void cli_add_json(cli_answer *answer, const char *key, const char *json);
 /* Members of another answer, from cli_members_text; NULL: none. Only in the JSON. */
-void cli_tell_members(cli_answer *answer, const char *members);
+void cli_add_members(cli_answer *answer, const char *members);
 
 /* In the table alone: more words after the value of the last fact; other words instead of it; a
  * line of its own. Nothing if the last fact has no label. */
-void cli_tell_more(cli_answer *answer, const char *format, ...)
+void cli_add_more(cli_answer *answer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-void cli_tell_as(cli_answer *answer, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void cli_tell_line(cli_answer *answer, const char *label, const char *format, ...)
+void cli_add_as(cli_answer *answer, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void cli_add_line(cli_answer *answer, const char *label, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-void cli_tell_cell(cli_answer *answer, const char *label, const char *format, ...)
+void cli_add_cell(cli_answer *answer, const char *label, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Ends a row of columns: words after its last cell, in place of the cells that were not told. They
+/* Ends a row of columns: words after its last cell, in place of the cells that were not added. They
  * widen no column. */
-void cli_tell_rest(cli_answer *answer, const char *format, ...)
+void cli_add_rest(cli_answer *answer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Text with its own line ends. */
-void cli_tell_text(cli_answer *answer, const char *format, ...)
+void cli_add_text(cli_answer *answer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* In the brief line alone. */
-void cli_tell_brief(cli_answer *answer, const char *format, ...)
+void cli_add_brief(cli_answer *answer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Begins another brief line. */
-void cli_tell_break(cli_answer *answer);
+void cli_add_break(cli_answer *answer);
 /* In the table alone: an empty line. */
-void cli_tell_gap(cli_answer *answer);
+void cli_add_gap(cli_answer *answer);
 /* A text with line ends that goes into the table as it is, or NULL if the answer is no table. */
 tn__text *cli_answer_table(cli_answer *answer);
 
@@ -154,9 +154,9 @@ void cli_answer_open(cli_answer *answer, const char *key);
 void cli_answer_close(cli_answer *answer);
 /* A list that is only in the table, with items of `facts`. The caller asked cli_answer_table. */
 void cli_answer_open_rows(cli_answer *answer, const cli_facts *facts);
-void cli_tell_element(cli_answer *answer, const char *word);
-void cli_tell_number(cli_answer *answer, int64_t number);
-void cli_tell_real_number(cli_answer *answer, double number);
+void cli_add_element(cli_answer *answer, const char *word);
+void cli_add_number(cli_answer *answer, int64_t number);
+void cli_add_real_number(cli_answer *answer, double number);
 
 /* Begins members that are appended to an object which is written elsewhere, such as that of an
  * error: ",\"budget\":4096". Release it in any case. NULL: no memory. */

@@ -301,21 +301,21 @@ const cli_facts cli_holders_facts = {
         CLI_FACT(COUNT, "holder_count", NULL, "number of tensors or blocks at that time"),
         CLI_FACT_OF(LIST, "holders", "the largest of them", &holders_row_facts), CLI_FACTS_END}};
 
-void cli_holders_tell(cli_answer *answer, const cli_holders *holders, uint32_t shown) {
+void cli_holders_add(cli_answer *answer, const cli_holders *holders, uint32_t shown) {
     tn__text *table = cli_answer_table(answer);
     if (table != NULL) cli_holders_write(holders, shown, cli_columns(stdout), table);
-    cli_tell(answer, "holder_count", holders->count);
+    cli_add(answer, "holder_count", holders->count);
     cli_answer_open(answer, "holders");
     for (uint32_t i = 0; i < holders->count && i < shown; i++) {
         const tn_holder *row = &holders->rows[i];
         cli_answer_open(answer, NULL);
-        if (row->birth > 0) cli_tell(answer, "allocation", row->birth);
-        cli_tell(answer, "requested", row->requested);
-        cli_tell(answer, "allocated", row->allocated);
-        cli_tell(answer, "stream", row->stream);
-        cli_tell_word(answer, "name", row->label.name);
-        cli_tell_word(answer, "kind", row->label.kind);
-        cli_tell_word(answer, "op", row->label.op);
+        if (row->birth > 0) cli_add(answer, "allocation", row->birth);
+        cli_add(answer, "requested", row->requested);
+        cli_add(answer, "allocated", row->allocated);
+        cli_add(answer, "stream", row->stream);
+        cli_add_word(answer, "name", row->label.name);
+        cli_add_word(answer, "kind", row->label.kind);
+        cli_add_word(answer, "op", row->label.op);
         cli_answer_close(answer);
     }
     cli_answer_close(answer);
@@ -325,7 +325,7 @@ void cli_holders_tell(cli_answer *answer, const cli_holders *holders, uint32_t s
 void cli_holders_json(const cli_holders *holders, uint32_t shown, tn__text *text) {
     cli_answer members;
     cli_members_begin(&members, &cli_holders_facts);
-    cli_holders_tell(&members, holders, shown);
+    cli_holders_add(&members, holders, shown);
     if (cli_members_text(&members) == NULL)
         text->failed = true;
     else

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *whom_pieces(const tn_scratch_report *scratch, char text[CLI_PIECES_MAX]) {
+static const char *pieces_words(const tn_scratch_report *scratch, char text[CLI_PIECES_MAX]) {
     char less[TN_SIZE_TEXT_MAX];
     text[0] = '\0';
     if (scratch != NULL)
@@ -22,18 +22,18 @@ static const char *whom_pieces(const tn_scratch_report *scratch, char text[CLI_P
     return text;
 }
 
-const char *cli_whom_pieces(const tn_setup *setup, char text[CLI_PIECES_MAX]) {
-    return whom_pieces(setup != NULL ? tn_setup_scratch(setup) : NULL, text);
+const char *cli_pieces_words(const tn_setup *setup, char text[CLI_PIECES_MAX]) {
+    return pieces_words(setup != NULL ? tn_setup_scratch(setup) : NULL, text);
 }
 
-static const cli_facts whom_kernels_facts = {
+static const cli_facts target_kernels_facts = {
     .rows = (const cli_fact[]){
         CLI_FACT(WORD, "library", NULL, "onednn or plain"),
         CLI_FACT(WORD, "isa", NULL, "instruction set of oneDNN"),
         CLI_FACT(COUNT, "threads", NULL, "number of threads"),
         CLI_FACT(YES, "rewritten", NULL, "whether the graph is rewritten for them"),
         CLI_FACT(YES, "fastest", NULL, "whether the fastest kernels were chosen"), CLI_FACTS_END}};
-static const cli_facts whom_pieces_facts = {
+static const cli_facts pieces_facts = {
     .rows = (const cli_fact[]){
         CLI_FACT(COUNT, "operators", "in pieces", "number of operators in pieces"),
         CLI_FACT(BYTES, "saved", NULL, "bytes of memory saved"),
@@ -43,28 +43,27 @@ const cli_facts cli_kernels_facts = {
     .rows = (const cli_fact[]){
         CLI_FACT_OF(OBJECT, "kernels",
                     "the kernels of this machine that were planned for; null: the graph alone",
-                    &whom_kernels_facts),
+                    &target_kernels_facts),
         CLI_FACTS_END}};
-const cli_facts cli_whom_facts = {
+const cli_facts cli_kernel_target_facts = {
     .width = 15,
-    .rows =
-        (const cli_fact[]){CLI_FACTS_ALSO(&cli_kernels_facts),
-                           CLI_FACT_OF(OBJECT, "in_pieces",
-                                       "operators that run in pieces, to need less scratch memory",
-                                       &whom_pieces_facts),
-                           CLI_FACTS_END}};
+    .rows = (const cli_fact[]){
+        CLI_FACTS_ALSO(&cli_kernels_facts),
+        CLI_FACT_OF(OBJECT, "in_pieces",
+                    "operators that run in pieces, to need less scratch memory", &pieces_facts),
+        CLI_FACTS_END}};
 
-void cli_kernels_tell(cli_answer *answer, const tn_report_kernels *told) {
-    if (told == NULL) {
-        cli_tell_null(answer, "kernels");
+void cli_kernels_add(cli_answer *answer, const tn_report_kernels *kernels) {
+    if (kernels == NULL) {
+        cli_add_null(answer, "kernels");
         return;
     }
     cli_answer_open(answer, "kernels");
-    cli_tell_word(answer, "library", told->library);
-    cli_tell_word(answer, "isa", told->isa);
-    cli_tell(answer, "threads", told->threads);
-    cli_tell(answer, "rewritten", told->rewritten);
-    cli_tell(answer, "fastest", told->fastest);
+    cli_add_word(answer, "library", kernels->library);
+    cli_add_word(answer, "isa", kernels->isa);
+    cli_add(answer, "threads", kernels->threads);
+    cli_add(answer, "rewritten", kernels->rewritten);
+    cli_add(answer, "fastest", kernels->fastest);
     cli_answer_close(answer);
 }
 
@@ -72,33 +71,34 @@ void cli_kernels_line(cli_answer *answer, const tn_report_kernels *kernels) {
     tn__text text;
     tn__text_init(&text, NULL);
     tn__words_whom(&text, kernels);
-    cli_tell_line(answer, "for", "%s", text.failed ? "" : text.data);
+    cli_add_line(answer, "for", "%s", text.failed ? "" : text.data);
     tn__text_release(&text);
 }
 
-void cli_pieces_tell(cli_answer *answer, const tn_scratch_report *scratch, double seconds) {
+void cli_pieces_add(cli_answer *answer, const tn_scratch_report *scratch, double seconds) {
     char pieces[CLI_PIECES_MAX];
     cli_answer_open(answer, "in_pieces");
-    cli_tell(answer, "operators", scratch->operators);
-    cli_tell_as(answer, "%s", whom_pieces(scratch, pieces));
+    cli_add(answer, "operators", scratch->operators);
+    cli_add_as(answer, "%s", pieces_words(scratch, pieces));
     if (isfinite(seconds))
-        cli_tell_more(answer, ", %.3f ms %s", fabs(seconds) * 1e3, seconds < 0 ? "less" : "more");
-    cli_tell(answer, "saved", scratch->before - scratch->after);
-    cli_tell_real(answer, "seconds", seconds);
+        cli_add_more(answer, ", %.3f ms %s", fabs(seconds) * 1e3, seconds < 0 ? "less" : "more");
+    cli_add(answer, "saved", scratch->before - scratch->after);
+    cli_add_real(answer, "seconds", seconds);
     cli_answer_close(answer);
 }
 
-void cli_whom_tell(cli_answer *answer, const cli_whom *whom, const tn_setup *setup) {
+void cli_kernel_target_add(cli_answer *answer, const cli_kernel_target *target,
+                           const tn_setup *setup) {
     const tn_scratch_report *scratch = setup != NULL ? tn_setup_scratch(setup) : NULL;
-    tn_report_kernels told;
-    const tn_report_kernels *kernels = cli_whom_told(whom, setup, &told);
+    tn_report_kernels described;
+    const tn_report_kernels *kernels = cli_kernel_target_report(target, setup, &described);
     double cost;
     tn_error error; /* not printed if the machine has no room to measure both variants */
     cli_kernels_line(answer, kernels);
-    cli_kernels_tell(answer, kernels);
+    cli_kernels_add(answer, kernels);
     if (scratch == NULL) return;
     bool known = tn_setup_pieces_cost(setup, &cost, &error) == TN_OK;
-    cli_pieces_tell(answer, scratch, known ? cost : NAN);
+    cli_pieces_add(answer, scratch, known ? cost : NAN);
 }
 
 /* --- operators in tiles --- */
@@ -141,7 +141,7 @@ const cli_facts cli_split_facts = {
         CLI_FACT_OF(OBJECT, "split", "with tiles: the tiles and their cost", &split_facts),
         CLI_FACTS_END}};
 
-void cli_split_tell(cli_answer *answer, const tn_setup *setup) {
+void cli_split_add(cli_answer *answer, const tn_setup *setup) {
     const tn_split_report *report = setup != NULL ? tn_setup_splits(setup) : NULL;
     char before[TN_SIZE_TEXT_MAX], after[TN_SIZE_TEXT_MAX];
     uint64_t arena = setup != NULL ? tn_setup_need(setup).arena : 0;
@@ -150,15 +150,15 @@ void cli_split_tell(cli_answer *answer, const tn_setup *setup) {
     tn__text_init(&words, NULL);
     cli_split_words(setup, &words);
     cli_answer_open(answer, "split");
-    cli_tell(answer, "regions", report->count);
-    cli_tell_as(answer, "%s; arena %s, whole %s (%.2f x)", words.failed ? "" : words.data,
-                tn_size_format(arena, after), tn_size_format(report->whole_arena, before),
-                arena > 0 ? (double)report->whole_arena / (double)arena : 0);
-    cli_tell(answer, "recomputed", report->again_count);
-    cli_tell_real(answer, "extra_operations", cli_split_extra(report));
-    cli_tell(answer, "operations", report->parts.flops);
-    cli_tell(answer, "more_bytes_moved", cli_split_moved(report));
-    cli_tell(answer, "whole_arena", report->whole_arena);
+    cli_add(answer, "regions", report->count);
+    cli_add_as(answer, "%s; arena %s, whole %s (%.2f x)", words.failed ? "" : words.data,
+               tn_size_format(arena, after), tn_size_format(report->whole_arena, before),
+               arena > 0 ? (double)report->whole_arena / (double)arena : 0);
+    cli_add(answer, "recomputed", report->again_count);
+    cli_add_real(answer, "extra_operations", cli_split_extra(report));
+    cli_add(answer, "operations", report->parts.flops);
+    cli_add(answer, "more_bytes_moved", cli_split_moved(report));
+    cli_add(answer, "whole_arena", report->whole_arena);
     cli_answer_close(answer);
     tn__text_release(&words);
 }
@@ -188,40 +188,40 @@ const cli_facts cli_stream_facts = {
                                            &stream_facts),
                                CLI_FACTS_END}};
 
-static void stream_tell_plan(cli_answer *answer, const tn_stream_result *streamed,
-                             const tn_engine_usage *usage) {
+static void stream_add_plan(cli_answer *answer, const tn_stream_result *streamed,
+                            const tn_engine_usage *usage) {
     const double stall = (double)streamed->stall / STREAM_PS;
     const double plain = (double)streamed->plain_time / STREAM_PS;
     char stay[TN_SIZE_TEXT_MAX];
-    cli_tell(answer, "fetched_bytes", streamed->fetched_bytes);
-    cli_tell_more(answer, " in %u reads; %s stay, %u blocks", streamed->fetches,
-                  tn_size_format(streamed->resident_bytes, stay), streamed->residents);
-    cli_tell(answer, "fetches", streamed->fetches);
-    cli_tell(answer, "resident_bytes", streamed->resident_bytes);
-    cli_tell(answer, "residents", streamed->residents);
+    cli_add(answer, "fetched_bytes", streamed->fetched_bytes);
+    cli_add_more(answer, " in %u reads; %s stay, %u blocks", streamed->fetches,
+                 tn_size_format(streamed->resident_bytes, stay), streamed->residents);
+    cli_add(answer, "fetches", streamed->fetches);
+    cli_add(answer, "resident_bytes", streamed->resident_bytes);
+    cli_add(answer, "residents", streamed->residents);
     if (usage != NULL && usage->forms_bytes > 0) {
-        cli_tell(answer, "forms_bytes", usage->forms_bytes);
-        cli_tell_more(answer, " in a temporary file during the run");
+        cli_add(answer, "forms_bytes", usage->forms_bytes);
+        cli_add_more(answer, " in a temporary file during the run");
     }
-    cli_tell_real(answer, "storage_bytes_per_s", streamed->bytes_per_s);
-    cli_tell_as(answer, "%.2f GB/s", streamed->bytes_per_s / 1e9);
-    cli_tell_real(answer, "predicted_s", (double)streamed->time / STREAM_PS);
-    cli_tell_as(answer, "%.3f ms, of which %.3f ms wait for files; %.3f ms if all weights stayed",
-                (double)streamed->time / STREAM_PS * 1e3, stall * 1e3, plain * 1e3);
-    cli_tell_real(answer, "predicted_stall_s", stall);
-    cli_tell_real(answer, "resident_s", plain);
+    cli_add_real(answer, "storage_bytes_per_s", streamed->bytes_per_s);
+    cli_add_as(answer, "%.2f GB/s", streamed->bytes_per_s / 1e9);
+    cli_add_real(answer, "predicted_s", (double)streamed->time / STREAM_PS);
+    cli_add_as(answer, "%.3f ms, of which %.3f ms wait for files; %.3f ms if all weights stayed",
+               (double)streamed->time / STREAM_PS * 1e3, stall * 1e3, plain * 1e3);
+    cli_add_real(answer, "predicted_stall_s", stall);
+    cli_add_real(answer, "resident_s", plain);
 }
 
-void cli_stream_tell(cli_answer *answer, const tn_setup *setup, const tn_engine_usage *usage) {
+void cli_stream_add(cli_answer *answer, const tn_setup *setup, const tn_engine_usage *usage) {
     const tn_stream_result *streamed = setup != NULL ? tn_setup_streamed(setup) : NULL;
     if (streamed == NULL) return;
     cli_answer_open(answer, "streamed");
-    stream_tell_plan(answer, streamed, usage);
+    stream_add_plan(answer, streamed, usage);
     if (usage != NULL) {
-        cli_tell_real(answer, "waited_s", usage->stall_seconds);
-        cli_tell_as(answer, "%.3f ms of the last run; reading took %.3f ms",
-                    usage->stall_seconds * 1e3, usage->fetch_seconds * 1e3);
-        cli_tell_real(answer, "reading_s", usage->fetch_seconds);
+        cli_add_real(answer, "waited_s", usage->stall_seconds);
+        cli_add_as(answer, "%.3f ms of the last run; reading took %.3f ms",
+                   usage->stall_seconds * 1e3, usage->fetch_seconds * 1e3);
+        cli_add_real(answer, "reading_s", usage->fetch_seconds);
     }
     cli_answer_close(answer);
 }
@@ -275,36 +275,36 @@ const cli_facts cli_losses_facts = {
                     &loss_facts),
         CLI_FACTS_END}};
 
-void cli_losses_tell(cli_answer *answer, const cli_losses *losses) {
+void cli_losses_add(cli_answer *answer, const cli_losses *losses) {
     if (losses->count == 0) return;
     const tn_engine_loss *worst = &losses->rows[0];
     uint64_t kept = 0;
     for (uint32_t i = 0; i < losses->count; i++) kept += losses->rows[i].kept;
-    cli_tell_line(answer, "lossy forms", "%u tensor%s, relative error at most %.3g %%%s",
-                  losses->count, losses->count == 1 ? "" : "s", 100 * worst->relative,
-                  kept > 0 ? " (kept on the host where above --max-error)" : "");
+    cli_add_line(answer, "lossy forms", "%u tensor%s, relative error at most %.3g %%%s",
+                 losses->count, losses->count == 1 ? "" : "s", 100 * worst->relative,
+                 kept > 0 ? " (kept on the host where above --max-error)" : "");
     cli_answer_open(answer, "losses");
     for (uint32_t i = 0; i < losses->count; i++) {
         const tn_engine_loss *it = &losses->rows[i];
         if (i >= LOSSES_SHOWN && cli_answer_table(answer) != NULL) break;
         cli_answer_open(answer, NULL);
-        cli_tell_word(answer, "name", it->name);
-        cli_tell_word(answer, "codec", tn_codec_name(it->codec));
-        cli_tell(answer, "bytes", it->bytes);
-        cli_tell(answer, "form_bytes", it->form_bytes);
-        cli_tell(answer, "measured", it->measured);
-        cli_tell(answer, "kept", it->kept);
-        cli_tell_real(answer, "largest", it->largest);
-        cli_tell_real(answer, "relative", it->relative);
+        cli_add_word(answer, "name", it->name);
+        cli_add_word(answer, "codec", tn_codec_name(it->codec));
+        cli_add(answer, "bytes", it->bytes);
+        cli_add(answer, "form_bytes", it->form_bytes);
+        cli_add(answer, "measured", it->measured);
+        cli_add(answer, "kept", it->kept);
+        cli_add_real(answer, "largest", it->largest);
+        cli_add_real(answer, "relative", it->relative);
         cli_answer_close(answer);
     }
     cli_answer_close(answer);
 }
 
-void cli_engine_losses_tell(cli_answer *answer, const tn_engine *engine) {
+void cli_engine_losses_add(cli_answer *answer, const tn_engine *engine) {
     cli_losses losses;
     cli_losses_read(&losses, engine);
-    cli_losses_tell(answer, &losses);
+    cli_losses_add(answer, &losses);
     cli_losses_release(&losses);
 }
 
@@ -333,8 +333,8 @@ static double pruned_zeros(const tn_pruned *at) {
 }
 
 /* The name of the weight in the file. */
-static const char *pruned_name(const cli_session *session, const tn_pruned *at) {
-    const tn_graph *graph = session->input->graph;
+static const char *pruned_name(const cli_opened_model *opened, const tn_pruned *at) {
+    const tn_graph *graph = opened->input->graph;
     return tn_graph_tensor(graph, tn_graph_op(graph, at->op)->inputs[1])->name;
 }
 
@@ -367,35 +367,35 @@ const cli_facts cli_pruned_facts = {
         CLI_FACT_OF(OBJECT, "pruned", "with --prune: its effect on the weights", &pruned_facts),
         CLI_FACTS_END}};
 
-static void pruned_tell(cli_answer *answer, const tn_pruned *at) {
-    cli_tell(answer, "elements", at->elements);
-    cli_tell(answer, "zeros", at->elements - at->kept);
-    cli_tell_as(answer, "%.2f %%", 100 * pruned_zeros(at));
-    cli_tell_real(answer, "error", pruned_error(at));
-    cli_tell(answer, "bytes", at->bytes);
-    cli_tell(answer, "stored", at->stored);
+static void pruned_add(cli_answer *answer, const tn_pruned *at) {
+    cli_add(answer, "elements", at->elements);
+    cli_add(answer, "zeros", at->elements - at->kept);
+    cli_add_as(answer, "%.2f %%", 100 * pruned_zeros(at));
+    cli_add_real(answer, "error", pruned_error(at));
+    cli_add(answer, "bytes", at->bytes);
+    cli_add(answer, "stored", at->stored);
 }
 
-void cli_pruned_tell(cli_answer *answer, const cli_session *session) {
-    const tn_pruning *pruning = &session->pruning;
+void cli_pruned_add(cli_answer *answer, const cli_opened_model *opened) {
+    const tn_pruning *pruning = &opened->pruning;
     char before[TN_SIZE_TEXT_MAX], after[TN_SIZE_TEXT_MAX];
-    if (session->prune == 0) return;
+    if (opened->prune == 0) return;
     const tn_pruned all = pruned_total(pruning);
     if (pruning->count > 0) {
-        cli_tell_line(answer, "pruned",
-                      "%.2f %% of %" PRIu64 " elements of %u weights are zero, relative error %.3g",
-                      100 * pruned_zeros(&all), all.elements, pruning->count, pruned_error(&all));
-        cli_tell_line(answer, "", "from %s to %s", tn_size_format(all.bytes, before),
-                      tn_size_format(all.stored, after));
+        cli_add_line(answer, "pruned",
+                     "%.2f %% of %" PRIu64 " elements of %u weights are zero, relative error %.3g",
+                     100 * pruned_zeros(&all), all.elements, pruning->count, pruned_error(&all));
+        cli_add_line(answer, "", "from %s to %s", tn_size_format(all.bytes, before),
+                     tn_size_format(all.stored, after));
     }
     cli_answer_open(answer, "pruned");
-    pruned_tell(answer, &all);
+    pruned_add(answer, &all);
     cli_answer_open(answer, "weights");
     for (uint32_t i = 0; i < pruning->count; i++) {
         cli_answer_open(answer, NULL);
-        pruned_tell(answer, &pruning->weights[i]);
-        cli_tell_word(answer, "places", pruned_form(&pruning->weights[i]));
-        cli_tell_word(answer, "name", pruned_name(session, &pruning->weights[i]));
+        pruned_add(answer, &pruning->weights[i]);
+        cli_add_word(answer, "places", pruned_form(&pruning->weights[i]));
+        cli_add_word(answer, "name", pruned_name(opened, &pruning->weights[i]));
         cli_answer_close(answer);
     }
     cli_answer_close(answer);
@@ -435,7 +435,7 @@ const cli_facts cli_fitted_facts = {
 
 /* from: its result compares with the plan of the graph without tiles, the set-up's own with that of
  * the graph in tiles. */
-void cli_fitted_tell(cli_answer *answer, const tn_setup *setup, const tn_fit_answer *from) {
+void cli_fitted_add(cli_answer *answer, const tn_setup *setup, const tn_fit_answer *from) {
     const tn_fit_result *fitted = setup != NULL ? tn_setup_fitted(setup) : NULL;
     char plain[TN_SIZE_TEXT_MAX];
     if (fitted == NULL) return;
@@ -444,14 +444,14 @@ void cli_fitted_tell(cli_answer *answer, const tn_setup *setup, const tn_fit_ans
     double more =
         fitted->plain_time > 0 ? (double)fitted->time / (double)fitted->plain_time - 1 : 0;
     cli_answer_open(answer, "fitted");
-    cli_tell_word(answer, "pass", fitted->pass);
-    cli_tell_as(answer, "by %s from %s: %u operator%s recomputed, %+.1f %% time predicted",
-                fitted->pass, tn_size_format(fitted->plain_bytes, plain), again,
-                again == 1 ? "" : "s", 100 * more);
-    cli_tell(answer, "plain_bytes", fitted->plain_bytes);
-    cli_tell(answer, "recomputed", again);
-    cli_tell(answer, "time", fitted->time);
-    cli_tell(answer, "plain_time", fitted->plain_time);
+    cli_add_word(answer, "pass", fitted->pass);
+    cli_add_as(answer, "by %s from %s: %u operator%s recomputed, %+.1f %% time predicted",
+               fitted->pass, tn_size_format(fitted->plain_bytes, plain), again,
+               again == 1 ? "" : "s", 100 * more);
+    cli_add(answer, "plain_bytes", fitted->plain_bytes);
+    cli_add(answer, "recomputed", again);
+    cli_add(answer, "time", fitted->time);
+    cli_add(answer, "plain_time", fitted->plain_time);
     cli_answer_close(answer);
 }
 
@@ -466,14 +466,14 @@ const cli_facts cli_check_facts = {
         CLI_FACT_OF(OBJECT, "check", "with --check: the comparison", &check_naive_facts),
         CLI_FACT(WORD, "poison", "poison", "with --poison: clean"), CLI_FACTS_END}};
 
-void cli_check_tell(cli_answer *answer, const cli_session *session) {
-    if (session->check) {
+void cli_check_add(cli_answer *answer, const cli_opened_model *opened) {
+    if (opened->check) {
         cli_answer_open(answer, "check");
-        cli_tell_word(answer, "naive", "equal");
-        cli_tell_as(answer, "every bit equal without reuse");
+        cli_add_word(answer, "naive", "equal");
+        cli_add_as(answer, "every bit equal without reuse");
         cli_answer_close(answer);
     }
-    if (session->poison) cli_tell_word(answer, "poison", "clean");
+    if (opened->poison) cli_add_word(answer, "poison", "clean");
 }
 
 /* --- claims and hints of tn_fit_graph, as JSON and as options to give --- */
@@ -515,57 +515,57 @@ const cli_facts cli_refused_facts = {
         CLI_FACT(BYTES, "least_bytes", NULL, "bytes of the smallest program found"),
         CLI_FACTS_ALSO(&cli_claims_facts), CLI_FACTS_END}};
 
-static void claims_tell_set(cli_answer *answer, const char *key, uint32_t techniques) {
+static void claims_add_set(cli_answer *answer, const char *key, uint32_t techniques) {
     char words[TN_TECHNIQUES_TEXT], *at, *rest = words;
     cli_answer_open(answer, key);
     (void)tn_techniques_text(techniques, words);
     while ((at = strsep(&rest, ",")) != NULL)
-        if (*at != '\0') cli_tell_element(answer, at);
+        if (*at != '\0') cli_add_element(answer, at);
     cli_answer_close(answer);
 }
 
-static void claims_tell_one(cli_answer *answer, const tn_claim *claim) {
+static void claims_add_one(cli_answer *answer, const tn_claim *claim) {
     cli_answer_open(answer, NULL);
-    claims_tell_set(answer, "techniques", claim->techniques);
-    cli_tell_word(answer, "verdict", tn_claim_kind_name(claim->kind));
-    if (claim->bytes > 0) cli_tell(answer, "bytes", claim->bytes);
-    if (claim->time > 0) cli_tell(answer, "time", claim->time);
-    if (claim->bytes_bound > 0) cli_tell(answer, "bytes_bound", claim->bytes_bound);
-    if (claim->why[0] != '\0') cli_tell_word(answer, "why", claim->why);
+    claims_add_set(answer, "techniques", claim->techniques);
+    cli_add_word(answer, "verdict", tn_claim_kind_name(claim->kind));
+    if (claim->bytes > 0) cli_add(answer, "bytes", claim->bytes);
+    if (claim->time > 0) cli_add(answer, "time", claim->time);
+    if (claim->bytes_bound > 0) cli_add(answer, "bytes_bound", claim->bytes_bound);
+    if (claim->why[0] != '\0') cli_add_word(answer, "why", claim->why);
     cli_answer_close(answer);
 }
 
-static void claims_tell_hint(cli_answer *answer, const tn_hint *hint) {
+static void claims_add_hint(cli_answer *answer, const tn_hint *hint) {
     cli_answer_open(answer, NULL);
-    claims_tell_set(answer, "with", hint->techniques);
-    cli_tell(answer, "within_budget", hint->fits);
-    cli_tell(answer, "bytes", hint->bytes);
-    if (hint->more_time >= 0) cli_tell_real(answer, "more_time", hint->more_time);
+    claims_add_set(answer, "with", hint->techniques);
+    cli_add(answer, "within_budget", hint->fits);
+    cli_add(answer, "bytes", hint->bytes);
+    if (hint->more_time >= 0) cli_add_real(answer, "more_time", hint->more_time);
     cli_answer_close(answer);
 }
 
-void cli_claims_tell(cli_answer *answer, const tn_fit_answer *found) {
+void cli_claims_add(cli_answer *answer, const tn_fit_answer *found) {
     if (found->own == NULL) return;
-    claims_tell_set(answer, "scope", found->allowed);
-    cli_tell(answer, "ruled", found->ruled);
+    claims_add_set(answer, "scope", found->allowed);
+    cli_add(answer, "ruled", found->ruled);
     cli_answer_open(answer, "claims");
-    for (uint32_t i = 0; i < found->claim_count; i++) claims_tell_one(answer, &found->claims[i]);
+    for (uint32_t i = 0; i < found->claim_count; i++) claims_add_one(answer, &found->claims[i]);
     cli_answer_close(answer);
-    claims_tell_set(answer, "not_tried", tn_fit_answer_not_tried(found));
+    claims_add_set(answer, "not_tried", tn_fit_answer_not_tried(found));
     cli_answer_open(answer, "would_fit");
-    for (uint32_t i = 0; i < found->hint_count; i++) claims_tell_hint(answer, &found->hints[i]);
+    for (uint32_t i = 0; i < found->hint_count; i++) claims_add_hint(answer, &found->hints[i]);
     cli_answer_close(answer);
 }
 
 /* The members that describe claims in the JSON object of a failed command. */
-static void claims_tell_refused(cli_answer *answer, const tn_fit_answer *found, const char *input,
-                                bool proved) {
-    cli_tell_word(answer, "input", cli_shown_path(input));
-    cli_tell(answer, "fits", false);
-    cli_tell(answer, "proved", proved);
-    cli_tell(answer, "budget", found->budget);
-    if (found->least != NULL) cli_tell(answer, "least_bytes", tn_setup_need(found->least).total);
-    cli_claims_tell(answer, found);
+static void claims_add_refused(cli_answer *answer, const tn_fit_answer *found, const char *input,
+                               bool proved) {
+    cli_add_word(answer, "input", cli_shown_path(input));
+    cli_add(answer, "fits", false);
+    cli_add(answer, "proved", proved);
+    cli_add(answer, "budget", found->budget);
+    if (found->least != NULL) cli_add(answer, "least_bytes", tn_setup_need(found->least).total);
+    cli_claims_add(answer, found);
 }
 
 void cli_claims_put_hints(const tn_fit_answer *answer, const char *command) {
@@ -585,7 +585,7 @@ int cli_claims_fail(const tn_fit_answer *answer, const char *input, const tn_err
     bool refused = error->status == TN_E_INFEASIBLE || error->status == TN_E_EXHAUSTED;
     if (!refused || answer->own == NULL) return cli_fail(error);
     cli_members_begin(&members, &cli_refused_facts);
-    claims_tell_refused(&members, answer, input, error->status == TN_E_INFEASIBLE);
+    claims_add_refused(&members, answer, input, error->status == TN_E_INFEASIBLE);
     int code = cli_fail_with(error, cli_members_text(&members));
     cli_answer_release(&members);
     return code;

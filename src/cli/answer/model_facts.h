@@ -16,16 +16,17 @@
 
 /* The memory saved by operators in pieces, as text, or "". */
 #define CLI_PIECES_MAX 160
-const char *cli_whom_pieces(const tn_setup *setup, char text[CLI_PIECES_MAX]);
+const char *cli_pieces_words(const tn_setup *setup, char text[CLI_PIECES_MAX]);
 /* Adds the kernels to the answer. */
 extern const cli_facts cli_kernels_facts; /* with CLI_FACTS_ALSO */
-void cli_kernels_tell(cli_answer *answer, const tn_report_kernels *kernels);
+void cli_kernels_add(cli_answer *answer, const tn_report_kernels *kernels);
 /* Adds the kernels, and the operators in pieces with their measured cost, to the answer. */
-extern const cli_facts cli_whom_facts; /* with CLI_FACTS_ALSO */
-void cli_whom_tell(cli_answer *answer, const cli_whom *whom, const tn_setup *setup);
+extern const cli_facts cli_kernel_target_facts; /* with CLI_FACTS_ALSO */
+void cli_kernel_target_add(cli_answer *answer, const cli_kernel_target *target,
+                           const tn_setup *setup);
 /* Its parts without a setup: the line of the table; operators in pieces (seconds NAN: unknown). */
 void cli_kernels_line(cli_answer *answer, const tn_report_kernels *kernels);
-void cli_pieces_tell(cli_answer *answer, const tn_scratch_report *scratch, double seconds);
+void cli_pieces_add(cli_answer *answer, const tn_scratch_report *scratch, double seconds);
 
 /* --- operators in tiles --- */
 
@@ -33,7 +34,7 @@ void cli_pieces_tell(cli_answer *answer, const tn_scratch_report *scratch, doubl
 void cli_split_words(const tn_setup *setup, tn__text *text);
 /* Adds the tiles to the answer; nothing without tiles. */
 extern const cli_facts cli_split_facts; /* with CLI_FACTS_ALSO */
-void cli_split_tell(cli_answer *answer, const tn_setup *setup);
+void cli_split_add(cli_answer *answer, const tn_setup *setup);
 
 /* Additional operations as a fraction of the model's, and additional bytes moved. */
 double cli_split_extra(const tn_split_report *report);
@@ -45,7 +46,7 @@ uint64_t cli_split_moved(const tn_split_report *report);
 
 extern const cli_facts cli_stream_facts; /* with CLI_FACTS_ALSO */
 /* Does nothing without streaming. usage NULL: the model has not run. */
-void cli_stream_tell(cli_answer *answer, const tn_setup *setup, const tn_engine_usage *usage);
+void cli_stream_add(cli_answer *answer, const tn_setup *setup, const tn_engine_usage *usage);
 
 /* --- errors of lossy codecs --- */
 
@@ -60,24 +61,24 @@ void cli_losses_release(cli_losses *losses);
 
 extern const cli_facts cli_losses_facts; /* with CLI_FACTS_ALSO */
 /* Nothing if nothing was encoded. */
-void cli_losses_tell(cli_answer *answer, const cli_losses *losses);
+void cli_losses_add(cli_answer *answer, const cli_losses *losses);
 /* The same for an engine. */
-void cli_engine_losses_tell(cli_answer *answer, const tn_engine *engine);
+void cli_engine_losses_add(cli_answer *answer, const tn_engine *engine);
 
 /* --- pruning --- */
 
 /* Adds a summary and a row per weight to the answer; nothing without pruning. */
 extern const cli_facts cli_pruned_facts; /* with CLI_FACTS_ALSO */
-void cli_pruned_tell(cli_answer *answer, const cli_session *session);
+void cli_pruned_add(cli_answer *answer, const cli_opened_model *opened);
 
 /* --- a budget that was met; --check and --poison --- */
 
 /* How a budget was met; nothing if no change was needed. */
 extern const cli_facts cli_fitted_facts; /* with CLI_FACTS_ALSO */
-void cli_fitted_tell(cli_answer *answer, const tn_setup *setup, const tn_fit_answer *from);
+void cli_fitted_add(cli_answer *answer, const tn_setup *setup, const tn_fit_answer *from);
 /* The results of --check and --poison. */
 extern const cli_facts cli_check_facts; /* with CLI_FACTS_ALSO */
-void cli_check_tell(cli_answer *answer, const cli_session *session);
+void cli_check_add(cli_answer *answer, const cli_opened_model *opened);
 
 /* --- claims: the techniques that were tried to meet a budget, and the proofs about them --- */
 
@@ -87,7 +88,7 @@ void cli_check_tell(cli_answer *answer, const cli_session *session);
 /* Adds "scope", "claims", "not_tried" and "would_fit" to the answer; nothing if no search was made.
  * Only in the JSON. */
 extern const cli_facts cli_claims_facts; /* with CLI_FACTS_ALSO */
-void cli_claims_tell(cli_answer *answer, const tn_fit_answer *found);
+void cli_claims_add(cli_answer *answer, const tn_fit_answer *found);
 /* Hints as notes, for a command whose error is not that of tn_fit_graph, which has the hints in
  * its message. `command` has the option --allow, such as "`tenure fit` with ". */
 void cli_claims_put_hints(const tn_fit_answer *answer, const char *command);

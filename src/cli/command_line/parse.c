@@ -283,8 +283,8 @@ void cli_parse(const cli_command *command, int count, char **words, void *input)
 /* A command may describe a shared option in its own words: its help filter decides. */
 static char *options_help(const struct argp *argp, const struct argp_option *row) {
     const char *help = row->doc != NULL ? row->doc : "";
-    char *told = argp->help_filter != NULL ? argp->help_filter(row->key, help, NULL) : NULL;
-    return told != NULL && told != help ? told : strdup(help);
+    char *filtered = argp->help_filter != NULL ? argp->help_filter(row->key, help, NULL) : NULL;
+    return filtered != NULL && filtered != help ? filtered : strdup(help);
 }
 
 static void options_add(cli_options *options, const struct argp *command,

@@ -87,10 +87,10 @@ uint32_t cli_choice(struct argp_state *state, const char *option, const char *te
                near.name != NULL ? "; " : "", tn__near_ask(&near, "", asked));
 }
 
-static const char *shared_hardware_name(uint32_t index) { return tn_hardware_at(index)->name; }
+static const char *values_hardware_name(uint32_t index) { return tn_hardware_at(index)->name; }
 
 /* "a100-40, a100-80": the names that begin with `text`; false: fewer than two. */
-static bool shared_hardware_begun(const char *text, char names[160]) {
+static bool values_hardware_begun(const char *text, char names[160]) {
     size_t used = 0, length = strlen(text);
     uint32_t count = 0;
     for (uint32_t i = 0; i < tn_hardware_count() && length > 0; i++) {
@@ -105,17 +105,17 @@ const tn_hardware *cli_hardware(const struct argp_state *state, const char *opti
                                 const char *text) {
     char asked[TN__NEAR_TEXT], names[160];
     const tn_hardware *found = tn_hardware_find(text);
-    if (found == NULL && shared_hardware_begun(text, names))
+    if (found == NULL && values_hardware_begun(text, names))
         cli_misuse(state, "--%s: '%.60s' is ambiguous; write one of %s", option, text, names);
     if (found == NULL)
         cli_misuse(state, "--%s: no device is called '%.60s'; %s", option, text,
-                   tn__near_of(text, tn_hardware_count(), shared_hardware_name,
+                   tn__near_of(text, tn_hardware_count(), values_hardware_name,
                                "see `tenure list hardware`", asked));
     return found;
 }
 
 /* A bare number that is part of a device's name is probably that device, not a size in bytes. */
-static void shared_check_number(const struct argp_state *state, const char *text) {
+static void values_check_number(const struct argp_state *state, const char *text) {
     if (strspn(text, "0123456789") != strlen(text)) return;
     for (uint32_t i = 0; i < tn_hardware_count(); i++) {
         const char *name = tn_hardware_at(i)->name;
@@ -138,7 +138,7 @@ const tn_hardware *cli_device(const struct argp_state *state, const char *text, 
     if (tn_size_parse(text, limit, &error) != TN_OK)
         cli_misuse(state, "--device: %s", error.message);
     if (*limit == 0) cli_misuse(state, "--device: the size must be above 0");
-    shared_check_number(state, text);
+    values_check_number(state, text);
     return NULL;
 }
 

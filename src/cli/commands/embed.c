@@ -242,48 +242,48 @@ static const cli_facts embed_facts = {
         CLI_FACT_OF(LIST, "policies", "of `replay`: the hits of each policy", &embed_policy_facts),
         CLI_FACTS_END}};
 
-static void embed_tell_policy(cli_answer *answer, const embed_arguments *arguments,
-                              const embed_row *row, const embed_row *bound) {
+static void embed_add_policy_row(cli_answer *answer, const embed_arguments *arguments,
+                                 const embed_row *row, const embed_row *bound) {
     const tn_embedding_replayed *got = &row->replayed;
     double hits = embed_share(got->lookup_hits, got->lookups);
-    cli_tell_brief(answer, ", %s %.3f %%", row->policy, 100 * hits);
+    cli_add_brief(answer, ", %s %.3f %%", row->policy, 100 * hits);
     cli_answer_open(answer, NULL);
-    cli_tell_word(answer, "name", row->policy);
-    cli_tell(answer, "slots", row->slots);
-    cli_tell_cell(answer, "hits", "%.3f %%", 100 * hits);
-    cli_tell_cell(answer, "of different rows", "%.3f %%",
-                  100 * embed_share(got->hits, got->distinct));
+    cli_add_word(answer, "name", row->policy);
+    cli_add(answer, "slots", row->slots);
+    cli_add_cell(answer, "hits", "%.3f %%", 100 * hits);
+    cli_add_cell(answer, "of different rows", "%.3f %%",
+                 100 * embed_share(got->hits, got->distinct));
     if (bound != NULL)
-        cli_tell_cell(answer, "of the bound", "%.3f",
-                      embed_share(got->lookup_hits, bound->replayed.lookup_hits));
-    cli_tell(answer, "lookup_hits", got->lookup_hits);
-    cli_tell(answer, "distinct", got->distinct);
-    cli_tell(answer, "hits", got->hits);
+        cli_add_cell(answer, "of the bound", "%.3f",
+                     embed_share(got->lookup_hits, bound->replayed.lookup_hits));
+    cli_add(answer, "lookup_hits", got->lookup_hits);
+    cli_add(answer, "distinct", got->distinct);
+    cli_add(answer, "hits", got->hits);
     if (embed_is_bound(row->policy)) {
-        cli_tell(answer, "cold", got->cold);
+        cli_add(answer, "cold", got->cold);
     } else if (arguments->run != NULL) {
-        cli_tell_real(answer, "lookups_per_s", row->per_s);
-        cli_tell_real(answer, "waited", row->waited);
+        cli_add_real(answer, "lookups_per_s", row->per_s);
+        cli_add_real(answer, "waited", row->waited);
     }
     cli_answer_close(answer);
 }
 
-static tn_status embed_tell(const embed_arguments *arguments, const embed_found *found,
-                            tn_error *error) {
+static tn_status embed_print(const embed_arguments *arguments, const embed_found *found,
+                             tn_error *error) {
     const embed_row *bound = embed_bound(arguments, found);
     cli_answer answer;
     uint64_t count;
     (void)tn_embedding_trace_rows(found->trace, &count);
     cli_answer_begin(&answer, &embed_facts, arguments->json);
-    cli_tell(&answer, "rows", found->table.rows);
-    cli_tell(&answer, "dim", found->table.dim);
-    cli_tell_word(&answer, "type", tn_dtype_name(found->table.type));
-    cli_tell(&answer, "lookups", count);
-    cli_tell(&answer, "batch", arguments->batch != 0 ? arguments->batch : 1);
-    cli_tell(&answer, "cache", arguments->cache_bytes);
+    cli_add(&answer, "rows", found->table.rows);
+    cli_add(&answer, "dim", found->table.dim);
+    cli_add_word(&answer, "type", tn_dtype_name(found->table.type));
+    cli_add(&answer, "lookups", count);
+    cli_add(&answer, "batch", arguments->batch != 0 ? arguments->batch : 1);
+    cli_add(&answer, "cache", arguments->cache_bytes);
     cli_answer_open(&answer, "policies");
     for (uint32_t i = 0; i < arguments->policy_count; i++)
-        embed_tell_policy(&answer, arguments, &found->rows[i], bound);
+        embed_add_policy_row(&answer, arguments, &found->rows[i], bound);
     cli_answer_close(&answer);
     return cli_answer_end(&answer, error);
 }
@@ -296,7 +296,7 @@ static tn_status embed_replay(embed_arguments *arguments, tn_error *error) {
     for (uint32_t i = 0; status == TN_OK && i < arguments->policy_count; i++)
         status = embed_policy(arguments, &found, &found.rows[i], error);
     cli_progress_end();
-    if (status == TN_OK) status = embed_tell(arguments, &found, error);
+    if (status == TN_OK) status = embed_print(arguments, &found, error);
     tn_embedding_trace_destroy(found.trace);
     return status;
 }
@@ -516,26 +516,26 @@ static tn_status embed_open(const embed_arguments *arguments, bool read_only,
     return tn_embedding_open(arguments->path, &options, embedding, error);
 }
 
-static void embed_tell_table(cli_answer *answer, const embed_arguments *arguments,
-                             const tn_embedding_facts *facts) {
+static void embed_add_table(cli_answer *answer, const embed_arguments *arguments,
+                            const tn_embedding_facts *facts) {
     const tn_embedding_table *table = &facts->table;
-    cli_tell_word(answer, "table", arguments->path);
-    cli_tell(answer, "rows", table->rows);
-    cli_tell(answer, "dim", table->dim);
-    cli_tell_word(answer, "type", tn_dtype_name(table->type));
-    cli_tell_word(answer, "optimizer", tn_embedding_rule_name(table->rule));
-    cli_tell(answer, "row_bytes", facts->row_bytes);
-    cli_tell(answer, "bytes", tn__table_at(table, table->rows));
-    cli_tell_real(answer, "scale", table->scale);
-    cli_tell_as(answer, "between -%g and %g", table->scale, table->scale);
-    cli_tell(answer, "seed", table->seed);
-    cli_tell_as(answer, "%" PRIu64, table->seed);
-    cli_tell(answer, "checkpoints", facts->checkpoints);
-    cli_tell(answer, "undone", facts->undone);
+    cli_add_word(answer, "table", arguments->path);
+    cli_add(answer, "rows", table->rows);
+    cli_add(answer, "dim", table->dim);
+    cli_add_word(answer, "type", tn_dtype_name(table->type));
+    cli_add_word(answer, "optimizer", tn_embedding_rule_name(table->rule));
+    cli_add(answer, "row_bytes", facts->row_bytes);
+    cli_add(answer, "bytes", tn__table_at(table, table->rows));
+    cli_add_real(answer, "scale", table->scale);
+    cli_add_as(answer, "between -%g and %g", table->scale, table->scale);
+    cli_add(answer, "seed", table->seed);
+    cli_add_as(answer, "%" PRIu64, table->seed);
+    cli_add(answer, "checkpoints", facts->checkpoints);
+    cli_add(answer, "undone", facts->undone);
 }
 
-static tn_status embed_tell_rows(cli_answer *answer, const embed_arguments *arguments,
-                                 tn_embedding *e, uint32_t dim, tn_error *error) {
+static tn_status embed_add_rows(cli_answer *answer, const embed_arguments *arguments,
+                                tn_embedding *e, uint32_t dim, tn_error *error) {
     float *values = malloc(dim * sizeof *values);
     tn_status status = values != NULL ? TN_OK : tn__no_memory(error, "a row");
     cli_answer_open(answer, "values");
@@ -543,11 +543,11 @@ static tn_status embed_tell_rows(cli_answer *answer, const embed_arguments *argu
         tn_embedding_batch batch = {.rows = &arguments->rows[i], .row_count = 1, .bag_count = 1};
         status = tn_embedding_lookup(e, &batch, values, error);
         cli_answer_open(answer, NULL);
-        cli_tell(answer, "row", arguments->rows[i]);
-        cli_tell_as(answer, "%u:", arguments->rows[i]);
+        cli_add(answer, "row", arguments->rows[i]);
+        cli_add_as(answer, "%u:", arguments->rows[i]);
         cli_answer_open(answer, "values");
         for (uint32_t d = 0; status == TN_OK && d < dim; d++)
-            cli_tell_real_number(answer, (double)values[d]);
+            cli_add_real_number(answer, (double)values[d]);
         cli_answer_close(answer);
         cli_answer_close(answer);
     }
@@ -565,10 +565,10 @@ static tn_status embed_show(const embed_arguments *arguments, tn_error *error) {
     TN_TRY(embed_open(arguments, arguments->action != EMBED_UNDO, &e, error));
     tn_embedding_tell(e, &facts);
     cli_answer_begin(&answer, &embed_facts, arguments->json);
-    embed_tell_table(&answer, arguments, &facts);
+    embed_add_table(&answer, arguments, &facts);
     if (arguments->action == EMBED_SHOW)
-        status = embed_tell_rows(&answer, arguments, e, facts.table.dim, error);
-    if (arguments->action == EMBED_CREATE) cli_tell_text(&answer, "wrote %s\n", arguments->path);
+        status = embed_add_rows(&answer, arguments, e, facts.table.dim, error);
+    if (arguments->action == EMBED_CREATE) cli_add_text(&answer, "wrote %s\n", arguments->path);
     if (status == TN_OK)
         status = cli_answer_end(&answer, error);
     else

@@ -13,18 +13,18 @@
 /* --- details that are composed --- */
 
 /* "80 GiB, 2039 GB/s, ...": a row of the hardware table of estimates. */
-static uint32_t lists_model_count(void) {
+static uint32_t list_model_count(void) {
     uint32_t count = 0;
     while (tn_llm_family(count) != NULL) count++;
     return count;
 }
-static const char *lists_model(uint32_t index) {
+static const char *list_model(uint32_t index) {
     (void)index;
     return "\"model_type\" of a config.json";
 }
 
-static const char *lists_hardware_name(uint32_t index) { return tn_hardware_at(index)->name; }
-static const char *lists_hardware(uint32_t index, char *detail, size_t room) {
+static const char *list_hardware_name(uint32_t index) { return tn_hardware_at(index)->name; }
+static const char *list_hardware(uint32_t index, char *detail, size_t room) {
     const tn_hardware *it = tn_hardware_at(index);
     const double rates[] = {it->fp32, it->fp16, it->bf16};
     char text[3][24];
@@ -41,7 +41,7 @@ static const char *lists_hardware(uint32_t index, char *detail, size_t room) {
     return detail;
 }
 
-static const char *lists_domain(uint32_t index, char *detail, size_t room) {
+static const char *list_domain(uint32_t index, char *detail, size_t room) {
     const char *domain = tn_op_rule_domain(index);
     (void)detail;
     (void)room;
@@ -49,8 +49,8 @@ static const char *lists_domain(uint32_t index, char *detail, size_t room) {
 }
 
 /* Kernel families with the types that each computes, as many as fit in the text. */
-static const char *lists_family_name(uint32_t index) { return tn__kernel_family_at(index)->name; }
-static const char *lists_family(uint32_t index, char *detail, size_t room) {
+static const char *list_family_name(uint32_t index) { return tn__kernel_family_at(index)->name; }
+static const char *list_family(uint32_t index, char *detail, size_t room) {
     const tn_kernel_family *family = tn__kernel_family_at(index);
     const char *last = "";
     size_t used = 0;
@@ -71,14 +71,14 @@ static const char *lists_family(uint32_t index, char *detail, size_t room) {
 }
 
 /* Formats: first those that can be read, then those that can be written. */
-static uint32_t lists_format_count(void) {
+static uint32_t list_format_count(void) {
     return tn_import_format_count() + tn_report_format_count();
 }
-static const char *lists_format_name(uint32_t index) {
+static const char *list_format_name(uint32_t index) {
     uint32_t read = tn_import_format_count();
     return index < read ? tn_import_format_name(index) : tn_report_format_name(index - read);
 }
-static const char *lists_format_summary(uint32_t index) {
+static const char *list_format_summary(uint32_t index) {
     uint32_t read = tn_import_format_count();
     return index < read ? tn_import_format_summary(index) : tn_report_format_summary(index - read);
 }
@@ -86,14 +86,14 @@ static const char *lists_format_summary(uint32_t index) {
 /* Links: measured now, with buffers allocated for the measurement. */
 #define LISTS_LINK_BYTES (UINT64_C(32) << 20)
 
-static const char *lists_link_told(char *detail, size_t room, const tn_error *error) {
+static const char *list_link_told(char *detail, size_t room, const tn_error *error) {
     snprintf(detail, room, "not here: %s", error->message);
     for (char *at = detail; *at != '\0'; at++)
         if (*at == '"' || *at == '\\') *at = '\''; /* a path may contain them; details must not */
     return detail;
 }
 
-static const char *lists_link(uint32_t index, char *detail, size_t room) {
+static const char *list_link(uint32_t index, char *detail, size_t room) {
     tn_device_options options = TN_DEVICE_OPTIONS_INIT;
     char capacity[TN_SIZE_TEXT_MAX];
     tn_device_link link;
@@ -101,19 +101,19 @@ static const char *lists_link(uint32_t index, char *detail, size_t room) {
     tn_error error = {0};
     options.device = tn_device_name(index);
     if (tn_device_create(&options, &device, &error) != TN_OK)
-        return lists_link_told(detail, room, &error);
+        return list_link_told(detail, room, &error);
     uint64_t has = tn_device_limits_of(device).capacity, bytes = has / 8;
     tn_status status = tn_device_measure_link(
         device, bytes < LISTS_LINK_BYTES ? bytes : LISTS_LINK_BYTES, NULL, &link, &error);
     tn_device_destroy(device);
-    if (status != TN_OK) return lists_link_told(detail, room, &error);
+    if (status != TN_OK) return list_link_told(detail, room, &error);
     snprintf(detail, room, "put %.1f GB/s, get %.1f GB/s, both at once %.1f GB/s; %s",
              link.put_bytes_per_s / 1e9, link.get_bytes_per_s / 1e9, link.both_bytes_per_s / 1e9,
              has == TN_SIZE_UNKNOWN ? "no limit" : tn_size_format(has, capacity));
     return detail;
 }
 
-static const char *lists_combination(uint32_t index, char *detail, size_t room) {
+static const char *list_combination(uint32_t index, char *detail, size_t room) {
     (void)detail;
     (void)room;
     return cli_combination_text(index);
@@ -121,7 +121,7 @@ static const char *lists_combination(uint32_t index, char *detail, size_t room) 
 
 /* --- the lists --- */
 
-static const cli_list lists_table[] = {
+static const cli_list list_table[] = {
     {"planners", "the planners", tn_planner_count, tn_planner_name, "summary", tn_planner_summary,
      NULL},
     {"objects", "the strategies for shared objects (plan --form objects)", tn_object_strategy_count,
@@ -140,34 +140,34 @@ static const cli_list lists_table[] = {
     {"devices", "the devices that programs run on", tn_device_count, tn_device_name, "summary",
      tn_device_summary, NULL},
     {"links", "the copy speed of the devices of this machine, measured now", tn_device_count,
-     tn_device_name, "speed", NULL, lists_link},
+     tn_device_name, "speed", NULL, list_link},
     {"transports", "the transports of messages between ranks", tn_world_driver_count,
      tn_world_driver_name, "summary", tn_world_driver_summary, NULL},
     {"hardware", "the devices that estimates know, with memory and speed", tn_hardware_count,
-     lists_hardware_name, "summary", NULL, lists_hardware},
-    {"families", "the language model families that estimates know", lists_model_count,
-     tn_llm_family, "summary", lists_model, NULL},
+     list_hardware_name, "summary", NULL, list_hardware},
+    {"families", "the language model families that estimates know", list_model_count, tn_llm_family,
+     "summary", list_model, NULL},
     {"rewrites", "the rewrites of graphs before they run", tn_rewrite_count, tn_rewrite_name,
      "summary", tn_rewrite_summary, NULL},
     {"kernels", "the kernel families, in the order of preference", tn__kernel_family_count,
-     lists_family_name, "types", NULL, lists_family},
+     list_family_name, "types", NULL, list_family},
     {"operators", "the operators with shape rules", tn_op_rule_count, tn_op_rule_type, "domain",
-     NULL, lists_domain},
-    {"formats", "the formats that can be read and written", lists_format_count, lists_format_name,
-     "summary", lists_format_summary, NULL},
+     NULL, list_domain},
+    {"formats", "the formats that can be read and written", list_format_count, list_format_name,
+     "summary", list_format_summary, NULL},
     {"members", "the members of the objects that --json prints", cli_member_count, cli_member_name,
      "meaning", cli_member_help, NULL},
     {"combinations", "the options that need or exclude other options", cli_combination_count,
-     cli_combination_name, "rule", NULL, lists_combination},
+     cli_combination_name, "rule", NULL, list_combination},
 };
 
-uint32_t cli_list_count(void) { return sizeof lists_table / sizeof *lists_table; }
-const cli_list *cli_list_at(uint32_t index) { return &lists_table[index]; }
+uint32_t cli_list_count(void) { return sizeof list_table / sizeof *list_table; }
+const cli_list *cli_list_at(uint32_t index) { return &list_table[index]; }
 
 const cli_list *cli_list_find(const char *name) {
     if (strcmp(name, "carriers") == 0) name = "transports"; /* its name in version 0.1 */
     for (uint32_t i = 0; i < cli_list_count(); i++)
-        if (strcmp(lists_table[i].name, name) == 0) return &lists_table[i];
+        if (strcmp(list_table[i].name, name) == 0) return &list_table[i];
     return NULL;
 }
 

@@ -35,7 +35,7 @@ static double caching_share(struct argp_state *state, const char *key, const cha
 }
 
 static uint64_t caching_count(struct argp_state *state, const char *key, const char *text,
-                           uint64_t most) {
+                              uint64_t most) {
     char *end;
     errno = 0;
     const unsigned long long value = strtoull(text, &end, 10);
@@ -49,7 +49,7 @@ static uint64_t caching_count(struct argp_state *state, const char *key, const c
  * above the entry before it. As in PyTorch's parser: its documentation has each entry for the sizes
  * below it instead. */
 static void caching_list(struct argp_state *state, const char *key, char *list,
-                      tn_pool_caching *caching) {
+                         tn_pool_caching *caching) {
     const size_t length = strlen(list);
     uint32_t next = 0;
     bool any = false;
@@ -511,9 +511,9 @@ static bool replay_all_fit(const cli_replay *arguments) {
 static int replay_print(const cli_replay *arguments) {
     int code = replay_all_fit(arguments) ? 0 : tn_status_exit_code(TN_E_EXHAUSTED);
     cli_progress_end();
-    bool told = arguments->json || cli_tone_asked().brief;
-    if (cli_replay_tell(arguments) != TN_OK) code = cli_fail(arguments->error);
-    if (!told && arguments->outputs.count > 0) {
+    bool silent = arguments->json || cli_tone_asked().brief;
+    if (cli_replay_print(arguments) != TN_OK) code = cli_fail(arguments->error);
+    if (!silent && arguments->outputs.count > 0) {
         putchar('\n');
         cli_paths_print(&arguments->outputs);
     }

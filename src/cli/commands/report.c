@@ -207,9 +207,9 @@ static tn_status report_draw(const cli_report *report) {
     return TN_OK;
 }
 
-static tn_status report_tell(const cli_report *report) {
+static tn_status report_print(const cli_report *report) {
     cli_progress_end();
-    TN_TRY(cli_report_tell(report));
+    TN_TRY(cli_report_print(report));
     return report_draw(report);
 }
 
@@ -241,7 +241,7 @@ static int report_run(int count, char **words) {
     cli_parse(&cli_command_report, count, words, &report);
     cli_context_read(&report.context);
     tn_status status = report_work(&report);
-    if (status == TN_OK) status = report_tell(&report);
+    if (status == TN_OK) status = report_print(&report);
     int code = status == TN_OK ? 0 : cli_fail(&error);
     report_release(&report);
     return cli_finish(code);

@@ -26,7 +26,6 @@ typedef struct run_arrays {
     uint32_t input_count, output_count;
 } run_arrays;
 
-
 #ifndef TENURE_MINIMAL
 #endif
 
@@ -170,16 +169,16 @@ static tn_status arrays_inputs(const tn_graph *graph, const run_given *given, ui
 }
 
 /* Allocates the outputs and fills the inputs; an input that is not given gets random:0. */
-static tn_status arrays_prepare(const cli_session *session, const run_given *given, uint32_t given_count,
-                          run_arrays *arrays, tn_error *error) {
-    const tn_block *block = tn_graph_block(session->graph, 0);
+static tn_status arrays_prepare(const cli_opened_model *opened, const run_given *given,
+                                uint32_t given_count, run_arrays *arrays, tn_error *error) {
+    const tn_block *block = tn_graph_block(opened->graph, 0);
     bool *used = calloc((size_t)given_count + 1, sizeof *used);
     arrays->inputs = calloc((size_t)block->input_count + 1, sizeof *arrays->inputs);
     tn_status status =
         used != NULL && arrays->inputs != NULL ? TN_OK : tn__no_memory(error, "inputs");
     if (status == TN_OK)
-        status = arrays_inputs(session->graph, given, given_count, used, arrays, error);
-    if (status == TN_OK) status = arrays_outputs(session->graph, arrays, error);
+        status = arrays_inputs(opened->graph, given, given_count, used, arrays, error);
+    if (status == TN_OK) status = arrays_outputs(opened->graph, arrays, error);
     free(used);
     return status;
 }
@@ -199,9 +198,9 @@ static void arrays_release(run_arrays *arrays) {
     free(arrays->outputs);
 }
 
-static const char *arrays_output_name(const cli_session *session, uint32_t index) {
-    const tn_block *block = tn_graph_block(session->graph, 0);
-    return tn_graph_tensor(session->graph, block->outputs[index])->name;
+static const char *arrays_output_name(const cli_opened_model *opened, uint32_t index) {
+    const tn_block *block = tn_graph_block(opened->graph, 0);
+    return tn_graph_tensor(opened->graph, block->outputs[index])->name;
 }
 
 /* --- options and the command --- */
@@ -236,7 +235,7 @@ enum {
 
 typedef struct run_arguments {
     cli_input input;
-    cli_session session;
+    cli_opened_model opened;
     run_given given[RUN_INPUTS_MAX];
     uint32_t given_count;
     const char *output_dir;
@@ -268,13 +267,13 @@ static void run_add_input(struct argp_state *state, run_arguments *arguments, ch
 
 static error_t run_parse(int key, char *value, struct argp_state *state) {
     run_arguments *arguments = state->input;
-    cli_session *session = &arguments->session;
+    cli_opened_model *opened = &arguments->opened;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &arguments->input;
-        state->child_inputs[1] = session;
+        state->child_inputs[1] = opened;
         state->child_inputs[2] = &arguments->input.split;
-        state->child_inputs[3] = session;
+        state->child_inputs[3] = opened;
         return 0;
     case RUN_INPUT:
         run_add_input(state, arguments, value);
@@ -285,7 +284,7 @@ static error_t run_parse(int key, char *value, struct argp_state *state) {
         arguments->output_dir = value;
         return 0;
     case RUN_POOL:
-        session->pool = value;
+        opened->pool = value;
         return 0;
     case RUN_REPEAT:
         arguments->repeat = cli_count(state, "repeat", value, RUN_REPEAT_MOST);
@@ -299,7 +298,7 @@ static error_t run_parse(int key, char *value, struct argp_state *state) {
         arguments->json = true;
         return 0;
     case RUN_WEIGHTS_DTYPE:
-        session->weights_dtype =
+        opened->weights_dtype =
             CLI_CHOICE(state, "weights-dtype", value, "f32", "int8") ? TN_INT8 : TN_UNDEFINED;
         return 0;
     case ARGP_KEY_ARG:
@@ -330,20 +329,20 @@ static const char run_doc[] =
 /* --- running --- */
 
 static tn_status run_all(run_arguments *arguments, tn_error *error) {
-    cli_session *session = &arguments->session;
+    cli_opened_model *opened = &arguments->opened;
     run_arrays *arrays = &arguments->arrays;
     tn_engine_usage usage;
     for (uint64_t i = 0; i < arguments->repeat; i++) {
-        arrays_reset(session->graph, arrays);
-        TN_TRY(tn_engine_run(session->engine, arrays->inputs, arrays->input_count, arrays->outputs,
+        arrays_reset(opened->graph, arrays);
+        TN_TRY(tn_engine_run(opened->engine, arrays->inputs, arrays->input_count, arrays->outputs,
                              arrays->output_count, error));
-        tn_engine_measure(session->engine, &usage);
+        tn_engine_measure(opened->engine, &usage);
         if (i == 0 || usage.seconds < arguments->best_s) arguments->best_s = usage.seconds;
     }
     return TN_OK;
 }
 
-static tn_status run_compare(const cli_session *session, const run_arrays *planned,
+static tn_status run_compare(const cli_opened_model *opened, const run_arrays *planned,
                              const run_arrays *naive, tn_error *error) {
     for (uint32_t k = 0; k < planned->output_count; k++) {
         const tn_array *a = &planned->outputs[k], *b = &naive->outputs[k];
@@ -355,37 +354,36 @@ static tn_status run_compare(const cli_session *session, const run_arrays *plann
         TN_FAIL(error, TN_E_CONFLICT,
                 "output '%.80s' differs from byte %llu on, so the plan lets conflicting buffers "
                 "overlap; please report this bug",
-                arrays_output_name(session, k), (unsigned long long)at);
+                arrays_output_name(opened, k), (unsigned long long)at);
     }
     return TN_OK;
 }
 
 static tn_status run_check(run_arguments *arguments, tn_error *error) {
-    cli_session naive = {0};
+    cli_opened_model naive = {0};
     run_arrays arrays = {0};
     const run_arrays *inputs = &arguments->arrays;
-    tn_status status = cli_session_naive(&arguments->session, &naive, error);
-    if (status == TN_OK) status = arrays_outputs(arguments->session.graph, &arrays, error);
+    tn_status status = cli_opened_model_naive(&arguments->opened, &naive, error);
+    if (status == TN_OK) status = arrays_outputs(arguments->opened.graph, &arrays, error);
     for (uint64_t i = 0; i < arguments->repeat && status == TN_OK; i++) {
         arrays_reset(naive.graph, &arrays);
         status = tn_engine_run(naive.engine, inputs->inputs, inputs->input_count, arrays.outputs,
                                arrays.output_count, error);
     }
     if (status == TN_OK)
-        status = run_compare(&arguments->session, &arguments->arrays, &arrays, error);
+        status = run_compare(&arguments->opened, &arguments->arrays, &arrays, error);
     arrays_release(&arrays);
-    cli_session_close(&naive);
+    cli_opened_model_close(&naive);
     return status;
 }
 
 /* --- output --- */
 
-static tn_status run_holders(const cli_session *session, tn_holders_when when, cli_holders *holders,
-                             tn_error *error) {
-    if (session->pool == NULL)
-        return cli_holders_of_model(holders, tn_setup_occupancy(session->setup), TN_NONE, error);
-    return cli_holders_of_pool(holders, tn_engine_pool(session->engine), session->pool, when,
-                               error);
+static tn_status run_holders(const cli_opened_model *opened, tn_holders_when when,
+                             cli_holders *holders, tn_error *error) {
+    if (opened->pool == NULL)
+        return cli_holders_of_model(holders, tn_setup_occupancy(opened->setup), TN_NONE, error);
+    return cli_holders_of_pool(holders, tn_engine_pool(opened->engine), opened->pool, when, error);
 }
 
 /* Makes a file name: characters except letters, digits, dots, dashes and underscores become
@@ -406,11 +404,11 @@ static tn_status run_write(const run_arguments *arguments, tn_error *error) {
                                                * them */
     for (uint32_t k = 0; k < arguments->arrays.output_count; k++) {
         char name[128], path[4096];
-        run_file_name(arrays_output_name(&arguments->session, k), name, sizeof name);
+        run_file_name(arrays_output_name(&arguments->opened, k), name, sizeof name);
         bool taken = false; /* a second output with this file name gets its number appended */
         for (uint32_t other = 0; other < k && !taken; other++) {
             char before[sizeof name];
-            run_file_name(arrays_output_name(&arguments->session, other), before, sizeof before);
+            run_file_name(arrays_output_name(&arguments->opened, other), before, sizeof before);
             taken = strcmp(before, name) == 0;
         }
         int length =
@@ -453,7 +451,7 @@ static const cli_facts run_facts = {
     .width = 15,
     .rows = (const cli_fact[]){
         CLI_FACT(WORD, "input", NULL, "path of the model"),
-        CLI_FACTS_ALSO(&cli_whom_facts),
+        CLI_FACTS_ALSO(&cli_kernel_target_facts),
         CLI_FACTS_ALSO(&cli_fitted_facts),
         CLI_FACTS_ALSO(&cli_split_facts),
         CLI_FACT(BYTES, "planned_peak", "planned peak", "peak of the arena in the plan"),
@@ -474,119 +472,118 @@ static const cli_facts run_facts = {
         CLI_FACTS_ALSO(&cli_holders_facts),
         CLI_FACTS_END}};
 
-static void run_tell_output(cli_answer *answer, const cli_session *session, uint32_t k,
-                            const tn_array *array) {
+static void run_add_output(cli_answer *answer, const cli_opened_model *opened, uint32_t k,
+                           const tn_array *array) {
     char sum[17], shape[512];
     run_checksum(array, sum);
     run_shape(array, shape, sizeof shape);
     cli_answer_open(answer, NULL);
-    cli_tell_word(answer, "name", arrays_output_name(session, k));
-    cli_tell_more(answer, " %s %s, checksum %s", tn_dtype_name(array->dtype), shape, sum);
-    cli_tell_word(answer, "dtype", tn_dtype_name(array->dtype));
+    cli_add_word(answer, "name", arrays_output_name(opened, k));
+    cli_add_more(answer, " %s %s, checksum %s", tn_dtype_name(array->dtype), shape, sum);
+    cli_add_word(answer, "dtype", tn_dtype_name(array->dtype));
     cli_answer_open(answer, "shape");
-    for (uint32_t d = 0; d < array->rank; d++) cli_tell_number(answer, array->shape[d]);
+    for (uint32_t d = 0; d < array->rank; d++) cli_add_number(answer, array->shape[d]);
     cli_answer_close(answer);
-    cli_tell(answer, "bytes", array->bytes);
-    cli_tell_word(answer, "xxh3", sum);
+    cli_add(answer, "bytes", array->bytes);
+    cli_add_word(answer, "xxh3", sum);
     cli_answer_close(answer);
 }
 
-static void run_tell_memory(cli_answer *answer, const run_arguments *arguments,
-                            const tn_engine_usage *usage) {
-    const cli_session *session = &arguments->session;
-    if (session->pool == NULL)
-        cli_tell(answer, "planned_peak", usage->planned_peak);
+static void run_add_memory(cli_answer *answer, const run_arguments *arguments,
+                           const tn_engine_usage *usage) {
+    const cli_opened_model *opened = &arguments->opened;
+    if (opened->pool == NULL)
+        cli_add(answer, "planned_peak", usage->planned_peak);
     else
-        cli_tell_word(answer, "pool", session->pool);
-    cli_tell(answer, "measured_peak", usage->measured_peak);
-    cli_tell(answer, "arena", usage->arena);
-    cli_tell(answer, "weights", usage->static_bytes);
-    cli_stream_tell(answer, session->setup, usage);
-    cli_engine_losses_tell(answer, session->engine);
-    if (session->weights != NULL)
-        cli_tell_line(answer, "", "%u tensors of %s", session->weights_taken,
-                      session->weights_path);
-    cli_tell_real(answer, "seconds", arguments->best_s);
-    cli_tell_as(answer, "%.3f ms%s, %u thread%s", arguments->best_s * 1e3,
-                arguments->repeat > 1 ? " (fastest)" : "", session->choices.threads,
-                session->choices.threads == 1 ? "" : "s");
-    cli_tell_brief(answer, ", %.3f ms", arguments->best_s * 1e3);
-    cli_tell(answer, "runs", usage->run_count);
-    cli_tell(answer, "threads", session->choices.threads);
+        cli_add_word(answer, "pool", opened->pool);
+    cli_add(answer, "measured_peak", usage->measured_peak);
+    cli_add(answer, "arena", usage->arena);
+    cli_add(answer, "weights", usage->static_bytes);
+    cli_stream_add(answer, opened->setup, usage);
+    cli_engine_losses_add(answer, opened->engine);
+    if (opened->weights != NULL)
+        cli_add_line(answer, "", "%u tensors of %s", opened->weights_taken, opened->weights_path);
+    cli_add_real(answer, "seconds", arguments->best_s);
+    cli_add_as(answer, "%.3f ms%s, %u thread%s", arguments->best_s * 1e3,
+               arguments->repeat > 1 ? " (fastest)" : "", opened->choices.threads,
+               opened->choices.threads == 1 ? "" : "s");
+    cli_add_brief(answer, ", %.3f ms", arguments->best_s * 1e3);
+    cli_add(answer, "runs", usage->run_count);
+    cli_add(answer, "threads", opened->choices.threads);
 }
 
-static tn_status run_tell(const run_arguments *arguments, const cli_holders *holders,
-                          tn_error *error) {
-    const cli_session *session = &arguments->session;
-    const cli_whom whom = cli_session_whom(session);
+static tn_status run_print(const run_arguments *arguments, const cli_holders *holders,
+                           tn_error *error) {
+    const cli_opened_model *opened = &arguments->opened;
+    const cli_kernel_target target = cli_opened_model_target(opened);
     tn_engine_usage usage;
     cli_answer answer;
-    tn_engine_measure(session->engine, &usage);
+    tn_engine_measure(opened->engine, &usage);
     cli_answer_begin(&answer, &run_facts, arguments->json);
-    cli_tell_brief(&answer, "%s: ", cli_shown_path(arguments->input.path));
-    cli_tell_word(&answer, "input", cli_shown_path(arguments->input.path));
-    cli_whom_tell(&answer, &whom, session->setup);
-    cli_fitted_tell(&answer, session->setup, &session->answer);
-    cli_split_tell(&answer, session->setup);
-    run_tell_memory(&answer, arguments, &usage);
-    cli_check_tell(&answer, session);
-    if (session->check) cli_tell_brief(&answer, ", every bit equal without reuse");
+    cli_add_brief(&answer, "%s: ", cli_shown_path(arguments->input.path));
+    cli_add_word(&answer, "input", cli_shown_path(arguments->input.path));
+    cli_kernel_target_add(&answer, &target, opened->setup);
+    cli_fitted_add(&answer, opened->setup, &opened->answer);
+    cli_split_add(&answer, opened->setup);
+    run_add_memory(&answer, arguments, &usage);
+    cli_check_add(&answer, opened);
+    if (opened->check) cli_add_brief(&answer, ", every bit equal without reuse");
     cli_answer_open(&answer, "outputs");
     for (uint32_t k = 0; k < arguments->arrays.output_count; k++)
-        run_tell_output(&answer, session, k, &arguments->arrays.outputs[k]);
+        run_add_output(&answer, opened, k, &arguments->arrays.outputs[k]);
     cli_answer_close(&answer);
-    cli_pruned_tell(&answer, session);
-    cli_claims_tell(&answer, &session->answer);
-    if (arguments->holders > 0) cli_holders_tell(&answer, holders, arguments->holders);
+    cli_pruned_add(&answer, opened);
+    cli_claims_add(&answer, &opened->answer);
+    if (arguments->holders > 0) cli_holders_add(&answer, holders, arguments->holders);
     return cli_answer_end(&answer, error);
 }
 
 static tn_status run_model(run_arguments *arguments, tn_error *error) {
-    cli_session *session = &arguments->session;
-    TN_TRY(cli_session_plan(session, error));
-    TN_TRY(arrays_prepare(session, arguments->given, arguments->given_count, &arguments->arrays,
-                           error));
-    TN_TRY(cli_session_open_trace(session, arguments->repeat, error));
-    TN_TRY(cli_session_open(session, error));
+    cli_opened_model *opened = &arguments->opened;
+    TN_TRY(cli_opened_model_plan(opened, error));
+    TN_TRY(arrays_prepare(opened, arguments->given, arguments->given_count, &arguments->arrays,
+                          error));
+    TN_TRY(cli_opened_model_open_trace(opened, arguments->repeat, error));
+    TN_TRY(cli_opened_model_start(opened, error));
     TN_TRY(run_all(arguments, error));
-    if (session->check) TN_TRY(run_check(arguments, error));
+    if (opened->check) TN_TRY(run_check(arguments, error));
     TN_TRY(run_write(arguments, error));
-    TN_TRY(cli_session_write_trace(session, error));
-    if (session->traces.count > 0 && tn_trace_dropped(session->trace) > 0) {
+    TN_TRY(cli_opened_model_write_trace(opened, error));
+    if (opened->traces.count > 0 && tn_trace_dropped(opened->trace) > 0) {
         cli_prefix(CLI_WARNING);
         fprintf(stderr, "the trace is full and misses %" PRIu64 " events; lower --repeat\n",
-                tn_trace_dropped(session->trace));
+                tn_trace_dropped(opened->trace));
     }
     cli_holders holders = {0};
     tn_status status = TN_OK;
-    if (arguments->holders > 0) status = run_holders(session, TN_HOLDERS_PEAK, &holders, error);
+    if (arguments->holders > 0) status = run_holders(opened, TN_HOLDERS_PEAK, &holders, error);
     cli_progress_end();
-    if (status == TN_OK) status = run_tell(arguments, &holders, error);
+    if (status == TN_OK) status = run_print(arguments, &holders, error);
     cli_holders_release(&holders);
     if (status != TN_OK) return status;
-    bool told = arguments->json || cli_tone_asked().brief;
-    if (!told) cli_paths_print(&session->traces);
+    bool silent = arguments->json || cli_tone_asked().brief;
+    if (!silent) cli_paths_print(&opened->traces);
     return TN_OK;
 }
 
 /* If memory was too small, lists the holders: at the peak of the smallest plan, or when the pool
  * was full. */
 static void run_print_failed(const run_arguments *arguments) {
-    const cli_session *session = &arguments->session;
+    const cli_opened_model *opened = &arguments->opened;
     cli_holders holders = {0};
     tn_error unused;
-    if (session->answer.own != NULL && session->answer.setup == NULL) {
-        cli_claims_holders(&session->answer);
+    if (opened->answer.own != NULL && opened->answer.setup == NULL) {
+        cli_claims_holders(&opened->answer);
         return;
     }
-    bool there = session->pool != NULL ? session->engine != NULL : session->setup != NULL;
-    if (there && run_holders(session, TN_HOLDERS_FAILED, &holders, &unused) == TN_OK)
+    bool there = opened->pool != NULL ? opened->engine != NULL : opened->setup != NULL;
+    if (there && run_holders(opened, TN_HOLDERS_FAILED, &holders, &unused) == TN_OK)
         cli_holders_print(&holders, RUN_HOLDERS_MANY, stderr);
     cli_holders_release(&holders);
 }
 
 static const struct argp_child run_children[] = {{&cli_input_run_argp, 0, "Reading the model:", 0},
-                                                 {&cli_session_argp, 0, "Running it:", 0},
+                                                 {&cli_opened_model_argp, 0, "Running it:", 0},
                                                  {&cli_split_argp, 0, "Operators in tiles:", 0},
                                                  {&cli_pruned_argp, 0, "Pruning its weights:", 0},
                                                  {0}};
@@ -598,22 +595,22 @@ static int run_run(int count, char **words) {
     run_arguments arguments = {
         .repeat = 1,
         .input = {.import = TN_IMPORT_OPTIONS_INIT},
-        .session = {.choices = CLI_CHOICES_INIT},
+        .opened = {.choices = CLI_CHOICES_INIT},
     };
     tn_error error = {0};
-    arguments.session.input = &arguments.input;
-    arguments.input.import.context = arguments.session.choices.plan.context = &context;
+    arguments.opened.input = &arguments.input;
+    arguments.input.import.context = arguments.opened.choices.plan.context = &context;
     cli_parse(&cli_command_run, count, words, &arguments);
     cli_context_read(&context);
     tn_status status = run_model(&arguments, &error);
     int code = 0;
-    if (status != TN_OK && arguments.session.answer.setup == NULL)
-        code = cli_claims_fail(&arguments.session.answer, arguments.input.path, &error);
+    if (status != TN_OK && arguments.opened.answer.setup == NULL)
+        code = cli_claims_fail(&arguments.opened.answer, arguments.input.path, &error);
     else if (status != TN_OK)
         code = cli_fail(&error);
     if (status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE) run_print_failed(&arguments);
     arrays_release(&arguments.arrays);
-    cli_session_close(&arguments.session);
+    cli_opened_model_close(&arguments.opened);
     cli_input_release(&arguments.input);
     return cli_finish(code);
 }

@@ -29,7 +29,7 @@ typedef struct simulate_found {
 } simulate_found;
 
 static inline const simulate_result *simulate_at(const simulate_found *found, uint32_t policy,
-                                              uint32_t budget) {
+                                                 uint32_t budget) {
     return &found->runs[(size_t)policy * found->budget_count + budget];
 }
 
@@ -39,7 +39,7 @@ static const char *simulate_end_name(tn_evict_end end) {
     return end == TN_EVICT_DONE ? "done" : end == TN_EVICT_FULL ? "full" : "over";
 }
 
-static double tell_share(uint64_t part, uint64_t whole) {
+static double answer_share(uint64_t part, uint64_t whole) {
     return whole > 0 ? (double)part / (double)whole : 0.0;
 }
 
@@ -118,44 +118,45 @@ static const cli_facts simulate_facts = {
 
 /* --- one run --- */
 
-static void tell_counts(cli_answer *answer, const tn_evict_counts *counts) {
-#define TN_X(unit, field, label, help) cli_tell_if(answer, #field, counts->field);
+static void answer_counts(cli_answer *answer, const tn_evict_counts *counts) {
+#define TN_X(unit, field, label, help) cli_add_if(answer, #field, counts->field);
     SIMULATE_COUNTS(TN_X)
 #undef TN_X
-    cli_tell_real(answer, "search_s", counts->search_s);
+    cli_add_real(answer, "search_s", counts->search_s);
 }
 
-static void tell_run(cli_answer *answer, const simulate_found *found, const simulate_result *run) {
+static void answer_run(cli_answer *answer, const simulate_found *found,
+                       const simulate_result *run) {
     const tn_evict_outcome *outcome = &run->outcome;
     bool is_done = outcome->end == TN_EVICT_DONE;
     cli_answer_open(answer, NULL);
-    cli_tell(answer, "budget", run->budget);
-    cli_tell_real(answer, "share", tell_share(run->budget, found->plain_peak));
-    cli_tell_word(answer, "end", simulate_end_name(outcome->end));
+    cli_add(answer, "budget", run->budget);
+    cli_add_real(answer, "share", answer_share(run->budget, found->plain_peak));
+    cli_add_word(answer, "end", simulate_end_name(outcome->end));
     if (is_done) {
-        cli_tell(answer, "cost", outcome->cost);
-        cli_tell_real(answer, "overhead", outcome->overhead);
+        cli_add(answer, "cost", outcome->cost);
+        cli_add_real(answer, "overhead", outcome->overhead);
     } else {
-        cli_tell(answer, "line", outcome->line);
+        cli_add(answer, "line", outcome->line);
     }
     if (outcome->end == TN_EVICT_OVER)
-        cli_tell_more(answer, ", after %.4g of the plain time", outcome->overhead);
+        cli_add_more(answer, ", after %.4g of the plain time", outcome->overhead);
     if (outcome->end == TN_EVICT_FULL) {
-        cli_tell(answer, "needed", outcome->needed);
-        cli_tell_word(answer, "message", outcome->message);
+        cli_add(answer, "needed", outcome->needed);
+        cli_add_word(answer, "message", outcome->message);
     }
-    if (is_done || cli_answer_table(answer) == NULL) tell_counts(answer, &outcome->counts);
+    if (is_done || cli_answer_table(answer) == NULL) answer_counts(answer, &outcome->counts);
     cli_answer_close(answer);
 }
 
-static void tell_policies(cli_answer *answer, const simulate_found *found) {
+static void answer_policies(cli_answer *answer, const simulate_found *found) {
     cli_answer_open(answer, "policies");
     for (uint32_t p = 0; p < found->policy_count; p++) {
         cli_answer_open(answer, NULL);
-        cli_tell_word(answer, "policy", found->policies[p]);
+        cli_add_word(answer, "policy", found->policies[p]);
         cli_answer_open(answer, "runs");
         for (uint32_t b = 0; b < found->budget_count; b++)
-            tell_run(answer, found, simulate_at(found, p, b));
+            answer_run(answer, found, simulate_at(found, p, b));
         cli_answer_close(answer);
         cli_answer_close(answer);
     }
@@ -165,14 +166,14 @@ static void tell_policies(cli_answer *answer, const simulate_found *found) {
 /* --- all runs --- */
 
 /* A row for each budget, a column for each policy. */
-static void tell_table(const simulate_found *found, tn__text *out) {
+static void answer_table(const simulate_found *found, tn__text *out) {
     tn__text_printf(out, "%16s  share", "budget");
     for (uint32_t p = 0; p < found->policy_count; p++)
         tn__text_printf(out, " %9s", found->policies[p]);
     tn__text_printf(out, "\n");
     for (uint32_t b = 0; b < found->budget_count; b++) {
         tn__text_printf(out, "%16" PRIu64 " %5.1f%%", found->budgets[b],
-                        100 * tell_share(found->budgets[b], found->plain_peak));
+                        100 * answer_share(found->budgets[b], found->plain_peak));
         for (uint32_t p = 0; p < found->policy_count; p++) {
             const tn_evict_outcome *outcome = &simulate_at(found, p, b)->outcome;
             if (outcome->end == TN_EVICT_DONE)
@@ -185,7 +186,7 @@ static void tell_table(const simulate_found *found, tn__text *out) {
 }
 
 /* One line: the smallest budget in which any policy finishes, and its fastest policy. */
-static void tell_briefly(cli_answer *answer, const simulate_found *found) {
+static void answer_briefly(cli_answer *answer, const simulate_found *found) {
     for (uint32_t b = 0; b < found->budget_count; b++) {
         uint32_t best = UINT32_MAX;
         for (uint32_t p = 0; p < found->policy_count; p++) {
@@ -195,13 +196,13 @@ static void tell_briefly(cli_answer *answer, const simulate_found *found) {
                 best = p;
         }
         if (best == UINT32_MAX) continue;
-        cli_tell_brief(answer, "%" PRIu64 " of %" PRIu64 " bytes, %.4f of the plain time, %s",
-                       found->budgets[b], found->plain_peak,
-                       simulate_at(found, best, b)->outcome.overhead, found->policies[best]);
+        cli_add_brief(answer, "%" PRIu64 " of %" PRIu64 " bytes, %.4f of the plain time, %s",
+                      found->budgets[b], found->plain_peak,
+                      simulate_at(found, best, b)->outcome.overhead, found->policies[best]);
         return;
     }
-    cli_tell_brief(answer, "no budget is enough; the plain peak is %" PRIu64 " bytes",
-                   found->plain_peak);
+    cli_add_brief(answer, "no budget is enough; the plain peak is %" PRIu64 " bytes",
+                  found->plain_peak);
 }
 
 static tn_status simulate_print(const simulate_found *found, bool json, tn_error *error) {
@@ -209,25 +210,25 @@ static tn_status simulate_print(const simulate_found *found, bool json, tn_error
     char sizes[3][TN_SIZE_TEXT_MAX];
     cli_answer answer;
     cli_answer_begin(&answer, &simulate_facts, json);
-    tell_briefly(&answer, found);
-    cli_tell_word(&answer, "input", cli_shown_path(found->path));
-    cli_tell(&answer, "addresses", found->addresses);
-    cli_tell(&answer, "operators", found->facts->op_count);
-    cli_tell(&answer, "plain_cost", found->facts->plain_cost);
-    cli_tell(&answer, "values", found->facts->tensor_count);
-    cli_tell(&answer, "plain_peak", found->plain_peak);
-    cli_tell(&answer, "constants", found->facts->constant_count);
-    cli_tell(&answer, "constant_bytes", found->facts->constant_bytes);
-    cli_tell(&answer, "least", least->bytes);
-    cli_tell_more(&answer, ": constants %s, not recomputable %s, %s %s",
-                  tn_size_format(least->pinned, sizes[0]), tn_size_format(least->held, sizes[1]),
-                  least->name != NULL ? least->name : "the end",
-                  tn_size_format(least->working, sizes[2]));
+    answer_briefly(&answer, found);
+    cli_add_word(&answer, "input", cli_shown_path(found->path));
+    cli_add(&answer, "addresses", found->addresses);
+    cli_add(&answer, "operators", found->facts->op_count);
+    cli_add(&answer, "plain_cost", found->facts->plain_cost);
+    cli_add(&answer, "values", found->facts->tensor_count);
+    cli_add(&answer, "plain_peak", found->plain_peak);
+    cli_add(&answer, "constants", found->facts->constant_count);
+    cli_add(&answer, "constant_bytes", found->facts->constant_bytes);
+    cli_add(&answer, "least", least->bytes);
+    cli_add_more(&answer, ": constants %s, not recomputable %s, %s %s",
+                 tn_size_format(least->pinned, sizes[0]), tn_size_format(least->held, sizes[1]),
+                 least->name != NULL ? least->name : "the end",
+                 tn_size_format(least->working, sizes[2]));
     tn__text *table = cli_answer_table(&answer);
     if (table != NULL && (found->policy_count > 1 || found->budget_count > 1))
-        tell_table(found, table);
+        answer_table(found, table);
     else
-        tell_policies(&answer, found);
+        answer_policies(&answer, found);
     return cli_answer_end(&answer, error);
 }
 
@@ -681,7 +682,7 @@ static tn_status simulate_write_file(const void *self, const char *path, tn_erro
     return simulate_write(self, path, error);
 }
 
-static int simulate_tell(const simulate_arguments *arguments, tn_error *error) {
+static int simulate_print_answer(const simulate_arguments *arguments, tn_error *error) {
     tn_status status = TN_OK;
     cli_progress_end();
     status = cli_paths_write(&arguments->outputs, simulate_write_file, &arguments->found, error);
@@ -717,8 +718,9 @@ static int simulate_run_command(int count, char **words) {
     cli_context_read(&context);
     if (arguments.found.policy_count == 0)
         arguments.found.policies[arguments.found.policy_count++] = tn_evict_policy_name(0);
-    int code = simulate_work(&arguments, &log, &error) == TN_OK ? simulate_tell(&arguments, &error)
-                                                                : cli_fail(&error);
+    int code = simulate_work(&arguments, &log, &error) == TN_OK
+                   ? simulate_print_answer(&arguments, &error)
+                   : cli_fail(&error);
     free(arguments.found.runs);
     tn_evict_log_destroy(log);
     return cli_finish(code);

@@ -225,8 +225,9 @@ static tn_status verify_claim_inside(verify_arguments *arguments) {
     uint32_t tensors = tn_graph_tensor_count(input->graph);
     tn_micro_options micro = TN_MICRO_OPTIONS_INIT;
     tn_micro_arena arena;
-    micro = cli_micro(input->target != NULL ? input->target : cli_micro_targets[0], &input->kernels,
-                      input->kernels.library != TN_MICRO_REFERENCE);
+    micro =
+        cli_tflm_options(input->processor != NULL ? input->processor : cli_processors[0],
+                         &input->tflm_kernels, input->tflm_kernels.library != TN_MICRO_REFERENCE);
     arguments->claimed = calloc((size_t)tensors + 1, sizeof *arguments->claimed);
     if (arguments->claimed == NULL) return tn__no_memory(arguments->error, "claims");
     TN_TRY(tn_tflite_read_plan(input->path, &input->import, input->graph, arguments->claimed,
@@ -257,7 +258,7 @@ static bool verify_is_scratch(const verify_arguments *arguments, uint32_t row) {
 static bool verify_is_form(const verify_arguments *arguments, uint32_t row) {
     char text[16];
     const char *name = verify_row_name(tn_problem_body(arguments->plan, row), row, text);
-    return arguments->input.whom.runner != CLI_RUNNER_NONE && strstr(name, " for ") != NULL;
+    return arguments->input.target.runner != CLI_RUNNER_NONE && strstr(name, " for ") != NULL;
 }
 
 /* Plans of tools without scratch memory have no rows for it. */
@@ -590,7 +591,7 @@ static tn_status verify_load_model(verify_arguments *arguments) {
     cli_input *input = &arguments->input;
     bool valid = false;
     TN_TRY(verify_load_program(arguments));
-    if (input->whom.runner != CLI_RUNNER_NONE &&
+    if (input->target.runner != CLI_RUNNER_NONE &&
         !input->replays) /* the plan decides about scratch, not the command line */
         input->occupancy_options.workspaces = tn_kernels_workspaces(tn_setup_kernels(input->setup));
     TN_TRY(verify_make_room(arguments));
@@ -606,7 +607,7 @@ static tn_status verify_load_model(verify_arguments *arguments) {
         options->fuse_concat = true; /* if the claims require it */
     }
     if (verify_claims_static(arguments)) input->statics = TN_STATIC_ARENA;
-    TN_TRY(cli_input_again(input, arguments->error));
+    TN_TRY(cli_input_rebuild(input, arguments->error));
     TN_TRY(verify_make_room(arguments));
     return verify_place(arguments);
 }
@@ -643,7 +644,7 @@ static tn_status verify_load(verify_arguments *arguments) {
         TN_TRY(cli_plan_file_options(&arguments->file, input, &arguments->plan_training,
                                      arguments->error));
     else if (cli_input_is_model(input))
-        cli_plan_file_whom(&arguments->file, &input->whom);
+        cli_plan_file_target(&arguments->file, &input->target);
     if (cli_input_is_model(input))
         return verify_other_model(arguments, verify_load_model(arguments));
     input->of_plan = arguments->file.has_options;
@@ -816,65 +817,66 @@ static double verify_gap(const tn_layout *layout) {
     return layout->lower_bound == 0 ? 0 : (double)layout->peak / (double)layout->lower_bound - 1;
 }
 
-static void verify_tell_partial(cli_answer *answer, const verify_arguments *arguments,
-                                const tn_layout *layout) {
-    cli_tell(answer, "buffers", layout->body_count - arguments->tail_count);
-    cli_tell_brief(answer, " in a head of ");
-    cli_tell(answer, "peak", arguments->head);
-    cli_tell_brief(answer, ", scratch included");
-    cli_tell_null(answer, "lower_bound");
-    cli_tell_null(answer, "gap");
-    cli_tell_if(answer, "in_tail", arguments->tail_count);
+static void verify_add_partial(cli_answer *answer, const verify_arguments *arguments,
+                               const tn_layout *layout) {
+    cli_add(answer, "buffers", layout->body_count - arguments->tail_count);
+    cli_add_brief(answer, " in a head of ");
+    cli_add(answer, "peak", arguments->head);
+    cli_add_brief(answer, ", scratch included");
+    cli_add_null(answer, "lower_bound");
+    cli_add_null(answer, "gap");
+    cli_add_if(answer, "in_tail", arguments->tail_count);
 }
 
-static void verify_tell_whole(cli_answer *answer, const tn_problem *problem,
-                              const tn_layout *layout) {
+static void verify_add_whole(cli_answer *answer, const tn_problem *problem,
+                             const tn_layout *layout) {
     uint32_t costs;
-    cli_tell(answer, "buffers", layout->body_count);
-    cli_tell_brief(answer, " in ");
-    cli_tell(answer, "peak", layout->peak);
-    cli_tell(answer, "lower_bound", layout->lower_bound);
-    cli_tell_real(answer, "gap", verify_gap(layout));
+    cli_add(answer, "buffers", layout->body_count);
+    cli_add_brief(answer, " in ");
+    cli_add(answer, "peak", layout->peak);
+    cli_add(answer, "lower_bound", layout->lower_bound);
+    cli_add_real(answer, "gap", verify_gap(layout));
     tn_problem_reuse_costs(problem, &costs);
-    if (costs > 0) cli_tell(answer, "reuse_cost", layout->reuse_cost);
+    if (costs > 0) cli_add(answer, "reuse_cost", layout->reuse_cost);
     tn_problem_events(problem, &costs);
-    if (costs > 0) cli_tell(answer, "waits", layout->waits);
-    if (costs > 0) cli_tell(answer, "time", layout->time);
+    if (costs > 0) cli_add(answer, "waits", layout->waits);
+    if (costs > 0) cli_add(answer, "time", layout->time);
 }
 
 /* The model that a plan was checked against. */
-static void verify_tell_kernels(cli_answer *answer, const tn_report_kernels *kernels) {
+static void verify_add_kernels(cli_answer *answer, const tn_report_kernels *kernels) {
     tn__text text;
     tn__text_init(&text, NULL);
     tn__words_whom(&text, kernels);
-    cli_tell_break(answer);
-    if (!text.failed) cli_tell_brief(answer, "for %s", text.data);
+    cli_add_break(answer);
+    if (!text.failed) cli_add_brief(answer, "for %s", text.data);
     tn__text_release(&text);
 }
 
 static int verify_print(const verify_arguments *arguments, tn_status status,
                         const tn_layout *layout) {
     const cli_input *input = &arguments->input;
-    tn_report_kernels told;
+    tn_report_kernels described;
     cli_answer answer;
     if (status != TN_OK && status != TN_E_CONFLICT) return cli_fail(arguments->error);
     cli_progress_end();
     cli_answer_begin(&answer, &verify_facts, arguments->json);
-    cli_tell_word(&answer, "input", cli_shown_path(input->path));
-    cli_tell_word(&answer, "plan",
-                  arguments->plan_path != NULL ? arguments->plan_path : input->path);
+    cli_add_word(&answer, "input", cli_shown_path(input->path));
+    cli_add_word(&answer, "plan",
+                 arguments->plan_path != NULL ? arguments->plan_path : input->path);
     const tn_report_kernels *kernels =
-        input->occupancy != NULL ? cli_whom_told(&input->whom, input->setup, &told) : NULL;
-    if (input->occupancy != NULL) cli_kernels_tell(&answer, kernels);
-    cli_tell(&answer, "valid", status == TN_OK);
-    cli_tell_word(&answer, "conflict", status == TN_OK ? NULL : arguments->error->message);
+        input->occupancy != NULL ? cli_kernel_target_report(&input->target, input->setup, &described)
+                                 : NULL;
+    if (input->occupancy != NULL) cli_kernels_add(&answer, kernels);
+    cli_add(&answer, "valid", status == TN_OK);
+    cli_add_word(&answer, "conflict", status == TN_OK ? NULL : arguments->error->message);
     if (status == TN_OK && arguments->is_partial)
-        verify_tell_partial(&answer, arguments, layout);
+        verify_add_partial(&answer, arguments, layout);
     else if (status == TN_OK)
-        verify_tell_whole(&answer, input->problem, layout);
+        verify_add_whole(&answer, input->problem, layout);
     if (status == TN_OK && !arguments->is_partial && input->occupancy != NULL &&
         !cli_tone_asked().brief)
-        verify_tell_kernels(&answer, kernels);
+        verify_add_kernels(&answer, kernels);
     tn_status printed = cli_answer_end(&answer, arguments->error);
     return printed != TN_OK ? cli_fail(arguments->error) : tn_status_exit_code(status);
 }
@@ -893,16 +895,16 @@ static const char verify_doc[] =
 static int verify_objects(verify_arguments *arguments) {
     cli_answer answer;
     cli_answer_begin(&answer, &verify_facts, arguments->json);
-    cli_tell_word(&answer, "input", cli_shown_path(arguments->input.path));
-    cli_tell_word(&answer, "plan", arguments->plan_path);
+    cli_add_word(&answer, "input", cli_shown_path(arguments->input.path));
+    cli_add_word(&answer, "plan", arguments->plan_path);
     tn_status status =
         cli_objects_verify(&arguments->input, arguments->plan_path, &answer, arguments->error);
-    bool told = status == TN_OK || status == TN_E_CONFLICT;
-    if (!told)
+    bool printed = status == TN_OK || status == TN_E_CONFLICT;
+    if (!printed)
         cli_answer_release(&answer);
     else if (cli_answer_end(&answer, arguments->error) != TN_OK)
-        told = false;
-    int code = told ? tn_status_exit_code(status) : cli_fail(arguments->error);
+        printed = false;
+    int code = printed ? tn_status_exit_code(status) : cli_fail(arguments->error);
     cli_input_release(&arguments->input);
     return cli_finish(code);
 }

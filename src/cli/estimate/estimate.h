@@ -29,7 +29,7 @@ void cli_limits_spend(cli_limits *limits, uint64_t work);
 void cli_limits_skip(cli_limits *limits, const char *what);
 
 /* How the model is read and run; a trial changes a copy. */
-typedef struct cli_way {
+typedef struct cli_estimate_request {
     cli_input input; /* only its options are used */
     uint64_t batch;  /* per rank; 0: as in the file */
     bool train, pytorch;
@@ -47,13 +47,13 @@ typedef struct cli_way {
     const char *const *outputs; /* [output_count] output files for the first plan */
     uint32_t output_count;
     const tn_hardware *device; /* the device of the limit, or NULL */
-} cli_way;
+} cli_estimate_request;
 
-typedef struct cli_staged { /* memory of one pipeline stage */
-    uint64_t arena, fixed;  /* as in tn_estimate */
-} cli_staged;
+typedef struct cli_stage_memory { /* memory of one pipeline stage */
+    uint64_t arena, fixed;        /* as in tn_estimate */
+} cli_stage_memory;
 
-typedef struct cli_found { /* the result; for a pipeline, that of its largest stage */
+typedef struct cli_estimate_result { /* the result; for a pipeline, that of its largest stage */
     tn_estimate estimate;
     uint32_t steps;
     char peak_op[160]; /* "Conv 'node_12'" */
@@ -76,14 +76,17 @@ typedef struct cli_found { /* the result; for a pipeline, that of its largest st
      * frozen. The last prefix, and any beyond the capacity, are not listed. */
     char layers[CLI_LAYERS_MAX][32];
     uint32_t layer_count;
-    cli_staged stages[TN_STAGE_PARTS_MAX]; /* [pipeline stages]; unused without a pipeline */
-} cli_found;
+    cli_stage_memory stages[TN_STAGE_PARTS_MAX]; /* [pipeline stages]; unused without a pipeline */
+} cli_estimate_result;
 
-tn_status cli_estimate(const cli_way *way, cli_found *found, tn_error *error);
+tn_status cli_estimate(const cli_estimate_request *request, cli_estimate_result *found,
+                       tn_error *error);
 /* The same without the evaluation phase of training. */
-tn_status cli_estimate_within(const cli_way *way, cli_found *found, tn_error *error);
+tn_status cli_estimate_within(const cli_estimate_request *request, cli_estimate_result *found,
+                              tn_error *error);
 /* The largest batch that fits; 0 if a batch of 1 does not fit. */
-tn_status cli_estimate_max_batch(const cli_way *way, uint64_t *batch, tn_error *error);
+tn_status cli_estimate_max_batch(const cli_estimate_request *request, uint64_t *batch,
+                                 tn_error *error);
 
 typedef struct cli_change {
     char text[160];   /* "--dtype bf16 --fuse-update" */
@@ -93,23 +96,24 @@ typedef struct cli_change {
 } cli_change;
 /* Adds each change to the answer, or a line that says that none was found. */
 extern const cli_facts cli_changes_facts; /* with CLI_FACTS_ALSO */
-void cli_changes_tell(cli_answer *answer, const cli_change *changes, uint32_t count);
+void cli_changes_add(cli_answer *answer, const cli_change *changes, uint32_t count);
 /* Finds up to `room` of the cheapest changes that make it fit; returns their number. */
-uint32_t cli_estimate_changes(const cli_way *way, const cli_found *found, cli_change *changes,
-                              uint32_t room);
+uint32_t cli_estimate_changes(const cli_estimate_request *request, const cli_estimate_result *found,
+                              cli_change *changes, uint32_t room);
 
 /* Finds each single change that lowers the total, cheapest first; returns their number. */
-uint32_t cli_estimate_each(const cli_way *way, const cli_found *found, cli_change *changes,
-                           uint32_t room);
+uint32_t cli_estimate_each(const cli_estimate_request *request, const cli_estimate_result *found,
+                           cli_change *changes, uint32_t room);
 
 /* Recomputation that meets a budget for all bytes, with its predicted time. Returns 0 if it is not
  * needed or was not found. */
-uint32_t cli_estimate_fitted(const cli_way *way, uint64_t budget, cli_change *change);
+uint32_t cli_estimate_fitted(const cli_estimate_request *request, uint64_t budget,
+                             cli_change *change);
 
 /* estimate_graph.c: the whole path of a graph, from the estimate to the answer. Returns the exit
  * status. */
 extern const cli_facts cli_estimate_facts;
-int cli_estimate_graph(cli_way *way, bool max_batch, bool json, tn_error *error);
+int cli_estimate_graph(cli_estimate_request *request, bool max_batch, bool json, tn_error *error);
 
 /* --- training of a large transformer, by formulas --- */
 
@@ -131,8 +135,8 @@ struct cli_cluster;
 void cli_large_change(cli_large *large, const struct cli_cluster *cluster, uint64_t limit);
 /* The whole path, from `how` to the answer. Returns the exit status. */
 extern const cli_facts cli_large_facts;
-int cli_estimate_large(cli_large *large, struct cli_cluster *cluster, const cli_way *way, bool json,
-                       tn_error *error);
+int cli_estimate_large(cli_large *large, struct cli_cluster *cluster,
+                       const cli_estimate_request *request, bool json, tn_error *error);
 
 /* --- training time on many devices --- */
 
@@ -160,11 +164,12 @@ tn_status cli_cluster_divide(const cli_cluster *cluster, const tn_large *how,
                              tn_cluster_found *found, tn_error *error);
 /* Adds the division and the seconds to the answer. */
 extern const cli_facts cli_cluster_facts; /* with CLI_FACTS_ALSO */
-void cli_cluster_tell(cli_answer *answer, const cli_cluster *cluster, const cli_large *large,
-                      bool json);
+void cli_cluster_add(cli_answer *answer, const cli_cluster *cluster, const cli_large *large,
+                     bool json);
 /* Prints the fastest division for 1, 2, 4, ... devices. Returns the exit status. */
 extern const cli_facts cli_scaling_facts;
-int cli_cluster_scale(cli_cluster *cluster, const cli_large *large, const cli_way *way, bool json);
+int cli_cluster_scale(cli_cluster *cluster, const cli_large *large,
+                      const cli_estimate_request *request, bool json);
 
 /* --- running a language model --- */
 
@@ -197,9 +202,9 @@ typedef struct cli_llm {
 /* Whether a file of this name is estimated here (except with --train). */
 bool cli_llm_recognises(const char *path);
 extern const cli_facts cli_llm_facts;
-tn_status cli_llm_tell(const cli_llm *llm, const char *path, bool json, tn_error *error);
+tn_status cli_llm_print(const cli_llm *llm, const char *path, bool json, tn_error *error);
 /* The whole path, from `options` to the answer. Returns the exit status. */
-int cli_estimate_llm(cli_llm *llm, const cli_way *way, bool json, tn_error *error);
+int cli_estimate_llm(cli_llm *llm, const cli_estimate_request *request, bool json, tn_error *error);
 /* Whether the model fits the device. CLI_LLM_MAYBE: the known part fits, but some parts are
  * unknown. */
 typedef enum cli_llm_verdict { CLI_LLM_NO, CLI_LLM_YES, CLI_LLM_MAYBE } cli_llm_verdict;

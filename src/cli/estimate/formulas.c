@@ -22,20 +22,21 @@ void cli_large_split(struct argp_state *state, cli_large *large, tn_grid *grid, 
     large->split = true;
 }
 
-static tn_status large_find(cli_large *large, const cli_way *way, tn_error *error) {
-    const char *path = way->input.path;
+static tn_status large_find(cli_large *large, const cli_estimate_request *request,
+                            tn_error *error) {
+    const char *path = request->input.path;
     tn_large *how = &large->how;
-    how->batch = way->batch;
+    how->batch = request->batch;
     if (tn__has_suffix(path, ".json")) {
         tn__file file;
         TN_TRY(tn__file_map(path, &file, error));
         tn_status status =
-            tn_large_config(path, file.bytes, file.size, way->input.import.context, how, error);
+            tn_large_config(path, file.bytes, file.size, request->input.import.context, how, error);
         tn__file_unmap(&file);
         TN_TRY(status);
     } else {
         tn_graph *graph;
-        TN_TRY(tn_graph_load(path, &way->input.import, &graph, error));
+        TN_TRY(tn_graph_load(path, &request->input.import, &graph, error));
         tn_status status = tn_large_from_graph(graph, how, error);
         tn_graph_destroy(graph);
         if (status != TN_OK) return tn__where(error, status, "%s", path);
@@ -43,8 +44,8 @@ static tn_status large_find(cli_large *large, const cli_way *way, tn_error *erro
     /* Adam keeps two 4-byte numbers per weight and a copy of the weights; momentum keeps one; SGD
      * keeps nothing. */
     static const uint32_t state[] = {4, 8, 12, 12, 4};
-    how->state_bytes = state[way->training.options.optimizer];
-    if (way->training.options.dtype == TN_FLOAT32) { /* no additional copy of the weights */
+    how->state_bytes = state[request->training.options.optimizer];
+    if (request->training.options.dtype == TN_FLOAT32) { /* no additional copy of the weights */
         how->weight_bytes = how->gradient_bytes = 4;
         how->state_bytes -= 4;
     }
@@ -88,51 +89,51 @@ const cli_facts cli_large_facts = {
 /* --- the answer --- */
 
 /* The sizes that were read, and the defaults. */
-static void large_tell_model(cli_answer *answer, const tn_large *how) {
+static void large_add_model(cli_answer *answer, const tn_large *how) {
     uint64_t kv = how->model.kv_heads > 0 ? how->model.kv_heads : how->model.heads;
     char digits[TN__GROUPED_MAX];
-    cli_tell_line(answer, "model",
-                  "%" PRIu64 " layers of %" PRIu64 ", %" PRIu64 " heads, %" PRIu64
-                  " KV heads, inner %" PRIu64 "%s",
-                  how->model.layers, how->model.hidden, how->model.heads, kv,
-                  how->model.inner > 0 ? how->model.inner : 4 * how->model.hidden,
-                  how->model.gated ? ", gated" : "");
-    cli_tell_line(answer, "", "%" PRIu64 " tokens a sequence, vocabulary of %s%s%s", how->sequence,
-                  tn__grouped(how->model.vocabulary, digits),
-                  how->model.untied ? " with an output matrix" : "",
-                  how->model.no_dropout ? ", no dropout" : "");
-    cli_tell_line(answer, "", "attention is %s",
-                  how->attention == TN_ATTENTION_UNFUSED ? "unfused: scores are kept" : "fused");
+    cli_add_line(answer, "model",
+                 "%" PRIu64 " layers of %" PRIu64 ", %" PRIu64 " heads, %" PRIu64
+                 " KV heads, inner %" PRIu64 "%s",
+                 how->model.layers, how->model.hidden, how->model.heads, kv,
+                 how->model.inner > 0 ? how->model.inner : 4 * how->model.hidden,
+                 how->model.gated ? ", gated" : "");
+    cli_add_line(answer, "", "%" PRIu64 " tokens a sequence, vocabulary of %s%s%s", how->sequence,
+                 tn__grouped(how->model.vocabulary, digits),
+                 how->model.untied ? " with an output matrix" : "",
+                 how->model.no_dropout ? ", no dropout" : "");
+    cli_add_line(answer, "", "attention is %s",
+                 how->attention == TN_ATTENTION_UNFUSED ? "unfused: scores are kept" : "fused");
 }
 
-static void large_tell_stage(cli_answer *answer, const tn_large_stage *stage, uint32_t index) {
+static void large_add_stage(cli_answer *answer, const tn_large_stage *stage, uint32_t index) {
     char digits[TN__GROUPED_MAX];
     cli_answer_open(answer, NULL);
-    cli_tell(answer, "layers", stage->layers);
-    cli_tell_as(answer, "%u: %" PRIu64 " layers, %s parameters on each of its ranks", index,
-                stage->layers, tn__grouped(stage->parameters, digits));
-    cli_tell(answer, "parameters", stage->parameters);
-    cli_tell(answer, "weights", stage->weights);
-    cli_tell(answer, "gradients", stage->gradients);
-    cli_tell(answer, "optimizer_state", stage->state);
-    cli_tell(answer, "activations", stage->activations);
-    cli_tell(answer, "kept", stage->kept);
-    cli_tell_more(answer, " from forward to backward");
-    cli_tell_if(answer, "loss", stage->loss);
-    cli_tell_more(answer, " for logits and loss");
-    cli_tell(answer, "total", stage->total);
+    cli_add(answer, "layers", stage->layers);
+    cli_add_as(answer, "%u: %" PRIu64 " layers, %s parameters on each of its ranks", index,
+               stage->layers, tn__grouped(stage->parameters, digits));
+    cli_add(answer, "parameters", stage->parameters);
+    cli_add(answer, "weights", stage->weights);
+    cli_add(answer, "gradients", stage->gradients);
+    cli_add(answer, "optimizer_state", stage->state);
+    cli_add(answer, "activations", stage->activations);
+    cli_add(answer, "kept", stage->kept);
+    cli_add_more(answer, " from forward to backward");
+    cli_add_if(answer, "loss", stage->loss);
+    cli_add_more(answer, " for logits and loss");
+    cli_add(answer, "total", stage->total);
     cli_answer_close(answer);
 }
 
 /* The table has only the first stage, the last one and the largest. */
-static void large_tell_stages(cli_answer *answer, const cli_large *large, bool json) {
+static void large_add_stages(cli_answer *answer, const cli_large *large, bool json) {
     uint64_t stages = large->how.pipeline > 0 ? large->how.pipeline : 1;
     cli_answer_open(answer, "stages");
     for (uint32_t i = 0; i < stages; i++) {
         tn_large_stage stage = {0};
         if (!json && i > 0 && i + 1 < stages && i != large->found.largest_stage) continue;
         if (tn_large_stage_make(&large->how, i, &stage, NULL) != TN_OK) break;
-        large_tell_stage(answer, &stage, i);
+        large_add_stage(answer, &stage, i);
     }
     cli_answer_close(answer);
 }
@@ -141,54 +142,55 @@ static bool large_fits(const cli_large *large, uint64_t limit) {
     return limit == 0 || large->found.largest.total <= limit;
 }
 
-static void large_tell_fit(cli_answer *answer, const cli_large *large, const cli_way *way) {
-    bool fits = large_fits(large, way->limit);
-    if (way->limit == 0) return;
-    cli_tell(answer, "device_memory", way->limit);
-    if (way->device != NULL) {
-        cli_tell_more(answer, ", %s", way->device->title);
-        cli_tell_word(answer, "device", way->device->name);
+static void large_add_fit(cli_answer *answer, const cli_large *large,
+                          const cli_estimate_request *request) {
+    bool fits = large_fits(large, request->limit);
+    if (request->limit == 0) return;
+    cli_add(answer, "device_memory", request->limit);
+    if (request->device != NULL) {
+        cli_add_more(answer, ", %s", request->device->title);
+        cli_add_word(answer, "device", request->device->name);
     }
-    cli_tell(answer, "fits", fits);
-    cli_tell_brief(answer, fits ? ", fits" : ", does not fit");
-    if (!fits) cli_changes_tell(answer, large->changes, large->change_count);
+    cli_add(answer, "fits", fits);
+    cli_add_brief(answer, fits ? ", fits" : ", does not fit");
+    if (!fits) cli_changes_add(answer, large->changes, large->change_count);
 }
 
-static tn_status large_tell(const cli_large *large, const cli_cluster *cluster, const cli_way *way,
-                            bool json, tn_error *error) {
+static tn_status large_print(const cli_large *large, const cli_cluster *cluster,
+                             const cli_estimate_request *request, bool json, tn_error *error) {
     const tn_large_estimate *found = &large->found;
     cli_answer answer;
     cli_answer_begin(&answer, &cli_large_facts, json);
-    cli_tell_word(&answer, "input", cli_shown_path(way->input.path));
-    large_tell_model(&answer, &large->how);
-    cli_tell(&answer, "parameters", found->exact_parameters);
-    cli_tell_more(&answer, " (by the formula %.4g)", found->parameters);
-    cli_tell_real(&answer, "parameters_by_formula", found->parameters);
-    cli_tell_real(&answer, "flops", found->flops);
-    cli_tell_more(&answer, " in an iteration");
-    cli_tell(&answer, "ranks", found->ranks);
-    cli_tell(&answer, "largest_stage", found->largest_stage);
-    large_tell_stages(&answer, large, json);
-    cli_tell(&answer, "total", found->largest.total);
-    cli_tell_more(&answer, ", stage %u", found->largest_stage);
-    cli_cluster_tell(&answer, cluster, large, json);
-    large_tell_fit(&answer, large, way);
+    cli_add_word(&answer, "input", cli_shown_path(request->input.path));
+    large_add_model(&answer, &large->how);
+    cli_add(&answer, "parameters", found->exact_parameters);
+    cli_add_more(&answer, " (by the formula %.4g)", found->parameters);
+    cli_add_real(&answer, "parameters_by_formula", found->parameters);
+    cli_add_real(&answer, "flops", found->flops);
+    cli_add_more(&answer, " in an iteration");
+    cli_add(&answer, "ranks", found->ranks);
+    cli_add(&answer, "largest_stage", found->largest_stage);
+    large_add_stages(&answer, large, json);
+    cli_add(&answer, "total", found->largest.total);
+    cli_add_more(&answer, ", stage %u", found->largest_stage);
+    cli_cluster_add(&answer, cluster, large, json);
+    large_add_fit(&answer, large, request);
     return cli_answer_end(&answer, error);
 }
 
 /* --- the estimate --- */
 
-int cli_estimate_large(cli_large *large, cli_cluster *cluster, const cli_way *way, bool json,
-                       tn_error *error) {
-    tn_status status = large_find(large, way, error);
-    if (status == TN_OK) status = cli_cluster_find(cluster, large, way->device, error);
-    if (status == TN_OK && cluster->sweep) return cli_cluster_scale(cluster, large, way, json);
+int cli_estimate_large(cli_large *large, cli_cluster *cluster, const cli_estimate_request *request,
+                       bool json, tn_error *error) {
+    tn_status status = large_find(large, request, error);
+    if (status == TN_OK) status = cli_cluster_find(cluster, large, request->device, error);
+    if (status == TN_OK && cluster->sweep) return cli_cluster_scale(cluster, large, request, json);
     if (status == TN_OK) {
-        cli_large_change(large, cluster, way->limit);
-        status = large_tell(large, cluster, way, json, error);
+        cli_large_change(large, cluster, request->limit);
+        status = large_print(large, cluster, request, json, error);
     }
     if (status != TN_OK) return cli_fail(error);
-    return large_fits(large, way->limit) ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
+    return large_fits(large, request->limit) ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
 }
 
 /* --- changes that make it fit --- */
@@ -459,65 +461,63 @@ static const char *cluster_recompute(const tn_large *how) {
 
 static uint64_t cluster_one(uint64_t count) { return count > 0 ? count : 1; }
 
-static void cluster_tell_division(cli_answer *answer, const tn_large *how, bool row) {
+static void cluster_add_division(cli_answer *answer, const tn_large *how, bool row) {
     uint64_t tensor = cluster_one(how->tensor), pipeline = cluster_one(how->pipeline),
              data = cluster_one(how->data), micro = cluster_one(how->micro),
              pieces = cluster_one(how->interleave);
-    cli_tell(answer, "tensor", tensor);
+    cli_add(answer, "tensor", tensor);
     if (!row)
-        cli_tell_as(answer,
-                    "tensor=%" PRIu64 ",pipeline=%" PRIu64 ",data=%" PRIu64
-                    ", micro-batches of %" PRIu64 ", %" PRIu64 " pieces a stage",
-                    tensor, pipeline, data, micro, pieces);
-    cli_tell(answer, "pipeline", pipeline);
-    cli_tell(answer, "data", data);
-    cli_tell(answer, "micro_batch", micro);
-    cli_tell(answer, "interleave", pieces);
-    cli_tell_word(answer, "recompute", cluster_recompute(how));
+        cli_add_as(answer,
+                   "tensor=%" PRIu64 ",pipeline=%" PRIu64 ",data=%" PRIu64
+                   ", micro-batches of %" PRIu64 ", %" PRIu64 " pieces a stage",
+                   tensor, pipeline, data, micro, pieces);
+    cli_add(answer, "pipeline", pipeline);
+    cli_add(answer, "data", data);
+    cli_add(answer, "micro_batch", micro);
+    cli_add(answer, "interleave", pieces);
+    cli_add_word(answer, "recompute", cluster_recompute(how));
     if (!row)
-        cli_tell_as(answer, "--recompute %s --shard %s%s", cluster_recompute(how),
-                    tn_shard_name(how->shard),
-                    how->sequence_parallel ? " --sequence-parallel" : "");
-    cli_tell_word(answer, "shard", tn_shard_name(how->shard));
-    cli_tell(answer, "sequence_parallel", how->sequence_parallel);
+        cli_add_as(answer, "--recompute %s --shard %s%s", cluster_recompute(how),
+                   tn_shard_name(how->shard), how->sequence_parallel ? " --sequence-parallel" : "");
+    cli_add_word(answer, "shard", tn_shard_name(how->shard));
+    cli_add(answer, "sequence_parallel", how->sequence_parallel);
 }
 
-static void cluster_tell_time(cli_answer *answer, const tn_cluster_time *time) {
+static void cluster_add_time(cli_answer *answer, const tn_cluster_time *time) {
     cli_answer_open(answer, "time");
-    cli_tell_real(answer, "seconds", time->seconds);
-    cli_tell_more(answer, " an iteration, predicted");
-    cli_tell_real(answer, "pass", time->pass);
-    cli_tell_more(answer, ", bubbles and sends %.1f %% of it", 100 * time->bubble);
-    cli_tell_real(answer, "products", time->products);
-    cli_tell_more(answer, " products, %.4g s the rest, %.4g s sums of tensor ranks", time->other,
-                  time->tensor);
-    cli_tell_real(answer, "other", time->other);
-    cli_tell_real(answer, "tensor", time->tensor);
-    cli_tell_real(answer, "data", time->data);
-    cli_tell_more(answer, " gradients summed, %.4g s update", time->update);
-    cli_tell_real(answer, "update", time->update);
-    cli_tell_real(answer, "bubble", time->bubble);
-    cli_tell_real(answer, "share_of_rate", time->share);
-    cli_tell_more(answer, " of the device's, predicted");
-    cli_tell(answer, "bytes_beyond_node", time->slow_bytes);
-    cli_tell_more(answer, " from each device in an iteration");
+    cli_add_real(answer, "seconds", time->seconds);
+    cli_add_more(answer, " an iteration, predicted");
+    cli_add_real(answer, "pass", time->pass);
+    cli_add_more(answer, ", bubbles and sends %.1f %% of it", 100 * time->bubble);
+    cli_add_real(answer, "products", time->products);
+    cli_add_more(answer, " products, %.4g s the rest, %.4g s sums of tensor ranks", time->other,
+                 time->tensor);
+    cli_add_real(answer, "other", time->other);
+    cli_add_real(answer, "tensor", time->tensor);
+    cli_add_real(answer, "data", time->data);
+    cli_add_more(answer, " gradients summed, %.4g s update", time->update);
+    cli_add_real(answer, "update", time->update);
+    cli_add_real(answer, "bubble", time->bubble);
+    cli_add_real(answer, "share_of_rate", time->share);
+    cli_add_more(answer, " of the device's, predicted");
+    cli_add(answer, "bytes_beyond_node", time->slow_bytes);
+    cli_add_more(answer, " from each device in an iteration");
     cli_answer_close(answer);
 }
 
 /* A division that the user gave is not in the table. */
-void cli_cluster_tell(cli_answer *answer, const cli_cluster *it, const cli_large *large,
-                      bool json) {
+void cli_cluster_add(cli_answer *answer, const cli_cluster *it, const cli_large *large, bool json) {
     if (it->search || json) {
         cli_answer_open(answer, "division");
-        cluster_tell_division(answer, &large->how, false);
+        cluster_add_division(answer, &large->how, false);
         cli_answer_close(answer);
     }
     if (it->search)
-        cli_tell_line(answer, "out of", "%" PRIu64 " divisions, of which %" PRIu64 " fit",
-                      it->found.tried, it->found.fitting);
+        cli_add_line(answer, "out of", "%" PRIu64 " divisions, of which %" PRIu64 " fit",
+                     it->found.tried, it->found.fitting);
     if (!it->timed) return;
-    cluster_tell_time(answer, &it->time);
-    cli_tell_brief(answer, ", %.4g s an iteration", it->time.seconds);
+    cluster_add_time(answer, &it->time);
+    cli_add_brief(answer, ", %.4g s an iteration", it->time.seconds);
 }
 
 /* --- --sweep --- */
@@ -546,39 +546,39 @@ static void cluster_drawn(const tn_cluster_found *found, uint64_t devices, tn__s
 }
 
 /* Adds one row to the answer and to the picture. */
-static void cluster_tell_row(cli_answer *answer, const tn_cluster_found *found, uint64_t devices,
-                             cluster_scaling *to) {
+static void cluster_add_row(cli_answer *answer, const tn_cluster_found *found, uint64_t devices,
+                            cluster_scaling *to) {
     char size[TN_SIZE_TEXT_MAX];
     tn_size_format(found->memory.largest.total, size);
     cli_answer_open(answer, NULL);
-    cli_tell(answer, "devices", devices);
-    cluster_tell_division(answer, &found->large, true);
-    cli_tell(answer, "total", found->memory.largest.total);
-    cli_tell_as(answer, "%.*s", (int)strcspn(size, "(") - 1, size);
-    cli_tell_cell(answer, "seconds", "%.4g", found->time.seconds);
-    cli_tell_cell(answer, "rate", "%.1f %%", 100 * found->time.share);
-    cluster_tell_time(answer, &found->time);
+    cli_add(answer, "devices", devices);
+    cluster_add_division(answer, &found->large, true);
+    cli_add(answer, "total", found->memory.largest.total);
+    cli_add_as(answer, "%.*s", (int)strcspn(size, "(") - 1, size);
+    cli_add_cell(answer, "seconds", "%.4g", found->time.seconds);
+    cli_add_cell(answer, "rate", "%.1f %%", 100 * found->time.share);
+    cluster_add_time(answer, &found->time);
     cli_answer_close(answer);
     tn_assert(to->count < CLUSTER_ROWS_MOST);
     cluster_drawn(found, devices, &to->rows[to->count++]);
 }
 
-static tn_status cluster_draw(const cluster_scaling *rows, const cli_way *way, uint64_t memory,
-                              bool json, tn_error *error) {
-    const tn__scaling scaling = {.input = way->input.path,
-                                 .device = way->device->name,
+static tn_status cluster_draw(const cluster_scaling *rows, const cli_estimate_request *request,
+                              uint64_t memory, bool json, tn_error *error) {
+    const tn__scaling scaling = {.input = request->input.path,
+                                 .device = request->device->name,
                                  .memory = memory,
                                  .rows = rows->rows,
                                  .count = rows->count};
-    if (rows->count == 0 || way->output_count == 0) return TN_OK;
-    TN_TRY(tn__scaling_write(&scaling, way->outputs[0], error));
-    if (!json) printf("wrote %s\n", way->outputs[0]);
+    if (rows->count == 0 || request->output_count == 0) return TN_OK;
+    TN_TRY(tn__scaling_write(&scaling, request->outputs[0], error));
+    if (!json) printf("wrote %s\n", request->outputs[0]);
     return TN_OK;
 }
 
 /* Numbers of devices without a division that fits are lines before the rows. */
-static tn_status cluster_tell_rows(cli_answer *answer, cli_cluster *it, const tn_large *how,
-                                   cluster_scaling *to, tn_error *error) {
+static tn_status cluster_add_rows(cli_answer *answer, cli_cluster *it, const tn_large *how,
+                                  cluster_scaling *to, tn_error *error) {
     uint64_t most = it->cluster.devices > 0 ? it->cluster.devices : CLUSTER_SWEEP_MOST;
     tn__text *table = cli_answer_table(answer);
     cli_answer_open(answer, "rows");
@@ -586,7 +586,7 @@ static tn_status cluster_tell_rows(cli_answer *answer, cli_cluster *it, const tn
         it->cluster.devices = devices;
         tn_status status = cli_cluster_divide(it, how, &it->found, error);
         if (status == TN_OK)
-            cluster_tell_row(answer, &it->found, devices, to);
+            cluster_add_row(answer, &it->found, devices, to);
         else if (status != TN_E_INFEASIBLE)
             return status;
         else if (table != NULL)
@@ -596,25 +596,26 @@ static tn_status cluster_tell_rows(cli_answer *answer, cli_cluster *it, const tn
     return TN_OK;
 }
 
-int cli_cluster_scale(cli_cluster *it, const cli_large *large, const cli_way *way, bool json) {
+int cli_cluster_scale(cli_cluster *it, const cli_large *large, const cli_estimate_request *request,
+                      bool json) {
     cluster_scaling to = {.count = 0};
     tn_error error;
     cli_answer answer;
     cli_answer_begin(&answer, &cli_scaling_facts, json);
-    cli_tell_word(&answer, "input", cli_shown_path(way->input.path));
-    cli_tell_word(&answer, "device", way->device->name);
-    tn_status status = cluster_tell_rows(&answer, it, &large->how, &to, &error);
+    cli_add_word(&answer, "input", cli_shown_path(request->input.path));
+    cli_add_word(&answer, "device", request->device->name);
+    tn_status status = cluster_add_rows(&answer, it, &large->how, &to, &error);
     if (to.count > 0)
-        cli_tell_brief(&answer, "%" PRIu64 " to %" PRIu64 " devices, %.4g s to %.4g s an iteration",
-                       to.rows[0].devices, to.rows[to.count - 1].devices, to.rows[0].seconds,
-                       to.rows[to.count - 1].seconds);
+        cli_add_brief(&answer, "%" PRIu64 " to %" PRIu64 " devices, %.4g s to %.4g s an iteration",
+                      to.rows[0].devices, to.rows[to.count - 1].devices, to.rows[0].seconds,
+                      to.rows[to.count - 1].seconds);
     else
-        cli_tell_brief(&answer, "no division fits");
+        cli_add_brief(&answer, "no division fits");
     if (status == TN_OK)
         status = cli_answer_end(&answer, &error);
     else
         cli_answer_release(&answer);
-    if (status == TN_OK) status = cluster_draw(&to, way, it->cluster.memory, json, &error);
+    if (status == TN_OK) status = cluster_draw(&to, request, it->cluster.memory, json, &error);
     if (status != TN_OK) return cli_fail(&error);
     return to.count > 0 ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
 }

@@ -14,9 +14,9 @@
 #define GRAPH_FOLDED 8u
 
 typedef struct graph_job {
-    cli_way *way;
+    cli_estimate_request *request;
     bool max_batch;
-    cli_found found;
+    cli_estimate_result found;
     uint64_t most; /* the largest batch */
     cli_change changes[GRAPH_CHANGES_MOST];
     uint32_t change_count;
@@ -82,7 +82,7 @@ const cli_facts cli_estimate_facts = {
         CLI_FACT_BRIEF(WORD, "input", NULL, "@: ", "path of the model"),
         CLI_FACT(YES, "train", NULL, "whether a training step was estimated"),
         CLI_FACT(WORD, "training_of", "training", "with --train: tenure or pytorch; else null"),
-        CLI_FACTS_ALSO(&cli_whom_facts),
+        CLI_FACTS_ALSO(&cli_kernel_target_facts),
         CLI_FACT_BRIEF(BYTES, "total", "total", "@",
                        "peak bytes of arena, static memory and runtime; per rank, and of the "
                        "largest stage"),
@@ -123,28 +123,28 @@ const cli_facts cli_estimate_facts = {
 
 /* The batch of all ranks together. */
 static uint64_t graph_all(const graph_job *job, uint64_t batch) {
-    return tn__mul_sat(batch, job->way->ranks.grid.data);
+    return tn__mul_sat(batch, job->request->ranks.grid.data);
 }
 
 /* Whether the rest of the limit is so small that a run may exceed it. */
 static bool graph_is_tight(const graph_job *job) {
-    double total = (double)job->found.estimate.total, limit = (double)job->way->limit;
+    double total = (double)job->found.estimate.total, limit = (double)job->request->limit;
     return job->found.fits && total > limit * (1 - GRAPH_TIGHT);
 }
 
 /* Whether the chosen kernels expand all of the quantised weights. */
-static bool graph_expands_all(const cli_found *found) {
+static bool graph_expands_all(const cli_estimate_result *found) {
     return found->expands == found->packed.fused + found->packed.apart;
 }
 
 /* The counted bytes of quantised weights, in one word. */
-static const char *graph_counted(const cli_found *found) {
+static const char *graph_counted(const cli_estimate_result *found) {
     if (found->for_kernels)
         return found->expands == 0 ? "stored" : graph_expands_all(found) ? "expanded" : "mixed";
     return found->packed.apart == 0 ? "stored" : found->packed.fused == 0 ? "both" : "mixed";
 }
 
-static const char *graph_counted_why(const cli_found *found) {
+static const char *graph_counted_why(const cli_estimate_result *found) {
     if (found->for_kernels && found->expands == 0)
         return "not counted: these kernels read the stored weights";
     if (found->for_kernels)
@@ -158,7 +158,7 @@ static const char *graph_counted_why(const cli_found *found) {
                : "also counted for weights that no MatMul reads in their stored form";
 }
 
-static const char *graph_stored_why(const cli_found *found) {
+static const char *graph_stored_why(const cli_estimate_result *found) {
     if (!found->for_kernels || found->expands == 0) return "counted";
     return graph_expands_all(found) ? "not counted"
                                     : "counted for weights that these kernels read so";
@@ -167,199 +167,198 @@ static const char *graph_stored_why(const cli_found *found) {
 /* --- the answer --- */
 
 /* Names the runtime, so that numbers of different runtimes are not compared by mistake. */
-static void graph_tell_training(cli_answer *answer, const graph_job *job) {
-    const cli_way *way = job->way;
-    const cli_found *found = &job->found;
-    cli_tell(answer, "train", way->train);
-    if (!way->train) {
-        cli_tell_null(answer, "training_of");
+static void graph_add_training(cli_answer *answer, const graph_job *job) {
+    const cli_estimate_request *request = job->request;
+    const cli_estimate_result *found = &job->found;
+    cli_add(answer, "train", request->train);
+    if (!request->train) {
+        cli_add_null(answer, "training_of");
         return;
     }
-    cli_tell_word(answer, "training_of", way->pytorch ? "pytorch" : "tenure");
-    cli_tell_as(
+    cli_add_word(answer, "training_of", request->pytorch ? "pytorch" : "tenure");
+    cli_add_as(
         answer, "%s",
-        way->pytorch ? "eager PyTorch; without --as pytorch: Tenure's planned arena"
-        : way->options.pool != NULL
+        request->pytorch ? "eager PyTorch; without --as pytorch: Tenure's planned arena"
+        : request->options.pool != NULL
             ? "from a pool; with --as pytorch: eager PyTorch"
             : "in Tenure's planned arena, as in `tenure train`; with --as pytorch: eager PyTorch");
     if (!found->normalises && found->convolutions >= GRAPH_FOLDED)
-        cli_tell_line(
-            answer, "note",
-            "%u convolutions but no normalisation: an export for inference folds it away, "
-            "and real training then needs more memory; export in training mode",
-            found->convolutions);
+        cli_add_line(answer, "note",
+                     "%u convolutions but no normalisation: an export for inference folds it away, "
+                     "and real training then needs more memory; export in training mode",
+                     found->convolutions);
 }
 
-static void graph_tell_whom(cli_answer *answer, const graph_job *job) {
-    const cli_found *found = &job->found;
-    if (job->way->pytorch) {
-        cli_tell_null(answer, "kernels");
+static void graph_add_target(cli_answer *answer, const graph_job *job) {
+    const cli_estimate_result *found = &job->found;
+    if (job->request->pytorch) {
+        cli_add_null(answer, "kernels");
         return;
     }
     const tn_report_kernels *kernels = found->for_kernels ? &found->kernels : NULL;
     cli_kernels_line(answer, kernels);
-    cli_kernels_tell(answer, kernels);
-    if (found->pieces.operators > 0) cli_pieces_tell(answer, &found->pieces, NAN);
+    cli_kernels_add(answer, kernels);
+    if (found->pieces.operators > 0) cli_pieces_add(answer, &found->pieces, NAN);
 }
 
-static void graph_tell_packed(cli_answer *answer, const cli_found *found) {
+static void graph_add_packed(cli_answer *answer, const cli_estimate_result *found) {
     if (found->packed.fused + found->packed.apart == 0) return;
     cli_answer_open(answer, "packed_weights");
-    cli_tell(answer, "stored", found->packed.stored);
-    cli_tell_more(answer, " in DequantizeLinear, %s", graph_stored_why(found));
-    cli_tell(answer, "expanded", found->packed.expanded);
-    cli_tell_more(answer, ", %s", graph_counted_why(found));
-    cli_tell_word(answer, "counted", graph_counted(found));
+    cli_add(answer, "stored", found->packed.stored);
+    cli_add_more(answer, " in DequantizeLinear, %s", graph_stored_why(found));
+    cli_add(answer, "expanded", found->packed.expanded);
+    cli_add_more(answer, ", %s", graph_counted_why(found));
+    cli_add_word(answer, "counted", graph_counted(found));
     cli_answer_close(answer);
 }
 
-static void graph_tell_bytes(cli_answer *answer, const cli_found *found) {
+static void graph_add_bytes(cli_answer *answer, const cli_estimate_result *found) {
     const tn_estimate *it = &found->estimate;
-    cli_tell(answer, "total", it->total);
+    cli_add(answer, "total", it->total);
     cli_answer_open(answer, "parts");
     for (uint32_t part = 0; part < TN_PART_COUNT; part++)
-        cli_tell_if(answer, tn_part_name((tn_part)part), it->part[part]);
+        cli_add_if(answer, tn_part_name((tn_part)part), it->part[part]);
     cli_answer_close(answer);
-    graph_tell_packed(answer, found);
+    graph_add_packed(answer, found);
     cli_answer_open(answer, "peak");
-    cli_tell(answer, "step", it->peak_step);
-    cli_tell_as(answer, "step %u of %u, %s%s", it->peak_step, found->steps, found->peak_op,
-                it->peak_run > 0 ? ", of a later run" : "");
-    cli_tell(answer, "run", it->peak_run);
-    cli_tell_word(answer, "operator", found->peak_op);
+    cli_add(answer, "step", it->peak_step);
+    cli_add_as(answer, "step %u of %u, %s%s", it->peak_step, found->steps, found->peak_op,
+               it->peak_run > 0 ? ", of a later run" : "");
+    cli_add(answer, "run", it->peak_run);
+    cli_add_word(answer, "operator", found->peak_op);
     cli_answer_close(answer);
 }
 
-static void graph_tell_places(cli_answer *answer, const char *pool, const tn_estimate *it) {
+static void graph_add_places(cli_answer *answer, const char *pool, const tn_estimate *it) {
     if (pool != NULL) {
-        cli_tell_word(answer, "pool", pool);
-        cli_tell(answer, "requested", it->requested);
-        cli_tell(answer, "allocated", it->allocated);
+        cli_add_word(answer, "pool", pool);
+        cli_add(answer, "requested", it->requested);
+        cli_add(answer, "allocated", it->allocated);
     }
-    cli_tell(answer, "arena", it->arena);
-    if (pool != NULL) cli_tell_more(answer, ", reserved by the pool");
-    cli_tell(answer, "static", it->fixed);
+    cli_add(answer, "arena", it->arena);
+    if (pool != NULL) cli_add_more(answer, ", reserved by the pool");
+    cli_add(answer, "static", it->fixed);
     cli_answer_open(answer, "phases");
     for (uint32_t phase = 0; phase < TN_PHASE_COUNT; phase++)
         if (it->phase[phase] != TN_SIZE_UNKNOWN)
-            cli_tell(answer, tn_phase_name((tn_phase)phase), it->phase[phase]);
+            cli_add(answer, tn_phase_name((tn_phase)phase), it->phase[phase]);
         else
-            cli_tell_null(answer, tn_phase_name((tn_phase)phase));
+            cli_add_null(answer, tn_phase_name((tn_phase)phase));
     cli_answer_close(answer);
 }
 
-static void graph_tell_fitted(cli_answer *answer, const cli_found *found) {
+static void graph_add_fitted(cli_answer *answer, const cli_estimate_result *found) {
     if (!found->fitted) return;
-    cli_tell_real(answer, "more_time", found->more_time);
-    cli_tell_as(answer, "%+.1f %% time predicted", 100 * found->more_time);
-    cli_tell_brief(answer, ", %+.1f %% time predicted", 100 * found->more_time);
-    cli_tell_if(answer, "host_bytes", found->host);
-    cli_tell_more(answer, ", for swapped tensors");
+    cli_add_real(answer, "more_time", found->more_time);
+    cli_add_as(answer, "%+.1f %% time predicted", 100 * found->more_time);
+    cli_add_brief(answer, ", %+.1f %% time predicted", 100 * found->more_time);
+    cli_add_if(answer, "host_bytes", found->host);
+    cli_add_more(answer, ", for swapped tensors");
 }
 
-static void graph_tell_stages(cli_answer *answer, const graph_job *job) {
+static void graph_add_stages(cli_answer *answer, const graph_job *job) {
     cli_answer_open(answer, "stages");
-    for (uint32_t s = 0; s < job->way->ranks.grid.pipeline; s++) {
+    for (uint32_t s = 0; s < job->request->ranks.grid.pipeline; s++) {
         cli_answer_open(answer, NULL);
-        cli_tell_cell(answer, "stage", "%u", s);
-        cli_tell(answer, "arena", job->found.stages[s].arena);
-        cli_tell(answer, "static", job->found.stages[s].fixed);
+        cli_add_cell(answer, "stage", "%u", s);
+        cli_add(answer, "arena", job->found.stages[s].arena);
+        cli_add(answer, "static", job->found.stages[s].fixed);
         cli_answer_close(answer);
     }
     cli_answer_close(answer);
 }
 
-static void graph_tell_ranks(cli_answer *answer, const graph_job *job) {
-    const tn_grid *grid = &job->way->ranks.grid;
-    const char *shard = tn_shard_name(job->way->ranks.shard);
-    bool shares = job->way->ranks.shard != TN_SHARD_NONE, staged = grid->pipeline > 1;
+static void graph_add_ranks(cli_answer *answer, const graph_job *job) {
+    const tn_grid *grid = &job->request->ranks.grid;
+    const char *shard = tn_shard_name(job->request->ranks.shard);
+    bool shares = job->request->ranks.shard != TN_SHARD_NONE, staged = grid->pipeline > 1;
     if (tn_grid_ranks(grid) <= 1) return;
     cli_answer_open(answer, "ranks");
-    cli_tell(answer, "data", grid->data);
-    cli_tell_as(answer, "%u, data=%u, tensor=%u", tn_grid_ranks(grid), grid->data, grid->tensor);
+    cli_add(answer, "data", grid->data);
+    cli_add_as(answer, "%u, data=%u, tensor=%u", tn_grid_ranks(grid), grid->data, grid->tensor);
     if (staged)
-        cli_tell_more(answer, ", pipeline=%u, interleave=%u", grid->pipeline, grid->interleave);
-    cli_tell_more(answer, "%s%s: sizes are per rank%s", shares ? ", shard " : "",
-                  shares ? shard : "", staged ? " of the largest stage" : "");
-    cli_tell(answer, "tensor", grid->tensor);
-    cli_tell(answer, "pipeline", grid->pipeline);
-    cli_tell(answer, "interleave", grid->interleave);
-    cli_tell_word(answer, "shard", shard);
+        cli_add_more(answer, ", pipeline=%u, interleave=%u", grid->pipeline, grid->interleave);
+    cli_add_more(answer, "%s%s: sizes are per rank%s", shares ? ", shard " : "",
+                 shares ? shard : "", staged ? " of the largest stage" : "");
+    cli_add(answer, "tensor", grid->tensor);
+    cli_add(answer, "pipeline", grid->pipeline);
+    cli_add(answer, "interleave", grid->interleave);
+    cli_add_word(answer, "shard", shard);
     cli_answer_close(answer);
-    if (staged) graph_tell_stages(answer, job);
+    if (staged) graph_add_stages(answer, job);
 }
 
-static void graph_tell_device(cli_answer *answer, const graph_job *job) {
-    const tn_hardware *device = job->way->device;
+static void graph_add_device(cli_answer *answer, const graph_job *job) {
+    const tn_hardware *device = job->request->device;
     cli_answer_open(answer, "device");
-    cli_tell(answer, "limit", job->way->limit);
+    cli_add(answer, "limit", job->request->limit);
     if (device != NULL) {
-        uint64_t context = device->usable - job->way->limit;
+        uint64_t context = device->usable - job->request->limit;
         char memory[TN__WORDS_MAX], part[TN__WORDS_MAX];
-        cli_tell_more(answer, " of %s, %s", tn__words_iec(device->memory, memory), device->title);
+        cli_add_more(answer, " of %s, %s", tn__words_iec(device->memory, memory), device->title);
         if (context > 0)
-            cli_tell_more(answer, ", without %s for the context", tn__words_iec(context, part));
-        cli_tell(answer, "memory", device->memory);
-        cli_tell(answer, "usable", device->usable);
-        cli_tell(answer, "context", context);
-        cli_tell_word(answer, "name", device->name);
+            cli_add_more(answer, ", without %s for the context", tn__words_iec(context, part));
+        cli_add(answer, "memory", device->memory);
+        cli_add(answer, "usable", device->usable);
+        cli_add(answer, "context", context);
+        cli_add_word(answer, "name", device->name);
     }
     cli_answer_close(answer);
 }
 
-static void graph_tell_fit(cli_answer *answer, const graph_job *job) {
+static void graph_add_fit(cli_answer *answer, const graph_job *job) {
     bool fits = job->found.fits, tight = graph_is_tight(job);
-    if (job->way->limit == 0) return;
-    graph_tell_device(answer, job);
-    cli_tell(answer, "fits", fits);
+    if (job->request->limit == 0) return;
+    graph_add_device(answer, job);
+    cli_add(answer, "fits", fits);
     if (tight)
-        cli_tell_as(answer, "tight: %.1f %% is left, and a runtime needs more than the plan",
-                    100 * (1 - (double)job->found.estimate.total / (double)job->way->limit));
-    if (job->max_batch) cli_tell(answer, "max_batch", graph_all(job, job->most));
-    cli_tell_word(answer, "verdict", !fits ? "does not fit" : tight ? "tight" : "fits");
+        cli_add_as(answer, "tight: %.1f %% is left, and a runtime needs more than the plan",
+                   100 * (1 - (double)job->found.estimate.total / (double)job->request->limit));
+    if (job->max_batch) cli_add(answer, "max_batch", graph_all(job, job->most));
+    cli_add_word(answer, "verdict", !fits ? "does not fit" : tight ? "tight" : "fits");
     if (fits) return;
-    if (job->change_count > 0) cli_tell_brief(answer, " but with %s", job->changes[0].text);
-    cli_changes_tell(answer, job->changes, job->change_count);
+    if (job->change_count > 0) cli_add_brief(answer, " but with %s", job->changes[0].text);
+    cli_changes_add(answer, job->changes, job->change_count);
 }
 
-static tn_status graph_tell(const graph_job *job, bool json, tn_error *error) {
+static tn_status graph_print(const graph_job *job, bool json, tn_error *error) {
     cli_answer answer;
     cli_answer_begin(&answer, &cli_estimate_facts, json);
-    cli_tell_word(&answer, "input", cli_shown_path(job->way->input.path));
-    graph_tell_training(&answer, job);
-    graph_tell_whom(&answer, job);
-    graph_tell_bytes(&answer, &job->found);
-    graph_tell_places(&answer, job->way->options.pool, &job->found.estimate);
-    graph_tell_fitted(&answer, &job->found);
-    cli_tell_if(&answer, "batch", graph_all(job, job->found.batch));
-    cli_tell(&answer, "parameters", job->found.parameters);
-    graph_tell_ranks(&answer, job);
-    graph_tell_fit(&answer, job);
+    cli_add_word(&answer, "input", cli_shown_path(job->request->input.path));
+    graph_add_training(&answer, job);
+    graph_add_target(&answer, job);
+    graph_add_bytes(&answer, &job->found);
+    graph_add_places(&answer, job->request->options.pool, &job->found.estimate);
+    graph_add_fitted(&answer, &job->found);
+    cli_add_if(&answer, "batch", graph_all(job, job->found.batch));
+    cli_add(&answer, "parameters", job->found.parameters);
+    graph_add_ranks(&answer, job);
+    graph_add_fit(&answer, job);
     return cli_answer_end(&answer, error);
 }
 
 /* --- the estimate --- */
 
 static tn_status graph_find(graph_job *job, tn_error *error) {
-    cli_way *way = job->way;
+    cli_estimate_request *request = job->request;
     if (job->max_batch) { /* report that batch; if not even 1 fits, report a batch of 1 */
-        TN_TRY(cli_estimate_max_batch(way, &job->most, error));
-        way->batch = job->most > 0 ? job->most : 1;
+        TN_TRY(cli_estimate_max_batch(request, &job->most, error));
+        request->batch = job->most > 0 ? job->most : 1;
     }
-    TN_TRY(cli_estimate(way, &job->found, error));
+    TN_TRY(cli_estimate(request, &job->found, error));
     if (!job->found.fits)
         job->change_count =
-            cli_estimate_changes(way, &job->found, job->changes, GRAPH_CHANGES_MOST);
+            cli_estimate_changes(request, &job->found, job->changes, GRAPH_CHANGES_MOST);
     return TN_OK;
 }
 
-int cli_estimate_graph(cli_way *way, bool max_batch, bool json, tn_error *error) {
-    graph_job job = {.way = way, .max_batch = max_batch};
+int cli_estimate_graph(cli_estimate_request *request, bool max_batch, bool json, tn_error *error) {
+    graph_job job = {.request = request, .max_batch = max_batch};
     if (graph_find(&job, error) != TN_OK) return cli_fail(error);
     cli_progress_end();
-    if (graph_tell(&job, json, error) != TN_OK) return cli_fail(error);
+    if (graph_print(&job, json, error) != TN_OK) return cli_fail(error);
     bool brief = cli_tone_asked().brief;
-    for (uint32_t i = 0; i < way->output_count && !json && !brief; i++)
-        printf("wrote %s\n", way->outputs[i]);
+    for (uint32_t i = 0; i < request->output_count && !json && !brief; i++)
+        printf("wrote %s\n", request->outputs[i]);
     return job.found.fits ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
 }

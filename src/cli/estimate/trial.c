@@ -41,26 +41,28 @@ static void estimate_release(estimate_made *made) {
 
 /* --- one trial --- */
 
-static tn_status estimate_load(const cli_way *way, estimate_made *made, tn_error *error) {
+static tn_status estimate_load(const cli_estimate_request *request, estimate_made *made,
+                               tn_error *error) {
     cli_input *input = &made->input;
-    *input = way->input;
+    *input = request->input;
     input->graph = NULL;
     input->setup = NULL;
     input->workspaces = NULL;
-    input->training = NULL; /* owned by the way */
+    input->training = NULL; /* owned by the request */
     input->rewritten = NULL;
     input->step = (tn_training){0};
     input->stage_count = 0;
-    if (way->batch > 0 && !tn__has_suffix(input->path, ".onnx"))
+    if (request->batch > 0 && !tn__has_suffix(input->path, ".onnx"))
         TN_FAIL(error, TN_E_UNSUPPORTED,
                 "--batch and --max-batch need an .onnx model; use --input-shape for other formats");
-    input->import.batch = (int64_t)way->batch;
+    input->import.batch = (int64_t)request->batch;
     return TN_OK;
 }
 
 /* As PyTorch runs it: merges operators back into the PyTorch modules that the exporter
  * decomposed. */
-static tn_status estimate_pytorch(const cli_way *way, estimate_made *made, tn_error *error) {
+static tn_status estimate_pytorch(const cli_estimate_request *request, estimate_made *made,
+                                  tn_error *error) {
     static const uint32_t states[] = {0, 1, 2, 2, 0}, scratch[] = {0, 0, 2, 2, 0};
     tn_pytorch_options options = TN_PYTORCH_OPTIONS_INIT;
     tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
@@ -73,24 +75,24 @@ static tn_status estimate_pytorch(const cli_way *way, estimate_made *made, tn_er
     }
     rewrite.without = without;
     rewrite.no_formats = true;
-    options.state_count = states[way->training.options.optimizer];
-    options.scratch_count = scratch[way->training.options.optimizer];
+    options.state_count = states[request->training.options.optimizer];
+    options.scratch_count = scratch[request->training.options.optimizer];
     TN_TRY(tn_graph_rewrite(made->graph, &rewrite, &made->rewritten, error));
     TN_TRY(tn_pytorch_make(made->rewritten, &options, &made->pytorch, error));
     made->graph = made->pytorch.graph;
     return TN_OK;
 }
 
-static cli_whom estimate_whom(const cli_way *way) {
-    cli_whom whom = cli_choices_whom(&way->choices, way->runner);
-    whom.staged = way->train && way->ranks.grid.pipeline > 1;
-    return whom;
+static cli_kernel_target estimate_target(const cli_estimate_request *request) {
+    cli_kernel_target target = cli_choices_target(&request->choices, request->runner);
+    target.staged = request->train && request->ranks.grid.pipeline > 1;
+    return target;
 }
 
 /* The requested device, or a machine that was not measured. */
-static tn_costs_model estimate_rates(const cli_way *way) {
+static tn_costs_model estimate_rates(const cli_estimate_request *request) {
     tn_costs_model model = TN_COSTS_MODEL_INIT;
-    const tn_hardware *device = way->device;
+    const tn_hardware *device = request->device;
     bool known = device != NULL && device->fp32 > 0 && device->bytes_per_s > 0;
     if (known) model.flops_per_s = device->fp32, model.bytes_per_s = device->bytes_per_s;
     return model;
@@ -99,73 +101,77 @@ static tn_costs_model estimate_rates(const cli_way *way) {
 /* The callback `costs` of tn_fit_request. */
 static tn_status estimate_costs(void *self, const tn_setup *setup, tn_costs **costs,
                                 tn_error *error) {
-    const cli_way *way = self;
-    const tn_costs_model model = estimate_rates(way);
+    const cli_estimate_request *request = self;
+    const tn_costs_model model = estimate_rates(request);
     return tn_costs_create_model(tn_setup_graph(setup), &model, costs, error);
 }
 
 /* Ranks are planned as they train, with costs that were not measured. */
-static tn_status estimate_fit(const cli_way *way, const tn_setup_options *options,
+static tn_status estimate_fit(const cli_estimate_request *request, const tn_setup_options *options,
                               estimate_made *made, tn_error *error) {
-    tn_fit_request request = TN_FIT_REQUEST_INIT;
+    tn_fit_request fitting = TN_FIT_REQUEST_INIT;
     tn_fit_options search = TN_FIT_OPTIONS_INIT;
     search.context = options->context;
-    search.budget = way->fit;
-    search.allow = way->allow;
-    search.to_host_bytes_per_s = search.from_host_bytes_per_s = way->link;
-    search.timeout_s = way->tries ? ESTIMATE_FIT_S : 0;
-    search.work_limit = way->limits != NULL ? way->choices.plan.work_limit : 0;
-    request.setup = options;
-    request.search = &search;
-    request.costs = options->divide == NULL ? estimate_costs : NULL;
-    request.no_hints = way->tries;
-    request.self = (void *)(uintptr_t)way;
-    tn_status status = tn_fit_graph(made->graph, &request, &made->answer, error);
+    search.budget = request->fit;
+    search.allow = request->allow;
+    search.to_host_bytes_per_s = search.from_host_bytes_per_s = request->link;
+    search.timeout_s = request->tries ? ESTIMATE_FIT_S : 0;
+    search.work_limit = request->limits != NULL ? request->choices.plan.work_limit : 0;
+    fitting.setup = options;
+    fitting.search = &search;
+    fitting.costs = options->divide == NULL ? estimate_costs : NULL;
+    fitting.no_hints = request->tries;
+    fitting.self = (void *)(uintptr_t)request;
+    tn_status status = tn_fit_graph(made->graph, &fitting, &made->answer, error);
     made->setup = made->answer.setup;
     return status;
 }
 
-static tn_status estimate_set_up(const cli_way *way, estimate_made *made, tn_error *error) {
-    cli_asked asked;
-    const cli_whom whom = estimate_whom(way);
-    cli_ranks ranks = way->ranks;
+static tn_status estimate_set_up(const cli_estimate_request *request, estimate_made *made,
+                                 tn_error *error) {
+    cli_compile_options asked;
+    const cli_kernel_target target = estimate_target(request);
+    cli_ranks ranks = request->ranks;
     ranks.step = &made->training;
     const tn_divide divide = {cli_ranks_divide, &ranks, .arranges = ranks.grid.pipeline > 1};
-    TN_TRY(cli_whom_check(&whom, error));
-    cli_ask(&made->input, &whom, way->train ? &way->training : NULL, &way->choices.plan, &asked);
-    if (way->train && tn_grid_ranks(&ranks.grid) > 1) asked.setup.divide = &divide;
-    if (way->pytorch) {
+    TN_TRY(cli_kernel_target_check(&target, error));
+    cli_compile_options_set(&made->input, &target, request->train ? &request->training : NULL,
+                            &request->choices.plan, &asked);
+    if (request->train && tn_grid_ranks(&ranks.grid) > 1) asked.setup.divide = &divide;
+    if (request->pytorch) {
         asked.memory.workspaces = made->pytorch.workspaces;
         asked.memory.inplace = TN_INPLACE_NONE;
         asked.setup.recompute = NULL;
     }
-    if (way->fit > 0) return estimate_fit(way, &asked.setup, made, error);
+    if (request->fit > 0) return estimate_fit(request, &asked.setup, made, error);
     return tn_setup_create(made->graph, &asked.setup, &made->setup, error);
 }
 
-static tn_status estimate_program(const cli_way *way, estimate_made *made, tn_error *error) {
+static tn_status estimate_program(const cli_estimate_request *request, estimate_made *made,
+                                  tn_error *error) {
     cli_input *input = &made->input;
-    if (tn__has_suffix(input->path, ".tflite") && !way->train && way->runner == CLI_RUNNER_NONE)
-        return cli_input_plan(input, &way->choices.plan, error);
-    const cli_whom whom = estimate_whom(way);
+    if (tn__has_suffix(input->path, ".tflite") && !request->train &&
+        request->runner == CLI_RUNNER_NONE)
+        return cli_input_plan(input, &request->choices.plan, error);
+    const cli_kernel_target target = estimate_target(request);
     TN_TRY(tn_graph_load(input->path, &input->import, &input->graph, error));
     made->graph = input->graph;
-    if (way->pytorch) {
-        TN_TRY(estimate_pytorch(way, made, error));
-    } else if (way->train) {
-        cli_training training = way->training;
-        TN_TRY(cli_ranks_step(&way->ranks, &training.options, error));
+    if (request->pytorch) {
+        TN_TRY(estimate_pytorch(request, made, error));
+    } else if (request->train) {
+        cli_training training = request->training;
+        TN_TRY(cli_ranks_step(&request->ranks, &training.options, error));
         TN_TRY(cli_training_model(&training, &input->graph, error));
-        TN_TRY(cli_training_make(&training, input->graph, cli_whom_rewrites(&whom),
+        TN_TRY(cli_training_make(&training, input->graph, cli_kernel_target_rewrites(&target),
                                  &made->rewritten, &made->training, error));
         made->graph = made->training.graph;
     }
-    return estimate_set_up(way, made, error);
+    return estimate_set_up(request, made, error);
 }
 
 /* Adds "layer1." for "layer1.0.conv.weight" if it is new. layer_count may exceed the capacity by
  * one. */
-static void estimate_layer(cli_found *found, const char *name) {
+static void estimate_layer(cli_estimate_result *found, const char *name) {
     const char *dot = strchr(name, '.');
     size_t size = dot != NULL ? (size_t)(dot - name) + 1 : 0;
     if (size == 0 || size >= sizeof found->layers[0] || found->layer_count > CLI_LAYERS_MAX) return;
@@ -202,7 +208,7 @@ static tn__packed_sums estimate_packed(const tn_graph *graph) {
 }
 
 /* An export for inference folds normalisation away, which training then lacks. */
-static void estimate_count(const tn_graph *model, cli_found *found) {
+static void estimate_count(const tn_graph *model, cli_estimate_result *found) {
     found->convolutions = 0;
     found->normalises = false;
     for (tn_op_id id = 0; id < tn_graph_op_count(model); id++) {
@@ -212,8 +218,8 @@ static void estimate_count(const tn_graph *model, cli_found *found) {
     }
 }
 
-static void estimate_tell(const estimate_made *made, const tn_occupancy *occupancy,
-                          cli_found *found) {
+static void estimate_print(const estimate_made *made, const tn_occupancy *occupancy,
+                           cli_estimate_result *found) {
     const tn_program *program = tn_occupancy_program(occupancy);
     const tn_graph *graph = tn_program_graph(program);
     found->steps = tn_program_count(program);
@@ -249,57 +255,59 @@ static void estimate_tell(const estimate_made *made, const tn_occupancy *occupan
 }
 
 /* Writes the estimated plan as `tenure plan` does. */
-static tn_status estimate_write(const cli_way *way, const estimate_made *made,
+static tn_status estimate_write(const cli_estimate_request *request, const estimate_made *made,
                                 const tn_occupancy *occupancy, const tn_estimate *estimate,
                                 tn_error *error) {
-    const cli_whom whom = estimate_whom(way);
+    const cli_kernel_target target = estimate_target(request);
     tn_report_kernels kernels;
     tn_report report = {.struct_size = sizeof report,
                         .input = made->input.path,
                         .problem = tn_occupancy_problem(occupancy),
                         .layout = made->input.layout,
                         .occupancy = occupancy,
-                        .kernels = cli_whom_told(&whom, made->setup, &kernels),
+                        .kernels = cli_kernel_target_report(&target, made->setup, &kernels),
                         .static_bytes = estimate->fixed,
-                        .device_bytes = way->limit,
-                        .device = way->device != NULL ? way->device->title : NULL};
+                        .device_bytes = request->limit,
+                        .device = request->device != NULL ? request->device->title : NULL};
     if (made->setup != NULL) report.layout = tn_setup_layout(made->setup);
     cli_words words;
     cli_input input = made->input;
-    input.whom = whom;
-    input.training = way->train ? &way->training : NULL;
+    input.target = target;
+    input.training = request->train ? &request->training : NULL;
     cli_words_of(&input, made->setup, &words);
     /* our options cannot reproduce the step of PyTorch or of one rank */
-    if (!way->pytorch && tn_grid_ranks(&way->ranks.grid) <= 1)
+    if (!request->pytorch && tn_grid_ranks(&request->ranks.grid) <= 1)
         cli_report_words(&report, "estimate", &words);
     tn_status status = words.failed ? tn__no_memory(error, "the options of the plan") : TN_OK;
-    for (uint32_t i = 0; i < way->output_count && status == TN_OK; i++)
-        status = tn_report_write(&report, way->outputs[i], error);
+    for (uint32_t i = 0; i < request->output_count && status == TN_OK; i++)
+        status = tn_report_write(&report, request->outputs[i], error);
     cli_words_release(&words);
     return status;
 }
 
-static tn_status estimate_once(const cli_way *way, cli_found *found, tn_error *error) {
+static tn_status estimate_once(const cli_estimate_request *request, cli_estimate_result *found,
+                               tn_error *error) {
     estimate_made made = {0};
-    tn_status status = estimate_load(way, &made, error);
-    if (status == TN_OK) status = estimate_program(way, &made, error);
+    tn_status status = estimate_load(request, &made, error);
+    if (status == TN_OK) status = estimate_program(request, &made, error);
     const tn_occupancy *occupancy =
         made.setup != NULL ? tn_setup_occupancy(made.setup) : made.input.occupancy;
     if (status == TN_OK) {
-        tn_estimate_options options = way->options;
+        tn_estimate_options options = request->options;
         options.layout = made.input.layout;
-        options.plan = &way->choices.plan;
+        options.plan = &request->choices.plan;
         if (made.setup != NULL) {
             options.layout = tn_setup_layout(made.setup);
             options.statics = tn_setup_statics(made.setup, &options.static_count);
         }
         status = tn_estimate_make(occupancy, &options, &found->estimate, error);
     }
-    if (status == TN_OK) status = estimate_write(way, &made, occupancy, &found->estimate, error);
+    if (status == TN_OK)
+        status = estimate_write(request, &made, occupancy, &found->estimate, error);
     if (status == TN_OK) {
-        const cli_whom whom = estimate_whom(way);
-        estimate_tell(&made, occupancy, found);
-        found->for_kernels = cli_whom_told(&whom, made.setup, &found->kernels) != NULL;
+        const cli_kernel_target target = estimate_target(request);
+        estimate_print(&made, occupancy, found);
+        found->for_kernels = cli_kernel_target_report(&target, made.setup, &found->kernels) != NULL;
         const tn_scratch_report *pieces = made.setup != NULL ? tn_setup_scratch(made.setup) : NULL;
         found->pieces = pieces != NULL ? *pieces : (tn_scratch_report){0};
         const tn_fit_result *fitted = &made.answer.result;
@@ -318,31 +326,34 @@ static tn_status estimate_once(const cli_way *way, cli_found *found, tn_error *e
 }
 
 /* Plans each stage for its first rank and reports the stage that needs most memory. */
-static tn_status estimate_stages(const cli_way *way, cli_found *found, tn_error *error) {
-    const tn_grid *grid = &way->ranks.grid;
-    cli_staged stages[TN_STAGE_PARTS_MAX];
-    cli_way trial = *way;
+static tn_status estimate_stages(const cli_estimate_request *request, cli_estimate_result *found,
+                                 tn_error *error) {
+    const tn_grid *grid = &request->ranks.grid;
+    cli_stage_memory stages[TN_STAGE_PARTS_MAX];
+    cli_estimate_request trial = *request;
     for (tn_place at = {0}; at.pipeline < grid->pipeline; at.pipeline++) {
-        cli_found one;
+        cli_estimate_result one;
         trial.ranks.rank = tn_grid_rank(grid, at);
         TN_TRY(estimate_once(&trial, &one, error));
-        stages[at.pipeline] = (cli_staged){one.estimate.arena, one.estimate.fixed};
+        stages[at.pipeline] = (cli_stage_memory){one.estimate.arena, one.estimate.fixed};
         if (at.pipeline == 0 || one.estimate.total > found->estimate.total) *found = one;
         trial.output_count = 0; /* write files for the first stage only */
     }
     memcpy(found->stages, stages, grid->pipeline * sizeof *stages);
-    found->fits = way->limit == 0 || found->estimate.total <= way->limit;
+    found->fits = request->limit == 0 || found->estimate.total <= request->limit;
     return TN_OK;
 }
 
 /* A pool gets the limit as its capacity, because it may then reserve less than an unlimited
  * pool. */
-tn_status cli_estimate_within(const cli_way *way, cli_found *found, tn_error *error) {
-    cli_way trial = *way;
-    if (way->train && way->ranks.grid.pipeline > 1) return estimate_stages(way, found, error);
-    if (way->options.pool != NULL && way->limit > 0) {
-        bool room = way->limit > way->options.runtime;
-        trial.options.pool_capacity = room ? way->limit - way->options.runtime : 1;
+tn_status cli_estimate_within(const cli_estimate_request *request, cli_estimate_result *found,
+                              tn_error *error) {
+    cli_estimate_request trial = *request;
+    if (request->train && request->ranks.grid.pipeline > 1)
+        return estimate_stages(request, found, error);
+    if (request->options.pool != NULL && request->limit > 0) {
+        bool room = request->limit > request->options.runtime;
+        trial.options.pool_capacity = room ? request->limit - request->options.runtime : 1;
         tn_status status = estimate_once(&trial, found, error);
         found->fits = status == TN_OK;
         if (status != TN_E_EXHAUSTED) return status;
@@ -350,16 +361,17 @@ tn_status cli_estimate_within(const cli_way *way, cli_found *found, tn_error *er
         return estimate_once(&trial, found, error);
     }
     TN_TRY(estimate_once(&trial, found, error));
-    found->fits = way->limit == 0 || found->estimate.total <= way->limit;
+    found->fits = request->limit == 0 || found->estimate.total <= request->limit;
     return TN_OK;
 }
 
 /* The forward pass alone, in an arena that exists in addition to the training state. */
-static tn_status estimate_evaluation(const cli_way *way, cli_found *found, tn_error *error) {
-    cli_way model = *way;
-    cli_found alone;
-    if (!way->train || way->options.pool != NULL || way->pytorch) return TN_OK;
-    const cli_ranks *ranks = &way->ranks;
+static tn_status estimate_evaluation(const cli_estimate_request *request,
+                                     cli_estimate_result *found, tn_error *error) {
+    cli_estimate_request model = *request;
+    cli_estimate_result alone;
+    if (!request->train || request->options.pool != NULL || request->pytorch) return TN_OK;
+    const cli_ranks *ranks = &request->ranks;
     bool divided = ranks->grid.tensor > 1 || ranks->grid.pipeline > 1;
     if (divided || ranks->shard != TN_SHARD_NONE)
         found->estimate.phase[TN_PHASE_CHECKPOINT] = TN_SIZE_UNKNOWN; /* ranks gather more than one
@@ -369,23 +381,25 @@ static tn_status estimate_evaluation(const cli_way *way, cli_found *found, tn_er
     model.train = false;
     model.input.rules = (tn_rules){0}; /* of the step */
     TN_TRY(estimate_once(&model, &alone, error));
-    found->estimate.phase[TN_PHASE_EVALUATION] =
-        tn__add_sat(tn__add_sat(found->estimate.fixed, way->options.runtime), alone.estimate.arena);
+    found->estimate.phase[TN_PHASE_EVALUATION] = tn__add_sat(
+        tn__add_sat(found->estimate.fixed, request->options.runtime), alone.estimate.arena);
     return TN_OK;
 }
 
-tn_status cli_estimate(const cli_way *way, cli_found *found, tn_error *error) {
-    cli_way trial = *way; /* writes no files */
+tn_status cli_estimate(const cli_estimate_request *request, cli_estimate_result *found,
+                       tn_error *error) {
+    cli_estimate_request trial = *request; /* writes no files */
     trial.output_count = 0;
-    TN_TRY(cli_estimate_within(way, found, error));
+    TN_TRY(cli_estimate_within(request, found, error));
     return estimate_evaluation(&trial, found, error);
 }
 
 /* --- the largest batch --- */
 
-static tn_status estimate_fits(const cli_way *way, uint64_t batch, bool *fits, tn_error *error) {
-    cli_way trial = *way;
-    cli_found found;
+static tn_status estimate_fits(const cli_estimate_request *request, uint64_t batch, bool *fits,
+                               tn_error *error) {
+    cli_estimate_request trial = *request;
+    cli_estimate_result found;
     trial.output_count = 0;
     trial.batch = batch;
     TN_TRY(cli_estimate_within(&trial, &found, error));
@@ -393,11 +407,12 @@ static tn_status estimate_fits(const cli_way *way, uint64_t batch, bool *fits, t
     return TN_OK;
 }
 
-tn_status cli_estimate_max_batch(const cli_way *way, uint64_t *batch, tn_error *error) {
+tn_status cli_estimate_max_batch(const cli_estimate_request *request, uint64_t *batch,
+                                 tn_error *error) {
     uint64_t fits = 0, fails = 1;
     bool fine = true;
     while (fine) { /* double until the batch does not fit */
-        TN_TRY(estimate_fits(way, fails, &fine, error));
+        TN_TRY(estimate_fits(request, fails, &fine, error));
         if (!fine) break;
         fits = fails;
         fails *= 2;
@@ -408,7 +423,7 @@ tn_status cli_estimate_max_batch(const cli_way *way, uint64_t *batch, tn_error *
     }
     while (fails - fits > 1) {
         uint64_t middle = fits + (fails - fits) / 2;
-        TN_TRY(estimate_fits(way, middle, &fine, error));
+        TN_TRY(estimate_fits(request, middle, &fine, error));
         if (fine)
             fits = middle;
         else

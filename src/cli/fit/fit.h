@@ -30,7 +30,7 @@ typedef struct cli_fit {
     uint64_t runs;                /* runs of the result; 0: none */
     const char *swap_device;      /* device for swapped tensors; NULL: the host */
     double link;                  /* as given; 0: not given */
-    cli_whom kernels;             /* valid if --kernels was given */
+    cli_kernel_target kernels;    /* valid if --kernels was given */
     bool train, json, explain, max_batch;
     /* results */
     tn_graph *model; /* the graph that is trained; NULL: as loaded */
@@ -55,9 +55,9 @@ typedef struct cli_fit {
 
 /* fit.c: the kernels to plan for: those of this machine, or none if a device is modelled by two
  * rates. */
-cli_whom cli_fit_whom(const cli_fit *fit);
+cli_kernel_target cli_fit_target(const cli_fit *fit);
 /* Makes the options of a setup. */
-tn_status cli_fit_ask(cli_fit *fit, cli_asked *asked, tn_error *error);
+tn_status cli_fit_compile_options(cli_fit *fit, cli_compile_options *asked, tn_error *error);
 /* Loads the model, and makes its training step. */
 tn_status cli_fit_open(cli_fit *fit, tn_error *error);
 /* Computes the answer or the curve. Errors: those of tn_fit; the result may then be the smallest
@@ -86,7 +86,7 @@ tn_status cli_fit_solve_problem(cli_fit *fit, const tn_fit_options *search, tn_e
 /* fit_run.c: runs the result on generated data. */
 tn_status cli_fit_run(cli_fit *fit, tn_error *error);
 
-/* fit_tell.c */
+/* fit_print.c */
 extern const cli_facts cli_fit_facts;
 tn_status cli_fit_print(const cli_fit *fit, tn_error *error);
 void cli_fit_print_least(const cli_fit *fit); /* prints the largest tensors at the peak to standard

@@ -19,32 +19,34 @@ static tn_status fit_load(cli_fit *fit, tn_error *error) {
     return tn_graph_load(input->path, &input->import, &input->graph, error);
 }
 
-cli_whom cli_fit_whom(const cli_fit *fit) {
+cli_kernel_target cli_fit_target(const cli_fit *fit) {
     bool here = fit->from.device == NULL; /* with the costs of another device, no kernels */
-    cli_whom whom = cli_choices_whom(&fit->choices, here ? CLI_RUNNER_ONEDNN : CLI_RUNNER_NONE);
-    if (cli_given("kernels")) whom.runner = fit->kernels.runner;
-    if (fit->kernels.threads > 0) whom.threads = fit->kernels.threads;
-    return whom;
+    cli_kernel_target target =
+        cli_choices_target(&fit->choices, here ? CLI_RUNNER_ONEDNN : CLI_RUNNER_NONE);
+    if (cli_given("kernels")) target.runner = fit->kernels.runner;
+    if (fit->kernels.threads > 0) target.threads = fit->kernels.threads;
+    return target;
 }
 
-tn_status cli_fit_ask(cli_fit *fit, cli_asked *asked, tn_error *error) {
-    const cli_whom whom = cli_fit_whom(fit);
-    cli_ask(&fit->input, &whom, fit->train ? &fit->training : NULL, &fit->choices.plan, asked);
+tn_status cli_fit_compile_options(cli_fit *fit, cli_compile_options *asked, tn_error *error) {
+    const cli_kernel_target target = cli_fit_target(fit);
+    cli_compile_options_set(&fit->input, &target, fit->train ? &fit->training : NULL,
+                            &fit->choices.plan, asked);
     fit->memory = asked->memory; /* also that of later searches */
     asked->setup.memory = &fit->memory;
     asked->setup.recompute = NULL;          /* the search decides about recomputation, */
     asked->setup.statics = TN_STATIC_APART; /* and counts static memory on its own */
-    return cli_whom_check(&whom, error);
+    return cli_kernel_target_check(&target, error);
 }
 
 static tn_status fit_open_model(cli_fit *fit, tn_error *error) {
     cli_input *input = &fit->input;
-    const cli_whom whom = cli_fit_whom(fit);
+    const cli_kernel_target target = cli_fit_target(fit);
     TN_TRY(fit_load(fit, error));
     if (!fit->train) return TN_OK;
     TN_TRY(cli_training_model(&fit->training, &input->graph, error));
-    TN_TRY(cli_training_make(&fit->training, input->graph, cli_whom_rewrites(&whom), &fit->model,
-                             &fit->step, error));
+    TN_TRY(cli_training_make(&fit->training, input->graph, cli_kernel_target_rewrites(&target),
+                             &fit->model, &fit->step, error));
     return TN_OK;
 }
 
@@ -110,19 +112,19 @@ static void fit_take_point(cli_fit *fit, uint32_t i) {
     fit->options.fixed_bytes = point->fixed_bytes;
 }
 
-static void fit_request(cli_fit *fit, cli_sources *sources, tn_fit_request *request) {
+static void fit_request(cli_fit *fit, cli_fit_sources *sources, tn_fit_request *request) {
     request->storage_bytes_per_s = fit->storage;
     request->timed = cli_costs_given(&fit->from) || fit->save_costs != NULL ||
                      fit->output_count > 0 || fit->runs > 0;
     request->no_hints = fit->max_batch;
-    *sources = (cli_sources){.from = &fit->from,
-                             .threads = fit->choices.threads,
-                             .codecs = fit->options.codecs,
-                             .engine = TN_ENGINE_OPTIONS_INIT,
-                             .zeros = &fit->zeros};
+    *sources = (cli_fit_sources){.from = &fit->from,
+                                 .threads = fit->choices.threads,
+                                 .codecs = fit->options.codecs,
+                                 .engine = TN_ENGINE_OPTIONS_INIT,
+                                 .zeros = &fit->zeros};
     sources->engine.context = fit->input.import.context;
     sources->engine.read = cli_fit_data_read;
-    cli_ask_fit(sources, request);
+    cli_fit_request_set(sources, request);
 }
 
 /* If a limit ended the search for the answer, the curve has the best program so far. */
@@ -169,14 +171,14 @@ static tn_status fit_solve_model(cli_fit *fit, const tn_fit_request *request, tn
 tn_status cli_fit_solve(cli_fit *fit, tn_error *error) {
     tn_fit_options search = fit->options;
     tn_fit_request request = TN_FIT_REQUEST_INIT;
-    cli_asked asked;
-    cli_sources sources;
+    cli_compile_options asked;
+    cli_fit_sources sources;
     cli_fit_data data = {0};
     TN_TRY(fit_room(fit, error));
     search.context = fit->input.import.context;
     search.segments = fit->segments;
     if (fit->problem_path != NULL) return cli_fit_solve_problem(fit, &search, error);
-    TN_TRY(cli_fit_ask(fit, &asked, error));
+    TN_TRY(cli_fit_compile_options(fit, &asked, error));
     request.setup = &asked.setup;
     request.search = &search;
     fit_request(fit, &sources, &request);

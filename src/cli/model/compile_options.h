@@ -1,7 +1,7 @@
 /* compile_options.h - from the options of a command to requests to the library: the options of a
- * compiled model (cli_ask) and a tn_fit_request (cli_ask_fit).
+ * compiled model (cli_compile_options_set) and a tn_fit_request (cli_fit_request_set).
  *
- * cli_ask sets what all commands have in common: order, kernels, memory, static memory,
+ * cli_compile_options_set sets what all commands have in common: order, kernels, memory, static memory,
  * recomputation and plan. A command then changes only its own fields: a budget, ranks, the program
  * of a plan.
  */
@@ -70,7 +70,8 @@ tn_status cli_zeros(const tn_setup *setup, const tn_engine_options *engine,
 
 /* --- requests to the library --- */
 
-typedef struct cli_asked { /* the options of a setup, and the objects that they point to; do not
+typedef struct
+    cli_compile_options { /* the options of a setup, and the objects that they point to; do not
                             * move it */
     tn_setup_options setup;
     tn_rewrite_options rewrite;
@@ -78,22 +79,23 @@ typedef struct cli_asked { /* the options of a setup, and the objects that they 
     tn_program_options program;
     tn_recompute_options recompute;
     tn_occupancy_options memory;
-} cli_asked;
+} cli_compile_options;
 
 /* training NULL: inference. plan NULL: no layout. */
-void cli_ask(const cli_input *input, const cli_whom *whom, const cli_training *training,
-             const tn_plan_options *plan, cli_asked *asked);
+void cli_compile_options_set(const cli_input *input, const cli_kernel_target *target,
+                             const cli_training *training, const tn_plan_options *plan,
+                             cli_compile_options *asked);
 /* The memory model alone. */
-tn_occupancy_options cli_ask_memory(const cli_input *input);
+tn_occupancy_options cli_memory_options(const cli_input *input);
 
 /* Answers the questions of a tn_fit_request about costs and zeros; do not move it. */
-typedef struct cli_sources {
+typedef struct cli_fit_sources {
     const cli_costs *from;      /* not given: the library measures */
     uint32_t threads, codecs;   /* codecs: as in tn_fit_options; 0: all */
     tn_engine_options engine;   /* reads data, for a run that counts zeros */
     const cli_samples *samples; /* NULL: its inputs are generated */
     float **zeros;              /* out: measured fractions, to be freed by the owner */
-} cli_sources;
-void cli_ask_fit(cli_sources *sources, tn_fit_request *request);
+} cli_fit_sources;
+void cli_fit_request_set(cli_fit_sources *sources, tn_fit_request *request);
 
 #endif

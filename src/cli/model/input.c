@@ -41,7 +41,7 @@ void cli_stage(cli_input *input, const char *name, double seconds) {
 static tn_status input_workspaces(cli_input *input, const tn_micro_options *micro,
                                   tn_error *error) {
     bool theirs = tn__has_suffix(input->path, ".tflite") && input->training == NULL;
-    if (!theirs || input->whom.runner != CLI_RUNNER_NONE) return TN_OK;
+    if (!theirs || input->target.runner != CLI_RUNNER_NONE) return TN_OK;
     size_t count = (size_t)tn_graph_op_count(input->graph) + 1;
     if (input->workspaces == NULL) input->workspaces = calloc(count, sizeof *input->workspaces);
     if (input->workspaces == NULL) return tn__no_memory(error, "scratch");
@@ -56,7 +56,7 @@ static tn_status input_step(cli_input *input, tn_error *error) {
     double start = cli_clock();
     if (training == NULL) return TN_OK;
     TN_TRY(cli_training_model(training, &input->graph, error));
-    TN_TRY(cli_training_make(training, input->graph, cli_whom_rewrites(&input->whom),
+    TN_TRY(cli_training_make(training, input->graph, cli_kernel_target_rewrites(&input->target),
                              &input->rewritten, &input->step, error));
     cli_stage(input, "train", cli_clock() - start);
     return TN_OK;
@@ -64,14 +64,15 @@ static tn_status input_step(cli_input *input, tn_error *error) {
 
 static tn_status input_import(cli_input *input, tn_error *error) {
     double start = cli_clock();
-    TN_TRY(cli_whom_check(&input->whom, error));
+    TN_TRY(cli_kernel_target_check(&input->target, error));
     tn_status status = tn_graph_load(input->path, &input->import, &input->graph, error);
     if (input->ends_work) cli_interrupt_ends_work();
     cli_stage(input, "import", cli_clock() - start);
     if (status == TN_OK) status = input_step(input, error);
-    bool most = input->target != NULL || input->kernels.library != TN_MICRO_REFERENCE;
-    const tn_micro_options micro = cli_micro(
-        input->target != NULL ? input->target : cli_micro_targets[0], &input->kernels, most);
+    bool most = input->processor != NULL || input->tflm_kernels.library != TN_MICRO_REFERENCE;
+    const tn_micro_options micro =
+        cli_tflm_options(input->processor != NULL ? input->processor : cli_processors[0],
+                         &input->tflm_kernels, most);
     return status == TN_OK ? input_workspaces(input, &micro, error) : status;
 }
 
@@ -90,14 +91,14 @@ void cli_input_take_setup(cli_input *input, tn_setup *made) {
 /* The options of a setup; `plan` NULL: no layout. Those of a plan replace those of the command
  * line. */
 typedef struct input_asked {
-    cli_asked all;
+    cli_compile_options all;
     tn_plan_options whole; /* the limit applies to the plan with tiles */
     tn_setup_split parts;
 } input_asked;
 
 static const tn_graph *input_ask(cli_input *input, const tn_plan_options *plan,
                                  input_asked *asked) {
-    cli_ask(input, &input->whom, input->training, plan, &asked->all);
+    cli_compile_options_set(input, &input->target, input->training, plan, &asked->all);
     tn_setup_options *setup = &asked->all.setup;
     asked->all.program.sequence = input->sequence;
     asked->all.program.sequence_count = input->sequence_count;
@@ -209,7 +210,7 @@ tn_status cli_input_load(cli_input *input, tn_error *error) {
                                      : input_load_problem(input, error);
 }
 
-tn_status cli_input_again(cli_input *input, tn_error *error) {
+tn_status cli_input_rebuild(cli_input *input, tn_error *error) {
     return input_set_up(input, TN_SETUP_OCCUPY, NULL, error);
 }
 
@@ -220,7 +221,7 @@ tn_status cli_input_replay(cli_input *input, tn_error *error) {
 
 tn_status cli_input_occupy(cli_input *input, const tn_micro_options *micro, tn_error *error) {
     TN_TRY(input_workspaces(input, micro, error));
-    return cli_input_again(input, error);
+    return cli_input_rebuild(input, error);
 }
 
 /* With --order the smallest plan decides between the candidate orders. */

@@ -35,25 +35,26 @@ enum { /* keys of the shared options; a command uses letters and numbers from 40
 
 #define CLI_BANKS_MAX 16u /* memories of one device */
 
-/* The kernels that run a .tflite model (micro.h); zero: the reference kernels. */
-typedef struct cli_kernels {
+/* The kernels that run a .tflite model (kernel_target.h); zero: the reference kernels. */
+typedef struct cli_tflm_kernels {
     tn_micro_kernels library;
     char version[24]; /* of the library; "": any */
     tn_micro_compiler compiler;
     uint32_t runtime; /* revision of TensorFlow Lite Micro, as 20250131; 0: any */
     char text[64];    /* as it was given; "": the default */
-} cli_kernels;
+} cli_tflm_kernels;
 
 typedef enum cli_runner { CLI_RUNNER_NONE, CLI_RUNNER_PLAIN, CLI_RUNNER_ONEDNN } cli_runner;
-typedef struct cli_whom { /* the kernel library to plan for (whom.h); zero: the graph alone */
+/* The kernel library to plan for (kernel_target.h); zero: the graph alone. */
+typedef struct cli_kernel_target {
     cli_runner runner;
     uint32_t threads; /* of the kernels; 0 means 1 */
     bool no_rewrite;  /* keep the operators of the file */
     bool staged;      /* training with pipeline stages: rewrite before dividing, not after */
     bool fastest;     /* fastest kernels, regardless of their scratch */
-} cli_whom;
+} cli_kernel_target;
 
-/* Whether operators run in tiles (split.h). */
+/* Whether operators run in tiles. */
 typedef struct cli_split {
     tn_split_region *regions; /* [region_count] the regions of a plan, with `again` */
     tn_split_again *again;    /* [again_count] */
@@ -70,7 +71,7 @@ typedef struct cli_input {
     bool of_plan;             /* the options are those of a plan of a model */
     uint32_t given;           /* options of the command line, as bits 1 << (key - CLI_DIM) */
     const char *format;       /* --format as given, or NULL */
-    const char *target;       /* the microcontroller of `arena`, or NULL */
+    const char *processor;    /* the microcontroller of `arena`, or NULL */
     uint64_t alignment;       /* 0: the default */
     bool wants_csv;           /* the plan will be written as CSV, which cannot describe every
                                * problem */
@@ -84,8 +85,8 @@ typedef struct cli_input {
                         * no kernels */
     tn_bank banks[CLI_BANKS_MAX];
     uint32_t bank_count;
-    cli_kernels kernels; /* for a .tflite model */
-    cli_whom whom;
+    cli_tflm_kernels tflm_kernels; /* for a .tflite model */
+    cli_kernel_target target;
     tn_static_place statics;
     cli_split split;                     /* for plan and run */
     tn_rules rules;                      /* for fit, run, train and estimate */
@@ -106,11 +107,11 @@ typedef struct cli_input {
     uint32_t stage_count;
 } cli_input;
 
-/* The options for reading the input, a child of each command's parser. The variants omit options
- * that do not apply when a model runs, or that mean something else in `estimate`. */
-/* rules.c: adds a rule, whose pattern ends with :prefetch=N for SWAP; frees the rules. */
+/* Adds a rule, whose pattern ends with :prefetch=N for SWAP; frees the rules. */
 void cli_rule_add(struct argp_state *state, cli_input *input, tn_rule_kind kind, const char *value);
 void cli_rules_release(cli_input *input);
+/* The options for reading the input, a child of each command's parser. The variants omit options
+ * that do not apply when a model runs, or that mean something else in `estimate`. */
 extern const struct argp cli_input_argp, cli_input_run_argp, cli_input_fit_argp,
     cli_input_train_argp, cli_input_sizes_argp, cli_input_estimate_argp;
 /* Applies an option by name, as recorded in a plan; value NULL: a switch. False: unknown name. */
@@ -123,7 +124,7 @@ bool cli_input_is_model(const cli_input *input);
 const tn_graph *cli_input_graph(const cli_input *input);
 tn_status cli_input_load(cli_input *input, tn_error *error); /* sets `problem` */
 /* Makes the problem of a model again after its memory options changed. */
-tn_status cli_input_again(cli_input *input, tn_error *error);
+tn_status cli_input_rebuild(cli_input *input, tn_error *error);
 /* The same for input->program instead of the program that was made. */
 tn_status cli_input_replay(cli_input *input, tn_error *error);
 /* The same for kernels of these options. */
@@ -147,7 +148,7 @@ void cli_input_release_loaded(
 void cli_stage(cli_input *input, const char *name, double seconds);
 #define CLI_TFLITE_ALIGNMENT 16u /* default alignment for plans inside .tflite models */
 
-/* tflite.c: if the input is a .tflite model, lets its report write that model with the plan inside.
+/* If the input is a .tflite model, lets its report write that model with the plan inside.
  */
 void cli_report_model(tn_report *report, cli_input *input);
 

@@ -56,7 +56,7 @@
     X(CLI_KERNELS, "kernels", "LIBRARY",                                                           \
       "count scratch memory and packed weights of a kernel library: onednn or plain, as in "       \
       "`tenure run` on this machine, with :N for N threads, or none; for "                         \
-      ".tflite " CLI_KERNELS_FORM " (default: none; reference for .tflite)")                       \
+      ".tflite " CLI_TFLM_KERNELS_FORM " (default: none; reference for .tflite)")                  \
     X(CLI_NO_REWRITE, "no-rewrite", NULL,                                                          \
       "with --kernels: keep the operators of the file, fuse nothing")                              \
     X(CLI_FASTEST, "fastest", NULL,                                                                \
@@ -258,7 +258,7 @@ static error_t input_parse(int key, char *value, struct argp_state *state) {
         input->import.batch = (int64_t)cli_count(state, "batch", value, INT64_MAX);
         break;
     case CLI_TARGET:
-        input->target = cli_micro_targets[cli_choice(state, "target", value, cli_micro_targets)];
+        input->processor = cli_processors[cli_choice(state, "target", value, cli_processors)];
         break;
     case CLI_VARIABLES_OUTSIDE:
         input->import.variables_outside = true;
@@ -317,14 +317,14 @@ static error_t input_parse(int key, char *value, struct argp_state *state) {
         input->occupancy_options.no_views = true;
         break;
     case CLI_KERNELS:
-        if (!cli_whom_parse(state, value, &input->whom))
-            input->kernels = cli_kernels_parse(state, value);
+        if (!cli_kernel_target_parse(state, value, &input->target))
+            input->tflm_kernels = cli_tflm_kernels_parse(state, value);
         break;
     case CLI_NO_REWRITE:
-        input->whom.no_rewrite = true;
+        input->target.no_rewrite = true;
         break;
     case CLI_FASTEST:
-        input->whom.fastest = true;
+        input->target.fastest = true;
         break;
     case CLI_KEEP:
         cli_rule_add(state, input, TN_RULE_KEEP, value);

@@ -10,9 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WHOM_THREADS_MOST 1024u
+#define TARGET_THREADS_MOST 1024u
 
-bool cli_whom_parse(struct argp_state *state, const char *text, cli_whom *whom) {
+bool cli_kernel_target_parse(struct argp_state *state, const char *text,
+                             cli_kernel_target *target) {
     static const struct {
         const char *word;
         cli_runner runner;
@@ -22,35 +23,35 @@ bool cli_whom_parse(struct argp_state *state, const char *text, cli_whom *whom) 
     size_t length = colon != NULL ? (size_t)(colon - text) : strlen(text);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (strlen(words[i].word) != length || strncmp(text, words[i].word, length) != 0) continue;
-        whom->runner = words[i].runner;
+        target->runner = words[i].runner;
         if (colon != NULL)
-            whom->threads = (uint32_t)cli_count(state, "kernels", colon + 1, WHOM_THREADS_MOST);
+            target->threads = (uint32_t)cli_count(state, "kernels", colon + 1, TARGET_THREADS_MOST);
         return true;
     }
     return false;
 }
 
-bool cli_whom_rewrites(const cli_whom *whom) {
-    return whom->runner == CLI_RUNNER_ONEDNN && !whom->no_rewrite;
+bool cli_kernel_target_rewrites(const cli_kernel_target *target) {
+    return target->runner == CLI_RUNNER_ONEDNN && !target->no_rewrite;
 }
 
-tn_status cli_whom_check(const cli_whom *whom, tn_error *error) {
+tn_status cli_kernel_target_check(const cli_kernel_target *target, tn_error *error) {
     tn_error missing;
-    if (whom->runner != CLI_RUNNER_ONEDNN || tn_kernels_library(NULL, &missing)) return TN_OK;
+    if (target->runner != CLI_RUNNER_ONEDNN || tn_kernels_library(NULL, &missing)) return TN_OK;
     *error = missing;
     return missing.status;
 }
 
-const tn_report_kernels *cli_whom_told(const cli_whom *whom, const tn_setup *setup,
-                                       tn_report_kernels *told) {
+const tn_report_kernels *cli_kernel_target_report(const cli_kernel_target *target,
+                                                  const tn_setup *setup, tn_report_kernels *kernels) {
     if (setup == NULL || tn_setup_kernels(setup) == NULL) return NULL;
     const char *isa = tn_kernels_isa(tn_setup_kernels(setup));
-    *told = (tn_report_kernels){.library = isa[0] != '\0' ? "onednn" : "plain",
+    *kernels = (tn_report_kernels){.library = isa[0] != '\0' ? "onednn" : "plain",
                                 .isa = isa,
-                                .threads = whom->threads > 0 ? whom->threads : 1,
-                                .rewritten = cli_whom_rewrites(whom),
-                                .fastest = whom->fastest};
-    return told;
+                                .threads = target->threads > 0 ? target->threads : 1,
+                                .rewritten = cli_kernel_target_rewrites(target),
+                                .fastest = target->fastest};
+    return kernels;
 }
 
 /* --- kernels of a microcontroller --- */
@@ -79,15 +80,15 @@ const tn_report_kernels *cli_whom_told(const cli_whom *whom, const tn_setup *set
     X("x86-64", X86_64)
 
 #define MICRO_NAME(name, target) name,
-const char *const cli_micro_targets[] = {MICRO_TARGETS(MICRO_NAME) NULL};
+const char *const cli_processors[] = {MICRO_TARGETS(MICRO_NAME) NULL};
 #define MICRO_TARGET(name, target) TN_MICRO_##target,
 static const tn_micro_target micro_targets[] = {MICRO_TARGETS(MICRO_TARGET)};
 
 static const char *const micro_libraries[] = {"reference", "cmsis-nn", "esp-nn", "any", NULL};
 
 static tn_micro_target micro_target(const char *name) {
-    for (uint32_t i = 0; cli_micro_targets[i] != NULL; i++)
-        if (strcmp(cli_micro_targets[i], name) == 0) return micro_targets[i];
+    for (uint32_t i = 0; cli_processors[i] != NULL; i++)
+        if (strcmp(cli_processors[i], name) == 0) return micro_targets[i];
     return micro_targets[0];
 }
 
@@ -105,7 +106,7 @@ static bool micro_date(const char *text, uint32_t *date) {
     return digits >= 6 && value / 100 % 100 >= 1 && value / 100 % 100 <= 12;
 }
 
-static void micro_part(struct argp_state *state, cli_kernels *kernels, const char *part) {
+static void micro_part(struct argp_state *state, cli_tflm_kernels *kernels, const char *part) {
     if (strcmp(part, "gcc") == 0)
         kernels->compiler = TN_MICRO_GCC;
     else if (strcmp(part, "armclang") == 0)
@@ -114,8 +115,8 @@ static void micro_part(struct argp_state *state, cli_kernels *kernels, const cha
         cli_misuse(state, "--kernels: '%.40s' is not gcc, armclang or tflm=YYYY-MM-DD", part);
 }
 
-cli_kernels cli_kernels_parse(struct argp_state *state, const char *text) {
-    cli_kernels kernels = {0};
+cli_tflm_kernels cli_tflm_kernels_parse(struct argp_state *state, const char *text) {
+    cli_tflm_kernels kernels = {0};
     char copy[sizeof kernels.text], *rest = NULL;
     if (strlen(text) >= sizeof copy) cli_misuse(state, "--kernels: '%.40s...' is too long", text);
     strcpy(copy, text);
@@ -137,18 +138,20 @@ cli_kernels cli_kernels_parse(struct argp_state *state, const char *text) {
     return kernels;
 }
 
-void cli_kernels_check(struct argp_state *state, const cli_kernels *kernels, const char *target) {
+void cli_tflm_kernels_check(struct argp_state *state, const cli_tflm_kernels *kernels,
+                            const char *processor) {
     if (kernels->library == TN_MICRO_REFERENCE || kernels->library == TN_MICRO_ANY) return;
-    if (tn_micro_version_count(micro_target(target), kernels->library) > 0) return;
+    if (tn_micro_version_count(micro_target(processor), kernels->library) > 0) return;
     if (kernels->library == TN_MICRO_ESP_NN)
         cli_misuse(state, "--kernels esp-nn: %s is not an ESP32; add --target esp32-s3 or another",
-                   target);
-    cli_misuse(state, "--kernels cmsis-nn: %s is not a Cortex-M; use esp-nn", target);
+                   processor);
+    cli_misuse(state, "--kernels cmsis-nn: %s is not a Cortex-M; use esp-nn", processor);
 }
 
-tn_micro_options cli_micro(const char *target, const cli_kernels *kernels, bool most) {
+tn_micro_options cli_tflm_options(const char *processor, const cli_tflm_kernels *kernels,
+                                  bool most) {
     tn_micro_options micro = TN_MICRO_OPTIONS_INIT;
-    micro.target = micro_target(target);
+    micro.target = micro_target(processor);
     micro.kernels = kernels->library;
     micro.most = most;
     micro.version = kernels->version[0] != '\0' ? kernels->version : NULL;
@@ -163,19 +166,20 @@ static void micro_add(char *text, size_t size, const char *name, const char *fro
              from, *to ? " to " : "", to);
 }
 
-void cli_kernels_list(const char *target, const cli_kernels *kernels, char *text, size_t size) {
-    tn_micro_target processor = micro_target(target);
+void cli_tflm_kernels_list(const char *processor, const cli_tflm_kernels *kernels, char *text,
+                           size_t size) {
+    tn_micro_target core = micro_target(processor);
     bool is_any = kernels->library == TN_MICRO_ANY;
     text[0] = '\0';
     if (is_any || kernels->library == TN_MICRO_REFERENCE)
         micro_add(text, size, micro_libraries[0], "", "");
     for (tn_micro_kernels library = TN_MICRO_CMSIS_NN; library < TN_MICRO_ANY; library++) {
-        uint32_t count = tn_micro_version_count(processor, library);
+        uint32_t count = tn_micro_version_count(core, library);
         if (count == 0 || !(is_any || kernels->library == library)) continue;
         if (kernels->version[0] != '\0')
             micro_add(text, size, micro_libraries[library], kernels->version, "");
         else
-            micro_add(text, size, micro_libraries[library], tn_micro_version(processor, library, 0),
-                      tn_micro_version(processor, library, count - 1));
+            micro_add(text, size, micro_libraries[library], tn_micro_version(core, library, 0),
+                      tn_micro_version(core, library, count - 1));
     }
 }

@@ -14,18 +14,18 @@ typedef struct cli_choices { /* choices of kernels and plan */
     bool fastest;    /* fastest kernels, regardless of their scratch */
 } cli_choices;
 /* With the kernels of `runner`. */
-cli_whom cli_choices_whom(const cli_choices *choices, cli_runner runner);
+cli_kernel_target cli_choices_target(const cli_choices *choices, cli_runner runner);
 #define CLI_CHOICES_INIT                                                                           \
     { .plan = TN_PLAN_OPTIONS_INIT, .threads = 1 }
 
-typedef struct cli_session cli_session;
-struct cli_session {
+typedef struct cli_opened_model cli_opened_model;
+struct cli_opened_model {
     cli_input *input;             /* how to read the model; its graph may already be loaded */
     const cli_training *training; /* NULL, or each run is a training step */
     tn_trainer *trained;          /* NULL, or the trainer that supplies trained parameters */
     cli_choices choices;
     bool plain;         /* no oneDNN */
-    bool check;         /* compare with separate memory for every tensor: cli_session_naive */
+    bool check;         /* compare with separate memory for every tensor: cli_opened_model_naive */
     bool poison, naive; /* naive: every tensor has separate memory */
     const char *pool;
     cli_paths traces;          /* output files of the trace of one run */
@@ -72,37 +72,38 @@ struct cli_session {
     tn_engine *engine;
 };
 
-/* Children of parsers. Their inputs are a cli_choices and a cli_session, which contains a
+/* Children of parsers. Their inputs are a cli_choices and a cli_opened_model, which contains a
  * cli_choices. */
-extern const struct argp cli_choices_argp, cli_session_argp;
+extern const struct argp cli_choices_argp, cli_opened_model_argp;
 
-/* A child of parsers: --prune, --prune-scope; its input is a cli_session. */
+/* A child of parsers: --prune, --prune-scope; its input is a cli_opened_model. */
 extern const struct argp cli_pruned_argp;
 
-/* The kernel library that runs it (whom.h). */
-cli_whom cli_session_whom(const cli_session *session);
+/* The kernel library that runs it. */
+cli_kernel_target cli_opened_model_target(const cli_opened_model *opened);
 /* Everything up to the plan. */
-tn_status cli_session_plan(cli_session *session, tn_error *error);
-/* The initial parameters for a trainer; `session` outlives it. */
-tn_contents_of cli_session_contents(cli_session *session);
+tn_status cli_opened_model_plan(cli_opened_model *opened, tn_error *error);
+/* The initial parameters for a trainer; `opened` outlives it. */
+tn_contents_of cli_opened_model_contents(cli_opened_model *opened);
 /* Makes room for the events of `runs` runs, and opens the files. Does nothing without `traces`. */
-tn_status cli_session_open_trace(cli_session *session, uint64_t runs, tn_error *error);
-tn_status cli_session_write_trace(const cli_session *session, tn_error *error);
+tn_status cli_opened_model_open_trace(cli_opened_model *opened, uint64_t runs, tn_error *error);
+tn_status cli_opened_model_write_trace(const cli_opened_model *opened, tn_error *error);
 /* Opens the device and the engine. Errors: E_EXHAUSTED if the budget is too small. */
-tn_status cli_session_open(cli_session *session, tn_error *error);
+tn_status cli_opened_model_start(cli_opened_model *opened, tn_error *error);
 /* A second engine for the same program with separate memory for every tensor. `other` starts
  * zeroed. */
-tn_status cli_session_naive(const cli_session *session, cli_session *other, tn_error *error);
-void cli_session_close(cli_session *session);
+tn_status cli_opened_model_naive(const cli_opened_model *opened, cli_opened_model *other,
+                                 tn_error *error);
+void cli_opened_model_close(cli_opened_model *opened);
 
 /* --- between open_model.c and open_plan.c --- */
 
-/* Compiles session->graph, which becomes the running graph. */
-tn_status cli_session_set_up(cli_session *session, tn_error *error);
-/* The callback `read` of tn_engine_options; `self` is the session. */
-tn_status cli_session_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
-                           uint64_t size, tn_error *error);
-tn_status cli_session_where(void *self, const tn_graph *graph, tn_tensor_id id,
-                            tn_file_range *range, bool *found, tn_error *error);
+/* Compiles opened->graph, which becomes the running graph. */
+tn_status cli_opened_model_compile(cli_opened_model *opened, tn_error *error);
+/* The callback `read` of tn_engine_options; `self` is the opened model. */
+tn_status cli_opened_model_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
+                                uint64_t size, tn_error *error);
+tn_status cli_opened_model_where(void *self, const tn_graph *graph, tn_tensor_id id,
+                                 tn_file_range *range, bool *found, tn_error *error);
 
 #endif

@@ -87,11 +87,12 @@ static void options_banks(const cli_input *input, const char *name, cli_words *w
 
 static void options_kernels(const cli_input *input, const char *name, cli_words *words) {
     static const char *const runners[] = {"none", "plain", "onednn"};
-    const char *micro = input->kernels.text[0] != '\0' ? input->kernels.text : "reference";
+    const char *micro =
+        input->tflm_kernels.text[0] != '\0' ? input->tflm_kernels.text : "reference";
     bool lite = tn__has_suffix(input->path, ".tflite") && input->training == NULL;
-    if (input->whom.runner != CLI_RUNNER_NONE)
-        cli_words_add(words, name, "%s:%u", runners[input->whom.runner],
-                      input->whom.threads > 0 ? input->whom.threads : 1);
+    if (input->target.runner != CLI_RUNNER_NONE)
+        cli_words_add(words, name, "%s:%u", runners[input->target.runner],
+                      input->target.threads > 0 ? input->target.threads : 1);
     else
         cli_words_add(words, name, "%s", lite ? micro : "none");
 }
@@ -158,13 +159,13 @@ static void options_word(const cli_input *input, int key, const char *name, cli_
         options_switch(input->occupancy_options.fuse_concat, name, words);
         return;
     case CLI_NO_REWRITE:
-        options_switch(input->whom.no_rewrite, name, words);
+        options_switch(input->target.no_rewrite, name, words);
         return;
     case CLI_FASTEST:
-        options_switch(input->whom.fastest, name, words);
+        options_switch(input->target.fastest, name, words);
         return;
     case CLI_TARGET:
-        if (input->target != NULL) cli_words_add(words, name, "%s", input->target);
+        if (input->processor != NULL) cli_words_add(words, name, "%s", input->processor);
         return;
     case CLI_VARIABLES_OUTSIDE:
         options_switch(input->import.variables_outside, name, words);
@@ -328,7 +329,9 @@ tn_status cli_plan_file_options(const cli_plan_file *file, cli_input *input, cli
     (void)file, (void)input, (void)training, (void)error;
     return TN_OK;
 }
-void cli_plan_file_whom(const cli_plan_file *file, cli_whom *whom) { (void)file, (void)whom; }
+void cli_plan_file_target(const cli_plan_file *file, cli_kernel_target *target) {
+    (void)file, (void)target;
+}
 
 tn_status cli_plan_file_program(const cli_plan_file *file, const tn_graph *graph,
                                 tn_program **program, tn_error *error) {
@@ -493,16 +496,16 @@ void cli_plan_file_close(cli_plan_file *file) {
 
 /* --- options ---------------------------------------------------------------------------------- */
 
-void cli_plan_file_whom(const cli_plan_file *file, cli_whom *whom) {
+void cli_plan_file_target(const cli_plan_file *file, cli_kernel_target *target) {
     const json_t *kernels = json_object_get(file->document, "kernels");
     const char *library = json_string_value(json_object_get(kernels, "library"));
     json_int_t threads = json_integer_value(json_object_get(kernels, "threads"));
-    if (whom->runner != CLI_RUNNER_NONE || library == NULL) return;
-    if (strcmp(library, "onednn") == 0) whom->runner = CLI_RUNNER_ONEDNN;
-    if (strcmp(library, "plain") == 0) whom->runner = CLI_RUNNER_PLAIN;
-    if (threads > 0 && threads <= 1024) whom->threads = (uint32_t)threads;
-    if (json_is_false(json_object_get(kernels, "rewritten"))) whom->no_rewrite = true;
-    if (json_is_true(json_object_get(kernels, "fastest"))) whom->fastest = true;
+    if (target->runner != CLI_RUNNER_NONE || library == NULL) return;
+    if (strcmp(library, "onednn") == 0) target->runner = CLI_RUNNER_ONEDNN;
+    if (strcmp(library, "plain") == 0) target->runner = CLI_RUNNER_PLAIN;
+    if (threads > 0 && threads <= 1024) target->threads = (uint32_t)threads;
+    if (json_is_false(json_object_get(kernels, "rewritten"))) target->no_rewrite = true;
+    if (json_is_true(json_object_get(kernels, "fastest"))) target->fastest = true;
 }
 
 static tn_status plan_option(const cli_plan_file *file, cli_input *input, cli_training *training,

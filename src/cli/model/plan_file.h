@@ -47,9 +47,9 @@ void cli_plan_file_close(cli_plan_file *file);
  * the strings. An option that contradicts the plan ends the program with a usage error. */
 tn_status cli_plan_file_options(const cli_plan_file *file, cli_input *input, cli_training *training,
                                 tn_error *error);
-/* Sets `whom` to the kernels recorded in an old plan without options, unless the user chose
+/* Sets `target` to the kernels recorded in an old plan without options, unless the user chose
  * them. */
-void cli_plan_file_whom(const cli_plan_file *file, cli_whom *whom);
+void cli_plan_file_target(const cli_plan_file *file, cli_kernel_target *target);
 /* Makes the listed program for the planned graph. Errors: E_INVALID (an index out of range, or
  * those of tn_program_from), E_NO_MEMORY. */
 tn_status cli_plan_file_program(const cli_plan_file *file, const tn_graph *graph,

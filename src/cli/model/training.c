@@ -270,7 +270,7 @@ tn_status cli_training_make(const cli_training *training, const tn_graph *model,
     return tn_train(*rewritten, &options, made, error);
 }
 
-tn_recompute_options cli_training_again(const cli_training *training) {
+tn_recompute_options cli_training_recompute(const cli_training *training) {
     tn_recompute_options options = TN_RECOMPUTE_OPTIONS_INIT;
     if (training == NULL) return options;
     options.cheap = training->recompute_cheap;
@@ -295,16 +295,16 @@ static tn_status ranks_end(void *self, tn_world *world, tn_error *error) {
 }
 
 /* Without MPI the processes cannot communicate; each one then reports its own error. */
-static int ranks_end_tell(void *self, tn_status status, const tn_error *error) {
+static int ranks_end_print(void *self, tn_status status, const tn_error *error) {
     return cli_fail(status == TN_E_UNSUPPORTED ? self : error);
 }
 
 int cli_ranks_end(const tn_error *error) {
-    tn_error why = *error, told = {0};
+    tn_error why = *error, result = {0};
     tn_world_options options = TN_WORLD_OPTIONS_INIT;
-    options.tell = ranks_end_tell;
+    options.tell = ranks_end_print;
     options.self = &why;
-    tn_status status = tn_world_run(&options, ranks_end, &why, &told);
+    tn_status status = tn_world_run(&options, ranks_end, &why, &result);
     return tn_status_exit_code(status == TN_E_UNSUPPORTED ? why.status : status);
 }
 

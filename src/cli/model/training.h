@@ -46,7 +46,7 @@ tn_status cli_training_make(const cli_training *training, const tn_graph *model,
                             tn_graph **rewritten, tn_training *made, tn_error *error);
 
 /* The options of recomputation; disabled without training. */
-tn_recompute_options cli_training_again(const cli_training *training);
+tn_recompute_options cli_training_recompute(const cli_training *training);
 
 /* --- one of several ranks --- */
 

@@ -55,37 +55,37 @@ const cli_facts cli_split_curve_facts = {
                     &curve_point_facts),
         CLI_FACTS_END}};
 
-static void curve_tell_point(const curve_job *job, const tn_setup *setup, cli_answer *answer) {
+static void curve_add_point(const curve_job *job, const tn_setup *setup, cli_answer *answer) {
     const tn_split_report *report = tn_setup_splits(setup);
     tn_setup_needs whole = tn_setup_need(job->setups[job->count - 1]), needs = tn_setup_need(setup);
     cli_answer_open(answer, NULL);
-    cli_tell(answer, "arena", needs.arena);
-    cli_tell(answer, "bytes", needs.total);
-    cli_tell_cell(answer, "lower by", "%.2f",
-                  needs.arena > 0 ? (double)whole.arena / (double)needs.arena : 1);
+    cli_add(answer, "arena", needs.arena);
+    cli_add(answer, "bytes", needs.total);
+    cli_add_cell(answer, "lower by", "%.2f",
+                 needs.arena > 0 ? (double)whole.arena / (double)needs.arena : 1);
     if (report != NULL) {
-        cli_tell_cell(answer, "operations", "%.1f %%", 100 * cli_split_extra(report));
-        cli_tell_cell(answer, "MiB moved", "%.1f", (double)cli_split_moved(report) / 1048576);
+        cli_add_cell(answer, "operations", "%.1f %%", 100 * cli_split_extra(report));
+        cli_add_cell(answer, "MiB moved", "%.1f", (double)cli_split_moved(report) / 1048576);
     }
-    cli_tell_real(answer, "work", curve_work(setup));
-    cli_tell_cell(answer, "regions", report != NULL ? "%u" : "whole",
-                  report != NULL ? report->count : 0);
-    if (report != NULL) cli_tell_cell(answer, "recomputed", "%u", report->again_count);
-    cli_split_tell(answer, setup);
+    cli_add_real(answer, "work", curve_work(setup));
+    cli_add_cell(answer, "regions", report != NULL ? "%u" : "whole",
+                 report != NULL ? report->count : 0);
+    if (report != NULL) cli_add_cell(answer, "recomputed", "%u", report->again_count);
+    cli_split_add(answer, setup);
     cli_answer_close(answer);
 }
 
-static tn_status curve_tell(const curve_job *job, tn_error *error) {
+static tn_status curve_print(const curve_job *job, tn_error *error) {
     cli_answer answer;
     cli_answer_begin(&answer, &cli_split_curve_facts, job->asked->json);
-    cli_tell_word(&answer, "input", cli_shown_path(job->asked->input->path));
-    cli_tell(&answer, "operations", job->flops);
+    cli_add_word(&answer, "input", cli_shown_path(job->asked->input->path));
+    cli_add(&answer, "operations", job->flops);
     cli_answer_open(&answer, "points");
-    for (uint32_t i = 0; i < job->count; i++) curve_tell_point(job, job->setups[i], &answer);
+    for (uint32_t i = 0; i < job->count; i++) curve_add_point(job, job->setups[i], &answer);
     cli_answer_close(&answer);
-    cli_tell_brief(&answer, "%u points, from %" PRIu64 " to %" PRIu64 " bytes of arena", job->count,
-                   tn_setup_need(job->setups[0]).arena,
-                   tn_setup_need(job->setups[job->count - 1]).arena);
+    cli_add_brief(&answer, "%u points, from %" PRIu64 " to %" PRIu64 " bytes of arena", job->count,
+                  tn_setup_need(job->setups[0]).arena,
+                  tn_setup_need(job->setups[job->count - 1]).arena);
     return cli_answer_end(&answer, error);
 }
 
@@ -120,7 +120,7 @@ static tn_status curve_write(const curve_job *job, const tn_report_point *points
                         .layout = input->layout,
                         .static_bytes = needs.total - needs.arena,
                         .fit = &curve};
-    report.kernels = cli_whom_told(&input->whom, input->setup, &kernels);
+    report.kernels = cli_kernel_target_report(&input->target, input->setup, &kernels);
     cli_words words;
     cli_words_of(input, input->setup, &words);
     cli_report_words(&report, "plan", &words);
@@ -171,7 +171,7 @@ tn_status cli_split_curve_run(const cli_split_curve *asked, tn_error *error) {
     if (status == TN_OK) {
         cli_progress_end();
         job.flops = tn_graph_work(tn_setup_graph(job.setups[job.count - 1])).flops;
-        status = curve_tell(&job, error);
+        status = curve_print(&job, error);
     }
     if (status == TN_OK) status = curve_choose(&job, error);
     if (status == TN_OK) status = curve_draw(&job, error);
@@ -299,26 +299,26 @@ static tn_status wait_points(wait_job *job, const tn__wait_point *alone, tn_erro
     return TN_OK;
 }
 
-static tn_status wait_tell(const wait_job *job, tn_error *error) {
+static tn_status wait_print(const wait_job *job, tn_error *error) {
     cli_answer answer;
     cli_answer_begin(&answer, &cli_wait_curve_facts, job->asked->json);
-    cli_tell_word(&answer, "input", cli_shown_path(job->asked->input->path));
-    cli_tell_word(&answer, "objective", tn_objective_name(job->options.objective));
+    cli_add_word(&answer, "input", cli_shown_path(job->asked->input->path));
+    cli_add_word(&answer, "objective", tn_objective_name(job->options.objective));
     cli_answer_open(&answer, "points");
     for (uint32_t i = 0; i < job->count; i++) {
         const tn__wait_point *point = &job->points[i];
         cli_answer_open(&answer, NULL);
-        cli_tell(&answer, "capacity", point->capacity);
-        cli_tell(&answer, "bytes", point->bytes);
-        cli_tell(&answer, "value", point->value);
-        cli_tell(&answer, "bound", point->bound);
+        cli_add(&answer, "capacity", point->capacity);
+        cli_add(&answer, "bytes", point->bytes);
+        cli_add(&answer, "value", point->value);
+        cli_add(&answer, "bound", point->bound);
         cli_answer_close(&answer);
     }
     cli_answer_close(&answer);
     if (job->count > 0)
-        cli_tell_brief(&answer, "%u points, %s from %" PRIu64 " to %" PRIu64, job->count,
-                       tn_objective_name(job->options.objective), job->points[0].value,
-                       job->points[job->count - 1].value);
+        cli_add_brief(&answer, "%u points, %s from %" PRIu64 " to %" PRIu64, job->count,
+                      tn_objective_name(job->options.objective), job->points[0].value,
+                      job->points[job->count - 1].value);
     return cli_answer_end(&answer, error);
 }
 
@@ -370,7 +370,7 @@ tn_status cli_wait_curve_run(const cli_wait_curve *asked, tn_error *error) {
     if (job.points == NULL) return tn__no_memory(error, "the curve");
     tn_status status = wait_points(&job, &alone, error);
     cli_progress_end();
-    if (status == TN_OK) status = wait_tell(&job, error);
+    if (status == TN_OK) status = wait_print(&job, error);
     if (status == TN_OK) status = wait_draw(&job, error);
     free(job.points);
     return status;

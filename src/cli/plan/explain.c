@@ -171,26 +171,26 @@ static void explain_holders(explain_view *view) {
     }
 }
 
-/* The way in which the input was read and planned; a trial changes one option of it. */
-static cli_way explain_way(explain_view *view) {
+/* The request for which the input was planned; a trial changes one option of it. */
+static cli_estimate_request explain_way(explain_view *view) {
     const cli_explained *of = view->of;
-    cli_way way = {.input = *of->input,
-                   .ranks = CLI_RANKS_INIT,
-                   .batch = (uint64_t)of->input->import.batch,
-                   .train = of->training != NULL,
-                   .training = CLI_TRAINING_INIT,
-                   .options = TN_ESTIMATE_OPTIONS_INIT,
-                   .runner = of->input->whom.runner,
-                   .choices = CLI_CHOICES_INIT,
-                   .device = of->device,
-                   .limits = &view->limits};
-    if (of->training != NULL) way.training = *of->training;
-    way.input.occupancy_options.workspaces = NULL;
-    way.choices.plan = explain_options(view);
-    way.choices.threads = of->input->whom.threads > 0 ? of->input->whom.threads : 1;
-    way.choices.no_rewrite = of->input->whom.no_rewrite;
-    way.choices.fastest = of->input->whom.fastest;
-    return way;
+    cli_estimate_request request = {.input = *of->input,
+                                    .ranks = CLI_RANKS_INIT,
+                                    .batch = (uint64_t)of->input->import.batch,
+                                    .train = of->training != NULL,
+                                    .training = CLI_TRAINING_INIT,
+                                    .options = TN_ESTIMATE_OPTIONS_INIT,
+                                    .runner = of->input->target.runner,
+                                    .choices = CLI_CHOICES_INIT,
+                                    .device = of->device,
+                                    .limits = &view->limits};
+    if (of->training != NULL) request.training = *of->training;
+    request.input.occupancy_options.workspaces = NULL;
+    request.choices.plan = explain_options(view);
+    request.choices.threads = of->input->target.threads > 0 ? of->input->target.threads : 1;
+    request.choices.no_rewrite = of->input->target.no_rewrite;
+    request.choices.fastest = of->input->target.fastest;
+    return request;
 }
 
 static void explain_change(explain_view *view, const cli_change *change, uint64_t all) {
@@ -242,23 +242,24 @@ static bool explain_parts(explain_view *view) {
 static void explain_changes(explain_view *view) {
     static const double shares[] = {0.9, 0.75, 0.5};
     cli_change changes[EXPLAIN_CHANGES];
-    cli_way way = explain_way(view);
-    cli_found found;
+    cli_estimate_request request = explain_way(view);
+    cli_estimate_result found;
     tn_error unused; /* propose only what is possible */
     bool parts = view->of->input->bank_count > 0;
     if (parts) return;
-    if (!cli_limits_go_on(&view->limits) || cli_estimate_within(&way, &found, &unused) != TN_OK) {
+    if (!cli_limits_go_on(&view->limits) ||
+        cli_estimate_within(&request, &found, &unused) != TN_OK) {
         if (!cli_limits_go_on(&view->limits))
             cli_limits_skip(&view->limits, "other options, recomputation, operators in tiles");
         return;
     }
     cli_limits_spend(&view->limits, found.work);
     uint64_t all = found.estimate.total;
-    uint32_t count = cli_estimate_each(&way, &found, changes, EXPLAIN_CHANGES);
+    uint32_t count = cli_estimate_each(&request, &found, changes, EXPLAIN_CHANGES);
     for (size_t i = 0; i < sizeof shares / sizeof *shares && count < EXPLAIN_CHANGES; i++) {
         uint64_t budget =
             found.estimate.fixed + (uint64_t)(shares[i] * (double)found.estimate.arena);
-        count += cli_estimate_fitted(&way, budget, &changes[count]);
+        count += cli_estimate_fitted(&request, budget, &changes[count]);
     }
     char size[TN_SIZE_TEXT_MAX];
     if (count > 0)

@@ -99,7 +99,7 @@ bool cli_objects_form(struct argp_state *state, const char *value);
 /* Loads, assigns, writes, prints. */
 tn_status cli_objects_run(const cli_objects *asked, tn_error *error);
 
-/* Checks the objects of a CSV (columns id and object, rows matched by name) and tells the result,
+/* Checks the objects of a CSV (columns id and object, rows matched by name) and adds the result,
  * valid or E_CONFLICT. */
 extern const cli_facts cli_objects_verify_facts; /* with CLI_FACTS_ALSO */
 tn_status cli_objects_verify(cli_input *input, const char *plan, cli_answer *answer,

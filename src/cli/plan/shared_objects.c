@@ -91,45 +91,45 @@ static const char *objects_words(const objects_job *job, uint64_t size, char tex
     return text;
 }
 
-static void objects_tell_size(cli_answer *answer, const objects_job *job, const char *key,
-                              uint64_t size) {
+static void objects_add_size(cli_answer *answer, const objects_job *job, const char *key,
+                             uint64_t size) {
     char text[64];
-    cli_tell(answer, key, size);
-    cli_tell_as(answer, "%s", objects_words(job, size, text));
+    cli_add(answer, key, size);
+    cli_add_as(answer, "%s", objects_words(job, size, text));
 }
 
-static void objects_tell(cli_answer *answer, const objects_job *job) {
+static void objects_add(cli_answer *answer, const objects_job *job) {
     const tn_objects *objects = &job->objects;
     bool optimal = objects->verdict == TN_VERDICT_OPTIMAL;
     double naive = job->naive > 0 ? (double)job->naive : 1;
     char total[64];
-    cli_tell_word(answer, "input", cli_shown_path(job->asked->input->path));
-    cli_tell_word(answer, "strategy", objects->strategy);
-    cli_tell_more(answer, "; %s",
-                  optimal ? "optimal: no choice of objects for these buffers needs less"
-                          : "valid; a smaller choice may exist");
-    cli_tell_word(answer, "status", tn_verdict_name(objects->verdict));
-    cli_tell(answer, "objects", objects->object_count);
-    cli_tell_more(answer, " for %u buffers", job->from.count);
-    cli_tell(answer, "buffers", job->from.count);
-    objects_tell_size(answer, job, "naive", job->naive);
-    objects_tell_size(answer, job, "total", objects->total);
-    cli_tell_more(answer, ", saved %.1f %%", 100 * (1 - (double)objects->total / naive));
-    cli_tell_brief(answer, "%s, %s by %s", objects_words(job, objects->total, total),
-                   optimal ? "optimal" : "valid", objects->strategy);
-    objects_tell_size(answer, job, "lower_bound", objects->lower_bound);
-    cli_tell_more(answer, ", gap %.1f %%", 100 * objects_gap(objects));
-    cli_tell_real(answer, "gap", objects_gap(objects));
-    cli_tell_word(answer, "unit", job->from.kind == TN_SIZE_BYTES ? "bytes" : "elements");
-    cli_tell(answer, "work", objects->work);
-    cli_tell_real(answer, "seconds", objects->seconds);
+    cli_add_word(answer, "input", cli_shown_path(job->asked->input->path));
+    cli_add_word(answer, "strategy", objects->strategy);
+    cli_add_more(answer, "; %s",
+                 optimal ? "optimal: no choice of objects for these buffers needs less"
+                         : "valid; a smaller choice may exist");
+    cli_add_word(answer, "status", tn_verdict_name(objects->verdict));
+    cli_add(answer, "objects", objects->object_count);
+    cli_add_more(answer, " for %u buffers", job->from.count);
+    cli_add(answer, "buffers", job->from.count);
+    objects_add_size(answer, job, "naive", job->naive);
+    objects_add_size(answer, job, "total", objects->total);
+    cli_add_more(answer, ", saved %.1f %%", 100 * (1 - (double)objects->total / naive));
+    cli_add_brief(answer, "%s, %s by %s", objects_words(job, objects->total, total),
+                  optimal ? "optimal" : "valid", objects->strategy);
+    objects_add_size(answer, job, "lower_bound", objects->lower_bound);
+    cli_add_more(answer, ", gap %.1f %%", 100 * objects_gap(objects));
+    cli_add_real(answer, "gap", objects_gap(objects));
+    cli_add_word(answer, "unit", job->from.kind == TN_SIZE_BYTES ? "bytes" : "elements");
+    cli_add(answer, "work", objects->work);
+    cli_add_real(answer, "seconds", objects->seconds);
 }
 
 static void objects_json(tn__text *text, const objects_job *job) {
     char number[16];
     cli_answer members;
     cli_members_begin(&members, &cli_objects_facts);
-    objects_tell(&members, job);
+    objects_add(&members, job);
     text->failed |= cli_members_text(&members) == NULL;
     tn__text_put(text, "{\"format\":\"tenure-objects\",\"version\":1");
     if (!text->failed) tn__text_put(text, cli_members_text(&members));
@@ -203,7 +203,7 @@ static tn_status objects_report(const objects_job *job, tn_error *error) {
     cli_answer_begin(&answer, &cli_objects_facts, job->asked->json);
     if (cli_answer_table(&answer) != NULL)
         tn__text_printf(cli_answer_table(&answer), "%s\n", job->asked->input->path);
-    objects_tell(&answer, job);
+    objects_add(&answer, job);
     status = cli_answer_end(&answer, error);
     for (uint32_t i = 0; status == TN_OK && i < job->asked->output_count && !job->asked->json; i++)
         printf("wrote %s\n", job->asked->outputs[i]);
@@ -408,14 +408,14 @@ tn_status cli_objects_verify(cli_input *input, const char *plan, cli_answer *ans
     tn__names_init(&state.rows, NULL);
     tn_status status = check_run(&state, input);
     cli_progress_end();
-    cli_tell_word(answer, "form", "objects");
-    cli_tell(answer, "valid", status == TN_OK);
-    cli_tell_word(answer, "conflict", status == TN_OK ? NULL : error->message);
+    cli_add_word(answer, "form", "objects");
+    cli_add(answer, "valid", status == TN_OK);
+    cli_add_word(answer, "conflict", status == TN_OK ? NULL : error->message);
     if (status == TN_OK || cli_tone_asked().json) {
-        cli_tell(answer, "objects", state.objects.object_count);
-        cli_tell_brief(answer, " for %u buffers", state.from.count);
-        cli_tell(answer, "total", state.objects.total);
-        cli_tell_word(answer, "unit", state.from.kind == TN_SIZE_BYTES ? "bytes" : "elements");
+        cli_add(answer, "objects", state.objects.object_count);
+        cli_add_brief(answer, " for %u buffers", state.from.count);
+        cli_add(answer, "total", state.objects.total);
+        cli_add_word(answer, "unit", state.from.kind == TN_SIZE_BYTES ? "bytes" : "elements");
     }
     free(state.objects.object);
     free(state.objects.size);

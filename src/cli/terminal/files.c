@@ -15,13 +15,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define STANDARD_MOST (UINT64_C(4) << 30) /* most bytes of a pipe */
-#define STANDARD_LOOK 512                 /* bytes used to detect the kind */
-#define STANDARD_STEP 65536
+#define FILES_MOST (UINT64_C(4) << 30) /* most bytes of a pipe */
+#define FILES_LOOK 512                 /* bytes used to detect the kind */
+#define FILES_STEP 65536
 
 /* Finds --read-limit, which may follow the `-`. The last one counts, and abbreviations are accepted
  * as in the parser, which rejects ambiguous ones. */
-static uint64_t standard_most(struct argp_state *state) {
+static uint64_t files_most(struct argp_state *state) {
     static const char option[] = "--read-limit";
     const char *value = NULL;
     for (int i = 1; i < state->argc && strcmp(state->argv[i], "--") != 0; i++) {
@@ -33,13 +33,13 @@ static uint64_t standard_most(struct argp_state *state) {
         else if (i + 1 < state->argc)
             value = state->argv[++i];
     }
-    return value != NULL ? cli_size(state, option + 2, value) : STANDARD_MOST;
+    return value != NULL ? cli_size(state, option + 2, value) : FILES_MOST;
 }
 
 /* Copies the pipe to an unnamed file, which then replaces the pipe as standard input. */
-static void standard_spool(struct argp_state *state) {
-    static char step[STANDARD_STEP];
-    uint64_t all = 0, most = standard_most(state);
+static void files_spool(struct argp_state *state) {
+    static char step[FILES_STEP];
+    uint64_t all = 0, most = files_most(state);
     if (isatty(STDIN_FILENO))
         cli_misuse(state, "<stdin>: standard input is a terminal; pipe a file in");
     if (lseek(STDIN_FILENO, 0, SEEK_CUR) >= 0) return; /* already a file */
@@ -56,8 +56,8 @@ static void standard_spool(struct argp_state *state) {
     }
     if (all > most)
         cli_misuse(state, "<stdin>: more than %" PRIu64 " bytes; %s", most,
-                   most == STANDARD_MOST ? "store them in a file"
-                                         : "raise the limit with --read-limit");
+                   most == FILES_MOST ? "store them in a file"
+                                      : "raise the limit with --read-limit");
     if (file == NULL || count < 0 || fflush(file) != 0 || dup2(fileno(file), STDIN_FILENO) < 0) {
         tn_error error;
         (void)tn__where(&error, tn__fail_system(&error, errno, "read"), "<stdin>");
@@ -66,7 +66,7 @@ static void standard_spool(struct argp_state *state) {
     fclose(file);
 }
 
-static const char *standard_kind(const char *bytes, size_t count) {
+static const char *files_kind(const char *bytes, size_t count) {
     size_t at = 0;
     if (count >= 8 && memcmp(bytes + 4, "TFL3", 4) == 0) return "-.tflite";
     while (at < count && strchr(" \t\r\n", bytes[at]) != NULL) at++;
@@ -78,47 +78,46 @@ static const char *standard_kind(const char *bytes, size_t count) {
 
 /* --- files of the command line --- */
 
-#define STANDARD_FILES_MAX 64u /* more than any command accepts; files beyond it are not checked */
+#define FILES_FILES_MAX 64u /* more than any command accepts; files beyond it are not checked */
 
-typedef struct standard_files {
-    const char *option[STANDARD_FILES_MAX], *path[STANDARD_FILES_MAX];
+typedef struct files_files {
+    const char *option[FILES_FILES_MAX], *path[FILES_FILES_MAX];
     uint32_t count;
-} standard_files;
+} files_files;
 
-static standard_files standard_inputs, standard_outputs;
+static files_files files_inputs, files_outputs;
 
-static void standard_note(standard_files *files, const char *option, const char *path) {
-    if (files->count == STANDARD_FILES_MAX) return;
+static void files_note(files_files *files, const char *option, const char *path) {
+    if (files->count == FILES_FILES_MAX) return;
     files->option[files->count] = option;
     files->path[files->count++] = path;
 }
 
-void cli_note_input(const char *path) { standard_note(&standard_inputs, "", path); }
+void cli_note_input(const char *path) { files_note(&files_inputs, "", path); }
 
 void cli_note_output(const char *option, const char *path) {
-    standard_note(&standard_outputs, option, path);
+    files_note(&files_outputs, option, path);
 }
 
 /* Compares device and inode, not names: a link and its target are the same file. */
-static bool standard_is_same(const char *a, const char *b) {
+static bool files_is_same(const char *a, const char *b) {
     struct stat x, y;
     return stat(a, &x) == 0 && stat(b, &y) == 0 && S_ISREG(x.st_mode) && x.st_dev == y.st_dev &&
            x.st_ino == y.st_ino;
 }
 
 void cli_check_files(void) {
-    for (uint32_t o = 0; o < standard_outputs.count; o++)
-        for (uint32_t i = 0; i < standard_inputs.count; i++)
-            if (standard_is_same(standard_outputs.path[o], standard_inputs.path[i]))
+    for (uint32_t o = 0; o < files_outputs.count; o++)
+        for (uint32_t i = 0; i < files_inputs.count; i++)
+            if (files_is_same(files_outputs.path[o], files_inputs.path[i]))
                 cli_misuse(NULL,
                            "%s %s would replace the input '%s'; write to another file, or give "
                            "--overwrite",
-                           standard_outputs.option[o], standard_outputs.path[o],
-                           standard_inputs.path[i]);
+                           files_outputs.option[o], files_outputs.path[o], files_inputs.path[i]);
 }
 
-static bool standard_is_read, standard_is_written;
-bool cli_standard_is_input(void) { return standard_is_read && !standard_is_written; }
+static bool files_is_read, files_is_written;
+bool cli_standard_is_input(void) { return files_is_read && !files_is_written; }
 
 const char *cli_shown_path(const char *path) {
     bool standard = path != NULL && path[0] == '-' && path[1] == '.' && cli_standard_is_input();
@@ -130,17 +129,17 @@ bool cli_is_standard(const char *path) {
 }
 
 const char *cli_standard_input(struct argp_state *state, const char *path) {
-    char bytes[STANDARD_LOOK];
+    char bytes[FILES_LOOK];
     if (!cli_is_standard(path)) {
         cli_note_input(path);
         return path;
     }
-    standard_spool(state);
-    standard_is_read = true;
+    files_spool(state);
+    files_is_read = true;
     if (path[1] != '\0') return path;
     ssize_t count = pread(STDIN_FILENO, bytes, sizeof bytes, 0);
     if (count <= 0) cli_misuse(state, "<stdin>: standard input is empty");
-    return standard_kind(bytes, (size_t)count);
+    return files_kind(bytes, (size_t)count);
 }
 
 const char *cli_standard_output(const char *path) {
@@ -152,7 +151,7 @@ const char *cli_standard_output(const char *path) {
                        "'%s': standard output is a terminal, and a %s file may have control "
                        "characters; redirect it, or name a file",
                        path, raw[i]);
-    standard_is_written = true;
+    files_is_written = true;
     stdout = stderr; /* keep text for people out of the file */
     return path[1] == '\0' ? "-.json" : path;
 }
@@ -172,7 +171,7 @@ const char *cli_suffixes(char text[CLI_SUFFIXES_MAX]) {
     return text;
 }
 
-static bool standard_has_format(const char *path) {
+static bool files_has_format(const char *path) {
     for (uint32_t i = 0; i < tn_report_format_count(); i++) {
         const char *suffix = tn_report_format_suffix(i);
         if (*suffix != '\0' && tn__has_suffix(path, suffix)) return true;
@@ -249,7 +248,7 @@ void cli_add_output(struct argp_state *state, const char **outputs, uint32_t *co
                     const char *path) {
     char all[CLI_SUFFIXES_MAX];
     path = cli_standard_output(path);
-    if (!standard_has_format(path))
+    if (!files_has_format(path))
         cli_misuse(state, "-o: no format for '%s'; use one of %s", path, cli_suffixes(all));
     if (*count == most) cli_misuse(state, "-o: at most %u files are accepted", most);
     cli_check_folder(state, "-o", path);

@@ -30,7 +30,7 @@ void cli_put_text(FILE *file, const char *text) {
     }
 }
 
-static bool shared_has_colour(void) {
+static bool messages_has_colour(void) {
     const char *no_colour = getenv("NO_COLOR"), *terminal = getenv("TERM");
     if (no_colour != NULL && no_colour[0] != '\0') return false;
     return isatty(STDERR_FILENO) && terminal != NULL && strcmp(terminal, "dumb") != 0;
@@ -39,20 +39,20 @@ static bool shared_has_colour(void) {
 void cli_prefix(cli_level level) {
     static const char *const words[] = {"error: ", "warning: ", "note: "};
     static const char *const colours[] = {"31", "35", "36"};
-    if (!shared_has_colour())
+    if (!messages_has_colour())
         fprintf(stderr, "tenure: %s", words[level]);
     else /* the filtered stream would escape the colour */
         fprintf(cli_terminal(), "tenure: \033[1;%sm%s\033[0m", colours[level], words[level]);
 }
 
 /* Whether the reader of the output pipe has exited, also if no write has failed yet. */
-static bool shared_reader_left(void) {
+static bool messages_reader_left(void) {
     struct pollfd pipe = {.fd = STDOUT_FILENO};
     return poll(&pipe, 1, 0) == 1 && (pipe.revents & POLLERR) != 0;
 }
 
 /* `tenure ... | head -1` ends like other commands in a pipe: by SIGPIPE, without a message. */
-static void shared_end_by_signal(void) {
+static void messages_end_by_signal(void) {
     signal(SIGPIPE, SIG_DFL);
     raise(SIGPIPE);
 }
@@ -67,18 +67,18 @@ const cli_facts cli_error_facts = {
         CLI_FACTS_ALSO(&cli_refused_facts), CLI_FACTS_ALSO(&cli_holders_facts), CLI_FACTS_END}};
 
 /* With --json, if no answer was printed yet, the error is also a JSON object. */
-static void shared_fail_json(const tn_error *error, const char *members) {
+static void messages_fail_json(const tn_error *error, const char *members) {
     int code = tn_status_exit_code(error->status);
     tn__text words;
     cli_answer answer;
     if (!cli_tone_asked().json || (code != 1 && code != 3) || __fpending(stdout) > 0) return;
     tn__text_init(&words, NULL);
     cli_answer_begin(&answer, &cli_error_facts, true);
-    cli_tell_word(&answer, "status", tn_status_name(error->status));
-    cli_tell(&answer, "exit_status", (uint64_t)code);
-    cli_tell_word(&answer, "where", error->where);
-    cli_tell_word(&answer, "message", cli_settings(error->message, &words));
-    cli_tell_members(&answer, members);
+    cli_add_word(&answer, "status", tn_status_name(error->status));
+    cli_add(&answer, "exit_status", (uint64_t)code);
+    cli_add_word(&answer, "where", error->where);
+    cli_add_word(&answer, "message", cli_settings(error->message, &words));
+    cli_add_members(&answer, members);
     (void)cli_answer_end(&answer, NULL); /* the message on standard error is enough */
     tn__text_release(&words);
 }
@@ -86,7 +86,7 @@ static void shared_fail_json(const tn_error *error, const char *members) {
 int cli_fail(const tn_error *error) { return cli_fail_with(error, NULL); }
 
 /* Prints a text that may begin with the path of standard input, "-.csv:2". */
-static void shared_put_place(const char *text) {
+static void messages_put_place(const char *text) {
     if (text[0] == '-' && text[1] == '.' && cli_standard_is_input()) {
         fputs("<stdin>", stderr);
         text += strcspn(text, ": ");
@@ -94,26 +94,26 @@ static void shared_put_place(const char *text) {
     cli_put_text(stderr, text);
 }
 
-static void shared_put_message(const char *message) {
+static void messages_put_message(const char *message) {
     tn__text words;
     tn__text_init(&words, NULL);
-    shared_put_place(cli_settings(message, &words));
+    messages_put_place(cli_settings(message, &words));
     tn__text_release(&words);
 }
 
 int cli_fail_with(const tn_error *error, const char *members) {
     cli_progress_end();
-    shared_fail_json(error, members);
-    if (error->status == TN_E_IO && shared_reader_left()) shared_end_by_signal();
+    messages_fail_json(error, members);
+    if (error->status == TN_E_IO && messages_reader_left()) messages_end_by_signal();
     if (error->status == TN_E_STOPPED && cli_interrupted()) {
         cli_prefix(CLI_ERROR);
         fputs("interrupted before any result was found\n", stderr);
         return tn_status_exit_code(error->status);
     }
     cli_prefix(CLI_ERROR);
-    shared_put_place(error->where);
+    messages_put_place(error->where);
     if (error->where[0] != '\0') fputs(": ", stderr);
-    shared_put_message(error->message);
+    messages_put_message(error->message);
     if (error->status == TN_E_OUTSIDE) fputs(", or add --follow-links", stderr);
     fputc('\n', stderr);
     return tn_status_exit_code(error->status);
@@ -123,7 +123,7 @@ void cli_note(const char *message) {
     if (cli_tone_asked().quiet) return;
     cli_progress_end();
     cli_prefix(CLI_NOTE);
-    shared_put_message(message);
+    messages_put_message(message);
     fputc('\n', stderr);
 }
 
@@ -131,7 +131,7 @@ int cli_finish(int status) {
     cli_progress_end();
     if (fflush(stdout) == 0 && !ferror(stdout)) return status;
     int reason = errno;
-    if (shared_reader_left()) shared_end_by_signal();
+    if (messages_reader_left()) messages_end_by_signal();
     cli_prefix(CLI_ERROR);
     fprintf(stderr, "cannot write to standard output: %s\n", strerror(reason));
     return 2;
@@ -204,20 +204,20 @@ const char *cli_settings(const char *message, tn__text *text) {
  * written to standard output bypass these streams; those that keep such characters as they are go
  * to no terminal (files.c). */
 
-typedef struct visible_stream {
+typedef struct controls_stream {
     int descriptor;
     size_t held;   /* bytes of a character whose last bytes are still to come */
     char bytes[5]; /* [held], NUL-terminated */
-} visible_stream;
+} controls_stream;
 
-static visible_stream visible_out = {.descriptor = STDOUT_FILENO};
-static visible_stream visible_error = {.descriptor = STDERR_FILENO};
-static FILE *visible_terminal;
+static controls_stream controls_out = {.descriptor = STDOUT_FILENO};
+static controls_stream controls_error = {.descriptor = STDERR_FILENO};
+static FILE *controls_terminal;
 #ifndef __GLIBC__
 FILE *cli_stdout, *cli_stderr;
 #endif
 
-static bool visible_write(int descriptor, const char *bytes, size_t size) {
+static bool controls_write(int descriptor, const char *bytes, size_t size) {
     while (size > 0) {
         ssize_t wrote = write(descriptor, bytes, size);
         if (wrote < 0 && errno == EINTR) continue;
@@ -229,12 +229,12 @@ static bool visible_write(int descriptor, const char *bytes, size_t size) {
 }
 
 /* The bytes of the character that begins with this byte; 1 if none does. */
-static size_t visible_length(unsigned char first) {
+static size_t controls_length(unsigned char first) {
     return first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc2 ? 2 : 1;
 }
 
 /* Writes the visible form of the held bytes to `to`; returns its length. */
-static size_t visible_show_held(visible_stream *stream, char *to) {
+static size_t controls_show_held(controls_stream *stream, char *to) {
     uint32_t code;
     size_t held = stream->held, used = 0;
     stream->bytes[held] = '\0';
@@ -252,41 +252,41 @@ static size_t visible_show_held(visible_stream *stream, char *to) {
 }
 
 /* Takes one byte, and writes the visible form of complete characters; returns its length. */
-static size_t visible_show(visible_stream *stream, unsigned char byte, char *to) {
+static size_t controls_show(controls_stream *stream, unsigned char byte, char *to) {
     bool goes_on = (byte & 0xc0) == 0x80;
-    size_t used = stream->held > 0 && !goes_on ? visible_show_held(stream, to) : 0;
+    size_t used = stream->held > 0 && !goes_on ? controls_show_held(stream, to) : 0;
     stream->bytes[stream->held++] = (char)byte;
-    if (stream->held < visible_length((unsigned char)stream->bytes[0])) return used;
-    return used + visible_show_held(stream, to + used);
+    if (stream->held < controls_length((unsigned char)stream->bytes[0])) return used;
+    return used + controls_show_held(stream, to + used);
 }
 
-static ssize_t visible_put(void *self, const char *bytes, size_t size) {
+static ssize_t controls_put(void *self, const char *bytes, size_t size) {
     char shown[4096 + 32];
     size_t used = 0;
     for (size_t i = 0; i < size; i++) {
-        used += visible_show(self, (unsigned char)bytes[i], shown + used);
+        used += controls_show(self, (unsigned char)bytes[i], shown + used);
         if (used < 4096 && i + 1 < size) continue;
-        if (!visible_write(((visible_stream *)self)->descriptor, shown, used)) return 0;
+        if (!controls_write(((controls_stream *)self)->descriptor, shown, used)) return 0;
         used = 0;
     }
     return (ssize_t)size;
 }
 
-static FILE *visible_open(visible_stream *stream, int buffering) {
-    FILE *made = fopencookie(stream, "w", (cookie_io_functions_t){.write = visible_put});
+static FILE *controls_open(controls_stream *stream, int buffering) {
+    FILE *made = fopencookie(stream, "w", (cookie_io_functions_t){.write = controls_put});
     if (made != NULL && setvbuf(made, NULL, buffering, BUFSIZ) == 0) return made;
     static const char text[] = "tenure: error: out of memory for standard output\n";
-    (void)visible_write(STDERR_FILENO, text, sizeof text - 1);
+    (void)controls_write(STDERR_FILENO, text, sizeof text - 1);
     _exit(tn_status_exit_code(TN_E_NO_MEMORY));
 }
 
 void cli_show_controls(void) {
-    visible_terminal = cli_first_stderr();
-    stdout = visible_open(&visible_out, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF);
-    stderr = visible_open(&visible_error, _IONBF);
+    controls_terminal = cli_first_stderr();
+    stdout = controls_open(&controls_out, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF);
+    stderr = controls_open(&controls_error, _IONBF);
 }
 
-FILE *cli_terminal(void) { return visible_terminal; }
+FILE *cli_terminal(void) { return controls_terminal; }
 
 int cli_descriptor(FILE *stream) {
     int descriptor = fileno(stream);
@@ -296,9 +296,9 @@ int cli_descriptor(FILE *stream) {
 
 /* --- lines that fit the width of the terminal --- */
 
-#define SHAPE_COLUMNS 80u /* without a terminal */
-#define SHAPE_FEWEST 40u
-#define SHAPE_MOST 4096u
+#define WIDTH_COLUMNS 80u /* without a terminal */
+#define WIDTH_FEWEST 40u
+#define WIDTH_MOST 4096u
 
 uint32_t cli_columns(FILE *to) {
     const char *given = getenv("COLUMNS");
@@ -307,9 +307,9 @@ uint32_t cli_columns(FILE *to) {
     if (columns == 0 && isatty(cli_descriptor(to)) &&
         ioctl(cli_descriptor(to), TIOCGWINSZ, &size) == 0)
         columns = size.ws_col;
-    if (columns == 0) columns = SHAPE_COLUMNS;
-    if (columns < SHAPE_FEWEST) return SHAPE_FEWEST;
-    return columns < SHAPE_MOST ? (uint32_t)columns : SHAPE_MOST;
+    if (columns == 0) columns = WIDTH_COLUMNS;
+    if (columns < WIDTH_FEWEST) return WIDTH_FEWEST;
+    return columns < WIDTH_MOST ? (uint32_t)columns : WIDTH_MOST;
 }
 
 void cli_fill(FILE *to, const char *text, uint32_t at, uint32_t indent, uint32_t columns) {

@@ -42,7 +42,7 @@ void cli_progress_plain_costs(void) { progress.plain_costs = true; }
 static void progress_interrupt(int number) {
     static const char text[] = "\ntenure: note: stopping with the best result so far; press Ctrl-C "
                                "again to quit at once\n";
-    if (cli_asks_again(number) || progress_interrupts != 0) return;
+    if (cli_signal_repeats(number) || progress_interrupts != 0) return;
     progress_interrupts = 1;
     if (progress.mode != PROGRESS_NONE && write(STDERR_FILENO, text, sizeof text - 1) < 0)
         progress_interrupts = 1; /* benign: standard error is closed */
@@ -58,7 +58,7 @@ void cli_deadline(double at, const char *stage) {
 }
 bool cli_is_late(void) { return progress.deadline > 0 && cli_clock() >= progress.deadline; }
 
-int cli_tell_interrupted(uint64_t best, uint64_t bound) {
+int cli_print_interrupted(uint64_t best, uint64_t bound) {
     cli_progress_end();
     cli_prefix(CLI_WARNING);
     fputs("interrupted; this is the best result so far (verified), ", stderr);
@@ -84,8 +84,8 @@ static void progress_amount(const char *stage, uint64_t amount, char text[TN__WO
 static void progress_answer(const char *stage, char text[PROGRESS_TEXT]) {
     char best[TN__WORDS_MAX], bound[TN__WORDS_MAX];
     text[0] = '\0';
-    bool told = progress.stage != NULL && strcmp(progress.stage, stage) == 0;
-    if (!told || progress.best == UINT64_MAX) return;
+    bool known = progress.stage != NULL && strcmp(progress.stage, stage) == 0;
+    if (!known || progress.best == UINT64_MAX) return;
     progress_amount(stage, progress.best, best);
     progress_amount(stage, progress.bound, bound);
     if (progress.bound == 0)
@@ -169,7 +169,7 @@ void cli_progress_end(void) {
 
 /* --- signals and the clock --- */
 
-#define SHARED_SAME_WISH_S 0.25 /* closer signals count as one */
+#define SIGNALS_SAME_S 0.25 /* closer signals count as one */
 
 double cli_clock(void) {
     struct timespec now;
@@ -177,11 +177,11 @@ double cli_clock(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-bool cli_asks_again(int number) {
+bool cli_signal_repeats(int number) {
     static volatile double first;
     double now = cli_clock();
     if (first == 0) first = now;
-    if (now - first < SHARED_SAME_WISH_S) return false;
+    if (now - first < SIGNALS_SAME_S) return false;
     cli_end_by_signal(number);
     return true;
 }

@@ -66,12 +66,12 @@ typedef struct cli_replay {
     tn_error *error;
 } cli_replay;
 
-/* replay_tell.c: the largest number of requested and not freed bytes; with `live` also after each
+/* replay_print_answer.c: the largest number of requested and not freed bytes; with `live` also after each
  * event. */
 uint64_t cli_replay_live_peak(const cli_replay *arguments, uint64_t *live);
 /* Prints the answer. */
 extern const cli_facts cli_replay_facts;
-tn_status cli_replay_tell(const cli_replay *arguments);
+tn_status cli_replay_print(const cli_replay *arguments);
 
 /* Adds a line; the first one is drawn as an area. bytes[event_count] is UINT64_MAX from the first
  * event that was not reached. `name` must outlive the picture. */

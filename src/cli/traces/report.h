@@ -46,11 +46,11 @@ typedef struct cli_report {
     tn_error *error;
 } cli_report;
 
-/* report_tell.c: prints the answer. */
+/* report_answer.c: prints the answer. */
 extern const cli_facts cli_report_facts;
-tn_status cli_report_tell(const cli_report *report);
+tn_status cli_report_print(const cli_report *report);
 /* The same as a table, into an answer that the caller releases. */
-void cli_report_tell_table(const cli_report *report, cli_answer *answer);
+void cli_report_add_table(const cli_report *report, cli_answer *answer);
 /* report_picture.c: draws the blocks over time at their addresses, to every requested file. Sets
  * the number of smallest blocks that were left out. */
 tn_status cli_report_draw(const cli_report *report, const cli_report_device *device,

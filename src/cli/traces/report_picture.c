@@ -146,12 +146,12 @@ static const char *picture_note(picture *drawing, uint32_t stack) {
 
 /* The category in the file (of our runs or PyTorch's profiler), else the guess. */
 static uint32_t picture_kind(const picture *drawing, const tn_snapshot_life *life) {
-    const char *told = tn_snapshot_category(drawing->report->snapshot, life->category);
+    const char *name = tn_snapshot_category(drawing->report->snapshot, life->category);
     uint32_t guess = life->guess;
     for (uint32_t kind = 0; life->category != 0 && kind < TN_KIND_COUNT; kind++)
-        if (strcasecmp(told, tn_kind_name((tn_kind)kind)) == 0) return kind;
+        if (strcasecmp(name, tn_kind_name((tn_kind)kind)) == 0) return kind;
     for (uint32_t i = 0; life->category != 0 && i < TN_SNAPSHOT_GUESS_COUNT; i++)
-        if (strcasecmp(told, tn_snapshot_guess_name(i)) == 0) guess = i;
+        if (strcasecmp(name, tn_snapshot_guess_name(i)) == 0) guess = i;
     switch (guess) {
     case TN_SNAPSHOT_PARAMETER:
         return TN_KIND_PARAMETER;
@@ -258,7 +258,7 @@ static tn_status picture_write(picture *drawing) {
                       .oom_count = picture_ooms(drawing, ooms),
                       .reserved_peak = tn_snapshot_facts_of(drawing->device->lives)->reserved_peak};
     cli_answer tables; /* those of standard output, below the picture */
-    cli_report_tell_table(report, &tables);
+    cli_report_add_table(report, &tables);
     page.text = cli_answer_text(&tables);
     tn_status status = page.text != NULL ? TN_OK : tn__no_memory(report->error, "a page");
     for (uint32_t i = 0; i < report->output_count && status == TN_OK; i++)

@@ -1,6 +1,6 @@
 /* train.h - `tenure train`: from options to a trainer of the library, and its output.
  *
- * tenure/trainer.h describes a training run. These files have its options, its session, the signals
+ * tenure/trainer.h describes a training run. These files have its options, its opened model, the signals
  * that stop it, and its output.
  */
 #ifndef TN_CLI_TRAIN_H
@@ -31,7 +31,7 @@ typedef struct cli_train cli_train;
 struct cli_train {
     cli_input input;
     cli_training training;
-    cli_session session, naive; /* naive: with --check */
+    cli_opened_model opened, naive; /* naive: with --check */
     const char *data_path, *log_path;
     cli_paths pictures; /* files for the picture of a step */
     uint64_t batch;
@@ -42,7 +42,7 @@ struct cli_train {
     bool threads_as_ranks; /* ranks are threads of this process */
     tn_status (*run)(cli_train *train, tn_error *error); /* the whole run, on one rank */
     tn_world *world;                                     /* NULL with one rank */
-    tn_divide divide;                                    /* of the session */
+    tn_divide divide;                                    /* of the opened model */
     tn_trainer_options options;                          /* the other options */
     /* results */
     tn_data *data;
@@ -85,7 +85,7 @@ tn_status cli_train_measure(cli_train *train, tn_error *error);
 uint64_t cli_train_picture_runs(const cli_train *train);
 tn_status cli_train_picture(cli_train *train, tn_error *error);
 
-/* train_tell.c: the log of steps; */
+/* train_print.c: the log of steps; */
 tn_status cli_train_open_log(cli_train *train, tn_error *error);
 void cli_train_log(const cli_train *train);
 tn_status cli_train_end_log(const cli_train *train, tn_error *error);

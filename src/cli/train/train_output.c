@@ -62,28 +62,28 @@ tn_status cli_train_end_log(const cli_train *train, tn_error *error) {
 
 /* --- on a terminal --- */
 
-static double tell_speed(const tn_trainer_state *state) {
+static double answer_speed(const tn_trainer_state *state) {
     double runs = (double)(state->done - state->first) * state->micro_batches * state->parts;
     return state->seconds > 0 ? runs * (double)state->batch / state->seconds : 0;
 }
 
-static bool tell_shows(const cli_train *train) {
+static bool answer_shows(const cli_train *train) {
     return !train->json && cli_train_speaks(train) && isatty(STDERR_FILENO);
 }
 
-#define TELL_LINE 256
+#define ANSWER_LINE 256
 
-static int tell_columns(void) {
+static int answer_columns(void) {
     struct winsize size;
     bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
-    return known && size.ws_col < TELL_LINE ? size.ws_col - 1 : 79;
+    return known && size.ws_col < ANSWER_LINE ? size.ws_col - 1 : 79;
 }
 
 /* One line, overwritten ten times per second and cut at the width of the terminal. */
 void cli_train_show(cli_train *train) {
     const tn_trainer_state *state = train->state;
-    char line[TELL_LINE], right[32] = "";
-    if (!tell_shows(train) || cli_clock() - train->shown <= 0.1) return;
+    char line[ANSWER_LINE], right[32] = "";
+    if (!answer_shows(train) || cli_clock() - train->shown <= 0.1) return;
     train->shown = cli_clock();
     double a_step = state->seconds / (double)(state->done - state->first);
     uint64_t left = (uint64_t)(a_step * (double)(state->total - state->done) + 0.5);
@@ -91,20 +91,20 @@ void cli_train_show(cli_train *train) {
     snprintf(line, sizeof line,
              "step %" PRIu64 "/%" PRIu64 "  loss %.4f%s  %.0f samples/s  %.1f MiB  %" PRIu64
              ":%02u:%02u left",
-             state->done, state->total, state->mean_loss, right, tell_speed(state),
-             (double)tn_setup_need(train->session.setup).total / 1048576, left / 3600,
+             state->done, state->total, state->mean_loss, right, answer_speed(state),
+             (double)tn_setup_need(train->opened.setup).total / 1048576, left / 3600,
              (unsigned)(left / 60 % 60), (unsigned)(left % 60));
-    fprintf(cli_terminal(), "\r%.*s\033[K", tell_columns(), line);
+    fprintf(cli_terminal(), "\r%.*s\033[K", answer_columns(), line);
 }
 
 void cli_train_show_test(const cli_train *train) {
-    if (tell_shows(train))
+    if (answer_shows(train))
         fprintf(cli_terminal(), "\rtesting on %" PRIu64 " samples\033[K",
                 tn_data_test_count(train->data));
 }
 
 void cli_train_show_end(const cli_train *train) {
-    if (tell_shows(train)) fputs("\r\033[K", cli_terminal());
+    if (answer_shows(train)) fputs("\r\033[K", cli_terminal());
 }
 
 /* --- at the end --- */
@@ -161,7 +161,7 @@ const cli_facts cli_train_facts = {
     .name = "train",
     .width = 15,
     .rows = (const cli_fact[]){
-        CLI_FACTS_ALSO(&cli_whom_facts),
+        CLI_FACTS_ALSO(&cli_kernel_target_facts),
         CLI_FACTS_ALSO(&cli_fitted_facts),
         CLI_FACT(BYTES, "planned_peak", "planned peak", "peak of the arena in the plan"),
         CLI_FACT_BRIEF(BYTES, "measured_peak", "measured peak", "@ measured",
@@ -197,47 +197,47 @@ const cli_facts cli_train_facts = {
 
 /* Seconds of communication in the last run that overlapped with computing.
  */
-static double tell_hidden(const cli_rank *rank) {
+static double answer_hidden(const cli_rank *rank) {
     double hidden = rank->talk_s > 0 ? 1 - rank->stall_s / rank->talk_s : 0;
     return hidden > 0 ? hidden : 0;
 }
 
-static void tell_rank(cli_answer *answer, const cli_rank *rank) {
+static void answer_rank(cli_answer *answer, const cli_rank *rank) {
     cli_answer_open(answer, NULL);
-    cli_tell(answer, "planned_peak", rank->planned);
-    cli_tell(answer, "measured_peak", rank->measured);
-    cli_tell(answer, "weights", rank->statics);
-    cli_tell(answer, "messages", rank->messages);
-    cli_tell(answer, "sent_bytes", rank->bytes);
-    cli_tell(answer, "step_messages", rank->step_messages);
-    cli_tell(answer, "step_bytes", rank->step_bytes);
-    cli_tell(answer, "direct_bytes", rank->direct_bytes);
-    cli_tell_real(answer, "talk_seconds", rank->talk_s);
-    cli_tell_real(answer, "stall_seconds", rank->stall_s);
+    cli_add(answer, "planned_peak", rank->planned);
+    cli_add(answer, "measured_peak", rank->measured);
+    cli_add(answer, "weights", rank->statics);
+    cli_add(answer, "messages", rank->messages);
+    cli_add(answer, "sent_bytes", rank->bytes);
+    cli_add(answer, "step_messages", rank->step_messages);
+    cli_add(answer, "step_bytes", rank->step_bytes);
+    cli_add(answer, "direct_bytes", rank->direct_bytes);
+    cli_add_real(answer, "talk_seconds", rank->talk_s);
+    cli_add_real(answer, "stall_seconds", rank->stall_s);
     if (rank->idle[TN_TIMELINE_MEASURED] >= 0) {
         cli_answer_open(answer, "idle");
-        cli_tell_real(answer, "predicted", rank->idle[TN_TIMELINE_PREDICTED]);
-        cli_tell_real(answer, "measured", rank->idle[TN_TIMELINE_MEASURED]);
+        cli_add_real(answer, "predicted", rank->idle[TN_TIMELINE_PREDICTED]);
+        cli_add_real(answer, "measured", rank->idle[TN_TIMELINE_MEASURED]);
         cli_answer_close(answer);
     }
     cli_answer_close(answer);
 }
 
-static void tell_cut(cli_answer *answer, const cli_train *train) {
-    const tn_part_sums sums = tn_training_parts(&train->session.step);
+static void answer_cut(cli_answer *answer, const cli_train *train) {
+    const tn_part_sums sums = tn_training_parts(&train->opened.step);
     if (sums.ranks < 2) return;
     cli_answer_open(answer, "cut");
-    cli_tell(answer, "parameter_bytes", sums.parameters);
-    cli_tell(answer, "cut_bytes", sums.cut);
-    cli_tell(answer, "sums", sums.sums);
-    cli_tell(answer, "sum_bytes", sums.bytes);
-    cli_tell(answer, "between_bytes", sums.between);
+    cli_add(answer, "parameter_bytes", sums.parameters);
+    cli_add(answer, "cut_bytes", sums.cut);
+    cli_add(answer, "sums", sums.sums);
+    cli_add(answer, "sum_bytes", sums.bytes);
+    cli_add(answer, "between_bytes", sums.between);
     cli_answer_close(answer);
 }
 
 /* Before the run: the parts of each tensor rank, and the reason for not more. */
 void cli_train_print_cut(const cli_train *train) {
-    const tn_part_sums sums = tn_training_parts(&train->session.step);
+    const tn_part_sums sums = tn_training_parts(&train->opened.step);
     char size[TN_SIZE_TEXT_MAX];
     uint64_t whole = sums.parameters - sums.cut;
     if (sums.ranks < 2 || train->json || cli_tone_asked().brief || !cli_train_speaks(train)) return;
@@ -254,124 +254,124 @@ void cli_train_print_cut(const cli_train *train) {
 }
 
 /* The rank that needs most, and its messages. */
-static void tell_most(cli_answer *answer, const cli_train *train) {
+static void answer_most(cli_answer *answer, const cli_train *train) {
     char size[TN_SIZE_TEXT_MAX];
     uint32_t ranks = cli_train_ranks(train), most = 0;
     uint64_t steps = train->state->done - train->state->first;
     for (uint32_t r = 1; r < ranks; r++)
         if (train->ranks[r].measured > train->ranks[most].measured) most = r;
-    cli_tell_line(answer, "ranks", "%u, of which rank %u needs most: %s", ranks, most,
-                  tn_size_format(train->ranks[most].measured, size));
-    cli_tell_line(answer, "sent",
-                  "%s per step and rank, %.0f %% of that time overlapped with computing",
-                  tn_size_format(steps > 0 ? train->ranks[0].step_bytes / steps : 0, size),
-                  100 * tell_hidden(&train->ranks[0]));
+    cli_add_line(answer, "ranks", "%u, of which rank %u needs most: %s", ranks, most,
+                 tn_size_format(train->ranks[most].measured, size));
+    cli_add_line(answer, "sent",
+                 "%s per step and rank, %.0f %% of that time overlapped with computing",
+                 tn_size_format(steps > 0 ? train->ranks[0].step_bytes / steps : 0, size),
+                 100 * answer_hidden(&train->ranks[0]));
 }
 
 /* Idle time in the drawn step, as the mean of all ranks. */
-static void tell_idle(cli_answer *answer, const cli_train *train) {
+static void answer_idle(cli_answer *answer, const cli_train *train) {
     uint32_t ranks = cli_train_ranks(train);
     double sums[TN_TIMELINE_KINDS] = {0};
     if (train->ranks[0].idle[TN_TIMELINE_MEASURED] < 0) return;
     for (uint32_t r = 0; r < ranks; r++)
         for (int kind = 0; kind < TN_TIMELINE_KINDS; kind++)
             sums[kind] += train->ranks[r].idle[kind] / ranks;
-    cli_tell_line(answer, "idle", "%.0f %% of the step in the mean of all ranks, %.0f %% predicted",
-                  100 * sums[TN_TIMELINE_MEASURED], 100 * sums[TN_TIMELINE_PREDICTED]);
+    cli_add_line(answer, "idle", "%.0f %% of the step in the mean of all ranks, %.0f %% predicted",
+                 100 * sums[TN_TIMELINE_MEASURED], 100 * sums[TN_TIMELINE_PREDICTED]);
 }
 
-static void tell_ranks(cli_answer *answer, const cli_train *train) {
+static void answer_ranks(cli_answer *answer, const cli_train *train) {
     const tn_grid *grid = &train->at.grid;
     bool many = train->ranks != NULL && cli_train_ranks(train) > 1;
-    if (many) tell_most(answer, train);
+    if (many) answer_most(answer, train);
     if (grid->pipeline >= 2)
-        cli_tell_line(answer, "pipeline",
-                      "%u stages of %u part%s, %u micro-batches by %s; nothing is rewritten across "
-                      "stages",
-                      grid->pipeline, grid->interleave, grid->interleave == 1 ? "" : "s",
-                      train->state->micro_batches, tn_pipeline_name(train->at.schedule));
-    if (many) tell_idle(answer, train);
+        cli_add_line(answer, "pipeline",
+                     "%u stages of %u part%s, %u micro-batches by %s; nothing is rewritten across "
+                     "stages",
+                     grid->pipeline, grid->interleave, grid->interleave == 1 ? "" : "s",
+                     train->state->micro_batches, tn_pipeline_name(train->at.schedule));
+    if (many) answer_idle(answer, train);
     if (train->ranks == NULL) return;
     cli_answer_open(answer, "ranks");
-    for (uint32_t r = 0; r < cli_train_ranks(train); r++) tell_rank(answer, &train->ranks[r]);
+    for (uint32_t r = 0; r < cli_train_ranks(train); r++) answer_rank(answer, &train->ranks[r]);
     cli_answer_close(answer);
-    tell_cut(answer, train);
+    answer_cut(answer, train);
 }
 
-static void tell_memory(cli_answer *answer, const cli_train *train) {
+static void answer_memory(cli_answer *answer, const cli_train *train) {
     char size[TN_SIZE_TEXT_MAX];
     tn_engine_usage usage;
-    tn_engine_measure(train->session.engine, &usage);
-    cli_tell(answer, "planned_peak", usage.planned_peak);
-    cli_tell(answer, "measured_peak", usage.measured_peak);
-    cli_tell(answer, "arena", usage.arena);
-    cli_tell(answer, "weights", usage.static_bytes);
-    if (train->session.codecs == 0) return;
+    tn_engine_measure(train->opened.engine, &usage);
+    cli_add(answer, "planned_peak", usage.planned_peak);
+    cli_add(answer, "measured_peak", usage.measured_peak);
+    cli_add(answer, "arena", usage.arena);
+    cli_add(answer, "weights", usage.static_bytes);
+    if (train->opened.codecs == 0) return;
     if (usage.spill_bytes > 0)
-        cli_tell_line(answer, "spilled",
-                      "%s of the host, because %" PRIu64
-                      " tensor%s of the last step had fewer zeros than planned or were above "
-                      "--max-error",
-                      tn_size_format(usage.spill_bytes, size), usage.spill_count,
-                      usage.spill_count == 1 ? "" : "s");
+        cli_add_line(answer, "spilled",
+                     "%s of the host, because %" PRIu64
+                     " tensor%s of the last step had fewer zeros than planned or were above "
+                     "--max-error",
+                     tn_size_format(usage.spill_bytes, size), usage.spill_count,
+                     usage.spill_count == 1 ? "" : "s");
     cli_answer_open(answer, "spills");
-    cli_tell(answer, "tensors", usage.spill_count);
-    cli_tell(answer, "bytes", usage.spill_bytes);
+    cli_add(answer, "tensors", usage.spill_count);
+    cli_add(answer, "bytes", usage.spill_bytes);
     cli_answer_close(answer);
-    cli_engine_losses_tell(answer, train->session.engine);
+    cli_engine_losses_add(answer, train->opened.engine);
 }
 
-static void tell_scores(cli_answer *answer, const cli_train *train) {
+static void answer_scores(cli_answer *answer, const cli_train *train) {
     const tn_trainer_state *state = train->state;
     if (state->done > state->first) {
-        cli_tell_real(answer, "loss", state->mean_loss);
-        cli_tell_as(answer, "%.4f (mean of about the last %u steps)", state->mean_loss,
-                    TN_TRAINER_SEEN);
-        cli_tell_brief(answer, ", loss %.4f", state->mean_loss);
-        if (state->counts) cli_tell_real(answer, "accuracy", state->accuracy);
-        if (state->counts) cli_tell_as(answer, "%.2f %%", 100 * state->accuracy);
+        cli_add_real(answer, "loss", state->mean_loss);
+        cli_add_as(answer, "%.4f (mean of about the last %u steps)", state->mean_loss,
+                   TN_TRAINER_SEEN);
+        cli_add_brief(answer, ", loss %.4f", state->mean_loss);
+        if (state->counts) cli_add_real(answer, "accuracy", state->accuracy);
+        if (state->counts) cli_add_as(answer, "%.2f %%", 100 * state->accuracy);
     }
     if (train->score.labels == 0) return;
-    cli_tell_real(answer, "test_loss", train->score.loss);
-    cli_tell_as(answer, "loss %.4f, %.2f %% right", train->score.loss, 100 * train->score.accuracy);
-    cli_tell_real(answer, "test_accuracy", train->score.accuracy);
+    cli_add_real(answer, "test_loss", train->score.loss);
+    cli_add_as(answer, "loss %.4f, %.2f %% right", train->score.loss, 100 * train->score.accuracy);
+    cli_add_real(answer, "test_accuracy", train->score.accuracy);
     if (tn_data_is_text(train->data))
-        cli_tell_line(answer, "", "%.3f bits per byte", train->score.loss / log(2));
+        cli_add_line(answer, "", "%.3f bits per byte", train->score.loss / log(2));
 }
 
-static void tell_checkpoint(cli_answer *answer, const tn_trainer_state *state) {
+static void answer_checkpoint(cli_answer *answer, const tn_trainer_state *state) {
     if (state->saved == 0) return;
     cli_answer_open(answer, "checkpoint");
-    cli_tell(answer, "bytes", state->saved_bytes);
-    cli_tell_more(answer, ", written %" PRIu64 " time%s, %.1f ms each", state->saved,
-                  state->saved == 1 ? "" : "s", 1e3 * state->save_seconds / (double)state->saved);
-    cli_tell(answer, "written", state->saved);
-    cli_tell_real(answer, "seconds", state->save_seconds);
+    cli_add(answer, "bytes", state->saved_bytes);
+    cli_add_more(answer, ", written %" PRIu64 " time%s, %.1f ms each", state->saved,
+                 state->saved == 1 ? "" : "s", 1e3 * state->save_seconds / (double)state->saved);
+    cli_add(answer, "written", state->saved);
+    cli_add_real(answer, "seconds", state->save_seconds);
     cli_answer_close(answer);
 }
 
 tn_status cli_train_print(const cli_train *train, tn_error *error) {
     const tn_trainer_state *state = train->state;
-    const cli_whom whom = cli_session_whom(&train->session);
-    uint32_t threads = train->session.choices.threads;
+    const cli_kernel_target target = cli_opened_model_target(&train->opened);
+    uint32_t threads = train->opened.choices.threads;
     cli_answer answer;
     cli_answer_begin(&answer, &cli_train_facts, train->json);
-    cli_tell_brief(&answer, "%s: ", cli_shown_path(train->input.path));
-    cli_whom_tell(&answer, &whom, train->session.setup);
-    cli_fitted_tell(&answer, train->session.setup, &train->session.answer);
-    tell_memory(&answer, train);
-    cli_tell(&answer, "steps", state->done);
-    cli_tell_more(&answer, ", %.0f samples/s, %u thread%s", tell_speed(state), threads,
-                  threads == 1 ? "" : "s");
-    tell_scores(&answer, train);
-    cli_tell_brief(&answer, ", %.0f samples/s", tell_speed(state));
-    tell_checkpoint(&answer, state);
-    tell_ranks(&answer, train);
-    cli_check_tell(&answer, &train->session);
-    cli_tell_real(&answer, "seconds", state->seconds);
-    cli_tell_real(&answer, "engine_seconds", state->engine_seconds);
-    cli_tell_real(&answer, "samples_per_s", tell_speed(state));
-    cli_tell(&answer, "threads", threads);
+    cli_add_brief(&answer, "%s: ", cli_shown_path(train->input.path));
+    cli_kernel_target_add(&answer, &target, train->opened.setup);
+    cli_fitted_add(&answer, train->opened.setup, &train->opened.answer);
+    answer_memory(&answer, train);
+    cli_add(&answer, "steps", state->done);
+    cli_add_more(&answer, ", %.0f samples/s, %u thread%s", answer_speed(state), threads,
+                 threads == 1 ? "" : "s");
+    answer_scores(&answer, train);
+    cli_add_brief(&answer, ", %.0f samples/s", answer_speed(state));
+    answer_checkpoint(&answer, state);
+    answer_ranks(&answer, train);
+    cli_check_add(&answer, &train->opened);
+    cli_add_real(&answer, "seconds", state->seconds);
+    cli_add_real(&answer, "engine_seconds", state->engine_seconds);
+    cli_add_real(&answer, "samples_per_s", answer_speed(state));
+    cli_add(&answer, "threads", threads);
     return cli_answer_end(&answer, error);
 }
 
@@ -429,22 +429,22 @@ static tn_status picture_same(const cli_train *train, uint32_t *run, tn_error *e
 /* --- prediction --- */
 
 static tn_status picture_costs(const cli_train *train, tn_costs **costs, tn_error *error) {
-    const cli_session *session = &train->session;
+    const cli_opened_model *opened = &train->opened;
     tn_measure_options options = TN_MEASURE_OPTIONS_INIT;
     options.context = train->input.import.context;
-    if (cli_costs_given(&session->from))
-        return cli_costs_make(&session->from, session->setup, session->choices.threads,
+    if (cli_costs_given(&opened->from))
+        return cli_costs_make(&opened->from, opened->setup, opened->choices.threads,
                               options.context, costs, error);
     options.seconds = PICTURE_SECONDS;
-    options.occupancy = tn_setup_occupancy(session->setup);
-    options.setup = session->setup;
-    return tn_costs_measure(tn_setup_kernels(session->setup), &options, costs, NULL, error);
+    options.occupancy = tn_setup_occupancy(opened->setup);
+    options.setup = opened->setup;
+    return tn_costs_measure(tn_setup_kernels(opened->setup), &options, costs, NULL, error);
 }
 
 static tn_status picture_simulate(const cli_train *train, const tn_world_rates *rates,
                                   tn_timeline *line, tn_error *error) {
-    const cli_session *session = &train->session;
-    const tn_program *program = tn_setup_program(session->setup);
+    const cli_opened_model *opened = &train->opened;
+    const tn_program *program = tn_setup_program(opened->setup);
     tn_simulate_options options = TN_SIMULATE_OPTIONS_INIT;
     tn_simulation simulation;
     tn_costs *costs = NULL;
@@ -453,16 +453,16 @@ static tn_status picture_simulate(const cli_train *train, const tn_world_rates *
     options.context = train->input.import.context;
     options.peer_bytes_per_s = rates->bytes_per_s;
     options.peer_latency_s = rates->latency_s;
-    options.to_host_bytes_per_s = options.from_host_bytes_per_s = session->link;
+    options.to_host_bytes_per_s = options.from_host_bytes_per_s = opened->link;
     tn_status status = picture_costs(train, &costs, error);
     if (status == TN_OK) status = tn_trace_create(options.context, room, &trace, error);
     options.trace = trace;
     if (status == TN_OK)
-        status = tn_setup_predict(session->setup, costs, &options, &simulation, error);
+        status = tn_setup_predict(opened->setup, costs, &options, &simulation, error);
     if (status == TN_OK) {
         tn_simulation_release(&simulation);
         status = tn_timeline_add(line, train->at.rank, TN_TIMELINE_PREDICTED,
-                                 tn_setup_occupancy(session->setup), trace, 0, 0, error);
+                                 tn_setup_occupancy(opened->setup), trace, 0, 0, error);
     }
     tn_trace_destroy(trace);
     tn_costs_destroy(costs);
@@ -509,11 +509,11 @@ static tn_status picture_own(const cli_train *train, double shift_s, uint32_t ru
                              tn_timeline *line, tn_error *error) {
     char label[64];
     tn_engine_usage usage;
-    tn_engine_measure(train->session.engine, &usage);
+    tn_engine_measure(train->opened.engine, &usage);
     picture_label(train, label, sizeof label);
     TN_TRY(tn_timeline_rank(line, train->at.rank, label, usage.planned_peak, error));
     return tn_timeline_add(line, train->at.rank, TN_TIMELINE_MEASURED,
-                           tn_setup_occupancy(train->session.setup), train->session.trace, run,
+                           tn_setup_occupancy(train->opened.setup), train->opened.trace, run,
                            shift_s, error);
 }
 
@@ -556,14 +556,14 @@ tn_status cli_train_picture(cli_train *train, tn_error *error) {
     tn_engine_usage usage;
     tn_timeline *line;
     if (train->pictures.count == 0) return TN_OK;
-    tn_engine_measure(train->session.engine, &usage);
+    tn_engine_measure(train->opened.engine, &usage);
     if (usage.run_count == 0)
         TN_FAIL(error, TN_E_INVALID, "%s: the run had no steps to draw; raise --steps or --epochs",
                 train->pictures.at[0]);
     TN_TRY(tn_timeline_create(train->input.import.context, train->input.path,
                               cli_train_ranks(train), &line, error));
     tn_status status =
-        picture_make(train, picture_run(train->session.trace, usage.run_count), line, error);
+        picture_make(train, picture_run(train->opened.trace, usage.run_count), line, error);
     tn_timeline_destroy(line);
     return status;
 }

@@ -50,7 +50,7 @@ static tn_status run_trace(void *self, tn_engine *engine, tn_error *error) {
     tn_engine_usage usage;
     const cli_train *train = self;
     tn_engine_measure(engine, &usage);
-    return usage.run_count == 1 ? cli_session_write_trace(&train->session, error) : TN_OK;
+    return usage.run_count == 1 ? cli_opened_model_write_trace(&train->opened, error) : TN_OK;
 }
 
 static volatile sig_atomic_t run_signal; /* the received signal, of the one run in this process */
@@ -70,14 +70,14 @@ static tn_status run_trainer(cli_train *train, tn_error *error) {
     options->train = &train->training.options;
     options->data = train->data;
     options->rate = train->rate > 0 ? train->rate : -1;
-    options->seed = train->session.seed;
+    options->seed = train->opened.seed;
     options->step = run_step;
     options->ran = run_trace;
     options->self = train;
-    options->contents = cli_session_contents(&train->session);
-    options->twin = train->session.check ? train->naive.engine : NULL;
-    TN_TRY(tn_trainer_create(train->input.graph, &train->session.step, train->session.engine,
-                             options, &train->trainer, error));
+    options->contents = cli_opened_model_contents(&train->opened);
+    options->twin = train->opened.check ? train->naive.engine : NULL;
+    TN_TRY(tn_trainer_create(train->input.graph, &train->opened.step, train->opened.engine, options,
+                             &train->trainer, error));
     train->state = tn_trainer_at(train->trainer);
     return TN_OK;
 }
@@ -86,7 +86,7 @@ static tn_status run_trainer(cli_train *train, tn_error *error) {
 static tn_status run_samples(void *self, const tn_graph *graph, tn_array *inputs, uint32_t count,
                              tn_error *error) {
     const cli_train *train = self;
-    const tn_training *made = &train->session.step;
+    const tn_training *made = &train->opened.step;
     const tn_block *block = tn_graph_block(graph, 0);
     tn_batches_options options = TN_BATCHES_OPTIONS_INIT;
     tn_batches *batches;
@@ -99,7 +99,7 @@ static tn_status run_samples(void *self, const tn_graph *graph, tn_array *inputs
         at++;
     }
     options.context = train->input.import.context;
-    options.seed = train->session.seed;
+    options.seed = train->opened.seed;
     TN_TRY(tn_batches_create(train->data, tn_graph_tensor(graph, block->inputs[0]),
                              tn_graph_tensor(graph, made->labels), &options, &batches, error));
     if (labels != NULL) tn_batches_fill(batches, 0, &inputs[0], labels);
@@ -110,22 +110,22 @@ static tn_status run_samples(void *self, const tn_graph *graph, tn_array *inputs
 static tn_status run_plan(cli_train *train, tn_error *error) {
     TN_TRY(tn_data_load(train->data_path, train->input.import.context, &train->data, error));
     TN_TRY(run_load(train, error));
-    return cli_session_plan(&train->session, error);
+    return cli_opened_model_plan(&train->opened, error);
 }
 
 static tn_status run_engine(cli_train *train, tn_error *error) {
-    cli_session *session = &train->session;
-    session->traced = train->pictures.count > 0;
-    TN_TRY(cli_session_open_trace(session, cli_train_picture_runs(train), error));
-    TN_TRY(cli_session_open(session, error));
-    return session->check ? cli_session_naive(session, &train->naive, error) : TN_OK;
+    cli_opened_model *opened = &train->opened;
+    opened->traced = train->pictures.count > 0;
+    TN_TRY(cli_opened_model_open_trace(opened, cli_train_picture_runs(train), error));
+    TN_TRY(cli_opened_model_start(opened, error));
+    return opened->check ? cli_opened_model_naive(opened, &train->naive, error) : TN_OK;
 }
 
 tn_status cli_train_open(cli_train *train, tn_error *error) {
-    cli_session *session = &train->session;
-    train->training.options.seed = session->seed;
-    session->training = &train->training;
-    session->samples = (cli_samples){run_samples, train};
+    cli_opened_model *opened = &train->opened;
+    train->training.options.seed = opened->seed;
+    opened->training = &train->training;
+    opened->samples = (cli_samples){run_samples, train};
     TN_TRY(cli_train_join(train, error));
     TN_TRY(cli_train_agree(train, run_plan(train, error), error));
     TN_TRY(cli_train_alike(train, error));
@@ -137,8 +137,8 @@ tn_status cli_train_open(cli_train *train, tn_error *error) {
 
 void cli_train_close(cli_train *train) {
     tn_trainer_destroy(train->trainer);
-    cli_session_close(&train->naive);
-    cli_session_close(&train->session);
+    cli_opened_model_close(&train->naive);
+    cli_opened_model_close(&train->opened);
     if (train->log != NULL) fclose(train->log);
     tn_data_destroy(train->data);
     if (train->ranks != NULL)
@@ -151,7 +151,7 @@ void cli_train_close(cli_train *train) {
 /* --- the run --- */
 
 static void run_stop(int signal) {
-    if (!cli_asks_again(signal)) run_signal = signal;
+    if (!cli_signal_repeats(signal)) run_signal = signal;
 }
 
 /* The first signal stops after the step; a later one ends the process at once. */
@@ -179,20 +179,20 @@ tn_status cli_train_test(cli_train *train, tn_error *error) {
     if (!cli_train_speaks(train)) return TN_OK;
     cli_input input = train->input;
     input.rules = (tn_rules){0}; /* of the step; the model itself is tested */
-    cli_session session = {.input = &input,
-                           .trained = train->trainer,
-                           .contents = train->session.contents, /* and tensors that are not
+    cli_opened_model opened = {.input = &input,
+                               .trained = train->trainer,
+                               .contents = train->opened.contents, /* and tensors that are not
                                                                  * trained */
-                           .kept = train->session.kept,
-                           .choices = train->session.choices,
-                           .plain = train->session.plain};
+                               .kept = train->opened.kept,
+                               .choices = train->opened.choices,
+                               .plain = train->opened.plain};
     cli_train_show_test(train);
-    tn_status status = cli_session_plan(&session, error);
-    if (status == TN_OK) status = cli_session_open(&session, error);
+    tn_status status = cli_opened_model_plan(&opened, error);
+    if (status == TN_OK) status = cli_opened_model_start(&opened, error);
     if (status == TN_OK)
         status =
-            tn_trainer_test_on(train->trainer, session.graph, session.engine, &train->score, error);
-    cli_session_close(&session);
+            tn_trainer_test_on(train->trainer, opened.graph, opened.engine, &train->score, error);
+    cli_opened_model_close(&opened);
     cli_train_show_end(train);
     return status;
 }
@@ -225,18 +225,18 @@ tn_status cli_train_join(cli_train *train, tn_error *error) {
     train->at.rank = tn_world_rank(train->world);
     if (!train->divided) train->at.grid.data = tn_world_ranks(train->world);
     TN_TRY(tn_world_grid(train->world, &train->at.grid, error));
-    train->session.exchange = train->options.exchange = tn_world_exchange(train->world);
+    train->opened.exchange = train->options.exchange = tn_world_exchange(train->world);
     train->options.group = cli_ranks_group(&train->at, TN_GRID_DATA);
     train->options.tensor_group = cli_ranks_group(&train->at, TN_GRID_TENSOR);
     train->options.pipeline_group = cli_ranks_group(&train->at, TN_GRID_PIPELINE);
-    train->at.step = &train->session.step;
+    train->at.step = &train->opened.step;
     options->seed += RANKS_SEED * tn_grid_place(&train->at.grid, train->at.rank).data;
     TN_TRY(cli_ranks_step(&train->at, options, error));
     TN_TRY(cli_ranks_join(&train->at, train->world, train->input.import.context, error));
     if (tn_grid_ranks(&train->at.grid) == 1) return TN_OK;
     train->divide =
         (tn_divide){cli_ranks_divide, &train->at, .arranges = train->at.grid.pipeline > 1};
-    train->session.divide = &train->divide;
+    train->opened.divide = &train->divide;
     return TN_OK;
 }
 
@@ -248,7 +248,7 @@ tn_status cli_train_alike(cli_train *train, tn_error *error) {
     const tn_world_same same = {"picture (-o)", train->pictures.count > 0};
     if (train->world == NULL) return TN_OK;
     TN_TRY(tn_world_compare(train->world, &same, 1, error));
-    return tn_world_alike(train->world, tn_setup_program(train->session.setup), train->session.seed,
+    return tn_world_alike(train->world, tn_setup_program(train->opened.setup), train->opened.seed,
                           error);
 }
 
@@ -261,7 +261,7 @@ tn_status cli_train_measure(cli_train *train, tn_error *error) {
     cli_rank *all = tn__alloc_array(train->input.import.context, ranks, sizeof *all);
     tn_engine_usage usage;
     if (all == NULL) return tn__no_memory(error, "the measurements of ranks");
-    tn_engine_measure(train->session.engine, &usage);
+    tn_engine_measure(train->opened.engine, &usage);
     const tn_world_usage sent = tn_world_measure(train->world);
     all[to->rank] = (cli_rank){.planned = usage.planned_peak,
                                .measured = usage.measured_peak,
@@ -288,19 +288,19 @@ static tn_status ranks_one(void *self, tn_world *world, tn_error *error) {
     if (!speaks) {
         context.log = NULL;
         context.progress = NULL;
-        train.session.traces.count = 0;
+        train.opened.traces.count = 0;
         train.log_path = NULL;
     }
     train.world = world;
-    train.session.input = &train.input;
-    train.input.import.context = train.session.choices.plan.context = &context;
+    train.opened.input = &train.input;
+    train.input.import.context = train.opened.choices.plan.context = &context;
     tn_status status = train.run(&train, error);
     if (speaks || !given->threads_as_ranks) given->signal = train.signal;
     cli_train_close(&train);
     return status;
 }
 
-static int ranks_tell(void *self, tn_status status, const tn_error *error) {
+static int ranks_print(void *self, tn_status status, const tn_error *error) {
     (void)self;
     (void)status;
     return cli_fail(error);
@@ -316,7 +316,7 @@ int cli_train_world(cli_train *train) {
     options.context = train->input.import.context;
     options.driver = train->threads_as_ranks ? "threads" : NULL;
     options.ranks = train->divided ? tn_grid_ranks(&train->at.grid) : 0;
-    options.tell = ranks_tell;
+    options.tell = ranks_print;
     if (!train->threads_as_ranks && getenv("OMPI_COMM_WORLD_SIZE") == NULL && options.ranks > 1) {
         tn__fail(&error, TN_E_INVALID,
                  "%u ranks are requested, but only one process runs; start them with `mpirun -n %u "
