@@ -134,10 +134,6 @@ FILE *cli_terminal(void);         /* the unfiltered standard error, to move the 
 int cli_descriptor(FILE *stream); /* the file descriptor of stdout or stderr */
 /* Prints text that may hold names from files in one line: newlines and tabs are escapes, too. */
 void cli_put_text(FILE *file, const char *text);
-/* settings.c: a message of the library, with the command's options instead of the settings that it
- * names between backticks. `text` was initialised and holds the answer. Without memory the answer
- * is `message` itself. */
-const char *cli_settings(const char *message, tn__text *text);
 /* shared.c: prints "tenure: error: ", "tenure: warning: " or "tenure: note: " on standard error, in
  * colour on a terminal unless the variable NO_COLOR is set. */
 typedef enum cli_level { CLI_ERROR, CLI_WARNING, CLI_NOTE } cli_level;
@@ -173,12 +169,7 @@ const tn_hardware *cli_device(const struct argp_state *state, const char *text, 
 /* Flushes standard output. Returns `status`, or 2 if any write failed.
  */
 int cli_finish(int status);
-/* version.c: prints `tenure version`; returns the exit status. */
-int cli_version(void);
 
-/* standard.c: `-`, standard input and output. The path "-" becomes a path with the suffix of its
- * contents, such as "-.csv"; other paths stay. The input may be read several times. */
-bool cli_is_standard(const char *path);
 /* A path for people: "<stdin>" for standard input. */
 const char *cli_shown_path(const char *path);
 /* Whether a path "-.csv" can only mean standard input, which messages call <stdin>. */
@@ -189,7 +180,6 @@ const char *cli_standard_output(const char *path); /* later text for people goes
 /* An output file must not be an input file unless --overwrite is given. cli_standard_input and
  * cli_check_folder record the files; cli_check_files compares them. */
 void cli_note_input(const char *path);
-void cli_note_output(const char *option, const char *path);
 void cli_check_files(void);
 /* Ends with a usage error if this file cannot be written, before the work begins. */
 void cli_check_folder(struct argp_state *state, const char *option, const char *path);

@@ -9,6 +9,27 @@
 #include <string.h>
 #include <unistd.h>
 
+/* --- `tenure version`: version and revision, and the libraries --- */
+
+/* Prints `tenure version`; returns the exit status. */
+static int main_version(void) {
+    char library[TN_LIBRARY_TEXT_MAX];
+    tn_error missing;
+    printf("tenure %s", tn_version());
+    if (*TENURE_REVISION != '\0') printf(" (revision %s)", TENURE_REVISION);
+    if (tn_kernels_library(library, &missing))
+        printf("\nkernels   %s; plain loops\n", library);
+    else
+        printf("\nkernels   plain loops; %s\n", missing.message);
+#ifdef TENURE_MINIMAL
+    puts("built     with the C library only: no JSON, no packed data sets");
+#else
+    puts("built     with JSON (jansson) and packed data sets (zlib)");
+#endif
+    puts("licence   Apache-2.0");
+    return cli_finish(0);
+}
+
 static const cli_command *const commands[] = {
 #define TN_COMMAND(name) &cli_command_##name,
 #include "cli/commands.def"
@@ -156,28 +177,8 @@ int main(int count, char **words) {
     if (strncmp(name, "--help", 6) == 0 || strcmp(name, "-h") == 0) return main_print(1, words);
     if (strcmp(name, "version") == 0 && count > 2) return main_print(2, words);
     if (strcmp(name, "version") == 0 || strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
-        return cli_version();
+        return main_version();
     if (count > 1) return main_refuse(name);
     main_help(stderr);
     return 2;
-}
-
-/* --- `tenure version`: version and revision, and the libraries --- */
-
-int cli_version(void) {
-    char library[TN_LIBRARY_TEXT_MAX];
-    tn_error missing;
-    printf("tenure %s", tn_version());
-    if (*TENURE_REVISION != '\0') printf(" (revision %s)", TENURE_REVISION);
-    if (tn_kernels_library(library, &missing))
-        printf("\nkernels   %s; plain loops\n", library);
-    else
-        printf("\nkernels   plain loops; %s\n", missing.message);
-#ifdef TENURE_MINIMAL
-    puts("built     with the C library only: no JSON, no packed data sets");
-#else
-    puts("built     with JSON (jansson) and packed data sets (zlib)");
-#endif
-    puts("licence   Apache-2.0");
-    return cli_finish(0);
 }

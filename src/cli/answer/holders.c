@@ -320,15 +320,3 @@ void cli_holders_add(cli_answer *answer, const cli_holders *holders, uint32_t sh
     }
     cli_answer_close(answer);
 }
-
-/* The same as members of a JSON text. */
-void cli_holders_json(const cli_holders *holders, uint32_t shown, tn__text *text) {
-    cli_answer members;
-    cli_members_begin(&members, &cli_holders_facts);
-    cli_holders_add(&members, holders, shown);
-    if (cli_members_text(&members) == NULL)
-        text->failed = true;
-    else
-        tn__text_put(text, cli_members_text(&members) + 1); /* without the comma */
-    cli_answer_release(&members);
-}

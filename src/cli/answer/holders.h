@@ -35,7 +35,5 @@ void cli_holders_write(const cli_holders *holders, uint32_t shown, uint32_t colu
 /* The same in an answer with CLI_FACTS_ALSO(&cli_holders_facts). */
 extern const cli_facts cli_holders_facts;
 void cli_holders_add(cli_answer *answer, const cli_holders *holders, uint32_t shown);
-/* Adds "holder_count": N, "holders": [...], without a comma before or after. */
-void cli_holders_json(const cli_holders *holders, uint32_t shown, tn__text *text);
 
 #endif

@@ -110,33 +110,10 @@ uint32_t cli_estimate_each(const cli_estimate_request *request, const cli_estima
 uint32_t cli_estimate_fitted(const cli_estimate_request *request, uint64_t budget,
                              cli_change *change);
 
-/* estimate_graph.c: the whole path of a graph, from the estimate to the answer. Returns the exit
+/* graph.c: the whole path of a graph, from the estimate to the answer. Returns the exit
  * status. */
 extern const cli_facts cli_estimate_facts;
 int cli_estimate_graph(cli_estimate_request *request, bool max_batch, bool json, tn_error *error);
-
-/* --- training of a large transformer, by formulas --- */
-
-#define CLI_LARGE_CHANGES_MAX 6u
-
-typedef struct cli_large {
-    bool asked, split; /* given: an option of formulas was set; has_ranks: ranks were given */
-    tn_large how;      /* options; the sizes come from the file */
-    tn_large_estimate found;
-    cli_change changes[CLI_LARGE_CHANGES_MAX]; /* changes that make it fit */
-    uint32_t change_count;
-} cli_large;
-
-/* --parallel tensor=8,pipeline=4,data=2 */
-void cli_large_split(struct argp_state *state, cli_large *large, tn_grid *grid, const char *value);
-struct cli_cluster;
-/* Call after cli_cluster_find. Finds the changes that make it fit into `limit` bytes, with their
- * times. */
-void cli_large_change(cli_large *large, const struct cli_cluster *cluster, uint64_t limit);
-/* The whole path, from `how` to the answer. Returns the exit status. */
-extern const cli_facts cli_large_facts;
-int cli_estimate_large(cli_large *large, struct cli_cluster *cluster,
-                       const cli_estimate_request *request, bool json, tn_error *error);
 
 /* --- training time on many devices --- */
 
@@ -155,21 +132,26 @@ extern const struct argp cli_cluster_argp;
 
 /* --parallel auto. */
 void cli_cluster_search(cli_cluster *cluster);
-/* Computes the time; with `search` it first finds the fastest division
- * and stores it in `large`. */
-tn_status cli_cluster_find(cli_cluster *cluster, cli_large *large, const tn_hardware *device,
-                           tn_error *error);
-/* Finds the fastest division among the cluster's devices that fits. */
-tn_status cli_cluster_divide(const cli_cluster *cluster, const tn_large *how,
-                             tn_cluster_found *found, tn_error *error);
-/* Adds the division and the seconds to the answer. */
-extern const cli_facts cli_cluster_facts; /* with CLI_FACTS_ALSO */
-void cli_cluster_add(cli_answer *answer, const cli_cluster *cluster, const cli_large *large,
-                     bool json);
-/* Prints the fastest division for 1, 2, 4, ... devices. Returns the exit status. */
-extern const cli_facts cli_scaling_facts;
-int cli_cluster_scale(cli_cluster *cluster, const cli_large *large,
-                      const cli_estimate_request *request, bool json);
+extern const cli_facts cli_scaling_facts; /* of --sweep */
+
+/* --- training of a large transformer, by formulas --- */
+
+#define CLI_LARGE_CHANGES_MAX 6u
+
+typedef struct cli_large {
+    bool asked, split; /* given: an option of formulas was set; has_ranks: ranks were given */
+    tn_large how;      /* options; the sizes come from the file */
+    tn_large_estimate found;
+    cli_change changes[CLI_LARGE_CHANGES_MAX]; /* changes that make it fit */
+    uint32_t change_count;
+} cli_large;
+
+/* --parallel tensor=8,pipeline=4,data=2 */
+void cli_large_split(struct argp_state *state, cli_large *large, tn_grid *grid, const char *value);
+/* The whole path, from `how` to the answer. Returns the exit status. */
+extern const cli_facts cli_large_facts;
+int cli_estimate_large(cli_large *large, cli_cluster *cluster, const cli_estimate_request *request,
+                       bool json, tn_error *error);
 
 /* --- running a language model --- */
 
@@ -202,12 +184,7 @@ typedef struct cli_llm {
 /* Whether a file of this name is estimated here (except with --train). */
 bool cli_llm_recognises(const char *path);
 extern const cli_facts cli_llm_facts;
-tn_status cli_llm_print(const cli_llm *llm, const char *path, bool json, tn_error *error);
 /* The whole path, from `options` to the answer. Returns the exit status. */
 int cli_estimate_llm(cli_llm *llm, const cli_estimate_request *request, bool json, tn_error *error);
-/* Whether the model fits the device. CLI_LLM_MAYBE: the known part fits, but some parts are
- * unknown. */
-typedef enum cli_llm_verdict { CLI_LLM_NO, CLI_LLM_YES, CLI_LLM_MAYBE } cli_llm_verdict;
-cli_llm_verdict cli_llm_fits(const cli_llm *llm);
 
 #endif

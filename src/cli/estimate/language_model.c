@@ -234,6 +234,18 @@ static void llm_changes(cli_llm *llm) {
 
 /* --- the estimate --- */
 
+/* Whether the model fits the device. LLM_MAYBE: the known part fits, but some parts are
+ * unknown. */
+typedef enum llm_verdict { LLM_NO, LLM_YES, LLM_MAYBE } llm_verdict;
+
+/* A lower bound that fits proves nothing: missing parts of the model may still exceed the limit. */
+static llm_verdict llm_fits(const cli_llm *llm) {
+    bool bound = llm->options.runtime == TN_LLM_RUN_NONE && llm->runtime == 0;
+    if (llm->limit == 0) return LLM_YES;
+    if (llm->total > llm->limit || llm->model->missing > 0) return LLM_NO;
+    return !llm->has_model || bound || llm->model->unproved ? LLM_MAYBE : LLM_YES;
+}
+
 static tn_status llm_estimate(cli_llm *llm, const char *path, tn_error *error) {
     tn_status status = tn_llm_estimate_make(llm->model, &llm->options, &llm->found, error);
     if (status != TN_OK) return tn__where(error, status, "%s", path);
@@ -243,7 +255,7 @@ static tn_status llm_estimate(cli_llm *llm, const char *path, tn_error *error) {
     if (llm->most)
         llm->largest_batch = tn_llm_most(llm->model, &llm->options, llm_room(llm), false);
     /* without some layers every total is too small: no change can be said to be enough */
-    if (cli_llm_fits(llm) == CLI_LLM_NO && llm->model->missing == 0) llm_changes(llm);
+    if (llm_fits(llm) == LLM_NO && llm->model->missing == 0) llm_changes(llm);
     return TN_OK;
 }
 
@@ -262,38 +274,9 @@ static tn_status llm_find(cli_llm *llm, const char *path, const tn_context *cont
     return TN_OK;
 }
 
-/* A lower bound that fits proves nothing: missing parts of the model may still exceed the limit. */
-cli_llm_verdict cli_llm_fits(const cli_llm *llm) {
-    bool bound = llm->options.runtime == TN_LLM_RUN_NONE && llm->runtime == 0;
-    if (llm->limit == 0) return CLI_LLM_YES;
-    if (llm->total > llm->limit || llm->model->missing > 0) return CLI_LLM_NO;
-    return !llm->has_model || bound || llm->model->unproved ? CLI_LLM_MAYBE : CLI_LLM_YES;
-}
-
 static void llm_release(cli_llm *llm) {
     free(llm->stored);
     free(llm->model);
-}
-
-int cli_estimate_llm(cli_llm *llm, const cli_estimate_request *request, bool json,
-                     tn_error *error) {
-    llm->options.batch = request->batch;
-    llm->runtime = request->options.runtime;
-    llm->device = request->device;
-    llm->limit = llm->device != NULL ? llm->device->usable : request->limit;
-    tn_status status = llm_find(llm, request->input.path, request->input.import.context, error);
-    bool unknown = status == TN_E_UNKNOWN;
-    if (status == TN_OK) status = cli_llm_print(llm, request->input.path, json, error);
-    int code = 0;
-    if (status != TN_OK)
-        code = cli_fail(error);
-    else if (cli_llm_fits(llm) == CLI_LLM_NO)
-        code = tn_status_exit_code(TN_E_INFEASIBLE);
-    if (unknown)
-        cli_note("pass the folder of the model with its .safetensors files; their sizes are known "
-                 "for any family");
-    llm_release(llm);
-    return code;
 }
 
 /* --- the answer --- */
@@ -539,9 +522,9 @@ static void llm_add_device(cli_answer *answer, const cli_llm *llm) {
 
 static void llm_add_verdict(cli_answer *answer, const cli_llm *llm) {
     static const char *const words[] = {", does not fit", ", fits", ", may fit"};
-    cli_llm_verdict fits = cli_llm_fits(llm);
+    llm_verdict fits = llm_fits(llm);
     cli_add_brief(answer, "%s", words[fits]);
-    if (fits == CLI_LLM_MAYBE) {
+    if (fits == LLM_MAYBE) {
         cli_add_null(answer, "fits");
         cli_add_line(answer, "fits", "not known: %s",
                      *llm->model->unread != '\0'
@@ -550,10 +533,10 @@ static void llm_add_verdict(cli_answer *answer, const cli_llm *llm) {
                          : "the known parts do");
         return;
     }
-    cli_add(answer, "fits", fits == CLI_LLM_YES);
-    if (fits == CLI_LLM_YES && llm->found.runtime > 0)
+    cli_add(answer, "fits", fits == LLM_YES);
+    if (fits == LLM_YES && llm->found.runtime > 0)
         cli_add_more(answer, ", with %s", tn_llm_runtime_name(llm->options.runtime));
-    if (fits == CLI_LLM_NO && llm->total <= llm->limit)
+    if (fits == LLM_NO && llm->total <= llm->limit)
         cli_add_more(answer, ": tensors of %" PRIu64 " of %" PRIu64 " layers are not in the file",
                      llm->model->missing, llm->model->model.layers);
 }
@@ -569,11 +552,11 @@ static void llm_add_fit(cli_answer *answer, const cli_llm *llm) {
         cli_add_more(answer, " tokens%s%s", open ? " at most" : "",
                      llm->longest == llm->model->model.positions ? " (the model's maximum)" : "");
     }
-    if (cli_llm_fits(llm) == CLI_LLM_NO && llm->model->missing == 0)
+    if (llm_fits(llm) == LLM_NO && llm->model->missing == 0)
         cli_changes_add(answer, llm->changes, llm->change_count);
 }
 
-tn_status cli_llm_print(const cli_llm *llm, const char *path, bool json, tn_error *error) {
+static tn_status llm_print(const cli_llm *llm, const char *path, bool json, tn_error *error) {
     cli_answer answer;
     cli_answer_begin(&answer, &cli_llm_facts, json);
     cli_add_word(&answer, "input", cli_shown_path(path));
@@ -598,4 +581,27 @@ tn_status cli_llm_print(const cli_llm *llm, const char *path, bool json, tn_erro
     }
     llm_add_fit(&answer, llm);
     return cli_answer_end(&answer, error);
+}
+
+/* --- the whole path --- */
+
+int cli_estimate_llm(cli_llm *llm, const cli_estimate_request *request, bool json,
+                     tn_error *error) {
+    llm->options.batch = request->batch;
+    llm->runtime = request->options.runtime;
+    llm->device = request->device;
+    llm->limit = llm->device != NULL ? llm->device->usable : request->limit;
+    tn_status status = llm_find(llm, request->input.path, request->input.import.context, error);
+    bool unknown = status == TN_E_UNKNOWN;
+    if (status == TN_OK) status = llm_print(llm, request->input.path, json, error);
+    int code = 0;
+    if (status != TN_OK)
+        code = cli_fail(error);
+    else if (llm_fits(llm) == LLM_NO)
+        code = tn_status_exit_code(TN_E_INFEASIBLE);
+    if (unknown)
+        cli_note("pass the folder of the model with its .safetensors files; their sizes are known "
+                 "for any family");
+    llm_release(llm);
+    return code;
 }

@@ -56,26 +56,14 @@ typedef struct cli_fit {
 /* fit.c: the kernels to plan for: those of this machine, or none if a device is modelled by two
  * rates. */
 cli_kernel_target cli_fit_target(const cli_fit *fit);
-/* Makes the options of a setup. */
-tn_status cli_fit_compile_options(cli_fit *fit, cli_compile_options *asked, tn_error *error);
 /* Loads the model, and makes its training step. */
 tn_status cli_fit_open(cli_fit *fit, tn_error *error);
 /* Computes the answer or the curve. Errors: those of tn_fit; the result may then be the smallest
  * found. */
 tn_status cli_fit_solve(cli_fit *fit, tn_error *error);
-/* The data for runs: those of the file; missing data are generated, and the state of an optimizer
- * is 0. cli_fit_data_read is the callback `read` of tn_engine_options. */
-typedef struct cli_fit_data {
-    const tn_graph *trained; /* the training step begins with its tensors; NULL: no training */
-    tn_contents *contents;
-} cli_fit_data;
-tn_status cli_fit_data_open(cli_fit_data *data, const cli_fit *fit, tn_error *error);
-tn_status cli_fit_data_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
-                            uint64_t size, tn_error *error);
-void cli_fit_release(cli_fit *fit); /* keeps the options */
 void cli_fit_close(cli_fit *fit);
 
-/* fit_batch.c: the largest batch that fits without changes, and with fitting; 0 if a batch of 1
+/* The largest batch that fits without changes, and with fitting; 0 if a batch of 1
  * does not fit. `fit` then has the solution for the second. */
 tn_status cli_fit_batches(cli_fit *fit, uint64_t *plain, uint64_t *fitted, tn_error *error);
 
@@ -83,10 +71,10 @@ tn_status cli_fit_batches(cli_fit *fit, uint64_t *plain, uint64_t *fitted, tn_er
 tn_status cli_fit_open_problem(cli_fit *fit, tn_error *error);
 tn_status cli_fit_solve_problem(cli_fit *fit, const tn_fit_options *search, tn_error *error);
 
-/* fit_run.c: runs the result on generated data. */
+/* Runs the result on generated data. */
 tn_status cli_fit_run(cli_fit *fit, tn_error *error);
 
-/* fit_print.c */
+/* fit_answer.c: the answer and its files. */
 extern const cli_facts cli_fit_facts;
 tn_status cli_fit_print(const cli_fit *fit, tn_error *error);
 void cli_fit_print_least(const cli_fit *fit); /* prints the largest tensors at the peak to standard

@@ -28,7 +28,8 @@ cli_kernel_target cli_fit_target(const cli_fit *fit) {
     return target;
 }
 
-tn_status cli_fit_compile_options(cli_fit *fit, cli_compile_options *asked, tn_error *error) {
+/* Makes the options of a setup. */
+static tn_status fit_compile_options(cli_fit *fit, cli_compile_options *asked, tn_error *error) {
     const cli_kernel_target target = cli_fit_target(fit);
     cli_compile_options_set(&fit->input, &target, fit->train ? &fit->training : NULL,
                             &fit->choices.plan, asked);
@@ -52,16 +53,23 @@ static tn_status fit_open_model(cli_fit *fit, tn_error *error) {
 
 /* --- data --- */
 
-tn_status cli_fit_data_open(cli_fit_data *data, const cli_fit *fit, tn_error *error) {
-    *data = (cli_fit_data){0};
+/* The data for runs: those of the file; missing data are generated, and the state of an optimizer
+ * is 0. fit_data_read is the callback `read` of tn_engine_options. */
+typedef struct fit_data {
+    const tn_graph *trained; /* the training step begins with its tensors; NULL: no training */
+    tn_contents *contents;
+} fit_data;
+
+static tn_status fit_data_open(fit_data *data, const cli_fit *fit, tn_error *error) {
+    *data = (fit_data){0};
     if (fit->train) data->trained = fit->model != NULL ? fit->model : fit->input.graph;
     return tn_contents_generate(fit->input.path, fit->input.graph, 1, fit->input.import.context,
                                 &data->contents, error);
 }
 
-tn_status cli_fit_data_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
-                            uint64_t size, tn_error *error) {
-    const cli_fit_data *data = self;
+static tn_status fit_data_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
+                               uint64_t size, tn_error *error) {
+    const fit_data *data = self;
     const tn_graph *trained = data->trained;
     if (trained != NULL && id < tn_graph_tensor_count(trained))
         return tn_contents_read(data->contents, trained, id, bytes, size, error);
@@ -123,7 +131,7 @@ static void fit_request(cli_fit *fit, cli_fit_sources *sources, tn_fit_request *
                                  .engine = TN_ENGINE_OPTIONS_INIT,
                                  .zeros = &fit->zeros};
     sources->engine.context = fit->input.import.context;
-    sources->engine.read = cli_fit_data_read;
+    sources->engine.read = fit_data_read;
     cli_fit_request_set(sources, request);
 }
 
@@ -173,24 +181,25 @@ tn_status cli_fit_solve(cli_fit *fit, tn_error *error) {
     tn_fit_request request = TN_FIT_REQUEST_INIT;
     cli_compile_options asked;
     cli_fit_sources sources;
-    cli_fit_data data = {0};
+    fit_data data = {0};
     TN_TRY(fit_room(fit, error));
     search.context = fit->input.import.context;
     search.segments = fit->segments;
     if (fit->problem_path != NULL) return cli_fit_solve_problem(fit, &search, error);
-    TN_TRY(cli_fit_compile_options(fit, &asked, error));
+    TN_TRY(fit_compile_options(fit, &asked, error));
     request.setup = &asked.setup;
     request.search = &search;
     fit_request(fit, &sources, &request);
     sources.engine.self = &data;
     bool counts_zeros = (search.allow & TN_FIT_COMPRESS) != 0 && !asked.setup.no_kernels;
-    if (counts_zeros) TN_TRY(cli_fit_data_open(&data, fit, error));
+    if (counts_zeros) TN_TRY(fit_data_open(&data, fit, error));
     tn_status status = fit_solve_model(fit, &request, error);
     tn_contents_close(data.contents);
     return status;
 }
 
-void cli_fit_release(cli_fit *fit) {
+/* keeps the options */
+static void fit_release(cli_fit *fit) {
     bool borrowed = fit->answer.own != NULL; /* results of the curve and the answer */
     for (uint32_t i = 0; i < fit->result_count && !borrowed; i++) tn_fit_release(&fit->results[i]);
     if (!borrowed) tn_costs_destroy(fit->costs);
@@ -209,7 +218,7 @@ void cli_fit_release(cli_fit *fit) {
 }
 
 void cli_fit_close(cli_fit *fit) {
-    cli_fit_release(fit);
+    fit_release(fit);
     cli_input_release(&fit->input);
 }
 
@@ -245,10 +254,10 @@ static tn_status batch_try(batch_search *s, uint64_t batch, bool *fits, tn_error
     none |= status == TN_E_STOPPED && cli_interrupted();
     *fits = status == TN_OK;
     if (*fits) {
-        cli_fit_release(&s->best);
+        fit_release(&s->best);
         s->best = trial;
     } else {
-        cli_fit_release(&trial);
+        fit_release(&trial);
     }
     return none ? TN_OK : status;
 }
@@ -325,7 +334,7 @@ static tn_status batch_answer(cli_fit *fit, batch_search *s, uint64_t plain, uin
     if (!cli_interrupted() && *fitted > 0) {
         tn_status status = batch_solve(fit, *fitted, error);
         if (!batch_is_none(status) || cli_interrupted()) return status;
-        cli_fit_release(fit);
+        fit_release(fit);
         *fit = *s->fit;
         searched = true;
         TN_TRY(batch_below(s, plain, fitted, error));
@@ -348,7 +357,7 @@ tn_status cli_fit_batches(cli_fit *fit, uint64_t *plain, uint64_t *fitted, tn_er
     search.plainly = false;
     if (status == TN_OK) status = batch_largest(&search, *plain, fitted, error);
     if (status == TN_OK) status = batch_answer(fit, &search, *plain, fitted, error);
-    cli_fit_release(&search.best);
+    fit_release(&search.best);
     return status;
 }
 
@@ -359,7 +368,7 @@ tn_status cli_fit_batches(cli_fit *fit, uint64_t *plain, uint64_t *fitted, tn_er
 
 typedef struct run_state {
     cli_fit *fit;
-    cli_fit_data data;
+    fit_data data;
     tn_setup *setup;
     tn_engine *engine;
     tn_array *inputs, *outputs;
@@ -413,7 +422,7 @@ static tn_status run_open(run_state *run, tn_error *error) {
     options.plan = &plan;
     options.context = fit->input.import.context;
     device.link_bytes_per_s = fit->link; /* without --link there is no limit */
-    engine.read = cli_fit_data_read;
+    engine.read = fit_data_read;
     engine.self = &run->data;
     TN_TRY(tn_trace_create(options.context, 64 * (uint64_t)tn_program_count(program) + 64,
                            &fit->happened, error));
@@ -423,7 +432,7 @@ static tn_status run_open(run_state *run, tn_error *error) {
     engine.swap_device = fit->swap_device;
     engine.swap_bytes_per_s = fit->link;
     engine.error_limit = fit->max_error;
-    TN_TRY(cli_fit_data_open(&run->data, fit, error));
+    TN_TRY(fit_data_open(&run->data, fit, error));
     TN_TRY(tn_setup_from(fit->setup, TN_SETUP_ORDER, &options, &run->setup, error));
     TN_TRY(tn_setup_open(run->setup, &device, &engine, &run->engine, error));
     return run_arrays(run, error);

@@ -194,8 +194,13 @@ static tn_status zeros_run(const tn_setup *setup, const tn_engine_options *engin
     return status;
 }
 
-tn_status cli_zeros(const tn_setup *setup, const tn_engine_options *engine,
-                    const cli_samples *samples, float **zeros, tn_error *error) {
+/* Runs the program of the setup once.
+ *
+ * samples  NULL: inputs are generated
+ * zeros    out, [tensors of the set-up's graph], to be freed; NULL where it has no kernels, or this
+ *          machine no room for a plan that is not fitted yet: then nothing is known */
+static tn_status zeros_count(const tn_setup *setup, const tn_engine_options *engine,
+                             const cli_samples *samples, float **zeros, tn_error *error) {
     uint32_t count = tn_graph_tensor_count(tn_setup_graph(setup));
     *zeros = NULL;
     if (tn_setup_kernels(setup) == NULL) return TN_OK;
@@ -271,7 +276,7 @@ static tn_status ask_zeros(void *self, const tn_setup *setup, const float **zero
     const cli_fit_sources *sources = self;
     if (sources->codecs != 0 && (sources->codecs >> TN_CODEC_CSR & 1) == 0) return TN_OK;
     free(*sources->zeros); /* of a search that has ended */
-    TN_TRY(cli_zeros(setup, &sources->engine, sources->samples, sources->zeros, error));
+    TN_TRY(zeros_count(setup, &sources->engine, sources->samples, sources->zeros, error));
     *zeros = *sources->zeros;
     return TN_OK;
 }

@@ -60,14 +60,6 @@ typedef struct cli_samples {
 uint32_t cli_codecs(struct argp_state *state, const char *value);
 bool cli_codecs_lose(uint32_t codecs); /* whether any of them is lossy */
 
-/* Runs the program of the setup once.
- *
- * samples  NULL: inputs are generated
- * zeros    out, [tensors of the set-up's graph], to be freed; NULL where it has no kernels, or this
- *          machine no room for a plan that is not fitted yet: then nothing is known */
-tn_status cli_zeros(const tn_setup *setup, const tn_engine_options *engine,
-                    const cli_samples *samples, float **zeros, tn_error *error);
-
 /* --- requests to the library --- */
 
 typedef struct

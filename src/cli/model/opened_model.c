@@ -262,7 +262,179 @@ static error_t pruned_parse(int key, char *value, struct argp_state *state) {
 static const struct argp_option pruned_options[] = {PRUNED_OPTIONS(CLI_OPTION){0}};
 const struct argp cli_pruned_argp = {.options = pruned_options, .parser = pruned_parse};
 
-/* --- load and compile --- */
+/* --- the data of tensors --- */
+
+/* Reads a tensor of the model or of the running graph; a rank may have only a part of it. */
+static bool opened_is_trained(const cli_opened_model *opened, const tn_graph *graph,
+                              tn_tensor_id id) {
+    const tn_graph *step = graph == opened->input->graph ? opened->step.graph : graph;
+    return step != NULL && (tn_graph_tensor(step, id)->flags & TN_TENSOR_UPDATED) != 0;
+}
+
+/* In a shard the whole tensor has no memory; it is read to fill the shard. */
+static bool opened_is_parameter(const tn_tensor *tensor) {
+    bool shared = tensor->kind == TN_KIND_ACTIVATION && (tensor->flags & TN_TENSOR_UPDATED) != 0;
+    return tensor->kind == TN_KIND_PARAMETER || shared;
+}
+
+static tn_status opened_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
+                             uint64_t size, tn_error *error) {
+    const cli_opened_model *opened = self;
+    const tn_tensor *tensor = tn_graph_tensor(graph, id);
+    if (opened->trained != NULL && tensor->kind == TN_KIND_PARAMETER &&
+        tn_trainer_read(opened->trained, tensor->name, bytes, size))
+        return TN_OK;
+    const tn_kept *kept =
+        opened->kept != NULL ? tn_checkpoint_find(opened->kept, tensor->name) : NULL;
+    if (opened_is_parameter(tensor) && kept != NULL && kept->size == size) {
+        memcpy(bytes, kept->bytes, size);
+        return TN_OK;
+    }
+    if (opened->weights != NULL && opened_is_parameter(tensor) &&
+        tn_weights_fill(opened->weights, tensor, bytes, size))
+        return TN_OK;
+    bool fresh = opened->fresh != NULL && opened_is_trained(opened, graph, id);
+    return tn_contents_read(fresh ? opened->fresh : opened->contents, graph, id, bytes, size,
+                            error);
+}
+
+tn_contents_of cli_opened_model_contents(cli_opened_model *opened) {
+    return (tn_contents_of){opened_read, opened, opened->input->graph};
+}
+
+/* The same for the running graph; ranks may have parts of it. */
+static tn_status opened_read_data(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
+                                  uint64_t size, tn_error *error) {
+    cli_opened_model *opened = self;
+    const tn_contents_of whole = cli_opened_model_contents(opened);
+    if (opened->training == NULL) return opened_read(self, graph, id, bytes, size, error);
+    return tn_training_read(&opened->step, id, &whole, bytes, size, error);
+}
+
+/* The place of a tensor in a file, if it has the same bytes there. Trained or pruned weights have
+ * none. */
+static tn_status opened_where(void *self, const tn_graph *graph, tn_tensor_id id,
+                              tn_file_range *range, bool *found, tn_error *error) {
+    const cli_opened_model *opened = self;
+    const tn_tensor *tensor = tn_graph_tensor(graph, id);
+    *found = false;
+    bool part = opened->training != NULL && tn_training_part(&opened->step, id) != NULL;
+    if (part || opened->trained != NULL || opened->kept != NULL ||
+        (opened->fresh != NULL && (tensor->flags & TN_TENSOR_UPDATED) != 0))
+        return TN_OK;
+    if (opened->weights != NULL && tensor->kind == TN_KIND_PARAMETER &&
+        tn_weights_find(opened->weights, tensor->name) != NULL) {
+        *found = tn_weights_where(opened->weights, tensor, range);
+        return TN_OK;
+    }
+    return tn_contents_where(opened->contents, graph, id, range, found, error);
+}
+
+/* --- plan --- */
+
+/* A model is planned without changes or within a budget (tn_fit_graph combines the techniques). If
+ * the budget cannot be met, the smallest program found remains, so that the command can list the
+ * largest tensors at its peak. */
+
+#define OPENED_SAMPLE (UINT64_C(1) << 20)
+
+static tn_fit_options opened_search(const cli_opened_model *opened) {
+    tn_fit_options fit = TN_FIT_OPTIONS_INIT;
+    fit.context = opened->input->import.context;
+    fit.budget = opened->budget;
+    fit.pass = opened->pass;
+    fit.allow = opened->allow;
+    if (opened->input->split.asked) fit.allow |= TN_FIT_SPLIT;
+    fit.codecs = opened->codecs;
+    if (opened->codecs != 0) fit.allow |= TN_FIT_COMPRESS;
+    if (cli_codecs_lose(opened->codecs)) fit.allow |= TN_FIT_LOSSY;
+    fit.host_budget = opened->host_budget;
+    fit.to_host_bytes_per_s = opened->to_swap;
+    fit.from_host_bytes_per_s = opened->from_swap;
+    fit.timeout_s = opened->timeout_s;
+    return fit;
+}
+
+typedef struct opened_sources {
+    cli_fit_sources sources; /* first: a pointer to it is one to the whole */
+    cli_opened_model *opened;
+} opened_sources;
+
+/* The read speed of weights: of the file with the largest weight that can be read in place, or of
+ * the folder for converted weights. */
+static tn_status opened_storage(void *self, double *bytes_per_s, tn_error *error) {
+    const opened_sources *sources = self;
+    cli_opened_model *opened = sources->opened;
+    const tn_graph *graph = opened->graph;
+    const char *path = opened->forms_folder != NULL ? opened->forms_folder : getenv("TMPDIR");
+    uint64_t most = OPENED_SAMPLE; /* smaller samples are too noisy */
+    if (path == NULL || *path == '\0') path = "/tmp";
+    for (tn_tensor_id id = 0; id < tn_graph_tensor_count(graph); id++) {
+        tn_file_range range;
+        bool found;
+        const tn_tensor *tensor = tn_graph_tensor(graph, id);
+        if (!tn_tensor_is_constant(tensor) || tensor->producer != TN_NONE) continue;
+        TN_TRY(opened_where(opened, graph, id, &range, &found, error));
+        if (!found || range.size <= most) continue;
+        most = range.size;
+        path = range.path;
+    }
+    return tn_storage_measure(path, bytes_per_s, error);
+}
+
+/* Plans within the budget. If nothing fits, the answer keeps the smallest program found, so that
+ * its holders can be listed. */
+static tn_status opened_fit(cli_opened_model *opened, const tn_setup_options *options,
+                            tn_error *error) {
+    const tn_fit_options search = opened_search(opened);
+    tn_fit_request request = TN_FIT_REQUEST_INIT;
+    opened_sources all = {.sources = {.from = &opened->from,
+                                      .threads = opened->choices.threads,
+                                      .codecs = opened->codecs,
+                                      .engine = TN_ENGINE_OPTIONS_INIT,
+                                      .samples = &opened->samples,
+                                      .zeros = &opened->zeros},
+                          .opened = opened};
+    all.sources.engine.context = search.context;
+    all.sources.engine.read = opened_read_data;
+    all.sources.engine.self = opened;
+    request.setup = options;
+    request.search = &search;
+    request.storage_bytes_per_s = opened->storage;
+    cli_fit_request_set(&all.sources, &request);
+    request.storage = opened_storage;
+    request.split_share = opened->input->split.has_share ? opened->input->split.options.share : 0;
+    tn_status status = tn_fit_graph(opened->graph, &request, &opened->answer, error);
+    opened->setup = opened->answer.setup != NULL ? opened->answer.setup : opened->answer.whole;
+    return status;
+}
+
+/* No search is needed without a budget, for a pool, or with separate memory for every tensor. */
+static tn_status opened_make(cli_opened_model *opened, tn_setup_options *options, tn_error *error) {
+    bool budget = opened->budget > 0 && opened->pool == NULL && !opened->naive;
+    options->split = budget ? NULL : cli_split_of(&opened->input->split, 0);
+    tn_status status = budget ? opened_fit(opened, options, error)
+                              : tn_setup_create(opened->graph, options, &opened->setup, error);
+    options->split = NULL;
+    if (opened->setup != NULL) opened->graph = tn_setup_graph(opened->setup);
+    return status;
+}
+
+/* Compiles opened->graph, which becomes the running graph. */
+static tn_status opened_compile(cli_opened_model *opened, tn_error *error) {
+    cli_compile_options asked;
+    const cli_kernel_target target = cli_opened_model_target(opened);
+    cli_compile_options_set(opened->input, &target, opened->training, &opened->choices.plan,
+                            &asked);
+    asked.setup.divide = opened->divide;
+    asked.rewrite.weights_dtype = opened->weights_dtype;
+    if (opened->pruning.count > 0) asked.rewrite.pruning = &opened->pruning;
+    if (opened->weights_dtype != TN_UNDEFINED || asked.rewrite.pruning != NULL)
+        asked.setup.rewrite = &asked.rewrite;
+    TN_TRY(opened_make(opened, &asked.setup, error));
+    tn_pruning_measure(&opened->pruning, opened->graph);
+    return TN_OK;
+}
 
 #define OPENED_EVENTS_MAX (UINT64_C(1) << 22) /* 600 MiB */
 
@@ -337,7 +509,7 @@ static tn_status opened_prune(cli_opened_model *opened, tn_error *error) {
     options.context = opened->input->import.context;
     options.share = opened->prune;
     options.scope = opened->prune_scope;
-    options.read = cli_opened_model_read;
+    options.read = opened_read_data;
     options.self = opened;
     return tn_prune(opened->graph, &options, &opened->pruning, error);
 }
@@ -360,79 +532,13 @@ tn_status cli_opened_model_plan(cli_opened_model *opened, tn_error *error) {
     TN_TRY(opened_graph(opened, error));
     TN_TRY(opened_prune(opened, error));
     double trained = cli_clock() - start;
-    TN_TRY(cli_opened_model_compile(opened, error));
+    TN_TRY(opened_compile(opened, error));
     cli_stage(input, "kernels", trained + opened_seconds(opened, TN_SETUP_REWRITE, TN_SETUP_ORDER));
     cli_stage(input, "plan", opened_seconds(opened, TN_SETUP_ORDER, TN_SETUP_STAGE_COUNT));
     return TN_OK;
 }
 
 /* --- up to the engine --- */
-
-/* Reads a tensor of the model or of the running graph; a rank may have only a part of it. */
-static bool opened_is_trained(const cli_opened_model *opened, const tn_graph *graph,
-                              tn_tensor_id id) {
-    const tn_graph *step = graph == opened->input->graph ? opened->step.graph : graph;
-    return step != NULL && (tn_graph_tensor(step, id)->flags & TN_TENSOR_UPDATED) != 0;
-}
-
-/* In a shard the whole tensor has no memory; it is read to fill the shard. */
-static bool opened_is_parameter(const tn_tensor *tensor) {
-    bool shared = tensor->kind == TN_KIND_ACTIVATION && (tensor->flags & TN_TENSOR_UPDATED) != 0;
-    return tensor->kind == TN_KIND_PARAMETER || shared;
-}
-
-static tn_status opened_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
-                             uint64_t size, tn_error *error) {
-    const cli_opened_model *opened = self;
-    const tn_tensor *tensor = tn_graph_tensor(graph, id);
-    if (opened->trained != NULL && tensor->kind == TN_KIND_PARAMETER &&
-        tn_trainer_read(opened->trained, tensor->name, bytes, size))
-        return TN_OK;
-    const tn_kept *kept =
-        opened->kept != NULL ? tn_checkpoint_find(opened->kept, tensor->name) : NULL;
-    if (opened_is_parameter(tensor) && kept != NULL && kept->size == size) {
-        memcpy(bytes, kept->bytes, size);
-        return TN_OK;
-    }
-    if (opened->weights != NULL && opened_is_parameter(tensor) &&
-        tn_weights_fill(opened->weights, tensor, bytes, size))
-        return TN_OK;
-    bool fresh = opened->fresh != NULL && opened_is_trained(opened, graph, id);
-    return tn_contents_read(fresh ? opened->fresh : opened->contents, graph, id, bytes, size,
-                            error);
-}
-
-tn_contents_of cli_opened_model_contents(cli_opened_model *opened) {
-    return (tn_contents_of){opened_read, opened, opened->input->graph};
-}
-
-/* The same for the running graph; ranks may have parts of it. */
-tn_status cli_opened_model_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
-                                uint64_t size, tn_error *error) {
-    cli_opened_model *opened = self;
-    const tn_contents_of whole = cli_opened_model_contents(opened);
-    if (opened->training == NULL) return opened_read(self, graph, id, bytes, size, error);
-    return tn_training_read(&opened->step, id, &whole, bytes, size, error);
-}
-
-/* The place of a tensor in a file, if it has the same bytes there. Trained or pruned weights have
- * none. */
-tn_status cli_opened_model_where(void *self, const tn_graph *graph, tn_tensor_id id,
-                                 tn_file_range *range, bool *found, tn_error *error) {
-    const cli_opened_model *opened = self;
-    const tn_tensor *tensor = tn_graph_tensor(graph, id);
-    *found = false;
-    bool part = opened->training != NULL && tn_training_part(&opened->step, id) != NULL;
-    if (part || opened->trained != NULL || opened->kept != NULL ||
-        (opened->fresh != NULL && (tensor->flags & TN_TENSOR_UPDATED) != 0))
-        return TN_OK;
-    if (opened->weights != NULL && tensor->kind == TN_KIND_PARAMETER &&
-        tn_weights_find(opened->weights, tensor->name) != NULL) {
-        *found = tn_weights_where(opened->weights, tensor, range);
-        return TN_OK;
-    }
-    return tn_contents_where(opened->contents, graph, id, range, found, error);
-}
 
 /* Without a budget a pool gets more room than any pool needs: it is reserved, not touched. */
 static uint64_t opened_pool_room(const cli_opened_model *opened) {
@@ -448,14 +554,14 @@ tn_status cli_opened_model_start(cli_opened_model *opened, tn_error *error) {
     device.context = options.context = opened->input->import.context;
     device.capacity = opened->pool == NULL ? opened->budget : 0;
     device.link_bytes_per_s = opened->link;
-    options.read = cli_opened_model_read;
+    options.read = opened_read_data;
     options.self = opened;
     options.seed = opened->seed;
     options.poison = opened->poison;
     options.error_limit = opened->max_error;
     options.trace = opened->trace;
     options.exchange = opened->exchange;
-    options.where = cli_opened_model_where;
+    options.where = opened_where;
     options.forms_folder = opened->forms_folder;
     options.storage_bytes_per_s = opened->storage;
     options.storage_cache = opened->storage_cache;
@@ -538,109 +644,4 @@ void cli_opened_model_close(cli_opened_model *opened) {
     if (opened->weights_path != NULL) tn_checkpoint_close(opened->kept);
     tn_weights_close(opened->weights);
     if (opened->own_contents) tn_contents_close(opened->contents);
-}
-
-/* --- plan --- */
-
-/* A model is planned without changes or within a budget (tn_fit_graph combines the techniques). If
- * the budget cannot be met, the smallest program found remains, so that the command can list the
- * largest tensors at its peak. */
-
-#define OPENED_SAMPLE (UINT64_C(1) << 20)
-
-static tn_fit_options opened_search(const cli_opened_model *opened) {
-    tn_fit_options fit = TN_FIT_OPTIONS_INIT;
-    fit.context = opened->input->import.context;
-    fit.budget = opened->budget;
-    fit.pass = opened->pass;
-    fit.allow = opened->allow;
-    if (opened->input->split.asked) fit.allow |= TN_FIT_SPLIT;
-    fit.codecs = opened->codecs;
-    if (opened->codecs != 0) fit.allow |= TN_FIT_COMPRESS;
-    if (cli_codecs_lose(opened->codecs)) fit.allow |= TN_FIT_LOSSY;
-    fit.host_budget = opened->host_budget;
-    fit.to_host_bytes_per_s = opened->to_swap;
-    fit.from_host_bytes_per_s = opened->from_swap;
-    fit.timeout_s = opened->timeout_s;
-    return fit;
-}
-
-typedef struct opened_sources {
-    cli_fit_sources sources; /* first: a pointer to it is one to the whole */
-    cli_opened_model *opened;
-} opened_sources;
-
-/* The read speed of weights: of the file with the largest weight that can be read in place, or of
- * the folder for converted weights. */
-static tn_status opened_storage(void *self, double *bytes_per_s, tn_error *error) {
-    const opened_sources *sources = self;
-    cli_opened_model *opened = sources->opened;
-    const tn_graph *graph = opened->graph;
-    const char *path = opened->forms_folder != NULL ? opened->forms_folder : getenv("TMPDIR");
-    uint64_t most = OPENED_SAMPLE; /* smaller samples are too noisy */
-    if (path == NULL || *path == '\0') path = "/tmp";
-    for (tn_tensor_id id = 0; id < tn_graph_tensor_count(graph); id++) {
-        tn_file_range range;
-        bool found;
-        const tn_tensor *tensor = tn_graph_tensor(graph, id);
-        if (!tn_tensor_is_constant(tensor) || tensor->producer != TN_NONE) continue;
-        TN_TRY(cli_opened_model_where(opened, graph, id, &range, &found, error));
-        if (!found || range.size <= most) continue;
-        most = range.size;
-        path = range.path;
-    }
-    return tn_storage_measure(path, bytes_per_s, error);
-}
-
-/* Plans within the budget. If nothing fits, the answer keeps the smallest program found, so that
- * its holders can be listed. */
-static tn_status opened_fit(cli_opened_model *opened, const tn_setup_options *options,
-                            tn_error *error) {
-    const tn_fit_options search = opened_search(opened);
-    tn_fit_request request = TN_FIT_REQUEST_INIT;
-    opened_sources all = {.sources = {.from = &opened->from,
-                                      .threads = opened->choices.threads,
-                                      .codecs = opened->codecs,
-                                      .engine = TN_ENGINE_OPTIONS_INIT,
-                                      .samples = &opened->samples,
-                                      .zeros = &opened->zeros},
-                          .opened = opened};
-    all.sources.engine.context = search.context;
-    all.sources.engine.read = cli_opened_model_read;
-    all.sources.engine.self = opened;
-    request.setup = options;
-    request.search = &search;
-    request.storage_bytes_per_s = opened->storage;
-    cli_fit_request_set(&all.sources, &request);
-    request.storage = opened_storage;
-    request.split_share = opened->input->split.has_share ? opened->input->split.options.share : 0;
-    tn_status status = tn_fit_graph(opened->graph, &request, &opened->answer, error);
-    opened->setup = opened->answer.setup != NULL ? opened->answer.setup : opened->answer.whole;
-    return status;
-}
-
-/* No search is needed without a budget, for a pool, or with separate memory for every tensor. */
-static tn_status opened_make(cli_opened_model *opened, tn_setup_options *options, tn_error *error) {
-    bool budget = opened->budget > 0 && opened->pool == NULL && !opened->naive;
-    options->split = budget ? NULL : cli_split_of(&opened->input->split, 0);
-    tn_status status = budget ? opened_fit(opened, options, error)
-                              : tn_setup_create(opened->graph, options, &opened->setup, error);
-    options->split = NULL;
-    if (opened->setup != NULL) opened->graph = tn_setup_graph(opened->setup);
-    return status;
-}
-
-tn_status cli_opened_model_compile(cli_opened_model *opened, tn_error *error) {
-    cli_compile_options asked;
-    const cli_kernel_target target = cli_opened_model_target(opened);
-    cli_compile_options_set(opened->input, &target, opened->training, &opened->choices.plan,
-                            &asked);
-    asked.setup.divide = opened->divide;
-    asked.rewrite.weights_dtype = opened->weights_dtype;
-    if (opened->pruning.count > 0) asked.rewrite.pruning = &opened->pruning;
-    if (opened->weights_dtype != TN_UNDEFINED || asked.rewrite.pruning != NULL)
-        asked.setup.rewrite = &asked.rewrite;
-    TN_TRY(opened_make(opened, &asked.setup, error));
-    tn_pruning_measure(&opened->pruning, opened->graph);
-    return TN_OK;
 }

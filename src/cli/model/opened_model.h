@@ -96,14 +96,4 @@ tn_status cli_opened_model_naive(const cli_opened_model *opened, cli_opened_mode
                                  tn_error *error);
 void cli_opened_model_close(cli_opened_model *opened);
 
-/* --- between open_model.c and open_plan.c --- */
-
-/* Compiles opened->graph, which becomes the running graph. */
-tn_status cli_opened_model_compile(cli_opened_model *opened, tn_error *error);
-/* The callback `read` of tn_engine_options; `self` is the opened model. */
-tn_status cli_opened_model_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
-                                uint64_t size, tn_error *error);
-tn_status cli_opened_model_where(void *self, const tn_graph *graph, tn_tensor_id id,
-                                 tn_file_range *range, bool *found, tn_error *error);
-
 #endif

@@ -1,4 +1,14 @@
-/* --- the document --- */
+/* plan_file.c - a .json plan as a document: its options, its tensors by index, and its program.
+ *
+ * Our plans record their options, so that a plan and its model are enough to check it. One function
+ * writes each option in normal form from its parsed value. So `64` and `64B`, or a default and the
+ * same value given, become the same word. `verify` compares its command line with these words.
+ *
+ * Tensors and operators are indices into the planned graph, which the options reproduce from the
+ * model. So names may be empty, repeated or changed. Every index is checked before use.
+ *
+ * Cost: O(bytes), and O(n log n) for n tensors.
+ */
 #include "cli/model/plan_file.h"
 #include "base/base.h"
 #include "cli/model/input.h"
@@ -266,7 +276,9 @@ static void options_check_training(const cli_input *given, const cli_input *of_p
     cli_words_release(&there);
 }
 
-void cli_words_check(const cli_input *given, const cli_input *of_plan, const char *path) {
+/* Ends the program with a usage error if an option of the command line (`given`) differs from the
+ * plan; the message names both. */
+static void words_check(const cli_input *given, const cli_input *of_plan, const char *path) {
     for (const struct argp_option *row = cli_input_argp.options; row->name != NULL; row++) {
         cli_words here = {0}, there = {0};
         if ((given->given >> (row->key - CLI_DIM) & 1) == 0) continue;
@@ -281,8 +293,10 @@ void cli_words_check(const cli_input *given, const cli_input *of_plan, const cha
 
 /* --- reading them back --- */
 
-bool cli_words_apply(cli_input *input, cli_training *training, const char *name,
-                     const char *value) {
+/* Applies one option of a plan; value NULL: a switch. False: the option is unknown, or its value is
+ * missing or unexpected. An invalid value ends the program with a usage error. */
+static bool words_apply(cli_input *input, cli_training *training, const char *name,
+                        const char *value) {
     if (strcmp(name, "train") == 0 && value == NULL) {
         input->training = training;
         return true;
@@ -291,14 +305,7 @@ bool cli_words_apply(cli_input *input, cli_training *training, const char *name,
     return cli_input_apply(input, name, value) || cli_training_apply(training, name, value);
 }
 
-/* plan_file.c - a .json plan as a document: options, tensors by index, program.
- *
- * Our plans record their options, so that a plan and its model are enough to check it. Tensors and
- * operators are indices into the planned graph, which the options reproduce from the model. So
- * names may be empty, repeated or changed. Every index is checked before use.
- *
- *  Cost: O(bytes), and O(n log n) for n tensors.
- */
+/* --- the document --- */
 
 static int plan_order(const void *a, const void *b) {
     const cli_plan_tensor *x = a, *y = b;
@@ -512,7 +519,7 @@ static tn_status plan_option(const cli_plan_file *file, cli_input *input, cli_tr
                              const char *name, const json_t *value, tn_error *error) {
     bool is_switch = json_is_true(value);
     if ((is_switch || json_is_string(value)) &&
-        cli_words_apply(input, training, name, is_switch ? NULL : json_string_value(value)))
+        words_apply(input, training, name, is_switch ? NULL : json_string_value(value)))
         return TN_OK;
     tn_status status =
         tn__fail(error, TN_E_INVALID,
@@ -540,7 +547,7 @@ tn_status cli_plan_file_options(const cli_plan_file *file, cli_input *input, cli
             TN_TRY(plan_option(file, &made, training, name, one, error));
     }
     cli_misuse_in(NULL);
-    cli_words_check(input, &made, file->path);
+    words_check(input, &made, file->path);
     made.given = input->given;
     cli_input_release(input);
     *input = made;

@@ -83,12 +83,4 @@ void cli_words_of(const cli_input *input, const tn_setup *setup, cli_words *word
 /* Adds the words to a report; they must outlive the report. */
 void cli_report_words(tn_report *report, const char *command, const cli_words *words);
 
-/* Ends the program with a usage error if an option of the command line (`given`) differs from the
- * plan; the message names both. */
-void cli_words_check(const cli_input *given, const cli_input *of_plan, const char *path);
-
-/* Applies one option of a plan; value NULL: a switch. False: the option is unknown, or its value is
- * missing or unexpected. An invalid value ends the program with a usage error. */
-bool cli_words_apply(cli_input *input, cli_training *training, const char *name, const char *value);
-
 #endif

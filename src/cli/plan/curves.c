@@ -13,12 +13,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct curve_job {
+typedef struct split_curve_job {
     const cli_split_curve *asked;
     tn_setup **setups; /* [count], the last one without tiles */
     uint32_t count, chosen;
     uint64_t flops; /* of the model */
-} curve_job;
+} split_curve_job;
 
 static double curve_work(const tn_setup *setup) {
     const tn_split_report *report = tn_setup_splits(setup);
@@ -26,12 +26,12 @@ static double curve_work(const tn_setup *setup) {
 }
 
 /* The bytes that a plan's limit is for: of the arena, or with weights. */
-static uint64_t curve_size(const curve_job *job, const tn_setup *setup) {
+static uint64_t curve_size(const split_curve_job *job, const tn_setup *setup) {
     tn_setup_needs needs = tn_setup_need(setup);
     return job->asked->budget > 0 ? needs.total : needs.arena;
 }
 
-static uint64_t curve_limit(const curve_job *job) {
+static uint64_t curve_limit(const split_curve_job *job) {
     return job->asked->budget > 0 ? job->asked->budget : job->asked->options->capacity;
 }
 
@@ -55,7 +55,7 @@ const cli_facts cli_split_curve_facts = {
                     &curve_point_facts),
         CLI_FACTS_END}};
 
-static void curve_add_point(const curve_job *job, const tn_setup *setup, cli_answer *answer) {
+static void curve_add_point(const split_curve_job *job, const tn_setup *setup, cli_answer *answer) {
     const tn_split_report *report = tn_setup_splits(setup);
     tn_setup_needs whole = tn_setup_need(job->setups[job->count - 1]), needs = tn_setup_need(setup);
     cli_answer_open(answer, NULL);
@@ -75,7 +75,7 @@ static void curve_add_point(const curve_job *job, const tn_setup *setup, cli_ans
     cli_answer_close(answer);
 }
 
-static tn_status curve_print(const curve_job *job, tn_error *error) {
+static tn_status curve_print(const split_curve_job *job, tn_error *error) {
     cli_answer answer;
     cli_answer_begin(&answer, &cli_split_curve_facts, job->asked->json);
     cli_add_word(&answer, "input", cli_shown_path(job->asked->input->path));
@@ -92,11 +92,12 @@ static tn_status curve_print(const curve_job *job, tn_error *error) {
 /* --- picture --- */
 
 /* The work of a point, relative to the model's. */
-static uint64_t curve_operations(const curve_job *job, const tn_setup *setup) {
+static uint64_t curve_operations(const split_curve_job *job, const tn_setup *setup) {
     return (uint64_t)((1 + curve_work(setup)) * (double)job->flops);
 }
 
-static tn_status curve_write(const curve_job *job, const tn_report_point *points, tn_error *error) {
+static tn_status curve_write(const split_curve_job *job, const tn_report_point *points,
+                             tn_error *error) {
     const cli_input *input = job->asked->input;
     tn_setup_needs whole = tn_setup_need(job->setups[job->count - 1]);
     tn_setup_needs needs = tn_setup_need(input->setup);
@@ -135,7 +136,7 @@ static tn_status curve_write(const curve_job *job, const tn_report_point *points
 
 /* The plan to draw: the largest within the limit, which has the least work; without a limit the
  * smallest. */
-static tn_status curve_choose(curve_job *job, tn_error *error) {
+static tn_status curve_choose(split_curve_job *job, tn_error *error) {
     uint64_t capacity = curve_limit(job);
     job->chosen = 0;
     for (uint32_t i = 0; i < job->count && capacity > 0; i++)
@@ -147,7 +148,7 @@ static tn_status curve_choose(curve_job *job, tn_error *error) {
             capacity, least);
 }
 
-static tn_status curve_draw(curve_job *job, tn_error *error) {
+static tn_status curve_draw(split_curve_job *job, tn_error *error) {
     if (job->asked->output_count == 0) return TN_OK;
     tn_report_point *points = calloc(job->count, sizeof *points);
     if (points == NULL) return tn__no_memory(error, "the curve");
@@ -163,7 +164,7 @@ static tn_status curve_draw(curve_job *job, tn_error *error) {
 }
 
 tn_status cli_split_curve_run(const cli_split_curve *asked, tn_error *error) {
-    curve_job job = {.asked = asked};
+    split_curve_job job = {.asked = asked};
     job.setups = calloc(asked->count, sizeof *job.setups);
     if (job.setups == NULL) return tn__no_memory(error, "the curve");
     tn_status status =

@@ -1,7 +1,14 @@
-/* --- --explain=tags: the events of tn_occupancy_tags as sentences --- */
-
-/* One line per event, with its step and operator. Names come from untrusted files; tn__words_cell
- * keeps control characters away from the terminal. */
+/* explain.c - `tenure plan --explain`: explains the memory of a plan.
+ *
+ * Three questions. Why this peak: the step, the tensors live at it, their producers and their last
+ * readers. How to lower it: every proposal is planned, not guessed. First each of the largest
+ * holders is removed alone, which shows how near the next peak is; then the effect of options, with
+ * the predicted time of recomputation. Why these offsets: the buffer below each of the holders, and
+ * the stack from the highest buffer to the bottom, which gives the arena's size.
+ *
+ * The trials get the time and work that the plan left of --timeout and --work-limit; changes that
+ * were not tried for that reason are listed.
+ */
 #include "base/base.h"
 #include "cli/answer/model_facts.h"
 #include "cli/estimate/estimate.h"
@@ -14,6 +21,75 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* --- why a buffer has its offset: the buffer directly below it --- */
+
+/* That is the highest-ending buffer below it that is live at one of its times. From the highest
+ * buffer of the arena down to the bottom these form a stack. The stack explains the size of the
+ * arena: no buffer in it can move down while the others stay. */
+
+static uint64_t rests_end(const tn_layout *layout, tn_body_id body, const tn_piece *piece) {
+    return layout->offset[body] + piece->hi;
+}
+
+/* The highest end of a section of `below` that is under a section of `body` at the same time, or
+ * 0. */
+static uint64_t rests_reach(const tn_problem *problem, const tn_layout *layout, tn_body_id body,
+                            tn_body_id below) {
+    tn_piece one, other;
+    uint32_t count, counts;
+    uint64_t most = 0;
+    const tn_piece *mine = tn__body_pieces(tn_problem_body(problem, body), &one, &count);
+    const tn_piece *its = tn__body_pieces(tn_problem_body(problem, below), &other, &counts);
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < counts; k++) {
+            bool together = its[k].first < mine[i].last && mine[i].first < its[k].last;
+            uint64_t end = rests_end(layout, below, &its[k]);
+            if (together && end <= layout->offset[body] + mine[i].lo && end > most) most = end;
+        }
+    return most;
+}
+
+/* The buffer directly below a body during its live range; TN_NONE: it is at the bottom. */
+static tn_body_id rests_below(const tn_problem *problem, const tn_layout *layout, tn_body_id body) {
+    const tn_body *it = tn_problem_body(problem, body);
+    tn_body_id found = TN_NONE;
+    uint64_t most = 0;
+    for (tn_body_id b = 0; b < tn_problem_count(problem); b++) {
+        const tn_body *other = tn_problem_body(problem, b);
+        bool apart = other->last <= it->first || it->last <= other->first;
+        if (b == body || apart || layout->bank[b] != layout->bank[body]) continue;
+        uint64_t end = rests_reach(problem, layout, body, b);
+        if (end > most) most = end, found = b;
+    }
+    return found;
+}
+
+/* The buffer that ends at the end of the arena, or TN_NONE. */
+static tn_body_id rests_highest(const tn_problem *problem, const tn_layout *layout,
+                                tn_bank_id bank) {
+    for (tn_body_id b = 0; b < tn_problem_count(problem); b++) {
+        const tn_body *body = tn_problem_body(problem, b);
+        if (layout->bank[b] == bank && body->size > 0 &&
+            layout->offset[b] + body->size == layout->bank_peak[bank])
+            return b;
+    }
+    return TN_NONE;
+}
+
+/* Stores `top`, the buffer below it, and so on to the bottom in bodies[room];
+ * returns their number. Cost: O(sections) per buffer. */
+static uint32_t rests_stack(const tn_problem *problem, const tn_layout *layout, tn_body_id top,
+                            tn_body_id *bodies, uint32_t room) {
+    uint32_t count = 0;
+    for (tn_body_id b = top; b != TN_NONE && count < room;) {
+        bodies[count++] = b;
+        b = layout->offset[b] > 0 ? rests_below(problem, layout, b) : TN_NONE;
+    }
+    return count;
+}
+
+/* --- --explain --- */
 
 #define EXPLAIN_HOLDERS 6u       /* holders that are removed one by one */
 #define EXPLAIN_BODIES 20000u    /* larger problems are not planned again for each holder */
@@ -295,7 +371,7 @@ static void explain_place(explain_view *view, tn_body_id body) {
                     tn__grouped(layout->offset[body] + it->size, to));
     explain_word(view, view->scene.items[item].name, explain_width(view, 62));
     tn__text_printf(&view->text, " (%lld to %lld)", (long long)it->first, (long long)it->last);
-    tn_body_id below = cli_explain_below(view->report.problem, layout, body);
+    tn_body_id below = rests_below(view->report.problem, layout, body);
     uint64_t end = below == TN_NONE
                        ? 0
                        : layout->offset[below] + tn_problem_body(view->report.problem, below)->size;
@@ -310,9 +386,9 @@ static tn_status explain_offsets(explain_view *view, tn_error *error) {
     const tn_layout *layout = view->report.layout;
     tn_body_id *stack = tn__arena_array(&view->scene.arena, EXPLAIN_STACK_MOST, sizeof *stack);
     if (stack == NULL) return tn__no_memory(error, "the explanation");
-    tn_body_id top = cli_explain_highest(problem, layout, 0);
+    tn_body_id top = rests_highest(problem, layout, 0);
     uint32_t count =
-        top == TN_NONE ? 0 : cli_explain_stack(problem, layout, top, stack, EXPLAIN_STACK_MOST);
+        top == TN_NONE ? 0 : rests_stack(problem, layout, top, stack, EXPLAIN_STACK_MOST);
     int64_t from = INT64_MIN, to = INT64_MAX;
     for (uint32_t i = 0; i < count; i++) {
         const tn_body *body = tn_problem_body(problem, stack[i]);
@@ -387,75 +463,10 @@ tn_status cli_explain_plan(const cli_explained *of, tn_error *error) {
     return status;
 }
 
-/* --- why a buffer has its offset: the buffer directly below it --- */
+/* --- --explain=tags: the events of tn_occupancy_tags as sentences --- */
 
-/* That is the highest-ending buffer below it that is live at one of its times. From the highest
- * buffer of the arena down to the bottom these form a stack. The stack explains the size of the
- * arena: no buffer in it can move down while the others stay. */
-
-static uint64_t rests_end(const tn_layout *layout, tn_body_id body, const tn_piece *piece) {
-    return layout->offset[body] + piece->hi;
-}
-
-/* The highest end of a section of `below` that is under a section of `body` at the same time, or
- * 0. */
-static uint64_t rests_reach(const tn_problem *problem, const tn_layout *layout, tn_body_id body,
-                            tn_body_id below) {
-    tn_piece one, other;
-    uint32_t count, counts;
-    uint64_t most = 0;
-    const tn_piece *mine = tn__body_pieces(tn_problem_body(problem, body), &one, &count);
-    const tn_piece *its = tn__body_pieces(tn_problem_body(problem, below), &other, &counts);
-    for (uint32_t i = 0; i < count; i++)
-        for (uint32_t k = 0; k < counts; k++) {
-            bool together = its[k].first < mine[i].last && mine[i].first < its[k].last;
-            uint64_t end = rests_end(layout, below, &its[k]);
-            if (together && end <= layout->offset[body] + mine[i].lo && end > most) most = end;
-        }
-    return most;
-}
-
-tn_body_id cli_explain_below(const tn_problem *problem, const tn_layout *layout, tn_body_id body) {
-    const tn_body *it = tn_problem_body(problem, body);
-    tn_body_id found = TN_NONE;
-    uint64_t most = 0;
-    for (tn_body_id b = 0; b < tn_problem_count(problem); b++) {
-        const tn_body *other = tn_problem_body(problem, b);
-        bool apart = other->last <= it->first || it->last <= other->first;
-        if (b == body || apart || layout->bank[b] != layout->bank[body]) continue;
-        uint64_t end = rests_reach(problem, layout, body, b);
-        if (end > most) most = end, found = b;
-    }
-    return found;
-}
-
-tn_body_id cli_explain_highest(const tn_problem *problem, const tn_layout *layout,
-                               tn_bank_id bank) {
-    for (tn_body_id b = 0; b < tn_problem_count(problem); b++) {
-        const tn_body *body = tn_problem_body(problem, b);
-        if (layout->bank[b] == bank && body->size > 0 &&
-            layout->offset[b] + body->size == layout->bank_peak[bank])
-            return b;
-    }
-    return TN_NONE;
-}
-
-uint32_t cli_explain_stack(const tn_problem *problem, const tn_layout *layout, tn_body_id top,
-                           tn_body_id *bodies, uint32_t room) {
-    uint32_t count = 0;
-    for (tn_body_id b = top; b != TN_NONE && count < room;) {
-        bodies[count++] = b;
-        b = layout->offset[b] > 0 ? cli_explain_below(problem, layout, b) : TN_NONE;
-    }
-    return count;
-}
-
-/* explain.c - `tenure plan MODEL --explain=tags`: prints the events of tn_occupancy_tags as
- * sentences.
- *
- * One line per event, with its step and operator. Names come from untrusted files; tn__words_cell
- * keeps control characters away from the terminal.
- */
+/* One line per event, with its step and operator. Names come from untrusted files; tn__words_cell
+ * keeps control characters away from the terminal. */
 
 #define TAGS_NAME 72u     /* column widths: of the step */
 #define TAGS_OPERATOR 14u /* and of the operator; a line has 100 columns */

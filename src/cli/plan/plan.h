@@ -58,33 +58,9 @@ typedef struct cli_explained {
 } cli_explained;
 tn_status cli_explain_plan(const cli_explained *of, tn_error *error);
 
-/* explain_rests.c: stores `top`, the buffer below it, and so on to the bottom in bodies[room];
- * returns their number. Cost: O(sections) per buffer. */
-uint32_t cli_explain_stack(const tn_problem *problem, const tn_layout *layout, tn_body_id top,
-                           tn_body_id *bodies, uint32_t room);
-/* The buffer that ends at the end of the arena, or TN_NONE. */
-tn_body_id cli_explain_highest(const tn_problem *problem, const tn_layout *layout, tn_bank_id bank);
-/* The buffer directly below a body during its live range; TN_NONE: it is at the bottom. */
-tn_body_id cli_explain_below(const tn_problem *problem, const tn_layout *layout, tn_body_id body);
-
 /* --- --form objects --- */
 
 /* `tenure verify` checks the same objects. */
-
-/* The buffers to assign: the rows of a CSV of vectors, or the buffers of a problem or model.
- */
-typedef struct cli_records {
-    tn_object_record *records;
-    char **names; /* names in a CSV of vectors; NULL: those of the problem */
-    const tn_problem *problem;
-    uint32_t count;
-    tn_size_kind kind;
-    tn_edges reallocation; /* allowed reuse; vertex_count 0: buffers with disjoint live ranges */
-} cli_records;
-tn_status cli_records_load(cli_input *input, cli_records *records, tn_error *error);
-void cli_records_release(cli_records *records, const tn_context *context); /* accepts zeroed
-                                                                            * records */
-const char *cli_records_name(const cli_records *records, uint32_t id, char number[16]);
 
 typedef struct cli_objects {
     cli_input *input;

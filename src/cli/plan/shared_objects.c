@@ -14,21 +14,32 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The buffers to assign: the rows of a CSV of vectors, or the buffers of a problem or model. */
+typedef struct objects_records {
+    tn_object_record *records;
+    char **names; /* names in a CSV of vectors; NULL: those of the problem */
+    const tn_problem *problem;
+    uint32_t count;
+    tn_size_kind kind;
+    tn_edges reallocation; /* allowed reuse; vertex_count 0: buffers with disjoint live ranges */
+} objects_records;
+
 typedef struct objects_job {
     const cli_objects *asked;
-    cli_records from;
+    objects_records from;
     tn_objects objects;
     uint64_t naive;
 } objects_job;
 
-const char *cli_records_name(const cli_records *records, uint32_t id, char number[16]) {
+static const char *objects_record_name(const objects_records *records, uint32_t id,
+                                       char number[16]) {
     const char *name =
         records->names != NULL ? records->names[id] : tn_problem_body(records->problem, id)->name;
     snprintf(number, 16, "%u", id);
     return name != NULL ? name : number;
 }
 
-tn_status cli_records_load(cli_input *input, cli_records *records, tn_error *error) {
+static tn_status objects_load_records(cli_input *input, objects_records *records, tn_error *error) {
     tn_status status = TN_E_UNSUPPORTED;
     if (!cli_input_is_model(input) && tn__has_suffix(input->path, ".csv"))
         status = tn_object_records_load(input->path, NULL, &records->records, &records->names,
@@ -43,7 +54,8 @@ tn_status cli_records_load(cli_input *input, cli_records *records, tn_error *err
     return tn_problem_records(input->problem, records->records, &records->reallocation, error);
 }
 
-void cli_records_release(cli_records *records, const tn_context *context) {
+/* Accepts zeroed records. */
+static void objects_release_records(objects_records *records, const tn_context *context) {
     tn_edges_release(context, &records->reallocation);
     tn_object_records_release(NULL, records->records, records->names, records->count);
 }
@@ -144,7 +156,7 @@ static void objects_json(tn__text *text, const objects_job *job) {
     for (uint32_t i = 0; i < job->from.count; i++) {
         const tn_object_record *record = &job->from.records[i];
         tn__text_printf(text, "%s\n  {\"id\":%u,\"name\":", i > 0 ? "," : "", i);
-        tn__text_json(text, cli_records_name(&job->from, i, number));
+        tn__text_json(text, objects_record_name(&job->from, i, number));
         tn__text_printf(text, ",\"first\":%" PRId64 ",\"last_excl\":%" PRId64 ",\"size\":[",
                         record->first, record->last);
         objects_size(text, record->size, job->from.kind, ",");
@@ -158,7 +170,7 @@ static void objects_csv(tn__text *text, const objects_job *job) {
     tn__text_put(text, "id,lower,upper,size,object\n");
     for (uint32_t i = 0; i < job->from.count; i++) {
         const tn_object_record *record = &job->from.records[i];
-        const char *name = cli_records_name(&job->from, i, number);
+        const char *name = objects_record_name(&job->from, i, number);
         tn__csv_put(text, name);
         tn__text_printf(text, ",%" PRId64 ",%" PRId64 ",", record->first, record->last);
         objects_size(text, record->size, job->from.kind, "x");
@@ -228,7 +240,7 @@ tn_status cli_objects_run(const cli_objects *asked, tn_error *error) {
     objects_job job = {.asked = asked};
     tn_objects_options options = TN_OBJECTS_OPTIONS_INIT;
     tn_status status = objects_refuse(asked, error);
-    if (status == TN_OK) status = cli_records_load(asked->input, &job.from, error);
+    if (status == TN_OK) status = objects_load_records(asked->input, &job.from, error);
     options.context = asked->options->context;
     options.strategy = asked->options->planner;
     options.work_limit = asked->options->work_limit;
@@ -241,7 +253,7 @@ tn_status cli_objects_run(const cli_objects *asked, tn_error *error) {
         job.naive += objects_product(job.from.records[i].size, job.from.kind);
     if (status == TN_OK) status = objects_report(&job, error);
     tn_objects_release(&job.objects);
-    cli_records_release(&job.from, asked->options->context);
+    objects_release_records(&job.from, asked->options->context);
     return status;
 }
 
@@ -251,7 +263,7 @@ tn_status cli_objects_run(const cli_objects *asked, tn_error *error) {
  * numbers are names too and may have gaps. An object is as large as its largest buffer. */
 
 typedef struct check {
-    cli_records from;
+    objects_records from;
     tn__names rows;      /* name -> record */
     char (*numbers)[16]; /* [count], names for buffers without one */
     uint64_t *given;     /* [count], object number + 1; 0: no row yet */
@@ -322,7 +334,7 @@ static tn_status check_rows(check *state, const char *bytes, size_t size) {
 
 static tn_status check_names(check *state) {
     for (uint32_t i = 0; i < state->from.count; i++) {
-        const char *name = cli_records_name(&state->from, i, state->numbers[i]);
+        const char *name = objects_record_name(&state->from, i, state->numbers[i]);
         uint32_t existing;
         if (!tn__names_add(&state->rows, name, strlen(name), i, &existing))
             return tn__no_memory(state->error, "names");
@@ -374,7 +386,7 @@ static tn_status check_objects(check *state) {
 
 static tn_status check_run(check *state, cli_input *input) {
     tn__file file;
-    TN_TRY(cli_records_load(input, &state->from, state->error));
+    TN_TRY(objects_load_records(input, &state->from, state->error));
     state->given = calloc((size_t)state->from.count + 1, sizeof *state->given);
     state->numbers = calloc((size_t)state->from.count + 1, sizeof *state->numbers);
     if (state->given == NULL || state->numbers == NULL)
@@ -387,7 +399,7 @@ static tn_status check_run(check *state, cli_input *input) {
     for (uint32_t i = 0; i < state->from.count; i++) {
         if (state->given[i] == 0)
             return check_fail(state, "the plan has no object for",
-                              cli_records_name(&state->from, i, state->numbers[i]));
+                              objects_record_name(&state->from, i, state->numbers[i]));
     }
     TN_TRY(check_objects(state));
     const tn_edges *edges = &state->from.reallocation;
@@ -422,6 +434,6 @@ tn_status cli_objects_verify(cli_input *input, const char *plan, cli_answer *ans
     free(state.given);
     free(state.numbers);
     tn__names_release(&state.rows);
-    cli_records_release(&state.from, NULL);
+    objects_release_records(&state.from, NULL);
     return status;
 }

@@ -95,7 +95,7 @@ static void files_note(files_files *files, const char *option, const char *path)
 
 void cli_note_input(const char *path) { files_note(&files_inputs, "", path); }
 
-void cli_note_output(const char *option, const char *path) {
+static void files_note_output(const char *option, const char *path) {
     files_note(&files_outputs, option, path);
 }
 
@@ -124,13 +124,15 @@ const char *cli_shown_path(const char *path) {
     return standard ? "<stdin>" : path;
 }
 
-bool cli_is_standard(const char *path) {
+/* standard.c: `-`, standard input and output. The path "-" becomes a path with the suffix of its
+ * contents, such as "-.csv"; other paths stay. The input may be read several times. */
+static bool files_is_standard(const char *path) {
     return path[0] == '-' && (path[1] == '\0' || path[1] == '.');
 }
 
 const char *cli_standard_input(struct argp_state *state, const char *path) {
     char bytes[FILES_LOOK];
-    if (!cli_is_standard(path)) {
+    if (!files_is_standard(path)) {
         cli_note_input(path);
         return path;
     }
@@ -144,7 +146,7 @@ const char *cli_standard_input(struct argp_state *state, const char *path) {
 
 const char *cli_standard_output(const char *path) {
     static const char *const raw[] = {".csv", ".tflite", ".onnx", ".pickle"};
-    if (!cli_is_standard(path)) return path;
+    if (!files_is_standard(path)) return path;
     for (size_t i = 0; i < sizeof raw / sizeof *raw && isatty(STDOUT_FILENO); i++)
         if (tn__has_suffix(path, raw[i]))
             cli_misuse(NULL,
@@ -182,10 +184,10 @@ static bool files_has_format(const char *path) {
 void cli_check_folder(struct argp_state *state, const char *option, const char *path) {
     const char *slash = strrchr(path, '/');
     struct stat facts;
-    cli_note_output(option, path);
+    files_note_output(option, path);
     int length = slash == NULL ? 1 : slash == path ? 1 : (int)(slash - path);
     char *folder = strndup(slash == NULL ? "." : path, (size_t)length);
-    if (cli_is_standard(path) || folder == NULL) {
+    if (files_is_standard(path) || folder == NULL) {
         free(folder);
         return;
     }

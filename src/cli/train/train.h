@@ -75,10 +75,7 @@ int cli_train_world(cli_train *train);
  * collecting measurements of all. */
 bool cli_train_speaks(const cli_train *train);
 uint32_t cli_train_ranks(const cli_train *train);
-uint32_t cli_train_parts(const cli_train *train);
-tn_status cli_train_join(cli_train *train, tn_error *error);
 tn_status cli_train_agree(cli_train *train, tn_status status, tn_error *error);
-tn_status cli_train_alike(cli_train *train, tn_error *error);
 tn_status cli_train_measure(cli_train *train, tn_error *error);
 
 /* train_picture.c: the number of runs that the trace must hold; draws a step of all ranks. */
