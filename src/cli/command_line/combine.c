@@ -9,11 +9,42 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct cli_rule_set cli_rule_sets[] = {{"training", &cli_training_argp},
-                                             {"input", &cli_input_argp},
-                                             {"reading", &cli_input_estimate_argp},
-                                             {"cluster", &cli_cluster_argp},
-                                             {NULL, NULL}};
+/* --- the rules --- */
+
+typedef enum combine_relation {
+    COMBINE_NEEDS,     /* at least one of the others must hold */
+    COMBINE_EXCLUDES,  /* none of the others may hold */
+    COMBINE_IDLE_WITH, /* the same: the option would have no effect */
+} combine_relation;
+
+/* Terms are words with spaces between:
+ *   --name       the option is given
+ *   --name=A|B   an item of its value is A or B; A matches A:x and A=x
+ *   --name!=A|B  an item of its value is neither A nor B
+ *   !--name      the option is not given
+ *   [name]       the condition holds
+ *   @set/a/b     every option of a parser, except a and b
+ * A row is a rule of each command of `commands` for each of `options`. Options that a command does
+ * not have are ignored; without any other option the command has no such rule. */
+typedef struct combine_rule {
+    const char *commands; /* NULL: every command */
+    const char *options;
+    combine_relation relation;
+    const char *others;
+    const char *when;   /* a condition, or "![condition]"; NULL: always */
+    const char *why;    /* the reason, or NULL */
+    const char *advice; /* what to do; NULL: add or remove the other */
+} combine_rule;
+typedef struct combine_set {
+    const char *name;
+    const struct argp *argp;
+} combine_set;
+
+static const combine_set combine_sets[] = {{"training", &cli_training_argp},
+                                           {"input", &cli_input_argp},
+                                           {"reading", &cli_input_estimate_argp},
+                                           {"cluster", &cli_cluster_argp},
+                                           {NULL, NULL}};
 
 #define NO_STANDARD_KERNELS "--kernels=onednn|plain|cmsis-nn|any "
 #define OTHER_POLICIES "--alloc-policy=start --release-policy=exit --pool "
@@ -22,12 +53,12 @@ const struct cli_rule_set cli_rule_sets[] = {{"training", &cli_training_argp},
 /* RULE(commands or NULL, options, relation, others, and .when, .why, .advice as needed) */
 #define RULE(commands_, options_, relation_, ...)                                                  \
     {                                                                                              \
-        .commands = commands_, .options = options_, .relation = CLI_##relation_,                   \
+        .commands = commands_, .options = options_, .relation = COMBINE_##relation_,               \
         .others = __VA_ARGS__                                                                      \
     }
 
 /* clang-format off */
-const cli_rule cli_rules[] = {
+static const combine_rule combine_rules[] = {
     /* the input */
     RULE("plan verify diff",
          "@input/alignment/bank --batch --train --split --explain=tags", NEEDS, "[model]",
@@ -301,7 +332,7 @@ static bool combine_next(combine_walk *walk, combine_term *term) {
             return true;
         }
         size_t name = strcspn(word, "/ ");
-        const struct cli_rule_set *set = cli_rule_sets;
+        const combine_set *set = combine_sets;
         while (strlen(set->name) != name - 1 || strncmp(set->name, word + 1, name - 1) != 0) set++;
         walk->row = set->argp->options;
         walk->except = word + name;
@@ -403,15 +434,15 @@ static uint32_t combine_put_others(tn__text *text, const cli_options *options, c
     return count;
 }
 
-static void combine_put_advice(tn__text *text, const cli_options *options, const cli_rule *rule,
+static void combine_put_advice(tn__text *text, const cli_options *options, const combine_rule *rule,
                                uint32_t count) {
     combine_term term;
     tn__text_put(text, "; ");
-    if (rule->advice != NULL || rule->relation != CLI_NEEDS || count > 1) {
-        tn__text_put(text, rule->advice != NULL              ? rule->advice
-                           : rule->relation == CLI_IDLE_WITH ? "remove it"
-                           : rule->relation == CLI_EXCLUDES  ? "remove one of them"
-                                                             : "add one of them");
+    if (rule->advice != NULL || rule->relation != COMBINE_NEEDS || count > 1) {
+        tn__text_put(text, rule->advice != NULL                  ? rule->advice
+                           : rule->relation == COMBINE_IDLE_WITH ? "remove it"
+                           : rule->relation == COMBINE_EXCLUDES  ? "remove one of them"
+                                                                 : "add one of them");
         return;
     }
     combine_walk walk = {.at = rule->others};
@@ -429,7 +460,7 @@ static void combine_put_advice(tn__text *text, const cli_options *options, const
 }
 
 /* The rule after its option; `broken` NULL: all the others, else the one that holds. */
-static void combine_put_rule(tn__text *text, const cli_options *options, const cli_rule *rule,
+static void combine_put_rule(tn__text *text, const cli_options *options, const combine_rule *rule,
                              const combine_term *broken) {
     static const char *const words[] = {" needs ", " cannot be combined with ",
                                         " has no effect on "};
@@ -440,7 +471,7 @@ static void combine_put_rule(tn__text *text, const cli_options *options, const c
         combine_put_term(text, options, broken, true);
     else
         count = combine_put_others(text, options, rule->others);
-    if (rule->relation == CLI_NEEDS && count == 1 &&
+    if (rule->relation == COMBINE_NEEDS && count == 1 &&
         combine_next(&(combine_walk){.at = rule->others}, &term) && term.values[0] != '\0') {
         uint32_t at = combine_find(term.name);
         if (at < combine_given_count && combine_given[at].value != NULL)
@@ -452,8 +483,8 @@ static void combine_put_rule(tn__text *text, const cli_options *options, const c
 
 /* --- the check --- */
 
-static void combine_end(const cli_options *options, const cli_rule *rule, const combine_term *term,
-                        const combine_term *broken) {
+static void combine_end(const cli_options *options, const combine_rule *rule,
+                        const combine_term *term, const combine_term *broken) {
     tn__text text;
     tn__text_init(&text, NULL);
     combine_put_term(&text, options, term, true);
@@ -461,10 +492,10 @@ static void combine_end(const cli_options *options, const cli_rule *rule, const 
     cli_misuse(NULL, "%s", text.failed ? "these options cannot be combined" : text.data);
 }
 
-static void combine_check_option(const cli_options *options, const cli_rule *rule,
+static void combine_check_option(const cli_options *options, const combine_rule *rule,
                                  const combine_term *term) {
     combine_term other;
-    bool needs = rule->relation == CLI_NEEDS, has_others = false, met = false;
+    bool needs = rule->relation == COMBINE_NEEDS, has_others = false, met = false;
     for (combine_walk walk = {.at = rule->others}; combine_next(&walk, &other);) {
         if (!combine_has(options, &other)) continue;
         combine_truth truth = combine_judge(&other);
@@ -491,7 +522,7 @@ void cli_combine_check(const cli_command *command) {
     if (command == NULL) command = known;
     known = command;
     cli_options_list(command, &options);
-    for (const cli_rule *rule = cli_rules; rule->options != NULL; rule++) {
+    for (const combine_rule *rule = combine_rules; rule->options != NULL; rule++) {
         if (!combine_is_word(rule->commands, command->name)) continue;
         if (rule->when != NULL) {
             combine_read(rule->when, strlen(rule->when), &term);
@@ -512,7 +543,7 @@ static combine_row *combine_rows;
 static uint32_t combine_row_count;
 static size_t combine_row_room;
 
-static bool combine_has_others(const cli_options *options, const cli_rule *rule) {
+static bool combine_has_others(const cli_options *options, const combine_rule *rule) {
     combine_term other;
     for (combine_walk walk = {.at = rule->others}; combine_next(&walk, &other);)
         if (combine_is_named(options, &other)) return true;
@@ -520,7 +551,7 @@ static bool combine_has_others(const cli_options *options, const cli_rule *rule)
 }
 
 static void combine_add(const cli_command *command, const cli_options *options,
-                        const cli_rule *rule, const combine_term *term) {
+                        const combine_rule *rule, const combine_term *term) {
     tn_context context = tn__context(NULL);
     combine_term when;
     tn__text name, text;
@@ -551,7 +582,7 @@ static void combine_list(void) {
     for (uint32_t c = 0; c < cli_command_count(); c++) {
         const cli_command *command = cli_command_at(c);
         cli_options_list(command, &options);
-        for (const cli_rule *rule = cli_rules; rule->options != NULL; rule++) {
+        for (const combine_rule *rule = combine_rules; rule->options != NULL; rule++) {
             if (!combine_is_word(rule->commands, command->name)) continue;
             if (!combine_has_others(&options, rule)) continue;
             for (combine_walk walk = {.at = rule->options}; combine_next(&walk, &term);)

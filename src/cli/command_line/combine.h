@@ -54,38 +54,6 @@ typedef enum cli_condition {
         CLI_CONDITION_COUNT
 } cli_condition;
 
-/* --- the rules --- */
-
-typedef enum cli_relation {
-    CLI_NEEDS,     /* at least one of the others must hold */
-    CLI_EXCLUDES,  /* none of the others may hold */
-    CLI_IDLE_WITH, /* the same: the option would have no effect */
-} cli_relation;
-
-/* Terms are words with spaces between:
- *   --name       the option is given
- *   --name=A|B   an item of its value is A or B; A matches A:x and A=x
- *   --name!=A|B  an item of its value is neither A nor B
- *   !--name      the option is not given
- *   [name]       the condition holds
- *   @set/a/b     every option of a parser, except a and b
- * A row is a rule of each command of `commands` for each of `options`. Options that a command does
- * not have are ignored; without any other option the command has no such rule. */
-typedef struct cli_rule {
-    const char *commands; /* NULL: every command */
-    const char *options;
-    cli_relation relation;
-    const char *others;
-    const char *when;   /* a condition, or "![condition]"; NULL: always */
-    const char *why;    /* the reason, or NULL */
-    const char *advice; /* what to do; NULL: add or remove the other */
-} cli_rule;
-extern const cli_rule cli_rules[]; /* the last one has no options */
-extern const struct cli_rule_set {
-    const char *name;
-    const struct argp *argp;
-} cli_rule_sets[]; /* the last one has no name */
-
 /* --- the check --- */
 
 void cli_combine_note(const char *option,

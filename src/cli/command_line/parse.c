@@ -117,7 +117,7 @@ static error_t common_parse(int key, char *value, struct argp_state *state) {
     }
 }
 
-const struct argp cli_common_argp = {.options = common_options, .parser = common_parse};
+static const struct argp common_argp = {.options = common_options, .parser = common_parse};
 
 /* The last child, so that its end comes first: rules about options alone are checked before a
  * command acts on its options. */
@@ -337,7 +337,7 @@ const char *cli_option_renamed(const char *name) {
 void cli_options_list(const cli_command *command, cli_options *options) {
     options->count = 0;
     options_walk(options, command->parser, command->parser, "");
-    options_walk(options, command->parser, &cli_common_argp, "Options of every command:");
+    options_walk(options, command->parser, &common_argp, "Options of every command:");
     options_sort(options);
 }
 

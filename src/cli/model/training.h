@@ -32,7 +32,7 @@ extern const struct argp cli_training_argp, cli_training_fit_argp;
 bool cli_training_is_given(const cli_training *training, const char *name);
 /* Applies an option by name, as recorded in a plan; value NULL: a switch. False: unknown name. */
 bool cli_training_apply(cli_training *training, const char *name, const char *value);
-/* Adds every option that affects the step, with defaults spelled out (plan_options.h). */
+/* Adds every option that affects the step, with defaults spelled out (plan_file.h). */
 struct cli_words;
 void cli_training_words(const cli_training *training, struct cli_words *words);
 

@@ -218,12 +218,6 @@ void cli_paths_add(struct argp_state *state, const char *option, const char *con
     paths->at[paths->count++] = path;
 }
 
-bool cli_paths_has(const cli_paths *paths, const char *suffix) {
-    for (uint32_t i = 0; i < paths->count; i++)
-        if (tn__has_suffix(paths->at[i], suffix)) return true;
-    return false;
-}
-
 tn_status cli_paths_write(const cli_paths *paths,
                           tn_status (*write)(const void *self, const char *path, tn_error *error),
                           const void *self, tn_error *error) {

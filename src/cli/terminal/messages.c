@@ -114,7 +114,8 @@ void cli_show_controls(void) {
 
 FILE *cli_terminal(void) { return controls_terminal; }
 
-int cli_descriptor(FILE *stream) {
+/* The file descriptor of stdout or stderr. */
+static int controls_descriptor(FILE *stream) {
     int descriptor = fileno(stream);
     if (descriptor >= 0) return descriptor;
     return stream == stderr ? STDERR_FILENO : STDOUT_FILENO;
@@ -140,8 +141,8 @@ uint32_t cli_columns(FILE *to) {
     const char *given = getenv("COLUMNS");
     struct winsize size = {0};
     unsigned long columns = given != NULL ? strtoul(given, NULL, 10) : 0;
-    if (columns == 0 && isatty(cli_descriptor(to)) &&
-        ioctl(cli_descriptor(to), TIOCGWINSZ, &size) == 0)
+    if (columns == 0 && isatty(controls_descriptor(to)) &&
+        ioctl(controls_descriptor(to), TIOCGWINSZ, &size) == 0)
         columns = size.ws_col;
     if (columns == 0) columns = WIDTH_COLUMNS;
     if (columns < WIDTH_FEWEST) return WIDTH_FEWEST;

@@ -66,8 +66,7 @@ typedef struct cli_replay {
     tn_error *error;
 } cli_replay;
 
-/* replay_print_answer.c: the largest number of requested and not freed bytes; with `live` also after each
- * event. */
+/* The largest number of requested and not freed bytes; with `live` also after each event. */
 uint64_t cli_replay_live_peak(const cli_replay *arguments, uint64_t *live);
 /* Prints the answer. */
 extern const cli_facts cli_replay_facts;
@@ -77,9 +76,10 @@ tn_status cli_replay_print(const cli_replay *arguments);
  * event that was not reached. `name` must outlive the picture. */
 void cli_replay_curve(cli_replay_picture *picture, const char *name, bool fits,
                       const uint64_t *bytes);
-/* replay_snapshot.c: writes the trace as a memory snapshot of one pool. */
+/* Writes the trace as a memory snapshot of one pool. */
 tn_status cli_replay_snapshot(const tn_pool_trace *trace, const tn_pool_options *options,
                               const char *path, tn_error *error);
+/* Writes the picture. */
 tn_status cli_replay_draw(const cli_replay_picture *picture, const char *path, tn_error *error);
 
 #endif

@@ -46,7 +46,7 @@ typedef struct cli_report {
     tn_error *error;
 } cli_report;
 
-/* report_answer.c: prints the answer. */
+/* report_answer.c prints the answer. */
 extern const cli_facts cli_report_facts;
 tn_status cli_report_print(const cli_report *report);
 /* The same as a table, into an answer that the caller releases. */

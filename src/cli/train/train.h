@@ -56,7 +56,9 @@ struct cli_train {
     cli_rank *ranks;               /* [ranks of the world] at the end, else NULL */
 };
 
-/* train_run.c: opens data, model, plan and engines, and restores a resumed run. */
+/* --- the run (train_run.c) --- */
+
+/* Opens data, model, plan and engines, and restores a resumed run. */
 tn_status cli_train_open(cli_train *train, tn_error *error);
 /* Runs all remaining updates, with checkpoints. SIGINT, SIGTERM and SIGUSR2 stop it after an update
  * and a checkpoint; train->signal is then set. */
@@ -65,35 +67,37 @@ tn_status cli_train_all(cli_train *train, tn_error *error);
 tn_status cli_train_test(cli_train *train, tn_error *error);
 void cli_train_close(cli_train *train);
 
-/* train_ranks.c: whether there are several ranks; runs the training on each and returns the exit
- * status.
- */
+/* --- several ranks (train_run.c) --- */
+
 bool cli_train_has_ranks(const cli_train *train);
+/* Runs the training on every rank; returns the exit status. */
 int cli_train_world(cli_train *train);
-/* On each rank: whether it is the one that prints; the number of ranks; the number of ranks that
- * divide a batch; setting up communication; agreeing on a status; checking that all run the same;
- * collecting measurements of all. */
+/* On each rank: whether it is the one that prints, and the number of ranks. */
 bool cli_train_speaks(const cli_train *train);
 uint32_t cli_train_ranks(const cli_train *train);
+/* Makes the status of all ranks the same: an error of one rank is an error of all. */
 tn_status cli_train_agree(cli_train *train, tn_status status, tn_error *error);
+/* Collects the measurements of all ranks. */
 tn_status cli_train_measure(cli_train *train, tn_error *error);
 
-/* train_picture.c: the number of runs that the trace must hold; draws a step of all ranks. */
-uint64_t cli_train_picture_runs(const cli_train *train);
-tn_status cli_train_picture(cli_train *train, tn_error *error);
+/* --- output (train_output.c) --- */
 
-/* train_print.c: the log of steps; */
+/* The log of steps. */
 tn_status cli_train_open_log(cli_train *train, tn_error *error);
 void cli_train_log(const cli_train *train);
 tn_status cli_train_end_log(const cli_train *train, tn_error *error);
-/* the status line on a terminal; */
+/* The status line on a terminal. */
 void cli_train_show(cli_train *train);
 void cli_train_show_test(const cli_train *train);
 void cli_train_show_end(const cli_train *train);
-/* the output before and after training. */
+/* The output before and after training. */
 void cli_train_print_cut(const cli_train *train);
 void cli_train_print_stopped(const cli_train *train);
 extern const cli_facts cli_train_facts;
 tn_status cli_train_print(const cli_train *train, tn_error *error);
+/* The number of runs that the trace must hold. */
+uint64_t cli_train_picture_runs(const cli_train *train);
+/* Draws a step of all ranks. */
+tn_status cli_train_picture(cli_train *train, tn_error *error);
 
 #endif
