@@ -577,10 +577,11 @@ static const struct argp arena_parser = {arena_options,  arena_parse, "MODEL", a
 
 static int arena_run(int count, char **words) {
     tn_context context = cli_context();
-    arena_arguments arguments = {.options = TN_PLAN_OPTIONS_INIT,
-                                 .processor = cli_processors[0],
-                                 .input = {.import = TN_IMPORT_OPTIONS_INIT,
-                                           .tflm_kernels = {.library = TN_MICRO_ANY, .text = "any"}}};
+    arena_arguments arguments = {
+        .options = TN_PLAN_OPTIONS_INIT,
+        .processor = cli_processors[0],
+        .input = {.import = TN_IMPORT_OPTIONS_INIT,
+                  .tflm_kernels = {.library = TN_MICRO_ANY, .text = "any"}}};
     arguments.input.import.variables_outside = true;
     tn_error error = {0};
     arguments.input.import.context = arguments.options.context = &context;

@@ -865,8 +865,9 @@ static int verify_print(const verify_arguments *arguments, tn_status status,
     cli_add_word(&answer, "plan",
                  arguments->plan_path != NULL ? arguments->plan_path : input->path);
     const tn_report_kernels *kernels =
-        input->occupancy != NULL ? cli_kernel_target_report(&input->target, input->setup, &described)
-                                 : NULL;
+        input->occupancy != NULL
+            ? cli_kernel_target_report(&input->target, input->setup, &described)
+            : NULL;
     if (input->occupancy != NULL) cli_kernels_add(&answer, kernels);
     cli_add(&answer, "valid", status == TN_OK);
     cli_add_word(&answer, "conflict", status == TN_OK ? NULL : arguments->error->message);

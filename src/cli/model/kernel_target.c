@@ -43,14 +43,15 @@ tn_status cli_kernel_target_check(const cli_kernel_target *target, tn_error *err
 }
 
 const tn_report_kernels *cli_kernel_target_report(const cli_kernel_target *target,
-                                                  const tn_setup *setup, tn_report_kernels *kernels) {
+                                                  const tn_setup *setup,
+                                                  tn_report_kernels *kernels) {
     if (setup == NULL || tn_setup_kernels(setup) == NULL) return NULL;
     const char *isa = tn_kernels_isa(tn_setup_kernels(setup));
     *kernels = (tn_report_kernels){.library = isa[0] != '\0' ? "onednn" : "plain",
-                                .isa = isa,
-                                .threads = target->threads > 0 ? target->threads : 1,
-                                .rewritten = cli_kernel_target_rewrites(target),
-                                .fastest = target->fastest};
+                                   .isa = isa,
+                                   .threads = target->threads > 0 ? target->threads : 1,
+                                   .rewritten = cli_kernel_target_rewrites(target),
+                                   .fastest = target->fastest};
     return kernels;
 }
 

@@ -23,7 +23,8 @@ bool cli_kernel_target_rewrites(const cli_kernel_target *target);
 tn_status cli_kernel_target_check(const cli_kernel_target *target, tn_error *error);
 /* Fills and returns `kernels`, the description for a report; NULL: the graph alone. */
 const tn_report_kernels *cli_kernel_target_report(const cli_kernel_target *target,
-                                                  const tn_setup *setup, tn_report_kernels *kernels);
+                                                  const tn_setup *setup,
+                                                  tn_report_kernels *kernels);
 
 /* --- kernels of a microcontroller --- */
 
