@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* --- kernels --- */
+
 static const char *pieces_words(const tn_scratch_report *scratch, char text[CLI_PIECES_MAX]) {
     char less[TN_SIZE_TEXT_MAX];
     text[0] = '\0';

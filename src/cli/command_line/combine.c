@@ -210,15 +210,13 @@ static const combine_rule combine_rules[] = {
     {0}};
 /* clang-format on */
 
-/* --- the check --- */
-
 #define COMBINE_NAME 32u
 #define COMBINE_VALUES 64u
 #define COMBINE_TEXT 160u
 
 typedef enum combine_truth { COMBINE_NO, COMBINE_YES, COMBINE_UNKNOWN } combine_truth;
 
-/* --- the command line --- */
+/* --- the check: options of the command line --- */
 
 static struct { const char *name, *value; } combine_given[CLI_OPTIONS_MAX];
 static uint32_t combine_given_count;
@@ -255,7 +253,7 @@ void cli_condition_set(cli_condition condition, bool holds) {
     combine_holds[condition] = holds ? COMBINE_YES : COMBINE_NO;
 }
 
-/* --- terms --- */
+/* --- the check: terms --- */
 
 typedef struct combine_term {
     char name[COMBINE_NAME], values[COMBINE_VALUES]; /* values: "": any */
@@ -386,7 +384,7 @@ static bool combine_has(const cli_options *options, const combine_term *term) {
     return term->condition < CLI_CONDITION_COUNT || combine_option(options, term) != NULL;
 }
 
-/* --- texts --- */
+/* --- the check: texts --- */
 
 /* "--allow stream"; with `given` the item of the command line, without it that of the table. */
 static void combine_put_term(tn__text *text, const cli_options *options, const combine_term *term,
@@ -534,7 +532,7 @@ void cli_combine_check(const cli_command *command) {
     cli_options_release(&options);
 }
 
-/* --- the list --- */
+/* --- the list of all rules --- */
 
 typedef struct combine_row {
     char *name, *text;

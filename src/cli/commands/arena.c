@@ -69,7 +69,7 @@ typedef struct arena_arguments {
 
 static const struct argp_option arena_options[] = {ARENA_OPTIONS(CLI_OPTION){0}};
 
-/* --- options ---------------------------------------------------------------------------------- */
+/* --- options --- */
 
 static const char *const arena_plans[] = {"auto", "ours", "inside", "none", NULL};
 
@@ -131,7 +131,7 @@ static error_t arena_parse(int key, char *value, struct argp_state *state) {
     }
 }
 
-/* --- computing -------------------------------------------------------------------------------- */
+/* --- computing --- */
 
 /* Without --plan, uses the plan inside if the model has one. */
 static tn_status arena_choose_plan(arena_arguments *arguments, uint64_t *offsets, tn_error *error) {
@@ -231,7 +231,7 @@ done:
     return status;
 }
 
-/* --- output ----------------------------------------------------------------------------------- */
+/* --- output --- */
 
 /* The arena to judge: of the given file, or of the file that this call writes. */
 static const tn_micro_arena *arena_judged(const arena_arguments *arguments, int end) {

@@ -123,7 +123,7 @@ static error_t diff_parse(int key, char *value, struct argp_state *state) {
     }
 }
 
-/* --- one side --------------------------------------------------------------------------------- */
+/* --- one side --- */
 
 static tn_status diff_plan(diff_arguments *arguments, diff_side *side, tn_error *error) {
     cli_input *input = &side->input;
@@ -166,7 +166,7 @@ static tn_status diff_load(diff_arguments *arguments, uint32_t which, tn_error *
     return TN_OK;
 }
 
-/* --- matching --------------------------------------------------------------------------------- */
+/* --- matching --- */
 
 typedef bool diff_alike(const diff_item *a, const diff_item *b);
 
@@ -234,7 +234,7 @@ static tn_status diff_compare(diff_arguments *arguments, tn_error *error) {
     return TN_OK;
 }
 
-/* --- output ----------------------------------------------------------------------------------- */
+/* --- output --- */
 
 static bool diff_is_within(const diff_arguments *arguments) {
     uint64_t before = arguments->sides[0].layout->peak, after = arguments->sides[1].layout->peak;

@@ -72,7 +72,7 @@ static tn_embedding_options embed_cache(const embed_arguments *arguments, const 
     return options;
 }
 
-/* --- the lookups --- */
+/* --- replay: the lookups --- */
 
 static tn_status embed_facts_of(const embed_arguments *arguments, tn_embedding_table *table,
                                 tn_error *error) {
@@ -114,7 +114,7 @@ static tn_status embed_load(embed_arguments *arguments, embed_found *found, tn_e
     return TN_OK;
 }
 
-/* --- the runs --- */
+/* --- replay: the runs --- */
 
 static tn_status embed_run_table(const embed_arguments *arguments, const embed_found *found,
                                  embed_row *row, tn_error *error) {
@@ -189,7 +189,7 @@ static tn_status embed_slots(const embed_arguments *arguments, embed_found *foun
     return TN_OK;
 }
 
-/* --- output --- */
+/* --- replay: the answer --- */
 
 static const embed_row *embed_bound(const embed_arguments *arguments, const embed_found *found) {
     for (uint32_t i = 0; i < arguments->policy_count; i++)

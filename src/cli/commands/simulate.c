@@ -33,7 +33,7 @@ static inline const simulate_result *simulate_at(const simulate_found *found, ui
     return &found->runs[(size_t)policy * found->budget_count + budget];
 }
 
-/* --- the answer --- */
+/* --- names --- */
 
 static const char *simulate_end_name(tn_evict_end end) {
     return end == TN_EVICT_DONE ? "done" : end == TN_EVICT_FULL ? "full" : "over";
@@ -43,7 +43,7 @@ static double answer_share(uint64_t part, uint64_t whole) {
     return whole > 0 ? (double)part / (double)whole : 0.0;
 }
 
-/* --- the facts --- */
+/* --- the answer: its facts --- */
 
 /* X(unit, field of tn_evict_counts, label, meaning), in the order of the table. */
 /* clang-format off */
@@ -116,7 +116,7 @@ static const cli_facts simulate_facts = {
         CLI_FACT_OF(LIST, "policies", "the results of each policy", &simulate_policy_facts),
         CLI_FACTS_END}};
 
-/* --- one run --- */
+/* --- the answer: one run --- */
 
 static void answer_counts(cli_answer *answer, const tn_evict_counts *counts) {
 #define TN_X(unit, field, label, help) cli_add_if(answer, #field, counts->field);
@@ -163,7 +163,7 @@ static void answer_policies(cli_answer *answer, const simulate_found *found) {
     cli_answer_close(answer);
 }
 
-/* --- all runs --- */
+/* --- the answer: all runs --- */
 
 /* A row for each budget, a column for each policy. */
 static void answer_table(const simulate_found *found, tn__text *out) {

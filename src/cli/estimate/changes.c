@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+/* --- the lists of changes --- */
+
 typedef bool (*estimate_change)(cli_estimate_request *request, const cli_estimate_result *found,
                                 char text[64]);
 

@@ -106,7 +106,7 @@ static tn_status cluster_find(cli_cluster *it, cli_large *large, const tn_hardwa
     return tn_cluster_time_make(&it->cluster, &large->how, &it->time, error);
 }
 
-/* --- the facts --- */
+/* --- training time: the facts --- */
 
 /* A division: its rows with the labels of lines, or with those of columns. */
 #define CLUSTER_DIVISION(tensor, pipeline, data, micro, pieces, again, shard)                      \
@@ -161,7 +161,7 @@ const cli_facts cli_scaling_facts = {
                     &cluster_row_facts),
         CLI_FACTS_END}};
 
-/* --- the answer --- */
+/* --- training time: the answer --- */
 
 static const char *cluster_recompute(const tn_large *how) {
     static const char *const names[] = {"none", "selective", "full"};
@@ -230,7 +230,7 @@ static void cluster_add(cli_answer *answer, const cli_cluster *it, const cli_lar
     cli_add_brief(answer, ", %.4g s an iteration", it->time.seconds);
 }
 
-/* --- --sweep --- */
+/* --- training time: --sweep --- */
 
 typedef struct cluster_scaling {
     tn__scaling_row rows[CLUSTER_ROWS_MOST]; /* of the picture */
@@ -445,7 +445,7 @@ static void large_change(cli_large *large, const cli_cluster *cluster, uint64_t 
     large_try_devices(&it);
 }
 
-/* --- the estimate --- */
+/* --- memory --- */
 
 void cli_large_split(struct argp_state *state, cli_large *large, tn_grid *grid, const char *value) {
     tn_error error = {0};
@@ -489,7 +489,7 @@ static tn_status large_find(cli_large *large, const cli_estimate_request *reques
     return status == TN_OK ? TN_OK : tn__where(error, status, "%s", path);
 }
 
-/* --- the facts --- */
+/* --- memory: the facts --- */
 
 static const cli_facts large_stage_facts = {
     .rows = (const cli_fact[]){
@@ -522,7 +522,7 @@ const cli_facts cli_large_facts = {
         CLI_FACT(YES, "fits", "fits", "whether it fits the device"),
         CLI_FACTS_ALSO(&cli_changes_facts), CLI_FACTS_END}};
 
-/* --- the answer --- */
+/* --- memory: the answer --- */
 
 /* The sizes that were read, and the defaults. */
 static void large_add_model(cli_answer *answer, const tn_large *how) {
@@ -614,7 +614,7 @@ static tn_status large_print(const cli_large *large, const cli_cluster *cluster,
     return cli_answer_end(&answer, error);
 }
 
-/* --- the estimate --- */
+/* --- the whole path --- */
 
 int cli_estimate_large(cli_large *large, cli_cluster *cluster, const cli_estimate_request *request,
                        bool json, tn_error *error) {

@@ -279,9 +279,7 @@ static void llm_release(cli_llm *llm) {
     free(llm->model);
 }
 
-/* --- the answer --- */
-
-/* --- the facts --- */
+/* --- the answer: its facts --- */
 
 static const cli_facts llm_type_facts = {
     .rows = (const cli_fact[]){
@@ -361,7 +359,7 @@ const cli_facts cli_llm_facts = {
         CLI_FACTS_ALSO(&cli_changes_facts),
         CLI_FACTS_END}};
 
-/* --- the model and its files --- */
+/* --- the answer: the model and its files --- */
 
 static void llm_add_model(cli_answer *answer, const cli_llm *llm) {
     const tn_llm *it = llm->model;
@@ -405,7 +403,7 @@ static void llm_add_file(cli_answer *answer, const cli_llm *llm) {
     cli_answer_close(answer);
 }
 
-/* --- the parts --- */
+/* --- the answer: the parts --- */
 
 static const char *llm_cache_name(const cli_llm *llm) {
     tn_weight_type type = llm->options.cache_type;
@@ -504,7 +502,7 @@ static void llm_add_host(cli_answer *answer, const tn_llm_estimate *found) {
     cli_answer_close(answer);
 }
 
-/* --- the device --- */
+/* --- the answer: the device --- */
 
 static void llm_add_device(cli_answer *answer, const cli_llm *llm) {
     const tn_hardware *device = llm->device;

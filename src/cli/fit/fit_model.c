@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- a model --- */
+/* --- the model --- */
 
 static tn_status fit_load(cli_fit *fit, tn_error *error) {
     cli_input *input = &fit->input;
@@ -51,7 +51,7 @@ static tn_status fit_open_model(cli_fit *fit, tn_error *error) {
     return TN_OK;
 }
 
-/* --- data --- */
+/* --- the data of tensors --- */
 
 /* The data for runs: those of the file; missing data are generated, and the state of an optimizer
  * is 0. fit_data_read is the callback `read` of tn_engine_options. */
@@ -89,7 +89,7 @@ tn_status cli_fit_open(cli_fit *fit, tn_error *error) {
                                      : fit_open_model(fit, error);
 }
 
-/* --- the answer --- */
+/* --- the answer, or the curve --- */
 
 /* Points of the curve, then the answer, if there is a budget. They are printed like any results;
  * the curve and the answer keep owning them. */
@@ -307,7 +307,7 @@ static tn_status batch_below(batch_search *s, uint64_t known, uint64_t *largest,
     return batch_halve(s, known, fails, largest, error);
 }
 
-/* --- the answer --- */
+/* --- the largest batch that fits: the answer --- */
 
 static tn_status batch_take(cli_fit *fit, batch_search *s, tn_error *error) {
     const tn_fit_options options = fit->options;

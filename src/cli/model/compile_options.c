@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* --- techniques for a budget, and their costs --- */
+
 uint32_t cli_allow(struct argp_state *state, const char *value) {
     static const struct {
         const char *word;
@@ -261,7 +263,7 @@ void cli_compile_options_set(const cli_input *input, const cli_kernel_target *ta
     setup->unplanned = plan == NULL;
 }
 
-/* --- for a budget --- */
+/* --- requests to the library: a budget --- */
 
 /* The callback `costs` of tn_fit_request. */
 static tn_status ask_costs(void *self, const tn_setup *setup, tn_costs **costs, tn_error *error) {

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* --- reading the input, and the memory model --- */
+
 #define INPUT_SIZES(X)                                                                             \
     X(CLI_DIM, "dim", "NAME=SIZE", "set a symbolic dimension to SIZE; may be repeated")            \
     X(CLI_INPUT_SHAPE, "input-shape", "NAME=N,N,...",                                              \

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* --- a kernel library of this machine --- */
+
 #define TARGET_THREADS_MOST 1024u
 
 bool cli_kernel_target_parse(struct argp_state *state, const char *text,

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* --- options --- */
+
 enum { CHOICES_PLANNER = 1100, CHOICES_THREADS, CHOICES_NO_REWRITE, CHOICES_FASTEST };
 
 #define CHOICES_OPTIONS(X)                                                                         \
@@ -330,7 +332,7 @@ static tn_status opened_where(void *self, const tn_graph *graph, tn_tensor_id id
     return tn_contents_where(opened->contents, graph, id, range, found, error);
 }
 
-/* --- plan --- */
+/* --- the plan: without changes, or within a budget --- */
 
 /* A model is planned without changes or within a budget (tn_fit_graph combines the techniques). If
  * the budget cannot be met, the smallest program found remains, so that the command can list the
@@ -438,7 +440,7 @@ static tn_status opened_compile(cli_opened_model *opened, tn_error *error) {
 
 #define OPENED_EVENTS_MAX (UINT64_C(1) << 22) /* 600 MiB */
 
-/* --- up to the plan --- */
+/* --- from the file to the plan --- */
 
 /* The weights of a weights file replace those of the model. */
 static tn_status opened_weights(cli_opened_model *opened, tn_error *error) {
@@ -538,7 +540,7 @@ tn_status cli_opened_model_plan(cli_opened_model *opened, tn_error *error) {
     return TN_OK;
 }
 
-/* --- up to the engine --- */
+/* --- from the plan to the engine --- */
 
 /* Without a budget a pool gets more room than any pool needs: it is reserved, not touched. */
 static uint64_t opened_pool_room(const cli_opened_model *opened) {

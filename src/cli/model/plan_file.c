@@ -22,7 +22,7 @@
 
 #define OPTIONS_ALIGNMENT 64u /* the default for models */
 
-/* --- a list --- */
+/* --- options as words: a list --- */
 
 void cli_words_add(cli_words *words, const char *name, const char *format, ...) {
     char *value = NULL;
@@ -56,8 +56,7 @@ void cli_words_release(cli_words *words) {
     *words = (cli_words){0};
 }
 
-/* --- one option each ---------------------------------------------------------------------------
- */
+/* --- options as words: one option each --- */
 
 static void options_shapes(const cli_input *input, const char *name, cli_words *words) {
     for (uint32_t i = 0; i < input->import.input_shape_count; i++) {
@@ -185,7 +184,7 @@ static void options_word(const cli_input *input, int key, const char *name, cli_
     }
 }
 
-/* --- all of them --- */
+/* --- options as words: all options of a plan --- */
 
 static void options_split(const tn_setup *setup, cli_words *words) {
     const tn_split_report *split = setup != NULL ? tn_setup_splits(setup) : NULL;
@@ -215,7 +214,7 @@ void cli_report_words(tn_report *report, const char *command, const cli_words *w
     report->option_count = words->count;
 }
 
-/* --- contradictions --- */
+/* --- options as words: contradictions --- */
 
 static bool options_same(const cli_words *a, const cli_words *b) {
     if (a->count != b->count) return false;
@@ -291,7 +290,7 @@ static void words_check(const cli_input *given, const cli_input *of_plan, const 
     options_check_training(given, of_plan, path);
 }
 
-/* --- reading them back --- */
+/* --- options as words: reading them back --- */
 
 /* Applies one option of a plan; value NULL: a switch. False: the option is unknown, or its value is
  * missing or unexpected. An invalid value ends the program with a usage error. */
@@ -305,7 +304,7 @@ static bool words_apply(cli_input *input, cli_training *training, const char *na
     return cli_input_apply(input, name, value) || cli_training_apply(training, name, value);
 }
 
-/* --- the document --- */
+/* --- the document: its tensors --- */
 
 static int plan_order(const void *a, const void *b) {
     const cli_plan_tensor *x = a, *y = b;
@@ -351,8 +350,7 @@ tn_status cli_plan_file_program(const cli_plan_file *file, const tn_graph *graph
 
 #include "base/json.h"
 
-/* --- members ----------------------------------------------------------------------------------
- */
+/* --- the document: members --- */
 
 static bool plan_number(const json_t *object, const char *member, uint64_t *value) {
     const json_t *found = json_object_get(object, member);
@@ -392,8 +390,7 @@ static tn_status plan_fail(const cli_plan_file *file, const char *list, size_t i
     return tn__where(error, status, "%s", file->path);
 }
 
-/* --- reading ----------------------------------------------------------------------------------
- */
+/* --- the document: reading --- */
 
 /* Older plans identify tensors by name only; they have no "delta". */
 static tn_status plan_tensors(cli_plan_file *file, tn_error *error) {
@@ -501,7 +498,7 @@ void cli_plan_file_close(cli_plan_file *file) {
     *file = (cli_plan_file){0};
 }
 
-/* --- options ---------------------------------------------------------------------------------- */
+/* --- the document: options --- */
 
 void cli_plan_file_target(const cli_plan_file *file, cli_kernel_target *target) {
     const json_t *kernels = json_object_get(file->document, "kernels");
@@ -554,7 +551,7 @@ tn_status cli_plan_file_options(const cli_plan_file *file, cli_input *input, cli
     return TN_OK;
 }
 
-/* --- the program ------------------------------------------------------------------------------ */
+/* --- the document: the program --- */
 
 static bool plan_opcode(const char *text, tn_opcode *opcode) {
     for (int i = 0; i < TN_OPCODE_COUNT; i++)

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* --- options, and the graph of a step --- */
+
 #define TRAINING_ALL 1e3 /* no limit in practice: each operator is recomputed a few times at most */
 
 enum {
@@ -279,9 +281,7 @@ tn_recompute_options cli_training_recompute(const cli_training *training) {
     return options;
 }
 
-/* --- one of several ranks --- */
-
-/* --- processes of mpirun --- */
+/* --- one of several ranks: processes of mpirun --- */
 
 bool cli_ranks_started(void) {
     const char *count = getenv("OMPI_COMM_WORLD_SIZE");
@@ -308,7 +308,7 @@ int cli_ranks_end(const tn_error *error) {
     return tn_status_exit_code(status == TN_E_UNSUPPORTED ? why.status : status);
 }
 
-/* --- options --- */
+/* --- one of several ranks: options --- */
 
 enum { RANKS_BUCKET = 700, RANKS_SHARD, RANKS_AHEAD, RANKS_SCHEDULE, RANKS_WHOLE };
 
@@ -371,7 +371,7 @@ void cli_ranks_conditions(const cli_ranks *ranks, bool several_data) {
     cli_condition_set(CLI_IF_DATA_RANKS, several_data);
 }
 
-/* --- groups --- */
+/* --- one of several ranks: groups --- */
 
 uint32_t cli_ranks_group(const cli_ranks *ranks, tn_grid_axis axis) {
     return tn_grid_group(&ranks->grid, axis, ranks->rank);
@@ -400,7 +400,7 @@ tn_status cli_ranks_join(const cli_ranks *ranks, tn_world *world, const tn_conte
     return status;
 }
 
-/* --- the step, and the program --- */
+/* --- one of several ranks: the step, and the program --- */
 
 tn_status cli_ranks_step(const cli_ranks *ranks, tn_train_options *options, tn_error *error) {
     const tn_grid *grid = &ranks->grid;

@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* --- memory against the work of tiles --- */
+
 typedef struct split_curve_job {
     const cli_split_curve *asked;
     tn_setup **setups; /* [count], the last one without tiles */
@@ -35,7 +37,7 @@ static uint64_t curve_limit(const split_curve_job *job) {
     return job->asked->budget > 0 ? job->asked->budget : job->asked->options->capacity;
 }
 
-/* --- the answer --- */
+/* --- memory against the work of tiles: the answer --- */
 
 static const cli_facts curve_point_facts = {
     .columns = true,
@@ -89,7 +91,7 @@ static tn_status curve_print(const split_curve_job *job, tn_error *error) {
     return cli_answer_end(&answer, error);
 }
 
-/* --- picture --- */
+/* --- memory against the work of tiles: the picture --- */
 
 /* The work of a point, relative to the model's. */
 static uint64_t curve_operations(const split_curve_job *job, const tn_setup *setup) {

@@ -89,7 +89,7 @@ static uint32_t rests_stack(const tn_problem *problem, const tn_layout *layout, 
     return count;
 }
 
-/* --- --explain --- */
+/* --- --explain: words --- */
 
 #define EXPLAIN_HOLDERS 6u       /* holders that are removed one by one */
 #define EXPLAIN_BODIES 20000u    /* larger problems are not planned again for each holder */
@@ -156,7 +156,7 @@ static void explain_life(explain_view *view, uint32_t index) {
     if ((int64_t)step != view->at) explain_step(view, step);
 }
 
-/* --- why this peak --- */
+/* --- --explain: why this peak --- */
 
 static void explain_peak(explain_view *view) {
     char size[TN_SIZE_TEXT_MAX], exact[TN__WORDS_MAX];
@@ -194,7 +194,7 @@ static void explain_peak(explain_view *view) {
                         view->holder_count - EXPLAIN_HOLDERS);
 }
 
-/* --- what would lower it --- */
+/* --- --explain: changes that would lower the peak --- */
 
 /* Plans the problem without one of its buffers; not if other data refer to buffer numbers. */
 static tn_status explain_without(explain_view *view, tn_body_id without, uint64_t *peak,
@@ -357,7 +357,7 @@ static void explain_skipped(explain_view *view) {
                     view->limits.skipped.data);
 }
 
-/* --- why these offsets --- */
+/* --- --explain: why these offsets --- */
 
 static void explain_place(explain_view *view, tn_body_id body) {
     const tn_layout *layout = view->report.layout;
@@ -414,7 +414,7 @@ static tn_status explain_offsets(explain_view *view, tn_error *error) {
     return TN_OK;
 }
 
-/* --- the whole --- */
+/* --- --explain: the three answers --- */
 
 static tn_status explain_make(explain_view *view, tn_error *error) {
     TN_TRY(tn__scene_make(&view->scene, &view->report, error));

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* --- assigning buffers to shared objects --- */
+
 /* The buffers to assign: the rows of a CSV of vectors, or the buffers of a problem or model. */
 typedef struct objects_records {
     tn_object_record *records;

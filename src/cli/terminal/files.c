@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* --- standard input --- */
+
 #define FILES_MOST (UINT64_C(4) << 30) /* most bytes of a pipe */
 #define FILES_LOOK 512                 /* bytes used to detect the kind */
 #define FILES_STEP 65536
@@ -76,7 +78,7 @@ static const char *files_kind(const char *bytes, size_t count) {
     return "-.csv";
 }
 
-/* --- files of the command line --- */
+/* --- input and output files must differ --- */
 
 #define FILES_FILES_MAX 64u /* more than any command accepts; files beyond it are not checked */
 

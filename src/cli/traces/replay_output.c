@@ -11,7 +11,7 @@
 
 enum { ANSWER_HOLDERS = 5 };
 
-/* --- the facts --- */
+/* --- the answer: its facts --- */
 
 static const cli_facts answer_lesson_facts = {
     .rows = (const cli_fact[]){
@@ -85,7 +85,7 @@ const cli_facts cli_replay_facts = {
                     &answer_played_facts),
         CLI_FACTS_END}};
 
-/* --- one pool --- */
+/* --- the answer: one pool --- */
 
 uint64_t cli_replay_live_peak(const cli_replay *arguments, uint64_t *live) {
     uint64_t now = 0, peak = 0;
@@ -166,7 +166,7 @@ static void answer_pool(cli_answer *answer, const cli_replay *arguments,
     cli_answer_close(answer);
 }
 
-/* --- below the table of pools --- */
+/* --- the answer: below the table of pools --- */
 
 static void answer_served(cli_answer *answer, const cli_replay *arguments,
                           const cli_replay_result *result) {

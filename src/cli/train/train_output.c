@@ -118,7 +118,7 @@ void cli_train_print_stopped(const cli_train *train) {
     fputs("\n", stderr);
 }
 
-/* --- the facts --- */
+/* --- at the end: the facts --- */
 
 static const cli_facts train_idle_facts = {
     .rows = (const cli_fact[]){
@@ -193,7 +193,7 @@ const cli_facts cli_train_facts = {
         CLI_FACT(COUNT, "threads", NULL, "number of threads"),
         CLI_FACTS_END}};
 
-/* --- several ranks --- */
+/* --- at the end: several ranks --- */
 
 /* Seconds of communication in the last run that overlapped with computing.
  */
@@ -426,7 +426,7 @@ static tn_status picture_same(const cli_train *train, uint32_t *run, tn_error *e
     return TN_OK;
 }
 
-/* --- prediction --- */
+/* --- the picture: prediction --- */
 
 static tn_status picture_costs(const cli_train *train, tn_costs **costs, tn_error *error) {
     const cli_opened_model *opened = &train->opened;
@@ -469,7 +469,7 @@ static tn_status picture_simulate(const cli_train *train, const tn_world_rates *
     return status;
 }
 
-/* --- from all ranks to the first --- */
+/* --- the picture: from all ranks to the first --- */
 
 static tn_status picture_send(const cli_train *train, const tn_timeline *line, tn_error *error) {
     const tn_exchange *to = tn_world_exchange(train->world);
@@ -503,7 +503,7 @@ static tn_status picture_gather(const cli_train *train, tn_timeline *line, tn_er
     return TN_OK;
 }
 
-/* --- the whole --- */
+/* --- the picture: both times --- */
 
 static tn_status picture_own(const cli_train *train, double shift_s, uint32_t run,
                              tn_timeline *line, tn_error *error) {

@@ -61,7 +61,7 @@ static tn_status train_alike(cli_train *train, tn_error *error) {
                           error);
 }
 
-/* --- measurements of the ranks, at the end --- */
+/* --- several ranks: measurements, at the end --- */
 
 tn_status cli_train_measure(cli_train *train, tn_error *error) {
     if (train->world == NULL) return TN_OK;
@@ -88,7 +88,7 @@ tn_status cli_train_measure(cli_train *train, tn_error *error) {
     return status;
 }
 
-/* --- the world --- */
+/* --- several ranks: the world --- */
 
 static tn_status ranks_one(void *self, tn_world *world, tn_error *error) {
     cli_train *given = self, train = *given;
@@ -136,7 +136,7 @@ int cli_train_world(cli_train *train) {
     return tn_status_exit_code(tn_world_run(&options, ranks_one, train, &error));
 }
 
-/* --- set-up --- */
+/* --- opening a run --- */
 
 /* The number of samples per step of a rank. */
 static tn_status run_share(const cli_train *train, uint64_t batch, int64_t *share,
