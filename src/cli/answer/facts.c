@@ -69,7 +69,8 @@ static void facts_put_visible(tn__text *out, const char *words, size_t size) {
     }
 }
 
-/* Leaves the cells before a column empty. The values of a row are added in the order of its columns. */
+/* Leaves the cells before a column empty. The values of a row are added in the order of its
+ * columns. */
 static void facts_skip_cells(cli_answer *answer, uint32_t column) {
     for (; answer->cell_next < column; answer->cell_next++) tn__text_add(&answer->cells, "", 1);
 }

@@ -40,14 +40,14 @@ uint32_t cli_allow(struct argp_state *state, const char *value) {
     return allow;
 }
 
-#define FIT_LINK_BYTES (UINT64_C(16) << 20)
+#define SWAP_LINK_BYTES (UINT64_C(16) << 20)
 
 static tn_status swap_measure(const char *name, tn_device_link *link, tn_error *error) {
     tn_device_options options = TN_DEVICE_OPTIONS_INIT;
     tn_device *device;
     options.device = name;
     TN_TRY(tn_device_create(&options, &device, error));
-    tn_status status = tn_device_measure_link(device, FIT_LINK_BYTES, NULL, link, error);
+    tn_status status = tn_device_measure_link(device, SWAP_LINK_BYTES, NULL, link, error);
     tn_device_destroy(device);
     return status;
 }
@@ -228,36 +228,37 @@ tn_occupancy_options cli_memory_options(const cli_input *input) {
 }
 
 /* The stages REWRITE, KERNELS and SCRATCH. */
-static void ask_kernels(const cli_kernel_target *target, bool trains, cli_compile_options *asked) {
-    asked->rewrite = (tn_rewrite_options)TN_REWRITE_OPTIONS_INIT;
-    asked->kernels = (tn_kernels_options)TN_KERNELS_OPTIONS_INIT;
-    asked->rewrite.use = trains ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN;
-    asked->kernels.threads = target->threads;
-    asked->kernels.plain = target->runner == CLI_RUNNER_PLAIN;
-    asked->setup.no_kernels = target->runner == CLI_RUNNER_NONE;
-    asked->setup.kernels = &asked->kernels;
-    asked->setup.fastest = target->fastest;
+static void request_kernels(const cli_kernel_target *target, bool trains,
+                            cli_compile_options *options) {
+    options->rewrite = (tn_rewrite_options)TN_REWRITE_OPTIONS_INIT;
+    options->kernels = (tn_kernels_options)TN_KERNELS_OPTIONS_INIT;
+    options->rewrite.use = trains ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN;
+    options->kernels.threads = target->threads;
+    options->kernels.plain = target->runner == CLI_RUNNER_PLAIN;
+    options->setup.no_kernels = target->runner == CLI_RUNNER_NONE;
+    options->setup.kernels = &options->kernels;
+    options->setup.fastest = target->fastest;
     if (cli_kernel_target_rewrites(target) && !target->staged)
-        asked->setup.rewrite = &asked->rewrite;
+        options->setup.rewrite = &options->rewrite;
     else
-        asked->rewrite.no_fuse = asked->rewrite.no_formats = true;
+        options->rewrite.no_fuse = options->rewrite.no_formats = true;
 }
 
 void cli_compile_options_set(const cli_input *input, const cli_kernel_target *target,
                              const cli_training *training, const tn_plan_options *plan,
-                             cli_compile_options *asked) {
-    asked->setup = (tn_setup_options)TN_SETUP_OPTIONS_INIT;
-    asked->program = (tn_program_options)TN_PROGRAM_OPTIONS_INIT;
-    asked->program.order = input->order;
-    asked->recompute = cli_training_recompute(training);
-    asked->memory = cli_memory_options(input);
-    ask_kernels(target, training != NULL, asked);
-    tn_setup_options *setup = &asked->setup;
+                             cli_compile_options *options) {
+    options->setup = (tn_setup_options)TN_SETUP_OPTIONS_INIT;
+    options->program = (tn_program_options)TN_PROGRAM_OPTIONS_INIT;
+    options->program.order = input->order;
+    options->recompute = cli_training_recompute(training);
+    options->memory = cli_memory_options(input);
+    request_kernels(target, training != NULL, options);
+    tn_setup_options *setup = &options->setup;
     setup->context = input->import.context;
-    setup->program = &asked->program;
-    setup->recompute = &asked->recompute;
+    setup->program = &options->program;
+    setup->recompute = &options->recompute;
     setup->rules = &input->rules;
-    setup->memory = &asked->memory;
+    setup->memory = &options->memory;
     setup->statics = input->statics;
     setup->plan = plan;
     setup->unplanned = plan == NULL;
@@ -266,15 +267,16 @@ void cli_compile_options_set(const cli_input *input, const cli_kernel_target *ta
 /* --- requests to the library: a budget --- */
 
 /* The callback `costs` of tn_fit_request. */
-static tn_status ask_costs(void *self, const tn_setup *setup, tn_costs **costs, tn_error *error) {
+static tn_status request_costs(void *self, const tn_setup *setup, tn_costs **costs,
+                               tn_error *error) {
     const cli_fit_sources *sources = self;
     return cli_costs_make(sources->from, setup, sources->threads, sources->engine.context, costs,
                           error);
 }
 
 /* The callback `zeros`. Only the codec csr depends on them. */
-static tn_status ask_zeros(void *self, const tn_setup *setup, const float **zeros,
-                           tn_error *error) {
+static tn_status request_zeros(void *self, const tn_setup *setup, const float **zeros,
+                               tn_error *error) {
     const cli_fit_sources *sources = self;
     if (sources->codecs != 0 && (sources->codecs >> TN_CODEC_CSR & 1) == 0) return TN_OK;
     free(*sources->zeros); /* of a search that has ended */
@@ -284,7 +286,7 @@ static tn_status ask_zeros(void *self, const tn_setup *setup, const float **zero
 }
 
 void cli_fit_request_set(cli_fit_sources *sources, tn_fit_request *request) {
-    request->costs = cli_costs_given(sources->from) ? ask_costs : NULL;
-    request->zeros = ask_zeros;
+    request->costs = cli_costs_given(sources->from) ? request_costs : NULL;
+    request->zeros = request_zeros;
     request->self = sources;
 }

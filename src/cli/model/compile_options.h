@@ -1,9 +1,9 @@
 /* compile_options.h - from the options of a command to requests to the library: the options of a
  * compiled model (cli_compile_options_set) and a tn_fit_request (cli_fit_request_set).
  *
- * cli_compile_options_set sets what all commands have in common: order, kernels, memory, static memory,
- * recomputation and plan. A command then changes only its own fields: a budget, ranks, the program
- * of a plan.
+ * cli_compile_options_set sets the fields that all commands have in common: order, kernels, memory,
+ * static memory, recomputation and plan. A command then changes only its own fields: a budget,
+ * ranks, the program of a plan.
  */
 #ifndef TN_MODEL_COMPILE_OPTIONS_H
 #define TN_MODEL_COMPILE_OPTIONS_H
@@ -62,9 +62,8 @@ bool cli_codecs_lose(uint32_t codecs); /* whether any of them is lossy */
 
 /* --- requests to the library --- */
 
-typedef struct
-    cli_compile_options { /* the options of a setup, and the objects that they point to; do not
-                            * move it */
+/* The options of a compiled model, and the objects that they point to. Do not move it. */
+typedef struct cli_compile_options {
     tn_setup_options setup;
     tn_rewrite_options rewrite;
     tn_kernels_options kernels;
@@ -76,7 +75,7 @@ typedef struct
 /* training NULL: inference. plan NULL: no layout. */
 void cli_compile_options_set(const cli_input *input, const cli_kernel_target *target,
                              const cli_training *training, const tn_plan_options *plan,
-                             cli_compile_options *asked);
+                             cli_compile_options *options);
 /* The memory model alone. */
 tn_occupancy_options cli_memory_options(const cli_input *input);
 

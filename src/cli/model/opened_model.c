@@ -266,7 +266,7 @@ const struct argp cli_pruned_argp = {.options = pruned_options, .parser = pruned
 
 /* --- the data of tensors --- */
 
-/* Reads a tensor of the model or of the running graph; a rank may have only a part of it. */
+/* Whether training updates a tensor of the model or of the running graph. */
 static bool opened_is_trained(const cli_opened_model *opened, const tn_graph *graph,
                               tn_tensor_id id) {
     const tn_graph *step = graph == opened->input->graph ? opened->step.graph : graph;
@@ -279,6 +279,7 @@ static bool opened_is_parameter(const tn_tensor *tensor) {
     return tensor->kind == TN_KIND_PARAMETER || shared;
 }
 
+/* Reads a tensor of the model: trained, from a checkpoint, from a file of weights, or its own. */
 static tn_status opened_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
                              uint64_t size, tn_error *error) {
     const cli_opened_model *opened = self;
@@ -314,7 +315,7 @@ static tn_status opened_read_data(void *self, const tn_graph *graph, tn_tensor_i
 }
 
 /* The place of a tensor in a file, if it has the same bytes there. Trained or pruned weights have
- * none. */
+ * no such place. */
 static tn_status opened_where(void *self, const tn_graph *graph, tn_tensor_id id,
                               tn_file_range *range, bool *found, tn_error *error) {
     const cli_opened_model *opened = self;

@@ -1,7 +1,7 @@
 /* train.h - `tenure train`: from options to a trainer of the library, and its output.
  *
- * tenure/trainer.h describes a training run. These files have its options, its opened model, the signals
- * that stop it, and its output.
+ * tenure/trainer.h describes a training run. These files have its options, its opened model, the
+ * signals that stop it, and its output.
  */
 #ifndef TN_CLI_TRAIN_H
 #define TN_CLI_TRAIN_H
