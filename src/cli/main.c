@@ -3,7 +3,6 @@
 #include "base/base.h"
 #include "tenure_revision.h" /* TENURE_REVISION, made by tools/revision.cmake */
 
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

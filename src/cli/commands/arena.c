@@ -12,7 +12,6 @@
 #include "cli/model/plan_file.h"
 #include "report/format.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,6 @@
  */
 #include "cli/cli.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define COMPLETION_VALUES 4096u /* bytes of the values of an option */

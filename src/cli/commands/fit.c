@@ -6,9 +6,7 @@
 #include "cli/model/input.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define FIT_MOST (UINT64_C(1) << 40) /* of any count */
 

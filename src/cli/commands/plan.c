@@ -13,7 +13,6 @@
 #include "report/plan_facts.h"
 #include <tenure/report.h>
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

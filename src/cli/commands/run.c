@@ -6,7 +6,6 @@
 #include "cli/model/input.h"
 #include "cli/model/kernel_target.h"
 #include "cli/model/opened_model.h"
-#include "report/format.h"
 
 #include <inttypes.h>
 #include <stdio.h>

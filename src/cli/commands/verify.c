@@ -14,7 +14,6 @@
 #include "cli/plan/plan.h"
 #include "report/format.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

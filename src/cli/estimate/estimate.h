@@ -8,8 +8,8 @@
 
 #include <tenure/cluster.h>
 
+#include "cli/answer/facts.h"
 #include "cli/model/input.h"
-#include "cli/model/kernel_target.h"
 #include "cli/model/opened_model.h"
 #include "cli/model/training.h"
 #include "graph/packed.h"

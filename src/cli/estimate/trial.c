@@ -10,9 +10,7 @@
 #include "cli/model/plan_file.h"
 #include "graph/batch.h"
 
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define ESTIMATE_BATCH_MOST (UINT64_C(1) << 40)

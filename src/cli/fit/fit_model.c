@@ -7,7 +7,6 @@
 #include "cli/model/input.h"
 #include "cli/model/kernel_target.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

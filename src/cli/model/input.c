@@ -2,7 +2,6 @@
  * a problem. */
 #include "cli/model/input.h"
 #include "base/base.h"
-#include "cli/answer/model_facts.h"
 #include "cli/command_line/combine.h"
 #include "cli/model/compile_options.h"
 #include "cli/model/kernel_target.h"

@@ -1,13 +1,11 @@
 /* input_options.c - the options for reading the input, for the memory model, for rules about
  * tensors, and for tiles. */
 #include "base/base.h"
-#include "cli/answer/model_facts.h"
 #include "cli/model/input.h"
 #include "cli/model/kernel_target.h"
 
 #include <errno.h>
 #include <float.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,9 +3,7 @@
 #include "cli/model/kernel_target.h"
 #include "base/base.h"
 #include "cli/model/input.h"
-#include "report/format.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

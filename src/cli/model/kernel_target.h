@@ -11,7 +11,6 @@
 #define TN_MODEL_KERNEL_TARGET_H
 
 #include "base/base.h"
-#include "cli/answer/facts.h"
 #include "cli/model/input.h"
 
 /* Parses "none", "plain" or "onednn", the last two with an optional ":THREADS". False: another

@@ -7,8 +7,6 @@
 #include "cli/model/input.h"
 #include "cli/model/kernel_target.h"
 
-#include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

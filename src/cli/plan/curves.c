@@ -6,7 +6,6 @@
 #include "cli/model/kernel_target.h"
 #include "cli/model/plan_file.h"
 #include "cli/plan/plan.h"
-#include "report/format.h"
 #include "report/wait_curve.h"
 
 #include <inttypes.h>

@@ -16,7 +16,6 @@
 #include "cli/plan/plan.h"
 #include "report/format.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,8 +11,6 @@
  * tensor of the model.
  */
 #include "base/base.h"
-#include "cli/answer/facts.h"
-#include "cli/answer/model_facts.h"
 #include "cli/model/input.h"
 #include "cli/model/kernel_target.h"
 #include "cli/model/plan_file.h"

@@ -15,9 +15,7 @@
 #include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 /* --- control characters --- */

@@ -4,9 +4,7 @@
 #include "cli/cli.h"
 #include "report/format.h"
 
-#include <inttypes.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>

@@ -3,7 +3,6 @@
 #include "cli/model/input.h"
 #include "cli/train/train.h"
 
-#include <inttypes.h>
 #include <signal.h>
 
 /* --- several ranks --- */
