@@ -108,7 +108,7 @@ typedef struct cli_tone {
 } cli_tone;
 cli_tone cli_tone_asked(void);
 bool cli_follows_links(void);               /* --follow-links, once the words are parsed */
-void cli_context_read(tn_context *context); /* --follow-links and --read-limit, likewise */
+void cli_context_read(tn_context *context); /* sets --follow-links and --read-limit */
 
 /* The options of a command in one list: its own, those of its children under their headings, and
  * those of every command. */

@@ -217,7 +217,7 @@ static void holders_print_sums(const cli_holders *holders, bool by_op, tn__text 
     free(sums);
 }
 
-/* Whether any row has a kind or an operator; plain buffers have none. */
+/* Whether any row has a kind or an operator; plain buffers have neither. */
 static bool holders_have_uses(const cli_holders *holders) {
     for (uint32_t i = 0; i < holders->count; i++)
         if (holders->rows[i].label.kind[0] != '\0' || holders->rows[i].label.op[0] != '\0')

@@ -96,7 +96,8 @@ extern const cli_facts cli_refused_facts; /* of cli_claims_fail, in an error */
 /* cli_fail for a command with a budget. If the budget was exceeded, the claims become members of
  * the object of --json. */
 int cli_claims_fail(const tn_fit_answer *answer, const char *input, const tn_error *error);
-/* Lists what holds the memory of the smallest program found, on standard error, if none fits. */
+/* Lists the largest tensors of the smallest program found, on standard error, if no program fits.
+ */
 void cli_claims_holders(const tn_fit_answer *answer);
 
 #endif

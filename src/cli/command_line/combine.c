@@ -33,7 +33,7 @@ typedef struct combine_rule {
     const char *others;
     const char *when;   /* a condition, or "![condition]"; NULL: always */
     const char *why;    /* the reason, or NULL */
-    const char *advice; /* what to do; NULL: add or remove the other */
+    const char *advice; /* the remedy; NULL: add or remove the other option */
 } combine_rule;
 typedef struct combine_set {
     const char *name;

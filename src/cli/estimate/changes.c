@@ -162,7 +162,8 @@ void cli_limits_skip(cli_limits *limits, const char *what) {
     tn__text_printf(&limits->skipped, "%s%s", limits->skipped.size > 0 ? ", " : "", what);
 }
 
-/* One trial with what is left of the limits: what a limit cut short is not offered. */
+/* One trial within the rest of the limits. A change whose trial a limit cut short is not offered.
+ */
 static tn_status estimate_limited(const cli_estimate_request *request, const char *text,
                                   cli_estimate_result *found) {
     cli_estimate_request trial = *request;

@@ -16,7 +16,7 @@
 
 #define CLI_LAYERS_MAX 6u /* layers that a suggestion can name */
 
-/* What all trials of an explanation may take together; the time limit is cli_deadline's. */
+/* The work that all trials of an explanation may take together; cli_deadline limits their time. */
 typedef struct cli_limits {
     bool limited;  /* in work */
     uint64_t work; /* remaining units */

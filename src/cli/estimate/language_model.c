@@ -213,7 +213,8 @@ static void llm_try_places(cli_llm *llm) {
     }
 }
 
-/* Single changes, with the smallest effect on results first; if none is enough, combinations. */
+/* Single changes, with the smallest effect on results first; if no single change is enough,
+ * combinations. */
 static void llm_changes(cli_llm *llm) {
     tn_llm_options now = llm->options, cache = now, both = now;
     tn_llm_scheme scheme;

@@ -53,7 +53,7 @@ typedef struct cli_fit {
     cli_losses losses;             /* of the runs */
 } cli_fit;
 
-/* fit.c: the kernels to plan for: those of this machine, or none if a device is modelled by two
+/* The kernels to plan for: those of this machine, or none if a device is modelled by two
  * rates. */
 cli_kernel_target cli_fit_target(const cli_fit *fit);
 /* Loads the model, and makes its training step. */

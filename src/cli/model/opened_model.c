@@ -357,7 +357,8 @@ static tn_fit_options opened_search(const cli_opened_model *opened) {
 }
 
 typedef struct opened_sources {
-    cli_fit_sources sources; /* first: a pointer to it is one to the whole */
+    cli_fit_sources
+        sources; /* the first member, so that a pointer to it is a pointer to the struct */
     cli_opened_model *opened;
 } opened_sources;
 

@@ -75,7 +75,7 @@ enum { /* 0, 1, ... */
     CLI_OPTION(TRAINING_SWITCH + TRAINING_INDEX_##member, name, NULL, help)
 static const struct argp_option training_options[] = {
     TRAINING_OPTIONS(CLI_OPTION) TRAINING_RECOMPUTE(CLI_OPTION) TRAINING_SWITCHES(TRAINING_ROW){0}};
-/* `fit` itself decides what to recompute. */
+/* `fit` itself decides which operators are recomputed. */
 static const struct argp_option training_fit_options[] = {TRAINING_OPTIONS(CLI_OPTION)
                                                               TRAINING_SWITCHES(TRAINING_ROW){0}};
 

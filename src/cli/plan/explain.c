@@ -110,7 +110,7 @@ typedef struct explain_view {
     tn__text text;
 } explain_view;
 
-/* The options of one plan more, with what is left of the limits. */
+/* The options of one more plan, within the rest of the limits. */
 static tn_plan_options explain_options(const explain_view *view) {
     tn_plan_options options = *view->of->options;
     if (view->limits.limited) options.work_limit = view->limits.work;
@@ -319,7 +319,7 @@ static void explain_changes(explain_view *view) {
     cli_change changes[EXPLAIN_CHANGES];
     cli_estimate_request request = explain_way(view);
     cli_estimate_result found;
-    tn_error unused; /* propose only what is possible */
+    tn_error unused; /* an impossible change is not proposed */
     bool parts = view->of->input->bank_count > 0;
     if (parts) return;
     if (!cli_limits_go_on(&view->limits) ||

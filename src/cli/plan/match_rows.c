@@ -337,7 +337,8 @@ static void rows_put_in_tail(cli_verify *arguments, tn_body_id id) {
     arguments->is_partial = true;
 }
 
-/* The place of one live range in the document. *claim is TN_SIZE_UNKNOWN if it has none. */
+/* The place of one live range in the document. *claim is TN_SIZE_UNKNOWN if the document has
+ * no place for it. */
 static tn_status rows_item(cli_verify *arguments, const tn_life *life, const char *name,
                            uint64_t *claim, uint32_t *row) {
     const cli_plan_tensor *item =

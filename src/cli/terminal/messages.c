@@ -52,7 +52,7 @@ static bool controls_write(int descriptor, const char *bytes, size_t size) {
     return true;
 }
 
-/* The bytes of the character that begins with this byte; 1 if none does. */
+/* The bytes of the character that begins with this byte; 1 if the byte begins no character. */
 static size_t controls_length(unsigned char first) {
     return first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc2 ? 2 : 1;
 }

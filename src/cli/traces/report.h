@@ -11,7 +11,7 @@ enum { CLI_REPORT_MOMENTS = 10, CLI_REPORT_POOLS = 4, CLI_REPORT_OUTPUTS = 8 };
 typedef struct cli_report_moment {
     char name[48]; /* "at the peak", "now", "out of memory 1 of 2" */
     uint64_t time;
-    const tn_snapshot_event *oom; /* NULL: it is none */
+    const tn_snapshot_event *oom; /* NULL: no out-of-memory event */
 } cli_report_moment;
 
 typedef struct cli_report_pool {
