@@ -1,8 +1,8 @@
 /* json.c - writes the whole plan as JSON, format "mem-plan": the options that made it, pools,
  * buffers with their offsets, and for a model its tensors, steps and static memory.
  *
- * The document is self-contained: src/plan/io/json.c reads the buffers, src/cli/plan_file.c reads
- * the options, tensors and steps. Tensors and operators are identified by their index in the
+ * The document is self-contained: src/plan/io/json.c reads the buffers, src/cli/model/plan_file.c
+ * reads the options, tensors and steps. Tensors and operators are identified by their index in the
  * planned graph; names are for people and may be empty or repeated. All numbers except the gap are
  * integers; an unknown value is null. Each buffer, tensor and step has its own line, so that two
  * plans can be compared by line. The same plan gives the same bytes: the output contains no time
