@@ -2,22 +2,22 @@
  *
  *     B = f(A)      B: a new tag
  *     C = f(B)      C: another, since B is still live: F reads it
- *     F = f(B)      F: a third; B's life ends, its tag goes to the queue
- *     E = f(C)      E: takes B's tag from the queue; C's life ends
+ *     F = f(B)      F: a third; B's live range ends, its tag goes to the queue
+ *     E = f(C)      E: takes B's tag from the queue; C's live range ends
  *     G = F + E     G: in place, over an input that is not read again
  *
- * A tag is memory without a fixed size: it grows to the largest tensor that gets it. Lives that
- * share a body (views, in-place) share its tag, which is free when the last of them has ended.
- * Graph inputs are the caller's memory and get no tag.
+ * A tag is memory without a fixed size: it grows to the largest tensor that gets it. Live ranges
+ * that share a buffer (views, in-place) share its tag, which is free when the last of them has
+ * ended. Graph inputs are the caller's memory and get no tag.
  *
- * Cost:   O((lives + operands) log n).
+ * Cost:   O((live ranges + operands) log n).
  * Source: MXNet, "Optimizing memory consumption in deep learning", 2015.
  */
 #include "program/program.h"
 
 #define TAGS_OUTSIDE UINT32_MAX
 
-typedef struct tags_end { /* the last life of a body, sorted by its end */
+typedef struct tags_end { /* the last live range of a buffer, sorted by its end */
     uint32_t last, body;
     tn_tensor_id tensor;
 } tags_end;
@@ -30,11 +30,11 @@ typedef struct tags_state {
     uint32_t life_count, body_count;
     tn__lists uses;   /* of every tensor */
     uint32_t *told;   /* [tensors] step + 1 at which it was last reported */
-    uint32_t *tag;    /* [bodies] TAGS_OUTSIDE: the body is the caller's */
-    uint8_t *has_tag; /* [bodies] */
-    tags_end *ends;   /* [bodies] by (last, body) */
+    uint32_t *tag;    /* [buffers] TAGS_OUTSIDE: the buffer is the caller's */
+    uint8_t *has_tag; /* [buffers] */
+    tags_end *ends;   /* [buffers] by (last, buffer) */
     uint64_t *size;   /* [tags] */
-    uint32_t *queue;  /* [bodies] free tags; the ring never wraps, because each end adds one
+    uint32_t *queue;  /* [buffers] free tags; the ring never wraps, because each end adds one
                           * tag */
     uint32_t queue_first, queue_last, tag_count;
     bool (*event)(void *self, const tn_tag_event *event);
@@ -95,7 +95,7 @@ static tn_tensor_id tags_reason(const tags_state *state, const tn_life *life) {
     return TN_NONE;
 }
 
-/* A life begins: its body has a tag already, gets a new one, or is the caller's. */
+/* A live range begins: its buffer has a tag already, gets a new one, or is the caller's. */
 static tn_status tags_begin(tags_state *state, const tn_life *life) {
     uint32_t body = life->body, step = life->first;
     const tn_opcode_facts *facts = tn_opcode_facts_of(tags_list(state)[step].opcode);

@@ -53,12 +53,12 @@ typedef struct tn__order_model {
     uint64_t largest; /* no cost is larger: the sum of all bytes */
 } tn__order_model;
 
-/* order_model.c. Errors: E_INVALID when sizes overflow, E_NO_MEMORY. The caller releases the
+/* model.c. Errors: E_INVALID when sizes overflow, E_NO_MEMORY. The caller releases the
  * model also after an error. `folded` operators are not nodes. Cost: O(operands log operands). */
 tn_status tn__order_model_make(const tn_order_task *task, tn__order_model *model, tn_error *error);
 void tn__order_model_release(tn__order_model *model);
 
-/* --- order_walk.c: orders as arrays of nodes -------------------------------------------------- */
+/* --- walk.c: orders as arrays of nodes -------------------------------------------------- */
 
 /* The state of a walk: the live items, and the number of users of each that have not run. */
 typedef struct tn__order_walk {
@@ -89,11 +89,11 @@ void tn__order_late(tn__order_walk *walk, uint32_t *order, uint32_t *spare, uint
 /* Always runs the cheapest ready node: free steps first, then the least growth. */
 bool tn__order_greedy(tn__order_walk *walk, uint32_t *order, uint64_t limit);
 
-/* order_segments.c: merges the hills and valleys of the paths ahead, in about `work` steps.
+/* walk.c: merges the hills and valleys of the paths ahead, in about `work` steps.
  * False: out of memory. */
 bool tn__order_segments(tn__order_walk *walk, uint32_t *order, uint64_t work);
 
-/* --- order_cut.c: the cheapest moment for a node --- */
+/* --- cut.c: the cheapest moment for a node --- */
 
 /* The least cost(p | D) over all sets D that may run before p: a lower bound of every order.
  * `inside` ([count]) receives such a D: the smallest or the largest of them. Cost: a maximum
@@ -101,7 +101,7 @@ bool tn__order_segments(tn__order_walk *walk, uint32_t *order, uint64_t work);
 bool tn__order_cut(const tn__order_model *model, uint32_t node, bool largest, uint8_t *inside,
                    uint64_t *bound, uint64_t *work);
 
-/* --- order_search.c: complete search and beam search --- */
+/* --- search.c: complete search and beam search --- */
 
 typedef struct tn__order_result {
     uint64_t peak, bound; /* of live bytes; equal: proved minimal */

@@ -20,7 +20,7 @@ typedef struct verify_state {
     tn_error *error;
     tn__arena arena; /* freed at the end of the call */
 
-    /* verify_regions.c */
+    /* verify.c */
     uint32_t *region_at; /* [steps] the innermost region around the step, or VERIFY_NONE */
     uint32_t *around;    /* [regions] the region around it */
     uint32_t *own;       /* [regions] the APPLY of its operator */
@@ -29,7 +29,7 @@ typedef struct verify_state {
     uint32_t *sorted; /* [sorted_count] regions with instructions, by first, outer before inner */
     uint32_t sorted_count;
 
-    /* verify_order.c */
+    /* verify.c */
     uint32_t *index;  /* [steps] number of earlier steps of its stream */
     uint32_t **over;  /* [steps][stream_count] number of steps of each stream that are over when
                        * it starts */
@@ -52,10 +52,6 @@ tn_status tn__verify_no_memory(const verify_state *verify);
 void tn__verify_begin(verify_state *verify, const tn_program *program, uint32_t rank,
                       tn_error *error);
 tn_status tn__verify_program(verify_state *verify);
-/* verify_regions.c: control flow is nested, complete, and ends in its operator. */
-tn_status tn__verify_regions(verify_state *verify);
-/* verify_order.c: signals, and the steps that are over when an instruction starts. */
-tn_status tn__verify_order(verify_state *verify);
 /* verify_walk.c: every tensor exists when it is needed. */
 tn_status tn__verify_walk(verify_state *verify);
 

@@ -1,8 +1,8 @@
-/* order_search.c - searches orders as paths through states: complete search and beam search.
+/* search.c - searches orders as paths through states: complete search and beam search.
  *
  * A state is the set of nodes that have run; it determines the live bytes. Two paths to one
  * state differ only in their worst step, so the better one is kept. Steps that are free
- * (order_walk.c) within the worst step so far are taken at once: only steps that raise the live
+ * (walk.c) within the worst step so far are taken at once: only steps that raise the live
  * bytes are a choice.
  *
  * Complete: takes states by lowest worst step, then by most nodes run. This is a bottleneck
@@ -16,7 +16,7 @@
  *
  * Cost: O(ready x operands of a node) per state.
  */
-#include "program/order.h"
+#include "program/order/order.h"
 
 #define SEARCH_STATES_MAX 1000000u /* of a beam: about 100 MB */
 

@@ -19,9 +19,8 @@
  * Cost: O((instructions + edges) chains) time, O(instructions chains) memory.
  * Source: vector clocks: Fidge 1988, Mattern 1989; chains: a greedy path cover.
  */
-#include "program/happens.h"
-
 #include "graph/op.h"
+#include "program/liveness/happens.h"
 
 #define HAPPENS_NONE UINT32_MAX
 

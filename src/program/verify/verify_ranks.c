@@ -9,9 +9,9 @@
  *
  * Cost: O(n + m log m) for n instructions, m of which communicate.
  */
-#include <stdio.h>
+#include "program/verify/verify.h"
 
-#include "program/verify.h"
+#include <stdio.h>
 
 typedef struct talk {
     bool group;    /* a collective; otherwise a message */

@@ -1,4 +1,4 @@
-/* order_cut.c - finds the cheapest moment at which a node can run, by a minimum cut.
+/* cut.c - finds the cheapest moment at which a node can run, by a minimum cut.
  *
  * Before node p some set D of nodes has run: all predecessors of p and none of its successors.
  * M(D) over such sets is a cut. A node is on the source side if it is in D. An item costs its
@@ -17,7 +17,7 @@
  * Source: J.-C. Picard, Maximal closure of a graph, Management Science 22(11), 1976; E. A. Dinic,
  * 1970.
  */
-#include "program/order.h"
+#include "program/order/order.h"
 
 #define CUT_INFINITE (UINT64_MAX / 4)
 #define CUT_ARCS_MAX 100000000u /* with more arcs, the network alone takes gigabytes */

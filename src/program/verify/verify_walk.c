@@ -1,4 +1,5 @@
-/* verify_walk.c - checks in one walk over the list that every tensor exists when it is needed.
+/* verify_walk.c - checks in one walk over the list that every tensor exists when it is needed,
+ * with the right contents, in the arena and outside of it.
  *
  * A tensor exists from its definition to its release. Its readers come after its definition, and
  * a new definition comes after all of its readers; streams and signals must guarantee this, the
@@ -11,10 +12,84 @@
  *
  * Inside control flow an instruction may read tensors from outside, but not release them. The
  * tensors that a region defines end with it, except its results, which its operator defines.
+ *
+ * Cost: O(instructions + operands).
  */
-#include "program/verify_walk.h"
+#include "program/verify/verify.h"
 
-tn_status tn__walk_touch(walk_state *walk, uint32_t *list, uint32_t what) {
+/* --- tensors in the arena --------------------------------------------------------------------- */
+
+#define WALK_FIRST 1u /* contents that exist before the program starts */
+
+/* A tensor during the walk. Tensors with equal `contents` have equal bytes. */
+typedef struct walk_tensor {
+    bool here;                  /* defined and not released */
+    bool known;                 /* has been defined at least once */
+    bool fetched;               /* the caller or another rank has received it */
+    bool away;                  /* static, but in host memory when the program starts and ends */
+    bool stored;                /* static, but in memory only after it is fetched from its file */
+    uint32_t definer, released; /* steps */
+    uint32_t region;            /* around the definition */
+    uint32_t memory;            /* index into memories */
+    uint32_t root;              /* itself, or the source if it is an alias by definition */
+    uint32_t readers;           /* list of touches since its definition */
+    uint32_t contents;
+    uint32_t changes; /* change count of its memory when `contents` was given */
+    uint32_t born;    /* change count when it was defined */
+    uint32_t made;    /* the contents that its operator, or its GATHER, produces */
+    uint32_t part;    /* of a GATHER: the contents of the part of this rank */
+    uint32_t parts;   /* number of parts, if a RECV has brought only one; 0: it is complete */
+} walk_tensor;
+
+/* Tensors that may share memory: a tensor and its views. */
+typedef struct walk_memory {
+    uint32_t writer;  /* the newest in-place change */
+    uint32_t readers; /* list of touches since then */
+    uint32_t changes;
+    uint32_t changer; /* the newest change by an instruction that is not an operator */
+    uint32_t root;    /* root of the tensor that this instruction changed */
+} walk_memory;
+
+typedef struct walk_touch {
+    uint32_t what, next;
+} walk_touch;
+
+typedef struct walk_host { /* a buffer of the host pool */
+    tn_tensor_id tensor;
+    uint32_t contents, writer, readers;
+    bool pending; /* swapped out and not yet back */
+} walk_host;
+
+typedef struct walk_form { /* an encoded tensor */
+    tn_tensor_id of;
+    tn_codec codec;
+    uint32_t contents; /* contents of the tensor `of` */
+    uint32_t itself;   /* contents of the form itself, while `of` has the contents above */
+    uint32_t received; /* contents of the form itself, if it came from another rank or is static */
+} walk_form;
+
+typedef struct walk_state {
+    verify_state *verify;
+    const tn_context *context;
+    walk_tensor *tensors;
+    walk_memory *memories;
+    size_t memory_count, memory_room;
+    walk_touch *touches;
+    size_t touch_count, touch_room;
+    uint32_t *inside;    /* [regions] list of touches: the tensors that it defined */
+    uint32_t *times;     /* [operators] number of APPLY instructions */
+    uint32_t **before;   /* [operators] contents of its inputs the first time */
+    uint32_t *last_time; /* [operators] the newest step */
+    walk_host *hosts;    /* [tensors + instructions + 1] a tensor's own buffers come first, then
+                          * slots; or NULL */
+    walk_form *forms;    /* [tensors], or NULL */
+    uint32_t contents;   /* number of contents created so far */
+    uint32_t ordered;    /* newest operator with a fixed place among others */
+    uint32_t next;       /* of verify->sorted */
+    bool speaks;         /* the program communicates with other ranks */
+} walk_state;
+
+static tn_status walk_note_touch(walk_state *walk, uint32_t *list, uint32_t what) {
     if (!tn__reserve(walk->context, &walk->touches, &walk->touch_room, walk->touch_count + 1,
                      sizeof *walk->touches))
         return tn__verify_no_memory(walk->verify);
@@ -35,7 +110,8 @@ static bool walk_is_static(const walk_state *walk, tn_tensor_id tensor) {
     return tn_tensor_is_static(tn_graph_tensor(walk->verify->graph, tensor));
 }
 
-uint32_t tn__walk_contents(walk_state *walk, tn_tensor_id tensor) {
+/* The contents number of a tensor now. */
+static uint32_t walk_contents(walk_state *walk, tn_tensor_id tensor) {
     walk_tensor *it = &walk->tensors[tensor];
     uint32_t changes = walk->memories[it->memory].changes;
     if (it->changes != changes) it->contents = ++walk->contents;
@@ -81,7 +157,7 @@ static tn_status walk_whole(const walk_state *walk, tn_tensor_id tensor, uint32_
                 walk->tensors[tensor].parts);
 }
 
-tn_status tn__walk_read(walk_state *walk, tn_tensor_id tensor, uint32_t step) {
+static tn_status walk_read(walk_state *walk, tn_tensor_id tensor, uint32_t step) {
     if (tensor == TN_NONE) return TN_OK;
     walk_tensor *it = &walk->tensors[tensor];
     if (!it->here) return walk_absent(walk, tensor, step);
@@ -95,8 +171,8 @@ tn_status tn__walk_read(walk_state *walk, tn_tensor_id tensor, uint32_t step) {
                     "instruction %u changed what may be its memory: read it before that, or have "
                     "that change a copy",
                     memory->changer);
-    TN_TRY(tn__walk_touch(walk, &it->readers, step));
-    return tn__walk_touch(walk, &memory->readers, step);
+    TN_TRY(walk_note_touch(walk, &it->readers, step));
+    return walk_note_touch(walk, &memory->readers, step);
 }
 
 /* --- define, change, release --- */
@@ -145,11 +221,12 @@ static tn_status walk_define_in(walk_state *walk, tn_tensor_id tensor, uint32_t 
     it->readers = VERIFY_NONE;
     it->changes = it->born = walk->memories[it->memory].changes;
     it->contents = contents != 0 ? contents : ++walk->contents;
-    return region == VERIFY_NONE ? TN_OK : tn__walk_touch(walk, &walk->inside[region], tensor);
+    return region == VERIFY_NONE ? TN_OK : walk_note_touch(walk, &walk->inside[region], tensor);
 }
 
-tn_status tn__walk_define(walk_state *walk, tn_tensor_id tensor, uint32_t step, uint32_t region,
-                          uint32_t contents) {
+/* contents: 0 creates a new number. region: the region around the definition. */
+static tn_status walk_define(walk_state *walk, tn_tensor_id tensor, uint32_t step, uint32_t region,
+                             uint32_t contents) {
     if (tensor == TN_NONE) return TN_OK;
     return walk_define_in(walk, tensor, step, region, contents, (tn_view){.source = TN_NONE});
 }
@@ -172,6 +249,8 @@ static tn_status walk_change(walk_state *walk, tn_tensor_id tensor, uint32_t ste
     return TN_OK;
 }
 
+static tn_status walk_check_form(walk_state *walk, tn_tensor_id tensor, uint32_t step);
+
 static tn_status walk_release(walk_state *walk, tn_tensor_id tensor, uint32_t step) {
     if (tensor == TN_NONE) return TN_OK;
     const verify_state *verify = walk->verify;
@@ -181,10 +260,10 @@ static tn_status walk_release(walk_state *walk, tn_tensor_id tensor, uint32_t st
         VERIFY_FAIL(verify, step, tensor,
                     "it was defined outside of the control flow that this is in: release it there");
     TN_TRY(walk_wait(walk, tensor, it->definer, step, "defines"));
-    TN_TRY(tn__walk_check_form(walk, tensor, step));
+    TN_TRY(walk_check_form(walk, tensor, step));
     if (tn_opcode_facts_of(verify->instructions[step].opcode)->flags & TN_KEEPS)
-        TN_TRY(tn__walk_touch(walk, &it->readers, step));
-    tn__walk_contents(walk, tensor);
+        TN_TRY(walk_note_touch(walk, &it->readers, step));
+    walk_contents(walk, tensor);
     it->here = false;
     it->released = step;
     return TN_OK;
@@ -221,7 +300,7 @@ static tn_status walk_repeat(walk_state *walk, const tn_op_form *form, tn_op_id 
     TN_TRY(walk_may_repeat(walk, form, id, step));
     for (uint32_t i = 0; i < form->input_count; i++) {
         tn_tensor_id input = tn_op_form_input(form, i);
-        if (input != TN_NONE && tn__walk_contents(walk, input) != walk_before(walk, form, id, i))
+        if (input != TN_NONE && walk_contents(walk, input) != walk_before(walk, form, id, i))
             VERIFY_FAIL(verify, step, input,
                         "it is not what it was at instruction %u, which ran the same node", before);
     }
@@ -244,7 +323,7 @@ static tn_status walk_remember(walk_state *walk, tn_op_id id) {
         tn__arena_array(&walk->verify->arena, op->input_count, sizeof **walk->before);
     if (walk->before[id] == NULL) return tn__verify_no_memory(walk->verify);
     for (uint32_t i = 0; i < op->input_count; i++)
-        if (op->inputs[i] != TN_NONE) walk->before[id][i] = tn__walk_contents(walk, op->inputs[i]);
+        if (op->inputs[i] != TN_NONE) walk->before[id][i] = walk_contents(walk, op->inputs[i]);
     return TN_OK;
 }
 
@@ -285,7 +364,7 @@ static tn_status walk_apply(walk_state *walk, tn_op_id id, uint32_t step) {
         TN_TRY(walk_leave(walk, r, step));
     }
     for (uint32_t i = 0; i < form.input_count; i++)
-        TN_TRY(tn__walk_read(walk, tn_op_form_input(&form, i), step));
+        TN_TRY(walk_read(walk, tn_op_form_input(&form, i), step));
     bool again = walk->last_time[id] != VERIFY_NONE;
     if (!again && verify->instructions[step].again)
         VERIFY_FAIL(verify, step, TN_NONE, "it runs again what has not run before");
@@ -310,10 +389,10 @@ static tn_status walk_enter(walk_state *walk, uint32_t region, uint32_t step) {
     const verify_state *verify = walk->verify;
     const tn_op *op = tn_graph_op(verify->graph, verify->regions[region].op);
     const tn_block *block = tn_graph_block(verify->graph, verify->regions[region].block);
-    for (uint32_t i = 0; i < op->input_count; i++) TN_TRY(tn__walk_read(walk, op->inputs[i], step));
+    for (uint32_t i = 0; i < op->input_count; i++) TN_TRY(walk_read(walk, op->inputs[i], step));
     for (uint32_t i = 0; i < block->input_count; i++)
         if (block->inputs[i] != TN_NONE && !walk_is_static(walk, block->inputs[i]))
-            TN_TRY(tn__walk_define(walk, block->inputs[i], step, region, 0));
+            TN_TRY(walk_define(walk, block->inputs[i], step, region, 0));
     return TN_OK;
 }
 
@@ -321,18 +400,20 @@ static tn_status walk_leave(walk_state *walk, uint32_t region, uint32_t step) {
     const verify_state *verify = walk->verify;
     const tn_block *block = tn_graph_block(verify->graph, verify->regions[region].block);
     for (uint32_t i = 0; i < block->output_count; i++)
-        TN_TRY(tn__walk_read(walk, block->outputs[i], step));
+        TN_TRY(walk_read(walk, block->outputs[i], step));
     for (uint32_t at = walk->inside[region]; at != VERIFY_NONE; at = walk->touches[at].next) {
         tn_tensor_id tensor = walk->touches[at].what;
         if (!walk->tensors[tensor].here || walk->tensors[tensor].region != region) continue;
-        TN_TRY(tn__walk_check_form(walk, tensor, step));
-        tn__walk_contents(walk, tensor);
+        TN_TRY(walk_check_form(walk, tensor, step));
+        walk_contents(walk, tensor);
         walk->tensors[tensor].here = false;
     }
     return TN_OK;
 }
 
 /* --- the walk --- */
+
+static tn_status walk_copy(walk_state *walk, uint32_t step, uint32_t *contents);
 
 static tn_status walk_step(walk_state *walk, uint32_t step) {
     const verify_state *verify = walk->verify;
@@ -341,13 +422,13 @@ static tn_status walk_step(walk_state *walk, uint32_t step) {
     uint32_t contents = 0;
     if (facts->reads == TN_AFFECTS_OPERATOR) return walk_apply(walk, it->op, step);
     tn_effects does = tn_instruction_effects(it);
-    TN_TRY(tn__walk_read(walk, does.reads, step));
+    TN_TRY(walk_read(walk, does.reads, step));
     if ((facts->link == TN_LINK_TO_HOST || facts->link == TN_LINK_TO_PEER) &&
         facts->blocks != TN_BLOCKS_NOBODY)
         walk->tensors[it->tensor].fetched = true;
     TN_TRY(walk_change(walk, does.changes, step));
-    TN_TRY(tn__walk_copy(walk, step, &contents));
-    TN_TRY(tn__walk_define(walk, does.defines, step, verify->region_at[step], contents));
+    TN_TRY(walk_copy(walk, step, &contents));
+    TN_TRY(walk_define(walk, does.defines, step, verify->region_at[step], contents));
     return walk_release(walk, does.releases, step);
 }
 
@@ -367,6 +448,8 @@ static tn_status walk_all(walk_state *walk) {
     return TN_OK;
 }
 
+static tn_status walk_copies_end(walk_state *walk);
+
 /* All graph outputs must be fetched, if not here then on another rank. */
 static tn_status walk_end(walk_state *walk) {
     const verify_state *verify = walk->verify;
@@ -381,8 +464,10 @@ static tn_status walk_end(walk_state *walk) {
                      "it is an output of the graph and no instruction fetches it: GET it"),
             "tensor '%.80s'", tn_graph_tensor(verify->graph, id)->name);
     }
-    return tn__walk_copies_end(walk);
+    return walk_copies_end(walk);
 }
+
+static tn_status walk_copies_begin(walk_state *walk);
 
 static tn_status walk_begin(walk_state *walk, tn__arena *arena) {
     const verify_state *verify = walk->verify;
@@ -414,7 +499,7 @@ static tn_status walk_begin(walk_state *walk, tn__arena *arena) {
         walk->speaks |= blocks == TN_BLOCKS_PEER || blocks == TN_BLOCKS_GROUP;
         if (it->op != TN_NONE) walk->times[it->op]++;
     }
-    return tn__walk_copies_begin(walk);
+    return walk_copies_begin(walk);
 }
 
 tn_status tn__verify_walk(verify_state *verify) {
@@ -428,4 +513,271 @@ tn_status tn__verify_walk(verify_state *verify) {
     tn__free(walk.context, walk.memories, walk.memory_room * sizeof *walk.memories);
     tn__free(walk.context, walk.touches, walk.touch_room * sizeof *walk.touches);
     return status;
+}
+
+/* --- host buffers, encoded forms, files ------------------------------------------------------- */
+
+/* Checks data outside the arena: buffers of the host pool, encoded forms, files.
+ *
+ * A host buffer holds the tensor that was last swapped out to it. The tensor may return several
+ * times, until it is changed. A static tensor may begin and end in host memory, where its first
+ * swap brings it in; every other tensor that is swapped out must return. Tensors that are
+ * fetched from a file are constant, so they may be released and fetched at any time.
+ */
+
+/* --- the host pool --- */
+
+static walk_host *copies_host(walk_state *walk, const tn_instruction *it) {
+    return &walk->hosts[it->slot == 0 ? it->tensor : walk->verify->tensor_count + it->slot];
+}
+
+static tn_status copies_wait(const walk_state *walk, uint32_t first, uint32_t step) {
+    const verify_state *verify = walk->verify;
+    if (tn__verify_is_over(verify, first, step)) return TN_OK;
+    VERIFY_FAIL(verify, step, verify->instructions[step].tensor,
+                "instruction %u (%s, stream %u) uses the same buffer of the host and may not be "
+                "over: wait for a signal of it",
+                first, tn_opcode_name(verify->instructions[first].opcode),
+                verify->instructions[first].stream);
+}
+
+static const char *copies_name(const walk_state *walk, tn_tensor_id tensor) {
+    return tensor == TN_NONE ? "nothing" : tn_graph_tensor(walk->verify->graph, tensor)->name;
+}
+
+static tn_status copies_out(walk_state *walk, uint32_t step) {
+    const tn_instruction *it = &walk->verify->instructions[step];
+    walk_host *host = copies_host(walk, it);
+    if (host->pending)
+        VERIFY_FAIL(walk->verify, step, it->tensor,
+                    "its buffer of the host still has '%.60s', which instruction %u swapped out "
+                    "and nothing swapped in",
+                    copies_name(walk, host->tensor), host->writer);
+    TN_TRY(copies_wait(walk, host->writer, step));
+    for (uint32_t at = host->readers; at != VERIFY_NONE; at = walk->touches[at].next)
+        TN_TRY(copies_wait(walk, walk->touches[at].what, step));
+    *host = (walk_host){.tensor = it->tensor,
+                        .contents = walk_contents(walk, it->tensor),
+                        .writer = step,
+                        .readers = VERIFY_NONE,
+                        .pending =
+                            !tn_tensor_is_static(tn_graph_tensor(walk->verify->graph, it->tensor))};
+    return TN_OK;
+}
+
+static tn_status copies_in(walk_state *walk, uint32_t step, uint32_t *contents) {
+    const tn_instruction *it = &walk->verify->instructions[step];
+    walk_host *host = copies_host(walk, it);
+    if (host->tensor != it->tensor)
+        VERIFY_FAIL(walk->verify, step, it->tensor,
+                    "its buffer of the host has %s%.60s: swap it out there before this",
+                    host->tensor == TN_NONE ? "" : "tensor ", copies_name(walk, host->tensor));
+    TN_TRY(copies_wait(walk, host->writer, step));
+    if (!walk->tensors[it->tensor].here && host->contents != walk_contents(walk, it->tensor))
+        VERIFY_FAIL(walk->verify, step, it->tensor,
+                    "it has changed since the host's copy was made: swap it out again");
+    *contents = host->contents;
+    host->pending = false;
+    return walk_note_touch(walk, &host->readers, step);
+}
+
+/* --- encoded forms --- */
+
+static tn_status copies_encode(walk_state *walk, uint32_t step, uint32_t *contents) {
+    const tn_instruction *it = &walk->verify->instructions[step];
+    *contents = ++walk->contents;
+    walk->forms[it->other] = (walk_form){.of = it->tensor,
+                                         .codec = it->codec,
+                                         .contents = walk_contents(walk, it->tensor),
+                                         .itself = *contents,
+                                         .received = VERIFY_NONE};
+    return TN_OK;
+}
+
+static tn_status copies_decode(walk_state *walk, uint32_t step, uint32_t *contents) {
+    const tn_instruction *it = &walk->verify->instructions[step];
+    const walk_form *form = &walk->forms[it->other];
+    uint32_t itself = walk_contents(walk, it->other);
+    if (form->received == itself) return TN_OK; /* from another rank, or static */
+    if (form->itself != itself)
+        VERIFY_FAIL(walk->verify, step, it->other,
+                    "it is not an encoded form: ENCODE '%.60s' into it, or RECV it",
+                    copies_name(walk, it->tensor));
+    if (form->of != it->tensor || form->codec != it->codec)
+        VERIFY_FAIL(walk->verify, step, it->other, "it is '%.60s' by codec %s, not '%.60s' by %s",
+                    copies_name(walk, form->of), tn_codec_name(form->codec),
+                    copies_name(walk, it->tensor), tn_codec_name(it->codec));
+    if (!walk->tensors[it->tensor].here && form->contents != walk_contents(walk, it->tensor))
+        VERIFY_FAIL(walk->verify, step, it->tensor,
+                    "it has changed since it was encoded: encode it again");
+    *contents = form->contents;
+    return TN_OK;
+}
+
+/* An encoded form that ends without a reader is useless, so it is an error. */
+static tn_status walk_check_form(walk_state *walk, tn_tensor_id tensor, uint32_t step) {
+    const verify_state *verify = walk->verify;
+    const walk_tensor *it = &walk->tensors[tensor];
+    if (it->definer == VERIFY_NONE || verify->instructions[it->definer].opcode != TN_ENCODE ||
+        it->readers != VERIFY_NONE)
+        return TN_OK;
+    VERIFY_FAIL(verify, step, tensor,
+                "instruction %u encoded it and nothing read it: DECODE it, or do not ENCODE",
+                it->definer);
+}
+
+/* --- files --- */
+
+/* A fetch restores the original contents of the tensor, because its file never changes. */
+static tn_status copies_fetch(const walk_state *walk, uint32_t step, uint32_t *contents) {
+    const tn_instruction *it = &walk->verify->instructions[step];
+    if (!tn_tensor_is_constant(tn_graph_tensor(walk->verify->graph, it->tensor)))
+        VERIFY_FAIL(walk->verify, step, it->tensor,
+                    "it is not constant: no file has what it is now");
+    if (walk->tensors[it->tensor].away)
+        VERIFY_FAIL(walk->verify, step, it->tensor,
+                    "it begins in the host's memory: swap it in there, or fetch it everywhere");
+    *contents = WALK_FIRST;
+    return TN_OK;
+}
+
+/* A tensor with a FETCH anywhere is not in memory when the program starts. */
+static void copies_stored(walk_state *walk) {
+    const verify_state *verify = walk->verify;
+    for (uint32_t step = 0; step < verify->count; step++) {
+        const tn_instruction *it = &verify->instructions[step];
+        if (tn_opcode_facts_of(it->opcode)->link != TN_LINK_FROM_STORAGE) continue;
+        walk_tensor *tensor = &walk->tensors[it->tensor];
+        if (!tensor->here) continue; /* visited, or not static: its FETCH is refused */
+        tensor->stored = true;
+        tensor->here = tensor->known = false;
+    }
+}
+
+/* --- parts, and all instructions --- */
+
+/* Parts form a whole: one tensor is a multiple of the other. */
+static tn_status copies_parts(walk_state *walk, uint32_t step) {
+    const tn_instruction *it = &walk->verify->instructions[step];
+    if (it->other == TN_NONE) return TN_OK;
+    uint64_t a = tn_graph_tensor(walk->verify->graph, it->tensor)->bytes;
+    uint64_t b = tn_graph_tensor(walk->verify->graph, it->other)->bytes;
+    uint64_t part = it->opcode == TN_GATHER ? a : b, whole = it->opcode == TN_GATHER ? b : a;
+    if (a == TN_SIZE_UNKNOWN || b == TN_SIZE_UNKNOWN || (part > 0 && whole % part == 0))
+        return TN_OK;
+    VERIFY_FAIL(walk->verify, step, it->other, "%llu bytes are not a whole number of parts of %llu",
+                (unsigned long long)whole, (unsigned long long)part);
+}
+
+/* Equal parts give an equal whole, because all ranks take part and no rank has changed its own
+ * part. */
+static void copies_gather(walk_state *walk, uint32_t step, uint32_t *contents) {
+    const tn_instruction *it = &walk->verify->instructions[step];
+    walk_tensor *whole = &walk->tensors[it->other];
+    const tn_instruction *was =
+        whole->definer != VERIFY_NONE ? &walk->verify->instructions[whole->definer] : NULL;
+    uint32_t part = walk_contents(walk, it->tensor);
+    bool again = was != NULL && was->opcode == TN_GATHER && was->tensor == it->tensor &&
+                 was->other == it->other && was->group == it->group && whole->part == part &&
+                 walk->memories[whole->memory].changes == whole->born;
+    if (!again) whole->made = ++walk->contents;
+    whole->part = part;
+    *contents = whole->made;
+}
+
+static tn_status walk_copy(walk_state *walk, uint32_t step, uint32_t *contents) {
+    const tn_instruction *it = &walk->verify->instructions[step];
+    const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
+    if (facts->flags & TN_USES_SLOT)
+        return facts->link == TN_LINK_TO_HOST ? copies_out(walk, step)
+                                              : copies_in(walk, step, contents);
+    if (facts->flags & TN_USES_CODEC)
+        return facts->defines == TN_AFFECTS_OTHER ? copies_encode(walk, step, contents)
+                                                  : copies_decode(walk, step, contents);
+    if (it->opcode == TN_GATHER && it->other != TN_NONE) copies_gather(walk, step, contents);
+    if (facts->flags & TN_MAY_CHANGE) return copies_parts(walk, step);
+    const walk_tensor *tensor = facts->link == TN_LINK_NONE ? NULL : &walk->tensors[it->tensor];
+    if (facts->link == TN_LINK_FROM_HOST && tensor->known &&
+        walk->memories[tensor->memory].changes == tensor->born)
+        *contents = tensor->contents; /* the caller passes the same contents again */
+    if (facts->link == TN_LINK_FROM_STORAGE) return copies_fetch(walk, step, contents);
+    if (facts->link == TN_LINK_FROM_PEER && walk->forms != NULL)
+        walk->forms[it->tensor].received = *contents = ++walk->contents;
+    return TN_OK;
+}
+
+/* --- begin and end of the program --- */
+
+/* A static tensor that is swapped in before it is swapped out is in host memory when the program
+ * starts. */
+static void copies_away(walk_state *walk) {
+    const verify_state *verify = walk->verify;
+    for (uint32_t step = verify->count; step-- > 0;) {
+        const tn_instruction *it = &verify->instructions[step];
+        const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
+        if (!(facts->flags & TN_USES_SLOT)) continue;
+        walk_tensor *tensor = &walk->tensors[it->tensor];
+        if (tensor->here || tensor->away) /* static: the first swap in the list decides */
+            tensor->away = facts->link == TN_LINK_FROM_HOST && it->slot == 0;
+        if (tensor->known) tensor->here = !tensor->away;
+    }
+    for (uint32_t i = 0; i < verify->tensor_count; i++) {
+        if (!walk->tensors[i].away) continue;
+        walk->tensors[i].known = false;
+        walk->hosts[i].tensor = i;
+        walk->hosts[i].contents = WALK_FIRST;
+    }
+}
+
+/* verify_walk.c: the state of the host pool and of encoded forms. */
+static tn_status walk_copies_begin(walk_state *walk) {
+    verify_state *verify = walk->verify;
+    uint32_t uses = 0;
+    copies_stored(walk);
+    for (uint32_t step = 0; step < verify->count; step++)
+        uses |= tn_opcode_facts_of(verify->instructions[step].opcode)->flags;
+    if (uses & TN_USES_CODEC) {
+        walk->forms = tn__arena_array(&verify->arena, verify->tensor_count, sizeof *walk->forms);
+        if (walk->forms == NULL) return tn__verify_no_memory(verify);
+        for (uint32_t i = 0; i < verify->tensor_count; i++)
+            walk->forms[i] =
+                (walk_form){.itself = VERIFY_NONE,
+                            .received = walk->tensors[i].here ? WALK_FIRST : VERIFY_NONE};
+    }
+    if (!(uses & TN_USES_SLOT)) return TN_OK;
+    size_t hosts = (size_t)verify->tensor_count + verify->count + 1;
+    walk->hosts = tn__arena_array(&verify->arena, hosts, sizeof *walk->hosts);
+    if (walk->hosts == NULL) return tn__verify_no_memory(verify);
+    for (size_t i = 0; i < hosts; i++)
+        walk->hosts[i] =
+            (walk_host){.tensor = TN_NONE, .writer = VERIFY_NONE, .readers = VERIFY_NONE};
+    copies_away(walk);
+    return TN_OK;
+}
+
+#define COPIES_FAIL(walk, tensor, ...)                                                             \
+    return tn__where((walk)->verify->error,                                                        \
+                     tn__fail((walk)->verify->error, TN_E_INVALID, __VA_ARGS__), "tensor '%.80s'", \
+                     copies_name(walk, tensor))
+
+/* Applies an instruction to the host pool and the forms. *contents receives the contents of the
+ * tensor that it defines; 0: new contents. */
+static tn_status walk_copies_end(walk_state *walk) {
+    const verify_state *verify = walk->verify;
+    for (uint32_t i = 0; i < verify->tensor_count; i++) {
+        const walk_tensor *it = &walk->tensors[i];
+        bool fixed = tn_tensor_is_static(tn_graph_tensor(verify->graph, i));
+        if (fixed && !it->away && !it->stored && !it->here)
+            COPIES_FAIL(walk, i, "it is there when the program starts, and not when it ends");
+        if (it->away && (it->here || walk->hosts[i].contents != walk_contents(walk, i)))
+            COPIES_FAIL(walk, i,
+                        "it begins in the host's memory, and does not end there: swap it out");
+        if (it->here && it->known) TN_TRY(walk_check_form(walk, i, verify->count - 1));
+    }
+    size_t hosts = walk->hosts == NULL ? 0 : (size_t)verify->tensor_count + verify->count + 1;
+    for (size_t i = 0; i < hosts; i++)
+        if (walk->hosts[i].pending)
+            VERIFY_FAIL(verify, walk->hosts[i].writer, walk->hosts[i].tensor,
+                        "it never comes back: DROP it, or SWAP_IN it where it is needed");
+    return TN_OK;
 }

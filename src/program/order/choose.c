@@ -1,4 +1,4 @@
-/* choose_order.c - chooses the order of operators: plans several candidates and keeps the best.
+/* choose.c - chooses the order of operators: plans several candidates and keeps the best.
  *
  * An order only minimises the live bytes that it has counted itself, but the arena is the real
  * cost. So every order is compared with the file's order on the whole program, including control

@@ -2,15 +2,15 @@
  * count the waits that a layout adds, and the time of the program with them.
  *
  * The events are the steps of the program; control flow is one event, as in happens.c. Spans are
- * the live ranges: a life that writes has a span from its definition to its uses, and a view has a
- * span of its own without a write. Waits within one buffer (an operator that works in place must
- * wait for the other readers of its input) do not depend on the layout. They are those of a layout
- * without reuse.
+ * the live ranges: a live range that writes has a span from its definition to its uses, and a view
+ * has a span of its own without a write. Waits within one buffer (an operator that works in place
+ * must wait for the other readers of its input) do not depend on the layout. They are those of a
+ * layout without reuse.
  *
- * Cost: O(steps chains + lives + uses), and that of tn_plan_dependencies.
+ * Cost: O(steps chains + live ranges + uses), and that of tn_plan_dependencies.
  */
 #include "graph/takes.h"
-#include "program/occupancy.h"
+#include "program/liveness/liveness.h"
 
 typedef struct events_job {
     tn_occupancy *occupancy;
@@ -103,20 +103,20 @@ static tn_status events_use(events_job *job, uint32_t step, uint32_t *count) {
 static tn_status events_add_spans(events_job *job) {
     const tn_occupancy *occupancy = job->occupancy;
     for (size_t i = 0; i < occupancy->count; i++) {
-        const occ_life *life = &occupancy->found[i];
-        uint32_t count = 0, first = job->happens.exit[life->first];
-        if (life->lo >= life->hi) continue;
-        bool writes = life->share != TN_SHARE_VIEW && events_runs(job, first);
-        if (life->newest == OCC_NONE) TN_TRY(events_use(job, life->first, &count));
-        for (uint32_t at = life->newest; at != OCC_NONE; at = occupancy->uses.items[at].next)
+        const live_range *range = &occupancy->found[i];
+        uint32_t count = 0, first = job->happens.exit[range->first];
+        if (range->lo >= range->hi) continue;
+        bool writes = range->share != TN_SHARE_VIEW && events_runs(job, first);
+        if (range->newest == RANGE_NONE) TN_TRY(events_use(job, range->first, &count));
+        for (uint32_t at = range->newest; at != RANGE_NONE; at = occupancy->uses.items[at].next)
             TN_TRY(events_use(job, occupancy->uses.items[at].step, &count));
         if (count == 0 && !writes) continue;
         uint32_t kept = 0; /* a loop may use bytes before its APPLY, which is the event */
         for (uint32_t k = 0; k < count; k++)
             if (!writes || job->uses[k] >= first) job->uses[kept++] = job->uses[k];
-        const tn_span span = {.body = life->body,
-                              .lo = life->lo,
-                              .hi = life->hi,
+        const tn_span span = {.body = range->body,
+                              .lo = range->lo,
+                              .hi = range->hi,
                               .first = writes ? first : TN_EVENT_NONE,
                               .uses = job->uses,
                               .use_count = kept};
@@ -132,7 +132,7 @@ static tn_status events_add_waits(events_job *job) {
     tn_dependency *list = NULL;
     uint64_t count = 0;
     TN_TRY(tn_layout_without_reuse(problem, &apart, job->error));
-    for (tn_body_id id = 0; id < apart.body_count; id++) { /* tied bodies keep their distances */
+    for (tn_body_id id = 0; id < apart.body_count; id++) { /* tied buffers keep their distances */
         const tn_body *body = tn_problem_body(problem, id);
         if (body->flags & TN_BODY_TIED) apart.offset[id] = apart.offset[body->leader] + body->delta;
     }

@@ -1,75 +1,77 @@
 /* holders.c - lists the tensors that hold memory at a step, and the live bytes of every step.
  *
- * Several lives often share bytes of a body: a view and its source, or a result written over its
- * input. Each byte is counted once. The lives of a body are visited by the first byte that they
- * keep, the earlier life first on ties, and each life is charged for the bytes that no earlier
- * life holds. So the rows of one step add up to the live bytes of that step, in total and by
- * kind.
+ * Several live ranges often share bytes of a buffer: a view and its source, or a result written
+ * over its input. Each byte is counted once. The live ranges of a buffer are visited by the first
+ * byte that they keep, the earlier live range first on ties, and each live range is charged for the
+ * bytes that no earlier live range holds. So the rows of one step add up to the live bytes of that
+ * step, in total and by kind.
  *
- * Windows are sorted by body, first byte and age when the occupancy is made, so that one step
- * needs one pass and no memory. For all steps together, a sweep over each body keeps the live
+ * Windows are sorted by buffer, first byte and age when the occupancy is made, so that one step
+ * needs one pass and no memory. For all steps together, a sweep over each buffer keeps the live
  * windows sorted and adds each interval to a difference array at its two ends.
  *
- * Cost: O(n) for one step; O(n log n + n a + steps) for all steps. a is the maximum number of
- * lives that are alive together in one body.
+ * Cost: O(n) for one step; O(n log n + n a + steps) for all steps. a is the maximum number of live
+ * ranges that overlap in one buffer.
  */
 #include <tenure/trace.h>
 
-#include "program/occupancy.h"
+#include "program/liveness/liveness.h"
 
 /* --- windows --- */
 
 static int window_order(const void *a, const void *b) {
-    const occ_window *x = a, *y = b;
+    const range_window *x = a, *y = b;
     if (x->root != y->root) return x->root < y->root ? -1 : 1;
     if (x->lo != y->lo) return x->lo < y->lo ? -1 : 1;
     return (x->id > y->id) - (x->id < y->id);
 }
 
-tn_status tn__occ_windows(const occ_state *occ, tn_occupancy *made, const uint32_t *life_of) {
-    made->windows = tn__arena_array(&made->arena, occ->count, sizeof *made->windows);
-    if (made->windows == NULL) return tn__no_memory(occ->error, "the holders of an occupancy");
-    for (uint32_t i = 0; i < occ->count; i++) {
-        const occ_life *life = &occ->lives[i];
-        made->windows[i] = (occ_window){.root = life->root,
-                                        .id = i,
-                                        .life = life_of[i],
-                                        .first = life->first,
-                                        .last = life->last,
-                                        .lo = life->lo,
-                                        .hi = life->hi};
+tn_status tn__holders_windows(const liveness_state *liveness, tn_occupancy *made,
+                              const uint32_t *range_of) {
+    made->windows = tn__arena_array(&made->arena, liveness->count, sizeof *made->windows);
+    if (made->windows == NULL) return tn__no_memory(liveness->error, "the holders of an occupancy");
+    for (uint32_t i = 0; i < liveness->count; i++) {
+        const live_range *range = &liveness->ranges[i];
+        made->windows[i] = (range_window){.root = range->root,
+                                          .id = i,
+                                          .range = range_of[i],
+                                          .first = range->first,
+                                          .last = range->last,
+                                          .lo = range->lo,
+                                          .hi = range->hi};
     }
-    if (occ->count > 0) qsort(made->windows, occ->count, sizeof *made->windows, window_order);
+    if (liveness->count > 0)
+        qsort(made->windows, liveness->count, sizeof *made->windows, window_order);
     return TN_OK;
 }
 
-tn_kind tn_life_kind(const tn_graph *graph, const tn_life *life) {
-    if (life->tensor == TN_NONE) return TN_KIND_WORKSPACE;
-    tn_kind kind = tn_graph_tensor(graph, life->tensor)->kind;
-    return life->is_static && kind == TN_KIND_ACTIVATION ? TN_KIND_CONSTANT : kind;
+tn_kind tn_life_kind(const tn_graph *graph, const tn_life *range) {
+    if (range->tensor == TN_NONE) return TN_KIND_WORKSPACE;
+    tn_kind kind = tn_graph_tensor(graph, range->tensor)->kind;
+    return range->is_static && kind == TN_KIND_ACTIVATION ? TN_KIND_CONSTANT : kind;
 }
 
-tn_kind tn__occupancy_kind(const tn_occupancy *occupancy, uint32_t life) {
-    return tn_life_kind(occupancy->program->graph, &occupancy->lives[life]);
+tn_kind tn__occupancy_kind(const tn_occupancy *occupancy, uint32_t range) {
+    return tn_life_kind(occupancy->program->graph, &occupancy->ranges[range]);
 }
 
-/* The bytes of a window above `top`, the end of all windows before it in its body. */
-static uint64_t window_take(const occ_window *window, uint64_t *top) {
+/* The bytes of a window above `top`, the end of all windows before it in its buffer. */
+static uint64_t window_take(const range_window *window, uint64_t *top) {
     uint64_t from = window->lo > *top ? window->lo : *top;
     if (window->hi <= from) return 0;
     *top = window->hi;
     return window->hi - from;
 }
 
-bool tn__holders_next(const tn_occupancy *occupancy, uint32_t step, occ_walk *walk,
+bool tn__holders_next(const tn_occupancy *occupancy, uint32_t step, holders_walk *walk,
                       tn_occupant *holder) {
     while (walk->at < occupancy->count) {
-        const occ_window *window = &occupancy->windows[walk->at++];
+        const range_window *window = &occupancy->windows[walk->at++];
         if (step < window->first || window->last <= step) continue;
-        if (window->root != walk->root) *walk = (occ_walk){walk->at, window->root, 0};
+        if (window->root != walk->root) *walk = (holders_walk){walk->at, window->root, 0};
         uint64_t bytes = window_take(window, &walk->top);
         if (bytes == 0) continue;
-        *holder = (tn_occupant){window->life, bytes};
+        *holder = (tn_occupant){window->range, bytes};
         return true;
     }
     return false;
@@ -98,7 +100,7 @@ static void holder_sink(tn_occupant *heap, uint32_t count, uint32_t at) {
 uint32_t tn_occupancy_holders(const tn_occupancy *occupancy, uint32_t step, tn_occupant *holders,
                               uint32_t room) {
     if (step == TN_NONE) step = occupancy->summary.peak_step;
-    occ_walk walk = OCC_WALK_INIT;
+    holders_walk walk = HOLDERS_WALK_INIT;
     tn_occupant one;
     uint32_t count = 0;
     while (tn__holders_next(occupancy, step, &walk, &one)) {
@@ -129,8 +131,8 @@ typedef struct holders_sweep {
     const tn_occupancy *occupancy;
     uint64_t (*live)[TN_KIND_COUNT]; /* [steps] differences until the sweep ends */
     uint32_t step_count;
-    const occ_window *windows; /* of one body */
-    uint32_t *open;            /* the live windows, sorted as in `windows` */
+    const range_window *windows; /* of one buffer */
+    uint32_t *open;              /* the live windows, sorted as in `windows` */
     uint32_t count, open_count;
 } holders_sweep;
 
@@ -169,9 +171,9 @@ static void sweep_add(holders_sweep *sweep, uint32_t from, uint32_t to) {
     uint64_t top = 0;
     if (from >= sweep->step_count) return; /* static memory of a program without steps */
     for (uint32_t i = 0; i < sweep->open_count; i++) {
-        const occ_window *window = &sweep->windows[sweep->open[i]];
+        const range_window *window = &sweep->windows[sweep->open[i]];
         uint64_t bytes = window_take(window, &top);
-        tn_kind kind = tn__occupancy_kind(sweep->occupancy, window->life);
+        tn_kind kind = tn__occupancy_kind(sweep->occupancy, window->range);
         sweep->live[from][kind] += bytes;
         if (to < sweep->step_count) sweep->live[to][kind] -= bytes; /* wraps; the sum does not */
     }
