@@ -3,7 +3,7 @@
 #ifndef TN_CLI_ESTIMATE_H
 #define TN_CLI_ESTIMATE_H
 
-#include "graph/packed.h"
+#include "graph/dequant.h"
 #include "cli/open_model.h"
 #include "cli/ranks.h"
 #include "cli/whom.h"
@@ -54,9 +54,9 @@ typedef struct cli_found { /* the result; for a pipeline, that of its largest st
     uint64_t batch;    /* batch size per rank; 0: no batch dimension */
     bool joins;        /* it has concatenations that can be fused */
     uint64_t parameters;
-    tn__packed_sums packed; /* weights expanded by DequantizeLinear, if any */
-    uint32_t expands;       /* how many of these weights are expanded before the run */
-    uint32_t convolutions;  /* in the model; normalises: it has a normalisation operator */
+    tn__dequant_sums packed; /* weights expanded by DequantizeLinear, if any */
+    uint32_t expands;        /* how many of these weights are expanded before the run */
+    uint32_t convolutions;   /* in the model; normalises: it has a normalisation operator */
     bool normalises;
     tn_report_kernels kernels; /* set with for_kernels */
     bool for_kernels;          /* kernels of this machine; else the graph alone */

@@ -190,7 +190,7 @@ enum {
     TN_RULE_IMAGES = 1u << 12,      /* channels may be last, in outputs and operands (Relu) */
     TN_RULE_ONCE = 1u << 13,        /* each of its blocks runs at most once (If) */
     TN_RULE_FORMAT_VIEW = 1u << 15, /* its view is valid for every memory format (Part) */
-    TN_RULE_SPACED = 1u << 16,      /* output 0 is a bucket of the inputs (bucket.h) */
+    TN_RULE_SPACED = 1u << 16,      /* output 0 is a bucket of the inputs (rules/bucket.h) */
     TN_RULE_RANKS_SUM = 1u << 17,   /* output 0 must be summed over ranks afterwards (dist) */
     TN_RULE_RANKS_MAX = 1u << 18,   /* or the maximum over ranks taken */
     TN_RULE_RANKS_PART = 1u << 19,  /* output 0 is a rank's part of the sum of input 0 (dist) */
@@ -235,9 +235,8 @@ uint64_t tn__op_statistics(const tn_graph *graph, tn_op_id id);
  * or "tenure.Conv". A question that concerns several operators, or is asked in several places,
  * is a flag instead. */
 bool tn__op_is(const tn_op *op, const char *type);
-/* Whether inputs may lie inside output 0 before the operator runs, end to end (tn_op_joins, a
- * bucket); whether this input may; and the number of bytes up to the next input. */
-bool tn__op_holds_inputs(const tn_graph *graph, tn_op_id op);
+/* Whether an input may lie inside output 0 before the operator runs (tn_op_joins, a bucket), and
+ * the number of bytes from there to the next input. */
 bool tn__op_holds_input(const tn_graph *graph, tn_op_id op, uint32_t index);
 uint64_t tn__op_input_room(const tn_graph *graph, tn_op_id op, uint32_t index);
 

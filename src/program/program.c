@@ -1,8 +1,8 @@
 /* program.c - the list of instructions and its regions: creation, checks, accessors, and two lists
  * that are derived from it: the uses of each tensor, and the static tensors.
  */
-#include "graph/extend.h"
-#include "graph/packed.h"
+#include "graph/dequant.h"
+#include "graph/derived.h"
 #include "program/program.h"
 
 #include <stdio.h>
@@ -219,11 +219,11 @@ static void statics_pack(const tn_graph *graph, const uint8_t *how, uint8_t *nee
     for (tn_op_id id = 0; id < tn_graph_op_count(graph); id++) {
         const tn_op *op = tn_graph_op(graph, id);
         tn_tensor_id made = op->output_count == 1 ? op->outputs[0] : TN_NONE;
-        if (made == TN_NONE || how[made] == TN__PACKED_NOT) continue;
-        if (how[made] == TN__PACKED_FUSED && !needed[made]) continue;
+        if (made == TN_NONE || how[made] == TN__DEQUANT_NOT) continue;
+        if (how[made] == TN__DEQUANT_FUSED && !needed[made]) continue;
         for (uint32_t i = 0; i < op->input_count; i++)
             if (op->inputs[i] != TN_NONE) needed[op->inputs[i]] = 1;
-        if (how[made] == TN__PACKED_FUSED) needed[made] = 0;
+        if (how[made] == TN__DEQUANT_FUSED) needed[made] = 0;
     }
 }
 
@@ -258,7 +258,7 @@ tn_status tn__program_statics(const tn_program *program, tn__arena *arena, tn_st
             statics_need(graph, &input, 1, needed);
         }
     }
-    tn__graph_packed(graph, how);
+    tn__graph_dequant(graph, how);
     statics_pack(graph, how, needed);
     *blocks = made;
     *count = 0;

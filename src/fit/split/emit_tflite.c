@@ -1,4 +1,4 @@
-/* emit_tflite.c - makes parts of TensorFlow Lite's windows (graph/tiles/split_tflite.c explains the
+/* emit_tflite.c - makes parts of TensorFlow Lite's windows (graph/tiles/split_window.c explains the
  * three ways). */
 #include "fit/split/emit.h"
 

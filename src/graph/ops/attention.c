@@ -7,11 +7,10 @@
  * Attributes are read in any operator set, because the window of Attention was added to opset 25
  * after its release. Source: operator texts of ONNX, opsets 23 to 28.
  */
-#include "graph/extents.h"
-#include "graph/fold.h"
 #include "graph/gradients/gradients.h"
+#include "graph/rules/fold.h"
+#include "graph/rules/window.h"
 #include "graph/tiles/split.h"
-#include "graph/window.h"
 
 enum { ATTENTION_HEADS_MAX = 1 << 24 };
 

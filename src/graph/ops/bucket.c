@@ -14,9 +14,9 @@
  * ShardPart and ShardWhole mark where a rank that keeps only one part gets it, and where it needs
  * the whole; among ranks, SCATTER and GATHER do that.
  */
-#include "graph/bucket.h"
+#include "graph/rules/bucket.h"
 
-#include "graph/fold.h"
+#include "graph/rules/fold.h"
 
 #define BUCKET_PARTS_MOST 65536
 

@@ -6,10 +6,9 @@
  * Hidden sizes are [batch, length, heads * size]; caches are [batch, heads, length, size]. Source:
  * docs/ContribOperators.md and core/graph/contrib_ops/bert_defs.cc of ONNX Runtime, 2026.
  */
-#include "graph/extents.h"
-#include "graph/fold.h"
+#include "graph/rules/fold.h"
+#include "graph/rules/window.h"
 #include "graph/tiles/split.h"
-#include "graph/window.h"
 
 enum { CONTRIB_HEADS_MAX = 1 << 24 };
 

@@ -5,9 +5,8 @@
  * training hands its input on: a view.
  * Source: operator texts of ONNX, opsets 1 to 23.
  */
-#include "graph/extents.h"
-#include "graph/fold.h"
 #include "graph/gradients/gradients.h"
+#include "graph/rules/fold.h"
 #include "graph/tiles/split.h"
 
 static tn_status norm_shape(tn_infer *infer) { return tn__set_like(infer, 0, tn__input(infer, 0)); }

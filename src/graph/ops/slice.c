@@ -10,9 +10,8 @@
  * only a part that starts at 0 is a view.
  * Source: operator texts of ONNX, opsets 1 to 21.
  */
-#include "graph/extents.h"
-#include "graph/fold.h"
 #include "graph/gradients/gradients.h"
+#include "graph/rules/fold.h"
 #include "graph/tiles/split.h"
 
 /* --- Slice --- */

@@ -45,11 +45,11 @@ bool tn__split_conv_qlinear(tn_infer *infer, tn__part *part, uint32_t input, tn_
 bool tn__split_conv_transpose(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
 bool tn__split_pool(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
 bool tn__split_global_pool(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-/* Products of matrices: split_matmul.c. The last is of domain "tenure". */
+/* Products of matrices. The last is of domain "tenure". */
 bool tn__split_matmul(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
 bool tn__split_gemm(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
 bool tn__split_fused_matmul(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-/* Normalisations and operators that move elements: split_move.c. */
+/* Normalisations and operators that move elements. */
 bool tn__split_batch_norm(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
 bool tn__split_layer_norm(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
 bool tn__split_instance_norm(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
@@ -68,7 +68,7 @@ bool tn__split_gather(tn_infer *infer, tn__part *part, uint32_t input, tn__need 
 bool tn__split_to_space(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
 bool tn__split_to_depth(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
 bool tn__split_resize(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-/* Of domain "tflite": split_tflite.c. The first is of FORM_BAND, the second of FORM_PAD. */
+/* Of domain "tflite"; split_window.c. The first is of FORM_BAND, the second of FORM_PAD. */
 bool tn__split_band(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
 bool tn__split_tflite_pad(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
 bool tn__split_tflite_concat(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
