@@ -3,7 +3,7 @@
 #ifndef TN_CLI_ESTIMATE_H
 #define TN_CLI_ESTIMATE_H
 
-#include "graph/dequant.h"
+#include "graph/rules/dequant.h"
 #include "cli/open_model.h"
 #include "cli/ranks.h"
 #include "cli/whom.h"

@@ -85,7 +85,7 @@ typedef struct control_loop { /* how operands of a loop and of its body stand to
 static control_loop control_loop_of(const tn__flow *flow, const tn__control *control) {
     control_loop loop = {.op = control_op(flow, control),
                          .body = control_block(flow, control->first_region)};
-    tn__turns turns = tn__rule_of(flow->graph, control->op)->turns(loop.op, loop.body);
+    tn__loop_values turns = tn__rule_of(flow->graph, control->op)->turns(loop.op, loop.body);
     loop.carried = turns.carried;
     loop.formal = turns.formal;
     loop.given = turns.given;

@@ -34,7 +34,7 @@ static bool extend_tables(tn_graph *made, const tn_graph *given, uint32_t more) 
     made->op_count = given->op_count;
     made->block_count = given->block_count;
     for (uint32_t b = 0; b < made->block_count; b++) { /* lists are read through `view` alone */
-        tn__block *block = &made->blocks[b];
+        tn__graph_block *block = &made->blocks[b];
         block->ops = NULL;
         block->inputs = block->outputs = NULL;
         block->op_room = block->input_room = block->output_room = 0;

@@ -36,7 +36,7 @@ void tn_graph_destroy(tn_graph *graph) {
     if (!graph) return;
     tn_context context = graph->context;
     for (uint32_t i = 0; i < graph->block_count; i++) {
-        tn__block *block = &graph->blocks[i];
+        tn__graph_block *block = &graph->blocks[i];
         tn__free(&context, block->ops, block->op_room * sizeof *block->ops);
         tn__free(&context, block->inputs, block->input_room * sizeof *block->inputs);
         tn__free(&context, block->outputs, block->output_room * sizeof *block->outputs);
@@ -128,7 +128,7 @@ static bool graph_copy_value(tn_graph *graph, const tn_value *value, const tn_va
 
 /* Room for one more entry in the main block's lists, so that entering cannot fail afterwards. */
 static bool graph_lists_reserve(tn_graph *graph) {
-    tn__block *block = &graph->blocks[0];
+    tn__graph_block *block = &graph->blocks[0];
     bool fine = tn__reserve(&graph->context, &block->inputs, &block->input_room,
                             (size_t)block->view.input_count + 1, sizeof *block->inputs) &&
                 tn__reserve(&graph->context, &block->outputs, &block->output_room,
@@ -189,7 +189,7 @@ tn_status tn_graph_add_tensor(tn_graph *graph, const tn_tensor_spec *spec, tn_te
     graph->origins[new_id] = (tn__origin){0};
     graph_fill(graph, new_id, spec, rank, shape, value);
     graph->tensor_count++;
-    tn__block *main_block = &graph->blocks[0];
+    tn__graph_block *main_block = &graph->blocks[0];
     if (spec->kind == TN_KIND_INPUT) main_block->inputs[main_block->view.input_count++] = new_id;
     if (graph->tensors[new_id].flags & TN_TENSOR_IS_OUTPUT && !spec->block)
         main_block->outputs[main_block->view.output_count++] = new_id;
@@ -448,7 +448,7 @@ tn_status tn_graph_add_op(tn_graph *graph, const tn_op_spec *spec, tn_op_id *id,
                 .attr_count = spec->attr_count};
     const tn_op_rule *rule = NULL;
     if (status == TN_OK) {
-        tn__block *block = &graph->blocks[spec->block];
+        tn__graph_block *block = &graph->blocks[spec->block];
         rule = operators_rule(graph, &domain, &type);
         if (!type || !domain || !operators_copy(graph, spec, &op) ||
             !tn__reserve(&graph->context, &graph->ops, &graph->op_room, (size_t)new_id + 1,
@@ -469,7 +469,7 @@ tn_status tn_graph_add_op(tn_graph *graph, const tn_op_spec *spec, tn_op_id *id,
     graph->ops[new_id] = op;
     graph->rules[new_id] = rule;
     graph->op_count++;
-    tn__block *block = &graph->blocks[spec->block];
+    tn__graph_block *block = &graph->blocks[spec->block];
     block->ops[block->view.op_count++] = new_id;
     for (uint32_t i = 0; i < op.attr_count; i++)
         if (op.attrs[i].type == TN_ATTR_BLOCK) graph->blocks[op.attrs[i].block].view.owner = new_id;
@@ -499,7 +499,7 @@ tn_status tn_graph_add_block(tn_graph *graph, const char *name, tn_block_id *id,
     if (!copy || !tn__reserve(&graph->context, &graph->blocks, &graph->block_room,
                               (size_t)graph->block_count + 1, sizeof *graph->blocks))
         return tn__no_memory(error, "a block");
-    graph->blocks[graph->block_count] = (tn__block){.view = {.name = copy, .owner = TN_NONE}};
+    graph->blocks[graph->block_count] = (tn__graph_block){.view = {.name = copy, .owner = TN_NONE}};
     *id = graph->block_count++;
     return TN_OK;
 }
@@ -567,7 +567,7 @@ tn_status tn_graph_set_block_io(tn_graph *graph, tn_block_id block, const tn_ten
     if (block >= graph->block_count) TN_FAIL(error, TN_E_INVALID, "there is no block %u", block);
     TN_TRY(operators_check_formals(graph, block, inputs, input_count, error));
     TN_TRY(operators_check_list(graph, outputs, output_count, error));
-    tn__block *to = &graph->blocks[block];
+    tn__graph_block *to = &graph->blocks[block];
     if (!tn__reserve(&graph->context, &to->inputs, &to->input_room, input_count,
                      sizeof *to->inputs) ||
         !tn__reserve(&graph->context, &to->outputs, &to->output_room, output_count,

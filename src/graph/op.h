@@ -24,10 +24,10 @@ typedef struct tn_infer {
     struct infer_state *state; /* private to the driver */
 } tn_infer;
 
-typedef struct tn_gradient tn_gradient; /* gradient.h */
+struct tn_gradient; /* gradient.h */
 
 /* The values that a repeated block passes from turn to turn (Loop, Scan). */
-typedef struct tn__turns {
+typedef struct tn__loop_values {
     uint32_t carried; /* number of values passed from turn to turn; the first outputs are their
                        * final values */
     uint32_t given, formal, next; /* index of the first among the operator's inputs, the block's
@@ -35,7 +35,7 @@ typedef struct tn__turns {
     uint32_t sliced;              /* number of further inputs that are read one slice per turn */
     bool batch;                   /* everything is repeated for each entry of a batch (Scan of
                                    * opset 8) */
-} tn__turns;
+} tn__loop_values;
 
 /* A part of an operator: elements [first, last) along one axis of every output. */
 typedef struct tn__part {
@@ -142,7 +142,7 @@ typedef struct tn_op_rule {
                      * recurrent cell */
 
     /* TN_RULE_CONTROL with a repeated block. NULL: the carried values are unknown. */
-    tn__turns (*turns)(const tn_op *op, const tn_block *body);
+    tn__loop_values (*turns)(const tn_op *op, const tn_block *body);
 
     /* The elements of input `input`, which is present, that a part of the outputs needs. The
      * rule may enlarge the part if only larger parts can be computed (whole blocks of an
@@ -161,7 +161,7 @@ typedef struct tn_op_rule {
 
     /* Adds the operators that compute the gradients of inputs (gradient.h); NULL: no gradient
      * exists. */
-    tn_status (*gradient)(tn_gradient *gradient);
+    tn_status (*gradient)(struct tn_gradient *gradient);
 } tn_op_rule;
 
 #define TN__SUM_WHOLE TN_NONE      /* each part needs all of this input */

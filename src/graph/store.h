@@ -26,13 +26,13 @@ typedef struct tn__origin { /* a tensor as its builder gave it */
     bool formal;      /* an input of a block other than 0 */
 } tn__origin;
 
-typedef struct tn__block {
+typedef struct tn__graph_block {
     tn_block view;
     tn_op_id *ops;
     tn_tensor_id *inputs, *outputs;
     size_t op_room, input_room, output_room;
     bool tried; /* dead if it does not type */
-} tn__block;
+} tn__graph_block;
 
 struct tn_graph {
     tn_context context;
@@ -41,7 +41,7 @@ struct tn_graph {
     tn__origin *origins;
     tn_op *ops;
     const tn_op_rule **rules; /* rule of each operator; NULL: the registry has no rule */
-    tn__block *blocks;
+    tn__graph_block *blocks;
     size_t tensor_room, origin_room, op_room, rule_room, block_room;
     uint32_t tensor_count, op_count, block_count;
     bool rules_win; /* infer.h */

@@ -1,7 +1,7 @@
 /* program.c - the list of instructions and its regions: creation, checks, accessors, and two lists
  * that are derived from it: the uses of each tensor, and the static tensors.
  */
-#include "graph/dequant.h"
+#include "graph/rules/dequant.h"
 #include "graph/derived.h"
 #include "program/program.h"
 

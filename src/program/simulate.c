@@ -351,7 +351,7 @@ static bool turns_of(const tn_graph *graph, const tn_region *region, uint64_t *t
     const tn_block *body = tn_graph_block(graph, region->block);
     *turns = 1;
     if (rule == NULL || rule->turns == NULL) return false;
-    tn__turns how = rule->turns(op, body);
+    tn__loop_values how = rule->turns(op, body);
     if (how.batch) return false;
     return how.formal > 0 ? turns_of_loop(graph, op, body, turns)
                           : turns_of_scan(graph, op, how.carried, turns);

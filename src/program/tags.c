@@ -17,10 +17,10 @@
 
 #define TAGS_OUTSIDE UINT32_MAX
 
-typedef struct tags_end { /* the last live range of a buffer, sorted by its end */
+typedef struct tags_last { /* the last live range of a buffer, sorted by its end */
     uint32_t last, body;
     tn_tensor_id tensor;
-} tags_end;
+} tags_last;
 
 typedef struct tags_state {
     const tn_program *program;
@@ -32,7 +32,7 @@ typedef struct tags_state {
     uint32_t *told;   /* [tensors] step + 1 at which it was last reported */
     uint32_t *tag;    /* [buffers] TAGS_OUTSIDE: the buffer is the caller's */
     uint8_t *has_tag; /* [buffers] */
-    tags_end *ends;   /* [buffers] by (last, buffer) */
+    tags_last *ends;  /* [buffers] by (last, buffer) */
     uint64_t *size;   /* [tags] */
     uint32_t *queue;  /* [buffers] free tags; the ring never wraps, because each end adds one
                           * tag */
@@ -123,7 +123,7 @@ static tn_status tags_begin(tags_state *state, const tn_life *life) {
     return tags_tell(state, event);
 }
 
-static tn_status tags_finish(tags_state *state, const tags_end *end) {
+static tn_status tags_finish(tags_state *state, const tags_last *end) {
     uint32_t tag = state->tag[end->body];
     if (tag == TAGS_OUTSIDE) return TN_OK;
     state->queue[state->queue_last++] = tag;
@@ -136,7 +136,7 @@ static tn_status tags_finish(tags_state *state, const tags_end *end) {
 }
 
 static int tags_end_order(const void *a, const void *b) {
-    const tags_end *x = a, *y = b;
+    const tags_last *x = a, *y = b;
     if (x->last != y->last) return x->last < y->last ? -1 : 1;
     return (x->body > y->body) - (x->body < y->body);
 }
@@ -145,7 +145,7 @@ static tn_status tags_walk(tags_state *state) {
     uint32_t steps = tn_program_count(state->program), life = 0, end = 0;
     for (uint32_t i = 0; i < state->body_count; i++) state->ends[i].body = i;
     for (uint32_t i = 0; i < state->life_count; i++) {
-        tags_end *last = &state->ends[state->lives[i].body];
+        tags_last *last = &state->ends[state->lives[i].body];
         if (state->lives[i].is_static || state->lives[i].last < last->last) continue;
         last->last = state->lives[i].last;
         last->tensor = state->lives[i].tensor;

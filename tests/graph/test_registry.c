@@ -223,7 +223,7 @@ static void blocks_that_run_once_are_no_loops(void **state) {
                                             .ints = (int64_t[]){2}},
                         .attr_count = 1};
     const tn_block body = {.input_count = 5};
-    tn__turns turns = tn__op_rule("", "Loop")->turns(&loop, &body);
+    tn__loop_values turns = tn__op_rule("", "Loop")->turns(&loop, &body);
     assert_int_equal(turns.carried, 3); /* all but the count and the condition */
     assert_int_equal(turns.given + turns.carried, loop.input_count);
     assert_int_equal(turns.formal + turns.carried, body.input_count);

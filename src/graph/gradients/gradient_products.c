@@ -66,17 +66,17 @@ static tn_status matmul_linear(tn_gradient *it) {
 }
 
 /* An operand as a matrix, or a batch of them: a vector gets a dimension of 1. */
-typedef struct matmul_side {
+typedef struct matmul_matrix {
     tn_tensor_id id;
     uint32_t rank;
     int64_t shape[TN_RANK_MAX];
-} matmul_side;
+} matmul_matrix;
 
 static tn_status matmul_wide(tn_gradient *it, tn_tensor_id id, const tn_tensor *own, bool row,
-                             bool column, matmul_side *side) {
+                             bool column, matmul_matrix *side) {
     tn_tensor_id list;
     uint32_t from = own->rank;
-    *side = (matmul_side){.id = id, .rank = own->rank + row + column};
+    *side = (matmul_matrix){.id = id, .rank = own->rank + row + column};
     if (side->rank > TN_RANK_MAX) return tn__gradient_fail(it, "too many dimensions");
     for (uint32_t d = side->rank; d-- > 0;) {
         bool one = (column && d + 1 == side->rank) || (row && d + 2 == side->rank);
@@ -88,8 +88,8 @@ static tn_status matmul_wide(tn_gradient *it, tn_tensor_id id, const tn_tensor *
 }
 
 /* Sums over the dimensions of the batch that were repeated. */
-static tn_status matmul_settle(tn_gradient *it, uint32_t input, const matmul_side *own,
-                               const matmul_side *y, tn_tensor_id product) {
+static tn_status matmul_settle(tn_gradient *it, uint32_t input, const matmul_matrix *own,
+                               const matmul_matrix *y, tn_tensor_id product) {
     int64_t axes[TN_RANK_MAX], keep = 0;
     uint32_t count = 0;
     for (uint32_t d = 0; d + 2 < y->rank; d++)
@@ -113,7 +113,7 @@ static tn_status matmul_batched(tn_gradient *it) {
     tn_tensor a = tn__gradient_input(it, 0), b = tn__gradient_input(it, 1);
     tn_tensor out = tn__gradient_output(it, 0);
     bool row = a.rank == 1, column = b.rank == 1;
-    matmul_side x, w, y;
+    matmul_matrix x, w, y;
     tn_tensor_id product;
     TN_TRY(matmul_wide(it, it->op.inputs[0], &a, row, false, &x));
     TN_TRY(matmul_wide(it, it->op.inputs[1], &b, false, column, &w));

@@ -137,15 +137,15 @@ tn_status tn__gradient_batch_norm(tn_gradient *it) {
  * 0 if the label is to be ignored, divided by the sum of these with reduction mean.
  */
 
-typedef struct loss_frame {
+typedef struct loss_targets {
     tn_dtype dtype;
     tn_tensor_id labels;  /* int64; 0 where they are ignored */
     tn_tensor_id ignored; /* TN_NONE: none can be */
     tn_tensor_id counts;  /* weight of each sample */
-} loss_frame;
+} loss_targets;
 
 /* Labels that are to be ignored may be any number: they are read as 0, and count nothing. */
-static tn_status loss_labels(tn_gradient *it, loss_frame *frame) {
+static tn_status loss_labels(tn_gradient *it, loss_targets *frame) {
     static const int64_t wide = TN_INT64;
     const tn_attr *ignore = tn__attr(&it->op, "ignore_index");
     tn_tensor_id number, zero;
@@ -160,7 +160,7 @@ static tn_status loss_labels(tn_gradient *it, loss_frame *frame) {
                            &frame->labels);
 }
 
-static tn_status loss_counts(tn_gradient *it, loss_frame *frame) {
+static tn_status loss_counts(tn_gradient *it, loss_targets *frame) {
     tn_tensor labels = tn__gradient_input(it, 1);
     tn_tensor_id one, zero, list, weights = tn__gradient_in(it, 2);
     TN_TRY(tn__gradient_number(it, frame->dtype, 1, &one));
@@ -178,7 +178,7 @@ static tn_status loss_counts(tn_gradient *it, loss_frame *frame) {
 }
 
 /* dy for each sample, times the weight of the sample. */
-static tn_status loss_scale(tn_gradient *it, const loss_frame *frame, tn_tensor_id *scale) {
+static tn_status loss_scale(tn_gradient *it, const loss_targets *frame, tn_tensor_id *scale) {
     const char *reduction = tn__attr_string(&it->op, "reduction", "mean");
     static const int64_t flat = 0, all = -1;
     tn_tensor_id dy = it->given[0], counts = frame->counts, list, line, sum;
@@ -193,7 +193,7 @@ static tn_status loss_scale(tn_gradient *it, const loss_frame *frame, tn_tensor_
 }
 
 /* 1 at the label, 0 elsewhere. */
-static tn_status loss_hot(tn_gradient *it, const loss_frame *frame, int64_t classes,
+static tn_status loss_hot(tn_gradient *it, const loss_targets *frame, int64_t classes,
                           const int64_t *axis, tn_tensor_id *hot) {
     static const int64_t ends[] = {0, 1};
     int64_t to = frame->dtype;
@@ -209,7 +209,7 @@ tn_status tn__gradient_class_loss(tn_gradient *it) {
     static const int64_t axis = 1;
     const bool soft = strcmp(it->op.type, "SoftmaxCrossEntropyLoss") == 0;
     tn_tensor x = tn__gradient_input(it, 0);
-    loss_frame frame = {.dtype = x.dtype};
+    loss_targets frame = {.dtype = x.dtype};
     tn_tensor_id scale, list, wide, hot, less;
     if (it->given[0] == TN_NONE || tn__gradient_given(it, 1) != TN_NONE)
         return tn__gradient_fail(it, "no gradient through log_prob; take LogSoftmax for it");

@@ -138,7 +138,7 @@ static tn_status infer_op(tn_infer *infer) {
 
 static tn_status infer_push(tn_infer *infer, tn_block_id block, uint32_t catcher) {
     struct infer_state *state = infer->state;
-    const tn__block *at = &infer->graph->blocks[block];
+    const tn__graph_block *at = &infer->graph->blocks[block];
     if (!tn__reserve(&infer->graph->context, &state->frames, &state->frame_room,
                      (size_t)state->frame_count + 1, sizeof *state->frames))
         return tn__infer_no_memory(infer);
@@ -152,7 +152,7 @@ static tn_status infer_push(tn_infer *infer, tn_block_id block, uint32_t catcher
 static void infer_reset_blocks(tn_infer *infer) {
     for (uint32_t i = 0; i < infer->op->attr_count; i++) {
         if (infer->op->attrs[i].type != TN_ATTR_BLOCK) continue;
-        tn__block *block = &infer->graph->blocks[infer->op->attrs[i].block];
+        tn__graph_block *block = &infer->graph->blocks[infer->op->attrs[i].block];
         block->view.dead = block->tried = false;
     }
 }

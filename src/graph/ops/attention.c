@@ -16,14 +16,14 @@ enum { ATTENTION_HEADS_MAX = 1 << 24 };
 
 /* --- Attention --- */
 
-typedef struct attention_dims {
+typedef struct attention_extents {
     int64_t batch, heads, groups; /* heads of queries, and of keys and values */
     int64_t queries, keys, total; /* lengths: of queries, new keys, all keys */
     int64_t size, value_size;     /* sizes of a head */
     bool flat;                    /* rank 3 */
-} attention_dims;
+} attention_extents;
 
-static tn_status attention_read_heads(tn_infer *infer, attention_dims *dims) {
+static tn_status attention_read_heads(tn_infer *infer, attention_extents *dims) {
     const tn_tensor *q = tn__input(infer, 0), *k = tn__input(infer, 1), *v = tn__input(infer, 2);
     if (!dims->flat) {
         dims->heads = tn__extent(q, 1);
@@ -46,9 +46,9 @@ static tn_status attention_read_heads(tn_infer *infer, attention_dims *dims) {
     return tn__extents_agree(infer, 1, 1, 2, 1);
 }
 
-static tn_status attention_read(tn_infer *infer, attention_dims *dims) {
+static tn_status attention_read(tn_infer *infer, attention_extents *dims) {
     const tn_tensor *q = tn__input(infer, 0), *past = tn__input(infer, 4);
-    *dims = (attention_dims){.flat = q->rank == 3};
+    *dims = (attention_extents){.flat = q->rank == 3};
     if (q->rank != 3 && q->rank != 4)
         return tn__infer_fail(infer, "'%.60s' has rank %u; queries have rank 3 or 4", q->name,
                               q->rank);
@@ -74,7 +74,7 @@ static tn_status attention_read(tn_infer *infer, attention_dims *dims) {
 
 static tn_status attention_shape(tn_infer *infer) {
     const tn_tensor *q = tn__input(infer, 0), *k = tn__input(infer, 1), *v = tn__input(infer, 2);
-    attention_dims dims;
+    attention_extents dims;
     if (!tn__rank_known(q)) {
         TN_TRY(tn__set_dtype(infer, 0, q->dtype));
         TN_TRY(tn__set_dtype(infer, 1, k->dtype));
@@ -97,7 +97,7 @@ static tn_status attention_shape(tn_infer *infer) {
 static uint64_t attention_flops(tn_infer *infer) {
     tn_error unused;
     tn_infer quiet = *infer;
-    attention_dims dims;
+    attention_extents dims;
     quiet.error = &unused;
     if (!tn__rank_known(tn__input(infer, 0)) || attention_read(&quiet, &dims) != TN_OK)
         return TN_SIZE_UNKNOWN;

@@ -406,12 +406,12 @@ static tn_status loop_shape(tn_infer *infer) {
     return TN_OK;
 }
 
-static tn__turns loop_turns(const tn_op *op, const tn_block *body) {
+static tn__loop_values loop_turns(const tn_op *op, const tn_block *body) {
     (void)body;
-    return (tn__turns){.carried = op->input_count > 2 ? op->input_count - 2 : 0,
-                       .given = 2,
-                       .formal = 2,
-                       .next = 1};
+    return (tn__loop_values){.carried = op->input_count > 2 ? op->input_count - 2 : 0,
+                             .given = 2,
+                             .formal = 2,
+                             .next = 1};
 }
 
 /* --- Scan ------------------------------------------------------------------------------------- */
@@ -564,12 +564,12 @@ static tn_status scan_shape(tn_infer *infer) {
 }
 
 /* No values are carried if the file does not state which inputs are sliced. */
-static tn__turns scan_turns(const tn_op *op, const tn_block *body) {
+static tn__loop_values scan_turns(const tn_op *op, const tn_block *body) {
     int64_t sliced = tn__attr_int(op, "num_scan_inputs", -1), formal = body->input_count;
     bool known = sliced >= 0 && sliced <= formal;
-    return (tn__turns){.carried = known ? (uint32_t)(formal - sliced) : 0,
-                       .sliced = known ? (uint32_t)sliced : 0,
-                       .batch = op->version != 0 && op->version < 9};
+    return (tn__loop_values){.carried = known ? (uint32_t)(formal - sliced) : 0,
+                             .sliced = known ? (uint32_t)sliced : 0,
+                             .batch = op->version != 0 && op->version < 9};
 }
 
 /* --- SequenceMap --------------------------------------------------------------------------------

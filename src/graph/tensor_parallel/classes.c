@@ -42,7 +42,7 @@ static tn_status classes_readers(tn__cuts *it) {
         const tn_op *op = tn_graph_op(it->graph, id);
         for (uint32_t i = 0; i < op->input_count; i++)
             if (op->inputs[i] != TN_NONE)
-                it->readers[it->reader_of[op->inputs[i] + 1]++] = (tn__reader){id, i};
+                it->readers[it->reader_of[op->inputs[i] + 1]++] = (tn__cut_use){id, i};
     }
     return TN_OK;
 }
@@ -164,7 +164,7 @@ static tn_status classes_add_op(classes_state *state, tn_op_id id) {
  * gradient of operands that all ranks read. */
 static void classes_count_sent(classes_state *state, const tn_op *op) {
     tn__cuts *it = state->it;
-    const tn__link *link = &it->link;
+    const tn__op_cuts *link = &it->link;
     tn__class *made = &state->made;
     if (link->sums)
         made->sent = tn__add_sat(made->sent, tn_graph_tensor(it->graph, op->outputs[0])->bytes);
@@ -190,7 +190,7 @@ static tn_status classes_follow(classes_state *state, tn_op_id id, bool output, 
                      op->type, cut.axis, tn_graph_tensor(it->graph, from)->name);
         return TN_OK;
     }
-    const tn__link *link = &it->link;
+    const tn__op_cuts *link = &it->link;
     uint32_t way = link->sums ? 1 : 2 + link->outputs[0].axis;
     if (it->way[id] != 0 && it->way[id] != way)
         CLASSES_FAIL(state, "'%.60s' (%.30s) would have to be cut in two ways", classes_name(op),
@@ -305,15 +305,15 @@ static int choose_compare(const void *a, const void *b) {
     return x->tensors[0] < y->tensors[0] ? -1 : x->tensors[0] > y->tensors[0];
 }
 
-typedef struct choose_state {
+typedef struct classes_choice {
     tn__cuts *it;
     uint32_t *of_tensor, *of_op; /* number of the class that cuts it, from 1; 0: none */
     bool *taken;                 /* [classes] */
-} choose_state;
+} classes_choice;
 
 /* The chosen classes that conflict with this one, each once, at most `most` of them. Returns their
  * total value, or the largest number if there are more. */
-static uint64_t choose_in_the_way(choose_state *state, const tn__class *class, uint32_t *others,
+static uint64_t choose_in_the_way(classes_choice *state, const tn__class *class, uint32_t *others,
                                   uint32_t most, uint32_t *count) {
     uint64_t worth = 0;
     *count = 0;
@@ -330,7 +330,7 @@ static uint64_t choose_in_the_way(choose_state *state, const tn__class *class, u
     return worth;
 }
 
-static void choose_set(choose_state *state, uint32_t index, bool take) {
+static void choose_set(classes_choice *state, uint32_t index, bool take) {
     const tn__class *class = &state->it->found[index];
     uint32_t mark = take ? index + 1 : 0;
     state->taken[index] = take;
@@ -342,7 +342,7 @@ static void choose_set(choose_state *state, uint32_t index, bool take) {
 
 /* Adds the classes without conflicts. Returns their value; `list`, if not NULL, gets their
  * numbers. */
-static uint64_t choose_fill(choose_state *state, uint32_t *list, uint32_t *count) {
+static uint64_t choose_fill(classes_choice *state, uint32_t *list, uint32_t *count) {
     uint32_t others[CHOOSE_MEET], meets;
     uint64_t worth = 0;
     for (uint32_t c = 0; c < state->it->found_count; c++) {
@@ -358,7 +358,7 @@ static uint64_t choose_fill(choose_state *state, uint32_t *list, uint32_t *count
 }
 
 /* Removes a chosen class, if the classes that fit then are worth more. */
-static bool choose_improve(choose_state *state, uint32_t index, uint32_t *list) {
+static bool choose_improve(classes_choice *state, uint32_t index, uint32_t *list) {
     uint64_t worth = choose_worth(&state->it->found[index]);
     uint32_t count = 0;
     choose_set(state, index, false);
@@ -435,7 +435,7 @@ static tn_status choose_whole(tn__cuts *it) {
     return it->whole != NULL ? TN_OK : tn__no_memory(it->error, "parts of a model");
 }
 
-static tn_status choose_take(tn__cuts *it, const choose_state *state) {
+static tn_status choose_take(tn__cuts *it, const classes_choice *state) {
     bool any = false;
     for (size_t c = 0; c < it->found_count; c++) {
         const tn__class *class = &it->found[c];
@@ -454,7 +454,7 @@ static tn_status choose_take(tn__cuts *it, const choose_state *state) {
 
 tn_status tn__cuts_choose(tn__cuts *it) {
     size_t tensors = tn_graph_tensor_count(it->graph), ops = tn_graph_op_count(it->graph);
-    choose_state state = {
+    classes_choice state = {
         .it = it,
         .of_tensor = tn__arena_array(it->arena, tensors + 1, sizeof *state.of_tensor),
         .of_op = tn__arena_array(it->arena, ops + 1, sizeof *state.of_op),

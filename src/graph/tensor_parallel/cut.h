@@ -27,16 +27,16 @@ typedef struct tn__cut {
 } tn__cut;
 
 /* The cuts of all operands of one operator. */
-typedef struct tn__link {
+typedef struct tn__op_cuts {
     tn__cut *inputs, *outputs; /* [of the operator] */
     bool *once;                /* [inputs] added once, to the sum of all parts */
     bool sums;                 /* results are partial sums */
-} tn__link;
+} tn__op_cuts;
 
-typedef struct tn__reader { /* one use of a tensor as an operand */
+typedef struct tn__cut_use { /* one use of a tensor as an operand */
     tn_op_id op;
     uint32_t input;
-} tn__reader;
+} tn__cut_use;
 
 /* A class of cuts: cuts of several tensors that must be applied together. */
 typedef struct tn__class {
@@ -78,9 +78,9 @@ typedef struct tn__cuts {
     uint64_t cut;
     const char *whole; /* why the largest uncut part stays whole; NULL: not worth a message */
     /* scratch */
-    tn__link link;
+    tn__op_cuts link;
     uint32_t *reader_of; /* [tensors + 1] index in `readers` */
-    tn__reader *readers;
+    tn__cut_use *readers;
     uint8_t *pinned;      /* [tensors] read by blocks of control flow */
     uint32_t *first_axis; /* [tensors] index of its axes in `covered` */
     uint8_t *covered;     /* a class began at this axis, or reached it */

@@ -124,7 +124,7 @@ static bool link_is_beside(const tn__cuts *it, const tn_op *op, const tn__cut *c
 }
 
 static bool link_pieces(tn__cuts *it, const tn_op *op, bool output, const tn__cut *cut) {
-    tn__link *to = &it->link;
+    tn__op_cuts *to = &it->link;
     if (tn__op_is(op, "Split"))
         return link_beside(it, op->outputs, op->output_count, to->outputs, to->inputs, !output,
                            cut);

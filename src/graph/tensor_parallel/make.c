@@ -397,7 +397,7 @@ static tn_status make_extents(tn__make *state, const tn_op *op, const tn__cut *c
 }
 
 /* The sizes of the pieces of a Split, if they are given. */
-static tn_status make_sizes(tn__make *state, const tn_op *op, const tn__link *link,
+static tn_status make_sizes(tn__make *state, const tn_op *op, const tn__op_cuts *link,
                             tn_op_spec *spec, tn_tensor_id *inputs) {
     tn__cuts *it = state->it;
     int64_t *sizes = tn__arena_array(it->arena, op->output_count, sizeof *sizes);
@@ -416,7 +416,7 @@ static tn_status make_sizes(tn__make *state, const tn_op *op, const tn__link *li
 
 /* The operator that computes a part of a sum, if it is a different one. */
 static tn_status make_sums_as(tn__make *state, const tn_op *op, const char *type,
-                              const tn__link *link, tn_op_spec *spec) {
+                              const tn__op_cuts *link, tn_op_spec *spec) {
     tn__cuts *it = state->it;
     tn_attr *attrs = tn__arena_array(it->arena, op->attr_count + 2u, sizeof *attrs);
     int64_t *numbers = tn__arena_array(it->arena, 2, sizeof *numbers);
@@ -454,7 +454,7 @@ static tn_status make_bias(tn__make *state, tn_op_id id, tn_tensor_id model, tn_
 }
 
 /* Combines the partial sums `part` into `whole`. */
-static tn_status make_sum(tn__make *state, tn_op_id id, const tn__link *link, tn_tensor_id part,
+static tn_status make_sum(tn__make *state, tn_op_id id, const tn__op_cuts *link, tn_tensor_id part,
                           tn_tensor_id whole) {
     const tn_op *op = tn_graph_op(state->it->graph, id);
     tn_tensor_id sum = whole, bias = TN_NONE;
@@ -497,7 +497,7 @@ static bool make_link_strip(tn__cuts *it, tn_op_id id) {
 /* Adjusts extents among the operands and attributes of the operator, as `link` requires. */
 static tn_status make_form(tn__make *state, tn_op_id id, tn_op_spec *spec, tn_tensor_id *inputs) {
     const tn_op *op = tn_graph_op(state->it->graph, id);
-    const tn__link *link = &state->it->link;
+    const tn__op_cuts *link = &state->it->link;
     spec->inputs = inputs;
     if (tn__rule_of(state->it->graph, id)->part_form == TN__FORM_EXTENTS && op->input_count > 1)
         TN_TRY(make_extents(state, op, &link->outputs[0], &inputs[1]));
@@ -510,7 +510,7 @@ tn_status tn__make_part(tn__make *state, tn_op_id id) {
     tn__cuts *it = state->it;
     const tn_op *op = tn_graph_op(it->graph, id);
     const tn_op_rule *rule = tn__rule_of(it->graph, id);
-    const tn__link *link = &it->link;
+    const tn__op_cuts *link = &it->link;
     tn_op_spec spec = tn__graph_op_spec(op);
     tn_tensor_id part = op->outputs[0];
     tn_tensor_id *inputs = tn__arena_array(it->arena, op->input_count + 1u, sizeof *inputs);

@@ -18,7 +18,7 @@ typedef struct choose_candidate {
     uint64_t peak; /* of live bytes: no arena is smaller */
 } choose_candidate;
 
-typedef struct choose_state {
+typedef struct choose_work {
     tn_order_task task;
     const char *name;
     const tn_context *context;
@@ -27,7 +27,7 @@ typedef struct choose_state {
     uint32_t *rank;
     uint64_t *inner;
     tn_error *error;
-} choose_state;
+} choose_work;
 
 static void choose_drop(choose_candidate *candidate) {
     tn_occupancy_destroy(candidate->occupancy);
@@ -44,7 +44,7 @@ static bool choose_is_same(const tn_program *a, const tn_program *b) {
 
 /* Adds the program of one order. If it equals the file's order, its proof holds for that one,
  * too. */
-static tn_status choose_add(choose_state *choose, const tn_order *order) {
+static tn_status choose_add(choose_work *choose, const tn_order *order) {
     choose_candidate made = {0};
     TN_TRY(tn__program_lower(order, &choose->task, &made.program, choose->error));
     if (choose->count > 0 && choose_is_same(choose->candidates[0].program, made.program)) {
@@ -59,7 +59,7 @@ static tn_status choose_add(choose_state *choose, const tn_order *order) {
 }
 
 /* Adds the file's order and the orders that the name selects. */
-static tn_status choose_gather(choose_state *choose) {
+static tn_status choose_gather(choose_work *choose) {
     const tn_order *file = tn__order_find("file"), *order = tn__order_find(choose->name);
     bool all = strcmp(choose->name, "auto") == 0;
     if (order == NULL && !all) {
@@ -80,7 +80,7 @@ static tn_status choose_gather(choose_state *choose) {
     return TN_OK;
 }
 
-static tn_status choose_occupy(choose_state *choose, const tn_occupancy_options *options) {
+static tn_status choose_occupy(choose_work *choose, const tn_occupancy_options *options) {
     for (uint32_t i = 0; i < choose->count; i++) {
         choose_candidate *candidate = &choose->candidates[i];
         TN_TRY(
@@ -91,7 +91,7 @@ static tn_status choose_occupy(choose_state *choose, const tn_occupancy_options 
 }
 
 /* The place of every operator in the caller's sequence. */
-static tn_status choose_rank(choose_state *choose, const tn_op_id *sequence, uint32_t count) {
+static tn_status choose_rank(choose_work *choose, const tn_op_id *sequence, uint32_t count) {
     const tn_graph *graph = choose->task.graph;
     uint32_t ops = tn_graph_op_count(graph);
     choose->rank = tn__alloc_array(choose->context, ops, sizeof *choose->rank);
@@ -111,11 +111,11 @@ static tn_status choose_rank(choose_state *choose, const tn_op_id *sequence, uin
 
 /* --- begin and end of both calls --- */
 
-static tn_status choose_begin(choose_state *choose, const tn_graph *graph,
+static tn_status choose_begin(choose_work *choose, const tn_graph *graph,
                               const tn_program_options *given, const tn_occupancy_options *memory,
                               bool whole, tn_error *error) {
     tn_program_options options = TN_PROGRAM_OPTIONS_INIT;
-    *choose = (choose_state){.context = tn_graph_context(graph), .error = error};
+    *choose = (choose_work){.context = tn_graph_context(graph), .error = error};
     choose->task.whole = whole;
     tn__options(&options, sizeof options, given);
     if (memory == NULL) memory = options.memory;
@@ -131,7 +131,7 @@ static tn_status choose_begin(choose_state *choose, const tn_graph *graph,
     return choose_add(choose, &tn__order_sequence);
 }
 
-static void choose_end(choose_state *choose) {
+static void choose_end(choose_work *choose) {
     size_t ops = tn_graph_op_count(choose->task.graph);
     for (uint32_t i = 0; i < choose->count; i++) choose_drop(&choose->candidates[i]);
     tn__free(choose->context, choose->candidates, tn_order_count() * sizeof *choose->candidates);
@@ -141,7 +141,7 @@ static void choose_end(choose_state *choose) {
 }
 
 /* The candidate with the lowest peak that has not been taken; the file's order wins ties. */
-static choose_candidate *choose_least(choose_state *choose) {
+static choose_candidate *choose_least(choose_work *choose) {
     choose_candidate *best = NULL;
     for (uint32_t i = 0; i < choose->count; i++) {
         choose_candidate *candidate = &choose->candidates[i];
@@ -153,7 +153,7 @@ static choose_candidate *choose_least(choose_state *choose) {
 
 tn_status tn_program_create(const tn_graph *graph, const tn_program_options *options,
                             tn_program **program, tn_error *error) {
-    choose_state choose;
+    choose_work choose;
     tn_status status = choose_begin(&choose, graph, options, NULL, false, error);
     if (status == TN_OK && choose.count > 1) {
         tn_occupancy_options memory = choose.task.memory;
@@ -171,7 +171,7 @@ tn_status tn_program_create(const tn_graph *graph, const tn_program_options *opt
 
 tn_status tn__program_ordered(const tn_graph *graph, const tn_program_options *options,
                               tn_program **program, tn_error *error) {
-    choose_state choose;
+    choose_work choose;
     tn_status status = choose_begin(&choose, graph, options, NULL, true, error);
     if (status == TN_OK) {
         choose_candidate *named = &choose.candidates[choose.count - 1];
@@ -203,7 +203,7 @@ static bool choose_is_faster(const tn_problem *problem, const tn_layout *a, cons
 }
 
 /* Plans the candidates by rising peak until no candidate can beat the best. */
-static tn_status choose_plan(choose_state *choose, const tn_plan_options *options,
+static tn_status choose_plan(choose_work *choose, const tn_plan_options *options,
                              choose_candidate *best, tn_layout *layout) {
     tn_status first = TN_OK;
     tn_error why = {0};
@@ -256,7 +256,7 @@ tn_status tn_program_plan(const tn_graph *graph, const tn_program_options *optio
                           const tn_occupancy_options *occupancy_options,
                           const tn_plan_options *plan_options, tn_program **program,
                           tn_occupancy **occupancy, tn_layout *layout, tn_error *error) {
-    choose_state choose;
+    choose_work choose;
     choose_candidate best = {0};
     tn_layout found = {0};
     tn_plan_options asked = TN_PLAN_OPTIONS_INIT, bytes;

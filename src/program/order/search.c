@@ -20,14 +20,14 @@
 
 #define SEARCH_STATES_MAX 1000000u /* of a beam: about 100 MB */
 
-typedef struct search_state {
+typedef struct order_state {
     uint64_t hash[2];
     uint64_t peak, live;
     uint32_t way; /* last node of the path to it, in search->ways */
     uint32_t ran;
     uint32_t next;  /* next state in its slot of the table */
     uint32_t level; /* next state of its beam level */
-} search_state;
+} order_state;
 
 typedef struct search_way { /* the paths form a tree with shared prefixes */
     uint32_t before, node;
@@ -45,7 +45,7 @@ typedef struct search_run {
     uint32_t *done_way; /* [nodes] the path that ends with it; ORDER_NONE while not stored */
     uint32_t done_count;
     uint64_t hash[2];
-    search_state *states;
+    order_state *states;
     search_way *ways;
     uint32_t *heap, *table, *turn, *path;
     size_t state_count, state_room, way_count, way_room, heap_count, heap_room, table_room;
@@ -135,7 +135,7 @@ static bool search_grow_table(search_run *run) {
     if (table == NULL) return false;
     for (size_t i = 0; i < room; i++) table[i] = ORDER_NONE;
     for (size_t i = 0; i < run->state_count; i++) {
-        search_state *state = &run->states[i];
+        order_state *state = &run->states[i];
         uint32_t *slot = &table[state->hash[0] & (room - 1)];
         state->next = *slot;
         *slot = (uint32_t)i;
@@ -157,13 +157,13 @@ static uint32_t search_find(search_run *run) {
                      sizeof *run->states))
         return ORDER_NONE;
     uint32_t id = (uint32_t)run->state_count++;
-    run->states[id] = (search_state){.hash = {run->hash[0], run->hash[1]},
-                                     .peak = UINT64_MAX,
-                                     .live = run->walk->live,
-                                     .way = ORDER_NONE,
-                                     .ran = run->done_count,
-                                     .next = *slot,
-                                     .level = ORDER_NONE};
+    run->states[id] = (order_state){.hash = {run->hash[0], run->hash[1]},
+                                    .peak = UINT64_MAX,
+                                    .live = run->walk->live,
+                                    .way = ORDER_NONE,
+                                    .ran = run->done_count,
+                                    .next = *slot,
+                                    .level = ORDER_NONE};
     *slot = id;
     return id;
 }
@@ -187,7 +187,7 @@ static bool search_store_way(search_run *run, uint32_t *way) {
 /* --- the heap: lowest peak first, then most nodes run, then oldest --- */
 
 static bool search_before(const search_run *run, uint32_t a, uint32_t b) {
-    const search_state *x = &run->states[a], *y = &run->states[b];
+    const order_state *x = &run->states[a], *y = &run->states[b];
     if (x->peak != y->peak) return x->peak < y->peak;
     if (x->ran != y->ran) return x->ran > y->ran;
     return a < b;
@@ -227,7 +227,7 @@ static bool search_keep(search_run *run, uint64_t peak, uint32_t *id) {
     *id = ORDER_NONE;
     uint32_t found = search_find(run);
     if (found == ORDER_NONE) return false;
-    search_state *state = &run->states[found];
+    order_state *state = &run->states[found];
     if (peak >= state->peak) return true;
     uint32_t way;
     if (!search_store_way(run, &way)) return false;
@@ -246,7 +246,7 @@ static bool search_keep(search_run *run, uint64_t peak, uint32_t *id) {
  * kept. */
 static bool search_expand(search_run *run, uint32_t id,
                           bool (*take)(search_run *run, uint32_t id)) {
-    const search_state state = run->states[id];
+    const order_state state = run->states[id];
     search_go(run, state.way, state.ran);
     uint32_t count = run->ready_count;
     memcpy(run->turn, run->ready, count * sizeof *run->turn);
@@ -342,7 +342,7 @@ tn_status tn__order_exact(tn__order_walk *walk, uint32_t *order, tn__order_resul
 /* --- beam --- */
 
 static int search_level_order(const void *a, const void *b) {
-    const search_state *x = a, *y = b;
+    const order_state *x = a, *y = b;
     if (x->peak != y->peak) return x->peak < y->peak ? -1 : 1;
     if (x->live != y->live) return x->live < y->live ? -1 : 1;
     return (x->level > y->level) - (x->level < y->level); /* `level` holds the id here */
@@ -350,7 +350,7 @@ static int search_level_order(const void *a, const void *b) {
 
 /* Levels are lists: the head of level k is in heap[k]. */
 static bool search_enlist(search_run *run, uint32_t id) {
-    search_state *state = &run->states[id];
+    order_state *state = &run->states[id];
     if (state->level != ORDER_NONE) return true; /* already in the list, now with a better path */
     uint32_t *head = &run->heap[state->ran];
     state->level = *head;
@@ -359,10 +359,10 @@ static bool search_enlist(search_run *run, uint32_t id) {
 }
 
 /* The members of a level, best first, into a new array. */
-static search_state *search_level(search_run *run, uint32_t level, size_t *count) {
+static order_state *search_level(search_run *run, uint32_t level, size_t *count) {
     *count = 0;
     for (uint32_t id = run->heap[level]; id != 0; id = run->states[id - 1].level) ++*count;
-    search_state *members = tn__alloc_array(run->context, *count, sizeof *members);
+    order_state *members = tn__alloc_array(run->context, *count, sizeof *members);
     size_t at = 0;
     for (uint32_t id = run->heap[level]; id != 0 && members; id = run->states[id - 1].level) {
         members[at] = run->states[id - 1];
@@ -385,7 +385,7 @@ tn_status tn__order_beam(tn__order_walk *walk, uint32_t *order, tn__order_result
          level < levels && all && run.work > 0 && run.state_count < SEARCH_STATES_MAX; level++) {
         size_t count;
         if (run.heap[level] == 0) continue;
-        search_state *members = search_level(&run, level, &count);
+        order_state *members = search_level(&run, level, &count);
         all = members != NULL;
         for (size_t i = 0; i < count && i < width && all; i++)
             all =

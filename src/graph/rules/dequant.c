@@ -1,6 +1,6 @@
 /* dequant.c - finds weights that are stored in fewer bits than they are computed with. See
  * dequant.h. */
-#include "graph/dequant.h"
+#include "graph/rules/dequant.h"
 
 #include "graph/attr.h"
 #include "graph/op.h"
