@@ -37,11 +37,11 @@ typedef struct tn__loop_values {
                                    * opset 8) */
 } tn__loop_values;
 
-/* A part of an operator: elements [first, last) along one axis of every output. */
-typedef struct tn__part {
+/* A tile of an operator: elements [first, last) along one axis of every output. */
+typedef struct tn__tile {
     uint32_t axis;
     int64_t first, last;
-} tn__part;
+} tn__tile;
 
 /* The relation between a part and the range of an input that it needs, for all parts along an
  * axis. */
@@ -148,7 +148,7 @@ typedef struct tn_op_rule {
      * rule may enlarge the part if only larger parts can be computed (whole blocks of an
      * upscaled image). False: the operator is not independent along that axis. NULL: along no
      * axis. Called with known, exact shapes, through tn__op_split (split.h). */
-    bool (*split)(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+    bool (*split)(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
     tn__part_form part_form;
 
     /* The axis of input `input` over which the operator sums (or in which it looks up), so that

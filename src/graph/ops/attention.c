@@ -191,7 +191,7 @@ static uint64_t attention_flops_causal(tn_infer *infer) {
 
 /* The window of a convolution with a state, and the state of linear attention, are parts of the
  * sequence that come before: such operators are not run in parts along it. */
-static bool attention_split_batch(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+static bool attention_split_batch(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     (void)infer;
     if (part->axis != 0) return false;
     return input == 1 || input == 2 ? tn__need_all(need) : tn__need_same(need, 0, part);

@@ -65,7 +65,7 @@ static tn_view norm_view_dropout(tn_infer *infer, uint32_t output) {
 }
 
 /* Drawn numbers depend on where an element is. */
-static bool norm_split_dropout(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+static bool norm_split_dropout(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     return !norm_trains(infer) && tn__split_first(infer, part, input, need);
 }
 

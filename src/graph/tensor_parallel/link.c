@@ -136,7 +136,7 @@ static bool link_pieces(tn__cuts *it, const tn_op *op, bool output, const tn__cu
 /* Is one element of the result made from the element of the input at the same place? */
 static bool link_is_place(const tn__cuts *it, tn_op_id id, uint32_t axis, int64_t at,
                           uint32_t input) {
-    tn__part part = {axis, at, at + 1};
+    tn__tile part = {axis, at, at + 1};
     tn__need need;
     return tn__op_split(it->graph, id, &part, input, &need) && part.first == at &&
            part.last == at + 1 && need.axis != TN_NONE && need.first == at && need.last == at + 1 &&
@@ -149,7 +149,7 @@ static bool link_needs(const tn__cuts *it, tn_op_id id, uint32_t axis, uint32_t 
                        uint32_t *own) {
     const tn_op *op = tn_graph_op(it->graph, id);
     int64_t extent = tn_graph_tensor(it->graph, op->outputs[0])->shape[axis];
-    tn__part part = {axis, 0, extent};
+    tn__tile part = {axis, 0, extent};
     tn__need need;
     if (!tn__op_split(it->graph, id, &part, input, &need)) return false;
     *own = need.axis;

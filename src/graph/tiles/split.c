@@ -18,7 +18,7 @@ static bool split_is_exact(const tn_tensor *tensor) {
 }
 
 /* Whether all existing outputs have this axis, with one extent. */
-static bool split_in_common(const tn_infer *infer, const tn__part *part) {
+static bool split_in_common(const tn_infer *infer, const tn__tile *part) {
     const tn_tensor *y = tn__output(infer, 0);
     if (!split_is_exact(y) || part->axis >= y->rank) return false;
     for (uint32_t k = 1; k < tn__output_count(infer); k++) {
@@ -54,7 +54,7 @@ static bool split_begin(const tn_graph *graph, tn_op_id id, tn_infer *infer) {
 }
 
 /* One input of an operator that split_begin accepted. */
-static bool split_input(tn_infer *infer, const tn_op_rule *rule, tn__part *part, uint32_t input,
+static bool split_input(tn_infer *infer, const tn_op_rule *rule, tn__tile *part, uint32_t input,
                         tn__need *need) {
     *need = (tn__need){.axis = TN_NONE};
     if (!split_in_common(infer, part) || input >= infer->op->input_count) return false;
@@ -68,7 +68,7 @@ static bool split_input(tn_infer *infer, const tn_op_rule *rule, tn__part *part,
     return may_be_empty ? need->first <= need->last : need->first < need->last;
 }
 
-bool tn__op_split(const tn_graph *graph, tn_op_id op, tn__part *part, uint32_t input,
+bool tn__op_split(const tn_graph *graph, tn_op_id op, tn__tile *part, uint32_t input,
                   tn__need *need) {
     tn_infer infer;
     *need = (tn__need){.axis = TN_NONE};
@@ -87,7 +87,7 @@ bool tn__op_splits(const tn_graph *graph, tn_op_id id, uint32_t axis) {
     if (rule == NULL || rule->split == NULL || !split_begin(graph, id, &infer)) return false;
     bool cut = false;
     for (uint32_t i = 0; i < op->input_count; i++) {
-        tn__part part = {axis, 0, y->shape[axis]};
+        tn__tile part = {axis, 0, y->shape[axis]};
         tn__need need;
         if (!split_input(&infer, rule, &part, i, &need)) return false;
         cut = cut || need.axis != TN_NONE;
@@ -109,7 +109,7 @@ bool tn__op_sums(const tn_graph *graph, tn_op_id id, uint32_t input, uint32_t *a
 
 /* --- element by element --- */
 
-bool tn__split_each(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_each(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     const tn_tensor *x = tn__input(infer, input), *y = tn__output(infer, 0);
     bool old = infer->version < 7 && *infer->op->domain == '\0'; /* operands broadcast otherwise */
     if (x->rank > y->rank || (old && x->rank != y->rank && tn__elements(x) != 1)) return false;
@@ -119,7 +119,7 @@ bool tn__split_each(tn_infer *infer, tn__part *part, uint32_t input, tn__need *n
     return tn__need_same(need, part->axis - missing, part);
 }
 
-bool tn__split_first(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_first(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     const tn_tensor *x = tn__input(infer, 0), *y = tn__output(infer, 0);
     if (input > 0) return tn__need_all(need);
     if (x->rank != y->rank || x->shape[part->axis] != y->shape[part->axis]) return false;
@@ -134,7 +134,7 @@ static uint64_t split_before(const tn_tensor *tensor, uint32_t axis) {
     return count;
 }
 
-bool tn__split_reshape(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_reshape(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     const tn_tensor *x = tn__input(infer, 0), *y = tn__output(infer, 0);
     uint64_t before = split_before(y, part->axis);
     if (input > 0) return tn__need_all(need);
@@ -152,7 +152,7 @@ bool tn__split_reshape(tn_infer *infer, tn__part *part, uint32_t input, tn__need
 /* An operand of rank `rank`, for a result with `batch` axes that count matrices: axis `axis` of
  * those. */
 static bool product_batch(const tn_tensor *operand, uint32_t axis, uint32_t batch,
-                          const uint32_t *place, const tn__part *part, tn__need *need) {
+                          const uint32_t *place, const tn__tile *part, tn__need *need) {
     uint32_t own = operand->rank - 2;
     if (axis + own < batch) return tn__need_all(need);
     uint32_t at = axis + own - batch;
@@ -161,7 +161,7 @@ static bool product_batch(const tn_tensor *operand, uint32_t axis, uint32_t batc
     return tn__need_same(need, real, part);
 }
 
-bool tn__split_matmul(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_matmul(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     const tn_tensor *a = tn__input(infer, 0), *b = tn__input(infer, 1), *y = tn__output(infer, 0);
     const tn_tensor *own = input == 0 ? a : b;
     if (a->rank < 2 || b->rank < 2 || y->rank < 2) return false;
@@ -171,7 +171,7 @@ bool tn__split_matmul(tn_infer *infer, tn__part *part, uint32_t input, tn__need 
     return side == input ? tn__need_same(need, own->rank - 2 + side, part) : tn__need_all(need);
 }
 
-bool tn__split_gemm(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_gemm(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     bool flips = tn__attr_int(infer->op, input == 0 ? "transA" : "transB", 0) != 0;
     if (input == 2) return tn__split_each(infer, part, input, need);
     if (input != part->axis) return tn__need_all(need);
@@ -202,7 +202,7 @@ static bool product_places(const tn_infer *infer, const char *name, uint32_t ran
     return true;
 }
 
-bool tn__split_fused_matmul(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_fused_matmul(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     const tn_tensor *y = tn__output(infer, 0), *own = tn__input(infer, input);
     uint32_t place[TN_RANK_MAX];
     if (input == 3) return tn__need_same(need, part->axis, part); /* the summand */
@@ -235,12 +235,12 @@ static bool move_axis(const tn_infer *infer, int64_t otherwise, uint32_t rank, u
 }
 
 /* Input 0 along the axis; the other inputs are rows of the channels, and need the same channels. */
-static bool move_channels(tn__part *part, uint32_t input, tn__need *need) {
+static bool move_channels(tn__tile *part, uint32_t input, tn__need *need) {
     if (input == 0) return tn__need_same(need, part->axis, part);
     return part->axis == 1 ? tn__need_same(need, 0, part) : tn__need_all(need);
 }
 
-bool tn__split_batch_norm(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_batch_norm(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     bool trains = tn__attr_int(infer->op, "training_mode", 0) != 0 ||
                   (infer->version < 7 && tn__attr_int(infer->op, "is_test", 0) == 0);
     if (trains || tn__output(infer, 1) != NULL || tn__attr_int(infer->op, "spatial", 1) == 0)
@@ -248,37 +248,37 @@ bool tn__split_batch_norm(tn_infer *infer, tn__part *part, uint32_t input, tn__n
     return move_channels(part, input, need);
 }
 
-bool tn__split_layer_norm(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_layer_norm(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     uint32_t axis;
     if (!move_axis(infer, -1, tn__input(infer, 0)->rank, &axis) || part->axis >= axis) return false;
     return input == 0 ? tn__need_same(need, part->axis, part)
                       : tn__split_each(infer, part, input, need);
 }
 
-bool tn__split_instance_norm(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_instance_norm(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     (void)infer;
     return part->axis < 2 && move_channels(part, input, need);
 }
 
 /* Neighbouring channels are summed over. */
-bool tn__split_local_norm(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_local_norm(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     (void)infer;
     (void)input;
     return part->axis != 1 && tn__need_same(need, part->axis, part);
 }
 
-bool tn__split_batch(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_batch(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     return part->axis == 0 && tn__split_first(infer, part, input, need);
 }
 
-bool tn__split_axis_norm(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_axis_norm(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     uint32_t axis;
     if (!move_axis(infer, -1, tn__input(infer, 0)->rank, &axis) || part->axis == axis) return false;
     return tn__split_first(infer, part, input, need);
 }
 
 /* Before opset 13 all axes from `axis` on are one row. */
-bool tn__split_softmax(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_softmax(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     uint32_t axis;
     bool flat = infer->version < 13;
     if (!move_axis(infer, flat ? 1 : -1, tn__input(infer, 0)->rank, &axis)) return false;
@@ -286,13 +286,13 @@ bool tn__split_softmax(tn_infer *infer, tn__part *part, uint32_t input, tn__need
     return tn__split_first(infer, part, input, need);
 }
 
-bool tn__split_masked_softmax(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_masked_softmax(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     if (part->axis + 1 == tn__output(infer, 0)->rank) return false;
     return tn__split_each(infer, part, input, need);
 }
 
 /* Scale and zero point are one number, or one per element of `axis`. */
-bool tn__split_quantize(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_quantize(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     const tn_tensor *x = tn__input(infer, 0), *own = tn__input(infer, input);
     uint32_t axis;
     if (input == 0) return tn__need_same(need, part->axis, part);
@@ -303,7 +303,7 @@ bool tn__split_quantize(tn_infer *infer, tn__part *part, uint32_t input, tn__nee
 
 /* --- what moves elements --- */
 
-bool tn__split_concat(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_concat(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     uint32_t axis;
     int64_t before = 0;
     if (!move_axis(infer, infer->version < 4 ? 1 : 0, tn__output(infer, 0)->rank, &axis))
@@ -318,7 +318,7 @@ bool tn__split_concat(tn_infer *infer, tn__part *part, uint32_t input, tn__need 
     return tn__need_range(need, axis, first, last);
 }
 
-bool tn__split_transpose(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_transpose(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     uint32_t count, rank = tn__input(infer, 0)->rank;
     const int64_t *perm = tn__attr_ints(infer->op, "perm", &count);
     (void)input;
@@ -348,24 +348,24 @@ static bool move_is_unpadded(const tn_infer *infer, uint32_t axis) {
            pads[axis] == 0 && pads[rank + axis] == 0;
 }
 
-bool tn__split_untouched(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_untouched(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     if (move_is_named(infer, 3, part->axis) && !move_is_unpadded(infer, part->axis)) return false;
     return tn__split_first(infer, part, input, need);
 }
 
 /* Input 1 is the shape. */
-bool tn__split_expand(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_expand(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     return input == 0 ? tn__split_each(infer, part, input, need) : tn__need_all(need);
 }
 
 /* Split: along other axes than its own. */
-bool tn__split_outputs(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_outputs(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     uint32_t axis;
     if (!move_axis(infer, 0, tn__input(infer, 0)->rank, &axis) || part->axis == axis) return false;
     return tn__split_first(infer, part, input, need);
 }
 
-bool tn__split_gather(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_gather(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     const tn_tensor *data = tn__input(infer, 0), *indices = tn__input(infer, 1);
     uint32_t axis;
     if (!move_axis(infer, 0, data->rank, &axis)) return false;
@@ -383,7 +383,7 @@ bool tn__sums_gather(tn_infer *infer, uint32_t input, uint32_t *axis) {
 }
 
 /* A part of whole blocks. */
-static bool move_blocks(tn_infer *infer, tn__part *part, int64_t block) {
+static bool move_blocks(tn_infer *infer, tn__tile *part, int64_t block) {
     int64_t extent = tn__output(infer, 0)->shape[part->axis];
     if (block < 1 || extent % block != 0) return false;
     part->first -= part->first % block;
@@ -391,7 +391,7 @@ static bool move_blocks(tn_infer *infer, tn__part *part, int64_t block) {
     return true;
 }
 
-bool tn__split_to_space(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_to_space(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     int64_t block = tn__attr_int(infer->op, "blocksize", 0);
     (void)input;
     if (part->axis == 0) return tn__need_same(need, 0, part);
@@ -399,7 +399,7 @@ bool tn__split_to_space(tn_infer *infer, tn__part *part, uint32_t input, tn__nee
     return tn__need_range(need, part->axis, part->first / block, part->last / block);
 }
 
-bool tn__split_to_depth(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_to_depth(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     int64_t block = tn__attr_int(infer->op, "blocksize", 0);
     (void)input;
     if (part->axis == 1 || block < 1) return false;
@@ -409,7 +409,7 @@ bool tn__split_to_depth(tn_infer *infer, tn__part *part, uint32_t input, tn__nee
 
 /* Resizing by scales that are given: along an axis that keeps its extent, or to the nearest element
  * where each becomes a block of its own. */
-bool tn__split_resize(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_resize(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     const tn_tensor *x = tn__input(infer, 0), *y = tn__output(infer, 0);
     bool upsample = strcmp(infer->op->type, "Upsample") == 0;
     const char *mode = tn__attr_string(infer->op, "mode", "nearest");

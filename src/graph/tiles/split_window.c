@@ -41,7 +41,7 @@ static bool window_is_small(const tn__window *window, uint32_t i, int64_t input,
 }
 
 static bool window_need(tn_infer *infer, const tn_tensor *x, const int64_t *kernel,
-                        const tn__part *part, tn__need *need) {
+                        const tn__tile *part, tn__need *need) {
     const tn_tensor *y = tn__output(infer, 0);
     uint32_t i = part->axis - WINDOW_FIRST;
     tn__window window;
@@ -69,7 +69,7 @@ static bool window_need(tn_infer *infer, const tn_tensor *x, const int64_t *kern
 /* --- convolutions --- */
 
 /* Operands: x and weights, then operands along the channels, then one with the result's shape. */
-static bool window_conv(tn_infer *infer, tn__part *part, uint32_t input, uint32_t weights,
+static bool window_conv(tn_infer *infer, tn__tile *part, uint32_t input, uint32_t weights,
                         tn__need *need) {
     const tn_tensor *x = tn__input(infer, 0), *w = tn__input(infer, weights);
     if (w == NULL || w->rank != x->rank) return false;
@@ -79,7 +79,7 @@ static bool window_conv(tn_infer *infer, tn__part *part, uint32_t input, uint32_
     return part->axis != 1 && tn__need_all(need);
 }
 
-bool tn__split_conv(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_conv(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     bool channels = part->axis == 1 && tn__attr_int(infer->op, "group", 1) == 1;
     if (input == 3) return tn__need_same(need, part->axis, part); /* the summand */
     if (!channels) return window_conv(infer, part, input, 1, need);
@@ -94,17 +94,17 @@ bool tn__sums_conv(tn_infer *infer, uint32_t input, uint32_t *axis) {
            tn__attr_int(infer->op, "group", 1) == 1;
 }
 
-bool tn__split_conv_integer(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_conv_integer(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     return window_conv(infer, part, input, 1, need);
 }
 
-bool tn__split_conv_qlinear(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_conv_qlinear(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     return window_conv(infer, part, input, 3, need);
 }
 
 static int64_t window_floor(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 
-bool tn__split_conv_transpose(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_conv_transpose(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     const tn_tensor *x = tn__input(infer, 0), *w = tn__input(infer, 1), *y = tn__output(infer, 0);
     tn__window window;
     if (part->axis == 1 || x->rank < 3 || w->rank != x->rank) return false;
@@ -135,7 +135,7 @@ bool tn__split_conv_transpose(tn_infer *infer, tn__part *part, uint32_t input, t
 
 /* --- pools --- */
 
-bool tn__split_pool(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_pool(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     const tn_tensor *x = tn__input(infer, 0);
     bool counts = tn__attr_int(infer->op, "count_include_pad", 0) != 0;
     (void)input;
@@ -145,7 +145,7 @@ bool tn__split_pool(tn_infer *infer, tn__part *part, uint32_t input, tn__need *n
     return window_need(infer, x, NULL, part, need);
 }
 
-bool tn__split_global_pool(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_global_pool(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     (void)infer;
     (void)input;
     return part->axis < WINDOW_FIRST && tn__need_same(need, part->axis, part);
@@ -255,7 +255,7 @@ bool tn__band_over(const tn__band *band, uint32_t i, int64_t first, int64_t last
 }
 
 /* The fewest elements around [need->first, need->last) over which SAME computes the part. */
-static bool band_widen(const tn__band *band, uint32_t i, const tn__part *part, tn__need *need) {
+static bool band_widen(const tn__band *band, uint32_t i, const tn__tile *part, tn__need *need) {
     int64_t stride = band->stride[i], first = need->first, last = need->last, best = INT64_MAX;
     for (int64_t p = first; p >= 0 && p > first - 2 * stride; p--)
         for (int64_t q = last; q <= band->input[i] && q < last + 2 * stride && q - p < best; q++) {
@@ -270,7 +270,7 @@ static bool band_widen(const tn__band *band, uint32_t i, const tn__part *part, t
     return best < INT64_MAX;
 }
 
-bool tn__split_band(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_band(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     tn__band band;
     if (!tn__band_read(infer->graph, infer->id, &band)) return false;
     bool pools = tn__has_suffix(infer->op->type, "POOL_2D");
@@ -292,7 +292,7 @@ bool tn__split_band(tn_infer *infer, tn__part *part, uint32_t input, tn__need *n
 
 /* --- padding --- */
 
-bool tn__split_tflite_pad(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_tflite_pad(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     const tn_tensor *x = tn__input(infer, 0);
     uint32_t count;
     const int64_t *pads = tn__tflite_ints(infer, 1, &count);
@@ -310,7 +310,7 @@ bool tn__split_tflite_pad(tn_infer *infer, tn__part *part, uint32_t input, tn__n
 
 /* --- others --- */
 
-bool tn__split_tflite_concat(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_tflite_concat(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     const tn_tensor *y = tn__output(infer, 0);
     int64_t axis = tn__attr_int(infer->op, "axis", 0);
     (void)input;
@@ -319,14 +319,14 @@ bool tn__split_tflite_concat(tn_infer *infer, tn__part *part, uint32_t input, tn
 }
 
 /* The last axis is summed, normalised or multiplied over. */
-bool tn__split_tflite_rows(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_tflite_rows(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     const tn_tensor *x = tn__input(infer, 0), *y = tn__output(infer, 0);
     if (x->rank != y->rank || part->axis + 1 >= y->rank) return false;
     if (x->shape[part->axis] != y->shape[part->axis]) return false;
     return input == 0 ? tn__need_same(need, part->axis, part) : tn__need_all(need);
 }
 
-bool tn__split_tflite_reduce(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_tflite_reduce(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     const tn_tensor *x = tn__input(infer, 0);
     bool keeps = tn__attr_int(infer->op, "keep_dims", 0) != 0;
     uint32_t count, at = 0;
@@ -347,7 +347,7 @@ bool tn__split_tflite_reduce(tn_infer *infer, tn__part *part, uint32_t input, tn
     return false;
 }
 
-bool tn__split_tflite_transpose(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+bool tn__split_tflite_transpose(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     const tn_tensor *x = tn__input(infer, 0);
     uint32_t count;
     const int64_t *perm = tn__tflite_ints(infer, 1, &count);

@@ -65,10 +65,10 @@ static bool parts_may(const tn__train *it, tn_op_id id, uint32_t axis) {
 
 /* Elements [first, last) of the result depend on as many elements of one operand, and on all of the
  * others. */
-static bool parts_need(const tn_graph *model, tn_op_id id, tn__part part, uint32_t *data,
+static bool parts_need(const tn_graph *model, tn_op_id id, tn__tile part, uint32_t *data,
                        tn__need *need) {
     const tn_op *op = tn_graph_op(model, id);
-    const tn__part asked = part;
+    const tn__tile asked = part;
     *data = TN_NONE;
     for (uint32_t i = 0; i < op->input_count; i++) {
         tn__need one;
@@ -94,7 +94,7 @@ static bool parts_follow(parts_work *state, uint32_t axis, parts_cut *cut) {
         tn__need need;
         if (tensor->producer == TN_NONE || count == PARTS_CHAIN) return false;
         if (readers > (at == it->scores ? 0u : 1u)) return false;
-        tn__part all = {along, 0, tensor->shape[along]}, half = {along, 0, 1};
+        tn__tile all = {along, 0, tensor->shape[along]}, half = {along, 0, 1};
         if (!parts_may(it, tensor->producer, along) ||
             !parts_need(it->model, tensor->producer, half, &data, &need) || need.first != 0 ||
             need.last != 1 || !parts_need(it->model, tensor->producer, all, &data, &need) ||
