@@ -493,6 +493,7 @@ static void tell_block(simulate_tell *tell, tn_body_id body, uint32_t step, uint
     tn_trace_add(tell->options->trace, &event);
 }
 
+/* Called when the walk comes to a step, and once after the last step. */
 static void simulate_tell_blocks(simulate_tell *tell, uint32_t step, uint64_t at_ps) {
     uint64_t now = tn__sort_key(step);
     uint32_t count = (uint32_t)tell->program->count, told = step < count ? step : count - 1;
@@ -507,7 +508,6 @@ static void simulate_tell_blocks(simulate_tell *tell, uint32_t step, uint64_t at
     }
 }
 
-/* Called when the walk comes to a step, and once after the last step. */
 static void simulate_tell_step(const simulate_tell *tell, uint32_t step, uint64_t start_ps,
                                uint64_t duration_ps, uint64_t bytes) {
     const tn_instruction *it = &tell->program->instructions[step];

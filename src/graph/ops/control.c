@@ -12,13 +12,13 @@
 
 /* --- inference that operators with blocks share ----------------------------------------------- */
 
-typedef struct tn__carried {  /* one value from iteration to iteration */
-    const tn_tensor *initial; /* the operator's input */
+typedef struct control_carried { /* one value from iteration to iteration */
+    const tn_tensor *initial;    /* the operator's input */
     /* an input of the body, and the output that becomes it in the next iteration */
     tn_tensor_id formal, next;
     int64_t trips; /* iterations, TN_DIM_UNKNOWN: not known */
     bool exact;    /* no fewer than that */
-} tn__carried;
+} control_carried;
 
 /* The block of an attribute. Errors: E_INVALID when it is missing. */
 static tn_status control_body(tn_infer *infer, const char *name, tn_block_id *block) {
@@ -30,6 +30,7 @@ static tn_status control_body(tn_infer *infer, const char *name, tn_block_id *bl
     return TN_OK;
 }
 
+/* Errors: E_INVALID when the block has another number of inputs, or fewer outputs. */
 static tn_status control_check(tn_infer *infer, const tn_block *body, uint64_t inputs,
                                uint64_t outputs) {
     if (body->input_count != inputs)
@@ -41,7 +42,6 @@ static tn_status control_check(tn_infer *infer, const tn_block *body, uint64_t i
     return TN_OK;
 }
 
-/* Errors: E_INVALID when the block has another number of inputs, or fewer outputs. */
 static const tn_tensor *control_tensor(const tn_infer *infer, tn_tensor_id id) {
     return tn_graph_tensor(infer->graph, id);
 }
@@ -62,7 +62,7 @@ static tn_status control_set(tn_infer *infer, uint32_t index, const tn_tensor *l
 
 /* The value before the last iteration of an extent that starts as `initial` and grows from `now` to
  * `next`. False: not known, or not growing by equal steps. */
-static bool control_grow(const tn__carried *carried, int64_t initial, int64_t now, int64_t next,
+static bool control_grow(const control_carried *carried, int64_t initial, int64_t now, int64_t next,
                          int64_t *before_last) {
     int64_t step;
     int64_t times = carried->trips > 0 ? carried->trips - 1 : 0;
@@ -74,7 +74,7 @@ static bool control_grow(const tn__carried *carried, int64_t initial, int64_t no
 }
 
 /* Extents of the formal, widened; the axes that grow are bounds inside the body. */
-static bool control_widen_extents(tn_infer *infer, const tn__carried *carried, uint32_t round,
+static bool control_widen_extents(tn_infer *infer, const control_carried *carried, uint32_t round,
                                   int64_t *shape, uint64_t *axes) {
     const tn_tensor *now = control_tensor(infer, carried->formal);
     const tn_tensor *next = control_tensor(infer, carried->next);
@@ -94,7 +94,7 @@ static bool control_widen_extents(tn_infer *infer, const tn__carried *carried, u
     return differs;
 }
 
-static bool control_widen_repeat(tn_infer *infer, const tn__carried *carried, uint32_t round,
+static bool control_widen_repeat(tn_infer *infer, const control_carried *carried, uint32_t round,
                                  uint64_t *repeat) {
     const tn_tensor *now = control_tensor(infer, carried->formal);
     const tn_tensor *next = control_tensor(infer, carried->next);
@@ -118,7 +118,7 @@ static bool control_is_empty(const tn_tensor *tensor) {
 
 /* Widens the formal until it holds the value that the body passes on; then sets *changed. Rounds
  * count from 1. */
-static tn_status control_widen(tn_infer *infer, const tn__carried *carried, uint32_t round,
+static tn_status control_widen(tn_infer *infer, const control_carried *carried, uint32_t round,
                                bool *changed) {
     const tn_tensor *now = control_tensor(infer, carried->formal);
     const tn_tensor *next = control_tensor(infer, carried->next);
@@ -146,7 +146,7 @@ static tn_status control_widen(tn_infer *infer, const tn__carried *carried, uint
 }
 
 /* The value after the last iteration. */
-static tn_status control_last(tn_infer *infer, uint32_t index, const tn__carried *carried) {
+static tn_status control_last(tn_infer *infer, uint32_t index, const control_carried *carried) {
     const tn_tensor *now = control_tensor(infer, carried->formal);
     const tn_tensor *next = control_tensor(infer, carried->next);
     const tn_tensor *initial = carried->initial;
@@ -358,10 +358,10 @@ static int64_t loop_trips(const tn_infer *infer, const tn_block *body, bool *exa
     return !*exact && trips >= LOOP_TRIPS_MAX ? TN_DIM_UNKNOWN : trips;
 }
 
-static tn__carried loop_carried(const tn_infer *infer, const tn_block *body, uint32_t i) {
-    tn__carried carried = {.initial = tn__input(infer, 2 + i),
-                           .formal = body->inputs[2 + i],
-                           .next = body->outputs[1 + i]};
+static control_carried loop_carried(const tn_infer *infer, const tn_block *body, uint32_t i) {
+    control_carried carried = {.initial = tn__input(infer, 2 + i),
+                               .formal = body->inputs[2 + i],
+                               .next = body->outputs[1 + i]};
     carried.trips = loop_trips(infer, body, &carried.exact);
     return carried;
 }
@@ -376,7 +376,7 @@ static tn_status loop_enter(tn_infer *infer, uint32_t round, bool *again) {
         TN_TRY(control_scalar(infer, body->inputs[1], TN_BOOL));
     }
     for (uint32_t i = 0; i < count && !control_settled(round, count); i++) {
-        tn__carried carried = loop_carried(infer, body, i);
+        control_carried carried = loop_carried(infer, body, i);
         if (round)
             TN_TRY(control_widen(infer, &carried, round, again));
         else if (carried.initial)
@@ -394,7 +394,7 @@ static tn_status loop_shape(tn_infer *infer) {
     int64_t trips = loop_trips(infer, body, &exact);
     for (uint32_t i = 0; i < tn__output_count(infer); i++) {
         if (i < carried) {
-            tn__carried value = loop_carried(infer, body, i);
+            control_carried value = loop_carried(infer, body, i);
             TN_TRY(control_last(infer, i, &value));
             continue;
         }
@@ -496,13 +496,13 @@ static tn_status scan_length(tn_infer *infer, const scan_plan *scan, int64_t *le
     return TN_OK;
 }
 
-static tn__carried scan_state(const tn_infer *infer, const scan_plan *scan, uint32_t i,
-                              int64_t length) {
-    return (tn__carried){.initial = scan->batch ? NULL : tn__input(infer, i),
-                         .formal = scan->body->inputs[i],
-                         .next = scan->body->outputs[i],
-                         .trips = length,
-                         .exact = true};
+static control_carried scan_state(const tn_infer *infer, const scan_plan *scan, uint32_t i,
+                                  int64_t length) {
+    return (control_carried){.initial = scan->batch ? NULL : tn__input(infer, i),
+                             .formal = scan->body->inputs[i],
+                             .next = scan->body->outputs[i],
+                             .trips = length,
+                             .exact = true};
 }
 
 static tn_status scan_enter(tn_infer *infer, uint32_t round, bool *again) {
@@ -515,7 +515,7 @@ static tn_status scan_enter(tn_infer *infer, uint32_t round, bool *again) {
     if (round == 0 || control_settled(round, scan.states)) return TN_OK;
     TN_TRY(scan_length(infer, &scan, &length));
     for (uint32_t i = 0; i < scan.states; i++) {
-        tn__carried state = scan_state(infer, &scan, i, length);
+        control_carried state = scan_state(infer, &scan, i, length);
         TN_TRY(control_widen(infer, &state, round, again));
     }
     return TN_OK;
@@ -550,7 +550,7 @@ static tn_status scan_shape(tn_infer *infer) {
             int64_t batch = tn__rank_known(any) ? any->shape[0] : TN_DIM_UNKNOWN;
             TN_TRY(control_collect(infer, i, &row, axes, 0, batch));
         } else if (state) {
-            tn__carried value = scan_state(infer, &scan, i, length);
+            control_carried value = scan_state(infer, &scan, i, length);
             value.exact = !loose;
             TN_TRY(control_last(infer, i, &value));
         } else {

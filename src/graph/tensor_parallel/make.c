@@ -12,7 +12,7 @@
 
 /* --- the graph of a rank ---------------------------------------------------------------------- */
 
-typedef struct tn__make {
+typedef struct make_state {
     tn__cuts *it;
     tn_graph *graph;
     tn_tensor_id *copies;    /* [tensors] result of its RankCopy; TN_NONE */
@@ -24,42 +24,40 @@ typedef struct tn__make {
     tn_op_id *origin;
     size_t origin_room;
     tn_error *error;
-} tn__make;
+} make_state;
 
-static inline bool tn__make_is_cut(const tn__make *state, tn_tensor_id id) {
+static bool make_is_cut(const make_state *state, tn_tensor_id id) {
     return id != TN_NONE && state->it->cuts[id].blocks > 0;
 }
 
-static inline bool tn__make_is_strip(const tn__make *state, tn_tensor_id id) {
+static bool make_is_strip(const make_state *state, tn_tensor_id id) {
     return id != TN_NONE && state->it->strips[id].blocks > 0;
 }
 /* The cut of a tensor that a rank holds only in part; otherwise a cut without blocks. */
-static inline const tn__cut *tn__make_cut_of(const tn__make *state, tn_tensor_id id) {
-    return tn__make_is_cut(state, id) ? &state->it->cuts[id] : &state->it->strips[id];
+static const tn__cut *make_cut_of(const make_state *state, tn_tensor_id id) {
+    return make_is_cut(state, id) ? &state->it->cuts[id] : &state->it->strips[id];
 }
 
 /* Adds an operator that works on parts, with the operators around it. */
-tn_status tn__make_part(tn__make *state, tn_op_id id);
+static tn_status make_part(make_state *state, tn_op_id id);
 
 /* --- the whole --- */
 
-static bool make_touches(const tn__make *state, const tn_op *op) {
+static bool make_touches(const make_state *state, const tn_op *op) {
     bool cut = false;
-    for (uint32_t i = 0; i < op->input_count; i++)
-        cut = cut || tn__make_is_cut(state, op->inputs[i]);
-    for (uint32_t k = 0; k < op->output_count; k++)
-        cut = cut || tn__make_is_cut(state, op->outputs[k]);
+    for (uint32_t i = 0; i < op->input_count; i++) cut = cut || make_is_cut(state, op->inputs[i]);
+    for (uint32_t k = 0; k < op->output_count; k++) cut = cut || make_is_cut(state, op->outputs[k]);
     return cut;
 }
 
 /* Should the operator be removed? Yes if the loss does not need it and it reads parts or results of
  * removed operators; or if it read extents of a cut tensor. */
-static bool make_leaves(tn__make *state, tn_op_id id) {
+static bool make_leaves(make_state *state, tn_op_id id) {
     const tn_op *op = tn_graph_op(state->it->graph, id);
     bool touches = make_touches(state, op), reads = false;
     for (uint32_t i = 0; i < op->input_count; i++) {
         reads = reads || (op->inputs[i] != TN_NONE && state->gone[op->inputs[i]]);
-        reads = reads || tn__make_is_strip(state, op->inputs[i]);
+        reads = reads || make_is_strip(state, op->inputs[i]);
     }
     if (state->it->runs[id]) return touches && tn__cuts_looks(state->it, id);
     if (!touches && !reads) return false;
@@ -68,12 +66,12 @@ static bool make_leaves(tn__make *state, tn_op_id id) {
     return true;
 }
 
-static int64_t make_extent(const tn__make *state, const tn_tensor *tensor, const tn__cut *cut,
+static int64_t make_extent(const make_state *state, const tn_tensor *tensor, const tn__cut *cut,
                            uint32_t axis);
 
 /* Cut tensors get the shape of their part, results of removed operators no bytes, and results of
  * operators that read extents become constants. */
-static tn_status make_tensors(tn__make *state, const bool *leaves) {
+static tn_status make_tensors(make_state *state, const bool *leaves) {
     static const int64_t nothing[] = {0};
     tn__cuts *it = state->it;
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(it->graph); id++) {
@@ -93,9 +91,9 @@ static tn_status make_tensors(tn__make *state, const bool *leaves) {
             spec.rank = tensor->rank;
             spec.shape = tensor->shape;
             spec.value = *tensor->value;
-        } else if (tn__make_cut_of(state, id)->blocks > 0) {
+        } else if (make_cut_of(state, id)->blocks > 0) {
             for (uint32_t d = 0; d < tensor->rank; d++)
-                shape[d] = make_extent(state, tensor, tn__make_cut_of(state, id), d);
+                shape[d] = make_extent(state, tensor, make_cut_of(state, id), d);
             spec.rank = tensor->rank;
             spec.shape = shape;
             spec.value = (tn_value){0};
@@ -106,7 +104,7 @@ static tn_status make_tensors(tn__make *state, const bool *leaves) {
 }
 
 /* Cut scores replace the output that is made from them alone. */
-static tn_status make_io(tn__make *state) {
+static tn_status make_io(make_state *state) {
     tn__cuts *it = state->it;
     for (tn_block_id b = 0; b < tn_graph_block_count(it->graph); b++) {
         const tn_block *block = tn_graph_block(it->graph, b);
@@ -115,7 +113,7 @@ static tn_status make_io(tn__make *state) {
         if (outputs == NULL) return tn__no_memory(state->error, "outputs");
         for (uint32_t k = 0; k < block->output_count; k++) {
             outputs[k] = block->outputs[k];
-            if (b == 0 && outputs[k] == it->shaped && tn__make_is_cut(state, it->scores))
+            if (b == 0 && outputs[k] == it->shaped && make_is_cut(state, it->scores))
                 outputs[k] = it->scores;
         }
         TN_TRY(tn_graph_set_block_io(state->graph, b, block->inputs, block->input_count, outputs,
@@ -124,11 +122,11 @@ static tn_status make_io(tn__make *state) {
     return TN_OK;
 }
 
-static tn_status make_strip(tn__make *state, tn_op_id id);
+static tn_status make_strip(make_state *state, tn_op_id id);
 
-static tn_status make_whole(tn__make *state, tn_op_id id);
+static tn_status make_whole(make_state *state, tn_op_id id);
 
-static tn_status make_ops(tn__make *state, const bool *leaves) {
+static tn_status make_ops(make_state *state, const bool *leaves) {
     tn__cuts *it = state->it;
     for (tn_block_id b = tn_graph_block_count(it->graph); b-- > 0;) {
         const tn_block *block = tn_graph_block(it->graph, b);
@@ -138,7 +136,7 @@ static tn_status make_ops(tn__make *state, const bool *leaves) {
             if (it->stripped[id])
                 TN_TRY(make_strip(state, id));
             else
-                TN_TRY(make_touches(state, tn_graph_op(it->graph, id)) ? tn__make_part(state, id)
+                TN_TRY(make_touches(state, tn_graph_op(it->graph, id)) ? make_part(state, id)
                                                                        : make_whole(state, id));
         }
     }
@@ -146,7 +144,7 @@ static tn_status make_ops(tn__make *state, const bool *leaves) {
 }
 
 /* Every tensor must have the extents that its cut requires. */
-static tn_status make_check(const tn__make *state) {
+static tn_status make_check(const make_state *state) {
     const tn__cuts *it = state->it;
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(it->graph); id++) {
         const tn_tensor *old = tn_graph_tensor(it->graph, id);
@@ -154,7 +152,7 @@ static tn_status make_check(const tn__make *state) {
         bool same = state->gone[id] || now->rank == old->rank;
         if (state->gone[id] || old->rank > TN_RANK_MAX) continue;
         for (uint32_t d = 0; d < old->rank && same; d++)
-            same = now->shape[d] == make_extent(state, old, tn__make_cut_of(state, id), d);
+            same = now->shape[d] == make_extent(state, old, make_cut_of(state, id), d);
         if (!same)
             TN_FAIL(state->error, TN_E_INTERNAL, "a rank's '%.80s' has another shape than its part",
                     old->name);
@@ -162,7 +160,7 @@ static tn_status make_check(const tn__make *state) {
     return TN_OK;
 }
 
-static tn_status make_all(tn__make *state) {
+static tn_status make_all(make_state *state) {
     tn__cuts *it = state->it;
     uint32_t tensors = tn_graph_tensor_count(it->graph), ops = tn_graph_op_count(it->graph);
     tn_block_id made;
@@ -194,9 +192,9 @@ static tn_status make_all(tn__make *state) {
     return make_check(state);
 }
 
-/* make.c */
-static tn_status cuts_make(tn__cuts *it) {
-    tn__make state = {.it = it, .error = it->error};
+/* The last step: makes the graph. */
+static tn_status make_graph(tn__cuts *it) {
+    make_state state = {.it = it, .error = it->error};
     TN_TRY(tn_graph_create(it->context, &state.graph, it->error));
     tn_status status = make_all(&state);
     if (status == TN_OK) {
@@ -218,7 +216,7 @@ tn_status tn__cuts_graph(tn__cuts *it) {
     if (status == TN_OK) status = tn__cuts_strip(it);
     tn__free(it->context, it->found, it->found_room * sizeof *it->found);
     it->found = NULL;
-    return status == TN_OK ? cuts_make(it) : status;
+    return status == TN_OK ? make_graph(it) : status;
 }
 
 /* --- one operator on parts -------------------------------------------------------------------- */
@@ -241,7 +239,7 @@ tn_status tn__cuts_graph(tn__cuts *it) {
 /* --- adding --- */
 
 /* Adds an operator. `origin`: the operator of the model it comes from, or TN_NONE. */
-static tn_status make_add(tn__make *state, const tn_op_spec *spec, tn_op_id origin) {
+static tn_status make_add(make_state *state, const tn_op_spec *spec, tn_op_id origin) {
     tn_op_id id;
     TN_TRY(tn_graph_add_op(state->graph, spec, &id, state->error));
     if (!tn__reserve(state->it->context, &state->origin, &state->origin_room, (size_t)id + 1,
@@ -251,7 +249,7 @@ static tn_status make_add(tn__make *state, const tn_op_spec *spec, tn_op_id orig
     return TN_OK;
 }
 
-static tn_status make_tensor(tn__make *state, tn_tensor_id like, const char *what,
+static tn_status make_tensor(make_state *state, tn_tensor_id like, const char *what,
                              tn_tensor_id *id) {
     char name[220];
     snprintf(name, sizeof name, "%.180s.%s", tn_graph_tensor(state->it->graph, like)->name, what);
@@ -259,7 +257,7 @@ static tn_status make_tensor(tn__make *state, tn_tensor_id like, const char *wha
     return tn_graph_add_tensor(state->graph, &spec, id, state->error);
 }
 
-static tn_status make_list(tn__make *state, const int64_t *values, uint32_t count,
+static tn_status make_list(make_state *state, const int64_t *values, uint32_t count,
                            tn_tensor_id *id) {
     int64_t length = count;
     tn_tensor_spec spec = {.dtype = TN_INT64,
@@ -271,7 +269,7 @@ static tn_status make_list(tn__make *state, const int64_t *values, uint32_t coun
 }
 
 /* Adds an operator with one output, which exists already. */
-static tn_status make_op_with(tn__make *state, const char *domain, const char *type,
+static tn_status make_op_with(make_state *state, const char *domain, const char *type,
                               const tn_tensor_id *inputs, uint32_t count, const tn_attr *attrs,
                               uint32_t attr_count, tn_tensor_id output) {
     tn_op_spec spec = {.type = type,
@@ -286,15 +284,15 @@ static tn_status make_op_with(tn__make *state, const char *domain, const char *t
     return make_add(state, &spec, TN_NONE);
 }
 
-static tn_status make_op(tn__make *state, const char *domain, const char *type,
+static tn_status make_op(make_state *state, const char *domain, const char *type,
                          const tn_tensor_id *inputs, uint32_t count, const tn_attr *attr,
                          tn_tensor_id output) {
     return make_op_with(state, domain, type, inputs, count, attr, attr != NULL, output);
 }
 
 /* RankScatter or RankGather for parts of this cut. */
-static tn_status make_rank(tn__make *state, const char *type, tn_tensor_id from, const tn__cut *cut,
-                           bool alike, tn_tensor_id to) {
+static tn_status make_rank(make_state *state, const char *type, tn_tensor_id from,
+                           const tn__cut *cut, bool alike, tn_tensor_id to) {
     const tn__cuts *it = state->it;
     int64_t axis = cut->axis, ranks = it->ranks, rank = it->rank, one = 1;
     const tn_attr attrs[] = {TN__ATTR_INT("axis", &axis), TN__ATTR_INT("ranks", &ranks),
@@ -304,7 +302,7 @@ static tn_status make_rank(tn__make *state, const char *type, tn_tensor_id from,
 
 /* --- operands --- */
 
-static tn_status make_copy(tn__make *state, tn_tensor_id id, tn_tensor_id *made) {
+static tn_status make_copy(make_state *state, tn_tensor_id id, tn_tensor_id *made) {
     if (state->copies[id] == TN_NONE) {
         tn_tensor_id copy;
         TN_TRY(make_tensor(state, id, "ranks", &copy));
@@ -317,7 +315,7 @@ static tn_status make_copy(tn__make *state, tn_tensor_id id, tn_tensor_id *made)
 
 /* Gathers the parts of all ranks: for an operator that works on a part on each rank, or, if
  * `alike`, for one that is the same on all ranks. */
-static tn_status make_gathered(tn__make *state, tn_tensor_id id, bool alike, tn_tensor_id *made) {
+static tn_status make_gathered(make_state *state, tn_tensor_id id, bool alike, tn_tensor_id *made) {
     tn_tensor_id *whole = &state->wholes[alike][id];
     if (*whole == TN_NONE) {
         tn_tensor_id all;
@@ -329,7 +327,7 @@ static tn_status make_gathered(tn__make *state, tn_tensor_id id, bool alike, tn_
     return TN_OK;
 }
 
-static tn_status make_piece(tn__make *state, tn_tensor_id id, tn_tensor_id from, int64_t axis,
+static tn_status make_piece(make_state *state, tn_tensor_id id, tn_tensor_id from, int64_t axis,
                             int64_t first, int64_t size, tn_tensor_id *piece) {
     const int64_t last = first + size;
     tn_tensor_id inputs[] = {from, TN_NONE, TN_NONE, TN_NONE};
@@ -341,8 +339,8 @@ static tn_status make_piece(tn__make *state, tn_tensor_id id, tn_tensor_id from,
 }
 
 /* Slices the rank's part from a whole tensor. */
-static tn_status make_slice(tn__make *state, tn_tensor_id id, tn_tensor_id from, const tn__cut *cut,
-                            tn_tensor_id *made) {
+static tn_status make_slice(make_state *state, tn_tensor_id id, tn_tensor_id from,
+                            const tn__cut *cut, tn_tensor_id *made) {
     const tn__cuts *it = state->it;
     const tn_tensor *whole = tn_graph_tensor(it->graph, id);
     if (state->slices[id] != TN_NONE && tn__cut_same(&state->sliced[id], cut)) {
@@ -369,11 +367,11 @@ static tn_status make_slice(tn__make *state, tn_tensor_id id, tn_tensor_id from,
     return TN_OK;
 }
 
-static tn_status make_operand(tn__make *state, tn_tensor_id id, const tn__cut *cut,
+static tn_status make_operand(make_state *state, tn_tensor_id id, const tn__cut *cut,
                               tn_tensor_id *made) {
     *made = id;
-    if (id == TN_NONE || tn__make_is_cut(state, id)) return TN_OK;
-    if (tn__make_is_strip(state, id)) return make_gathered(state, id, false, made);
+    if (id == TN_NONE || make_is_cut(state, id)) return TN_OK;
+    if (make_is_strip(state, id)) return make_gathered(state, id, false, made);
     if (state->it->depends[id]) TN_TRY(make_copy(state, id, made));
     return cut->blocks > 0 ? make_slice(state, id, *made, cut, made) : TN_OK;
 }
@@ -381,14 +379,14 @@ static tn_status make_operand(tn__make *state, tn_tensor_id id, const tn__cut *c
 /* --- operators on parts --- */
 
 /* The rank's extent along an axis of a tensor with this cut. */
-static int64_t make_extent(const tn__make *state, const tn_tensor *tensor, const tn__cut *cut,
+static int64_t make_extent(const make_state *state, const tn_tensor *tensor, const tn__cut *cut,
                            uint32_t axis) {
     bool part = cut->blocks > 0 && cut->axis == axis;
     return tensor->shape[axis] / (part ? state->it->ranks : 1);
 }
 
 /* The extents of the result, if they are an operand. */
-static tn_status make_extents(tn__make *state, const tn_op *op, const tn__cut *cut,
+static tn_status make_extents(make_state *state, const tn_op *op, const tn__cut *cut,
                               tn_tensor_id *list) {
     const tn_tensor *y = tn_graph_tensor(state->it->graph, op->outputs[0]);
     int64_t shape[TN_RANK_MAX];
@@ -397,7 +395,7 @@ static tn_status make_extents(tn__make *state, const tn_op *op, const tn__cut *c
 }
 
 /* The sizes of the pieces of a Split, if they are given. */
-static tn_status make_sizes(tn__make *state, const tn_op *op, const tn__op_cuts *link,
+static tn_status make_sizes(make_state *state, const tn_op *op, const tn__op_cuts *link,
                             tn_op_spec *spec, tn_tensor_id *inputs) {
     tn__cuts *it = state->it;
     int64_t *sizes = tn__arena_array(it->arena, op->output_count, sizeof *sizes);
@@ -415,7 +413,7 @@ static tn_status make_sizes(tn__make *state, const tn_op *op, const tn__op_cuts 
 }
 
 /* The operator that computes a part of a sum, if it is a different one. */
-static tn_status make_sums_as(tn__make *state, const tn_op *op, const char *type,
+static tn_status make_sums_as(make_state *state, const tn_op *op, const char *type,
                               const tn__op_cuts *link, tn_op_spec *spec) {
     tn__cuts *it = state->it;
     tn_attr *attrs = tn__arena_array(it->arena, op->attr_count + 2u, sizeof *attrs);
@@ -438,7 +436,7 @@ static tn_status make_sums_as(tn__make *state, const tn_op *op, const char *type
 
 /* Reshapes the operand that is added once, `model` in the model's graph, so that it broadcasts: a
  * bias of channels belongs to the second axis. */
-static tn_status make_bias(tn__make *state, tn_op_id id, tn_tensor_id model, tn_tensor_id bias,
+static tn_status make_bias(make_state *state, tn_op_id id, tn_tensor_id model, tn_tensor_id bias,
                            tn_tensor_id *made) {
     const tn_op *op = tn_graph_op(state->it->graph, id);
     const tn_tensor *y = tn_graph_tensor(state->it->graph, op->outputs[0]);
@@ -454,13 +452,13 @@ static tn_status make_bias(tn__make *state, tn_op_id id, tn_tensor_id model, tn_
 }
 
 /* Combines the partial sums `part` into `whole`. */
-static tn_status make_sum(tn__make *state, tn_op_id id, const tn__op_cuts *link, tn_tensor_id part,
-                          tn_tensor_id whole) {
+static tn_status make_sum(make_state *state, tn_op_id id, const tn__op_cuts *link,
+                          tn_tensor_id part, tn_tensor_id whole) {
     const tn_op *op = tn_graph_op(state->it->graph, id);
     tn_tensor_id sum = whole, bias = TN_NONE;
     for (uint32_t i = 0; i < op->input_count; i++)
         if (link->once[i]) bias = op->inputs[i];
-    bool strip = tn__make_is_strip(state, whole);
+    bool strip = make_is_strip(state, whole);
     if (bias != TN_NONE) TN_TRY(make_tensor(state, whole, "sum", &sum));
     if (strip)
         TN_TRY(make_rank(state, "RankScatter", part, &state->it->strips[whole], false, sum));
@@ -495,7 +493,7 @@ static bool make_link_strip(tn__cuts *it, tn_op_id id) {
 }
 
 /* Adjusts extents among the operands and attributes of the operator, as `link` requires. */
-static tn_status make_form(tn__make *state, tn_op_id id, tn_op_spec *spec, tn_tensor_id *inputs) {
+static tn_status make_form(make_state *state, tn_op_id id, tn_op_spec *spec, tn_tensor_id *inputs) {
     const tn_op *op = tn_graph_op(state->it->graph, id);
     const tn__op_cuts *link = &state->it->link;
     spec->inputs = inputs;
@@ -506,7 +504,7 @@ static tn_status make_form(tn__make *state, tn_op_id id, tn_op_spec *spec, tn_te
     return TN_OK;
 }
 
-tn_status tn__make_part(tn__make *state, tn_op_id id) {
+static tn_status make_part(make_state *state, tn_op_id id) {
     tn__cuts *it = state->it;
     const tn_op *op = tn_graph_op(it->graph, id);
     const tn_op_rule *rule = tn__rule_of(it->graph, id);
@@ -533,7 +531,7 @@ tn_status tn__make_part(tn__make *state, tn_op_id id) {
 
 /* Makes an operator that works on sequence-parallel parts. Its other operands are whole, and each
  * rank slices the part that it needs from them. */
-static tn_status make_strip(tn__make *state, tn_op_id id) {
+static tn_status make_strip(make_state *state, tn_op_id id) {
     tn__cuts *it = state->it;
     const tn_op *op = tn_graph_op(it->graph, id);
     tn_op_spec spec = tn__graph_op_spec(op);
@@ -543,15 +541,15 @@ static tn_status make_strip(tn__make *state, tn_op_id id) {
         TN_FAIL(state->error, TN_E_INTERNAL, "'%.80s' (%.40s) has no parts", op->name, op->type);
     for (uint32_t i = 0; i < op->input_count; i++) {
         inputs[i] = op->inputs[i];
-        if (!tn__make_is_strip(state, op->inputs[i]))
+        if (!make_is_strip(state, op->inputs[i]))
             TN_TRY(make_operand(state, op->inputs[i], &it->link.inputs[i], &inputs[i]));
     }
     TN_TRY(make_form(state, id, &spec, inputs));
     return make_add(state, &spec, id);
 }
 
-/* Adds an operator that works on sequence-parallel parts; adds one that works on whole tensors. */
-static tn_status make_whole(tn__make *state, tn_op_id id) {
+/* Adds an operator that works on whole tensors. */
+static tn_status make_whole(make_state *state, tn_op_id id) {
     const tn__cuts *it = state->it;
     const tn_op *op = tn_graph_op(it->graph, id);
     tn_op_spec spec = tn__graph_op_spec(op);
@@ -559,7 +557,7 @@ static tn_status make_whole(tn__make *state, tn_op_id id) {
     if (inputs == NULL) return tn__no_memory(state->error, "parts of a model");
     for (uint32_t i = 0; i < op->input_count; i++) {
         inputs[i] = op->inputs[i];
-        if (tn__make_is_strip(state, inputs[i]))
+        if (make_is_strip(state, inputs[i]))
             TN_TRY(make_gathered(state, inputs[i], true, &inputs[i]));
     }
     spec.inputs = inputs;

@@ -4,7 +4,7 @@
  *   inline.c    replaces an If with known condition by its branch
  *   parameters.c  separates parameters from constants; trained parameters, operators that the loss
  *               needs
- *   cut.c       replaces the model by the part of one of several ranks
+ *   tensor_parallel.c  replaces the model by the part of one of several ranks
  *   rounds.c    replaces the model by one copy per micro-batch
  *   stages.c    parts of a pipeline: their operators and tensors
  *   mixed.c     mixed precision: operators that work in 16 bits, casts, and their repetition in
@@ -37,9 +37,9 @@ typedef struct tn__part_cut {
 
 typedef struct tn__train {
     const tn_graph *model;
-    tn_graph *inlined;      /* NULL; or the model after inline.c */
-    tn_graph *divided;      /* NULL; or the model after loss_parts.c: with its scores in parts */
-    tn_graph *part;         /* NULL; or the model after cut.c: that of one of several ranks */
+    tn_graph *inlined; /* NULL; or the model after inline.c */
+    tn_graph *divided; /* NULL; or the model after loss_parts.c: with its scores in parts */
+    tn_graph *part; /* NULL; or the model after tensor_parallel.c: that of one of several ranks */
     const tn_graph *whole;  /* the model that `part` was cut from */
     const tn_op_id *origin; /* [operators of the part] the same operator in the whole model */
     const tn__cut *cuts;    /* [tensors of the whole]; NULL: no tensor is cut */
@@ -118,7 +118,7 @@ typedef struct tn__train {
     tn_round *round_list; /* [rounds] */
 } tn__train;
 
-/* parameters.c: `begins`, then `constant`, which reads `runs`. */
+/* parameters.c: whether a tensor is a parameter of the model. */
 bool tn__train_is_parameter(const tn__train *it, tn_tensor_id id);
 /* Errors: E_INVALID (a pattern without a parameter, nothing to train). */
 tn_status tn__train_choose(tn__train *it);
@@ -140,8 +140,9 @@ tn_status tn__train_lower_after(tn__train *it, tn_op_id id, const tn_op *made);
 bool tn__train_ends_low(const tn__train *it, const tn_op *op);
 /* inline.c: replaces the model if the branch of an If in it is known. */
 tn_status tn__train_inline(tn__train *it);
-/* cut.c: replaces the model by a rank's part of it. Errors: those of tn__cuts_graph, E_UNSUPPORTED
- * (an option that does not work with parts). The second function reports the parts at the end. */
+/* tensor_parallel.c: replaces the model by a rank's part of it. Errors: those of tn__cuts_graph,
+ * E_UNSUPPORTED (an option that does not work with parts). The second function reports the parts at
+ * the end. */
 tn_status tn__train_cut(tn__train *it);
 tn_status tn__train_parts(tn__train *it);
 void tn__parts_destroy(const tn_context *context, struct tn_parts *parts);

@@ -1,4 +1,4 @@
-/* parameters.c - tells the parameters of a model from constants that look like parameters, and
+/* parameters.c - separates the parameters of a model from constants that look like parameters, and
  * finds the operators that have to run to train them.
  *
  * A file stores weights and constants alike as initializers, so their readers decide:
@@ -209,6 +209,7 @@ static void parameters_constants(tn__train *it, parameters_marks *marks) {
         it->constant[id] = !marks->variable[id] && !none;
 }
 
+/* Finds `begins`. */
 static tn_status train_parameters(tn__train *it) {
     it->begins = tn__arena_array(&it->arena, it->tensors, sizeof *it->begins);
     if (it->begins == NULL) return tn__no_memory(it->error, "the list of parameters");
@@ -217,6 +218,7 @@ static tn_status train_parameters(tn__train *it) {
     return TN_OK;
 }
 
+/* Finds `constant`; reads `runs`. */
 static tn_status train_constants(tn__train *it) {
     parameters_marks marks = {
         .from = tn__arena_array(&it->arena, it->tensors, sizeof *marks.from),

@@ -340,6 +340,7 @@ typedef struct fuse_join {
 
 /* --- which live ranges are written into --- */
 
+/* Fills `changed`. */
 static void buffers_watch(buffers_state *buffers) {
     liveness_state *liveness = buffers->liveness;
     uint32_t *root = buffers->size; /* `size` is not in use yet; here it is the alias root of each
@@ -606,8 +607,8 @@ static bool fuse_wants(const buffers_state *buffers, uint32_t id) {
            tn_op_joins(liveness->graph, range->op) && buffers->changed[id] <= range->first;
 }
 
-/* Fills `changed`. Then it places the inputs of a concatenation or a bucket inside the
- * output, which has just opened a buffer. */
+/* Places the inputs of a concatenation or a bucket inside the output, which has just opened a
+ * buffer. */
 static void buffers_fuse(buffers_state *buffers, uint32_t id) {
     const liveness_state *liveness = buffers->liveness;
     const live_range *range = &liveness->ranges[id];

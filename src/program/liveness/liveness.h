@@ -14,7 +14,7 @@ typedef struct live_range {
     uint32_t output; /* index among the outputs of `op`; RANGE_NONE: not an operator's output */
     uint32_t first, last;
     uint32_t uses;   /* number of reads, without those that a loop repeats in its next turn */
-    uint32_t newest; /* its last entry in occ_uses, or RANGE_NONE */
+    uint32_t newest; /* its last entry in liveness_state.uses, or RANGE_NONE */
     uint64_t bytes;
     uint32_t source;  /* the live range that it may or must view; RANGE_NONE: it is no view */
     uint32_t earlier; /* the previous live range of the same tensor, or RANGE_NONE */

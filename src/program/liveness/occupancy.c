@@ -54,7 +54,7 @@ static void occupancy_name(const liveness_state *liveness, const live_range *ran
         snprintf(text, room, "tensor %u", range->tensor);
 }
 
-#define OCC_NAME_MAX 1024u /* of a buffer: longer tensor names are cut */
+#define OCCUPANCY_NAME_MAX 1024u /* of a buffer: longer tensor names are cut */
 
 /* The clocks of a live range: before its first step, and after all of its uses. */
 static void occupancy_clock(const liveness_state *liveness, const live_range *range,
@@ -84,7 +84,7 @@ static tn_status occupancy_add_buffer(const liveness_state *liveness, tn_problem
     bool clocks = tn__liveness_has_clocks(liveness);
     size_t streams = clocks ? 2 * (size_t)liveness->happens->chain_count : 0, room = last - first;
     int64_t *clock = NULL;
-    char name[OCC_NAME_MAX];
+    char name[OCCUPANCY_NAME_MAX];
     uint64_t size = 0, traffic = 0;
     if (clocks &&
         (clock = tn__alloc_array(liveness->context, room, streams * sizeof *clock)) == NULL)

@@ -487,8 +487,7 @@ static tn_status items_totals(order_build *build) {
 }
 
 /* Visits roots in the order of their makers, those that existed before the block first, so that
- * items come sorted. */
-/* Finds the items and their users. */
+ * items come sorted. Finds the users of items, too. */
 static tn_status order_find_items(order_build *build) {
     order_pairs roots = {0}, members = {0};
     tn_status status = TN_OK;

@@ -327,7 +327,7 @@ static tn_status regions_inside(const verify_state *verify, uint32_t step) {
     return TN_OK;
 }
 
-/* verify.c: control flow is nested, complete, and ends in its operator. */
+/* Control flow is nested, complete, and ends in its operator. */
 static tn_status verify_regions(verify_state *verify) {
     tn__arena *arena = &verify->arena;
     uint32_t ops = tn_graph_op_count(verify->graph), regions = verify->region_count;
@@ -438,7 +438,7 @@ static tn_status order_step(verify_state *verify, const order_signal *signals, u
     return TN_OK;
 }
 
-/* verify.c: signals, and the steps that are over when an instruction starts. */
+/* Signals, and the steps that are over when an instruction starts. */
 static tn_status verify_order(verify_state *verify) {
     tn__arena *arena = &verify->arena;
     uint32_t *now[TN_STREAM_MAX], length[TN_STREAM_MAX] = {0}, count = 0;

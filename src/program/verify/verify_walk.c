@@ -685,6 +685,8 @@ static void copies_gather(walk_state *walk, uint32_t step, uint32_t *contents) {
     *contents = whole->made;
 }
 
+/* Applies an instruction to the host pool and the forms. *contents receives the contents of the
+ * tensor that it defines; 0: new contents. */
 static tn_status walk_copy(walk_state *walk, uint32_t step, uint32_t *contents) {
     const tn_instruction *it = &walk->verify->instructions[step];
     const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
@@ -729,7 +731,7 @@ static void copies_away(walk_state *walk) {
     }
 }
 
-/* verify_walk.c: the state of the host pool and of encoded forms. */
+/* The state of the host pool and of encoded forms before the program starts. */
 static tn_status walk_copies_begin(walk_state *walk) {
     verify_state *verify = walk->verify;
     uint32_t uses = 0;
@@ -760,8 +762,6 @@ static tn_status walk_copies_begin(walk_state *walk) {
                      tn__fail((walk)->verify->error, TN_E_INVALID, __VA_ARGS__), "tensor '%.80s'", \
                      copies_name(walk, tensor))
 
-/* Applies an instruction to the host pool and the forms. *contents receives the contents of the
- * tensor that it defines; 0: new contents. */
 static tn_status walk_copies_end(walk_state *walk) {
     const verify_state *verify = walk->verify;
     for (uint32_t i = 0; i < verify->tensor_count; i++) {

@@ -1,4 +1,4 @@
-/* cut.c - replaces the model by the part of it that belongs to one rank.
+/* tensor_parallel.c - replaces the model by the part of it that belongs to one rank.
  *
  * Gradients, buckets and updates are then made for the part as for any model. Operators of the
  * graph (graph/ops/ranks.c) say which tensors the ranks have to combine, and their gradients say so
