@@ -1,5 +1,5 @@
-/* cast.c - operators that convert numbers: Cast and CastLike to another type, BitCast to another
- * type with the same bits, QuantizeLinear and DequantizeLinear between real and quantised numbers.
+/* cast.c - Cast and CastLike convert each element to another type; BitCast gives the same bits
+ * another type.
  *
  * A cast to the same type is a view; a cast to a type of the same width may overwrite its input.
  * Values are converted as in C: towards zero from floating to integer, wrapped to the width. If a
@@ -103,43 +103,6 @@ static tn_view cast_view_bits(tn_infer *infer, uint32_t output) {
     return output == 0 ? tn__view_input(infer, 0, 0) : tn__no_view;
 }
 
-/* --- quantised numbers ------------------------------------------------------------------------ */
-
-/* Operators that convert between real and quantised numbers.
- *
- * QuantizeLinear's output type follows its zero point, or (opset 21) the attribute output_dtype.
- * Source: operator texts of ONNX, opsets 10 to 23.
- */
-
-tn_status tn__shape_quantize(tn_infer *infer) {
-    const tn_tensor *x = tn__input(infer, 0), *zero = tn__input(infer, 2);
-    tn_dtype dtype;
-    TN_TRY(tn__attr_dtype(infer, "output_dtype", TN_UNDEFINED, &dtype));
-    if (zero != NULL) dtype = zero->dtype;
-    if (dtype == TN_UNDEFINED) dtype = TN_UINT8;
-    if (!tn__rank_known(x)) return tn__set_dtype(infer, 0, dtype);
-    return tn__set_output(infer, 0, dtype, x->rank, x->shape);
-}
-
-tn_status tn__shape_dequantize(tn_infer *infer) {
-    const tn_tensor *x = tn__input(infer, 0), *scale = tn__input(infer, 1);
-    tn_dtype dtype;
-    TN_TRY(tn__attr_dtype(infer, "output_dtype", scale->dtype, &dtype));
-    if (!tn__rank_known(x)) return tn__set_dtype(infer, 0, dtype);
-    return tn__set_output(infer, 0, dtype, x->rank, x->shape);
-}
-
-static tn_status cast_shape_dynamic(tn_infer *infer) {
-    const tn_tensor *x = tn__input(infer, 0);
-    TN_TRY(tn__set_output(infer, 1, TN_FLOAT32, 0, NULL));
-    TN_TRY(tn__set_output(infer, 2, TN_UINT8, 0, NULL));
-    if (!tn__rank_known(x)) return tn__set_dtype(infer, 0, TN_UINT8);
-    return tn__set_output(infer, 0, TN_UINT8, x->rank, x->shape);
-}
-
-/* --- the family ------------------------------------------------------------------------------- */
-
-/* clang-format off */
 #define CAST(name, inputs, rule)                                                                   \
     .type = #name, .inputs_min = inputs, .inputs_max = inputs, .outputs_max = 1, .shape = rule,    \
     .fold = cast_fold, .flops_per = 1, .inplace = 1, .view = cast_view, .monotone = 1,             \
@@ -154,13 +117,6 @@ static const tn_op_rule cast_rules[] = {
      .split = tn__split_first},
     {CAST(Cast, 1, cast_shape), .gradient = tn__gradient_cast},
     {CAST(CastLike, 2, cast_like_shape), .no_gradient = 2, .gradient = tn__gradient_cast},
-    {.type = "DequantizeLinear", .inputs_min = 2, .inputs_max = 3, .outputs_max = 1,
-     .shape = tn__shape_dequantize, .flops_per = 2, .inplace = 1, .split = tn__split_quantize},
-    {.type = "DynamicQuantizeLinear", .inputs_min = 1, .inputs_max = 1, .outputs_max = 3,
-     .shape = cast_shape_dynamic, .flops_per = 4},
-    {.type = "QuantizeLinear", .inputs_min = 2, .inputs_max = 3, .outputs_max = 1,
-     .shape = tn__shape_quantize, .flops_per = 3, .inplace = 1, .split = tn__split_quantize},
 };
-/* clang-format on */
 
 TN_OP_FAMILY(cast, "");

@@ -101,7 +101,7 @@ tn_status tn__shape_product(tn_infer *infer, const tn_tensor *a, const tn_tensor
 /* Output 0 is a convolution of input `data` with input `weights` (conv.c). */
 tn_status tn__shape_conv(tn_infer *infer, uint32_t data, uint32_t weights, tn_dtype dtype);
 /* Output 0 is input 0 quantised or dequantised, as ONNX's QuantizeLinear and DequantizeLinear
- * (cast.c). */
+ * (quant.c). */
 tn_status tn__shape_quantize(tn_infer *infer);
 tn_status tn__shape_dequantize(tn_infer *infer);
 
