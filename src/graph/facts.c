@@ -171,11 +171,11 @@ tn_op_form tn_op_form_of(const tn_graph *graph, tn_op_id id, bool again) {
                        .changes = tn_op_changes(graph, id)};
     if (!again) return form;
     const tn_op_rule *rule = graph->rules[id];
-    if (rule == NULL || rule->again == NULL) {
+    if (rule == NULL || rule->recompute_as == NULL) {
         if (!tn_op_may_repeat(graph, id)) form.type = NULL;
         return form;
     }
-    form.type = facts_has_found(op, form.changes) ? rule->again : NULL;
+    form.type = facts_has_found(op, form.changes) ? rule->recompute_as : NULL;
     form.found = form.changes;
     form.changes = 0;
     form.output_count = 1;

@@ -136,7 +136,7 @@ typedef struct tn_op_rule {
      * same domain, that recomputes output 0 alone. For each changed input i it gets output i,
      * which holds the old contents. Its output may overwrite the same inputs as output 0, and is
      * not a view. NULL: the operator itself. */
-    const char *again;
+    const char *recompute_as;
 
     uint32_t gates; /* number of gates of a recurrent cell and of its gradient; 0: not a
                      * recurrent cell */

@@ -32,7 +32,7 @@ static tn_status simulate_count_turns(const tn_program *program, uint64_t *durat
                                       tn_error *error);
 
 /* The events. */
-typedef struct simulate_tell {
+typedef struct simulate_events {
     const tn_program *program;
     const tn_simulate_options *options;
     uint64_t (*live)[TN_KIND_COUNT]; /* [instructions]; NULL: no occupancy is given */
@@ -41,7 +41,7 @@ typedef struct simulate_tell {
     uint32_t count, begin, end;      /* next entry of `ends` and of `begins` */
     uint32_t *named;                 /* [buffers] the live range that gives it a name; TN_NONE */
     bool *there;                     /* [buffers] */
-} simulate_tell;
+} simulate_events;
 
 #define SIMULATE_PS 1e12
 
@@ -58,7 +58,7 @@ typedef struct simulate_state {
     size_t signal_count;
     tn__lane *done;  /* [count] end of each step */
     tn__clock clock; /* its stream 0 is the walk itself */
-    simulate_tell tell;
+    simulate_events events;
     tn_simulation *made;
     tn_error *error;
 } simulate_state;
@@ -85,13 +85,13 @@ static uint64_t simulate_move(uint64_t bytes, double bytes_per_s) {
 }
 
 /* An operator without a repeat form is recomputed in its own form; only its place shows that. */
-static bool simulate_is_again(const simulate_state *s, const tn_instruction *it) {
+static bool simulate_is_recomputed(const simulate_state *s, const tn_instruction *it) {
     if (it->again || !s->ran[it->op]) return it->again;
     return tn_op_form_of(s->program->graph, it->op, true).found == 0;
 }
 
 static uint64_t simulate_apply(simulate_state *s, const tn_instruction *it) {
-    bool again = s->options.again != NULL && simulate_is_again(s, it);
+    bool again = s->options.again != NULL && simulate_is_recomputed(s, it);
     const uint64_t *costs = again ? s->options.again : s->options.costs;
     s->ran[it->op] = true;
     return costs != NULL ? costs[it->op] : 0;
@@ -182,10 +182,10 @@ static void simulate_stall(simulate_state *s, uint32_t step, tn__lane start) {
     made->stalls[made->stall_count++] = (tn_stall){step, start.by, at, waited};
 }
 
-static void simulate_tell_blocks(simulate_tell *tell, uint32_t step, uint64_t at_ps);
+static void simulate_events_blocks(simulate_events *events, uint32_t step, uint64_t at_ps);
 
-static void simulate_tell_step(const simulate_tell *tell, uint32_t step, uint64_t start_ps,
-                               uint64_t duration_ps, uint64_t bytes);
+static void simulate_events_step(const simulate_events *events, uint32_t step, uint64_t start_ps,
+                                 uint64_t duration_ps, uint64_t bytes);
 
 static void simulate_step(simulate_state *s, uint32_t step) {
     const tn_instruction *it = &s->list[step];
@@ -195,7 +195,7 @@ static void simulate_step(simulate_state *s, uint32_t step) {
         s->done[step] = ready;
         return;
     }
-    simulate_tell_blocks(&s->tell, step, ready.at);
+    simulate_events_blocks(&s->events, step, ready.at);
     if (it->wait != 0) tn__lane_wait(&ready, simulate_given(s, it->wait));
     const tn__lane start = tn__clock_begin(&s->clock, it->stream, link, ready);
     if (simulate_inline(it)) simulate_stall(s, step, start);
@@ -206,8 +206,8 @@ static void simulate_step(simulate_state *s, uint32_t step) {
     s->made->total_ps = end.at > s->made->total_ps ? end.at : s->made->total_ps;
     simulate_count(s, step);
     bool across = tn_opcode_facts_of(it->opcode)->link != TN_LINK_NONE;
-    simulate_tell_step(&s->tell, step, start.at, s->durations[step],
-                       across ? simulate_bytes(s, it) : 0);
+    simulate_events_step(&s->events, step, start.at, s->durations[step],
+                         across ? simulate_bytes(s, it) : 0);
 }
 
 /* --- entry points --- */
@@ -246,17 +246,17 @@ static tn_status simulate_room(simulate_state *s) {
     return TN_OK;
 }
 
-static tn_status simulate_tell_make(simulate_tell *tell, const tn_program *program,
-                                    const tn_simulate_options *options, tn__arena *arena,
-                                    tn_error *error);
+static tn_status simulate_events_make(simulate_events *events, const tn_program *program,
+                                      const tn_simulate_options *options, tn__arena *arena,
+                                      tn_error *error);
 
 static tn_status simulate_run(simulate_state *s) {
     TN_TRY(simulate_room(s));
     TN_TRY(simulate_durations(s));
     TN_TRY(simulate_signals(s));
-    TN_TRY(simulate_tell_make(&s->tell, s->program, &s->options, &s->arena, s->error));
+    TN_TRY(simulate_events_make(&s->events, s->program, &s->options, &s->arena, s->error));
     for (uint32_t step = 0; step < s->count; step++) simulate_step(s, step);
-    simulate_tell_blocks(&s->tell, s->count, s->made->total_ps);
+    simulate_events_blocks(&s->events, s->count, s->made->total_ps);
     return TN_OK;
 }
 
@@ -433,96 +433,97 @@ static tn_status simulate_count_turns(const tn_program *program, uint64_t *durat
 
 #define TELL_PS 1e12
 
-static tn_status tell_list(simulate_tell *tell, tn__arena *arena, tn_error *error) {
-    const tn_problem *problem = tn_occupancy_problem(tell->options->occupancy);
-    const tn_life *lives = tn_occupancy_lives(tell->options->occupancy);
-    for (uint32_t i = tn_occupancy_life_count(tell->options->occupancy); i-- > 0;)
-        tell->named[lives[i].body] = i;
+static tn_status events_list(simulate_events *events, tn__arena *arena, tn_error *error) {
+    const tn_problem *problem = tn_occupancy_problem(events->options->occupancy);
+    const tn_life *lives = tn_occupancy_lives(events->options->occupancy);
+    for (uint32_t i = tn_occupancy_life_count(events->options->occupancy); i-- > 0;)
+        events->named[lives[i].body] = i;
     for (tn_body_id b = 0; b < tn_problem_count(problem); b++) {
         const tn_body *body = tn_problem_body(problem, b);
-        uint32_t index = tell->named[b];
+        uint32_t index = events->named[b];
         if (index == TN_NONE || lives[index].is_static || body->size == 0) continue;
-        tell->begins[tell->count] = (tn__sort_item){tn__sort_key(body->first), b};
-        tell->ends[tell->count++] = (tn__sort_item){tn__sort_key(body->last), b};
+        events->begins[events->count] = (tn__sort_item){tn__sort_key(body->first), b};
+        events->ends[events->count++] = (tn__sort_item){tn__sort_key(body->last), b};
     }
-    if (!tn__sort_items(arena->context, tell->begins, tell->count) ||
-        !tn__sort_items(arena->context, tell->ends, tell->count))
+    if (!tn__sort_items(arena->context, events->begins, events->count) ||
+        !tn__sort_items(arena->context, events->ends, events->count))
         return tn__no_memory(error, "events");
     return TN_OK;
 }
 
-static tn_status simulate_tell_make(simulate_tell *tell, const tn_program *program,
-                                    const tn_simulate_options *options, tn__arena *arena,
-                                    tn_error *error) {
-    *tell = (simulate_tell){.program = program, .options = options};
+static tn_status simulate_events_make(simulate_events *events, const tn_program *program,
+                                      const tn_simulate_options *options, tn__arena *arena,
+                                      tn_error *error) {
+    *events = (simulate_events){.program = program, .options = options};
     if (options->trace == NULL || options->occupancy == NULL) return TN_OK;
     size_t bodies = tn_problem_count(tn_occupancy_problem(options->occupancy));
-    tell->live = tn__arena_array(arena, program->count + 1, sizeof *tell->live);
-    tell->begins = tn__arena_array(arena, bodies + 1, sizeof *tell->begins);
-    tell->ends = tn__arena_array(arena, bodies + 1, sizeof *tell->ends);
-    tell->named = tn__arena_array(arena, bodies + 1, sizeof *tell->named);
-    tell->there = tn__arena_array(arena, bodies + 1, sizeof *tell->there);
-    if (tell->live == NULL || tell->begins == NULL || tell->ends == NULL || tell->named == NULL ||
-        tell->there == NULL)
+    events->live = tn__arena_array(arena, program->count + 1, sizeof *events->live);
+    events->begins = tn__arena_array(arena, bodies + 1, sizeof *events->begins);
+    events->ends = tn__arena_array(arena, bodies + 1, sizeof *events->ends);
+    events->named = tn__arena_array(arena, bodies + 1, sizeof *events->named);
+    events->there = tn__arena_array(arena, bodies + 1, sizeof *events->there);
+    if (events->live == NULL || events->begins == NULL || events->ends == NULL ||
+        events->named == NULL || events->there == NULL)
         return tn__no_memory(error, "events");
-    memset(tell->named, 0xff, bodies * sizeof *tell->named);
-    TN_TRY(tell_list(tell, arena, error));
-    return tn_occupancy_live(options->occupancy, tell->live, error);
+    memset(events->named, 0xff, bodies * sizeof *events->named);
+    TN_TRY(events_list(events, arena, error));
+    return tn_occupancy_live(options->occupancy, events->live, error);
 }
 
-static void tell_block(simulate_tell *tell, tn_body_id body, uint32_t step, uint64_t at_ps,
-                       bool frees) {
-    const tn_occupancy *occupancy = tell->options->occupancy;
-    const tn_life *life = &tn_occupancy_lives(occupancy)[tell->named[body]];
+static void events_block(simulate_events *events, tn_body_id body, uint32_t step, uint64_t at_ps,
+                         bool frees) {
+    const tn_occupancy *occupancy = events->options->occupancy;
+    const tn_life *life = &tn_occupancy_lives(occupancy)[events->named[body]];
     uint64_t bytes = tn_problem_body(tn_occupancy_problem(occupancy), body)->size;
     tn_kind kind = life->tensor == TN_NONE
                        ? TN_KIND_WORKSPACE
-                       : tn_graph_tensor(tell->program->graph, life->tensor)->kind;
+                       : tn_graph_tensor(events->program->graph, life->tensor)->kind;
     tn_event event = {.kind = frees ? TN_EVENT_FREE : TN_EVENT_ALLOC,
-                      .opcode = tell->program->instructions[step].opcode,
+                      .opcode = events->program->instructions[step].opcode,
                       .step = step,
-                      .run = tell->options->run,
+                      .run = events->options->run,
                       .op = life->op,
                       .tensor = life->tensor,
                       .body = body,
                       .bytes = bytes,
-                      .start_s = tell->options->start_s + (double)at_ps / TELL_PS};
-    tell->there[body] = !frees;
-    tell->now[kind] += frees ? 0 - bytes : bytes;
-    memcpy(event.live, tell->now, sizeof event.live);
-    tn_trace_add(tell->options->trace, &event);
+                      .start_s = events->options->start_s + (double)at_ps / TELL_PS};
+    events->there[body] = !frees;
+    events->now[kind] += frees ? 0 - bytes : bytes;
+    memcpy(event.live, events->now, sizeof event.live);
+    tn_trace_add(events->options->trace, &event);
 }
 
 /* Called when the walk comes to a step, and once after the last step. */
-static void simulate_tell_blocks(simulate_tell *tell, uint32_t step, uint64_t at_ps) {
+static void simulate_events_blocks(simulate_events *events, uint32_t step, uint64_t at_ps) {
     uint64_t now = tn__sort_key(step);
-    uint32_t count = (uint32_t)tell->program->count, told = step < count ? step : count - 1;
-    for (; tell->end < tell->count && tell->ends[tell->end].key <= now; tell->end++)
-        if (tell->there[tell->ends[tell->end].id])
-            tell_block(tell, tell->ends[tell->end].id, told, at_ps, true);
-    for (; tell->begin < tell->count && tell->begins[tell->begin].key <= now; tell->begin++) {
-        tn_body_id body = tell->begins[tell->begin].id;
-        const tn_problem *problem = tn_occupancy_problem(tell->options->occupancy);
+    uint32_t count = (uint32_t)events->program->count, reported = step < count ? step : count - 1;
+    for (; events->end < events->count && events->ends[events->end].key <= now; events->end++)
+        if (events->there[events->ends[events->end].id])
+            events_block(events, events->ends[events->end].id, reported, at_ps, true);
+    for (; events->begin < events->count && events->begins[events->begin].key <= now;
+         events->begin++) {
+        tn_body_id body = events->begins[events->begin].id;
+        const tn_problem *problem = tn_occupancy_problem(events->options->occupancy);
         if (tn_problem_body(problem, body)->last > (int64_t)step)
-            tell_block(tell, body, told, at_ps, false);
+            events_block(events, body, reported, at_ps, false);
     }
 }
 
-static void simulate_tell_step(const simulate_tell *tell, uint32_t step, uint64_t start_ps,
-                               uint64_t duration_ps, uint64_t bytes) {
-    const tn_instruction *it = &tell->program->instructions[step];
-    if (tell->options->trace == NULL) return;
+static void simulate_events_step(const simulate_events *events, uint32_t step, uint64_t start_ps,
+                                 uint64_t duration_ps, uint64_t bytes) {
+    const tn_instruction *it = &events->program->instructions[step];
+    if (events->options->trace == NULL) return;
     tn_event event = {.kind = TN_EVENT_STEP,
                       .opcode = it->opcode,
                       .step = step,
-                      .run = tell->options->run,
+                      .run = events->options->run,
                       .stream = it->stream,
                       .op = it->op,
                       .tensor = it->tensor,
                       .body = TN_NONE,
                       .bytes = bytes,
-                      .start_s = tell->options->start_s + (double)start_ps / TELL_PS,
+                      .start_s = events->options->start_s + (double)start_ps / TELL_PS,
                       .duration_s = (double)duration_ps / TELL_PS};
-    if (tell->live != NULL) memcpy(event.live, tell->live[step], sizeof event.live);
-    tn_trace_add(tell->options->trace, &event);
+    if (events->live != NULL) memcpy(event.live, events->live[step], sizeof event.live);
+    tn_trace_add(events->options->trace, &event);
 }

@@ -28,13 +28,13 @@ typedef struct tags_state {
     const tn_problem *problem;
     const tn_life *ranges;
     uint32_t range_count, buffer_count;
-    tn__lists uses;   /* of every tensor */
-    uint32_t *told;   /* [tensors] step + 1 at which it was last reported */
-    uint32_t *tag;    /* [buffers] TAGS_OUTSIDE: the buffer is the caller's */
-    uint8_t *has_tag; /* [buffers] */
-    tags_last *ends;  /* [buffers] by (last, buffer) */
-    uint64_t *size;   /* [tags] */
-    uint32_t *queue;  /* [buffers] free tags; the ring never wraps, because each end adds one
+    tn__lists uses;     /* of every tensor */
+    uint32_t *reported; /* [tensors] step + 1 at which it was last reported */
+    uint32_t *tag;      /* [buffers] TAGS_OUTSIDE: the buffer is the caller's */
+    uint8_t *has_tag;   /* [buffers] */
+    tags_last *ends;    /* [buffers] by (last, buffer) */
+    uint64_t *size;     /* [tags] */
+    uint32_t *queue;    /* [buffers] free tags; the ring never wraps, because each end adds one
                           * tag */
     uint32_t queue_first, queue_last, tag_count;
     bool (*event)(void *self, const tn_tag_event *event);
@@ -42,7 +42,7 @@ typedef struct tags_state {
     tn_error *error;
 } tags_state;
 
-static tn_status tags_tell(tags_state *state, tn_tag_event event) {
+static tn_status tags_report(tags_state *state, tn_tag_event event) {
     event.bytes = event.tag == TAGS_OUTSIDE ? 0 : state->size[event.tag];
     if (event.tag == TAGS_OUTSIDE) event.tag = TN_NONE;
     if (state->event(state->self, &event)) return TN_OK;
@@ -72,13 +72,13 @@ static tn_op_id tags_op(const tags_state *state, uint32_t step) {
 static tn_status tags_keep(tags_state *state, uint32_t step, tn_tensor_id tensor) {
     uint32_t left = tags_left(state, tensor, step);
     if (left == 0 || tn_tensor_is_static(tn_graph_tensor(state->graph, tensor))) return TN_OK;
-    return tags_tell(state, (tn_tag_event){.kind = TN_TAG_KEPT,
-                                           .step = step,
-                                           .op = tags_op(state, step),
-                                           .tensor = tensor,
-                                           .tag = TAGS_OUTSIDE,
-                                           .other = TN_NONE,
-                                           .uses = left});
+    return tags_report(state, (tn_tag_event){.kind = TN_TAG_KEPT,
+                                             .step = step,
+                                             .op = tags_op(state, step),
+                                             .tensor = tensor,
+                                             .tag = TAGS_OUTSIDE,
+                                             .other = TN_NONE,
+                                             .uses = left});
 }
 
 /* An input of the operator that will be read again: the reason for a new tag. */
@@ -120,19 +120,19 @@ static tn_status tags_begin(tags_state *state, const tn_life *range) {
     state->has_tag[buffer] = 1;
     event.tag = state->tag[buffer];
     if (event.tag != TAGS_OUTSIDE && size > state->size[event.tag]) state->size[event.tag] = size;
-    return tags_tell(state, event);
+    return tags_report(state, event);
 }
 
 static tn_status tags_finish(tags_state *state, const tags_last *end) {
     uint32_t tag = state->tag[end->buffer];
     if (tag == TAGS_OUTSIDE) return TN_OK;
     state->queue[state->queue_last++] = tag;
-    return tags_tell(state, (tn_tag_event){.kind = TN_TAG_FREED,
-                                           .step = end->last - 1,
-                                           .op = tags_op(state, end->last - 1),
-                                           .tensor = end->tensor,
-                                           .tag = tag,
-                                           .other = TN_NONE});
+    return tags_report(state, (tn_tag_event){.kind = TN_TAG_FREED,
+                                             .step = end->last - 1,
+                                             .op = tags_op(state, end->last - 1),
+                                             .tensor = end->tensor,
+                                             .tag = tag,
+                                             .other = TN_NONE});
 }
 
 static int tags_end_order(const void *a, const void *b) {
@@ -158,8 +158,8 @@ static tn_status tags_walk(tags_state *state) {
         tn_op_form form = tags_form(state, step);
         for (uint32_t i = 0; i < form.input_count; i++) {
             tn_tensor_id input = tn_op_form_input(&form, i);
-            if (input == TN_NONE || state->told[input] == step + 1) continue;
-            state->told[input] = step + 1; /* once, even if the operator reads it twice */
+            if (input == TN_NONE || state->reported[input] == step + 1) continue;
+            state->reported[input] = step + 1; /* once, even if the operator reads it twice */
             TN_TRY(tags_keep(state, step, input));
         }
         for (; end < state->buffer_count && state->ends[end].last == step + 1; end++)
@@ -170,14 +170,14 @@ static tn_status tags_walk(tags_state *state) {
 
 static tn_status tags_run(tags_state *state, tn__arena *arena) {
     size_t tensors = tn_graph_tensor_count(state->graph), buffers = state->buffer_count;
-    state->told = tn__arena_array(arena, tensors, sizeof *state->told);
+    state->reported = tn__arena_array(arena, tensors, sizeof *state->reported);
     TN_TRY(tn__program_uses(state->program, arena, &state->uses, state->error));
     state->tag = tn__arena_array(arena, buffers, sizeof *state->tag);
     state->has_tag = tn__arena_array(arena, buffers, sizeof *state->has_tag);
     state->ends = tn__arena_array(arena, buffers, sizeof *state->ends);
     state->size = tn__arena_array(arena, buffers, sizeof *state->size);
     state->queue = tn__arena_array(arena, buffers, sizeof *state->queue);
-    if (!state->told || !state->tag || !state->has_tag || !state->ends || !state->size ||
+    if (!state->reported || !state->tag || !state->has_tag || !state->ends || !state->size ||
         !state->queue)
         return tn__no_memory(state->error, "tags");
     return tags_walk(state);

@@ -310,7 +310,7 @@ static const tn_op_rule train_rules[] = {
     {TRAIN(BatchNormApply, 5, 5, 1, train_shape_first), .inplace = 1, .flops_per = 2},
     {TRAIN(BatchNormGrad, 5, 5, 3, train_shape_batch_norm_grad), .flags = TN_RULE_IMAGES,
      .inplace = 3, .flops_per = 8},
-    {TRAIN(BatchNormTrain, 5, 5, 5, train_shape_batch_norm), .again = "BatchNormApply",
+    {TRAIN(BatchNormTrain, 5, 5, 5, train_shape_batch_norm), .recompute_as = "BatchNormApply",
      .flags = TN_RULE_IMAGES, .view = train_view_batch_norm,
      .changes = 8 | 16, .inplace = 1, .flops_per = 6, .no_gradient = 8 | 16,
      .gradient = tn__gradient_batch_norm_train},

@@ -166,7 +166,7 @@ tn_status tn__train_arrived_all(tn__train *it) {
  *     kept             shard.0 [whole]  moments [part]          shard.0 [part]  moments [part]
  *     before all       BucketParts(shard.0) -> w, b ...         ShardWhole -> BucketParts -> w, b
  *     when it is full  Bucket(dw, db ...) -> bucket.0, ShardPart -> part of it
- *     update           of the stretch of shard.0 from `from` on  of shard.0
+ *     update           of shard.0 from `from` on                of shard.0
  *
  * The communication of ranks (SCATTER, GATHER, and when whole shards come and go) is added with the
  * program of one rank (run/dist/average.c, gather.c). Parameters without a gradient stay as they

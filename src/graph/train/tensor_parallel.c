@@ -163,8 +163,8 @@ static int cut_order(const void *a, const void *b) {
     return (x->tensor > y->tensor) - (x->tensor < y->tensor);
 }
 
-static tn_status cut_tell(tn__train *it, struct tn_parts *parts, tn_tensor_id like,
-                          tn_tensor_id id) {
+static tn_status cut_report(tn__train *it, struct tn_parts *parts, tn_tensor_id like,
+                            tn_tensor_id id) {
     const tn__cut *cut = tn__train_cut_of(it, like);
     if (cut == NULL || id == TN_NONE) return TN_OK;
     return tn__cuts_part(&parts->arena, tn_graph_tensor(it->whole, like), id, cut,
@@ -178,13 +178,14 @@ static tn_status cut_list(tn__train *it, struct tn_parts *parts) {
     if (parts->list == NULL) return tn__no_memory(it->error, "parts of a model");
     for (tn_tensor_id id = 0; id < tensors; id++)
         if (tn_graph_tensor(it->graph, id)->producer == TN_NONE)
-            TN_TRY(cut_tell(it, parts, id, id));
+            TN_TRY(cut_report(it, parts, id, id));
     for (uint32_t i = 0; i < it->made.parameter_count; i++) {
         const tn_trained *trained = &it->made.parameters[i];
         if (trained->shard != TN_NONE) /* ranks share it out, so it is a view of the shard */
-            TN_TRY(cut_tell(it, parts, trained->parameter, trained->parameter));
+            TN_TRY(cut_report(it, parts, trained->parameter, trained->parameter));
         const tn_tensor_id state[] = {trained->state[0], trained->state[1], trained->sum};
-        for (uint32_t k = 0; k < 3; k++) TN_TRY(cut_tell(it, parts, trained->parameter, state[k]));
+        for (uint32_t k = 0; k < 3; k++)
+            TN_TRY(cut_report(it, parts, trained->parameter, state[k]));
     }
     qsort(parts->list, parts->count, sizeof *parts->list, cut_order);
     return TN_OK;

@@ -163,7 +163,7 @@ tn_status tn__verify_program(verify_state *verify) {
     TN_TRY(verify_fields(verify));
     TN_TRY(verify_regions(verify));
     TN_TRY(verify_order(verify));
-    TN_TRY(tn__verify_talks(verify));
+    TN_TRY(tn__verify_messages(verify));
     return tn__verify_walk(verify);
 }
 

@@ -56,7 +56,7 @@ tn_status tn__verify_program(verify_state *verify);
 tn_status tn__verify_walk(verify_state *verify);
 
 /* verify_ranks.c: messages and collectives keep their order. */
-tn_status tn__verify_talks(verify_state *verify);
+tn_status tn__verify_messages(verify_state *verify);
 
 /* Whether `a` is known to be over when `b` starts. An instruction sees its own effects. */
 static inline bool tn__verify_is_over(const verify_state *verify, uint32_t a, uint32_t b) {

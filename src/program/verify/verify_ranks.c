@@ -13,7 +13,7 @@
 
 #include <stdio.h>
 
-typedef struct talk {
+typedef struct message {
     bool group;    /* a collective; otherwise a message */
     uint32_t a, b; /* sender and receiver; or the group */
     uint32_t tag;  /* of a message */
@@ -22,63 +22,64 @@ typedef struct talk {
     uint32_t next;    /* next participant of the meeting, or VERIFY_NONE */
     uint32_t meeting; /* index of its first participant */
     uint32_t missing; /* in the first participant: number of participants that have not arrived */
-} talk;
+} message;
 
-static int talk_compare(const talk *x, const talk *y) { /* 0: the two can match */
+static int message_compare(const message *x, const message *y) { /* 0: the two can match */
     if (x->group != y->group) return x->group ? 1 : -1;
     if (x->a != y->a) return x->a < y->a ? -1 : 1;
     if (x->b != y->b) return x->b < y->b ? -1 : 1;
     return (x->tag > y->tag) - (x->tag < y->tag);
 }
 
-static int talk_order(const void *a, const void *b) {
-    const talk *x = a, *y = b;
-    int key = talk_compare(x, y);
+static int message_order(const void *a, const void *b) {
+    const message *x = a, *y = b;
+    int key = message_compare(x, y);
     if (key != 0) return key;
     if (x->side != y->side) return x->side < y->side ? -1 : 1;
     return (x->step > y->step) - (x->step < y->step);
 }
 
 /* Appends the messages and collectives of one program to the list. */
-static void talk_collect(const verify_state *verify, uint32_t rank, talk *list, size_t *count) {
+static void message_collect(const verify_state *verify, uint32_t rank, message *list,
+                            size_t *count) {
     for (uint32_t step = 0; step < verify->count; step++) {
         const tn_instruction *it = &verify->instructions[step];
         if (!tn__instruction_talks(it)) continue;
         bool group = tn_opcode_facts_of(it->opcode)->blocks == TN_BLOCKS_GROUP;
         bool sends = tn_opcode_facts_of(it->opcode)->link == TN_LINK_TO_PEER;
-        list[(*count)++] = (talk){.group = group,
-                                  .a = group   ? it->group
-                                       : sends ? rank
-                                               : it->peer,
-                                  .b = group   ? 0
-                                       : sends ? it->peer
-                                               : rank,
-                                  .tag = it->tag,
-                                  .side = group ? rank : !sends,
-                                  .rank = rank,
-                                  .step = step,
-                                  .next = VERIFY_NONE};
+        list[(*count)++] = (message){.group = group,
+                                     .a = group   ? it->group
+                                          : sends ? rank
+                                                  : it->peer,
+                                     .b = group   ? 0
+                                          : sends ? it->peer
+                                                  : rank,
+                                     .tag = it->tag,
+                                     .side = group ? rank : !sends,
+                                     .rank = rank,
+                                     .step = step,
+                                     .next = VERIFY_NONE};
     }
 }
 
-static size_t talk_count(const verify_state *verify) {
+static size_t message_count(const verify_state *verify) {
     size_t count = 0;
     for (uint32_t step = 0; step < verify->count; step++)
         count += tn__instruction_talks(&verify->instructions[step]);
     return count;
 }
 
-tn_status tn__verify_talks(verify_state *verify) {
-    size_t count = talk_count(verify), found = 0;
+tn_status tn__verify_messages(verify_state *verify) {
+    size_t count = message_count(verify), found = 0;
     if (count == 0) return TN_OK;
-    talk *list = tn__arena_array(&verify->arena, count, sizeof *list);
+    message *list = tn__arena_array(&verify->arena, count, sizeof *list);
     if (list == NULL) return tn__verify_no_memory(verify);
     uint32_t self = verify->rank != VERIFY_NONE ? verify->rank : UINT32_MAX - 1; /* a number that no
                                                                                   * peer has */
-    talk_collect(verify, self, list, &found);
-    qsort(list, count, sizeof *list, talk_order);
+    message_collect(verify, self, list, &found);
+    qsort(list, count, sizeof *list, message_order);
     for (size_t i = 1; i < count; i++)
-        if (talk_compare(&list[i], &list[i - 1]) == 0 && list[i].side == list[i - 1].side &&
+        if (message_compare(&list[i], &list[i - 1]) == 0 && list[i].side == list[i - 1].side &&
             !tn__verify_is_over(verify, list[i - 1].step, list[i].step))
             VERIFY_FAIL(
                 verify, list[i].step, verify->instructions[list[i].step].tensor,
@@ -95,21 +96,21 @@ typedef struct ranks_state {
     uint32_t count;
     tn_error *error;
     tn__arena *arena;
-    talk *talks;
-    size_t talk_count;
+    message *messages;
+    size_t message_count;
 } ranks_state;
 
-static const tn_instruction *ranks_at(const ranks_state *all, const talk *one) {
+static const tn_instruction *ranks_at(const ranks_state *all, const message *one) {
     return &all->ranks[one->rank].instructions[one->step];
 }
 
-static uint64_t ranks_bytes(const ranks_state *all, const talk *one) {
+static uint64_t ranks_bytes(const ranks_state *all, const message *one) {
     const tn_instruction *it = ranks_at(all, one);
     uint64_t bytes = tn_graph_tensor(all->ranks[one->rank].graph, it->tensor)->bytes;
     return it->parts > 0 ? bytes / it->parts : bytes;
 }
 
-static const char *ranks_name(const ranks_state *all, const talk *one) {
+static const char *ranks_name(const ranks_state *all, const message *one) {
     return tn_graph_tensor(all->ranks[one->rank].graph, ranks_at(all, one)->tensor)->name;
 }
 
@@ -117,19 +118,19 @@ static const char *ranks_name(const ranks_state *all, const talk *one) {
     VERIFY_FAIL(&(all)->ranks[(one)->rank], (one)->step, ranks_at(all, one)->tensor, __VA_ARGS__)
 
 static void ranks_meet(ranks_state *all, size_t first, size_t other) {
-    all->talks[other].meeting = (uint32_t)first;
-    all->talks[other].next = all->talks[first].next;
-    all->talks[first].next = (uint32_t)other;
-    all->talks[first].missing++;
+    all->messages[other].meeting = (uint32_t)first;
+    all->messages[other].next = all->messages[first].next;
+    all->messages[first].next = (uint32_t)other;
+    all->messages[first].missing++;
 }
 
 /* [first, last): the messages with one tag from one rank to another; [middle, last) are
  * received. */
 static tn_status ranks_messages(ranks_state *all, size_t first, size_t last) {
     size_t middle = first;
-    while (middle < last && all->talks[middle].side == 0) middle++;
+    while (middle < last && all->messages[middle].side == 0) middle++;
     for (size_t i = 0; first + i < middle || middle + i < last; i++) {
-        const talk *sends = &all->talks[first + i], *takes = &all->talks[middle + i];
+        const message *sends = &all->messages[first + i], *takes = &all->messages[middle + i];
         if (middle + i >= last)
             RANKS_FAIL(all, sends, "rank %u has no RECV from rank %u with tag %u for it", sends->b,
                        sends->a, sends->tag);
@@ -140,8 +141,8 @@ static tn_status ranks_messages(ranks_state *all, size_t first, size_t last) {
             RANKS_FAIL(all, sends, "%llu bytes, and '%.60s' of rank %u has room for %llu",
                        (unsigned long long)ranks_bytes(all, sends), ranks_name(all, takes),
                        takes->rank, (unsigned long long)ranks_bytes(all, takes));
-        all->talks[first + i].meeting = (uint32_t)(first + i);
-        all->talks[first + i].missing = 1;
+        all->messages[first + i].meeting = (uint32_t)(first + i);
+        all->messages[first + i].missing = 1;
         ranks_meet(all, first + i, middle + i);
     }
     return TN_OK;
@@ -150,7 +151,7 @@ static tn_status ranks_messages(ranks_state *all, size_t first, size_t last) {
 /* A GATHER of parts must have as many members as there are parts. */
 static tn_status ranks_brought(const ranks_state *all, size_t first, size_t last, size_t members) {
     for (size_t i = first; i < last; i++) {
-        const talk *one = &all->talks[i];
+        const message *one = &all->messages[i];
         uint32_t parts = all->ranks[one->rank].brings[one->step];
         if (parts > 0 && parts != members)
             RANKS_FAIL(all, one, "one of %u parts has come, and %zu ranks call group %u for it",
@@ -163,15 +164,15 @@ static tn_status ranks_brought(const ranks_state *all, size_t first, size_t last
  * the first. */
 static tn_status ranks_group(ranks_state *all, size_t first, size_t last) {
     size_t calls = 0, members = 0;
-    while (first + calls < last && all->talks[first + calls].side == all->talks[first].side) {
-        all->talks[first + calls].meeting = (uint32_t)(first + calls);
-        all->talks[first + calls].missing = 1;
+    while (first + calls < last && all->messages[first + calls].side == all->messages[first].side) {
+        all->messages[first + calls].meeting = (uint32_t)(first + calls);
+        all->messages[first + calls].missing = 1;
         calls++;
     }
     for (size_t at = first, k; at < last; at += k, members++) {
-        const talk *lead = &all->talks[first];
-        for (k = 0; at + k < last && all->talks[at + k].side == all->talks[at].side; k++) {
-            const talk *one = &all->talks[at + k];
+        const message *lead = &all->messages[first];
+        for (k = 0; at + k < last && all->messages[at + k].side == all->messages[at].side; k++) {
+            const message *one = &all->messages[at + k];
             const tn_instruction *mine = ranks_at(all, one), *its = ranks_at(all, lead + k);
             if (k >= calls)
                 RANKS_FAIL(all, one, "rank %u has no such call of group %u", lead->rank, one->a);
@@ -187,21 +188,21 @@ static tn_status ranks_group(ranks_state *all, size_t first, size_t last) {
             if (at > first) ranks_meet(all, first + k, at + k);
         }
         if (k < calls)
-            RANKS_FAIL(all, lead + k, "rank %u has no such call of group %u", all->talks[at].rank,
-                       lead->a);
+            RANKS_FAIL(all, lead + k, "rank %u has no such call of group %u",
+                       all->messages[at].rank, lead->a);
     }
-    if (all->talks[first].a == 0 && members < all->count)
-        RANKS_FAIL(all, &all->talks[first], "%zu of %u ranks call group 0, which is all of them",
+    if (all->messages[first].a == 0 && members < all->count)
+        RANKS_FAIL(all, &all->messages[first], "%zu of %u ranks call group 0, which is all of them",
                    members, all->count);
     return ranks_brought(all, first, last, members);
 }
 
 static tn_status ranks_pair(ranks_state *all) {
-    qsort(all->talks, all->talk_count, sizeof *all->talks, talk_order);
-    for (size_t first = 0, last; first < all->talk_count; first = last) {
-        for (last = first + 1; last < all->talk_count; last++)
-            if (talk_compare(&all->talks[first], &all->talks[last]) != 0) break;
-        const talk *one = &all->talks[first];
+    qsort(all->messages, all->message_count, sizeof *all->messages, message_order);
+    for (size_t first = 0, last; first < all->message_count; first = last) {
+        for (last = first + 1; last < all->message_count; last++)
+            if (message_compare(&all->messages[first], &all->messages[last]) != 0) break;
+        const message *one = &all->messages[first];
         if (!one->group && (one->a >= all->count || one->b >= all->count))
             RANKS_FAIL(all, one, "there is no rank %u: the programs of %u are given",
                        one->a >= all->count ? one->a : one->b, all->count);
@@ -219,7 +220,7 @@ typedef struct play_step {
     uint32_t waiters, next_waiter;
     uint32_t behind, next_behind; /* steps of other streams that come right after this step of
                                    * stream 0 in the list */
-    uint32_t talk;                /* index of its message or collective, or VERIFY_NONE */
+    uint32_t message;             /* index of its message or collective, or VERIFY_NONE */
     bool over;
 } play_step;
 
@@ -250,11 +251,11 @@ static void play_finish(play_state *play, uint32_t rank, uint32_t step) {
 
 /* A participant has arrived; the last arrival releases all of them. */
 static void play_arrive(play_state *play, uint32_t index) {
-    talk *talks = play->all->talks;
-    uint32_t first = talks[index].meeting;
-    if (talks[first].missing-- > 1) return;
-    for (uint32_t at = first; at != VERIFY_NONE; at = talks[at].next)
-        play_finish(play, talks[at].rank, talks[at].step);
+    message *messages = play->all->messages;
+    uint32_t first = messages[index].meeting;
+    if (messages[first].missing-- > 1) return;
+    for (uint32_t at = first; at != VERIFY_NONE; at = messages[at].next)
+        play_finish(play, messages[at].rank, messages[at].step);
 }
 
 /* The thread that walks the list runs stream 0 itself and hands out the steps of other streams
@@ -273,7 +274,7 @@ static void play_link(play_state *play, uint32_t rank) {
                                .next_of_calls = VERIFY_NONE,
                                .waiters = VERIFY_NONE,
                                .behind = VERIFY_NONE,
-                               .talk = VERIFY_NONE};
+                               .message = VERIFY_NONE};
         if (it->stream != 0 && last[0] != VERIFY_NONE) {
             steps[s].next_behind = steps[last[0]].behind;
             steps[last[0]].behind = s;
@@ -296,9 +297,9 @@ static void play_link(play_state *play, uint32_t rank) {
 /* Reports the first two instructions that have arrived and wait for others. */
 static tn_status play_stuck(const play_state *play) {
     const ranks_state *all = play->all;
-    const talk *stuck[2] = {NULL, NULL};
-    for (size_t i = 0; i < all->talk_count; i++) {
-        const talk *one = &all->talks[i];
+    const message *stuck[2] = {NULL, NULL};
+    for (size_t i = 0; i < all->message_count; i++) {
+        const message *one = &all->messages[i];
         const play_step *step = &play->steps[play->base[one->rank] + one->step];
         if (step->over || step->waits_for > 0) continue;
         if (stuck[0] == NULL)
@@ -326,8 +327,8 @@ static tn_status ranks_play(ranks_state *all) {
     if (play.steps == NULL || play.ready == NULL)
         return tn__no_memory(all->error, "the check of ranks");
     for (uint32_t r = 0; r < all->count; r++) play_link(&play, r);
-    for (size_t i = 0; i < all->talk_count; i++)
-        play.steps[play.base[all->talks[i].rank] + all->talks[i].step].talk = (uint32_t)i;
+    for (size_t i = 0; i < all->message_count; i++)
+        play.steps[play.base[all->messages[i].rank] + all->messages[i].step].message = (uint32_t)i;
     for (size_t i = 0; i < steps; i++)
         if (play.steps[i].waits_for == 0) play.ready[play.ready_count++] = i;
     for (size_t at = 0; at < play.ready_count; at++) {
@@ -340,8 +341,8 @@ static tn_status ranks_play(ranks_state *all) {
             else
                 high = middle;
         }
-        if (play.steps[i].talk != VERIFY_NONE)
-            play_arrive(&play, play.steps[i].talk);
+        if (play.steps[i].message != VERIFY_NONE)
+            play_arrive(&play, play.steps[i].message);
         else
             play_finish(&play, rank, (uint32_t)(i - play.base[rank]));
     }
@@ -349,18 +350,19 @@ static tn_status ranks_play(ranks_state *all) {
 }
 
 static tn_status ranks_run(ranks_state *all, const tn_program *const *programs) {
-    size_t talking = 0;
+    size_t message_count_all = 0;
     for (uint32_t r = 0; r < all->count; r++) {
         tn__verify_begin(&all->ranks[r], programs[r], r, all->error);
         TN_TRY(tn__verify_program(&all->ranks[r]));
-        talking += talk_count(&all->ranks[r]);
+        message_count_all += message_count(&all->ranks[r]);
     }
-    if (talking >= VERIFY_NONE) TN_FAIL(all->error, TN_E_INVALID, "more than 2^32 messages");
-    all->talks = tn__arena_array(all->arena, talking, sizeof *all->talks);
-    if (all->talks == NULL) return tn__no_memory(all->error, "the check of ranks");
+    if (message_count_all >= VERIFY_NONE)
+        TN_FAIL(all->error, TN_E_INVALID, "more than 2^32 messages");
+    all->messages = tn__arena_array(all->arena, message_count_all, sizeof *all->messages);
+    if (all->messages == NULL) return tn__no_memory(all->error, "the check of ranks");
     for (uint32_t r = 0; r < all->count; r++)
-        talk_collect(&all->ranks[r], r, all->talks, &all->talk_count);
-    if (all->talk_count == 0) return TN_OK;
+        message_collect(&all->ranks[r], r, all->messages, &all->message_count);
+    if (all->message_count == 0) return TN_OK;
     TN_TRY(ranks_pair(all));
     return ranks_play(all);
 }
