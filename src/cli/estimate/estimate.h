@@ -12,7 +12,7 @@
 #include "cli/model/input.h"
 #include "cli/model/opened_model.h"
 #include "cli/model/training.h"
-#include "graph/packed.h"
+#include "graph/rules/dequant.h"
 
 #define CLI_LAYERS_MAX 6u /* layers that a suggestion can name */
 
@@ -60,7 +60,7 @@ typedef struct cli_estimate_result { /* the result; for a pipeline, that of its 
     uint64_t batch;    /* batch size per rank; 0: no batch dimension */
     bool joins;        /* it has concatenations that can be fused */
     uint64_t parameters;
-    tn__packed_sums packed; /* weights expanded by DequantizeLinear, if any */
+    tn__dequant_sums packed; /* weights expanded by DequantizeLinear, if any */
     uint32_t expands;       /* how many of these weights are expanded before the run */
     uint32_t convolutions;  /* in the model; normalises: it has a normalisation operator */
     bool normalises;

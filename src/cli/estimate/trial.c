@@ -8,7 +8,7 @@
 #include "cli/model/compile_options.h"
 #include "cli/model/input.h"
 #include "cli/model/plan_file.h"
-#include "graph/batch.h"
+#include "graph/infer/infer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -193,14 +193,14 @@ static uint64_t estimate_batch(const tn_graph *graph) {
 }
 
 /* Stored and expanded bytes of quantised weights; zeros if out of memory. */
-static tn__packed_sums estimate_packed(const tn_graph *graph) {
+static tn__dequant_sums estimate_packed(const tn_graph *graph) {
     const tn_context context = tn__context(NULL);
     uint32_t count = tn_graph_tensor_count(graph);
     uint8_t *how = tn__alloc_array(&context, (size_t)count + 1, 1);
-    tn__packed_sums sums = {0};
+    tn__dequant_sums sums = {0};
     if (how == NULL) return sums; /* benign */
-    tn__graph_packed(graph, how);
-    sums = tn__graph_packed_sums(graph, how);
+    tn__graph_dequant(graph, how);
+    sums = tn__graph_dequant_sums(graph, how);
     tn__free(&context, how, (size_t)count + 1);
     return sums;
 }
@@ -225,7 +225,7 @@ static void estimate_print(const estimate_made *made, const tn_occupancy *occupa
     found->joins = false;
     for (tn_op_id op = 0; op < tn_graph_op_count(graph) && !found->joins; op++)
         found->joins = tn_op_joins(graph, op);
-    const tn__packed_sums left = estimate_packed(graph);
+    const tn__dequant_sums left = estimate_packed(graph);
     found->packed = estimate_packed(made->input.graph);
     found->expands = left.fused + left.apart;
     estimate_count(made->input.graph, found);

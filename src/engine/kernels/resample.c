@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-#include "graph/window.h"
+#include "graph/rules/window.h"
 
 /* --- one coordinate --- */
 

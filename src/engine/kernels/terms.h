@@ -1,4 +1,4 @@
-/* terms.h - multiplies rows of a sparse matrix (graph/sparse.h) by adjacent columns.
+/* terms.h - multiplies rows of a sparse matrix (graph/rules/sparse_weights.h) by adjacent columns.
  *
  * The caller lays the other operand out so that the inputs of one weight at positions p, p + 1, ...
  * are contiguous; a table has the place for each column of the matrix. Then every value costs one
@@ -8,7 +8,7 @@
 #define TN_KERNELS_TERMS_H
 
 #include "engine/kernels/kernel.h"
-#include "graph/sparse.h"
+#include "graph/rules/sparse_weights.h"
 
 #define TN__TERMS_MOST 64u /* terms that are summed up before they are added to a sum of sums */
 #define TN__TERMS_TILE 64u /* positions that are computed together */

@@ -4,8 +4,7 @@
  * A format is chosen by the suffix of the name, otherwise by content. The parts that all formats
  * share are here: the options, the format of activations, and errors that name the file.
  */
-#include "graph/batch.h"
-#include "graph/rebatch.h"
+#include "graph/infer/infer.h"
 #include "io/import/importer.h"
 
 #include <stdio.h>

@@ -4,10 +4,10 @@
  *     stream 0   ... APPLY bucket.0   APPLY ...   APPLY bucket.1   updates by bucket.0   ...
  *     stream 1              REDUCE bucket.0 ─────────▶ REDUCE bucket.1 ────▶
  *
- * If the state of a step is divided (graph/train/shard.c), a rank needs only the mean of its part.
- * Then a SCATTER replaces the REDUCE: in place, or into the part if gradients are divided, so that
- * the bucket is freed. The rank's updated part of a whole shard goes to all others by a GATHER in
- * place.
+ * If the state of a step is divided (graph/train/buckets.c), a rank needs only the mean of its
+ * part. Then a SCATTER replaces the REDUCE: in place, or into the part if gradients are divided, so
+ * that the bucket is freed. The rank's updated part of a whole shard goes to all others by a GATHER
+ * in place.
  *
  * A REDUCE begins when its bucket is complete. Later instructions that touch the bucket, on any
  * stream, wait for it. Instructions that need its result are held back until the next bucket's

@@ -6,7 +6,7 @@
  * that compute nothing else are left out. So a tape applies the rule once for all equal operators.
  * Cost: inference of a few operators, once.
  */
-#include "graph/fold.h"
+#include "graph/rules/fold.h"
 #include "graph/gradients/gradient.h"
 #include "run/eager/recipes.h"
 

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "graph/fold.h"
+#include "graph/rules/fold.h"
 #include "graph/store.h"
 
 void tn__recipes_init(tn__recipes *recipes, const tn_context *context, tn__types *types,

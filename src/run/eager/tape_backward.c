@@ -11,7 +11,7 @@
  * Source: Linnainmaa 1970; Griewank, Walther, Evaluating Derivatives, chapter 3.
  */
 #include "graph/element.h"
-#include "graph/fold.h"
+#include "graph/rules/fold.h"
 #include "run/eager/interpreter.h"
 
 /* --- one entry --- */

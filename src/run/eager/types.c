@@ -6,7 +6,7 @@
 
 #include "engine/kernels/kernel.h"
 #include "graph/element.h"
-#include "graph/fold.h"
+#include "graph/rules/fold.h"
 
 void tn__types_init(tn__types *types, const tn_context *context) {
     *types = (tn__types){0};

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "graph/fold.h"
+#include "graph/rules/fold.h"
 #include "graph/gradients/gradient.h"
 #include "run/eager/interpreter.h"
 

@@ -1,13 +1,13 @@
 /* train.c - gradients of pools, and products of transposed matrices, by oneDNN.
  *
  * The library's maximum pool remembers the index of each maximum in the forward pass. MaxPoolTrain
- * outputs these as a map (graph/window.h), which MaxPoolMapGrad reads. MaxPoolGrad has no map: the
- * pool is repeated into scratch, right before its gradient, with the same result.
+ * outputs these as a map (graph/rules/window.h), which MaxPoolMapGrad reads. MaxPoolGrad has no
+ * map: the pool is repeated into scratch, right before its gradient, with the same result.
  */
 #include "engine/kernels/convert.h"
 #include "engine/kernels/dnnl.h"
 #include "engine/kernels/dnnl/shared.h"
-#include "graph/window.h"
+#include "graph/rules/window.h"
 
 /* --- pools: dy, x -> dx; dy -> dx --- */
 

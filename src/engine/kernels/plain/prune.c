@@ -1,9 +1,9 @@
 /* prune.c - weights of which most are zero, made at set-up: PruneWeights leaves the largest
- * magnitudes, SparseWeights writes what is not zero into lists (graph/sparse.h).
+ * magnitudes, SparseWeights writes what is not zero into lists (graph/rules/sparse_weights.h).
  * Cost: three passes over the weights.
  */
 #include "engine/kernels/check.h"
-#include "graph/sparse.h"
+#include "graph/rules/sparse_weights.h"
 
 static uint64_t prune_workspace(const tn_kernel_setup *setup) {
     (void)setup;

@@ -6,7 +6,7 @@
  * (Slice) and 13 (Split).
  */
 #include "engine/kernels/box.h"
-#include "graph/extents.h"
+#include "graph/rules/fold.h"
 
 /* --- Slice --- */
 

@@ -3,7 +3,7 @@
  * Tensors that the plan placed in the bucket are there already. Then only the gaps are written, so
  * that readers of the whole bucket never read uninitialised bytes.
  */
-#include "graph/bucket.h"
+#include "graph/rules/bucket.h"
 
 #include "engine/kernels/check.h"
 #include "engine/kernels/convert.h"

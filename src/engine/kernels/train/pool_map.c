@@ -3,13 +3,13 @@
  *
  * The first element with the maximum wins, and the first NaN before all numbers, as in MaxPoolGrad
  * (grad.c). A window that is all padding has tap 0, which is padding, so its gradient is dropped.
- * Layout of entries: graph/window.h.
+ * Layout of entries: graph/rules/window.h.
  */
 #include <math.h>
 
 #include "engine/kernels/check.h"
 #include "engine/kernels/slide.h"
-#include "graph/window.h"
+#include "graph/rules/window.h"
 
 #define MAP_NOBODY 0xffffu
 

@@ -1,4 +1,4 @@
-/* scale.c - the adaptive scale of the loss (src/graph/train/scale.c). */
+/* scale.c - the adaptive scale of the loss (src/graph/train/mixed.c). */
 #include <math.h>
 
 #include "engine/kernels/check.h"

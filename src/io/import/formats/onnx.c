@@ -6,7 +6,7 @@
  *
  * Cost: O(file without payloads); memory at most a constant times that.
  */
-#include "graph/settle.h"
+#include "graph/infer/infer.h"
 #include "io/import/onnx_reader.h"
 
 #define ONNX_IR_NEWEST 14
