@@ -10,6 +10,8 @@
  */
 #include "plan/skyline/recipes.h"
 
+#include "base/range_tree.h"
+
 #define RECIPES_BITS 12u /* fractional bits */
 
 /* log2 with RECIPES_BITS fractional bits, rounded down; 0 for 0. Squaring a number in [1, 2) gives
@@ -29,18 +31,13 @@ static uint32_t recipes_log2(uint64_t value) {
 
 /* --- the load over time --- */
 
-typedef struct recipes_tree { /* highest load of every range of steps; [2 * leaf_count] */
-    uint64_t *load;
-    uint32_t leaf_count;
-} recipes_tree;
-
-static bool recipes_load(tn_run *run, recipes_tree *tree) {
+/* A tree of the highest load of every range of steps; NULL: out of memory. */
+static uint64_t *recipes_load(tn_run *run) {
     const tn_run_body *bodies = tn__run_bodies(run);
     uint32_t times = tn__run_time_count(run);
-    for (tree->leaf_count = 1; tree->leaf_count < times;) tree->leaf_count *= 2;
-    tree->load = tn__run_scratch(run, 2 * (size_t)tree->leaf_count, sizeof *tree->load);
-    if (tree->load == NULL) return false;
-    uint64_t *load = tree->load + tree->leaf_count;
+    uint64_t *tree = tn__run_scratch(run, 2 * (size_t)times + 2, sizeof *tree),
+             *load = tree + times;
+    if (tree == NULL) return NULL;
     for (uint32_t i = 0; i < tn__run_count(run); i++) {
         const tn_run_piece *pieces = tn__run_pieces(run) + bodies[i].piece_first;
         for (uint32_t k = 0; k < bodies[i].piece_count; k++) { /* modulo 2^64: the sums are right */
@@ -49,31 +46,12 @@ static bool recipes_load(tn_run *run, recipes_tree *tree) {
         }
     }
     for (uint32_t t = 1; t < times; t++) load[t] += load[t - 1];
-    for (uint32_t i = tree->leaf_count - 1; i >= 1; i--)
-        tree->load[i] =
-            tree->load[2 * i] > tree->load[2 * i + 1] ? tree->load[2 * i] : tree->load[2 * i + 1];
-    return true;
-}
-
-static uint64_t recipes_highest(const recipes_tree *tree, uint32_t first, uint32_t last) {
-    uint64_t found = 0;
-    uint32_t a = tree->leaf_count + first, b = tree->leaf_count + last;
-    for (; a < b; a /= 2, b /= 2) {
-        if (a & 1) {
-            found = tree->load[a] > found ? tree->load[a] : found;
-            a++;
-        }
-        if (b & 1) {
-            b--;
-            found = tree->load[b] > found ? tree->load[b] : found;
-        }
-    }
-    return found;
+    tn__range_max_init(tree, times);
+    return tree;
 }
 
 bool tn__recipes_prepare(tn_run *run, const uint32_t *ids, uint32_t count, tn__recipes *recipes) {
     const tn_run_body *bodies = tn__run_bodies(run);
-    recipes_tree tree;
     *recipes = (tn__recipes){.ids = ids, .count = count};
     recipes->size = tn__run_scratch(run, count, sizeof *recipes->size);
     recipes->life = tn__run_scratch(run, count, sizeof *recipes->life);
@@ -82,15 +60,18 @@ bool tn__recipes_prepare(tn_run *run, const uint32_t *ids, uint32_t count, tn__r
     recipes->key = tn__run_scratch(run, count, sizeof *recipes->key);
     recipes->spare = tn__run_scratch(run, count, sizeof *recipes->spare);
     if (!recipes->size || !recipes->life || !recipes->load || !recipes->first || !recipes->key ||
-        !recipes->spare || !recipes_load(run, &tree))
+        !recipes->spare)
         return false;
+    const uint64_t *tree = recipes_load(run);
+    if (tree == NULL) return false;
     uint32_t times = tn__run_time_count(run);
-    uint64_t unit = (tree.load[1] >> RECIPES_BITS) + 1; /* as a share of the highest load */
+    uint64_t unit = (tree[1] >> RECIPES_BITS) + 1; /* as a share of the highest load */
     for (uint32_t i = 0; i < count; i++) {
         const tn_run_body *body = &bodies[ids[i]];
         recipes->size[i] = recipes_log2(body->size);
         recipes->life[i] = recipes_log2(body->last - body->first);
-        recipes->load[i] = (uint32_t)(recipes_highest(&tree, body->first, body->last) / unit);
+        uint64_t load = tn__range_max(tree, times, body->first, body->last);
+        recipes->load[i] = (uint32_t)(load / unit);
         recipes->first[i] = (uint32_t)(((uint64_t)body->first << RECIPES_BITS) / times);
     }
     return true;

@@ -26,6 +26,8 @@
  */
 #include "plan/skyline/skyline.h"
 
+#include "base/heap.h"
+
 #define SKYLINE_POLL 1024u  /* steps between two checks of the clock */
 #define SKYLINE_CAVES 128u  /* caves open at once */
 #define SKYLINE_CHAIN 1024u /* limit of bodies in a chain ... */
@@ -141,50 +143,28 @@ tn__skyline *tn__skyline_create(const tn__lives_input *input, const tn_run_piece
 
 /* --- the heap of segments --- */
 
-static bool skyline_lower(const tn__skyline *skyline, uint32_t a, uint32_t b) {
-    if (skyline->floor[a] != skyline->floor[b]) return skyline->floor[a] < skyline->floor[b];
-    return a < b;
+static bool skyline_lower(const tn__skyline *skyline, const uint32_t *a, const uint32_t *b) {
+    if (skyline->floor[*a] != skyline->floor[*b]) return skyline->floor[*a] < skyline->floor[*b];
+    return *a < *b;
 }
 
-static void skyline_set(tn__skyline *skyline, uint32_t at, uint32_t segment) {
-    skyline->heap[at] = segment;
-    skyline->heap_at[segment] = at;
+static void skyline_placed(tn__skyline *skyline, const uint32_t *segment, size_t at) {
+    skyline->heap_at[*segment] = (uint32_t)at;
 }
-
-static void skyline_up(tn__skyline *skyline, uint32_t segment) {
-    uint32_t at = skyline->heap_at[segment];
-    for (; at > 0 && skyline_lower(skyline, segment, skyline->heap[(at - 1) / 2]);
-         at = (at - 1) / 2)
-        skyline_set(skyline, at, skyline->heap[(at - 1) / 2]);
-    skyline_set(skyline, at, segment);
-}
-
-static void skyline_down(tn__skyline *skyline, uint32_t segment) {
-    uint32_t at = skyline->heap_at[segment];
-    for (;;) {
-        uint32_t child = 2 * at + 1;
-        if (child >= skyline->heap_count) break;
-        if (child + 1 < skyline->heap_count &&
-            skyline_lower(skyline, skyline->heap[child + 1], skyline->heap[child]))
-            child++;
-        if (!skyline_lower(skyline, skyline->heap[child], segment)) break;
-        skyline_set(skyline, at, skyline->heap[child]);
-        at = child;
-    }
-    skyline_set(skyline, at, segment);
-}
+TN__HEAP_OF(skyline_heap, tn__skyline, uint32_t, skyline_lower, skyline_placed)
 
 static void skyline_enter(tn__skyline *skyline, uint32_t segment) {
-    skyline->heap_at[segment] = skyline->heap_count++;
-    skyline_up(skyline, segment);
+    skyline_heap_push(skyline, skyline->heap, skyline->heap_count++, segment);
+}
+
+/* The floor of the segment was raised. */
+static void skyline_sink(tn__skyline *skyline, uint32_t segment) {
+    skyline_heap_sink(skyline, skyline->heap, skyline->heap_count, skyline->heap_at[segment],
+                      segment);
 }
 
 static void skyline_leave(tn__skyline *skyline, uint32_t segment) {
-    uint32_t at = skyline->heap_at[segment], moved = skyline->heap[--skyline->heap_count];
-    if (moved == segment) return;
-    skyline_set(skyline, at, moved);
-    skyline_up(skyline, moved);
-    skyline_down(skyline, moved);
+    skyline_heap_remove(skyline, skyline->heap, skyline->heap_count--, skyline->heap_at[segment]);
 }
 
 /* --- segments --- */
@@ -220,7 +200,7 @@ static void skyline_lift(tn__skyline *skyline, uint32_t segment) {
     if (next != skyline_end(skyline) && skyline->floor[next] < level) level = skyline->floor[next];
     tn_assert(level != UINT64_MAX); /* all of time holds every body */
     skyline->floor[segment] = level;
-    skyline_down(skyline, segment);
+    skyline_sink(skyline, segment);
     skyline_join_next(skyline, segment);
     if (previous != TN__LIVES_NONE) skyline_join_next(skyline, previous);
 }
@@ -243,7 +223,7 @@ static uint32_t skyline_raise(tn__skyline *skyline, uint32_t at, uint32_t first,
         }
         if (skyline->floor[at] < top) {
             skyline->floor[at] = top;
-            skyline_down(skyline, at);
+            skyline_sink(skyline, at);
         }
         if (skyline->next[at] == last) return first;
     }
