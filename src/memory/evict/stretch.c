@@ -37,6 +37,7 @@
  */
 #include <math.h>
 
+#include "base/heap.h"
 #include "memory/evict/policy.h"
 
 #define STRETCH_SHARE 10u   /* the price is for 1 / SHARE of the arena */
@@ -103,23 +104,11 @@ static void stretch_ask(tn__evict *e, stretch_search *search) {
     search->share = e->candidate_bytes > 0 ? (double)bytes / (double)e->candidate_bytes : 0;
 }
 
-/* A heap with the largest score on top: the entry at `at` sinks to its place. */
-static void stretch_sink(tn__evict_offer *heap, uint32_t count, uint32_t at) {
-    tn__evict_offer moved = heap[at];
-    for (uint32_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && heap[child + 1].score > heap[child].score) child++;
-        if (heap[child].score <= moved.score) break;
-        heap[at] = heap[child];
-    }
-    heap[at] = moved;
+/* A heap with the largest score on top. */
+static bool stretch_before(const tn__evict_offer *a, const tn__evict_offer *b) {
+    return a->score > b->score;
 }
-
-static void stretch_rise(tn__evict_offer *heap, uint32_t at) {
-    tn__evict_offer moved = heap[at];
-    for (; at > 0 && heap[(at - 1) / 2].score < moved.score; at = (at - 1) / 2)
-        heap[at] = heap[(at - 1) / 2];
-    heap[at] = moved;
-}
+TN__HEAP(stretch_heap, tn__evict_offer, stretch_before)
 
 /* The least score such that the candidates up to it have that many bytes together; the largest if
  * all together have fewer. Those candidates are kept in a heap. The scores of others are computed
@@ -134,13 +123,11 @@ static double stretch_least(tn__evict *e, const stretch_search *search, uint64_t
         offer.score = stretch_score(e, offer.storage, limit);
         e->counts.evaluation_count++;
         if (offer.score >= limit) continue;
-        heap[count] = offer;
-        stretch_rise(heap, count++);
+        stretch_heap_push(heap, count++, offer);
         sum += offer.size;
         while (count > 1 && sum - heap[0].size >= bytes) {
             sum -= heap[0].size;
-            heap[0] = heap[--count];
-            stretch_sink(heap, count, 0);
+            stretch_heap_pop(heap, count--);
         }
     }
     return count > 0 ? heap[0].score : 0;
