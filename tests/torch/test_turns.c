@@ -109,7 +109,7 @@ static void fake_begin(uint64_t seed, uint32_t one_in) {
 
 typedef struct span { /* what a block is */
     uint64_t low, high;
-    void *streams[TN__TURNS_STREAMS];
+    void *streams[TN__STREAM_FENCES_STREAMS];
     uint32_t count;
 } span;
 
@@ -147,11 +147,11 @@ static bool find_room(uint64_t *low, uint64_t *high) {
     return *high > *low;
 }
 
-static void do_take(tn__turns *turns, uint64_t streams) {
+static void do_take(tn__stream_fences *turns, uint64_t streams) {
     span made = {.streams = {handle(draw(streams))}, .count = 1};
     tn_error error = {0};
     if (program.count == LIVE || !find_room(&made.low, &made.high)) return;
-    if (tn__turns_take(turns, made.low, made.high, made.streams[0], &error) != TN_OK) {
+    if (tn__stream_fences_take(turns, made.low, made.high, made.streams[0], &error) != TN_OK) {
         assert_true(fake.one_in != 0);
         return;
     }
@@ -167,18 +167,18 @@ static void do_share(uint64_t streams) {
     void *stream = handle(draw(streams));
     for (uint32_t i = 0; i < of->count; i++)
         if (of->streams[i] == stream) return;
-    if (of->count == TN__TURNS_STREAMS) return;
+    if (of->count == TN__STREAM_FENCES_STREAMS) return;
     learn(stream_of(stream), stream_of(of->streams[0]));
     use(stream, of->low, of->high);
     of->streams[of->count++] = stream;
 }
 
-static void do_give(tn__turns *turns) {
+static void do_give(tn__stream_fences *turns) {
     uint64_t at = draw(program.count);
     span of = program.spans[at];
     for (uint32_t i = 0; i < of.count; i++)
         if (draw(2) == 0) use(of.streams[i], of.low, of.high);
-    tn__turns_give(turns, of.low, of.high, of.streams, of.count);
+    tn__stream_fences_give(turns, of.low, of.high, of.streams, of.count);
     memset(program.taken + of.low, 0, of.high - of.low);
     program.spans[at] = program.spans[--program.count];
 }
@@ -186,7 +186,7 @@ static void do_give(tn__turns *turns) {
 static void run_program(uint64_t seed, uint32_t steps, uint64_t streams, uint32_t one_in) {
     faulty memory = {0};
     tn_context context = faulty_context(&memory);
-    tn__turns turns;
+    tn__stream_fences turns;
     fake_begin(seed, one_in);
     memset(&program, 0, sizeof program);
     tn__events_turns(&turns, &context, &fake_cuda);
@@ -201,7 +201,7 @@ static void run_program(uint64_t seed, uint32_t steps, uint64_t streams, uint32_
         else
             do_give(&turns);
     }
-    tn__turns_release(&turns);
+    tn__stream_fences_release(&turns);
     assert_int_equal(fake.live_events, 0);
     assert_int_equal(memory.held, 0);
 }
@@ -230,26 +230,26 @@ static void one_stream_costs_no_call(void **state) {
 static void no_more_is_waited_for_than_the_end(void **state) {
     (void)state;
     tn_context context = tn__context(NULL);
-    tn__turns turns;
+    tn__stream_fences turns;
     void *a = handle(1), *b = handle(2), *c = handle(3);
     fake_begin(1, 0);
     memset(&program, 0, sizeof program);
     tn__events_turns(&turns, &context, &fake_cuda);
-    assert_int_equal(tn__turns_take(&turns, 0, 10, a, NULL), TN_OK);
-    assert_int_equal(tn__turns_take(&turns, 20, 30, c, NULL), TN_OK);
+    assert_int_equal(tn__stream_fences_take(&turns, 0, 10, a, NULL), TN_OK);
+    assert_int_equal(tn__stream_fences_take(&turns, 20, 30, c, NULL), TN_OK);
     use(a, 0, 10);
     use(c, 20, 30);
-    tn__turns_give(&turns, 0, 10, &a, 1);
-    tn__turns_give(&turns, 20, 30, &c, 1);
+    tn__stream_fences_give(&turns, 0, 10, &a, 1);
+    tn__stream_fences_give(&turns, 20, 30, &c, 1);
     for (uint32_t i = 0; i < 5; i++) use(a, 0, 0);
-    assert_int_equal(tn__turns_take(&turns, 2, 6, b, NULL), TN_OK);
+    assert_int_equal(tn__stream_fences_take(&turns, 2, 6, b, NULL), TN_OK);
     assert_int_equal(fake.streams[2].at[1], 1);
     assert_int_equal(fake.streams[2].at[3], 0);
     uint64_t calls =
         fake.calls; /* its own bytes, and those that nobody ever had, are free to take */
-    assert_int_equal(tn__turns_take(&turns, 6, 10, a, NULL), TN_OK);
+    assert_int_equal(tn__stream_fences_take(&turns, 6, 10, a, NULL), TN_OK);
     assert_int_equal(fake.calls, calls);
-    tn__turns_release(&turns);
+    tn__stream_fences_release(&turns);
     assert_int_equal(fake.live_events, 0);
 }
 

@@ -67,7 +67,7 @@ static bool regions_find(tn__evict *e, uint32_t base, int way) {
     if (!ids_add(e, stack, base)) return false;
     while (stack->count > 0) {
         const tn__links *links = regions_links(e, stack->items[--stack->count], way);
-        const tn__link *items = tn__links_of(links);
+        const tn__storage_link *items = tn__links_of(links);
         for (uint32_t i = 0; i < links->count; i++) {
             uint32_t other = items[i].storage;
             e->counts.access_count += items[i].count;

@@ -11,7 +11,7 @@
 #ifndef TN_POOL_LANES_H
 #define TN_POOL_LANES_H
 
-#include "memory/pool/bins.h"
+#include "memory/pool/free_chunks.h"
 
 typedef struct tn__pool_lane {
     uint32_t stream;

@@ -293,7 +293,7 @@ static tn_status banks_refuse_sum(const tn__call *call) {
 /* --- planning the bodies taken --- */
 
 typedef struct banks_trial {
-    tn__prepared prepared;
+    tn__prepared_bank prepared;
     tn_run run;
     bool ran, fits, refuted; /* refuted: proved not to fit */
     int64_t step;            /* the step at which the bound has its peak */
@@ -315,16 +315,16 @@ static tn_status banks_forgive(const tn__call *call, tn_status status) {
 /* There are many choices, and most are thrown away, so the long search of `auto` without a limit is
  * not worth its time for each. */
 static const tn_planner *banks_planner(const tn__call *call) {
-    const tn_planner *draft = tn__planner_find("fast");
+    const tn_planner *quick = tn__planner_find("fast");
     bool limited = call->options.work_limit != 0 || call->options.timeout_s > 0;
-    return draft != NULL && !limited && strcmp(call->planner->name, "auto") == 0 ? draft
+    return quick != NULL && !limited && strcmp(call->planner->name, "auto") == 0 ? quick
                                                                                  : call->planner;
 }
 
 /* Plans the bodies assigned to the bank. The caller releases the trial on failure too. */
 static tn_status banks_try(const banks *all, tn_bank_id bank, banks_trial *trial) {
     tn__call *call = all->call;
-    tn__prepared *prepared = &trial->prepared;
+    tn__prepared_bank *prepared = &trial->prepared;
     *prepared = tn__call_prepared(call, bank);
     TN_TRY(tn__prepare(prepared, bank, call->error));
     TN_TRY(tn__call_refuse(call, prepared->needs));
@@ -374,7 +374,7 @@ static bool banks_drop(banks *all, int64_t first, int64_t last) {
 /* Gives up at most `count` bodies; false if none of those taken is live where the plan is too
  * high. */
 static bool banks_give_up(banks *all, const banks_trial *trial, uint32_t count) {
-    const tn__prepared *prepared = &trial->prepared;
+    const tn__prepared_bank *prepared = &trial->prepared;
     uint32_t gone = 0;
     bool placed = trial->ran && trial->run.best_peak != UINT64_MAX;
     if (!placed)

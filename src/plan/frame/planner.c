@@ -26,7 +26,7 @@
     X(best, n)                                                                                     \
     X(shelf, shelves)
 
-tn_status tn__run_create(tn_run *run, const tn__prepared *prepared, const tn_planner *planner,
+tn_status tn__run_create(tn_run *run, const tn__prepared_bank *prepared, const tn_planner *planner,
                          tn_error *error) {
     const tn_context *context = &prepared->context;
     size_t n = prepared->count;
@@ -56,7 +56,7 @@ tn_status tn__run_create(tn_run *run, const tn__prepared *prepared, const tn_pla
 }
 
 void tn__run_release(tn_run *run) {
-    const tn__prepared *prepared = run->prepared;
+    const tn__prepared_bank *prepared = run->prepared;
     const tn_context *context = &prepared->context;
     size_t n = prepared->count;
 #define TN_X(field, room) tn__free(context, run->field, (room) * sizeof *run->field);
@@ -147,7 +147,7 @@ static void run_tell(const tn_run *run) {
 }
 
 static void run_look(tn_run *run) {
-    const tn__prepared *prepared = run->prepared;
+    const tn__prepared_bank *prepared = run->prepared;
     const tn_context *context = &prepared->context;
     if (prepared->deadline_s != 0 && tn__clock_s() >= prepared->deadline_s) {
         run->timed_out = true;
@@ -302,7 +302,7 @@ static const tn__shelved *run_shelf(tn_run *run, uint32_t which) {
 
 void tn__run_place(tn_run *run, uint32_t body, uint64_t offset) {
     tn_assert(!run->placed[body]);
-    const tn__prepared *prepared = run->prepared;
+    const tn__prepared_bank *prepared = run->prepared;
     const tn_run_body *facts = &prepared->bodies[body];
     if (offset > TN__PLAN_HEIGHT_MAX - facts->size) { /* sizes and pins are below it: problem.c */
         run->too_high = true;
@@ -333,7 +333,7 @@ void tn__run_unplace(tn_run *run, uint32_t body) {
 /* Finds the placed bodies with hulls that overlap [first, last): their indices in run->shelved go
  * to run->near; those of each shelf are sorted by their bytes. */
 static uint32_t run_find_near(tn_run *run, uint32_t first, uint32_t last) {
-    const tn__prepared *p = run->prepared;
+    const tn__prepared_bank *p = run->prepared;
     uint32_t found = 0, *near = run->near;
     for (uint32_t k = 0; k < p->class_count; k++) {
         uint32_t shift = p->shift[k], begin = p->rack[k], end = p->rack[k + 1];
@@ -365,7 +365,7 @@ static bool run_block_room(tn_run *run, size_t need) {
 }
 
 static bool run_collect_pieces(tn_run *run, const tn_run_body *body, uint32_t id, size_t *count) {
-    const tn__prepared *prepared = run->prepared;
+    const tn__prepared_bank *prepared = run->prepared;
     const tn_run_body *other = &prepared->bodies[id];
     const tn_run_piece *mine = prepared->pieces + body->piece_first;
     const tn_run_piece *theirs = prepared->pieces + other->piece_first;
@@ -385,7 +385,7 @@ static bool run_collect_pieces(tn_run *run, const tn_run_body *body, uint32_t id
 }
 
 bool tn__run_pieces_meet(const tn_run *run, uint32_t piece_a, uint32_t piece_b) {
-    const tn__prepared *prepared = run->prepared;
+    const tn__prepared_bank *prepared = run->prepared;
     const tn_run_piece *a = &prepared->pieces[piece_a], *b = &prepared->pieces[piece_b];
     if (a->first < b->last && b->first < a->last) return true;
     if (prepared->begins == NULL) return false;
@@ -399,7 +399,7 @@ bool tn__run_pieces_meet(const tn_run *run, uint32_t piece_a, uint32_t piece_b) 
 
 /* With clocks, bodies far apart in time may conflict: all placed bodies are checked. */
 static bool run_collect_unordered(tn_run *run, const tn_run_body *body, size_t *count) {
-    const tn__prepared *prepared = run->prepared;
+    const tn__prepared_bank *prepared = run->prepared;
     for (uint32_t id = 0; id < prepared->count; id++) {
         if (!run->placed[id]) continue;
         const tn_run_body *other = &prepared->bodies[id];
@@ -422,7 +422,7 @@ static bool run_collect_unordered(tn_run *run, const tn_run_body *body, size_t *
 
 /* Starts that reserved ranges and separated bodies forbid, whatever the live ranges are. */
 static bool run_collect_apart(tn_run *run, uint32_t id, size_t *count) {
-    const tn__prepared *p = run->prepared;
+    const tn__prepared_bank *p = run->prepared;
     const tn_run_body *body = &p->bodies[id];
     size_t first = p->apart.begin != NULL ? p->apart.begin[id] : 0;
     size_t last = p->apart.begin != NULL ? p->apart.begin[id + 1] : 0;
@@ -604,7 +604,7 @@ bool tn__run_is_better(const tn_run *run, const tn_run *than) {
 }
 
 void tn__run_keep_offsets(tn_run *run, const uint64_t *offsets) {
-    const tn__prepared *prepared = run->prepared;
+    const tn__prepared_bank *prepared = run->prepared;
     uint64_t peak = 0;
     for (uint32_t i = 0; i < prepared->count; i++) {
         uint64_t end = offsets[i] + prepared->bodies[i].size;
@@ -651,7 +651,7 @@ tn_status tn__run_solve(tn_run *run) {
 }
 
 tn_status tn__run_answer(tn_run *run, const uint64_t *first) {
-    const tn__prepared *prepared = run->prepared;
+    const tn__prepared_bank *prepared = run->prepared;
     tn_status status = tn__run_solve(run);
     bool limit = status == TN_E_STOPPED && !run->cancelled && !run->too_high;
     if (!limit || run->best_peak != UINT64_MAX) return status;

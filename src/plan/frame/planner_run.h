@@ -47,7 +47,7 @@ typedef struct tn__besides {
 typedef struct tn__judge tn__judge;
 
 /* Shared by all runs of a call; nothing here changes while they run. */
-typedef struct tn__prepared {
+typedef struct tn__prepared_bank {
     const tn_problem *problem;
     const tn__wholes *wholes;
     const tn_plan_options *options;
@@ -72,43 +72,40 @@ typedef struct tn__prepared {
     uint32_t needs; /* TN_PLANS_* that a planner must honour */
     size_t clock_room;
     tn__besides apart, costs; /* separations; reuse costs of pairs that may share bytes */
-    tn__bytes *reserved;      /* [reserved_count], sorted and merged */
+    tn__byte_range *reserved; /* [reserved_count], sorted and merged */
     uint32_t reserved_count;
     size_t reserved_room;
     tn__judge *judge;  /* with it, the cost of a placement is its value; NULL: its reuse cost */
     bool by_cost;      /* runs minimise the reuse cost within the capacity, not the peak */
     double deadline_s; /* tn__clock_s when time is up; 0: never */
-} tn__prepared;
+} tn__prepared_bank;
 
 /* Fills the arrays of `prepared` with the bodies of one bank; problem, wholes, options, context,
  * capacity and deadline must be set. The caller releases it on failure too. */
-tn_status tn__prepare(tn__prepared *prepared, tn_bank_id which, tn_error *error);
-/* apart.c: fills apart, costs and reserved; called by tn__prepare. */
-tn_status tn__prepare_apart(tn__prepared *prepared, tn_bank_id which, tn_error *error);
-void tn__prepared_release_apart(tn__prepared *prepared);
+tn_status tn__prepare(tn__prepared_bank *prepared, tn_bank_id which, tn_error *error);
 /* The lowest start from `offset` on, aligned, that keeps `body` out of the reserved ranges.
  * Saturates. */
-uint64_t tn__prepared_above_reserved(const tn__prepared *prepared, const tn_run_body *body,
+uint64_t tn__prepared_above_reserved(const tn__prepared_bank *prepared, const tn_run_body *body,
                                      uint64_t offset);
 /* The cost of a placement of the bank, offset[count]: its reuse cost, or its value by the judge.
  * Saturates. */
-uint64_t tn__prepared_cost(const tn__prepared *prepared, const uint64_t *offset);
-void tn__prepared_release(tn__prepared *prepared);
+uint64_t tn__prepared_cost(const tn__prepared_bank *prepared, const uint64_t *offset);
+void tn__prepared_release(tn__prepared_bank *prepared);
 /* tn__lower_bound of the bank, in O(n) if no alignment costs a byte. */
-tn_status tn__prepared_bound(const tn__prepared *prepared, tn_bank_id which, uint64_t *bytes,
+tn_status tn__prepared_bound(const tn__prepared_bank *prepared, tn_bank_id which, uint64_t *bytes,
                              int64_t *step, tn_error *error);
 
 /* Live bytes at the fullest step; they are the bound unless an alignment or a pin raises it. */
-tn_status tn__prepared_live_bytes(const tn__prepared *prepared, uint64_t *bytes, int64_t *step,
+tn_status tn__prepared_live_bytes(const tn__prepared_bank *prepared, uint64_t *bytes, int64_t *step,
                                   tn_error *error);
 /* Makes by_first, until and shelves from the bodies; false: no memory. */
-bool tn__prepared_index(tn__prepared *prepared);
+bool tn__prepared_index(tn__prepared_bank *prepared);
 /* The shelf of a body. */
-uint32_t tn__prepared_shelf(const tn__prepared *prepared, const tn_run_body *body);
+uint32_t tn__prepared_shelf(const tn__prepared_bank *prepared, const tn_run_body *body);
 
 /* Makes a valid layout in linear time: offset[count]. E_STOPPED if the caller wants to stop, or if
  * it would end beyond 2^63 - 1 bytes. */
-tn_status tn__first_layout(const tn__prepared *prepared, uint64_t *offset, uint64_t *peak,
+tn_status tn__first_layout(const tn__prepared_bank *prepared, uint64_t *offset, uint64_t *peak,
                            tn_error *error);
 
 /* One call of tn_plan. */
@@ -126,8 +123,8 @@ typedef struct tn__call {
 } tn__call;
 
 uint64_t tn__call_capacity(const tn__call *call, tn_bank_id which); /* UINT64_MAX: none */
-/* A tn__prepared with everything set that comes from the call. */
-tn__prepared tn__call_prepared(const tn__call *call, tn_bank_id which);
+/* A tn__prepared_bank with everything set that comes from the call. */
+tn__prepared_bank tn__call_prepared(const tn__call *call, tn_bank_id which);
 /* Refuses a problem if the planner does not model a constraint in `needs`. */
 tn_status tn__call_refuse(const tn__call *call, uint32_t needs);
 
@@ -137,7 +134,7 @@ void tn__judge_destroy(tn__judge *judge, const tn_context *context); /* NULL is 
  * which a search finds its way. */
 const tn_pair *tn__judge_pairs(const tn__judge *judge, size_t *count);
 /* For placements of this bank from now on. */
-void tn__judge_bind(tn__judge *judge, const tn__prepared *prepared);
+void tn__judge_bind(tn__judge *judge, const tn__prepared_bank *prepared);
 /* The objective for the placement offset[count]. */
 uint64_t tn__judge_value(tn__judge *judge, const uint64_t *offset);
 double tn__judge_unit(const tn__judge *judge); /* a typical change of the value */
@@ -150,7 +147,7 @@ uint64_t tn__judge_units(const tn__judge *judge); /* of work, for one value */
 tn_status tn__choose_banks(tn__call *call);
 
 struct tn_run {
-    const tn__prepared *prepared;
+    const tn__prepared_bank *prepared;
     const tn_planner *planner;
     tn_error *error;
     uint64_t *offset;     /* [count] */
@@ -180,7 +177,7 @@ struct tn_run {
     tn__arena scratch;
 };
 
-tn_status tn__run_create(tn_run *run, const tn__prepared *prepared, const tn_planner *planner,
+tn_status tn__run_create(tn_run *run, const tn__prepared_bank *prepared, const tn_planner *planner,
                          tn_error *error);
 void tn__run_release(tn_run *run);
 /* Solves, keeps the final placement too, and returns OK if there is any placement, even after

@@ -1,4 +1,4 @@
-/* objects.c - the frame around every strategy for shared objects: refuses, orders, limits,
+/* shared_objects.c - the frame around every strategy for shared objects: refuses, orders, limits,
  * verifies.
  *
  * A strategy gets the records by first step, ties in the caller's order: strategies that walk over

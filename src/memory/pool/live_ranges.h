@@ -1,4 +1,4 @@
-/* lives.h - the live ranges of an iteration that repeats, and a plan for them.
+/* live_ranges.h - the live ranges of an iteration that repeats, and a plan for them.
  *
  * Steps are requests: the block of request i lives from step i until the number of requests after
  * which it was freed. Iterations follow each other, so time is a circle: a block that lives into
@@ -36,7 +36,7 @@ typedef struct tn__stay { /* bytes that stay in use */
 
 enum { TN__ZONES_MAX = 32 };
 
-typedef struct tn__lives {
+typedef struct tn__live_ranges {
     tn__pool_life *items; /* [count], one for each request of an iteration */
     uint32_t count;
     tn__stay *around;
@@ -47,19 +47,19 @@ typedef struct tn__lives {
     uint64_t borders[TN__ZONES_MAX];
     uint32_t streams[TN__ZONES_MAX];
     uint32_t zones;
-} tn__lives;
+} tn__live_ranges;
 
 /* Gathers the live ranges of the last two periods. False: the bytes in use differ before and after
  * a period, there are more streams than zones, or memory is out. */
-bool tn__lives_gather(const tn_pool *pool, const tn__learn *learn, uint64_t period,
-                      tn__lives *lives);
+bool tn__live_ranges_gather(const tn_pool *pool, const tn__learn *learn, uint64_t period,
+                            tn__live_ranges *lives);
 /* The end of the highest block in use. */
-uint64_t tn__lives_end_of_use(const tn_pool *pool);
+uint64_t tn__live_ranges_end_of_use(const tn_pool *pool);
 /* The step, from 0, before which the fewest bytes are live. */
-uint32_t tn__lives_calm(const tn_context *context, const tn__lives *lives);
+uint32_t tn__live_ranges_calm(const tn_context *context, const tn__live_ranges *lives);
 /* Finds the offsets from `base` on; `base` is raised to align all of them. False: no plan was found
  * within the effort allowed. */
-bool tn__lives_plan(const tn_context *context, tn__lives *lives, uint64_t unit);
-void tn__lives_close(const tn_context *context, tn__lives *lives);
+bool tn__live_ranges_plan(const tn_context *context, tn__live_ranges *lives, uint64_t unit);
+void tn__live_ranges_close(const tn_context *context, tn__live_ranges *lives);
 
 #endif

@@ -1,4 +1,4 @@
-/* apart.c - separations, reserved ranges and reuse costs of a problem, as they are given.
+/* separations.c - separations, reserved ranges and reuse costs of a problem, as they are given.
  *
  * They are kept in lists in the order of adding. A pair may be given many times: separations are
  * not merged, and the reuse costs of a pair add up. So adding costs O(1), and memory is O(given).
@@ -105,16 +105,16 @@ const tn_pair *tn_problem_reuse_costs(const tn_problem *problem, uint32_t *count
 /* --- reserved ranges of a bank --- */
 
 static int apart_by_first(const void *a, const void *b) {
-    const tn__bytes *x = a, *y = b;
+    const tn__byte_range *x = a, *y = b;
     if (x->first != y->first) return x->first < y->first ? -1 : 1;
     return (x->last > y->last) - (x->last < y->last);
 }
 
-uint32_t tn__reserved_of(const tn_problem *problem, tn_bank_id bank, tn__bytes *out) {
+uint32_t tn__reserved_of(const tn_problem *problem, tn_bank_id bank, tn__byte_range *out) {
     uint32_t count = 0, merged = 0;
     for (size_t i = 0; i < problem->reserved_count; i++)
         if (problem->reserved[i].bank == bank)
-            out[count++] = (tn__bytes){problem->reserved[i].first, problem->reserved[i].last};
+            out[count++] = (tn__byte_range){problem->reserved[i].first, problem->reserved[i].last};
     if (count > 1) qsort(out, count, sizeof *out, apart_by_first);
     for (uint32_t i = 0; i < count; i++) {
         if (merged > 0 && out[i].first <= out[merged - 1].last) {
@@ -130,7 +130,7 @@ tn_status tn__above_reserved(const tn_problem *problem, tn_bank_id bank, uint64_
                              tn_error *error) {
     size_t room = problem->reserved_count;
     if (room == 0 || *bytes == 0) return TN_OK;
-    tn__bytes *ranges = tn__alloc(&problem->context, room * sizeof *ranges);
+    tn__byte_range *ranges = tn__alloc(&problem->context, room * sizeof *ranges);
     if (ranges == NULL) return tn__no_memory(error, "reserved ranges");
     uint32_t count = tn__reserved_of(problem, bank, ranges);
     for (uint32_t i = 0; i < count && ranges[i].first < *bytes; i++)
