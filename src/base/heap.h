@@ -22,10 +22,9 @@
 
 /* Defines, with `before(const item *, const item *)`:
  *   void NAME_push(items, count, added)      a heap of `count` items gets one more
- *   item NAME_pop(items, count)              takes the first of `count` items, of which one is left
- *                                            less
- *   void NAME_rise(items, at, moved)         puts an item at `at` or further up; what was at `at`
- *                                            is overwritten
+ *   item NAME_pop(items, count)              takes the first item; count - 1 items are left
+ *   void NAME_rise(items, at, moved)         puts an item at `at` or further up, and overwrites
+ *                                            the item at `at`
  *   void NAME_sink(items, count, at, moved)  puts an item at `at` or further down; the same
  * To replace the first item, let the new one sink from 0. To make a heap of an array, let the items
  * from count / 2 - 1 down to 0 sink from where they are. */

@@ -1,6 +1,6 @@
-/* events.c - implements the functions of tn__stream_fences with CUDA events. Errors that were worked around
- * are cleared in the runtime, because PyTorch asks it for the last error.
- * Source: CUDA Runtime API, stream and event management. */
+/* events.c - implements the functions of tn__stream_fences with CUDA events. Errors that were
+ * worked around are cleared in the runtime, because PyTorch asks it for the last error. Source:
+ * CUDA Runtime API, stream and event management. */
 #include "interop/torch/events.h"
 
 static bool events_worked(const tn__cuda *cuda, int status) {

@@ -1,5 +1,5 @@
-/* stream_fences.c - stream fences for freed memory: ranges of freed bytes, and the events that end their
- * use.
+/* stream_fences.c - stream fences for freed memory: ranges of freed bytes, and the events that end
+ * their use.
  *
  * Source: an event for each freed block is the idea of PyTorch's and RMM's allocators, which use it
  * for blocks that were used on several streams. */

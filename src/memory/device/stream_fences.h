@@ -1,5 +1,5 @@
-/* stream_fences.h - determines which stream must wait for which before freed bytes of a device are used
- * again.
+/* stream_fences.h - determines which stream must wait for which before freed bytes of a device are
+ * used again.
  *
  * Operations are queued on streams, and a block is freed when its last use is queued, not when it
  * is done. On the same stream the bytes may be reused at once, because later operations run later.
@@ -57,7 +57,8 @@ void tn__stream_fences_release(tn__stream_fences *fences);
  * Errors: E_IO (the device failed); then they must not be handed out. */
 tn_status tn__stream_fences_take(tn__stream_fences *fences, uint64_t low, uint64_t high,
                                  void *stream, tn_error *error);
-/* [low, high) are free, and were used on streams[0..count), 1 <= count <= TN__STREAM_FENCES_STREAMS. */
+/* [low, high) are free, and were used on streams[0..count), 1 <= count <=
+ * TN__STREAM_FENCES_STREAMS. */
 void tn__stream_fences_give(tn__stream_fences *fences, uint64_t low, uint64_t high,
                             void *const *streams, uint32_t count);
 /* Waits for everything queued on the device; afterwards no stream needs to wait. */

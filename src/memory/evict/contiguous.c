@@ -1,5 +1,5 @@
-/* contiguous.c - frees contiguous bytes: in the cheapest region of the arena some blocks are evicted
- * and the others move together.
+/* contiguous.c - frees contiguous bytes: in the cheapest region of the arena some blocks are
+ * evicted and the others move together.
  *
  * In a region, a sequence of neighbouring blocks, each block is either evicted or moved together
  * with the others, whichever takes less time. The region that takes the least time and leaves
@@ -30,23 +30,23 @@
  *
  * Cost: O(blocks), one score for each candidate that is not moved because of its own cost alone,
  * and a heap of candidates. With sampling O(sqrt(candidates)) scores for the price, and
- * CONTIGUOUS_STARTS regions from random candidates, or fewer once CONTIGUOUS_LOOKS blocks were examined
- * and a region was found. There a longer region costs no more, so a sixteenth of the arena is
- * freed at once for later requests.
- * Source: ours; the run of neighbours is from Zhang et al.: Coop, NeurIPS 2023.
+ * CONTIGUOUS_STARTS regions from random candidates, or fewer once CONTIGUOUS_LOOKS blocks were
+ * examined and a region was found. There a longer region costs no more, so a sixteenth of the arena
+ * is freed at once for later requests. Source: ours; the run of neighbours is from Zhang et al.:
+ * Coop, NeurIPS 2023.
  */
 #include "memory/evict/policy.h"
 #include "base/heap.h"
 
 #include <math.h>
 
-/* --- evicting all blocks of a run -----------------------------------------------------------------
+/* --- evicting all blocks of a run ----------------------------------------
  *
  * Finds the cheapest run of free blocks and candidates that is long enough. Two pointers walk
- * through the blocks by address; a block that cannot be evicted ends a run. The cost of a run is the
- * sum of score * bytes. A run that contains a value without a finite score is taken only when there
- * is no other. Cost: O(blocks), one score for each candidate and one more when it leaves the run.
- * Source: Zhang et al.: Coop, NeurIPS 2023.
+ * through the blocks by address; a block that cannot be evicted ends a run. The cost of a run is
+ * the sum of score * bytes. A run that contains a value without a finite score is taken only when
+ * there is no other. Cost: O(blocks), one score for each candidate and one more when it leaves the
+ * run. Source: Zhang et al.: Coop, NeurIPS 2023.
  */
 
 typedef struct window_sum {

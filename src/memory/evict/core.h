@@ -329,7 +329,7 @@ bool tn__unreachable_walk(tn__evict *e, uint32_t except);
  * clears is_tied. False: out of host memory. */
 bool tn__unreachable_tie(tn__evict *e);
 bool tn__unreachable_is(const tn__evict *e, uint32_t op); /* marked */
-/* This result of a unreachable operator has outside references: it must be resident, and it stays. */
+/* This result of an unreachable operator has outside references: it must be resident and stay. */
 bool tn__unreachable_stays(const tn__evict *e, uint32_t tensor);
 /* forgets the unreachable operators and their unreferenced results */
 void tn__unreachable_finish(tn__evict *e);

@@ -1,11 +1,12 @@
-/* dead_storages.c - evicts *dead* values: they have no outside reference and cannot be recomputed, but
- * other values were made from them. Such a value is a constant, ran once, or was written in place.
+/* dead_storages.c - evicts *dead* values: they have no outside reference and cannot be recomputed,
+ * but other values were made from them. Such a value is a constant, ran once, or was written in
+ * place.
  *
- * Dead values stay resident so that values made from them can be recomputed. When bytes are
- * wanted, a dead value may be evicted all the same. Then operators that read it can never run
- * again (unreachable.c): their results with outside references must be resident, and stay until they are
- * released. A dead value is *tied* as long as a dropped result with outside references needs it,
- * or an operator in preparation does.
+ * Dead values stay resident so that values made from them can be recomputed. When bytes are wanted,
+ * a dead value may be evicted all the same. Then operators that read it can never run again
+ * (unreachable.c): their results with outside references must be resident, and stay until they are
+ * released. A dead value is *tied* as long as a dropped result with outside references needs it, or
+ * an operator in preparation does.
  *
  * As long as no value with outside references was ever evicted, dead values are evicted first. So
  * a budget that suffices without any eviction suffices here too, and nothing is recomputed.
@@ -88,7 +89,8 @@ static bool dead_any(tn__evict *e, uint64_t least) {
     return false;
 }
 
-/* Bytes of results of a unreachable operator that could no longer be evicted; each storage once. */
+/* Bytes of results of an unreachable operator that could no longer be evicted; each storage once.
+ * */
 static uint64_t dead_results(tn__evict *e, uint32_t op, bool mark) {
     uint64_t bytes = 0;
     for (uint32_t o = 0; o < e->ops[op].output_count; o++) {

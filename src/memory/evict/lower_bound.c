@@ -1,5 +1,5 @@
-/* lower_bound.c - the bytes that must be resident at once under any eviction policy: a lower bound on the
- * budget of a run.
+/* lower_bound.c - the bytes that must be resident at once under any eviction policy: a lower bound
+ * on the budget of a run.
  *
  * While an operator runs for the first time, every run of the same commands that copies nothing to
  * the host holds these bytes: pinned values; values with outside references that cannot be

@@ -1,9 +1,9 @@
 /* overwrite.c - an operator writes new contents into a storage in place: saves the values that
  * still need the old contents, and retires the old tensors.
  *
- * Operators that read the storage are unreachable, and others with them (unreachable.c). Their results with
- * outside references are made first if they are missing, and locked. A training step usually ends
- * with updates of storages that no other operator reads; then no walk is needed.
+ * Operators that read the storage are unreachable, and others with them (unreachable.c). Their
+ * results with outside references are made first if they are missing, and locked. A training step
+ * usually ends with updates of storages that no other operator reads; then no walk is needed.
  */
 #include "memory/evict/policy.h"
 
@@ -15,8 +15,8 @@ static bool overwrite_keep(tn__evict *e, uint32_t storage) {
     return true;
 }
 
-/* Locks results of unreachable operators that have outside references. First the resident ones; with
- * `make` it recomputes and locks the others. */
+/* Locks results of unreachable operators that have outside references. First the resident ones;
+ * with `make` it recomputes and locks the others. */
 static tn_status overwrite_keep_all(tn__evict *e, bool make, tn_error *error) {
     for (uint32_t op = 0; op < e->op_count; op++) {
         if (!tn__unreachable_is(e, op)) continue;

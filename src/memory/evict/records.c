@@ -359,7 +359,7 @@ void tn__records_lose(tn__evict *e, uint32_t op) {
     records_forget_all(e, dying);
 }
 
-/* --- candidates: the storages that could be evicted now, in the order in which they became so ------
+/* --- candidates: the storages that could be evicted now, oldest candidate first ----------------
  *
  * A storage that leaves the list leaves a gap. The gaps are closed when they are half of the list.
  * So joining and leaving are O(1), the order is kept, and a search reads memory from front to back.

@@ -1,10 +1,11 @@
 /* unreachable.c - finds the operators that can never run again once some storages are gone.
  *
- * An operator is *unreachable* when it reads such a storage (is_going), or a result of a unreachable operator
- * that will not be resident. A result of a unreachable operator with outside references must be resident
- * when this happens, and stays: afterwards nothing can recompute it. Its other results are evicted,
- * together with the history that led to them. The search walks from every operator to the producers
- * of its operands, with a stack of its own, and visits each operator once.
+ * An operator is *unreachable* when it reads such a storage (is_going), or a result of an
+ * unreachable operator that will not be resident. A result of an unreachable operator with outside
+ * references must be resident when this happens, and stays: afterwards nothing can recompute it.
+ * Its other results are evicted, together with the history that led to them. The search walks from
+ * every operator to the producers of its operands, with a stack of its own, and visits each
+ * operator once.
  * Cost: O(operators and operands) per walk.
  */
 #include "memory/evict/policy.h"

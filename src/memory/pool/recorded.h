@@ -1,5 +1,5 @@
-/* recorded.h - a recorded iteration that is expected to repeat: its requests in order, each with its
- * place in a plan, and the bytes of the plan as slots.
+/* recorded.h - a recorded iteration that is expected to repeat: its requests in order, each with
+ * its place in a plan, and the bytes of the plan as slots.
  *
  * Cost: O(1) for a request that is expected, else O(log n), and k / 64 + 1 words for a run of k
  * slots; 64 bytes per request and 9 bytes per slot.

@@ -1,11 +1,11 @@
 /* guillotine.c - joins bodies that fit without a gap to blocks, then plans the blocks as usual.
  *
- * skyline/perfect_packing.c makes blocks out of bodies that seem to have been cut from one. The remaining
- * blocks are planned by `scale`, and by `exact` if they are few; a packing that was cut from one
- * rectangle often becomes a single block. Steps are visited in several orders; in a perfect
- * packing, wrong joins are repaired. Within a limit all orders are tried again with more work for
- * `exact`, until the limit. Alignments must hold inside a block: bodies are joined only if all
- * sizes are multiples of the largest alignment, and only without windows, pins and streams.
+ * skyline/perfect_packing.c makes blocks out of bodies that seem to have been cut from one. The
+ * remaining blocks are planned by `scale`, and by `exact` if they are few; a packing that was cut
+ * from one rectangle often becomes a single block. Steps are visited in several orders; in a
+ * perfect packing, wrong joins are repaired. Within a limit all orders are tried again with more
+ * work for `exact`, until the limit. Alignments must hold inside a block: bodies are joined only if
+ * all sizes are multiples of the largest alignment, and only without windows, pins and streams.
  *
  * It is the best for perfect packings, for which all greedy orders stay a tenth or more above the
  * bound, and for problems made of them. If no bodies fit together, it is `scale`; if many fit by

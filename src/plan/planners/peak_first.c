@@ -5,11 +5,11 @@
  * gap, while other steps have slack. A planner that takes all bodies at once spends its time on the
  * slack. So the bodies that are live at a step with a load above a share of the highest load are
  * planned alone by `scale`. On real networks these are a tenth of the bodies, and `scale` reaches
- * their bound in milliseconds. Peaks that share no step are planned separately,
- * because one order seldom suits all of them. The other bodies take the lowest remaining holes, in
- * order of the load at their steps, then of the length of their lives. A body that ends above the
- * bound joins the peak set in the next turn. If that does not help, another share is tried, and then
- * more work for `scale`.
+ * their bound in milliseconds. Peaks that share no step are planned separately, because one order
+ * seldom suits all of them. The other bodies take the lowest remaining holes, in order of the load
+ * at their steps, then of the length of their lives. A body that ends above the bound joins the
+ * peak set in the next turn. If that does not help, another share is tried, and then more work for
+ * `scale`.
  *
  * Windows, pins and streams are left to `scale`.
  * Cost:   O(bodies x those that live at the same time) a turn, half a second for 10^8 pairs; 60
@@ -87,7 +87,8 @@ static bool peak_has(const peak_state *state, uint32_t body) {
     return state->in_set[body] && tn__run_bodies(state->run)[body].size > 0;
 }
 
-/* Finds the peak of each step: steps that no live range of the peak set crosses divide the peaks. */
+/* Finds the peak of each step: steps that no live range of the peak set crosses divide the peaks.
+ * */
 static void peak_divide(peak_state *state) {
     const tn_run_body *bodies = tn__run_bodies(state->run);
     uint32_t times = tn__run_time_count(state->run), live = 0, *change = state->peak_of;

@@ -3,9 +3,10 @@
  *
  * A plan is made by filling a skyline in some order (skyline.c): this takes milliseconds for 10^4
  * bodies, a second for 10^6. This allows many orders. The orders are drawn from one family
- * (weighted_orders.c). The order of the lowest plan so far is repaired: bodies that end too high in that
- * plan move forward in the order, and the next plan is made from it. For each repair, the height
- * that counts as too high is drawn between the lower bound and the height of the lowest plan.
+ * (weighted_orders.c). The order of the lowest plan so far is repaired: bodies that end too high in
+ * that plan move forward in the order, and the next plan is made from it. For each repair, the
+ * height that counts as too high is drawn between the lower bound and the height of the lowest
+ * plan.
  *
  * The skyline handles plain bodies, alignments, gaps and windows directly. If bodies have gaps, all
  * bodies are then lowered once more, in order of their offsets. The skyline ignores pins; with

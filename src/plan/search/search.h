@@ -95,7 +95,7 @@ tn__search_outcome tn__search_decide(tn__search *search, tn__search_order order,
                                      uint64_t node_limit, tn__search_poll poll, uint64_t *offsets,
                                      uint64_t *nodes);
 
-/* --- windows: whether the bodies in a few slots fit, which gives a bound for the whole problem --- */
+/* --- windows: whether the bodies in a few slots fit, a bound for the whole problem --- */
 
 /* Asks tn__search_decide about the bodies in slots [from, to), cut off at both ends. NONE is a
  * proof for all of `input` if it is complete; FOUND says nothing about other slots. *nodes: number
@@ -107,7 +107,7 @@ tn__search_outcome tn__window_decide(const tn_context *context, const tn__search
                                      uint64_t capacity, uint64_t node_limit, tn__search_poll poll,
                                      uint64_t *nodes);
 
-/* --- cliques: a lower bound of the reuse cost from sets of bodies that do not fit side by side --- */
+/* --- cliques: a lower bound of the reuse cost from bodies that do not fit side by side --- */
 
 #define TN__CLIQUE_BODIES 2048u /* the search keeps a table of all pairs */
 #define TN__CLIQUE_HARD UINT64_MAX

@@ -1,5 +1,5 @@
-/* live_tree.h - bodies by the first and last step of their live ranges; finds "the first in an order among
- * those that live within [s, e)" in O(log n) most of the time. */
+/* live_tree.h - bodies by the first and last step of their live ranges; finds "the first in an
+ * order among those that live within [s, e)" in O(log n) most of the time. */
 #ifndef TN_PLAN_SKYLINE_LIVE_TREE_H
 #define TN_PLAN_SKYLINE_LIVE_TREE_H
 
@@ -45,8 +45,8 @@ typedef struct tn__live_tree_box { /* inclusive */
     uint64_t room; /* the largest size allowed; 0: any */
 } tn__live_tree_box;
 
-/* False: no memory, or the run is to stop. The caller uses tn__live_tree_release also after a failure.
- * Cost: O(n log n). */
+/* False: no memory, or the run is to stop. The caller uses tn__live_tree_release also after a
+ * failure. Cost: O(n log n). */
 bool tn__live_tree_create(tn__live_tree *tree, const tn__live_tree_input *input);
 void tn__live_tree_release(tn__live_tree *tree);
 /* Puts all live ranges back; order[] are numbers, first come first. O(n). */

@@ -1,5 +1,5 @@
-/* weighted_orders.c - draws orders of bodies from one family, because the best order for a problem is not
- * known before it is tried.
+/* weighted_orders.c - draws orders of bodies from one family, because the best order for a problem
+ * is not known before it is tried.
  *
  * Good orders put large before small, long before short, and bodies at crowded steps before others.
  * All known orders (size, life, area, MiniMalloc's TWA and similar ones) are weighted sums of the

@@ -2,12 +2,12 @@
  * from the plan.
  *
  * Without a plan it is best fit for each stream separately (lanes.h), and records requests
- * (learn.h). When two iterations were alike, the offline planners plan their live ranges (live_ranges.h).
- * The bytes of the plan are cut into slots (recorded.h), and each request that arrives as expected
- * finds its place by a look at a few bits. A request that is not expected, or whose
- * place is held, is a surprise and is placed elsewhere. After too many surprises the plan is given
- * up: blocks in use stay where they are, and learning begins again. The shorter the plan held, the
- * longer the pool learns before the next one.
+ * (learn.h). When two iterations were alike, the offline planners plan their live ranges
+ * (live_ranges.h). The bytes of the plan are cut into slots (recorded.h), and each request that
+ * arrives as expected finds its place by a look at a few bits. A request that is not expected, or
+ * whose place is held, is a surprise and is placed elsewhere. After too many surprises the plan is
+ * given up: blocks in use stay where they are, and learning begins again. The shorter the plan
+ * held, the longer the pool learns before the next one.
  *
  * The lock is free while a plan is made. Blocks in use stay where they are, so the plan comes into
  * force at the step with the fewest live bytes. It does so only if it needs no more of the range
