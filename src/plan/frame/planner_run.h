@@ -15,17 +15,17 @@ typedef struct tn__blocked {
 #define TN__CLASSES 17u /* length classes: 2^0, 2^2, ... 2^31 steps and more */
 
 /* A placed body, reduced to the data that a search for holes needs. */
-typedef struct tn__shelved {
+typedef struct tn__placed_entry {
     /* bytes of its only piece; with several pieces it is empty, at the body's offset */
     tn__blocked bytes;
     uint32_t first, last, id;
-} tn__shelved;
+} tn__placed_entry;
 
-typedef struct tn__shelf {
-    uint32_t count;  /* number of bodies that were put on the shelf; */
+typedef struct tn__placed_bucket {
+    uint32_t count;  /* number of bodies that were put into the bucket; */
     uint32_t sorted; /* the first `sorted` of them are sorted by bytes; */
     uint32_t gone;   /* `gone` of them were unplaced since */
-} tn__shelf;
+} tn__placed_bucket;
 
 /* Bytes [lo, hi) of a body of the run that must not share bytes with bytes [other_lo, other_hi) of
  * another one (a separation), or that pay `cost` if they do. For plain bodies these are all bytes;
@@ -62,10 +62,10 @@ typedef struct tn__prepared_bank {
     uint32_t *by_first; /* [count], bodies by (first, number) */
     uint32_t *until;    /* [time_count + 1], number of bodies that begin before the time */
     /* Lengths of lives in classes: class c holds up to 2^shift steps, the last class all others. A
-     * shelf holds the bodies of one class that begin within 2^shift steps; those of class c are
-     * [rack[c], rack[c + 1]). */
-    uint32_t class_count, shift[TN__CLASSES], rack[TN__CLASSES + 1];
-    uint32_t *shelves; /* [rack[class_count] + 1], number of bodies on all shelves before */
+     * bucket holds the bodies of one class that begin within 2^shift steps; those of class c are
+     * [class_begin[c], class_begin[c + 1]). */
+    uint32_t class_count, shift[TN__CLASSES], class_begin[TN__CLASSES + 1];
+    uint32_t *buckets; /* [class_begin[class_count] + 1], number of bodies on all buckets before */
     uint64_t lower_bound, capacity;
     bool has_capacity;
     uint32_t streams;
@@ -98,10 +98,10 @@ tn_status tn__prepared_bound(const tn__prepared_bank *prepared, tn_bank_id which
 /* Live bytes at the fullest step; they are the bound unless an alignment or a pin raises it. */
 tn_status tn__prepared_live_bytes(const tn__prepared_bank *prepared, uint64_t *bytes, int64_t *step,
                                   tn_error *error);
-/* Makes by_first, until and shelves from the bodies; false: no memory. */
+/* Makes by_first, until and buckets from the bodies; false: no memory. */
 bool tn__prepared_index(tn__prepared_bank *prepared);
-/* The shelf of a body. */
-uint32_t tn__prepared_shelf(const tn__prepared_bank *prepared, const tn_run_body *body);
+/* The bucket of a body. */
+uint32_t tn__prepared_bucket(const tn__prepared_bank *prepared, const tn_run_body *body);
 
 /* Makes a valid layout in linear time: offset[count]. E_STOPPED if the caller wants to stop, or if
  * it would end beyond 2^63 - 1 bytes. */
@@ -150,12 +150,12 @@ struct tn_run {
     const tn__prepared_bank *prepared;
     const tn_planner *planner;
     tn_error *error;
-    uint64_t *offset;     /* [count] */
-    uint8_t *placed;      /* [count] */
-    tn__shelf *shelf;     /* [shelves] */
-    tn__shelved *shelved; /* [count], those of each shelf together */
-    uint32_t *order;      /* [count], scratch of tn__run_order */
-    uint32_t *near;       /* [count], scratch of tn__run_holes and tn__run_near */
+    uint64_t *offset;          /* [count] */
+    uint8_t *placed;           /* [count] */
+    tn__placed_bucket *bucket; /* [buckets] */
+    tn__placed_entry *entries; /* [count], those of each bucket together */
+    uint32_t *order;           /* [count], scratch of tn__run_order */
+    uint32_t *near;            /* [count], scratch of tn__run_holes and tn__run_near */
     tn__blocked *blocked, *merged;
     size_t blocked_room, merged_room, hole_room;
     tn_hole *holes;

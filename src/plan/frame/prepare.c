@@ -9,8 +9,8 @@
 
 __extension__ typedef unsigned __int128 prepare_sum; /* 2^30 pieces of 2^63 bytes fit */
 
-#define PREPARE_DENSE 4u   /* steps per time up to which all of them are marked */
-#define PREPARE_SHELF 128u /* bodies per shelf of the shortest lives, about */
+#define PREPARE_DENSE 4u    /* steps per time up to which all of them are marked */
+#define PREPARE_BUCKET 128u /* bodies per bucket of the shortest lives, about */
 
 /* The times of all pieces in input order, and their ranks. */
 typedef struct prepare_times {
@@ -34,7 +34,8 @@ void tn__prepared_release(tn__prepared_bank *p) {
     tn__free(context, p->ends, p->clock_room * sizeof *p->ends);
     tn__free(context, p->by_first, n * sizeof *p->by_first);
     tn__free(context, p->until, ((size_t)p->time_count + 1) * sizeof *p->until);
-    tn__free(context, p->shelves, ((size_t)p->rack[p->class_count] + 1) * sizeof *p->shelves);
+    tn__free(context, p->buckets,
+             ((size_t)p->class_begin[p->class_count] + 1) * sizeof *p->buckets);
     prepare_release_apart(p);
 }
 
@@ -140,36 +141,36 @@ static void prepare_sort_by_first(tn__prepared_bank *p) {
     p->until[0] = 0;
 }
 
-uint32_t tn__prepared_shelf(const tn__prepared_bank *p, const tn_run_body *body) {
+uint32_t tn__prepared_bucket(const tn__prepared_bank *p, const tn_run_body *body) {
     uint32_t k = 0, length = body->last - body->first;
     while (k + 1 < p->class_count && length > 1u << p->shift[k]) k++;
-    return p->rack[k] + (body->first >> p->shift[k]);
+    return p->class_begin[k] + (body->first >> p->shift[k]);
 }
 
 /* A class holds lives up to four times as long as the class before; the last one takes all longer
- * lives, on one or two shelves. */
-static void prepare_racks(tn__prepared_bank *p) {
+ * lives, on one or two buckets. */
+static void prepare_buckets(tn__prepared_bank *p) {
     uint32_t shift = 0;
-    while (shift < 31 && p->time_count >> shift > p->count / PREPARE_SHELF) shift++;
+    while (shift < 31 && p->time_count >> shift > p->count / PREPARE_BUCKET) shift++;
     for (bool last = false; !last; shift += 2) {
         uint32_t k = p->class_count++;
         p->shift[k] = shift < 31 ? shift : 31;
-        p->rack[k + 1] = p->rack[k] + (p->time_count >> p->shift[k]) + 1;
+        p->class_begin[k + 1] = p->class_begin[k] + (p->time_count >> p->shift[k]) + 1;
         last = p->time_count >> p->shift[k] == 0 || shift >= 31;
     }
 }
 
 bool tn__prepared_index(tn__prepared_bank *p) {
     const tn_context *context = &p->context;
-    prepare_racks(p);
-    size_t shelves = p->rack[p->class_count];
+    prepare_buckets(p);
+    size_t buckets = p->class_begin[p->class_count];
     p->by_first = tn__alloc(context, p->count * sizeof *p->by_first);
     p->until = tn__alloc_array(context, (size_t)p->time_count + 1, sizeof *p->until);
-    p->shelves = tn__alloc_array(context, shelves + 1, sizeof *p->shelves);
-    if (!p->by_first || !p->until || !p->shelves) return false;
+    p->buckets = tn__alloc_array(context, buckets + 1, sizeof *p->buckets);
+    if (!p->by_first || !p->until || !p->buckets) return false;
     prepare_sort_by_first(p);
-    for (uint32_t i = 0; i < p->count; i++) p->shelves[tn__prepared_shelf(p, &p->bodies[i]) + 1]++;
-    for (size_t i = 0; i < shelves; i++) p->shelves[i + 1] += p->shelves[i];
+    for (uint32_t i = 0; i < p->count; i++) p->buckets[tn__prepared_bucket(p, &p->bodies[i]) + 1]++;
+    for (size_t i = 0; i < buckets; i++) p->buckets[i + 1] += p->buckets[i];
     return true;
 }
 
