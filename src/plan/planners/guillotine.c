@@ -36,9 +36,9 @@ typedef struct guillotine_plan {
     uint32_t *ids; /* [count], bodies with bytes */
     uint32_t count;
     tn__packing blocks;
-    uint64_t *offset;      /* [run count] */
-    tn__part_body *bodies; /* [room], blocks that are not part of another ... */
-    uint64_t *found;       /* [room], ... and their offsets */
+    uint64_t *offset;            /* [run count] */
+    tn__subproblem_body *bodies; /* [room], blocks that are not part of another ... */
+    uint64_t *found;             /* [room], ... and their offsets */
     uint32_t room;
     bool full;       /* a perfect packing */
     uint64_t effort; /* work of joining, in total */
@@ -87,11 +87,11 @@ static tn_status guillotine_list(guillotine_plan *plan) {
     }
     for (uint32_t i = 0; i < count; i++) {
         const tn__packing_block *block = &plan->blocks.blocks[plan->blocks.standing[i]];
-        plan->bodies[i] = (tn__part_body){.size = block->size,
-                                          .alignment = alignment,
-                                          .first = block->first,
-                                          .last = block->last,
-                                          .pin = TN__FREE};
+        plan->bodies[i] = (tn__subproblem_body){.size = block->size,
+                                                .alignment = alignment,
+                                                .first = block->first,
+                                                .last = block->last,
+                                                .pin = TN__FREE};
     }
     return TN_OK;
 }
@@ -112,11 +112,11 @@ static void guillotine_keep(guillotine_plan *plan) {
 static tn_status guillotine_ask(guillotine_plan *plan, const char *planner, uint64_t work) {
     tn_run *run = plan->run;
     uint64_t peak;
-    tn__part part = {.bodies = plan->bodies,
-                     .count = plan->blocks.standing_count,
-                     .planner = tn__planner_find(planner),
-                     .capacity = tn__run_capacity(run),
-                     .work_limit = work};
+    tn__subproblem part = {.bodies = plan->bodies,
+                           .count = plan->blocks.standing_count,
+                           .planner = tn__planner_find(planner),
+                           .capacity = tn__run_capacity(run),
+                           .work_limit = work};
     if (part.planner == NULL || tn__run_is_done(run)) return TN_OK;
     TN_TRY(tn__run_part(run, &part, plan->found, &peak));
     if (peak != UINT64_MAX) guillotine_keep(plan);

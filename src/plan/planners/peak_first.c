@@ -35,9 +35,9 @@ static const uint32_t peak_shares[] = {3584, 3840, 3072, 4032};
 typedef struct peak_state {
     tn_run *run;
     tn__weighted_orders orders;
-    bool *in_set;          /* [count] */
-    uint32_t *ids;         /* [set_count], bodies of the peak set, by peak */
-    tn__part_body *bodies; /* [set_count], the same */
+    bool *in_set;                /* [count] */
+    uint32_t *ids;               /* [set_count], bodies of the peak set, by peak */
+    tn__subproblem_body *bodies; /* [set_count], the same */
     uint32_t set_count;
     uint32_t *peak_of;              /* [steps + 1], the peak that each step belongs to */
     uint32_t *peak_end, peak_count; /* [peak_count], ends in ids; room for count + 1 */
@@ -121,11 +121,11 @@ static void peak_gather(peak_state *state) {
         if (!peak_has(state, i)) continue;
         uint32_t at = end[state->peak_of[bodies[i].first]]++;
         state->ids[at] = i;
-        state->bodies[at] = (tn__part_body){.size = bodies[i].size,
-                                            .alignment = bodies[i].alignment,
-                                            .first = bodies[i].first,
-                                            .last = bodies[i].last,
-                                            .pin = TN__FREE};
+        state->bodies[at] = (tn__subproblem_body){.size = bodies[i].size,
+                                                  .alignment = bodies[i].alignment,
+                                                  .first = bodies[i].first,
+                                                  .last = bodies[i].last,
+                                                  .pin = TN__FREE};
     }
 }
 
@@ -135,7 +135,7 @@ static tn_status peak_plan(peak_state *state, uint64_t *peak) {
     tn_run *run = state->run;
     peak_gather(state);
     *peak = 0;
-    tn__part part = {.planner = tn__planner_find("scale"), .capacity = peak_goal(run)};
+    tn__subproblem part = {.planner = tn__planner_find("scale"), .capacity = peak_goal(run)};
     for (uint32_t h = 0, from = 0; part.planner != NULL && h < state->peak_count; h++) {
         uint64_t height;
         part.bodies = state->bodies + from;

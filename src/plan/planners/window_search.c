@@ -32,7 +32,7 @@ typedef struct window_state {
     uint64_t *best;   /* [count], the current plan */
     uint32_t *order;  /* [count], bodies that are too high, by first step */
     uint32_t *inside; /* [WINDOW_BODIES] */
-    tn__part_body *bodies;
+    tn__subproblem_body *bodies;
     uint64_t *offset;
     uint32_t target; /* bodies that a window should hold */
     uint64_t goal;   /* target height of windows */
@@ -87,11 +87,11 @@ static uint32_t window_fill(window_state *state, const uint32_t steps[2], uint32
     for (uint32_t i = 0; i < count; i++) {
         uint32_t id = state->inside[i];
         const tn_run_body *body = &tn__run_bodies(run)[id];
-        tn__part_body made = {.size = body->size,
-                              .alignment = body->alignment,
-                              .first = body->first > steps[0] ? body->first : steps[0],
-                              .last = body->last < steps[1] ? body->last : steps[1],
-                              .pin = TN__FREE};
+        tn__subproblem_body made = {.size = body->size,
+                                    .alignment = body->alignment,
+                                    .first = body->first > steps[0] ? body->first : steps[0],
+                                    .last = body->last < steps[1] ? body->last : steps[1],
+                                    .pin = TN__FREE};
         if (!window_is_free(state, id, steps)) {
             if (state->best[id] >= state->goal) continue;
             made.pin = state->best[id];
@@ -124,11 +124,12 @@ static tn_status window_window(window_state *state, uint32_t body, uint64_t work
     memcpy(state->inside, near, count * sizeof *near);
     count = window_fill(state, steps, count);
     uint64_t peak;
-    tn__part part = {.bodies = state->bodies,
-                     .count = count,
-                     .planner = tn__planner_find("exact"),
-                     .capacity = state->goal,
-                     .work_limit = (uint64_t)WINDOW_BEGIN * count + work * WINDOW_NARROW / count};
+    tn__subproblem part = {.bodies = state->bodies,
+                           .count = count,
+                           .planner = tn__planner_find("exact"),
+                           .capacity = state->goal,
+                           .work_limit =
+                               (uint64_t)WINDOW_BEGIN * count + work * WINDOW_NARROW / count};
     if (part.planner == NULL) return TN_OK;
     TN_TRY(tn__run_part(run, &part, state->offset, &peak));
     if (peak <= state->goal) window_move(state, count);
