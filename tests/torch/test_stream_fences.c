@@ -1,5 +1,6 @@
-/* Who waits for whom, against clocks: streams that know how far the others are, as events tell
- * them. Bytes may be handed to a stream only if it knows of the end of everything that used them.
+/* test_stream_fences.c - waits between streams, compared with clocks: each stream knows how far the
+ * others are, as events report it. Bytes may be handed to a stream only if it knows of the end of
+ * every use of them.
  */
 #include "count.h"
 #include "interop/torch/events.h"
