@@ -1,5 +1,5 @@
-/* Values that nobody refers to any more and nothing can make again: when they go, and that what was
- * made from them stays then. By bytes alone: nothing is computed. */
+/* test_dead_storages.c - values without outside references that cannot be recomputed: when they are
+ * evicted, and that values made from them stay then. Counts bytes only: nothing is computed. */
 #include "support.h"
 
 #include "memory/evict/evict.h"
