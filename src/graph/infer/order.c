@@ -8,6 +8,7 @@
  * Cost: O(operands x nesting), plus O(n log n) for blocks out of order.
  * Source: A. B. Kahn, Topological sorting of large networks, CACM 5(11), 1962.
  */
+#include "base/heap.h"
 #include "graph/store.h"
 
 #define NEST_MAX 256u /* far above any model; bounds the climbing for hostile ones */
@@ -158,21 +159,8 @@ static uint32_t order_last(const order_work *work, tn_op_id op) {
 
 /* --- a heap of positions, smallest first --- */
 
-static void order_sink(uint32_t *heap, uint32_t count, uint32_t value) {
-    uint32_t at = 0;
-    for (uint32_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && heap[child + 1] < heap[child]) child++;
-        if (heap[child] >= value) break;
-        heap[at] = heap[child];
-    }
-    heap[at] = value;
-}
-
-static void order_push(uint32_t *heap, uint32_t *count, uint32_t value) {
-    uint32_t at = (*count)++;
-    for (; at && heap[(at - 1) / 2] > value; at = (at - 1) / 2) heap[at] = heap[(at - 1) / 2];
-    heap[at] = value;
-}
+static bool order_before(const uint32_t *a, const uint32_t *b) { return *a < *b; }
+TN__HEAP(order_heap, uint32_t, order_before)
 
 /* An operator that waits has a predecessor that waits: going back repeats, and names a cycle. */
 static tn_status order_cycle(order_work *work, const tn_block *view) {
@@ -207,15 +195,13 @@ static tn_status order_sort(order_work *work, tn_block_id block) {
     tn_op_id *sorted = tn__arena_array(&work->arena, count, sizeof *sorted);
     if (!heap || !sorted) return tn__no_memory(work->error, "the order of operators");
     for (uint32_t i = 0; i < count; i++)
-        if (!work->waiting[view->ops[i]]) order_push(heap, &ready, i);
+        if (!work->waiting[view->ops[i]]) order_heap_push(heap, ready++, i);
     while (ready) {
-        tn_op_id op = view->ops[heap[0]];
-        uint32_t moved = heap[--ready];
-        if (ready) order_sink(heap, ready, moved);
+        tn_op_id op = view->ops[order_heap_pop(heap, ready--)];
         sorted[placed++] = op;
         for (uint32_t i = order_first(work, op); i < order_last(work, op); i++)
             if (--work->waiting[work->next[i]] == 0)
-                order_push(heap, &ready, work->position[work->next[i]]);
+                order_heap_push(heap, ready++, work->position[work->next[i]]);
     }
     if (placed < count) return order_cycle(work, view);
     if (count) memcpy(graph->blocks[block].ops, sorted, count * sizeof *sorted);

@@ -42,7 +42,7 @@ typedef struct play {
     tn_address base; /* of the pool's range */
     play_block *blocks;
     tn__play_streams streams;
-    tn__turns turns;
+    tn__stream_fences turns;
     uint64_t now, taken; /* device bytes: now, and at the peak */
 } play;
 
@@ -114,8 +114,8 @@ static tn_status play_get_part(play *it, const tn_pool_event *event, play_block 
     tn_status status = tn_pool_alloc(it->pool, &request, &got, error);
     if (status != TN_OK) return play_refuse(it, status, status == TN_E_EXHAUSTED);
     if (!it->is_dry && got.size > 0)
-        status = tn__turns_take(&it->turns, got.offset, got.offset + got.size,
-                                tn__play_handle(block->stream), error);
+        status = tn__stream_fences_take(&it->turns, got.offset, got.offset + got.size,
+                                        tn__play_handle(block->stream), error);
     if (status != TN_OK) {
         TN_TRY(tn_pool_free(it->pool, got.id, NULL));
         return status;
@@ -149,8 +149,8 @@ static tn_status play_give_part(play *it, play_block *block, uint32_t stream, tn
     void *used[] = {tn__play_handle(block->stream), tn__play_handle(stream)};
     uint64_t offset = block->address - it->base;
     if (!it->is_dry && block->given > 0)
-        tn__turns_give(&it->turns, offset, offset + block->given, used,
-                       block->stream != stream ? 2 : 1);
+        tn__stream_fences_give(&it->turns, offset, offset + block->given, used,
+                               block->stream != stream ? 2 : 1);
     block->is_had = false;
     return tn_pool_free(it->pool, block->id, error);
 }
@@ -301,7 +301,7 @@ static tn_status play_all(play *it, const tn_play_options *options, tn_play_answ
 
 static void play_close(play *it) {
     (void)tn__play_streams_wait(&it->streams, NULL);
-    tn__turns_release(&it->turns);
+    tn__stream_fences_release(&it->turns);
     tn__play_streams_close(&it->streams);
     for (uint32_t i = 0; i < it->block_count && it->blocks != NULL && !it->has_pool; i++)
         if (it->blocks[i].is_had) tn_device_free(it->device, it->blocks[i].address);
@@ -324,7 +324,7 @@ tn_status tn_play(tn_device *device, const tn_pool_trace *trace, const tn_play_o
     it.events = tn_pool_trace_events(trace, &it.event_count);
     it.block_count = tn_pool_trace_block_count(trace);
     it.streams.context = &it.context;
-    tn__turns_init(&it.turns, &it.context, &tn__play_ways, &it.streams);
+    tn__stream_fences_init(&it.turns, &it.context, &tn__play_ways, &it.streams);
     tn_error failure = {0};
     tn_status status = play_all(&it, &options, &found, &failure);
     found.taken = it.taken;

@@ -1,4 +1,4 @@
-/* streams.c - implements the functions of tn__turns with a device's streams and fences. */
+/* streams.c - implements the functions of tn__stream_fences with a device's streams and fences. */
 #include "interop/play/streams.h"
 
 /* The index of a number, or where it belongs. */
@@ -115,7 +115,7 @@ static tn_status streams_settle(void *self, tn_error *error) {
     return tn__play_streams_wait(self, error);
 }
 
-const tn__turns_ways tn__play_ways = {
+const tn__stream_fences_ways tn__play_ways = {
     .create = streams_create,
     .destroy = streams_destroy,
     .record = streams_record,

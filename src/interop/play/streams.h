@@ -8,7 +8,7 @@
 
 #include <tenure/play.h>
 
-#include "memory/device/turns.h"
+#include "memory/device/stream_fences.h"
 
 typedef struct tn__play_streams {
     const tn_context *context;
@@ -37,6 +37,6 @@ tn_status tn__play_streams_wait(tn__play_streams *streams, tn_error *error);
 
 static inline void *tn__play_handle(uint32_t place) { return (void *)(uintptr_t)place; }
 
-extern const tn__turns_ways tn__play_ways; /* self: the streams */
+extern const tn__stream_fences_ways tn__play_ways; /* self: the streams */
 
 #endif

@@ -6,24 +6,18 @@
  * use at the end but that no event allocated. Once these are known the total at each time is known:
  * the walk counts from 0, and the bytes that existed before are added at the end.
  */
+#include "base/table.h"
 #include "interop/snapshot/snapshot.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Addresses to lives, by open addressing. The hash is keyed, so that a file cannot cause
- * collisions. */
-typedef struct lives_map {
-    uint64_t *addresses;
-    uint32_t *lives; /* LIVES_NONE: the slot is empty */
-    size_t room, count;
-    uint64_t key;
-} lives_map;
 #define LIVES_NONE UINT32_MAX
 
 typedef struct lives_walk {
     tn_snapshot_lives *made;
-    lives_map map;
+    tn__table in_use;        /* blocks by address */
+    uint64_t key;            /* of the hash */
     int64_t requested, most; /* relative to the beginning of the ring */
     int64_t reserved, reserved_most;
     tn_error *error;
@@ -39,71 +33,27 @@ void tn__snapshot_wrong(tn_snapshot_lives *lives, uint64_t *count, const char *f
     va_end(arguments);
 }
 
-/* --- the map --- */
+/* --- blocks in use, by address --- */
 
-static size_t lives_slot(const lives_map *map, uint64_t address) {
-    uint64_t hash = address ^ map->key; /* brings high bits down before the multiplication */
+/* The hash is keyed, so that a file cannot cause collisions. */
+static uint64_t lives_hash(const lives_walk *walk, uint64_t address) {
+    uint64_t hash = address ^ walk->key; /* brings high bits down before the multiplication */
     hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93u;
     hash = (hash ^ hash >> 29) * 0x9e3779b97f4a7c15u;
-    return (size_t)((hash ^ hash >> 32) & (map->room - 1));
+    return hash ^ hash >> 32;
 }
 
-static bool lives_map_grow(const tn_context *context, lives_map *map) {
-    lives_map grown = {.room = map->room == 0 ? 1024 : 2 * map->room, .key = map->key};
-    grown.addresses = tn__alloc_array(context, grown.room, sizeof *grown.addresses);
-    grown.lives = tn__alloc_array(context, grown.room, sizeof *grown.lives);
-    bool done = grown.addresses != NULL && grown.lives != NULL;
-    lives_map gone = done ? *map : grown;
-    if (done) memset(grown.lives, 0xff, grown.room * sizeof *grown.lives);
-    for (size_t i = 0; done && i < map->room; i++) {
-        if (map->lives[i] == LIVES_NONE) continue;
-        size_t at = lives_slot(&grown, map->addresses[i]);
-        while (grown.lives[at] != LIVES_NONE) at = (at + 1) & (grown.room - 1);
-        grown.addresses[at] = map->addresses[i];
-        grown.lives[at] = map->lives[i];
-    }
-    grown.count = map->count;
-    if (done) *map = grown;
-    tn__free(context, gone.lives, gone.lives == NULL ? 0 : gone.room * sizeof *gone.lives);
-    tn__free(context, gone.addresses,
-             gone.addresses == NULL ? 0 : gone.room * sizeof *gone.addresses);
-    return done;
+/* The block that is in use at an address; LIVES_NONE: none is known. */
+static uint32_t lives_find(const lives_walk *walk, uint64_t address) {
+    tn__probe probe = tn__table_probe(&walk->in_use, lives_hash(walk, address));
+    uint32_t number;
+    do number = tn__table_next(&walk->in_use, &probe);
+    while (number != TN__TABLE_NONE && walk->made->lives[number].address != address);
+    return number;
 }
 
-static uint32_t lives_map_find(const lives_map *map, uint64_t address) {
-    if (map->room == 0) return LIVES_NONE;
-    size_t at = lives_slot(map, address);
-    while (map->lives[at] != LIVES_NONE && map->addresses[at] != address)
-        at = (at + 1) & (map->room - 1);
-    return map->lives[at];
-}
-
-static bool lives_map_add(const tn_context *context, lives_map *map, uint64_t address,
-                          uint32_t life) {
-    if (2 * (map->count + 1) > map->room && !lives_map_grow(context, map)) return false;
-    size_t at = lives_slot(map, address);
-    while (map->lives[at] != LIVES_NONE) at = (at + 1) & (map->room - 1);
-    map->addresses[at] = address;
-    map->lives[at] = life;
-    map->count++;
-    return true;
-}
-
-/* Removes an address. Entries that were displaced by it move back, so no deletion marks are
- * needed. */
-static void lives_map_remove(lives_map *map, uint64_t address) {
-    size_t hole = lives_slot(map, address), mask = map->room - 1;
-    while (map->addresses[hole] != address || map->lives[hole] == LIVES_NONE)
-        hole = (hole + 1) & mask;
-    for (size_t at = (hole + 1) & mask; map->lives[at] != LIVES_NONE; at = (at + 1) & mask) {
-        size_t home = lives_slot(map, map->addresses[at]);
-        if (((at - home) & mask) < ((at - hole) & mask)) continue;
-        map->addresses[hole] = map->addresses[at];
-        map->lives[hole] = map->lives[at];
-        hole = at;
-    }
-    map->lives[hole] = LIVES_NONE;
-    map->count--;
+static bool lives_enter(lives_walk *walk, uint64_t address, uint32_t number) {
+    return tn__table_add(&walk->in_use, lives_hash(walk, address), number);
 }
 
 /* --- the walk --- */
@@ -127,12 +77,12 @@ static void lives_end(lives_walk *walk, uint32_t number, const tn_snapshot_event
         life->freed = 0;
     else if (event->stack != 0)
         life->freed = event->stack; /* otherwise it keeps the stack of the free request */
-    lives_map_remove(&walk->map, life->address);
+    tn__table_remove(&walk->in_use, lives_hash(walk, life->address), number);
     walk->requested -= (int64_t)life->size;
 }
 
 static tn_status lives_alloc(lives_walk *walk, const tn_snapshot_event *event, uint32_t time) {
-    uint32_t number = lives_map_find(&walk->map, event->address);
+    uint32_t number = lives_find(walk, event->address);
     if (number != LIVES_NONE) {
         tn__snapshot_wrong(walk->made, &walk->made->facts.wrong_requests,
                            "event %u allocates address %#" PRIx64 ", which is in use", time - 1,
@@ -146,15 +96,14 @@ static tn_status lives_alloc(lives_walk *walk, const tn_snapshot_event *event, u
                              .stream = event->stream,
                              .category = event->category};
     TN_TRY(lives_add(walk, &life, &number));
-    if (!lives_map_add(&walk->made->context, &walk->map, event->address, number))
-        return lives_no_memory(walk->error);
+    if (!lives_enter(walk, event->address, number)) return lives_no_memory(walk->error);
     walk->requested += (int64_t)event->size;
     return TN_OK;
 }
 
 static tn_status lives_free(lives_walk *walk, const tn_snapshot_event *event, uint32_t time) {
     tn_snapshot_lives *made = walk->made;
-    uint32_t number = lives_map_find(&walk->map, event->address);
+    uint32_t number = lives_find(walk, event->address);
     if (number == LIVES_NONE) { /* the block existed before the ring began */
         tn_snapshot_life life = {.address = event->address,
                                  .size = event->size,
@@ -176,7 +125,7 @@ static tn_status lives_free(lives_walk *walk, const tn_snapshot_event *event, ui
 
 /* From now on the block waits until no stream uses it. */
 static tn_status lives_ask(lives_walk *walk, const tn_snapshot_event *event, uint32_t time) {
-    uint32_t number = lives_map_find(&walk->map, event->address);
+    uint32_t number = lives_find(walk, event->address);
     if (number == LIVES_NONE) { /* the block existed before the ring began */
         tn_snapshot_life life = {.address = event->address,
                                  .size = event->size,
@@ -184,8 +133,7 @@ static tn_status lives_ask(lives_walk *walk, const tn_snapshot_event *event, uin
                                  .category = event->category,
                                  .before = true};
         TN_TRY(lives_add(walk, &life, &number));
-        if (!lives_map_add(&walk->made->context, &walk->map, event->address, number))
-            return lives_no_memory(walk->error);
+        if (!lives_enter(walk, event->address, number)) return lives_no_memory(walk->error);
     }
     walk->made->lives[number].asked = time;
     walk->made->lives[number].freed = event->stack;
@@ -239,7 +187,7 @@ static tn_status lives_check_sums(const tn_snapshot_event *events, uint64_t coun
 static tn_status lives_at_end(lives_walk *walk, const tn_snapshot_segment *segment,
                               const tn_snapshot_block *block, uint32_t now) {
     tn_snapshot_lives *made = walk->made;
-    uint32_t number = lives_map_find(&walk->map, block->address);
+    uint32_t number = lives_find(walk, block->address);
     if (number != LIVES_NONE) {
         tn_snapshot_life *life = &made->lives[number];
         if (block->requested != 0 && life->size != block->requested)
@@ -253,7 +201,7 @@ static tn_status lives_at_end(lives_walk *walk, const tn_snapshot_segment *segme
         /* a file recorded with context="state" has stacks only in its blocks */
         if (life->stack == 0) life->stack = block->stack;
         if (!life->waiting) life->asked = life->freed = 0;
-        lives_map_remove(&walk->map, block->address);
+        tn__table_remove(&walk->in_use, lives_hash(walk, block->address), number);
         return TN_OK;
     }
     tn_snapshot_life life = {.address = block->address,
@@ -270,9 +218,9 @@ static tn_status lives_at_end(lives_walk *walk, const tn_snapshot_segment *segme
 /* Blocks left in the map are in use at the end according to the events alone. */
 static void lives_left(lives_walk *walk, uint32_t now, bool has_segments) {
     tn_snapshot_lives *made = walk->made;
-    for (size_t i = 0; i < walk->map.room; i++) {
-        if (walk->map.lives[i] == LIVES_NONE) continue;
-        tn_snapshot_life *life = &made->lives[walk->map.lives[i]];
+    for (uint32_t i = 0; i < made->life_count; i++) {
+        tn_snapshot_life *life = &made->lives[i];
+        if (lives_find(walk, life->address) != i) continue;
         life->after = true;
         life->last = now + 1;
         if (has_segments)
@@ -353,10 +301,10 @@ tn_status tn_snapshot_live(const tn_snapshot *snapshot, uint32_t device, tn_snap
     made->device = device;
     tn__arena_init(&made->arena, &made->context);
     lives_walk walk = {.made = made, .error = error};
-    walk.map.key = (uint64_t)(uintptr_t)made * 0xbf58476d1ce4e5b9u;
+    walk.key = (uint64_t)(uintptr_t)made * 0xbf58476d1ce4e5b9u;
+    tn__table_init(&walk.in_use, &made->context);
     tn_status status = lives_walk_all(&walk);
-    tn__free(&made->context, walk.map.lives, walk.map.room * sizeof *walk.map.lives);
-    tn__free(&made->context, walk.map.addresses, walk.map.room * sizeof *walk.map.addresses);
+    tn__table_release(&walk.in_use);
     if (status == TN_OK)
         *lives = made;
     else

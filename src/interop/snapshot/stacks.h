@@ -5,7 +5,7 @@
 #ifndef TN_SNAPSHOT_STACKS_H
 #define TN_SNAPSHOT_STACKS_H
 
-#include "base/base.h"
+#include "base/table.h"
 
 typedef struct tn__frame {
     uint32_t function, file; /* numbers of texts */
@@ -17,12 +17,6 @@ typedef struct tn__stack_row {
     uint32_t count;
 } tn__stack_row;
 
-/* A set of row numbers, by the hash of the rows' contents. */
-typedef struct tn__number_set {
-    uint32_t *slots; /* [room]; 0: empty, else number + 1 */
-    size_t room, count;
-} tn__number_set;
-
 typedef struct tn__stacks {
     const tn_context *context;
     tn__frame *frames;
@@ -31,7 +25,7 @@ typedef struct tn__stacks {
     size_t stack_count, stack_room;
     uint32_t *members; /* frames, the innermost first */
     size_t member_count, member_room;
-    tn__number_set frame_set, stack_set;
+    tn__table frame_table, stack_table; /* rows by their contents */
     uint64_t key; /* key of the hash, so that a hostile file cannot cause collisions */
 } tn__stacks;
 

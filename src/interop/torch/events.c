@@ -1,6 +1,6 @@
-/* events.c - implements the functions of tn__turns with CUDA events. Errors that were worked around
- * are cleared in the runtime, because PyTorch asks it for the last error.
- * Source: CUDA Runtime API, stream and event management. */
+/* events.c - implements the functions of tn__stream_fences with CUDA events. Errors that were
+ * worked around are cleared in the runtime, because PyTorch asks it for the last error. Source:
+ * CUDA Runtime API, stream and event management. */
 #include "interop/torch/events.h"
 
 static bool events_worked(const tn__cuda *cuda, int status) {
@@ -46,7 +46,7 @@ static tn_status events_settle(void *self, tn_error *error) {
     return tn__cuda_status(cuda, status, "waiting for the device", error);
 }
 
-static const tn__turns_ways events_ways = {
+static const tn__stream_fences_ways events_ways = {
     .create = events_create,
     .destroy = events_destroy,
     .record = events_record,
@@ -56,6 +56,6 @@ static const tn__turns_ways events_ways = {
     .settle = events_settle,
 };
 
-void tn__events_turns(tn__turns *turns, const tn_context *context, const tn__cuda *cuda) {
-    tn__turns_init(turns, context, &events_ways, (void *)(uintptr_t)cuda);
+void tn__events_turns(tn__stream_fences *turns, const tn_context *context, const tn__cuda *cuda) {
+    tn__stream_fences_init(turns, context, &events_ways, (void *)(uintptr_t)cuda);
 }

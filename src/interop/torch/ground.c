@@ -114,7 +114,7 @@ void tn__ground_close(tn__ground *ground) {
     int before, entered = tn__cuda_enter(ground->cuda, ground->device, &before);
     if (entered == TN__CUDA_OK) /* if the device is lost, its memory is gone too */
         (void)ground->cuda->cudaDeviceSynchronize();
-    tn__turns_release(&ground->turns);
+    tn__stream_fences_release(&ground->turns);
     if (ground->granules.size != 0) tn__granules_close(&ground->granules, entered == TN__CUDA_OK);
     if (ground->whole != NULL) (void)ground->cuda->cudaFree(ground->whole);
     tn__cuda_leave(ground->cuda, ground->device, before);
@@ -168,8 +168,8 @@ static tn_status ground_settle(tn__ground *ground, const tn_allocation *got, voi
     bool has_granules = status == TN_OK && ground->granules.size != 0;
     if (has_granules) status = tn__granules_take(&ground->granules, got->offset, got->size, error);
     if (status == TN_OK) {
-        status =
-            tn__turns_take(&ground->turns, got->offset, got->offset + got->size, stream, error);
+        status = tn__stream_fences_take(&ground->turns, got->offset, got->offset + got->size,
+                                        stream, error);
         if (status != TN_OK && has_granules)
             tn__granules_give(&ground->granules, got->offset, got->size);
     }
@@ -233,10 +233,10 @@ tn_status tn__ground_free(tn__ground *ground, void *pointer, tn_error *error) {
     ground->held -= block.size;
     int before, entered = tn__cuda_enter(ground->cuda, ground->device, &before);
     if (block.stream_count == 0 || entered != TN__CUDA_OK)
-        tn__turns_owe(&ground->turns);
+        tn__stream_fences_owe(&ground->turns);
     else
-        tn__turns_give(&ground->turns, block.offset, block.offset + block.size, block.streams,
-                       block.stream_count);
+        tn__stream_fences_give(&ground->turns, block.offset, block.offset + block.size,
+                               block.streams, block.stream_count);
     if (ground->granules.size != 0) tn__granules_give(&ground->granules, block.offset, block.size);
     tn__cuda_leave(ground->cuda, ground->device, before);
     tn__trace_free(&ground->trace, block.name);
@@ -248,7 +248,7 @@ tn_status tn__ground_use(tn__ground *ground, void *pointer, void *stream, tn_err
     TN_TRY(ground_find(ground, pointer, &block, error));
     for (uint32_t i = 0; i < block->stream_count; i++)
         if (block->streams[i] == stream) return TN_OK;
-    if (block->stream_count == TN__TURNS_STREAMS) block->stream_count = 0;
+    if (block->stream_count == TN__STREAM_FENCES_STREAMS) block->stream_count = 0;
     if (block->stream_count > 0) block->streams[block->stream_count++] = stream;
     return TN_OK;
 }

@@ -38,7 +38,7 @@ typedef struct tn__ground {
     char *base;            /* aligned */
     uint64_t capacity;     /* bytes of the range */
     tn_pool *pool;
-    tn__turns turns;
+    tn__stream_fences turns;
     tn__lots lots;
     void **streams; /* a stream's number is its index */
     size_t stream_count, stream_room;

@@ -3,14 +3,14 @@
 #define TN_TORCH_LOTS_H
 
 #include "base/base.h"
-#include "memory/device/turns.h"
+#include "memory/device/stream_fences.h"
 
 typedef struct tn__lot {
-    uint64_t offset, size;            /* size 0: an empty place of the table */
-    uint64_t id;                      /* the pool's id */
-    uint64_t name;                    /* in the trace */
-    uint32_t stream_count;            /* 0: more streams than can be remembered */
-    void *streams[TN__TURNS_STREAMS]; /* its own first */
+    uint64_t offset, size;                    /* size 0: an empty place of the table */
+    uint64_t id;                              /* the pool's id */
+    uint64_t name;                            /* in the trace */
+    uint32_t stream_count;                    /* 0: more streams than can be remembered */
+    void *streams[TN__STREAM_FENCES_STREAMS]; /* its own first */
 } tn__lot;
 
 typedef struct tn__lots {

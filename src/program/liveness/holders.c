@@ -16,6 +16,7 @@
 #include <tenure/trace.h>
 
 #include "program/liveness/liveness.h"
+#include "base/heap.h"
 
 /* --- windows --- */
 
@@ -84,18 +85,7 @@ static bool holder_is_less(const tn_occupant *a, const tn_occupant *b) {
     return a->bytes != b->bytes ? a->bytes < b->bytes : a->life > b->life;
 }
 
-static void holder_sink(tn_occupant *heap, uint32_t count, uint32_t at) {
-    tn_occupant sinking = heap[at];
-    for (;;) {
-        uint32_t child = 2 * at + 1;
-        if (child >= count) break;
-        if (child + 1 < count && holder_is_less(&heap[child + 1], &heap[child])) child++;
-        if (!holder_is_less(&heap[child], &sinking)) break;
-        heap[at] = heap[child];
-        at = child;
-    }
-    heap[at] = sinking;
-}
+TN__HEAP(holder_heap, tn_occupant, holder_is_less)
 
 uint32_t tn_occupancy_holders(const tn_occupancy *occupancy, uint32_t step, tn_occupant *holders,
                               uint32_t room) {
@@ -103,25 +93,14 @@ uint32_t tn_occupancy_holders(const tn_occupancy *occupancy, uint32_t step, tn_o
     holders_walk walk = HOLDERS_WALK_INIT;
     tn_occupant one;
     uint32_t count = 0;
-    while (tn__holders_next(occupancy, step, &walk, &one)) {
-        if (count < room) {
-            holders[count] = one;
-            for (uint32_t i = count + 1 == room ? room / 2 : 0; i > 0; i--)
-                holder_sink(holders, room, i - 1);
-        } else if (room > 0 && holder_is_less(&holders[0], &one)) {
-            holders[0] = one;
-            holder_sink(holders, room, 0);
-        }
-        count++;
+    for (; tn__holders_next(occupancy, step, &walk, &one); count++) {
+        if (count < room)
+            holder_heap_push(holders, count, one);
+        else if (room > 0 && holder_is_less(&holders[0], &one))
+            holder_heap_sink(holders, room, 0, one);
     }
-    uint32_t kept = count < room ? count : room;
-    for (uint32_t i = count < room ? kept / 2 : 0; i > 0; i--) holder_sink(holders, kept, i - 1);
-    for (uint32_t i = kept; i > 1; i--) { /* move the smallest to the end */
-        tn_occupant least = holders[0];
-        holders[0] = holders[i - 1];
-        holders[i - 1] = least;
-        holder_sink(holders, i - 1, 0);
-    }
+    for (uint32_t i = count < room ? count : room; i > 1; i--) /* move the smallest to the end */
+        holders[i - 1] = holder_heap_pop(holders, i);
     return count;
 }
 

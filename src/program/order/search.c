@@ -17,6 +17,7 @@
  * Cost: O(ready x operands of a node) per state.
  */
 #include "program/order/order.h"
+#include "base/heap.h"
 
 #define SEARCH_STATES_MAX 1000000u /* of a beam: about 100 MB */
 
@@ -186,36 +187,24 @@ static bool search_store_way(search_run *run, uint32_t *way) {
 
 /* --- the heap: lowest peak first, then most nodes run, then oldest --- */
 
-static bool search_before(const search_run *run, uint32_t a, uint32_t b) {
-    const order_state *x = &run->states[a], *y = &run->states[b];
+static bool search_before(const search_run *run, const uint32_t *a, const uint32_t *b) {
+    const order_state *x = &run->states[*a], *y = &run->states[*b];
     if (x->peak != y->peak) return x->peak < y->peak;
     if (x->ran != y->ran) return x->ran > y->ran;
-    return a < b;
+    return *a < *b;
 }
+TN__HEAP_OF(search_heap, const search_run, uint32_t, search_before, TN__HEAP_UNPLACED)
 
 static bool search_push(search_run *run, uint32_t id) {
     if (!tn__reserve(run->context, &run->heap, &run->heap_room, run->heap_count + 1,
                      sizeof *run->heap))
         return false;
-    size_t at = run->heap_count++;
-    for (; at > 0 && search_before(run, id, run->heap[(at - 1) / 2]); at = (at - 1) / 2)
-        run->heap[at] = run->heap[(at - 1) / 2];
-    run->heap[at] = id;
+    search_heap_push(run, run->heap, run->heap_count++, id);
     return true;
 }
 
 static uint32_t search_pop(search_run *run) {
-    uint32_t top = run->heap[0], moved = run->heap[--run->heap_count];
-    size_t at = 0;
-    for (size_t child; (child = 2 * at + 1) < run->heap_count; at = child) {
-        if (child + 1 < run->heap_count &&
-            search_before(run, run->heap[child + 1], run->heap[child]))
-            child++;
-        if (!search_before(run, run->heap[child], moved)) break;
-        run->heap[at] = run->heap[child];
-    }
-    run->heap[at] = moved;
-    return top;
+    return search_heap_pop(run, run->heap, run->heap_count--);
 }
 
 /* --- expanding --- */
