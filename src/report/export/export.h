@@ -14,7 +14,7 @@
 
 #include "base/base.h"
 #include "fit/split/trace.h"
-#include "io/import/tflite_plan.h"
+#include "io/import/tflite/tflite_plan.h"
 
 /* A graph, the split graph, and where each part comes from. */
 typedef struct export_split {

@@ -18,7 +18,7 @@
 
 #include "graph/attr.h"
 #include "graph/op.h"
-#include "io/import/onnx_reader.h"
+#include "io/import/onnx/onnx_reader.h"
 #include "report/export/proto.h"
 
 typedef struct onnx_image {

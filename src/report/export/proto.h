@@ -6,7 +6,7 @@
 #define TN_EXPORT_PROTO_H
 
 #include "base/base.h"
-#include "io/import/wire.h"
+#include "io/import/onnx/wire.h"
 
 typedef struct proto_field {
     uint32_t number, wire;

@@ -9,7 +9,7 @@
  * allowance of ONNX_EXPANSION_MIN plus ONNX_EXPANSION_FACTOR times the file. Real exports read
  * their functions a few dozen times, and memory stays within a constant times file + allowance.
  */
-#include "io/import/onnx_reader.h"
+#include "io/import/onnx/onnx_reader.h"
 
 #define ONNX_CALL_COST 64u   /* cost of a call with an empty body: its scope */
 #define ONNX_PREFIX_MAX 256u /* longer prefixes are not extended further */

@@ -8,7 +8,7 @@
  * The run time plans with `shape`; -1 in `shape_signature` only says that a caller may resize. So
  * `shape` counts, until an --input-shape contradicts it.
  */
-#include "io/import/tflite_reader.h"
+#include "io/import/tflite/tflite_reader.h"
 
 #define TFLITE_VALUES 128u /* elements of data that are stored */
 

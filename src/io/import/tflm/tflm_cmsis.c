@@ -1,4 +1,4 @@
-/* tflite_cmsis.c - the scratch that CMSIS-NN's kernels request, by version, core and compiler.
+/* tflm_cmsis.c - the scratch that CMSIS-NN's kernels request, by version, core and compiler.
  *
  * The kernels of TensorFlow Lite Micro ask the library's ..._get_buffer_size functions while they
  * prepare, and request nothing if the answer is 0. The rules here are those functions' results,
@@ -10,12 +10,12 @@
  * Source: CMSIS-NN 4.1.0, 5.0.0, 6.0.0, 7.0.0 and its main branch of July 2026; kernels/cmsis_nn of
  * tflite-micro of August 2026.
  */
-#include "io/import/tflite_micro.h"
+#include "io/import/tflm/tflm.h"
 
-#define CMSIS_5 MICRO_VERSION(5, 0, 0)
-#define CMSIS_6 MICRO_VERSION(6, 0, 0)
-#define CMSIS_7 MICRO_VERSION(7, 0, 0)
-#define CMSIS_MAIN MICRO_VERSION(99, 0, 0)
+#define CMSIS_5 TFLM_VERSION(5, 0, 0)
+#define CMSIS_6 TFLM_VERSION(6, 0, 0)
+#define CMSIS_7 TFLM_VERSION(7, 0, 0)
+#define CMSIS_MAIN TFLM_VERSION(99, 0, 0)
 #define CMSIS_MATMUL 20240909u  /* the runtime's first revision with a CMSIS-NN BATCH_MATMUL */
 #define CMSIS_MVE_CHANNELS 124u /* that the vector kernel of DEPTHWISE_CONV_2D copies at once */
 #define CMSIS_FAST_COLUMNS 512u /* below: the fast int16 convolution of 5.0.0 */
@@ -29,10 +29,10 @@ static cmsis_core cmsis_core_of(tn_micro_target target) {
 }
 
 typedef struct cmsis_ask {
-    const micro_build *build;
+    const tflm_build *build;
     cmsis_core core;
     bool wide; /* int16 activations */
-    micro_window w;
+    tflm_window w;
 } cmsis_ask;
 
 static bool cmsis_from(const cmsis_ask *ask, uint32_t version) {
@@ -41,7 +41,7 @@ static bool cmsis_from(const cmsis_ask *ask, uint32_t version) {
 
 /* --- CONV_2D --- */
 
-static uint64_t cmsis_columns(const micro_window *w) {
+static uint64_t cmsis_columns(const tflm_window *w) {
     return tn__mul_sat(tn__mul_sat(w->fh, w->fw), w->ic);
 }
 
@@ -52,12 +52,12 @@ static uint64_t cmsis_general(const cmsis_ask *ask) {
         unit = cmsis_from(ask, CMSIS_6) ? 16 : 8;
     else if (cmsis_from(ask, CMSIS_5))
         unit = 4;
-    return tn__mul_sat(4, tn__micro_up(columns, unit));
+    return tn__mul_sat(4, tn__tflm_up(columns, unit));
 }
 
 /* The vector kernel for one row since 6.0.0: the copy of a padded part of it. */
 static uint64_t cmsis_row(const cmsis_ask *ask) {
-    const micro_window *w = &ask->w;
+    const tflm_window *w = &ask->w;
     int64_t stride = (int64_t)w->sw, pad = (int64_t)w->pw;
     int64_t total = ((int64_t)w->ow - 1) * stride + (int64_t)w->fw - (int64_t)w->iw;
     int64_t odd = total % 2; /* it keeps the sign */
@@ -75,7 +75,7 @@ static uint64_t cmsis_row(const cmsis_ask *ask) {
 }
 
 static uint64_t cmsis_conv_int8(const cmsis_ask *ask) {
-    const micro_window *w = &ask->w;
+    const tflm_window *w = &ask->w;
     bool grouped = cmsis_from(ask, CMSIS_MAIN) && w->filter_channels != w->ic;
     bool is_pointwise = w->fh == 1 && w->fw == 1 && w->ph == 0 && w->pw == 0;
     if (is_pointwise && !w->dilated && !grouped) {
@@ -90,7 +90,7 @@ static uint64_t cmsis_conv_int8(const cmsis_ask *ask) {
 static uint64_t cmsis_conv_int16(const cmsis_ask *ask) {
     uint64_t columns = cmsis_columns(&ask->w);
     if (cmsis_from(ask, CMSIS_6) && ask->core == CMSIS_MVE)
-        return tn__mul_sat(8, tn__micro_up(columns, 8));
+        return tn__mul_sat(8, tn__tflm_up(columns, 8));
     if (cmsis_from(ask, CMSIS_6)) return tn__mul_sat(4, columns);
     if (ask->core != CMSIS_DSP || columns >= CMSIS_FAST_COLUMNS || ask->w.dilated) return 0;
     return tn__mul_sat(4, columns);
@@ -117,7 +117,7 @@ static uint64_t cmsis_as_conv(const cmsis_ask *ask, bool most) {
 }
 
 static uint64_t cmsis_depthwise(const cmsis_ask *ask, bool packed, bool most) {
-    const micro_window *w = &ask->w;
+    const tflm_window *w = &ask->w;
     uint64_t window = tn__mul_sat(w->fh, w->fw), limit = ask->build->armclang ? 8 : 1;
     if (ask->wide) return 0; /* the reference kernel */
     if (!packed && ask->core == CMSIS_MVE && cmsis_from(ask, CMSIS_7) && w->ic == 1 &&
@@ -134,127 +134,124 @@ static uint64_t cmsis_depthwise(const cmsis_ask *ask, bool packed, bool most) {
 /* --- TRANSPOSE_CONV --- */
 
 /* Two requests since 7.0.0; the second may be one of 0 bytes, which has a handle all the same. */
-static void cmsis_transposed(const micro_model *model, const micro_op *op, const cmsis_ask *ask,
-                             micro_need *need) {
-    const micro_tensor *filter = tn__micro_input(model, op, 1), *in = tn__micro_input(model, op, 2);
-    const micro_tensor *out = tn__micro_output(model, op, 0);
-    uint64_t sw = tn__micro_option(op, 1, 4, 1), sh = tn__micro_option(op, 2, 4, 1);
+static void cmsis_transposed(const tflm_model *model, const tflm_op *op, const cmsis_ask *ask,
+                             tflm_need *need) {
+    const tflm_tensor *filter = tn__tflm_input(model, op, 1), *in = tn__tflm_input(model, op, 2);
+    const tflm_tensor *out = tn__tflm_output(model, op, 0);
+    uint64_t sw = tn__tflm_option(op, 1, 4, 1), sh = tn__tflm_option(op, 2, 4, 1);
     cmsis_ask as = *ask;
-    as.w = (micro_window){.fh = tn__micro_extent(filter, 1),
-                          .fw = tn__micro_extent(filter, 2),
-                          .ic = tn__micro_extent(in, 3)};
-    uint64_t window = tn__mul_sat(as.w.fh, as.w.fw), oc = tn__micro_extent(out, 3);
-    uint64_t ih = tn__micro_extent(in, 1), iw = tn__micro_extent(in, 2);
+    as.w = (tflm_window){.fh = tn__tflm_extent(filter, 1),
+                         .fw = tn__tflm_extent(filter, 2),
+                         .ic = tn__tflm_extent(in, 3)};
+    uint64_t window = tn__mul_sat(as.w.fh, as.w.fw), oc = tn__tflm_extent(out, 3);
+    uint64_t ih = tn__tflm_extent(in, 1), iw = tn__tflm_extent(in, 2);
     if (!cmsis_from(ask, CMSIS_7)) {
         uint64_t image = tn__mul_sat(tn__mul_sat(ih, iw), oc);
-        tn__micro_scratch(need, tn__mul_sat(tn__mul_sat(4, window), image));
+        tn__tflm_scratch(need, tn__mul_sat(tn__mul_sat(4, window), image));
         return;
     }
     if (sw <= 2 && sh <= 2 && as.w.ic > CMSIS_REVERSE_CHANNELS) {
-        tn__micro_scratch(need, cmsis_general(&as));
-        tn__micro_scratch(need, tn__mul_sat(tn__mul_sat(window, as.w.ic), oc));
+        tn__tflm_scratch(need, cmsis_general(&as));
+        tn__tflm_scratch(need, tn__mul_sat(tn__mul_sat(window, as.w.ic), oc));
         return;
     }
     uint64_t wide = as.w.fw > sh ? as.w.fw : sh, high = as.w.fh > sh ? as.w.fh : sh;
     uint64_t row = tn__add_sat(tn__mul_sat(iw > 0 ? iw - 1 : 0, sw), wide);
-    tn__micro_scratch(need, tn__mul_sat(tn__mul_sat(4, high), tn__mul_sat(row, oc)));
-    tn__micro_scratch(need, 0);
+    tn__tflm_scratch(need, tn__mul_sat(tn__mul_sat(4, high), tn__mul_sat(row, oc)));
+    tn__tflm_scratch(need, 0);
 }
 
 /* --- FULLY_CONNECTED, SVDF, BATCH_MATMUL, LSTM --- */
 
-static void cmsis_dense(const micro_model *model, const micro_op *op, const cmsis_ask *ask,
-                        micro_need *need) {
-    const micro_tensor *filter = tn__micro_input(model, op, 1),
-                       *bias = tn__micro_input(model, op, 2);
-    const micro_tensor *out = tn__micro_output(model, op, 0);
-    uint64_t channels = tn__micro_last_extent(out), depth = tn__micro_last_extent(filter);
+static void cmsis_dense(const tflm_model *model, const tflm_op *op, const cmsis_ask *ask,
+                        tflm_need *need) {
+    const tflm_tensor *filter = tn__tflm_input(model, op, 1), *bias = tn__tflm_input(model, op, 2);
+    const tflm_tensor *out = tn__tflm_output(model, op, 0);
+    uint64_t channels = tn__tflm_last_extent(out), depth = tn__tflm_last_extent(filter);
     if (ask->wide || (filter != NULL && filter->dtype == TN_INT4)) return;
     if (out != NULL && out->rank > 2 && depth % 4 == 0 && cmsis_from(ask, CMSIS_5)) {
         bool per_channel = filter != NULL && filter->channels > 1;
-        if (!per_channel) tn__micro_scratch(need, tn__mul_sat(8, channels));
+        if (!per_channel) tn__tflm_scratch(need, tn__mul_sat(8, channels));
         if (ask->core == CMSIS_DSP && ask->build->armclang && cmsis_from(ask, CMSIS_7))
-            tn__micro_scratch(need, tn__mul_sat(4, depth));
+            tn__tflm_scratch(need, tn__mul_sat(4, depth));
         return;
     }
     if (ask->core != CMSIS_MVE || !cmsis_from(ask, CMSIS_5)) return;
     bool constant = filter != NULL && filter->is_constant && (bias == NULL || bias->is_constant);
     if (constant && !ask->build->small)
-        tn__micro_buffer(need, tn__mul_sat(4, channels));
+        tn__tflm_buffer(need, tn__mul_sat(4, channels));
     else
-        tn__micro_scratch(need, tn__mul_sat(4, channels));
+        tn__tflm_scratch(need, tn__mul_sat(4, channels));
 }
 
-static void cmsis_svdf(const micro_model *model, const micro_op *op, const cmsis_ask *ask,
-                       micro_need *need) {
-    uint64_t filters = tn__micro_extent(tn__micro_input(model, op, 1), 0);
-    tn__micro_reference(model, op, need);
+static void cmsis_svdf(const tflm_model *model, const tflm_op *op, const cmsis_ask *ask,
+                       tflm_need *need) {
+    uint64_t filters = tn__tflm_extent(tn__tflm_input(model, op, 1), 0);
+    tn__tflm_reference(model, op, need);
     if (ask->core != CMSIS_MVE || !cmsis_from(ask, CMSIS_5)) return;
     if (ask->build->small)
-        tn__micro_scratch(need, tn__mul_sat(4, filters));
+        tn__tflm_scratch(need, tn__mul_sat(4, filters));
     else
-        tn__micro_buffer(need, tn__mul_sat(4, filters));
+        tn__tflm_buffer(need, tn__mul_sat(4, filters));
 }
 
-static void cmsis_lstm(const micro_model *model, const micro_op *op, micro_need *need) {
-    const micro_tensor *in = tn__micro_input(model, op, 0), *cell = tn__micro_input(model, op, 19);
+static void cmsis_lstm(const tflm_model *model, const tflm_op *op, tflm_need *need) {
+    const tflm_tensor *in = tn__tflm_input(model, op, 0), *cell = tn__tflm_input(model, op, 19);
     bool whole = cell != NULL && cell->dtype == TN_INT16;
     uint64_t sum = in != NULL && in->dtype == TN_INT16 ? 8 : 4;
     if (!whole) {
-        tn__micro_reference(model, op, need);
+        tn__tflm_reference(model, op, need);
         return;
     }
-    for (uint32_t i = 0; i < 3; i++) tn__micro_scratch(need, cell->bytes);
+    for (uint32_t i = 0; i < 3; i++) tn__tflm_scratch(need, cell->bytes);
     for (uint32_t i = 0; i < 8; i++)
-        tn__micro_buffer(need, tn__mul_sat(sum, tn__micro_last_extent(cell)));
+        tn__tflm_buffer(need, tn__mul_sat(sum, tn__tflm_last_extent(cell)));
 }
 
-uint64_t tn__micro_cmsis_window(const micro_build *build, tn_micro_target target, bool depthwise,
-                                bool wide, bool packed, bool most, const micro_window *w) {
+uint64_t tn__tflm_cmsis_window(const tflm_build *build, tn_micro_target target, bool depthwise,
+                               bool wide, bool packed, bool most, const tflm_window *w) {
     cmsis_ask ask = {.build = build, .core = cmsis_core_of(target), .wide = wide, .w = *w};
     if (depthwise) return cmsis_depthwise(&ask, packed, most);
     return wide ? cmsis_conv_int16(&ask) : cmsis_conv_int8(&ask);
 }
 
-static void cmsis_convolution(const micro_model *model, const micro_op *op, const cmsis_ask *ask,
-                              micro_need *need) {
-    const micro_tensor *filter = tn__micro_input(model, op, 1),
-                       *bias = tn__micro_input(model, op, 2);
+static void cmsis_convolution(const tflm_model *model, const tflm_op *op, const cmsis_ask *ask,
+                              tflm_need *need) {
+    const tflm_tensor *filter = tn__tflm_input(model, op, 1), *bias = tn__tflm_input(model, op, 2);
     bool packed = filter != NULL && filter->dtype == TN_INT4, most = model->options->most;
-    bool depthwise = tn__micro_named(op, "DEPTHWISE_CONV_2D");
+    bool depthwise = tn__tflm_named(op, "DEPTHWISE_CONV_2D");
     bool fast = bias == NULL || bias->dtype == TN_INT64 || (bias->dtype == TN_INT32 && most);
-    micro_window w = tn__micro_window(model, op);
-    if (packed && !cmsis_from(ask, CMSIS_5)) tn__micro_scratch(need, filter->elements);
+    tflm_window w = tn__tflm_window(model, op);
+    if (packed && !cmsis_from(ask, CMSIS_5)) tn__tflm_scratch(need, filter->elements);
     if (ask->wide && !depthwise && !fast) return;
-    uint64_t bytes = tn__micro_cmsis_window(ask->build, model->options->target, depthwise,
-                                            ask->wide, packed, most, &w);
-    if (bytes) tn__micro_scratch(need, bytes);
+    uint64_t bytes = tn__tflm_cmsis_window(ask->build, model->options->target, depthwise, ask->wide,
+                                           packed, most, &w);
+    if (bytes) tn__tflm_scratch(need, bytes);
 }
 
-bool tn__micro_cmsis(const micro_model *model, const micro_op *op, micro_need *need) {
-    const micro_tensor *in = tn__micro_input(model, op, 0);
+bool tn__tflm_cmsis(const tflm_model *model, const tflm_op *op, tflm_need *need) {
+    const tflm_tensor *in = tn__tflm_input(model, op, 0);
     cmsis_ask ask = {.build = model->build, .core = cmsis_core_of(model->options->target)};
-    if (tn__micro_named(op, "TRANSPOSE_CONV")) in = tn__micro_input(model, op, 2);
+    if (tn__tflm_named(op, "TRANSPOSE_CONV")) in = tn__tflm_input(model, op, 2);
     ask.wide = in != NULL && in->dtype == TN_INT16;
     if (in == NULL || (in->dtype != TN_INT8 && !ask.wide)) return false;
-    if (tn__micro_named(op, "CONV_2D") || tn__micro_named(op, "DEPTHWISE_CONV_2D")) {
+    if (tn__tflm_named(op, "CONV_2D") || tn__tflm_named(op, "DEPTHWISE_CONV_2D")) {
         cmsis_convolution(model, op, &ask, need);
-    } else if (tn__micro_named(op, "AVERAGE_POOL_2D")) {
-        uint64_t channels = tn__micro_extent(in, 3);
-        if (ask.core == CMSIS_DSP && channels) tn__micro_scratch(need, tn__mul_sat(4, channels));
-    } else if (tn__micro_named(op, "FULLY_CONNECTED")) {
+    } else if (tn__tflm_named(op, "AVERAGE_POOL_2D")) {
+        uint64_t channels = tn__tflm_extent(in, 3);
+        if (ask.core == CMSIS_DSP && channels) tn__tflm_scratch(need, tn__mul_sat(4, channels));
+    } else if (tn__tflm_named(op, "FULLY_CONNECTED")) {
         cmsis_dense(model, op, &ask, need);
-    } else if (tn__micro_named(op, "TRANSPOSE_CONV") && !ask.wide && cmsis_from(&ask, CMSIS_5)) {
+    } else if (tn__tflm_named(op, "TRANSPOSE_CONV") && !ask.wide && cmsis_from(&ask, CMSIS_5)) {
         cmsis_transposed(model, op, &ask, need);
-    } else if (tn__micro_named(op, "SVDF") && !ask.wide) {
+    } else if (tn__tflm_named(op, "SVDF") && !ask.wide) {
         cmsis_svdf(model, op, &ask, need);
-    } else if (tn__micro_named(op, "UNIDIRECTIONAL_SEQUENCE_LSTM")) {
+    } else if (tn__tflm_named(op, "UNIDIRECTIONAL_SEQUENCE_LSTM")) {
         cmsis_lstm(model, op, need);
-    } else if (tn__micro_named(op, "BATCH_MATMUL") && ask.core == CMSIS_MVE && !ask.wide &&
+    } else if (tn__tflm_named(op, "BATCH_MATMUL") && ask.core == CMSIS_MVE && !ask.wide &&
                ask.build->runtime >= CMSIS_MATMUL && cmsis_from(&ask, CMSIS_5)) {
-        tn__micro_reference(model, op, need);
-        tn__micro_scratch(need,
-                          tn__mul_sat(4, tn__micro_last_extent(tn__micro_output(model, op, 0))));
+        tn__tflm_reference(model, op, need);
+        tn__tflm_scratch(need, tn__mul_sat(4, tn__tflm_last_extent(tn__tflm_output(model, op, 0))));
     } else {
         return false;
     }

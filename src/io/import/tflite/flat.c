@@ -5,7 +5,7 @@
  * Cost: O(bytes of tables, offsets and strings), vectors of scalars O(1); at most FLAT_SHARING
  * times the file.
  */
-#include "io/import/flat.h"
+#include "io/import/tflite/flat.h"
 
 #define FLAT_SHARING 8u
 #define FLAT_SHARING_MIN ((uint64_t)1 << 20)

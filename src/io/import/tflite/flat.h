@@ -16,7 +16,7 @@
 #define TN_IMPORT_FLAT_H
 
 #include "base/base.h"
-#include "io/import/wire.h"
+#include "io/import/onnx/wire.h"
 
 typedef enum tn__flat_kind {
     TN_FLAT_UNKNOWN, /* ignored */

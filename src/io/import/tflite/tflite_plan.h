@@ -3,7 +3,7 @@
 #ifndef TN_IMPORT_TFLITE_PLAN_H
 #define TN_IMPORT_TFLITE_PLAN_H
 
-#include "io/import/tflite_reader.h"
+#include "io/import/tflite/tflite_reader.h"
 
 typedef struct tflite_place {
     uint64_t tensor; /* number among the tensors of all subgraphs */

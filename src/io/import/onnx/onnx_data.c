@@ -1,4 +1,4 @@
-/* onnx_contents.c - reads the elements of a TensorProto or SparseTensorProto as a plain array.
+/* onnx_data.c - reads the elements of a TensorProto or SparseTensorProto as a plain array.
  *
  * Elements are in raw_data (already plain), in external data (the same), or in the field of their
  * type: fixed-size numbers, which are plain but may come one by one, or varints. Each element of a
@@ -12,8 +12,8 @@
  *
  * Source: the comments of onnx.proto.
  */
-#include "io/import/contents.h"
-#include "io/import/onnx_reader.h"
+#include "io/import/tensor_data.h"
+#include "io/import/onnx/onnx_reader.h"
 
 /* --- typed fields --- */
 

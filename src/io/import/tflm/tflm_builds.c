@@ -1,11 +1,11 @@
-/* tflite_builds.c - the kernel libraries of TensorFlow Lite Micro, their versions, and the
+/* tflm_builds.c - the kernel libraries of TensorFlow Lite Micro, their versions, and the
  * combinations that the options of a caller leave open.
  *
  * The sizes of an arena are computed once for each combination. So the largest and the smallest
  * size over several versions are sizes that a version has, not sums of maxima.
  * Source: the histories of tflite-micro, CMSIS-NN and ESP-NN until August 2026.
  */
-#include "io/import/tflite_micro.h"
+#include "io/import/tflm/tflm.h"
 
 #include <stdio.h>
 
@@ -17,29 +17,29 @@ typedef struct builds_version {
 } builds_version;
 
 static const builds_version builds_versions[] = {
-    {TN_MICRO_CMSIS_NN, MICRO_VERSION(4, 1, 0), "4.1.0"},
-    {TN_MICRO_CMSIS_NN, MICRO_VERSION(5, 0, 0), "5.0.0"},
-    {TN_MICRO_CMSIS_NN, MICRO_VERSION(6, 0, 0), "6.0.0"},
-    {TN_MICRO_CMSIS_NN, MICRO_VERSION(7, 0, 0), "7.0.0"},
-    {TN_MICRO_CMSIS_NN, MICRO_VERSION(99, 0, 0), "main"}, /* since March 2026, unreleased */
-    {TN_MICRO_ESP_NN, MICRO_VERSION(1, 0, 0), "1.0.0"},
-    {TN_MICRO_ESP_NN, MICRO_VERSION(1, 1, 0), "1.1.0"},
-    {TN_MICRO_ESP_NN, MICRO_VERSION(1, 2, 0) + 1, "1.2.0~1"},
-    {TN_MICRO_ESP_NN, MICRO_VERSION(1, 2, 1), "1.2.1"},
-    {TN_MICRO_ESP_NN, MICRO_VERSION(1, 2, 3), "1.2.3"},
+    {TN_MICRO_CMSIS_NN, TFLM_VERSION(4, 1, 0), "4.1.0"},
+    {TN_MICRO_CMSIS_NN, TFLM_VERSION(5, 0, 0), "5.0.0"},
+    {TN_MICRO_CMSIS_NN, TFLM_VERSION(6, 0, 0), "6.0.0"},
+    {TN_MICRO_CMSIS_NN, TFLM_VERSION(7, 0, 0), "7.0.0"},
+    {TN_MICRO_CMSIS_NN, TFLM_VERSION(99, 0, 0), "main"}, /* since March 2026, unreleased */
+    {TN_MICRO_ESP_NN, TFLM_VERSION(1, 0, 0), "1.0.0"},
+    {TN_MICRO_ESP_NN, TFLM_VERSION(1, 1, 0), "1.1.0"},
+    {TN_MICRO_ESP_NN, TFLM_VERSION(1, 2, 0) + 1, "1.2.0~1"},
+    {TN_MICRO_ESP_NN, TFLM_VERSION(1, 2, 1), "1.2.1"},
+    {TN_MICRO_ESP_NN, TFLM_VERSION(1, 2, 3), "1.2.3"},
 };
 #define BUILDS_VERSIONS (sizeof builds_versions / sizeof *builds_versions)
 
 /* The newest release of each library whose rules were read. */
 static uint32_t builds_newest(tn_micro_kernels kernels) {
-    return kernels == TN_MICRO_CMSIS_NN ? MICRO_VERSION(7, 0, 0) : MICRO_VERSION(1, 2, 3);
+    return kernels == TN_MICRO_CMSIS_NN ? TFLM_VERSION(7, 0, 0) : TFLM_VERSION(1, 2, 3);
 }
 
 /* The revisions of the runtime at which structs changed. */
 static const uint32_t builds_runtimes[] = {20220101, 20230914, 20240927, 20260116};
 #define BUILDS_RUNTIMES (sizeof builds_runtimes / sizeof *builds_runtimes)
 
-const char *tn__micro_kernels_name(tn_micro_kernels kernels) {
+const char *tn__tflm_kernels_name(tn_micro_kernels kernels) {
     static const char *const names[] = {"reference", "cmsis-nn", "esp-nn", "any"};
     return names[kernels];
 }
@@ -105,23 +105,23 @@ static tn_status builds_version_of(tn_micro_kernels kernels, const char *text, s
     if (found && (!is_number || version <= builds_newest(kernels))) return TN_OK;
     TN_FAIL(error, TN_E_UNSUPPORTED,
             "%s: version '%.40s' is not known; its rules are known from %s to %s%s",
-            tn__micro_kernels_name(kernels), text, oldest,
+            tn__tflm_kernels_name(kernels), text, oldest,
             kernels == TN_MICRO_CMSIS_NN ? "7.0.0" : "1.2.3",
             kernels == TN_MICRO_CMSIS_NN ? ", and for main" : "");
 }
 
 typedef struct builds_list {
     const tn_micro_options *options;
-    micro_build *builds;
+    tflm_build *builds;
     uint32_t count;
 } builds_list;
 
-static void builds_add(builds_list *list, micro_build build) {
-    if (list->count < MICRO_BUILDS_MAX) list->builds[list->count++] = build;
+static void builds_add(builds_list *list, tflm_build build) {
+    if (list->count < TFLM_BUILDS_MAX) list->builds[list->count++] = build;
 }
 
 /* The compile options that matter for a build. */
-static void builds_compile(builds_list *list, micro_build build) {
+static void builds_compile(builds_list *list, tflm_build build) {
     const tn_micro_options *options = list->options;
     bool cmsis = build.kernels == TN_MICRO_CMSIS_NN;
     bool arm = cmsis && options->target != TN_MICRO_X86_64;
@@ -138,7 +138,7 @@ static void builds_compile(builds_list *list, micro_build build) {
     }
 }
 
-static void builds_runtime(builds_list *list, micro_build build) {
+static void builds_runtime(builds_list *list, tflm_build build) {
     if (list->options->runtime != 0) {
         build.runtime = list->options->runtime;
         builds_compile(list, build);
@@ -158,28 +158,27 @@ static tn_status builds_library(builds_list *list, tn_micro_kernels kernels, tn_
     for (size_t i = 0; i < BUILDS_VERSIONS; i++) {
         const builds_version *row = &builds_versions[i];
         if (row->kernels != kernels || (only != BUILDS_VERSIONS && only != i)) continue;
-        builds_runtime(list,
-                       (micro_build){.kernels = kernels,
-                                     .version = row->version,
-                                     .name = options->version ? options->version : row->name});
+        builds_runtime(list, (tflm_build){.kernels = kernels,
+                                          .version = row->version,
+                                          .name = options->version ? options->version : row->name});
     }
     return TN_OK;
 }
 
-tn_status tn__micro_builds(const tn_micro_options *options, micro_build builds[MICRO_BUILDS_MAX],
-                           uint32_t *count, tn_error *error) {
+tn_status tn__tflm_builds(const tn_micro_options *options, tflm_build builds[TFLM_BUILDS_MAX],
+                          uint32_t *count, tn_error *error) {
     builds_list list = {.options = options, .builds = builds};
     tn_micro_kernels kernels = options->kernels;
     *count = 0;
     bool is_any = kernels == TN_MICRO_ANY, is_reference = kernels == TN_MICRO_REFERENCE;
     if (options->version != NULL && (is_any || is_reference))
-        TN_FAIL(error, TN_E_INVALID, "a version of '%s' kernels", tn__micro_kernels_name(kernels));
+        TN_FAIL(error, TN_E_INVALID, "a version of '%s' kernels", tn__tflm_kernels_name(kernels));
     if (!is_any && !is_reference && !builds_runs(options->target, kernels))
         TN_FAIL(error, TN_E_UNSUPPORTED, "%s does not run on this processor; it runs on %s",
-                tn__micro_kernels_name(kernels),
+                tn__tflm_kernels_name(kernels),
                 kernels == TN_MICRO_ESP_NN ? "the ESP32 family" : "Cortex-M and x86-64");
     if (is_any || is_reference)
-        builds_runtime(&list, (micro_build){.kernels = TN_MICRO_REFERENCE, .name = ""});
+        builds_runtime(&list, (tflm_build){.kernels = TN_MICRO_REFERENCE, .name = ""});
     for (tn_micro_kernels library = TN_MICRO_CMSIS_NN; library < TN_MICRO_ANY; library++)
         if (kernels == library || (is_any && builds_runs(options->target, library)))
             TN_TRY(builds_library(&list, library, error));

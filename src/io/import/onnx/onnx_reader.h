@@ -2,17 +2,15 @@
  *
  * The reader works on byte ranges of the mapped file and never builds a second tree of the model:
  *
- *   formats/onnx.c   ModelProto: versions, functions, the list of blocks still to be read
- *   onnx_graph.c     GraphProto: names, initializers, the walk over its nodes
- *   onnx_input.c     the main graph's inputs, under the options
- *   onnx_node.c      NodeProto: operands by name
- *   onnx_attr.c      AttributeProto
+ *   formats/onnx.c   ModelProto: versions, functions, the list of blocks still to be read; the
+ *                    fields of all messages and their wire types
+ *   onnx_graph.c     GraphProto: names, initializers, the walk over its nodes; the main graph's
+ *                    inputs, under the options
+ *   onnx_node.c      NodeProto and AttributeProto: operands by name, attributes
  *   onnx_function.c  FunctionProto: calls are inlined
- *   onnx_tensor.c    TensorProto: size, check of the payload
- *   onnx_value.c     small tensor data
- *   onnx_type.c      ValueInfoProto: element type and stated shape
- *   onnx_contents.c  tensor data, when it is requested
- *   onnx_schema.c    field numbers and wire types
+ *   onnx_tensor.c    TensorProto: size, check of the payload, small tensor data; ValueInfoProto:
+ *                    element type and stated shape
+ *   onnx_data.c      tensor data, when it is requested
  *
  * Two things nest in a file, and neither uses the C stack. Subgraphs go to a queue and are read
  * when the block around them is done. Functions must be read where they are called, so their bodies
@@ -28,7 +26,7 @@
 #define ONNX_OPSETS_MAX 64u /* per model, per function: the list is searched for every node */
 #define ONNX_EXPANSION_MIN (UINT64_C(1) << 20) /* bytes of functions read repeatedly, see */
 #define ONNX_EXPANSION_FACTOR 64u              /* onnx_function.c */
-#define ONNX_FLOATS_MAX (2 * TN_RANK_MAX)      /* see onnx_value.c */
+#define ONNX_FLOATS_MAX (2 * TN_RANK_MAX)      /* see onnx_tensor.c */
 
 /* --- the schema: field numbers and wire types --- */
 extern const tn__message tn__onnx_model_schema, tn__onnx_opset_schema, tn__onnx_function_schema,
@@ -76,7 +74,7 @@ typedef struct onnx_type {
     tn__span symbols[TN_RANK_MAX]; /* dim_param; size 0: not present */
 } onnx_type;
 
-typedef struct onnx_external { /* location of a payload outside the file; see contents.c */
+typedef struct onnx_external { /* location of a payload outside the file; see tensor_data.c */
     tn__span location;
     uint64_t offset, length;
     bool has_length;
@@ -216,12 +214,6 @@ uint32_t tn__onnx_version(const onnx_reader *reader, const onnx_scope *scope, tn
 /* "ai.onnx" is the long name of the default domain. */
 tn__span tn__onnx_domain(tn__span domain);
 
-/* onnx_type.c. tn__onnx_type_settle puts in the values of symbols. */
-tn_status tn__onnx_dtype(onnx_reader *reader, uint64_t number, tn_dtype *dtype);
-tn_status tn__onnx_value_info(onnx_reader *reader, tn__span message, onnx_type *type);
-tn_status tn__onnx_value_info_name(onnx_reader *reader, tn__span message, tn__span *name);
-void tn__onnx_type_settle(onnx_reader *reader, onnx_type *type);
-
 /* onnx_tensor.c */
 tn_status tn__onnx_tensor(onnx_reader *reader, tn__span message, bool sparse, onnx_tensor *tensor);
 tn__span tn__onnx_tensor_name(const onnx_reader *reader, tn__span message, bool sparse);
@@ -233,7 +225,15 @@ static inline tn_payload tn__onnx_payload(const onnx_reader *reader, tn__span me
     return (tn_payload){(uint64_t)(message.bytes - reader->importer->bytes), message.size};
 }
 
-/* onnx_contents.c */
+/* Values stay in scratch until the next call; count 0 if they are not stored. */
+tn_status tn__onnx_value(onnx_reader *reader, const onnx_tensor *tensor, tn_value *value);
+
+/* tn__onnx_type_settle puts in the values of symbols. */
+tn_status tn__onnx_value_info(onnx_reader *reader, tn__span message, onnx_type *type);
+tn_status tn__onnx_value_info_name(onnx_reader *reader, tn__span message, tn__span *name);
+void tn__onnx_type_settle(onnx_reader *reader, onnx_type *type);
+
+/* onnx_data.c */
 typedef struct onnx_array { /* destination of elements */
     tn_contents *contents;  /* NULL: external data is an error */
     uint8_t *bytes;
@@ -245,9 +245,6 @@ tn_status tn__onnx_elements(onnx_reader *reader, const onnx_tensor *tensor, cons
                             bool *found);
 /* The hook of the format. */
 tn_status tn__onnx_contents(const tn__wanted *wanted, bool *found);
-
-/* onnx_value.c. Values stay in scratch until the next call; count 0 if they are not stored. */
-tn_status tn__onnx_value(onnx_reader *reader, const onnx_tensor *tensor, tn_value *value);
 
 /* onnx_graph.c */
 /* A scope like `from`, with one user. It takes over the caller's reference to `from->holds`. */
@@ -263,10 +260,6 @@ tn_status tn__onnx_declare_nodes(onnx_reader *reader, onnx_scope *scope);
 /* The main graph, or a subgraph of the queue, with everything but its own subgraphs. */
 tn_status tn__onnx_read_block(onnx_reader *reader, const onnx_pending *pending);
 
-/* onnx_input.c: applies the options to the main graph's inputs. */
-tn_status tn__onnx_bind_inputs(onnx_reader *reader, tn__span graph);
-tn_status tn__onnx_main_input(onnx_reader *reader, tn__span name, onnx_type *type, tn_kind *kind);
-
 /* onnx_node.c */
 tn_status tn__onnx_node(onnx_reader *reader, tn__span message, onnx_node *node);
 /* Sets where the error is: "node 'prefix/name' (Type)". */
@@ -275,10 +268,6 @@ tn_status tn__onnx_node_where(const onnx_reader *reader, tn_status status, const
 /* Ids of a node's inputs and then its outputs, in reader->ids. */
 tn_status tn__onnx_operands(onnx_reader *reader, const onnx_scope *scope, const onnx_node *node);
 tn_status tn__onnx_add_op(onnx_reader *reader, onnx_scope *scope, const onnx_node *node);
-
-/* onnx_attr.c: the attributes of a node in reader->attrs, subgraphs put into the queue. */
-tn_status tn__onnx_attrs(onnx_reader *reader, onnx_scope *scope, const onnx_node *node,
-                         uint32_t *count);
 
 /* onnx_function.c */
 tn_status tn__onnx_function_add(onnx_reader *reader, tn__span message);

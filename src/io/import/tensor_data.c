@@ -1,4 +1,4 @@
-/* contents.c - reads the tensor data of parameters and constants when a program is prepared.
+/* tensor_data.c - reads the tensor data of parameters and constants when a program is prepared.
  *
  * The graph remembers where its file holds each tensor (tn_payload); the format decodes that range.
  * External data files are mapped when they are first needed and stay mapped. So reading a network
@@ -13,7 +13,7 @@
  */
 #include <stdio.h>
 
-#include "io/import/contents.h"
+#include "io/import/tensor_data.h"
 
 typedef struct contents_external { /* an external data file of the model */
     struct contents_external *next;

@@ -1,5 +1,5 @@
 /* wire.c - walks over protobuf's wire format. See wire.h. Cost: O(bytes of headers). */
-#include "io/import/wire.h"
+#include "io/import/onnx/wire.h"
 
 #define WIRE_GROUP_DEPTH 64u
 

@@ -1,19 +1,19 @@
-/* tflite_kernels.c - the memory that TensorFlow Lite Micro's kernels request.
+/* tflm_kernels.c - the memory that TensorFlow Lite Micro's kernels request.
  *
  * Three kinds: the builtin options as a C struct, persistent buffers (the kernel's own data, the
  * multipliers of each channel), scratch while the kernel runs. Structs are described by their
  * fields, so that one table serves every target; the ABI determines their layout.
  *
- * A kernel library may replace a kernel, its data and its scratch: tflite_cmsis.c, tflite_esp.c.
+ * A kernel library may replace a kernel, its data and its scratch: tflm_cmsis.c, tflm_esp.c.
  * Structs and requests also differ between revisions of the runtime. Operators in no table, and
- * custom ones, count 0 bytes here, or MICRO_UNKNOWN persistent bytes in the upper estimate.
+ * custom ones, count 0 bytes here, or TFLM_UNKNOWN persistent bytes in the upper estimate.
  *
  * Source: builtin_op_data.h and kernels/ of tflite-micro, 2022 to 2026. docs/microcontrollers.md
  * compares with measured figures.
  */
-#include "io/import/tflite_micro.h"
+#include "io/import/tflm/tflm.h"
 
-#define MICRO_UNKNOWN 256u
+#define TFLM_UNKNOWN 256u
 #define KERNELS_DENSE_CHANNELS 20240927u /* FULLY_CONNECTED with a scale for each channel */
 #define KERNELS_REDUCE_INDICES 20260116u /* MEAN and SUM keep their indices in scratch */
 
@@ -44,7 +44,7 @@ static uint64_t kernels_field(tn_micro_target target, char kind) {
     }
 }
 
-uint64_t tn__micro_struct(tn_micro_target target, const char *fields, uint64_t *alignment) {
+uint64_t tn__tflm_struct(tn_micro_target target, const char *fields, uint64_t *alignment) {
     uint64_t size = 0, most = 1, repeat = 0;
     for (; *fields; fields++) {
         if (*fields >= '0' && *fields <= '9') {
@@ -205,52 +205,51 @@ static const kernels_row *kernels_find(const char *type) {
 /* --- operands ------------------------------------------------------------------------------------
  */
 
-static const micro_tensor *kernels_operand(const micro_model *model, const micro_op *op,
-                                           const tn__flat_vector *list, uint32_t index) {
+static const tflm_tensor *kernels_operand(const tflm_model *model, const tflm_op *op,
+                                          const tn__flat_vector *list, uint32_t index) {
     if (index >= list->count) return NULL;
     int32_t tensor = tn__flat_int32(list, index);
     if (tensor < 0) return NULL;
     return &model->tensors[model->plan->first[op->subgraph] + (uint32_t)tensor];
 }
-const micro_tensor *tn__micro_input(const micro_model *model, const micro_op *op, uint32_t index) {
+const tflm_tensor *tn__tflm_input(const tflm_model *model, const tflm_op *op, uint32_t index) {
     return kernels_operand(model, op, &op->inputs, index);
 }
-const micro_tensor *tn__micro_output(const micro_model *model, const micro_op *op, uint32_t index) {
+const tflm_tensor *tn__tflm_output(const tflm_model *model, const tflm_op *op, uint32_t index) {
     return kernels_operand(model, op, &op->outputs, index);
 }
 
-uint64_t tn__micro_extent(const micro_tensor *tensor, uint32_t axis) {
+uint64_t tn__tflm_extent(const tflm_tensor *tensor, uint32_t axis) {
     return tensor && axis < tensor->rank && tensor->shape[axis] > 0 ? (uint64_t)tensor->shape[axis]
                                                                     : 0;
 }
-static uint64_t kernels_elements(const micro_tensor *tensor) {
+static uint64_t kernels_elements(const tflm_tensor *tensor) {
     return tensor ? tensor->elements : 0;
 }
-static bool kernels_is(const micro_tensor *tensor, tn_dtype dtype) {
+static bool kernels_is(const tflm_tensor *tensor, tn_dtype dtype) {
     return tensor && tensor->dtype == dtype;
 }
-bool tn__micro_named(const micro_op *op, const char *type) {
+bool tn__tflm_named(const tflm_op *op, const char *type) {
     return strcmp(op->code->type, type) == 0;
 }
-uint64_t tn__micro_up(uint64_t value, uint64_t to) {
+uint64_t tn__tflm_up(uint64_t value, uint64_t to) {
     uint64_t up;
     return tn__align_up(value, to, &up) ? up : UINT64_MAX;
 }
 
-void tn__micro_buffer(micro_need *need, uint64_t bytes) {
-    if (bytes && need->buffer_count < MICRO_BUFFERS_MAX)
-        need->buffers[need->buffer_count++] = bytes;
+void tn__tflm_buffer(tflm_need *need, uint64_t bytes) {
+    if (bytes && need->buffer_count < TFLM_BUFFERS_MAX) need->buffers[need->buffer_count++] = bytes;
 }
-void tn__micro_scratch(micro_need *need, uint64_t bytes) {
-    if (need->scratch_count < MICRO_SCRATCH_MAX) need->scratch[need->scratch_count++] = bytes;
+void tn__tflm_scratch(tflm_need *need, uint64_t bytes) {
+    if (need->scratch_count < TFLM_SCRATCH_MAX) need->scratch[need->scratch_count++] = bytes;
 }
 
-uint64_t tn__micro_last_extent(const micro_tensor *tensor) {
-    return tensor && tensor->rank > 0 ? tn__micro_extent(tensor, tensor->rank - 1) : 1;
+uint64_t tn__tflm_last_extent(const tflm_tensor *tensor) {
+    return tensor && tensor->rank > 0 ? tn__tflm_extent(tensor, tensor->rank - 1) : 1;
 }
 
 /* A number of the builtin options. */
-uint64_t tn__micro_option(const micro_op *op, uint32_t field, uint32_t bytes, uint64_t otherwise) {
+uint64_t tn__tflm_option(const tflm_op *op, uint32_t field, uint32_t bytes, uint64_t otherwise) {
     tn__flat_table options = tn__flat_child(&op->table, TFLITE_OP_OPTIONS);
     return options.bytes ? tn__flat_uint(&options, field, bytes, otherwise) : otherwise;
 }
@@ -259,13 +258,13 @@ uint64_t tn__micro_option(const micro_op *op, uint32_t field, uint32_t bytes, ui
 
 #define KERNELS_EXTENT_MAX ((uint64_t)INT32_MAX)
 
-static uint64_t kernels_bounded(const micro_tensor *tensor, uint32_t axis) {
-    uint64_t extent = tn__micro_extent(tensor, axis);
+static uint64_t kernels_bounded(const tflm_tensor *tensor, uint32_t axis) {
+    uint64_t extent = tn__tflm_extent(tensor, axis);
     return extent > KERNELS_EXTENT_MAX ? KERNELS_EXTENT_MAX : extent ? extent : 1;
 }
 
-static uint64_t kernels_stride(const micro_op *op, uint32_t field) {
-    uint64_t stride = tn__micro_option(op, field, 4, 1);
+static uint64_t kernels_stride(const tflm_op *op, uint32_t field) {
+    uint64_t stride = tn__tflm_option(op, field, 4, 1);
     return stride == 0 || stride > KERNELS_EXTENT_MAX ? 1 : stride;
 }
 
@@ -277,23 +276,23 @@ static uint64_t kernels_padding(uint64_t in, uint64_t filter, uint64_t out, uint
     return padding > KERNELS_EXTENT_MAX ? KERNELS_EXTENT_MAX : padding;
 }
 
-micro_window tn__micro_window(const micro_model *model, const micro_op *op) {
-    const micro_tensor *in = tn__micro_input(model, op, 0), *out = tn__micro_output(model, op, 0);
-    const micro_tensor *filter = tn__micro_input(model, op, 1);
-    bool depthwise = tn__micro_named(op, "DEPTHWISE_CONV_2D");
-    micro_window w = {.batch = kernels_bounded(in, 0),
-                      .ih = kernels_bounded(in, 1),
-                      .iw = kernels_bounded(in, 2),
-                      .ic = kernels_bounded(in, 3),
-                      .fh = kernels_bounded(filter, 1),
-                      .fw = kernels_bounded(filter, 2),
-                      .filter_channels = kernels_bounded(filter, 3),
-                      .oh = kernels_bounded(out, 1),
-                      .ow = kernels_bounded(out, 2),
-                      .oc = kernels_bounded(out, 3),
-                      .sw = kernels_stride(op, 1),
-                      .sh = kernels_stride(op, 2)};
-    w.multiplier = depthwise ? tn__micro_option(op, 3, 4, 0) : 1;
+tflm_window tn__tflm_window(const tflm_model *model, const tflm_op *op) {
+    const tflm_tensor *in = tn__tflm_input(model, op, 0), *out = tn__tflm_output(model, op, 0);
+    const tflm_tensor *filter = tn__tflm_input(model, op, 1);
+    bool depthwise = tn__tflm_named(op, "DEPTHWISE_CONV_2D");
+    tflm_window w = {.batch = kernels_bounded(in, 0),
+                     .ih = kernels_bounded(in, 1),
+                     .iw = kernels_bounded(in, 2),
+                     .ic = kernels_bounded(in, 3),
+                     .fh = kernels_bounded(filter, 1),
+                     .fw = kernels_bounded(filter, 2),
+                     .filter_channels = kernels_bounded(filter, 3),
+                     .oh = kernels_bounded(out, 1),
+                     .ow = kernels_bounded(out, 2),
+                     .oc = kernels_bounded(out, 3),
+                     .sw = kernels_stride(op, 1),
+                     .sh = kernels_stride(op, 2)};
+    w.multiplier = depthwise ? tn__tflm_option(op, 3, 4, 0) : 1;
     uint64_t dw = kernels_stride(op, depthwise ? 5 : 4), dh = kernels_stride(op, depthwise ? 6 : 5);
     w.dilated = dw != 1 || dh != 1;
     w.pw = kernels_padding(w.iw, w.fw, w.ow, w.sw, dw);
@@ -304,99 +303,98 @@ micro_window tn__micro_window(const micro_model *model, const micro_op *op) {
 /* --- persistent buffers --- */
 
 /* A multiplier and a shift for each channel. */
-static void kernels_channels(const micro_model *model, const micro_op *op, micro_need *need) {
-    const micro_tensor *filter = tn__micro_input(model, op, 1);
+static void kernels_channels(const tflm_model *model, const tflm_op *op, tflm_need *need) {
+    const tflm_tensor *filter = tn__tflm_input(model, op, 1);
     uint64_t channels = 0;
-    bool whole = kernels_is(tn__micro_input(model, op, 0), TN_FLOAT32);
+    bool whole = kernels_is(tn__tflm_input(model, op, 0), TN_FLOAT32);
     if (whole && model->build->kernels == TN_MICRO_CMSIS_NN && !model->options->most &&
-        !tn__micro_named(op, "TRANSPOSE_CONV"))
+        !tn__tflm_named(op, "TRANSPOSE_CONV"))
         return; /* today's kernels of CMSIS-NN keep them for integers alone */
-    if (tn__micro_named(op, "CONV_2D") || tn__micro_named(op, "TRANSPOSE_CONV"))
-        channels = tn__micro_extent(filter, 0);
-    else if (tn__micro_named(op, "DEPTHWISE_CONV_2D"))
-        channels = tn__micro_extent(filter, 3);
-    else if (tn__micro_named(op, "FULLY_CONNECTED") && filter && filter->channels > 1 &&
+    if (tn__tflm_named(op, "CONV_2D") || tn__tflm_named(op, "TRANSPOSE_CONV"))
+        channels = tn__tflm_extent(filter, 0);
+    else if (tn__tflm_named(op, "DEPTHWISE_CONV_2D"))
+        channels = tn__tflm_extent(filter, 3);
+    else if (tn__tflm_named(op, "FULLY_CONNECTED") && filter && filter->channels > 1 &&
              model->build->runtime >= KERNELS_DENSE_CHANNELS)
-        channels = tn__micro_extent(filter, 0);
-    tn__micro_buffer(need, tn__mul_sat(4, channels));
-    tn__micro_buffer(need, tn__mul_sat(4, channels));
+        channels = tn__tflm_extent(filter, 0);
+    tn__tflm_buffer(need, tn__mul_sat(4, channels));
+    tn__tflm_buffer(need, tn__mul_sat(4, channels));
 }
 
 /* A matrix that the kernel transposes: a tensor structure, its extents, its elements. */
-static void kernels_transposed(const micro_model *model, const micro_tensor *tensor,
-                               micro_need *need) {
+static void kernels_transposed(const tflm_model *model, const tflm_tensor *tensor,
+                               tflm_need *need) {
     if (tensor == NULL) return;
-    tn__micro_buffer(need, TN__MICRO_SIZE(model->options->target, "2pe"));
-    tn__micro_buffer(need, 4 + 4 * (uint64_t)tensor->rank);
-    tn__micro_buffer(need, tensor->bytes);
+    tn__tflm_buffer(need, TN__TFLM_SIZE(model->options->target, "2pe"));
+    tn__tflm_buffer(need, 4 + 4 * (uint64_t)tensor->rank);
+    tn__tflm_buffer(need, tensor->bytes);
 }
 
-static void kernels_matmul(const micro_model *model, const micro_op *op, micro_need *need) {
-    const micro_tensor *left = tn__micro_input(model, op, 0);
-    if (kernels_is(left, TN_INT8) || kernels_is(left, TN_INT16)) tn__micro_buffer(need, 7 * 4);
-    if (tn__micro_option(op, 0, 1, 0) != 0) kernels_transposed(model, left, need);
-    if (tn__micro_option(op, 1, 1, 0) == 0)
-        kernels_transposed(model, tn__micro_input(model, op, 1), need);
+static void kernels_matmul(const tflm_model *model, const tflm_op *op, tflm_need *need) {
+    const tflm_tensor *left = tn__tflm_input(model, op, 0);
+    if (kernels_is(left, TN_INT8) || kernels_is(left, TN_INT16)) tn__tflm_buffer(need, 7 * 4);
+    if (tn__tflm_option(op, 0, 1, 0) != 0) kernels_transposed(model, left, need);
+    if (tn__tflm_option(op, 1, 1, 0) == 0)
+        kernels_transposed(model, tn__tflm_input(model, op, 1), need);
 }
 
 /* --- scratch of the reference kernels --- */
 
-static void kernels_reduce(const micro_model *model, const micro_op *op, micro_need *need) {
-    const micro_tensor *in = tn__micro_input(model, op, 0), *axes = tn__micro_input(model, op, 1);
-    bool sums = tn__micro_named(op, "MEAN") || tn__micro_named(op, "SUM");
+static void kernels_reduce(const tflm_model *model, const tflm_op *op, tflm_need *need) {
+    const tflm_tensor *in = tn__tflm_input(model, op, 0), *axes = tn__tflm_input(model, op, 1);
+    bool sums = tn__tflm_named(op, "MEAN") || tn__tflm_named(op, "SUM");
     if (sums && (kernels_is(in, TN_INT8) || kernels_is(in, TN_UINT8) || kernels_is(in, TN_INT16)))
-        tn__micro_scratch(need, tn__mul_sat(4, kernels_elements(tn__micro_output(model, op, 0))));
+        tn__tflm_scratch(need, tn__mul_sat(4, kernels_elements(tn__tflm_output(model, op, 0))));
     if (sums && model->build->runtime < KERNELS_REDUCE_INDICES) return;
-    tn__micro_scratch(need, 4 * (uint64_t)(in ? in->rank : 0));
-    tn__micro_scratch(need, tn__mul_sat(4, kernels_elements(axes)));
+    tn__tflm_scratch(need, 4 * (uint64_t)(in ? in->rank : 0));
+    tn__tflm_scratch(need, tn__mul_sat(4, kernels_elements(axes)));
 }
 
-void tn__micro_reference(const micro_model *model, const micro_op *op, micro_need *need) {
-    const micro_tensor *in = tn__micro_input(model, op, 0), *out = tn__micro_output(model, op, 0);
-    const micro_tensor *second = tn__micro_input(model, op, 1);
-    if (tn__micro_named(op, "SVDF")) {
-        tn__micro_scratch(need,
-                          tn__mul_sat(4 * tn__micro_extent(in, 0), tn__micro_extent(second, 0)));
-        if (kernels_is(in, TN_INT8)) tn__micro_scratch(need, tn__mul_sat(4, kernels_elements(out)));
-    } else if (tn__micro_named(op, "CONV_2D") || tn__micro_named(op, "DEPTHWISE_CONV_2D") ||
-               tn__micro_named(op, "FULLY_CONNECTED")) {
-        if (kernels_is(second, TN_INT4)) tn__micro_scratch(need, kernels_elements(second));
-    } else if (tn__micro_named(op, "TRANSPOSE_CONV")) {
-        const micro_tensor *image = tn__micro_input(model, op, 2),
-                           *bias = tn__micro_input(model, op, 3);
+void tn__tflm_reference(const tflm_model *model, const tflm_op *op, tflm_need *need) {
+    const tflm_tensor *in = tn__tflm_input(model, op, 0), *out = tn__tflm_output(model, op, 0);
+    const tflm_tensor *second = tn__tflm_input(model, op, 1);
+    if (tn__tflm_named(op, "SVDF")) {
+        tn__tflm_scratch(need, tn__mul_sat(4 * tn__tflm_extent(in, 0), tn__tflm_extent(second, 0)));
+        if (kernels_is(in, TN_INT8)) tn__tflm_scratch(need, tn__mul_sat(4, kernels_elements(out)));
+    } else if (tn__tflm_named(op, "CONV_2D") || tn__tflm_named(op, "DEPTHWISE_CONV_2D") ||
+               tn__tflm_named(op, "FULLY_CONNECTED")) {
+        if (kernels_is(second, TN_INT4)) tn__tflm_scratch(need, kernels_elements(second));
+    } else if (tn__tflm_named(op, "TRANSPOSE_CONV")) {
+        const tflm_tensor *image = tn__tflm_input(model, op, 2),
+                          *bias = tn__tflm_input(model, op, 3);
         if (kernels_is(image, TN_INT8))
-            tn__micro_scratch(need, tn__mul_sat(4, kernels_elements(out)));
+            tn__tflm_scratch(need, tn__mul_sat(4, kernels_elements(out)));
         if (kernels_is(image, TN_INT16))
-            tn__micro_scratch(need, tn__mul_sat(8, kernels_elements(out)));
+            tn__tflm_scratch(need, tn__mul_sat(8, kernels_elements(out)));
         if (kernels_is(image, TN_INT16) && kernels_is(bias, TN_INT16))
-            tn__micro_scratch(need, tn__mul_sat(8, kernels_elements(bias)));
-    } else if (tn__micro_named(op, "MEAN") || tn__micro_named(op, "SUM") ||
+            tn__tflm_scratch(need, tn__mul_sat(8, kernels_elements(bias)));
+    } else if (tn__tflm_named(op, "MEAN") || tn__tflm_named(op, "SUM") ||
                strncmp(op->code->type, "REDUCE_", 7) == 0) {
         kernels_reduce(model, op, need);
-    } else if (tn__micro_named(op, "MIRROR_PAD")) {
-        for (uint32_t i = 0; i < 2; i++) tn__micro_scratch(need, 4 * (uint64_t)(in ? in->rank : 0));
-    } else if (tn__micro_named(op, "ADD_N")) {
-        uint64_t pointer = TN__MICRO_SIZE(model->options->target, "p");
-        tn__micro_scratch(need, tn__mul_sat(pointer, op->inputs.count));
-    } else if (tn__micro_named(op, "ethos-u")) {
+    } else if (tn__tflm_named(op, "MIRROR_PAD")) {
+        for (uint32_t i = 0; i < 2; i++) tn__tflm_scratch(need, 4 * (uint64_t)(in ? in->rank : 0));
+    } else if (tn__tflm_named(op, "ADD_N")) {
+        uint64_t pointer = TN__TFLM_SIZE(model->options->target, "p");
+        tn__tflm_scratch(need, tn__mul_sat(pointer, op->inputs.count));
+    } else if (tn__tflm_named(op, "ethos-u")) {
         uint64_t operands = tn__add_sat(op->inputs.count, op->outputs.count);
-        tn__micro_scratch(need, tn__mul_sat(8, operands));
-        tn__micro_scratch(need, tn__mul_sat(TN__MICRO_SIZE(model->options->target, "z"), operands));
-    } else if (tn__micro_named(op, "UNIDIRECTIONAL_SEQUENCE_LSTM")) {
-        const micro_tensor *cell = tn__micro_input(model, op, 19);
-        for (uint32_t i = 0; i < 4; i++) tn__micro_scratch(need, cell ? cell->bytes : 0);
+        tn__tflm_scratch(need, tn__mul_sat(8, operands));
+        tn__tflm_scratch(need, tn__mul_sat(TN__TFLM_SIZE(model->options->target, "z"), operands));
+    } else if (tn__tflm_named(op, "UNIDIRECTIONAL_SEQUENCE_LSTM")) {
+        const tflm_tensor *cell = tn__tflm_input(model, op, 19);
+        for (uint32_t i = 0; i < 4; i++) tn__tflm_scratch(need, cell ? cell->bytes : 0);
     }
 }
 
 /* --- one operator --- */
 
-static const char *kernels_options(const micro_build *build, const kernels_row *row) {
+static const char *kernels_options(const tflm_build *build, const kernels_row *row) {
     return row->later_options && build->runtime >= row->options_since ? row->later_options
                                                                       : row->options;
 }
 
 /* The fields of a kernel's own data in a build. */
-static const char *kernels_data(const micro_build *build, const kernels_row *row, bool most) {
+static const char *kernels_data(const tflm_build *build, const kernels_row *row, bool most) {
     bool later = row->later && build->runtime >= row->since;
     if (build->kernels == TN_MICRO_CMSIS_NN && row->cmsis && build->runtime >= row->cmsis_since) {
         if (later && row->later_cmsis) return row->later_cmsis;
@@ -407,32 +405,32 @@ static const char *kernels_data(const micro_build *build, const kernels_row *row
     return most && row->most ? row->most : row->data;
 }
 
-static bool kernels_replaced(const micro_model *model, const micro_op *op, micro_need *need) {
+static bool kernels_replaced(const tflm_model *model, const tflm_op *op, tflm_need *need) {
     switch (model->build->kernels) {
     case TN_MICRO_CMSIS_NN:
-        return tn__micro_cmsis(model, op, need);
+        return tn__tflm_cmsis(model, op, need);
     case TN_MICRO_ESP_NN:
-        return tn__micro_esp(model, op, need);
+        return tn__tflm_esp(model, op, need);
     default:
         return false;
     }
 }
 
-void tn__micro_need(const micro_model *model, const micro_op *op, micro_need *need) {
+void tn__tflm_need(const tflm_model *model, const tflm_op *op, tflm_need *need) {
     const tn_micro_options *options = model->options;
     const kernels_row *row = kernels_find(op->code->type);
-    *need = (micro_need){.options_alignment = 1, .is_known = row != NULL};
+    *need = (tflm_need){.options_alignment = 1, .is_known = row != NULL};
     if (row == NULL) {
-        if (options->most) tn__micro_buffer(need, MICRO_UNKNOWN);
+        if (options->most) tn__tflm_buffer(need, TFLM_UNKNOWN);
         return;
     }
-    need->options = tn__micro_struct(options->target, kernels_options(model->build, row),
-                                     &need->options_alignment);
-    tn__micro_buffer(
-        need, TN__MICRO_SIZE(options->target, kernels_data(model->build, row, options->most)));
+    need->options = tn__tflm_struct(options->target, kernels_options(model->build, row),
+                                    &need->options_alignment);
+    tn__tflm_buffer(need,
+                    TN__TFLM_SIZE(options->target, kernels_data(model->build, row, options->most)));
     kernels_channels(model, op, need);
-    if (tn__micro_named(op, "BATCH_MATMUL")) kernels_matmul(model, op, need);
-    if (tn__micro_named(op, "SOFTMAX") && kernels_is(tn__micro_input(model, op, 0), TN_INT16))
-        for (uint32_t i = 0; i < 2; i++) tn__micro_buffer(need, 2 * 513);
-    if (!kernels_replaced(model, op, need)) tn__micro_reference(model, op, need);
+    if (tn__tflm_named(op, "BATCH_MATMUL")) kernels_matmul(model, op, need);
+    if (tn__tflm_named(op, "SOFTMAX") && kernels_is(tn__tflm_input(model, op, 0), TN_INT16))
+        for (uint32_t i = 0; i < 2; i++) tn__tflm_buffer(need, 2 * 513);
+    if (!kernels_replaced(model, op, need)) tn__tflm_reference(model, op, need);
 }

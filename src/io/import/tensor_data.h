@@ -1,4 +1,5 @@
-/* contents.h - shared by the files that provide tensor data. */
+/* tensor_data.h - shared by the files that provide tensor data: tensor_data.c, generate.c,
+ * onnx/onnx_data.c. */
 #ifndef TN_IMPORT_CONTENTS_H
 #define TN_IMPORT_CONTENTS_H
 
@@ -16,7 +17,14 @@ static inline uint64_t tn__element_get(const void *array, uint32_t bits, uint64_
 
 /* --- generate.c: generated tensor data --- */
 
-typedef struct tn__generator tn__generator;
+typedef struct tn__generator {
+    const tn_context *context;
+    uint64_t seed;
+    tn__arena arena; /* texts of the names */
+    tn__names index;
+    uint32_t *roles; /* indexed by the value in `names` */
+    size_t role_room, role_count;
+} tn__generator;
 tn_status tn__generator_create(const tn_graph *graph, uint64_t seed, const tn_context *context,
                                tn__generator **generator, tn_error *error);
 void tn__generator_destroy(tn__generator *generator);

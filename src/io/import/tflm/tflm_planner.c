@@ -1,4 +1,4 @@
-/* tflite_online.c - reimplements the planner inside TensorFlow Lite Micro.
+/* tflm_planner.c - reimplements the planner inside TensorFlow Lite Micro.
  *
  * Every tensor without constant data, and every scratch buffer, gets a live range in scopes: one
  * scope for the start of a subgraph, one for each operator. Both ends are included. The subgraphs
@@ -12,11 +12,11 @@
  * in the arena that its plan promises. So it follows the run time's rules and shares no code with
  * our planners; tests compare it with the planner `tflm-greedy` and with a third one in Python.
  *
- * Cost: O(operators + buffers^2), as in the run time; more than MICRO_PLANNED_MAX buffers are an
+ * Cost: O(operators + buffers^2), as in the run time; more than TFLM_PLANNED_MAX buffers are an
  * error.
  * Source: tflite-micro's micro_allocation_info.cc, greedy_memory_planner.cc.
  */
-#include "io/import/tflite_micro.h"
+#include "io/import/tflm/tflm.h"
 
 #define ONLINE_NEVER (-1)
 
@@ -44,7 +44,7 @@ typedef struct online_frame {
 } online_frame;
 
 typedef struct online_walk {
-    micro_model *model;
+    tflm_model *model;
     online_life *lives; /* [tensors + scratch] */
     int64_t scope;
     online_frame frames[TFLITE_DEPTH_MAX + 2];
@@ -70,7 +70,7 @@ static void online_use(online_walk *walk, uint32_t subgraph, const tn__flat_vect
 }
 
 static void online_enter(online_walk *walk, uint32_t subgraph) {
-    const micro_model *model = walk->model;
+    const tflm_model *model = walk->model;
     tn__flat_table graph = tn__flat_item(&model->plan->subgraphs, subgraph);
     tn__flat_vector inputs = tn__flat_list(&graph, TFLITE_GRAPH_INPUTS);
     tn__flat_vector outputs = tn__flat_list(&graph, TFLITE_GRAPH_OUTPUTS);
@@ -82,7 +82,7 @@ static void online_enter(online_walk *walk, uint32_t subgraph) {
 }
 
 /* The subgraphs that the run time enters for an operator, in its order. */
-static uint32_t online_calls(const micro_model *model, const micro_op *op, uint32_t calls[2]) {
+static uint32_t online_calls(const tflm_model *model, const tflm_op *op, uint32_t calls[2]) {
     const char *type = op->code->type;
     uint32_t count = strcmp(type, "IF") == 0 || strcmp(type, "WHILE") == 0 ? 2
                      : strcmp(type, "CALL_ONCE") == 0                      ? 1
@@ -97,7 +97,7 @@ static uint32_t online_calls(const micro_model *model, const micro_op *op, uint3
 }
 
 static void online_leave_op(online_walk *walk, online_frame *frame) {
-    const micro_op *op = &walk->model->ops[frame->op];
+    const tflm_op *op = &walk->model->ops[frame->op];
     uint64_t tensors = walk->model->plan->first[walk->model->plan->subgraphs.count];
     online_use(walk, frame->subgraph, &op->inputs);
     online_use(walk, frame->subgraph, &op->outputs);
@@ -118,7 +118,7 @@ static void online_step(online_walk *walk) {
         walk->depth--;
         return;
     }
-    const micro_op *op = &walk->model->ops[frame->op];
+    const tflm_op *op = &walk->model->ops[frame->op];
     if (!frame->is_inside) {
         walk->scope++;
         online_create(walk, frame->subgraph, &op->outputs);
@@ -168,7 +168,7 @@ static void online_insert(const online_buffer **placed, size_t count, const onli
     placed[at] = buffer;
 }
 
-static tn_status online_place(micro_model *model, online_buffer *buffers, size_t count,
+static tn_status online_place(tflm_model *model, online_buffer *buffers, size_t count,
                               uint64_t *head) {
     const online_buffer **placed = tn__arena_array(&model->arena, count + 1, sizeof *placed);
     if (!placed) return tn__no_memory(model->error, "the arena");
@@ -196,20 +196,20 @@ static tn_status online_place(micro_model *model, online_buffer *buffers, size_t
 /* --- both --- */
 
 /* A handle of a resource variable points into the data of its operator. */
-static bool online_needs(const micro_tensor *tensor, int64_t offset) {
+static bool online_needs(const tflm_tensor *tensor, int64_t offset) {
     if (tensor->handle_of != 0) return false;
     return !tensor->is_constant && tensor->bytes != 0 && (!tensor->is_variable || offset >= 0);
 }
 
-static tn_status online_buffers(micro_model *model, const online_life *lives,
-                                const int64_t *offsets, online_buffer **buffers, size_t *count) {
+static tn_status online_buffers(tflm_model *model, const online_life *lives, const int64_t *offsets,
+                                online_buffer **buffers, size_t *count) {
     uint64_t tensors = model->plan->first[model->plan->subgraphs.count];
     *count = model->scratch_count;
     for (uint64_t t = 0; t < tensors; t++) *count += online_needs(&model->tensors[t], offsets[t]);
-    if (*count > MICRO_PLANNED_MAX)
+    if (*count > TFLM_PLANNED_MAX)
         TN_FAIL(model->error, TN_E_UNSUPPORTED,
                 "%zu buffers; the run time of microcontrollers is told for up to %u", *count,
-                MICRO_PLANNED_MAX);
+                TFLM_PLANNED_MAX);
     online_buffer *to = tn__arena_array(&model->arena, *count + 1, sizeof *to);
     if (!to) return tn__no_memory(model->error, "the arena");
     *buffers = to;
@@ -218,7 +218,7 @@ static tn_status online_buffers(micro_model *model, const online_life *lives,
         bool is_scratch = t >= tensors;
         if (!is_scratch && !online_needs(&model->tensors[t], offsets[t])) continue;
         uint64_t bytes = is_scratch ? model->scratch[t - tensors] : model->tensors[t].bytes;
-        if (!tn__align_up(bytes, MICRO_ALIGNMENT, &bytes) || bytes > INT64_MAX / 2)
+        if (!tn__align_up(bytes, TFLM_ALIGNMENT, &bytes) || bytes > INT64_MAX / 2)
             TN_FAIL(model->error, TN_E_UNSUPPORTED, "a buffer of more than 2^62 bytes");
         *to++ = (online_buffer){.bytes = bytes,
                                 .first = lives[t].first,
@@ -230,8 +230,7 @@ static tn_status online_buffers(micro_model *model, const online_life *lives,
     return TN_OK;
 }
 
-tn_status tn__micro_online(micro_model *model, int64_t *offsets, uint64_t *head,
-                           uint64_t *planned) {
+tn_status tn__tflm_online(tflm_model *model, int64_t *offsets, uint64_t *head, uint64_t *planned) {
     uint64_t tensors = model->plan->first[model->plan->subgraphs.count];
     online_walk walk = {.model = model};
     online_buffer *buffers = NULL;

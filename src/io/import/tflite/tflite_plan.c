@@ -17,7 +17,7 @@
  * Cost: O(file).
  * Source: tflite-micro's micro_allocation_info.cc and memory_management.md.
  */
-#include "io/import/tflite_plan.h"
+#include "io/import/tflite/tflite_plan.h"
 
 #define PLAN_NAME "OfflineMemoryAllocation"
 #define PLAN_HEAD 3u /* numbers before the offsets */

@@ -1,17 +1,17 @@
 /* tflite_reader.h - shared definitions of the files of the .tflite reader.
  *
- *   formats/tflite.c  the model: verification, versions, operator codes, subgraphs in a queue
- *   tflite_graph.c    a subgraph: roles of its tensors, its operators, the blocks that they own
+ *   formats/tflite.c  the model: schema, verification, versions, operator codes, subgraphs in a
+ *                     queue
+ *   tflite_graph.c    a subgraph: roles of its tensors, its operators with the builtin options that
+ *                     shapes depend on, the blocks that they own
  *   tflite_tensor.c   a tensor: type, shape, data
- *   tflite_options.c  builtin options that shapes depend on
  *   tflite_plan.c     offline plans inside files, read and written
- *   tflite_schema.c   field numbers, names of operators
  *   flat.c            the wire format
  */
 #ifndef TN_IMPORT_TFLITE_READER_H
 #define TN_IMPORT_TFLITE_READER_H
 
-#include "io/import/flat.h"
+#include "io/import/tflite/flat.h"
 #include "io/import/importer.h"
 
 #define TFLITE_DEPTH_MAX 64u /* depth of subgraphs that call each other */
@@ -98,14 +98,6 @@ tn_status tn__tflite_tensor_where(const tflite_reader *reader, tn_status status,
 tn_status tn__tflite_tensor(tflite_reader *reader, const tflite_pending *block, uint32_t index);
 /* Does an --input-shape contradict the shape of an input of the main subgraph? */
 bool tn__tflite_contradicts(tflite_reader *reader, uint32_t index);
-
-/* tflite_options.c: the attributes of an operator; returns their number. */
-typedef struct tflite_options {
-    tn_attr attrs[8];
-    int64_t ints[TN_RANK_MAX + 8];
-} tflite_options;
-uint32_t tn__tflite_options(const tflite_reader *reader, const tn__flat_table *op, const char *type,
-                            tflite_options *to);
 
 /* tflite_graph.c: one block; its own blocks go into the queue. */
 tn_status tn__tflite_block(tflite_reader *reader, const tflite_pending *block);
