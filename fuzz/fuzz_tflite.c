@@ -38,7 +38,7 @@ static void fuzz_arena(const fuzz_again *again, const tn_graph *graph) {
         options.most = i > 0;
         tn_status status =
             tn__tflm_arena_from(again->file.name, (tn__span){again->file.data, again->file.size},
-                                 again->options, graph, NULL, &options, &arena, placed, &error);
+                                again->options, graph, NULL, &options, &arena, placed, &error);
         fuzz_check(status != TN_E_INTERNAL);
         if (status == TN_OK) fuzz_check(arena.total >= arena.used && arena.used >= arena.head);
     }

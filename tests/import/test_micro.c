@@ -154,7 +154,7 @@ static tn_micro_arena sampled_arena(const sampled *all, const uint64_t *offsets,
     tn_micro_arena arena;
     tn_micro_options options = host();
     if (tn__tflm_arena_from("s.tflite", (tn__span){all->bytes, all->size}, NULL, all->graph,
-                             offsets, &options, &arena, placed, &failure) != TN_OK)
+                            offsets, &options, &arena, placed, &failure) != TN_OK)
         fail_msg("%s: %s", failure.where, failure.message);
     return arena;
 }
@@ -247,8 +247,8 @@ static void the_least_is_never_above_the_most(void **state) {
                 options.version = most ? "7.0.0" : NULL;
                 options.compiler = TN_MICRO_GCC;
                 assert_int_equal(tn__tflm_arena_from("s.tflite", (tn__span){all.bytes, all.size},
-                                                      NULL, all.graph, NULL, &options, &arena[most],
-                                                      NULL, &failure),
+                                                     NULL, all.graph, NULL, &options, &arena[most],
+                                                     NULL, &failure),
                                  TN_OK);
                 uint64_t sum = arena[most].tail_alignment;
                 for (int part = 0; part < TN_MICRO_PART_COUNT; part++)
@@ -279,7 +279,7 @@ static void every_allocation_may_fail(void **state) {
         tn_micro_arena arena = {.head = 7};
         memory.fail_at = memory.requests + at;
         status = tn__tflm_arena_from("s.tflite", (tn__span){all.bytes, all.size}, &import, graph,
-                                      NULL, NULL, &arena, NULL, &failure);
+                                     NULL, NULL, &arena, NULL, &failure);
         assert_int_equal(memory.held, held);
         if (status == TN_OK) break;
         assert_int_equal(status, TN_E_NO_MEMORY);

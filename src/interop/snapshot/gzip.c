@@ -7,7 +7,7 @@
  * seconds, which is rare enough to do without a library.
  * Source: RFC 1951, RFC 1952; the method of decoding is that of M. Adler's puff.c (zlib).
  */
-#include "interop/snapshot/gzip.h"
+#include "interop/snapshot/snapshot.h"
 
 #include <inttypes.h>
 

@@ -8,7 +8,7 @@ static uint64_t stacks_mix(uint64_t hash, uint64_t word) {
     return hash ^ hash >> 29;
 }
 
-static uint64_t stacks_frame_hash(const tn__stacks *stacks, const tn__frame *frame) {
+static uint64_t stacks_frame_hash(const tn__stacks *stacks, const tn__stack_frame *frame) {
     uint64_t names = (uint64_t)frame->function << 32 | frame->file;
     return stacks_mix(stacks_mix(stacks->key, names), (uint64_t)frame->line);
 }
@@ -46,13 +46,13 @@ static uint64_t stacks_hash_of_stack(const tn__stacks *stacks, uint32_t number) 
     return stacks_hash(stacks, stacks->members + row->first, row->count);
 }
 
-bool tn__stacks_frame(tn__stacks *stacks, tn__frame frame, uint32_t *number) {
+bool tn__stacks_frame(tn__stacks *stacks, tn__stack_frame frame, uint32_t *number) {
     tn__number_set *set = &stacks->frame_set;
     if (2 * (set->count + 1) > set->room && !stacks_grow(stacks, set, stacks_hash_of_frame))
         return false;
     size_t at = stacks_frame_hash(stacks, &frame) & (set->room - 1);
     for (; set->slots[at] != 0; at = (at + 1) & (set->room - 1)) {
-        const tn__frame *known = &stacks->frames[ *number = set->slots[at] - 1];
+        const tn__stack_frame *known = &stacks->frames[ *number = set->slots[at] - 1];
         if (known->function == frame.function && known->file == frame.file &&
             known->line == frame.line)
             return true;

@@ -8,7 +8,7 @@
  * One version of the viewer stops at a file that has categories but none called "unknown", so the
  * first event has that one.
  */
-#include "interop/snapshot/write.h"
+#include "interop/snapshot/snapshot.h"
 
 #include <inttypes.h>
 

@@ -26,10 +26,10 @@ void tn_array_release(tn_array *array, const tn_context *given) {
 
 /* --- numpy's .npy files ----------------------------------------------------------------------- */
 
-/* The file: "\x93NUMPY", version, length of the header, the header: a Python dictionary with the keys descr,
- * fortran_order and shape, in any order, padded with blanks. Then the elements. Versions differ in
- * the width of the length (2 bytes in version 1, then 4) and in the encoding of field names, which
- * a plain array does not have.
+/* The file: "\x93NUMPY", version, length of the header, the header: a Python dictionary with the
+ * keys descr, fortran_order and shape, in any order, padded with blanks. Then the elements.
+ * Versions differ in the width of the length (2 bytes in version 1, then 4) and in the encoding of
+ * field names, which a plain array does not have.
  *
  * Read are little-endian numbers and bools in both orders; Fortran order is converted. For anything
  * else the error says what to do in numpy. A file with bytes left over is an error too: it holds

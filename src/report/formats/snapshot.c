@@ -6,7 +6,7 @@
  *
  * Cost: O(events log events).
  */
-#include "interop/snapshot/write.h"
+#include "interop/snapshot/snapshot.h"
 #include "report/format.h"
 
 /* Numbers of blocks: first bodies, then tensors. */

@@ -47,6 +47,7 @@ static tn_status onnx_bind_input(onnx_reader *reader, tn__span message, tn__span
     return TN_OK;
 }
 
+/* Gives symbols of the main graph's inputs the extents of the options. */
 static tn_status onnx_bind_inputs(onnx_reader *reader, tn__span graph) {
     if (!reader->importer->options->input_shape_count) return TN_OK;
     tn__wire wire = tn__onnx_open(reader, graph, &tn__onnx_graph_schema);
@@ -97,7 +98,7 @@ static tn_status onnx_set_batch(onnx_reader *reader, const char *name, onnx_type
     return TN_OK;
 }
 
-/* Applies the options to the main graph's inputs. */
+/* Applies the options to one input of the main graph. */
 static tn_status onnx_main_input(onnx_reader *reader, tn__span name, onnx_type *type,
                                  tn_kind *kind) {
     const char *text = tn__onnx_text(reader, 1, "", name);

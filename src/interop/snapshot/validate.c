@@ -1,4 +1,4 @@
-/* agree.c - checks the ring of events and the list of segments of a snapshot against each other.
+/* validate.c - checks the ring of events and the list of segments of a snapshot against each other.
  *
  * Segments: blocks lie end to end and fill their segment, and their sums equal the numbers in the
  * file. The device: going backwards from the final segments, a range that an event allocated must
@@ -11,13 +11,13 @@
 
 /* --- segments --- */
 
-typedef struct agree_sums {
+typedef struct validate_sums {
     uint64_t end, allocated, active, requested;
-} agree_sums;
+} validate_sums;
 
-static agree_sums agree_sum(const tn_snapshot_lives *lives, const tn_snapshot_segment *segment,
-                            bool *tiles) {
-    agree_sums sums = {.end = segment->address};
+static validate_sums validate_sum(const tn_snapshot_lives *lives,
+                                  const tn_snapshot_segment *segment, bool *tiles) {
+    validate_sums sums = {.end = segment->address};
     *tiles = true;
     for (uint32_t i = 0; i < segment->block_count; i++) {
         const tn_snapshot_block *block = &lives->snapshot->blocks[segment->first_block + i];
@@ -32,9 +32,9 @@ static agree_sums agree_sum(const tn_snapshot_lives *lives, const tn_snapshot_se
     return sums;
 }
 
-static void agree_segment(tn_snapshot_lives *lives, const tn_snapshot_segment *segment) {
+static void validate_segment(tn_snapshot_lives *lives, const tn_snapshot_segment *segment) {
     bool tiles;
-    agree_sums sums = agree_sum(lives, segment, &tiles);
+    validate_sums sums = validate_sum(lives, segment, &tiles);
     uint64_t *wrong = &lives->facts.wrong_segments;
     if (!tiles)
         tn__snapshot_wrong(lives, wrong, "the blocks of segment %#" PRIx64 " do not fill it",
@@ -54,19 +54,19 @@ static void agree_segment(tn_snapshot_lives *lives, const tn_snapshot_segment *s
 /* --- the device: ranges that do not overlap, by address --- */
 
 /* A hostile file could make each step slow with many ranges; no real allocator holds this many. */
-enum { AGREE_RANGES_MAX = 1 << 14 };
+enum { VALIDATE_RANGES_MAX = 1 << 14 };
 
-typedef struct agree_range {
+typedef struct validate_range {
     uint64_t first, last;
-} agree_range;
+} validate_range;
 
-typedef struct agree_ranges {
-    agree_range *ranges;
+typedef struct validate_ranges {
+    validate_range *ranges;
     size_t count, room;
-} agree_ranges;
+} validate_ranges;
 
 /* The first range that ends after an address. */
-static size_t agree_find(const agree_ranges *all, uint64_t address) {
+static size_t validate_find(const validate_ranges *all, uint64_t address) {
     size_t low = 0, high = all->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -78,12 +78,13 @@ static size_t agree_find(const agree_ranges *all, uint64_t address) {
     return low;
 }
 
-static void agree_close(agree_ranges *all, size_t at) {
+static void validate_close(validate_ranges *all, size_t at) {
     all->count--;
     memmove(&all->ranges[at], &all->ranges[at + 1], (all->count - at) * sizeof *all->ranges);
 }
 
-static bool agree_open(const tn_context *context, agree_ranges *all, size_t at, agree_range range) {
+static bool validate_open(const tn_context *context, validate_ranges *all, size_t at,
+                          validate_range range) {
     if (!tn__reserve(context, &all->ranges, &all->room, all->count + 1, sizeof *all->ranges))
         return false;
     memmove(&all->ranges[at + 1], &all->ranges[at], (all->count - at) * sizeof *all->ranges);
@@ -93,8 +94,9 @@ static bool agree_open(const tn_context *context, agree_ranges *all, size_t at, 
 }
 
 /* Adds a range; *fits is false if some of it is present already. False: out of memory. */
-static bool agree_add(const tn_context *context, agree_ranges *all, agree_range range, bool *fits) {
-    size_t at = agree_find(all, range.first);
+static bool validate_add(const tn_context *context, validate_ranges *all, validate_range range,
+                         bool *fits) {
+    size_t at = validate_find(all, range.first);
     *fits = range.first < range.last && (at == all->count || all->ranges[at].first >= range.last);
     if (!*fits) return true;
     bool joins_before = at > 0 && all->ranges[at - 1].last == range.first;
@@ -103,37 +105,37 @@ static bool agree_add(const tn_context *context, agree_ranges *all, agree_range 
     if (joins_after && !joins_before) all->ranges[at].first = range.first;
     if (joins_after && joins_before) {
         all->ranges[at - 1].last = all->ranges[at].last;
-        agree_close(all, at);
+        validate_close(all, at);
     }
-    return joins_before || joins_after || agree_open(context, all, at, range);
+    return joins_before || joins_after || validate_open(context, all, at, range);
 }
 
 /* Removes a range; *fits is false if some of it is not present. False: out of memory. */
-static bool agree_remove(const tn_context *context, agree_ranges *all, agree_range range,
-                         bool *fits) {
-    size_t at = agree_find(all, range.first);
+static bool validate_remove(const tn_context *context, validate_ranges *all, validate_range range,
+                            bool *fits) {
+    size_t at = validate_find(all, range.first);
     *fits = range.first < range.last && at < all->count && all->ranges[at].first <= range.first &&
             range.last <= all->ranges[at].last;
     if (!*fits) return true;
-    agree_range held = all->ranges[at];
-    if (held.first == range.first && held.last == range.last) return agree_close(all, at), true;
+    validate_range held = all->ranges[at];
+    if (held.first == range.first && held.last == range.last) return validate_close(all, at), true;
     if (held.first == range.first) return all->ranges[at].first = range.last, true;
     all->ranges[at].last = range.first;
     return held.last == range.last ||
-           agree_open(context, all, at + 1, (agree_range){range.last, held.last});
+           validate_open(context, all, at + 1, (validate_range){range.last, held.last});
 }
 
-static bool agree_step_back(tn_snapshot_lives *lives, agree_ranges *all,
-                            const tn_snapshot_event *event, uint64_t number) {
+static bool validate_step_back(tn_snapshot_lives *lives, validate_ranges *all,
+                               const tn_snapshot_event *event, uint64_t number) {
     bool takes =
         event->action == TN_SNAPSHOT_SEGMENT_ALLOC || event->action == TN_SNAPSHOT_SEGMENT_MAP;
     bool gives =
         event->action == TN_SNAPSHOT_SEGMENT_FREE || event->action == TN_SNAPSHOT_SEGMENT_UNMAP;
-    agree_range range = {event->address, tn__add_sat(event->address, event->size)};
+    validate_range range = {event->address, tn__add_sat(event->address, event->size)};
     bool fits = true, has_room = true;
     if (!takes && !gives) return true;
-    has_room = takes ? agree_remove(&lives->context, all, range, &fits)
-                     : agree_add(&lives->context, all, range, &fits);
+    has_room = takes ? validate_remove(&lives->context, all, range, &fits)
+                     : validate_add(&lives->context, all, range, &fits);
     if (!fits)
         tn__snapshot_wrong(lives, &lives->facts.wrong_device,
                            "event %" PRIu64 " %s %" PRIu64 " bytes at %#" PRIx64 ", which %s",
@@ -142,35 +144,36 @@ static bool agree_step_back(tn_snapshot_lives *lives, agree_ranges *all,
     return has_room;
 }
 
-static tn_status agree_device(tn_snapshot_lives *lives, agree_ranges *all, tn_error *error) {
+static tn_status validate_device(tn_snapshot_lives *lives, validate_ranges *all, tn_error *error) {
     uint64_t count = 0;
     const tn_snapshot_event *events = tn_snapshot_events(lives->snapshot, lives->device, &count);
-    for (uint64_t i = count; i-- > 0 && all->count <= AGREE_RANGES_MAX;)
-        if (!agree_step_back(lives, all, &events[i], i)) return tn__no_memory(error, "a snapshot");
+    for (uint64_t i = count; i-- > 0 && all->count <= VALIDATE_RANGES_MAX;)
+        if (!validate_step_back(lives, all, &events[i], i))
+            return tn__no_memory(error, "a snapshot");
     return TN_OK;
 }
 
-tn_status tn__snapshot_agree(tn_snapshot_lives *lives, int64_t reserved, tn_error *error) {
+tn_status tn__snapshot_validate(tn_snapshot_lives *lives, int64_t reserved, tn_error *error) {
     const tn_snapshot *snapshot = lives->snapshot;
-    agree_ranges all = {0};
+    validate_ranges all = {0};
     tn_status status = TN_OK;
     bool has_segments = false;
     for (uint32_t i = 0; i < snapshot->segment_count && status == TN_OK; i++) {
         const tn_snapshot_segment *segment = &snapshot->segments[i];
-        agree_range range = {segment->address, tn__add_sat(segment->address, segment->total)};
+        validate_range range = {segment->address, tn__add_sat(segment->address, segment->total)};
         bool fits;
         if (segment->device != lives->device) continue;
         has_segments = true;
         lives->facts.reserved += segment->total;
-        agree_segment(lives, segment);
-        if (all.count > AGREE_RANGES_MAX) continue;
-        if (!agree_add(&lives->context, &all, range, &fits))
+        validate_segment(lives, segment);
+        if (all.count > VALIDATE_RANGES_MAX) continue;
+        if (!validate_add(&lives->context, &all, range, &fits))
             status = tn__no_memory(error, "a snapshot");
         else if (!fits)
             tn__snapshot_wrong(lives, &lives->facts.wrong_segments,
                                "segment %#" PRIx64 " lies in another one", segment->address);
     }
-    if (status == TN_OK && has_segments) status = agree_device(lives, &all, error);
+    if (status == TN_OK && has_segments) status = validate_device(lives, &all, error);
     tn__free(&lives->context, all.ranges, all.room * sizeof *all.ranges);
     int64_t first = (int64_t)lives->facts.reserved - reserved;
     if (!has_segments) { /* events only: assume that nothing existed before them */

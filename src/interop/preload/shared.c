@@ -1,15 +1,58 @@
-/* trace.c - writes requests as rows of a file. Rows are collected in the trace itself and written
- * when it is full. So it allocates no memory, and a process that is killed leaves whole rows. */
+/* shared.c - settings, messages and the trace of requests, for the preloaded library and the
+ * PyTorch allocator.
+ *
+ * The trace writes requests as rows of a file. Rows are collected in the trace itself and written
+ * when it is full. So it allocates no memory, and a process that is killed leaves whole rows.
+ */
 #define _GNU_SOURCE /* memrchr */
-#include "interop/preload/trace.h"
+#include "interop/preload/shared.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
+
+/* --- settings and messages -------------------------------------------------------------------- */
+
+/* Settings and messages shared by the preloaded library and the PyTorch allocator. */
+
+void tn__message_print(const char *what, const char *detail) {
+    fprintf(stderr, "tenure: %s%s%s\n", what, detail[0] != '\0' ? ": " : "", detail);
+}
+
+bool tn__size_setting(const char *name, uint64_t *bytes) {
+    const char *text = getenv(name);
+    tn_error error = {0};
+    if (text == NULL || text[0] == '\0') return true;
+    if (tn_size_parse(text, bytes, &error) == TN_OK) return true;
+    tn__message_print(name, error.message);
+    return false;
+}
+
+void tn__pool_print(tn_pool *pool, const char *what) {
+    char reserved[TN_SIZE_TEXT_MAX], requested[TN_SIZE_TEXT_MAX], height[TN_SIZE_TEXT_MAX];
+    tn_pool_usage usage;
+    tn_pool_lesson lesson;
+    tn_pool_measure(pool, &usage);
+    tn_pool_learned(pool, &lesson);
+    fprintf(stderr,
+            "tenure: %" PRIu64 " %s; at most %s in use, %s reserved; %" PRIu64 " did not fit\n",
+            usage.alloc_count - usage.failed_count, what,
+            tn_size_format(usage.requested_peak, requested),
+            tn_size_format(usage.reserved_peak, reserved), usage.failed_count);
+    if (lesson.plans > 0)
+        fprintf(stderr,
+                "tenure: %" PRIu64 " plans served %" PRIu64 " of them, %" PRIu64
+                " were surprises; plan in force: %s\n",
+                lesson.plans, lesson.served, lesson.surprises,
+                lesson.period != 0 ? tn_size_format(lesson.height, height) : "none");
+}
+
+/* --- trace ------------------------------------------------------------------------------------ */
 
 enum { TRACE_ROW_MAX = 256, TRACE_WHO_MAX = 120, TRACE_FILE = 512, TRACE_PATH_MAX = 4096 };
 
@@ -131,21 +174,21 @@ static char *trace_row(tn__trace *trace) {
 }
 
 /* Makes a name fit one field of a row; the name of a Python file may contain any character. */
-static void trace_show(const char *who, char shown[TRACE_WHO_MAX + 1]) {
-    size_t length = who != NULL ? strnlen(who, TRACE_WHO_MAX) : 0;
+static void trace_show(const char *call_site, char shown[TRACE_WHO_MAX + 1]) {
+    size_t length = call_site != NULL ? strnlen(call_site, TRACE_WHO_MAX) : 0;
     for (size_t i = 0; i < length; i++) {
-        unsigned char byte = (unsigned char)who[i];
-        shown[i] = byte < ' ' || byte == 0x7f || byte == ',' || byte == '"' ? '_' : who[i];
+        unsigned char byte = (unsigned char)call_site[i];
+        shown[i] = byte < ' ' || byte == 0x7f || byte == ',' || byte == '"' ? '_' : call_site[i];
     }
     shown[length] = '\0';
 }
 
 void tn__trace_alloc(tn__trace *trace, uint64_t name, size_t size, size_t alignment,
-                     uint32_t stream, const char *who) {
+                     uint32_t stream, const char *call_site) {
     char *row = trace_row(trace);
     if (row == NULL) return;
     char shown[TRACE_WHO_MAX + 1];
-    trace_show(who, shown);
+    trace_show(call_site, shown);
     int length = snprintf(row, TRACE_ROW_MAX, "alloc,%" PRIu64 ",%zu,%zu", name, size, alignment);
     if (trace->has_streams)
         length += snprintf(row + length, (size_t)(TRACE_ROW_MAX - length), ",%" PRIu32 ",%s",

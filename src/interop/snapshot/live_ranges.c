@@ -1,5 +1,5 @@
-/* lives.c - computes live ranges from allocation events: the bytes of each block, and from when to
- * when it was in use.
+/* live_ranges.c - computes live ranges from allocation events: the bytes of each block, and from
+ * when to when it was in use.
  *
  * One walk over the ring of events keeps a map from addresses to live blocks. A block that is freed
  * but is not in the map existed before the ring began. So did a block that the segments list as in
@@ -315,7 +315,7 @@ static void lives_sum(lives_walk *walk) {
     facts->life_count = made->life_count;
     for (size_t i = 0; i < made->life_count; i++) {
         tn_snapshot_life *life = &made->lives[i];
-        life->guess = (uint8_t)tn__snapshot_guess(made, life);
+        life->guess = (uint8_t)tn__snapshot_infer_category(made, life);
         facts->requested += life->after ? life->size : 0;
         facts->waiting_bytes += life->waiting ? life->size : 0;
         facts->waiting_count += life->waiting;
@@ -332,11 +332,11 @@ static tn_status lives_walk_all(lives_walk *walk) {
         tn_snapshot_events(walk->made->snapshot, walk->made->device, &count);
     walk->made->facts.event_count = count;
     TN_TRY(lives_check_sums(events, count, walk->error));
-    TN_TRY(tn__snapshot_judge(walk->made, walk->error));
+    TN_TRY(tn__snapshot_infer_stacks(walk->made, walk->error));
     for (uint64_t i = 0; i < count; i++) TN_TRY(lives_event(walk, &events[i], (uint32_t)i + 1));
     TN_TRY(lives_segments(walk, (uint32_t)count));
     lives_sum(walk);
-    TN_TRY(tn__snapshot_agree(walk->made, walk->reserved, walk->error));
+    TN_TRY(tn__snapshot_validate(walk->made, walk->reserved, walk->error));
     walk->made->facts.reserved_peak = walk->made->reserved_first + (uint64_t)walk->reserved_most;
     return TN_OK;
 }

@@ -1,13 +1,29 @@
-/* trace.h - records allocation requests as rows of a file, in order. The owner of a trace holds a
- * lock when it calls. */
-#ifndef TN_PRELOAD_TRACE_H
-#define TN_PRELOAD_TRACE_H
+/* shared.h - the parts that the preloaded library and the PyTorch allocator share: settings from
+ * the environment, messages, and the trace of requests.
+ */
+#ifndef TN_PRELOAD_SHARED_H
+#define TN_PRELOAD_SHARED_H
+
+#include <tenure/pool.h>
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
 
+/* --- settings and messages -------------------------------------------------------------------- */
+
+/* Prints "tenure: what: detail" on standard error; `detail` may be "". */
+void tn__message_print(const char *what, const char *detail);
+/* Reads a size; if it is not set, *bytes is unchanged. False: it cannot be read; a message was
+ * printed. */
+bool tn__size_setting(const char *name, uint64_t *bytes);
+/* Prints use and plan of a pool: "tenure: 999 large blocks; at most ..." */
+void tn__pool_print(tn_pool *pool, const char *what);
+
+/* --- trace ------------------------------------------------------------------------------------ */
+
+/* Records allocation requests as rows of a file, in order. The owner holds a lock when it calls. */
 typedef struct tn__trace {
     int file;          /* -1: not open, or failed */
     struct stat which; /* identifies it: the program may close the number and reuse it */
@@ -29,9 +45,9 @@ void tn__trace_open(tn__trace *trace, const char *path, bool has_streams);
 /* Leaves the plain name to another process, which may not have reached its first row yet: our
  * process number is appended to the name, unless the name contains it already ("%p"). */
 void tn__trace_yield(tn__trace *trace);
-/* `who`: the caller's name, without commas; NULL: unknown. */
+/* `call_site`: the line of code that asks, without commas; NULL: unknown. */
 void tn__trace_alloc(tn__trace *trace, uint64_t name, size_t size, size_t alignment,
-                     uint32_t stream, const char *who);
+                     uint32_t stream, const char *call_site);
 void tn__trace_free(tn__trace *trace, uint64_t name);
 void tn__trace_close(tn__trace *trace);
 /* Prints how many rows are in the file and how many were lost, if any; for the statistics. */

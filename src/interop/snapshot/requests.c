@@ -1,4 +1,4 @@
-/* serve.c - converts a snapshot into requests for pools and planners.
+/* requests.c - converts a snapshot into requests for pools and planners.
  *
  * Blocks that existed before the ring began are requested first, by address, because their real
  * order is unknown. Each later event is one request. Events of segments and marks are not requests.
@@ -7,16 +7,16 @@
  */
 #include "interop/snapshot/snapshot.h"
 
-typedef struct serve_order {
+typedef struct requests_order {
     tn__sort_item *before; /* lives that existed before, by address; key: the address */
     size_t before_count;
-    uint32_t *ends; /* [times], the first life that ends there; SERVE_NONE: none */
+    uint32_t *ends; /* [times], the first life that ends there; REQUESTS_NONE: none */
     uint32_t *next; /* [lives], the next one that ends at the same time */
     size_t times;
-} serve_order;
-#define SERVE_NONE UINT32_MAX
+} requests_order;
+#define REQUESTS_NONE UINT32_MAX
 
-static void serve_release(const tn_snapshot_lives *lives, serve_order *order) {
+static void requests_release(const tn_snapshot_lives *lives, requests_order *order) {
     const tn_context *context = &lives->context;
     tn__free(context, order->next, (lives->life_count + 1) * sizeof *order->next);
     tn__free(context, order->ends, order->times * sizeof *order->ends);
@@ -24,7 +24,7 @@ static void serve_release(const tn_snapshot_lives *lives, serve_order *order) {
 }
 
 /* Lives begin in order of their numbers, except those from before. So only the ends need a list. */
-static bool serve_prepare(const tn_snapshot_lives *lives, serve_order *order) {
+static bool requests_prepare(const tn_snapshot_lives *lives, requests_order *order) {
     const tn_context *context = &lives->context;
     order->times = (size_t)lives->facts.event_count + 2;
     order->before_count = (size_t)lives->facts.before_count;
@@ -44,19 +44,19 @@ static bool serve_prepare(const tn_snapshot_lives *lives, serve_order *order) {
 }
 
 /* Callbacks for each request, in order. */
-typedef struct serve_visitor {
+typedef struct requests_visitor {
     void *self;
     tn_status (*begin)(void *self, uint32_t life, tn_error *error);
     tn_status (*end)(void *self, uint32_t life, tn_error *error);
     void (*trim)(void *self); /* may be NULL */
-} serve_visitor;
+} requests_visitor;
 
-static tn_status serve_visit(const tn_snapshot_lives *lives, const serve_visitor *visitor,
-                             tn_error *error) {
-    serve_order order = {0};
+static tn_status requests_visit(const tn_snapshot_lives *lives, const requests_visitor *visitor,
+                                tn_error *error) {
+    requests_order order = {0};
     uint64_t count = 0;
     const tn_snapshot_event *events = tn_snapshot_events(lives->snapshot, lives->device, &count);
-    tn_status status = serve_prepare(lives, &order) ? TN_OK : tn__no_memory(error, "a snapshot");
+    tn_status status = requests_prepare(lives, &order) ? TN_OK : tn__no_memory(error, "a snapshot");
     for (size_t i = 0; i < order.before_count && status == TN_OK; i++)
         status = visitor->begin(visitor->self, order.before[i].id, error);
     size_t next = 0; /* the next life to begin */
@@ -65,20 +65,20 @@ static tn_status serve_visit(const tn_snapshot_lives *lives, const serve_visitor
         bool gives = events[i].action == TN_SNAPSHOT_SEGMENT_FREE ||
                      events[i].action == TN_SNAPSHOT_SEGMENT_UNMAP;
         if (gives && visitor->trim != NULL) visitor->trim(visitor->self);
-        for (uint32_t life = order.ends[time]; life != SERVE_NONE && status == TN_OK;
+        for (uint32_t life = order.ends[time]; life != REQUESTS_NONE && status == TN_OK;
              life = order.next[life])
             status = visitor->end(visitor->self, life, error);
         while (next < lives->life_count && lives->lives[next].first < time) next++;
         if (next < lives->life_count && lives->lives[next].first == time && status == TN_OK)
             status = visitor->begin(visitor->self, (uint32_t)next++, error);
     }
-    serve_release(lives, &order);
+    requests_release(lives, &order);
     return status;
 }
 
 /* --- as a recorded run --- */
 
-typedef struct serve_recorder {
+typedef struct requests_recorder {
     const tn_snapshot_lives *lives;
     tn_pool_event *events;
     size_t count;
@@ -87,11 +87,11 @@ typedef struct serve_recorder {
     tn_pool_label *labels;
     uint32_t *stack_labels; /* [stacks][guesses], 0: none yet */
     size_t label_count, label_room;
-} serve_recorder;
+} requests_recorder;
 
 /* Lives with the same stack and guess share a label. */
-static tn_status serve_label(serve_recorder *recorder, const tn_snapshot_life *life,
-                             uint32_t *label, tn_error *error) {
+static tn_status requests_label(requests_recorder *recorder, const tn_snapshot_life *life,
+                                uint32_t *label, tn_error *error) {
     const tn_snapshot_lives *lives = recorder->lives;
     uint32_t *known =
         &recorder->stack_labels[(size_t)life->stack * TN_SNAPSHOT_GUESS_COUNT + life->guess];
@@ -109,20 +109,20 @@ static tn_status serve_label(serve_recorder *recorder, const tn_snapshot_life *l
     return TN_OK;
 }
 
-static tn_status serve_record_begin(void *self, uint32_t number, tn_error *error) {
-    serve_recorder *recorder = self;
+static tn_status requests_record_begin(void *self, uint32_t number, tn_error *error) {
+    requests_recorder *recorder = self;
     const tn_snapshot_life *life = &recorder->lives->lives[number];
     tn_pool_event event = {
         .size = life->size, .block = recorder->block_count, .stream = life->stream};
-    TN_TRY(serve_label(recorder, life, &event.label, error));
+    TN_TRY(requests_label(recorder, life, &event.label, error));
     if (life->before && life->after) event.flags = TN_POOL_LONG_LIVED;
     recorder->blocks[number] = recorder->block_count++;
     recorder->events[recorder->count++] = event;
     return TN_OK;
 }
 
-static tn_status serve_record_end(void *self, uint32_t number, tn_error *error) {
-    serve_recorder *recorder = self;
+static tn_status requests_record_end(void *self, uint32_t number, tn_error *error) {
+    requests_recorder *recorder = self;
     (void)error;
     recorder->events[recorder->count++] =
         (tn_pool_event){.block = recorder->blocks[number],
@@ -136,7 +136,7 @@ tn_status tn_snapshot_trace(const tn_snapshot_lives *lives, tn_pool_trace **trac
     const tn_context *context = &lives->context;
     size_t events = 2 * lives->life_count + 1, blocks = lives->life_count + 1,
            stacks = tn_snapshot_stack_count(lives->snapshot) * (size_t)TN_SNAPSHOT_GUESS_COUNT;
-    serve_recorder recorder = {.lives = lives};
+    requests_recorder recorder = {.lives = lives};
     recorder.events = tn__alloc_array(context, events, sizeof *recorder.events);
     recorder.blocks = tn__alloc_array(context, blocks, sizeof *recorder.blocks);
     recorder.stack_labels = tn__alloc_array(context, stacks, sizeof *recorder.stack_labels);
@@ -146,8 +146,8 @@ tn_status tn_snapshot_trace(const tn_snapshot_lives *lives, tn_pool_trace **trac
     tn_status status = has_room ? TN_OK : tn__no_memory(error, "a recorded run");
     if (has_room) {
         recorder.labels[recorder.label_count++] = (tn_pool_label){"", "", ""};
-        serve_visitor visitor = {&recorder, serve_record_begin, serve_record_end, NULL};
-        status = serve_visit(lives, &visitor, error);
+        requests_visitor visitor = {&recorder, requests_record_begin, requests_record_end, NULL};
+        status = requests_visit(lives, &visitor, error);
     }
     if (status == TN_OK)
         status = tn_pool_trace_create(recorder.events, recorder.count, recorder.labels,
@@ -161,14 +161,14 @@ tn_status tn_snapshot_trace(const tn_snapshot_lives *lives, tn_pool_trace **trac
 
 /* --- from a pool --- */
 
-typedef struct serve_pool {
+typedef struct requests_pool {
     const tn_snapshot_lives *lives;
     tn_pool *pool;
     uint64_t *ids; /* [lives] */
-} serve_pool;
+} requests_pool;
 
-static tn_status serve_pool_begin(void *self, uint32_t number, tn_error *error) {
-    serve_pool *server = self;
+static tn_status requests_pool_begin(void *self, uint32_t number, tn_error *error) {
+    requests_pool *server = self;
     const tn_snapshot_life *life = &server->lives->lives[number];
     tn_pool_request request = {.size = life->size, .stream = life->stream};
     tn_allocation block;
@@ -179,23 +179,24 @@ static tn_status serve_pool_begin(void *self, uint32_t number, tn_error *error) 
     return TN_OK;
 }
 
-static tn_status serve_pool_end(void *self, uint32_t number, tn_error *error) {
-    serve_pool *server = self;
+static tn_status requests_pool_end(void *self, uint32_t number, tn_error *error) {
+    requests_pool *server = self;
     return tn_pool_free(server->pool, server->ids[number], error);
 }
 
-static void serve_pool_trim(void *self) {
-    serve_pool *server = self;
+static void requests_pool_trim(void *self) {
+    requests_pool *server = self;
     (void)tn_pool_empty_cache(server->pool);
 }
 
 tn_status tn_snapshot_serve(const tn_snapshot_lives *lives, tn_pool *pool, tn_error *error) {
     size_t count = lives->life_count + 1;
-    serve_pool server = {.lives = lives, .pool = pool};
+    requests_pool server = {.lives = lives, .pool = pool};
     server.ids = tn__alloc_array(&lives->context, count, sizeof *server.ids);
     if (server.ids == NULL) return tn__no_memory(error, "a replay");
-    serve_visitor visitor = {&server, serve_pool_begin, serve_pool_end, serve_pool_trim};
-    tn_status status = serve_visit(lives, &visitor, error);
+    requests_visitor visitor = {&server, requests_pool_begin, requests_pool_end,
+                                requests_pool_trim};
+    tn_status status = requests_visit(lives, &visitor, error);
     tn__free(&lives->context, server.ids, count * sizeof *server.ids);
     return status;
 }
