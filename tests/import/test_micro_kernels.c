@@ -124,8 +124,7 @@ static void cmsis_nn_copies_the_window_of_a_depthwise_filter(void **state) {
     small.ph = small.pw = 1;
     assert_int_equal(cmsis(TFLM_VERSION(7, 0, 0), TN_MICRO_CORTEX_M, true, w), 2 * 25 * 8);
     assert_int_equal(cmsis(TFLM_VERSION(7, 0, 0), TN_MICRO_CORTEX_M_SCALAR, true, w), 0);
-    assert_int_equal(cmsis(TFLM_VERSION(7, 0, 0), TN_MICRO_CORTEX_M_HELIUM, true, w),
-                     4 * 124 * 25);
+    assert_int_equal(cmsis(TFLM_VERSION(7, 0, 0), TN_MICRO_CORTEX_M_HELIUM, true, w), 4 * 124 * 25);
     assert_int_equal(cmsis(TFLM_VERSION(7, 0, 0), TN_MICRO_CORTEX_M, true, small), 0);
     small.ph = 2;
     assert_int_equal(cmsis(TFLM_VERSION(7, 0, 0), TN_MICRO_CORTEX_M, true, small), 2 * 9 * 8);
@@ -186,12 +185,10 @@ static void esp_nn_rules_equal_the_library(void **state) {
     static const struct {
         tn_micro_target target;
         uint32_t version;
-    } columns[] = {{TN_MICRO_ESP32_S3, TFLM_VERSION(1, 1, 2)},
-                   {TN_MICRO_ESP32_S3, TFLM_VERSION(1, 2, 0) + 1},
-                   {TN_MICRO_ESP32_S3, TFLM_VERSION(1, 2, 2)},
-                   {TN_MICRO_ESP32_S3, TFLM_VERSION(1, 2, 3)},
-                   {TN_MICRO_ESP32_P4, TFLM_VERSION(1, 2, 2)},
-                   {TN_MICRO_ESP32_P4, TFLM_VERSION(1, 2, 3)}};
+    } columns[] = {
+        {TN_MICRO_ESP32_S3, TFLM_VERSION(1, 1, 2)}, {TN_MICRO_ESP32_S3, TFLM_VERSION(1, 2, 0) + 1},
+        {TN_MICRO_ESP32_S3, TFLM_VERSION(1, 2, 2)}, {TN_MICRO_ESP32_S3, TFLM_VERSION(1, 2, 3)},
+        {TN_MICRO_ESP32_P4, TFLM_VERSION(1, 2, 2)}, {TN_MICRO_ESP32_P4, TFLM_VERSION(1, 2, 3)}};
     char name[64];
     long n[COLUMNS];
     uint32_t count = 0;

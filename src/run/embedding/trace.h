@@ -20,7 +20,4 @@ typedef struct tn__zipf {
     tn__random random;
 } tn__zipf;
 
-tn_status tn__zipf_open(tn__zipf *zipf, const tn_embedding_zipf *wanted, tn_error *error);
-uint32_t tn__zipf_next(tn__zipf *zipf);
-
 #endif

@@ -1,21 +1,82 @@
-/* recipes.h - a recipe is an operator on operands of given types, prepared to run: its outputs, its
+/* op_cache.h - operators and types, each prepared once.
+ *
+ * A cached operator is an operator on operands of given types, prepared to run: its outputs, its
  * kernel and scratch, the inputs it shares or changes, whether it can be repeated, and its
  * gradients.
  *
  * All facts that do not depend on tensor data are found once and kept under a byte string as key.
- * Applying the operator again costs only the key and one table lookup. A recipe holds a graph of
- * that one operator, so the rules for shapes, views and gradients apply as in any graph.
+ * Applying the operator again costs only the key and one table lookup. A cached operator holds a
+ * graph of that one operator, so the rules for shapes, views and gradients apply as in any graph.
  *
- *   recipes.c        keys, making
+ *   op_cache.c       types; keys, making
  *   differential.c   the operators that compute gradients of one
  */
-#ifndef TN_EAGER_RECIPES_H
-#define TN_EAGER_RECIPES_H
+#ifndef TN_EAGER_OP_CACHE_H
+#define TN_EAGER_OP_CACHE_H
 
+#include <tenure/graph.h>
+
+#include "base/base.h"
 #include "engine/kernels/cache.h"
 #include "graph/op.h"
 #include "memory/evict/evict.h"
-#include "run/eager/types.h"
+
+/* --- types ------------------------------------------------------------------------------------ */
+
+/* The type of a tensor: element type, extents, and the data if shape rules need it (the
+ * new shape of a Reshape, the axes of a sum). Equal types have the same number, so comparing types
+ * means comparing numbers.
+ *
+ * A type with known data is an immediate: the type is all there is to such a tensor. The
+ * interpreter stores it like an operator's attributes, outside the budget.
+ */
+
+/* An immediate has at most this number of elements; larger tensors are data. */
+#define TN__IMMEDIATE_MOST 256u
+
+typedef struct tn__type {
+    tn_dtype dtype;
+    uint32_t rank;
+    const int64_t *shape; /* [rank] */
+    uint64_t bytes;
+    const tn_value *value; /* NULL: not an immediate */
+    void *data;            /* for an immediate: `bytes` of data, as kernels read them */
+} tn__type;
+
+typedef struct tn__types {
+    tn__arena arena;
+    tn__names names; /* keys -> numbers */
+    const tn__type **of;
+    size_t count, room;
+    tn__text key; /* key of the current request */
+} tn__types;
+
+void tn__types_init(tn__types *types, const tn_context *context);
+void tn__types_release(tn__types *types);
+static inline const tn__type *tn__type_of(const tn__types *types, uint32_t type) {
+    return types->of[type];
+}
+
+/* The number of a type. value: NULL, or the known data, [elements].
+ * Errors: E_INVALID (a size that is not known or overflows), E_NO_MEMORY.
+ */
+tn_status tn__types_find(tn__types *types, tn_dtype dtype, uint32_t rank, const int64_t *shape,
+                         const tn_value *value, uint32_t *type, tn_error *error);
+/* The same from an array's bytes: an immediate. Errors: E_INVALID (too many elements, a type whose
+ * elements shape rules cannot read). */
+tn_status tn__types_immediate(tn__types *types, tn_dtype dtype, uint32_t rank, const int64_t *shape,
+                              const void *data, uint32_t *type, tn_error *error);
+/* The type of a graph's tensor, with its data if that is known and small. */
+tn_status tn__types_of_tensor(tn__types *types, const tn_tensor *tensor, uint32_t *type,
+                              tn_error *error);
+/* Appends a number to a key, in 4 bytes. */
+static inline void tn__key_number(tn__text *key, uint32_t number) {
+    tn__text_add(key, (const char *)&number, sizeof number);
+}
+/* "float32[2,3]" into `text`. */
+const char *tn__type_text(const tn__type *type, char *text, size_t size);
+
+/* --- operators -------------------------------------------------------------------------------- */
 
 #define TN__OPERANDS_MOST 64u /* inputs, and outputs: sets of them are 64-bit masks */
 
@@ -30,7 +91,7 @@ typedef struct tn__result {
 
 typedef struct tn__differential tn__differential;
 
-typedef struct tn__recipe {
+typedef struct tn__cached_op {
     /* graph of this operator alone; inputs are tensors 0, 1, ... without omitted ones */
     tn_graph *graph;
     const tn_op *op;
@@ -53,15 +114,15 @@ typedef struct tn__recipe {
      * can make output 0 from its remaining outputs and inputs. That operator then makes output 0
      * the first time too, and this operator's own output 0 is written to scratch. NULL: no such
      * operator */
-    struct tn__recipe *again;
+    struct tn__cached_op *again;
     uint32_t again_found;            /* bit i: input i of `again` is output i of this one */
     uint64_t aside;                  /* position of output 0 in the scratch then */
     tn__differential *differentials; /* differentials found so far */
     uint64_t cost_ns;                /* the shortest run so far; 0: it has not run yet */
     uint32_t timed;                  /* runs that were measured */
-} tn__recipe;
+} tn__cached_op;
 
-/* A request for a recipe. */
+/* A request for a cached operator. */
 typedef struct tn__ask {
     const char *type, *domain; /* never NULL */
     uint32_t version;
@@ -71,36 +132,37 @@ typedef struct tn__ask {
     uint64_t omitted;       /* bit k: output k is not wanted */
 } tn__ask;
 
-typedef struct tn__recipes {
+typedef struct tn__op_cache {
     const tn_context *context;
     tn__types *types;
     tn__kernel_cache *kernels;
     uint64_t *random; /* counter for random numbers */
     tn__arena arena;
     tn__names names; /* keys -> numbers */
-    tn__recipe **of;
+    tn__cached_op **of;
     size_t count, room;
     tn__text key; /* key of the current request */
-} tn__recipes;
+} tn__op_cache;
 
-/* `types`, `kernels` and `random` must outlive the recipes. */
-void tn__recipes_init(tn__recipes *recipes, const tn_context *context, tn__types *types,
-                      tn__kernel_cache *kernels, uint64_t *random);
-void tn__recipes_release(tn__recipes *recipes);
+/* `types`, `kernels` and `random` must outlive the cached operators. */
+void tn__op_cache_init(tn__op_cache *cache, const tn_context *context, tn__types *types,
+                       tn__kernel_cache *kernels, uint64_t *random);
+void tn__op_cache_release(tn__op_cache *cache);
 
-/* Finds the recipe, or makes it at the first request; it lives as long as the set of recipes.
+/* Finds the cached operator, or makes it at the first request; it lives as long as the set of
+ * cached operators.
  * Errors: E_INVALID (shapes, types, attributes that contradict each other), E_UNSUPPORTED (no
  *         kernel; blocks, sequences, extents that depend on data), E_NO_MEMORY.
  * Cost: O(attributes + operands); the first time also inference and the kernel's preparation.
  */
-tn_status tn__recipes_find(tn__recipes *recipes, const tn__ask *ask, tn__recipe **recipe,
-                           tn_error *error);
+tn_status tn__op_cache_find(tn__op_cache *cache, const tn__ask *ask, tn__cached_op **cached,
+                            tn_error *error);
 
 /* --- gradients of one operator --- */
 
 /* One operator among those that compute gradients; operands are numbers of local tensors. */
 typedef struct tn__differential_step {
-    tn__recipe *recipe;
+    tn__cached_op *cached;
     const uint32_t *inputs, *outputs; /* TN_NONE: omitted, or not wanted */
 } tn__differential_step;
 
@@ -118,22 +180,23 @@ struct tn__differential {
 };
 
 /* Whether an output can have a gradient: it is a tensor of floating type with memory of its own. */
-bool tn__recipe_differs(const tn__recipes *recipes, const tn__recipe *recipe, uint32_t output);
+bool tn__cached_op_differs(const tn__op_cache *cache, const tn__cached_op *cached, uint32_t output);
 /* Errors: E_UNSUPPORTED (the operator has no gradient, or not for this case), E_NO_MEMORY. */
-tn_status tn__recipes_differential(tn__recipes *recipes, tn__recipe *recipe, uint64_t given,
-                                   uint64_t wanted, const tn__differential **differential,
-                                   tn_error *error);
+tn_status tn__op_cache_differential(tn__op_cache *cache, tn__cached_op *cached, uint64_t given,
+                                    uint64_t wanted, const tn__differential **differential,
+                                    tn_error *error);
 
 /* The inputs and outputs, as sets, that any of the operator's differentials by these inputs may
  * read, whichever outputs have gradients. Empty for an operator without gradient. Errors:
  * E_NO_MEMORY. */
-tn_status tn__recipes_reads(tn__recipes *recipes, tn__recipe *recipe, uint64_t wanted,
-                            uint64_t *inputs, uint64_t *outputs, tn_error *error);
+tn_status tn__op_cache_reads(tn__op_cache *cache, tn__cached_op *cached, uint64_t wanted,
+                             uint64_t *inputs, uint64_t *outputs, tn_error *error);
 
 /* --- shared by the two files --- */
 
-/* Adds tensors for the inputs of a recipe, and the operator; ids[input_count + output_count]. */
-tn_status tn__recipe_graph(const tn__types *types, tn_graph *graph, const tn__ask *ask,
-                           tn_tensor_id *ids, tn_error *error);
+/* Adds tensors for the inputs of a cached operator, and the operator; ids[input_count +
+ * output_count]. */
+tn_status tn__cached_op_graph(const tn__types *types, tn_graph *graph, const tn__ask *ask,
+                              tn_tensor_id *ids, tn_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* clock.c - estimates the clock of rank 0 on every rank, and the speed of messages.
+/* clock_sync.c - estimates the clock of rank 0 on every rank, and the speed of messages.
  *
  * Rank 0 asks each other rank for its time, several times, and uses the answer that came back
  * fastest. The other clock was read between question and answer, so the middle of that interval is
