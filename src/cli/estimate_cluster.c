@@ -7,7 +7,7 @@
 
 #include "base/base.h"
 #include "cli/cli.h"
-#include "report/scaling.h"
+#include "report/svg/svg.h"
 
 #define CLUSTER_DEVICES_MOST (UINT64_C(1) << 20)
 #define CLUSTER_SWEEP_MOST 10000u

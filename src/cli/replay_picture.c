@@ -9,7 +9,7 @@
 
 #include "base/base.h"
 #include "cli/replay.h"
-#include "report/svg_pen.h"
+#include "report/svg/svg.h"
 
 enum { PICTURE_WIDTH = 1000, PICTURE_HEIGHT = 480, PICTURE_LEGEND = 824 };
 static const tn__svg_box picture_box = {84, 84 + CLI_REPLAY_COLUMNS, 54, 430};

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "cli/simulate.h"
-#include "report/svg_pen.h"
+#include "report/svg/svg.h"
 
 enum { PICTURE_WIDTH = 1000, PICTURE_HEIGHT = 500, PICTURE_LEGEND = 836 };
 static const tn__svg_box picture_box = {70, 810, 54, 430};

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "report/wait_curve.h"
+#include "report/svg/svg.h"
 
 #define WAIT_WIDEN 12u /* plans that look for the last capacity, at most */
 

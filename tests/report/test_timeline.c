@@ -13,7 +13,7 @@
 #include "report_tools.h"
 
 #include "graph/kit.h"
-#include "report/timeline.h"
+#include "report/timeline/timeline.h"
 
 enum { STEPS = 96, TICKS = 400, RANKS = 3 };
 
@@ -356,8 +356,8 @@ static void put_lists(const lists *it, tn_timeline *line) {
         run->room = it->count[r] + 1;
         run->step_count = it->count[r];
         for (run->count = 0; run->count < it->count[r]; run->count++)
-            run->spans[run->count] =
-                (tn__span){.step = (uint32_t)run->count, .stream = it->steps[r][run->count].stream};
+            run->spans[run->count] = (tn__timeline_span){.step = (uint32_t)run->count,
+                                                         .stream = it->steps[r][run->count].stream};
     }
 }
 
@@ -480,7 +480,7 @@ static void one_rank_is_as_simulated(void **state) {
     assert_ok(tn_timeline_add(line, 0, TN_TIMELINE_PREDICTED, made.occupancy, made.trace, 0, 0,
                               &failure));
     const tn__line_run *run = &line->ranks[0].runs[TN_TIMELINE_PREDICTED];
-    tn__span before[4 * COPIED + 8];
+    tn__timeline_span before[4 * COPIED + 8];
     memcpy(before, run->spans, run->count * sizeof *before);
     assert_true(run->count >= 3 * COPIED + 1);
     assert_ok(tn_timeline_meet(line, &failure));

@@ -4,7 +4,7 @@
  * The file is read again from memory like any other file. A file that our own reader refuses, or
  * that has other inputs or outputs, is never written.
  * Cost: O(file). */
-#include "report/export/measure.h"
+#include "report/export/export.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* trainer.h - the internals of a training run.
  *
- *   trainer.c   set-up over an engine: inputs, number of steps, contents of a checkpoint; the engine
- *               from a model; the model on test samples
+ *   trainer.c   set-up over an engine: inputs, number of steps, contents of a checkpoint; the
+ *               engine from a model; the model on test samples
  *   steps.c     step after step, with checkpoints in between; learning rates
  *   ranks.c     several ranks that train one model
  *   assemble.c  divided tensors and parameters, assembled from the parts of ranks
