@@ -180,7 +180,7 @@ typedef struct replay_block {
     bool is_had, was_marked; /* allocated now; marked in a round with work */
 } replay_block;
 
-typedef struct replay {
+typedef struct device_replay {
     tn_context context;
     tn_device *device;
     tn_pool_options options; /* for the pool */
@@ -195,7 +195,7 @@ typedef struct replay {
     replay_streams streams;
     tn__turns turns;
     uint64_t now, taken; /* device bytes: now, and at the peak */
-} replay;
+} device_replay;
 
 /* --- the bytes of a block --- */
 
@@ -205,7 +205,7 @@ static uint64_t replay_mark_size(const replay_block *block) {
 
 static bool replay_has_end(const replay_block *block) { return block->size >= 2 * PLAY_MARK; }
 
-static tn_status replay_write(replay *it, replay_block *block, tn_error *error) {
+static tn_status replay_write(device_replay *it, replay_block *block, tn_error *error) {
     tn_stream *stream = it->streams.streams[block->stream];
     block->marks[0] = ((uint64_t)(block - it->blocks) + 1) * 0x9e3779b97f4a7c15u;
     block->marks[1] = ~block->marks[0];
@@ -218,7 +218,8 @@ static tn_status replay_write(replay *it, replay_block *block, tn_error *error) 
 
 /* Reads the marks of a block on the stream that frees it. If another stream allocated the block,
  * the freeing stream first waits for that stream, as the recorded program did. */
-static tn_status replay_read(replay *it, replay_block *block, uint32_t place, tn_error *error) {
+static tn_status replay_read(device_replay *it, replay_block *block, uint32_t place,
+                             tn_error *error) {
     tn_stream *stream = it->streams.streams[place];
     if (place != block->stream) TN_TRY(streams_cross(&it->streams, block->stream, place, error));
     TN_TRY(tn_device_get(stream, &block->back[0], block->address, replay_mark_size(block), error));
@@ -228,7 +229,7 @@ static tn_status replay_read(replay *it, replay_block *block, uint32_t place, tn
 }
 
 /* Called after all streams are done. */
-static tn_status replay_compare(const replay *it, uint64_t *marked, tn_error *error) {
+static tn_status replay_compare(const device_replay *it, uint64_t *marked, tn_error *error) {
     uint64_t wrong = 0, first = 0;
     *marked = 0;
     for (uint32_t i = 0; i < it->block_count; i++) {
@@ -249,12 +250,12 @@ static tn_status replay_compare(const replay *it, uint64_t *marked, tn_error *er
 
 /* --- requests --- */
 
-static tn_status replay_refuse(replay *it, tn_status status, bool is_room) {
+static tn_status replay_refuse(device_replay *it, tn_status status, bool is_room) {
     it->is_refused = is_room;
     return status;
 }
 
-static tn_status replay_get_part(replay *it, const tn_pool_event *event, replay_block *block,
+static tn_status replay_get_part(device_replay *it, const tn_pool_event *event, replay_block *block,
                                  tn_error *error) {
     tn_pool_request request = {.size = event->size,
                                .alignment = event->alignment,
@@ -276,7 +277,7 @@ static tn_status replay_get_part(replay *it, const tn_pool_event *event, replay_
     return TN_OK;
 }
 
-static tn_status replay_get_own(replay *it, replay_block *block, tn_error *error) {
+static tn_status replay_get_own(device_replay *it, replay_block *block, tn_error *error) {
     block->address = 0;
     tn_status status = tn_device_alloc(it->device, block->size, &block->address, error);
     if (status != TN_OK)
@@ -286,7 +287,7 @@ static tn_status replay_get_own(replay *it, replay_block *block, tn_error *error
     return TN_OK;
 }
 
-static tn_status replay_get(replay *it, const tn_pool_event *event, tn_error *error) {
+static tn_status replay_get(device_replay *it, const tn_pool_event *event, tn_error *error) {
     replay_block *block = &it->blocks[event->block];
     block->size = event->size;
     block->stream = streams_place(&it->streams, event->stream);
@@ -296,7 +297,7 @@ static tn_status replay_get(replay *it, const tn_pool_event *event, tn_error *er
     return it->has_work && block->size > 0 ? replay_write(it, block, error) : TN_OK;
 }
 
-static tn_status replay_give_part(replay *it, replay_block *block, uint32_t stream,
+static tn_status replay_give_part(device_replay *it, replay_block *block, uint32_t stream,
                                   tn_error *error) {
     void *used[] = {streams_handle(block->stream), streams_handle(stream)};
     uint64_t offset = block->address - it->base;
@@ -308,7 +309,7 @@ static tn_status replay_give_part(replay *it, replay_block *block, uint32_t stre
 }
 
 /* Queued work may still use the block, and a device does not wait on its own. */
-static tn_status replay_give_own(replay *it, replay_block *block, uint32_t stream,
+static tn_status replay_give_own(device_replay *it, replay_block *block, uint32_t stream,
                                  tn_error *error) {
     tn_status status = tn_stream_wait(it->streams.streams[block->stream], error);
     if (status == TN_OK && stream != block->stream)
@@ -320,7 +321,8 @@ static tn_status replay_give_own(replay *it, replay_block *block, uint32_t strea
     return TN_OK;
 }
 
-static tn_status replay_give(replay *it, replay_block *block, uint32_t stream, tn_error *error) {
+static tn_status replay_give(device_replay *it, replay_block *block, uint32_t stream,
+                             tn_error *error) {
     if (it->has_work && block->size > 0) TN_TRY(replay_read(it, block, stream, error));
     return it->has_pool ? replay_give_part(it, block, stream, error)
                         : replay_give_own(it, block, stream, error);
@@ -328,7 +330,7 @@ static tn_status replay_give(replay *it, replay_block *block, uint32_t stream, t
 
 /* Blocks that the trace never frees are freed at the end. `requests` receives the number of
  * requests. */
-static tn_status replay_round(replay *it, uint64_t *requests, tn_error *error) {
+static tn_status replay_round(device_replay *it, uint64_t *requests, tn_error *error) {
     *requests = it->event_count;
     for (uint64_t i = 0; i < it->event_count; i++) {
         const tn_pool_event *event = &it->events[i];
@@ -348,7 +350,7 @@ static tn_status replay_round(replay *it, uint64_t *requests, tn_error *error) {
 
 /* --- the range of a pool --- */
 
-static tn_status replay_make_pool(replay *it, uint64_t capacity, tn_error *error) {
+static tn_status replay_make_pool(device_replay *it, uint64_t capacity, tn_error *error) {
     it->options.capacity = capacity;
     tn_status status = tn_pool_create(&it->options, &it->pool, error);
     return replay_refuse(it, status, status == TN_E_EXHAUSTED);
@@ -356,8 +358,8 @@ static tn_status replay_make_pool(replay *it, uint64_t capacity, tn_error *error
 
 /* All rounds with the pool but without the device, including the one with work; *reserved receives
  * the peak of the pool's reserved bytes. */
-static tn_status replay_try(replay *it, uint64_t capacity, uint32_t rounds, uint64_t *reserved,
-                            tn_error *error) {
+static tn_status replay_try(device_replay *it, uint64_t capacity, uint32_t rounds,
+                            uint64_t *reserved, tn_error *error) {
     uint64_t requests;
     tn_pool_usage usage;
     it->is_dry = true;
@@ -377,7 +379,8 @@ static tn_status replay_try(replay *it, uint64_t capacity, uint32_t rounds, uint
 }
 
 /* The smallest range that suffices. `bound`, if not 0, is known to suffice. */
-static tn_status replay_find_range(replay *it, uint32_t rounds, uint64_t *range, tn_error *error) {
+static tn_status replay_find_range(device_replay *it, uint32_t rounds, uint64_t *range,
+                                   tn_error *error) {
     uint64_t bound = it->options.capacity, again;
     TN_TRY(replay_try(it, bound, rounds, range, error));
     tn_status status = TN_E_EXHAUSTED;
@@ -390,7 +393,7 @@ static tn_status replay_find_range(replay *it, uint32_t rounds, uint64_t *range,
     return status;
 }
 
-static tn_status replay_take_range(replay *it, uint32_t rounds, tn_error *error) {
+static tn_status replay_take_range(device_replay *it, uint32_t rounds, tn_error *error) {
     uint64_t range = 0;
     TN_TRY(replay_find_range(it, rounds, &range, error));
     it->is_refused = false; /* smaller ones may have been refused */
@@ -403,7 +406,7 @@ static tn_status replay_take_range(replay *it, uint32_t rounds, tn_error *error)
 
 /* --- the whole --- */
 
-static tn_status replay_work(replay *it, tn_play_answer *answer, tn_error *error) {
+static tn_status replay_work(device_replay *it, tn_play_answer *answer, tn_error *error) {
     uint64_t requests;
     it->has_work = true;
     tn_status status = replay_round(it, &requests, error);
@@ -414,7 +417,7 @@ static tn_status replay_work(replay *it, tn_play_answer *answer, tn_error *error
     return replay_compare(it, &answer->marked, error);
 }
 
-static tn_status replay_time(replay *it, uint32_t rounds, bool all, tn_play_answer *answer,
+static tn_status replay_time(device_replay *it, uint32_t rounds, bool all, tn_play_answer *answer,
                              tn_error *error) {
     uint64_t requests;
     double begin = tn__clock_s(), best = 0;
@@ -431,14 +434,14 @@ static tn_status replay_time(replay *it, uint32_t rounds, bool all, tn_play_answ
     return TN_OK;
 }
 
-static uint32_t replay_rounds(const replay *it, const tn_play_options *options) {
+static uint32_t replay_rounds(const device_replay *it, const tn_play_options *options) {
     uint64_t rounds = PLAY_EVENTS / (it->event_count + 1);
     if (options->rounds != 0) return options->rounds;
     return rounds > PLAY_ROUNDS ? PLAY_ROUNDS : rounds > 0 ? (uint32_t)rounds : 1;
 }
 
-static tn_status replay_all(replay *it, const tn_play_options *options, tn_play_answer *answer,
-                            tn_error *error) {
+static tn_status replay_all(device_replay *it, const tn_play_options *options,
+                            tn_play_answer *answer, tn_error *error) {
     uint32_t rounds = replay_rounds(it, options);
     it->blocks = tn__alloc_array(&it->context, it->block_count, sizeof *it->blocks);
     if (it->blocks == NULL) return tn__no_memory(error, "the blocks of a trace");
@@ -452,7 +455,7 @@ static tn_status replay_all(replay *it, const tn_play_options *options, tn_play_
     return TN_OK;
 }
 
-static void replay_close(replay *it) {
+static void replay_close(device_replay *it) {
     (void)streams_wait_all(&it->streams, NULL);
     tn__turns_release(&it->turns);
     streams_close(&it->streams);
@@ -467,7 +470,7 @@ tn_status tn_play(tn_device *device, const tn_pool_trace *trace, const tn_play_o
                   tn_play_answer *answer, tn_error *error) {
     tn_play_options options = TN_PLAY_OPTIONS_INIT;
     tn_play_answer found = {.fits = true};
-    replay it = {.device = device, .options = TN_POOL_OPTIONS_INIT};
+    device_replay it = {.device = device, .options = TN_POOL_OPTIONS_INIT};
     tn__options(&options, sizeof options, given);
     it.context = tn__context(options.context);
     it.has_pool = options.pool != NULL;

@@ -1,7 +1,7 @@
 /* tensor_data.h - shared by the files that provide tensor data: tensor_data.c, generate.c,
  * onnx/onnx_data.c. */
-#ifndef TN_IMPORT_CONTENTS_H
-#define TN_IMPORT_CONTENTS_H
+#ifndef TN_IMPORT_TENSOR_DATA_H
+#define TN_IMPORT_TENSOR_DATA_H
 
 #include "graph/element.h"
 #include "io/import/importer.h"

@@ -440,28 +440,28 @@ tn_status tn_cluster_time_make(const tn_cluster *cluster, const tn_large *large,
  * unless a lower bound shows that it is no faster: the operations of a rank at the device's rate.
  */
 
-typedef struct search_state {
+typedef struct cluster_search_state {
     const tn_cluster *cluster;
     const tn_cluster_free *choices;
     tn_cluster_found best;
     bool any;
     uint64_t least; /* least memory of all tried divisions */
     tn_error *error;
-} search_state;
+} cluster_search_state;
 
 /* No iteration is faster than its operations, and their number is least without recomputation. */
-static double search_bound(const search_state *state, const tn_large_estimate *estimate) {
+static double search_bound(const cluster_search_state *state, const tn_large_estimate *estimate) {
     return 0.75 * estimate->flops / ((double)state->cluster->devices * state->cluster->flops);
 }
 
-static bool search_better(const search_state *state, const tn_cluster_time *time,
+static bool search_better(const cluster_search_state *state, const tn_cluster_time *time,
                           const tn_large_estimate *memory) {
     if (!state->any || time->seconds < state->best.time.seconds) return true;
     return time->seconds == state->best.time.seconds &&
            memory->largest.total < state->best.memory.largest.total;
 }
 
-static tn_status search_try(search_state *state, const tn_large *large) {
+static tn_status search_try(cluster_search_state *state, const tn_large *large) {
     tn_large_estimate memory;
     tn_cluster_time time;
     tn_status status = tn_large_estimate_make(large, &memory, NULL);
@@ -483,7 +483,7 @@ static tn_status search_try(search_state *state, const tn_large *large) {
     return TN_OK;
 }
 
-static tn_status search_sharding(search_state *state, const tn_large *large) {
+static tn_status search_sharding(cluster_search_state *state, const tn_large *large) {
     static const tn_shard shards[] = {TN_SHARD_NONE, TN_SHARD_OPTIMIZER, TN_SHARD_GRADIENTS,
                                       TN_SHARD_PARAMETERS};
     tn_large it = *large;
@@ -495,7 +495,7 @@ static tn_status search_sharding(search_state *state, const tn_large *large) {
     return TN_OK;
 }
 
-static tn_status search_recompute(search_state *state, const tn_large *large) {
+static tn_status search_recompute(cluster_search_state *state, const tn_large *large) {
     static const tn_recompute ways[] = {TN_RECOMPUTE_NONE, TN_RECOMPUTE_SELECTIVE,
                                         TN_RECOMPUTE_FULL};
     tn_large it = *large;
@@ -507,14 +507,14 @@ static tn_status search_recompute(search_state *state, const tn_large *large) {
     return TN_OK;
 }
 
-static tn_status search_micro(search_state *state, const tn_large *large) {
+static tn_status search_micro(cluster_search_state *state, const tn_large *large) {
     tn_large it = *large;
     for (it.micro = 1; it.micro <= large->batch / large->data; it.micro *= 2)
         TN_TRY(search_recompute(state, &it));
     return TN_OK;
 }
 
-static tn_status search_interleave(search_state *state, const tn_large *large) {
+static tn_status search_interleave(cluster_search_state *state, const tn_large *large) {
     uint64_t layers = large->model.layers / large->pipeline;
     tn_large it = *large;
     for (it.interleave = 1; it.interleave <= layers; it.interleave++) {
@@ -525,7 +525,8 @@ static tn_status search_interleave(search_state *state, const tn_large *large) {
     return TN_OK;
 }
 
-static tn_status search_tensor(search_state *state, const tn_large *large, uint64_t tensor) {
+static tn_status search_tensor(cluster_search_state *state, const tn_large *large,
+                               uint64_t tensor) {
     tn_large it = *large;
     it.tensor = tensor;
     if (state->choices->sequence_parallel) it.sequence_parallel = tensor > 1;
@@ -539,7 +540,7 @@ static tn_status search_tensor(search_state *state, const tn_large *large, uint6
     return TN_OK;
 }
 
-static tn_status search_all(search_state *state, const tn_large *large, tn_error *error) {
+static tn_status search_all(cluster_search_state *state, const tn_large *large, tn_error *error) {
     for (uint64_t t = 1; t <= state->cluster->per_node && t <= state->cluster->devices; t *= 2)
         TN_TRY(search_tensor(state, large, t));
     if (state->any) return TN_OK;
@@ -574,7 +575,7 @@ tn_status tn_cluster_search(const tn_cluster *cluster, const tn_large *large,
     TN_TRY(cluster_check(&it, error));
     TN_TRY(search_begin(large, &whole, error));
     if (!asked.shard) whole.shard = large->shard;
-    search_state state = {.cluster = &it, .choices = &asked, .least = UINT64_MAX};
+    cluster_search_state state = {.cluster = &it, .choices = &asked, .least = UINT64_MAX};
     TN_TRY(search_all(&state, &whole, error));
     *found = state.best;
     return TN_OK;

@@ -4,8 +4,8 @@
  * number of transfers. A reader executes them: a table of functions; there are three readers
  * (row_io.c). Waiting returns finished transfers in any order.
  */
-#ifndef TN_EMBEDDING_FEED_H
-#define TN_EMBEDDING_FEED_H
+#ifndef TN_EMBEDDING_ROW_IO_H
+#define TN_EMBEDDING_ROW_IO_H
 
 #include <sys/types.h>
 
