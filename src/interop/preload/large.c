@@ -232,7 +232,7 @@ void tn__large_free(void *pointer) {
     tn_error error = {0};
     large_lock();
     if (tn_pool_free(large.pool, block->id, &error) != TN_OK) {
-        tn__message_print("free of what is no block, or was freed before", "stopped");
+        tn__message_print("free of an address that is no block, or was freed before", "stopped");
         abort();
     }
     tn__trace_free(&large_trace, block->name);

@@ -227,7 +227,7 @@ tn_status tn__build_stack(tn__build *build, const tn__pickle_value *value, uint3
     if (list->kind == TN__ROW_STACK) return *stack = (uint32_t)list->start, TN_OK;
     if (list->kind == TN__ROW_NEW || value->word == 0) return TN_OK;
     if (list->kind != TN__ROW_FRAME)
-        TN_FAIL(build->error, TN_E_INVALID, "a list of frames holds what is no frame");
+        TN_FAIL(build->error, TN_E_INVALID, "a list of frames has an item that is not a frame");
     if (!tn__stacks_stack(&build->stacks, build->items + list->start, list->count, stack))
         return build_no_memory(build);
     if (list->start + (1ull << list->room_log) == build->item_count)

@@ -115,7 +115,7 @@ static tn_status fields_state(tn__build *build, const tn__pickle_value *value, u
     else if (word == TN__WORD_AWAITING_FREE || word == TN__WORD_PENDING_FREE)
         *state = TN_SNAPSHOT_PENDING_FREE;
     else if (word != TN__WORD_INACTIVE)
-        TN_FAIL(build->error, TN_E_INVALID, "the state of a block is none that is known");
+        TN_FAIL(build->error, TN_E_INVALID, "the state of a block is unknown");
     return TN_OK;
 }
 

@@ -20,7 +20,7 @@ static tn_status snapshot_list(tn__build *build, uint64_t number, tn__row_kind k
     if (list->kind == TN__ROW_NEW) return TN_OK;
     if (list->kind != kind)
         TN_FAIL(build->error, TN_E_INVALID,
-                "%s: what is there is no list of such, or was used before", what);
+                "%s: not a list of these, or a list that was used before", what);
     build->lists[number].kind = TN__ROW_OTHER;
     return TN_OK;
 }

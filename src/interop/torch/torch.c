@@ -203,7 +203,7 @@ static tn_status torch_open(tn_error *error) {
     TN_TRY(torch_read_settings(error));
     TN_TRY(tn__cuda_load(&torch.cuda, error));
     if (pthread_atfork(torch_before_fork, torch_after_fork, torch_in_child) != 0)
-        return tn__no_memory(error, "what is done when the process forks");
+        return tn__no_memory(error, "the handlers for fork");
     torch.state = TORCH_OPEN;
     return TN_OK;
 }
@@ -269,7 +269,8 @@ static void torch_fail(uint64_t size, int device, const tn_error *error) {
     if (error->status == TN_E_EXHAUSTED) torch_tell_holders(torch.arenas[device]->pool);
     if (torch.gives_null) return;
     tn__message_print(
-        "stopped: PyTorch would go on without it (TENURE_OOM=null if somebody looks at NULL)", "");
+        "stopped: PyTorch would go on without it (TENURE_OOM=null if the caller checks for NULL)",
+        "");
     abort();
 }
 

@@ -109,7 +109,7 @@ static tn_status npy_fail_type(const npy_header *header, tn__span type) {
              (const char *)type.bytes);
     for (char *at = text; *at != 0; at++)
         if (*at < ' ' || *at > '~') *at = '?';
-    const char *what = "is none of the numbers that are read; convert it, for example with "
+    const char *what = "is not a number type that is read; convert it, for example with "
                        "array.astype('float32')";
     if (text[0] == '>')
         what = "is big endian; convert it with array.astype(array.dtype.newbyteorder('<'))";

@@ -226,7 +226,7 @@ static tn_status line_events(line_adding *it) {
     }
     if (it->made.strings.failed) return tn__no_memory(it->error, "a time line");
     if (it->made.count == 0)
-        TN_FAIL(it->error, TN_E_INVALID, "the trace tells nothing of run %u", it->run);
+        TN_FAIL(it->error, TN_E_INVALID, "the trace has no events of run %u", it->run);
     return tn__line_run_sort(it->context, &it->made, it->error);
 }
 

@@ -97,7 +97,7 @@ tn_status tn_world_measure_link(tn_world *world, tn_world_rates *rates, tn_error
     tn_world_rates made = {0};
     if (world->ranks > 1) {
         float *data = tn__alloc_array(&world->context, CLOCK_LARGE, sizeof *data);
-        if (data == NULL) return tn__no_memory(error, "what is sent to measure that");
+        if (data == NULL) return tn__no_memory(error, "the messages that measure the speed");
         tn_status status = clock_reduce(to, data, CLOCK_SMALL, &small, error);
         if (status == TN_OK) status = clock_reduce(to, data, CLOCK_LARGE, &large, error);
         tn__free(&world->context, data, CLOCK_LARGE * sizeof *data);

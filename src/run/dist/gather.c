@@ -211,7 +211,7 @@ static tn_status gather_see_interval(gather_state *it, uint32_t step, tn_tensor_
     bool updated = unit->update != GATHER_NONE && step > unit->update; /* its part has changed */
     if (updated && unit->interval == GATHER_NONE) /* the order of GATHERs would differ */
         TN_FAIL(it->error, TN_E_UNSUPPORTED,
-                "'%.80s' is read behind its update alone, as by a rank that is sent it, or where "
+                "'%.80s' is read only after its update, as by a rank that is sent it, or where "
                 "updates stand among a pipeline's passes: such a program is not divided by "
                 "parameters; by gradients it is (`shard` gradients)",
                 tn_graph_tensor(it->graph, id)->name);

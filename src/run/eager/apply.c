@@ -78,7 +78,8 @@ static tn_status apply_keep(tn_eager *eager, const tn__cached_op *cached,
     for (uint32_t i = 0; i < cached->input_count; i++)
         kept->size += apply_kept_size(eager, cached, i);
     kept->bytes = tn__alloc(&eager->context, (size_t)kept->size);
-    if (kept->bytes == NULL) return tn__no_memory(error, "what an operator writes into");
+    if (kept->bytes == NULL)
+        return tn__no_memory(error, "a copy of the tensor that an operator writes into");
     uint8_t *at = kept->bytes;
     for (uint32_t i = 0; i < cached->input_count; i++) {
         uint64_t size = apply_kept_size(eager, cached, i);

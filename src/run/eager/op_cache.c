@@ -238,7 +238,7 @@ static tn_status op_cache_view(const tn__cached_op *it, uint32_t output, tn__res
         if (it->op->inputs[i] != view.source) continue;
         bool immediate = tn_graph_tensor(it->graph, view.source)->kind == TN_KIND_CONSTANT;
         if (view.whole && view.must)
-            return op_cache_refuse(it, error, "it is a view at a place that nobody knows");
+            return op_cache_refuse(it, error, "it is a view at an unknown place");
         if (view.whole || immediate) return TN_OK;
         result->view_of = i;
         result->offset = view.offset;

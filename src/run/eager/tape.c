@@ -287,7 +287,8 @@ static tn_status backward_check(const tn_eager *eager, tn_handle loss, const tn_
     for (uint32_t i = 0; i < count; i++) {
         TN_TRY(tn__eager_item_of(eager, of[i], "gradients of", &item, error));
         if (eager->items[item].kind != TN_KIND_PARAMETER)
-            TN_FAIL(error, TN_E_INVALID, "gradients are of parameters; number %u is none", i);
+            TN_FAIL(error, TN_E_INVALID, "gradients are of parameters; number %u is no parameter",
+                    i);
     }
     return TN_OK;
 }

@@ -49,7 +49,7 @@ static tn_status trace_line(tn_embedding_trace *trace, const char *line, size_t 
     while (size > 0 && (line[size - 1] == '\r' || line[size - 1] == ' ')) size--;
     if (size == 0 || line[0] == '#') return TN_OK;
     if (!tn__take_integer(&line, &size, &row) || size > 0 || row < 0)
-        TN_FAIL(error, TN_E_INVALID, "a line is a row number from 0 up, and this is none");
+        TN_FAIL(error, TN_E_INVALID, "a line must be a row number, from 0 up");
     if (row >= TN_EMBEDDING_ROWS_MAX)
         TN_FAIL(error, TN_E_INVALID, "row %" PRId64 ": a table has at most 2^32 - 2 rows", row);
     if (!tn__reserve(&trace->context, &trace->rows, &trace->room, trace->count + 1,

@@ -124,7 +124,7 @@ static tn_status checkpoint_is_whole(const char *name, const void *bytes, size_t
                 "%.200s is one of the parts of a checkpoint: give the file that names them", name);
     if (size >= 8 && memcmp(bytes, TN__SHARDS_MAGIC, 8) == 0)
         TN_FAIL(error, TN_E_INVALID,
-                "%.200s names the parts of a checkpoint, which lie beside it: give its path "
+                "%.200s names the parts of a checkpoint, which lie next to it: give its path "
                 "(tn_checkpoint_open)",
                 name);
     return TN_OK;

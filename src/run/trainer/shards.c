@@ -234,7 +234,7 @@ static tn_status write_is_there(const tn__shard_job *job, uint32_t part,
     tn__free(context, name, room);
     if (there) return TN_OK;
     TN_FAIL(error, TN_E_IO,
-            "%.200s: part %u of %u is not beside it: give all ranks the same file, in a folder "
+            "%.200s: part %u of %u is not next to it: give all ranks the same file, in a folder "
             "that they share; the checkpoint before this one stays",
             job->path, part, job->parts);
 }
@@ -414,7 +414,7 @@ static tn_status shards_path(shards_state *it, const char *name, char **path) {
     const char *slash = strrchr(it->path, '/');
     size_t folder = slash != NULL ? (size_t)(slash - it->path) + 1 : 0, length = strlen(name);
     if (length == 0 || strchr(name, '/') != NULL || strcmp(name, "-") == 0)
-        TN_FAIL(it->error, TN_E_INVALID, "%.200s names a part that is not beside it", it->path);
+        TN_FAIL(it->error, TN_E_INVALID, "%.200s names a part that is not next to it", it->path);
     *path = tn__arena_alloc(&it->checkpoint->arena, folder + length + 1);
     if (*path == NULL) return tn__no_memory(it->error, "a checkpoint");
     memcpy(*path, it->path, folder);
@@ -446,8 +446,9 @@ static tn_status shards_all(shards_state *it, tn__checkpoint_reader *reader, uin
         if (memchr(name, 0, (size_t)length + 1) != name + length)
             return tn__checkpoint_damaged(reader);
         if (!shards_is_part((const char *)name, i, count))
-            TN_FAIL(it->error, TN_E_INVALID, "%.200s: what it names as part %u of %u is '%.80s'",
-                    it->path, i, count, (const char *)name);
+            TN_FAIL(it->error, TN_E_INVALID,
+                    "%.200s: the file it names as part %u of %u is '%.80s'", it->path, i, count,
+                    (const char *)name);
         TN_TRY(shards_path(it, (const char *)name, &path));
         TN_TRY(shards_file(it, path, &entry));
     }

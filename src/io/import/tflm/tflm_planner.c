@@ -208,7 +208,7 @@ static tn_status online_buffers(tflm_model *model, const online_life *lives, con
     for (uint64_t t = 0; t < tensors; t++) *count += online_needs(&model->tensors[t], offsets[t]);
     if (*count > TFLM_PLANNED_MAX)
         TN_FAIL(model->error, TN_E_UNSUPPORTED,
-                "%zu buffers; the run time of microcontrollers is told for up to %u", *count,
+                "%zu buffers; the run time of microcontrollers is predicted for up to %u", *count,
                 TFLM_PLANNED_MAX);
     online_buffer *to = tn__arena_array(&model->arena, *count + 1, sizeof *to);
     if (!to) return tn__no_memory(model->error, "the arena");
