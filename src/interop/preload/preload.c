@@ -2,7 +2,7 @@
  *
  *     LD_PRELOAD=libtenure_preload.so TENURE_TRACE=run.csv TENURE_BUDGET=2GiB python3 train.py
  *
- * Large blocks come from a pool (large.h), all others from the next allocator. The
+ * Large blocks come from a pool (large.c), all others from the next allocator. The
  * address of a block says which of the two it came from, so it is freed there.
  * Source: the interface is that of ISO C and POSIX; glibc's manual, "Replacing malloc", lists what
  * a replacement must observe.

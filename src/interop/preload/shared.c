@@ -54,7 +54,7 @@ void tn__pool_print(tn_pool *pool, const char *what) {
 
 /* --- trace ------------------------------------------------------------------------------------ */
 
-enum { TRACE_ROW_MAX = 256, TRACE_WHO_MAX = 120, TRACE_FILE = 512, TRACE_PATH_MAX = 4096 };
+enum { TRACE_ROW_MAX = 256, TRACE_CALL_SITE_MAX = 120, TRACE_FILE = 512, TRACE_PATH_MAX = 4096 };
 
 /* Does our file number still refer to the trace? If not, it is left alone. */
 static bool trace_is_ours(tn__trace *trace) {
@@ -174,8 +174,8 @@ static char *trace_row(tn__trace *trace) {
 }
 
 /* Makes a name fit one field of a row; the name of a Python file may contain any character. */
-static void trace_show(const char *call_site, char shown[TRACE_WHO_MAX + 1]) {
-    size_t length = call_site != NULL ? strnlen(call_site, TRACE_WHO_MAX) : 0;
+static void trace_show(const char *call_site, char shown[TRACE_CALL_SITE_MAX + 1]) {
+    size_t length = call_site != NULL ? strnlen(call_site, TRACE_CALL_SITE_MAX) : 0;
     for (size_t i = 0; i < length; i++) {
         unsigned char byte = (unsigned char)call_site[i];
         shown[i] = byte < ' ' || byte == 0x7f || byte == ',' || byte == '"' ? '_' : call_site[i];
@@ -187,7 +187,7 @@ void tn__trace_alloc(tn__trace *trace, uint64_t name, size_t size, size_t alignm
                      uint32_t stream, const char *call_site) {
     char *row = trace_row(trace);
     if (row == NULL) return;
-    char shown[TRACE_WHO_MAX + 1];
+    char shown[TRACE_CALL_SITE_MAX + 1];
     trace_show(call_site, shown);
     int length = snprintf(row, TRACE_ROW_MAX, "alloc,%" PRIu64 ",%zu,%zu", name, size, alignment);
     if (trace->has_streams)

@@ -162,13 +162,13 @@ static const tn__turns_ways streams_ways = {
 /* device_replay.c - @ */
 
 enum {
-    PLAY_ROUNDS = 10, /* timed rounds; fewer for a long trace */
-    PLAY_EVENTS = 1000000,
-    PLAY_TRIES = 24, /* of a range, each an eighth larger than the last */
-    PLAY_LEAST = 4096,
-    PLAY_MARK = sizeof(uint64_t),
+    REPLAY_ROUNDS = 10, /* timed rounds; fewer for a long trace */
+    REPLAY_EVENTS = 1000000,
+    REPLAY_TRIES = 24, /* of a range, each an eighth larger than the last */
+    REPLAY_LEAST = 4096,
+    REPLAY_MARK = sizeof(uint64_t),
 };
-#define PLAY_SECONDS 2.0 /* no round begins later, unless the number of rounds was given */
+#define REPLAY_SECONDS 2.0 /* no round begins later, unless the number of rounds was given */
 
 typedef struct replay_block {
     uint64_t id;             /* from the pool */
@@ -200,10 +200,10 @@ typedef struct device_replay {
 /* --- the bytes of a block --- */
 
 static uint64_t replay_mark_size(const replay_block *block) {
-    return block->size < PLAY_MARK ? block->size : PLAY_MARK;
+    return block->size < REPLAY_MARK ? block->size : REPLAY_MARK;
 }
 
-static bool replay_has_end(const replay_block *block) { return block->size >= 2 * PLAY_MARK; }
+static bool replay_has_end(const replay_block *block) { return block->size >= 2 * REPLAY_MARK; }
 
 static tn_status replay_write(device_replay *it, replay_block *block, tn_error *error) {
     tn_stream *stream = it->streams.streams[block->stream];
@@ -212,8 +212,8 @@ static tn_status replay_write(device_replay *it, replay_block *block, tn_error *
     block->was_marked = true;
     TN_TRY(tn_device_put(stream, block->address, &block->marks[0], replay_mark_size(block), error));
     if (!replay_has_end(block)) return TN_OK;
-    tn_address end = block->address + block->size - PLAY_MARK;
-    return tn_device_put(stream, end, &block->marks[1], PLAY_MARK, error);
+    tn_address end = block->address + block->size - REPLAY_MARK;
+    return tn_device_put(stream, end, &block->marks[1], REPLAY_MARK, error);
 }
 
 /* Reads the marks of a block on the stream that frees it. If another stream allocated the block,
@@ -224,8 +224,8 @@ static tn_status replay_read(device_replay *it, replay_block *block, uint32_t pl
     if (place != block->stream) TN_TRY(streams_cross(&it->streams, block->stream, place, error));
     TN_TRY(tn_device_get(stream, &block->back[0], block->address, replay_mark_size(block), error));
     if (!replay_has_end(block)) return TN_OK;
-    tn_address end = block->address + block->size - PLAY_MARK;
-    return tn_device_get(stream, &block->back[1], end, PLAY_MARK, error);
+    tn_address end = block->address + block->size - REPLAY_MARK;
+    return tn_device_get(stream, &block->back[1], end, REPLAY_MARK, error);
 }
 
 /* Called after all streams are done. */
@@ -384,9 +384,9 @@ static tn_status replay_find_range(device_replay *it, uint32_t rounds, uint64_t 
     uint64_t bound = it->options.capacity, again;
     TN_TRY(replay_try(it, bound, rounds, range, error));
     tn_status status = TN_E_EXHAUSTED;
-    for (uint32_t i = 0; i < PLAY_TRIES && status == TN_E_EXHAUSTED; i++) {
+    for (uint32_t i = 0; i < REPLAY_TRIES && status == TN_E_EXHAUSTED; i++) {
         if (i > 0) *range = tn__add_sat(*range, *range / 8);
-        if (*range < PLAY_LEAST) *range = PLAY_LEAST;
+        if (*range < REPLAY_LEAST) *range = REPLAY_LEAST;
         if (bound != 0 && *range >= bound) return *range = bound, TN_OK;
         status = replay_try(it, *range, rounds, &again, error);
     }
@@ -422,7 +422,7 @@ static tn_status replay_time(device_replay *it, uint32_t rounds, bool all, tn_pl
     uint64_t requests;
     double begin = tn__clock_s(), best = 0;
     uint32_t done = 0;
-    while (done < rounds && (all || done == 0 || tn__clock_s() - begin < PLAY_SECONDS)) {
+    while (done < rounds && (all || done == 0 || tn__clock_s() - begin < REPLAY_SECONDS)) {
         double start = tn__clock_s();
         TN_TRY(replay_round(it, &requests, error));
         double seconds = tn__clock_s() - start;
@@ -435,9 +435,9 @@ static tn_status replay_time(device_replay *it, uint32_t rounds, bool all, tn_pl
 }
 
 static uint32_t replay_rounds(const device_replay *it, const tn_play_options *options) {
-    uint64_t rounds = PLAY_EVENTS / (it->event_count + 1);
+    uint64_t rounds = REPLAY_EVENTS / (it->event_count + 1);
     if (options->rounds != 0) return options->rounds;
-    return rounds > PLAY_ROUNDS ? PLAY_ROUNDS : rounds > 0 ? (uint32_t)rounds : 1;
+    return rounds > REPLAY_ROUNDS ? REPLAY_ROUNDS : rounds > 0 ? (uint32_t)rounds : 1;
 }
 
 static tn_status replay_all(device_replay *it, const tn_play_options *options,

@@ -96,6 +96,7 @@ static tn__block_entry *table_probe(const tn__block_table *table, uint64_t offse
     return &table->places[at];
 }
 
+/* Room for one more; false: out of memory. */
 static bool table_room(tn__block_table *table) {
     if (2 * (table->count + 1) <= table->room) return true;
     tn__block_table wider = *table;
@@ -110,20 +111,20 @@ static bool table_room(tn__block_table *table) {
     return true;
 }
 
-/* Room for one more; false: out of memory. */
+/* Needs room; the block must not be in the table yet. */
 static void table_add(tn__block_table *table, const tn__block_entry *block) {
     tn_assert(block->size != 0);
     *table_probe(table, block->offset) = *block;
     table->count++;
 }
 
+/* NULL: no block begins there. Valid until the next change. */
 static tn__block_entry *table_find(const tn__block_table *table, uint64_t offset) {
     if (table->room == 0) return NULL;
     tn__block_entry *found = table_probe(table, offset);
     return found->size != 0 ? found : NULL;
 }
 
-/* NULL: no block begins there. Valid until the next change. */
 static void table_remove(tn__block_table *table, tn__block_entry *block) {
     size_t mask = table->room - 1, hole = (size_t)(block - table->places);
     for (size_t at = (hole + 1) & mask; table->places[at].size != 0; at = (at + 1) & mask) {
@@ -144,7 +145,7 @@ static void table_remove(tn__block_table *table, tn__block_entry *block) {
 /* --- opening and closing --- */
 
 /* Allocates `bytes` in one block; bytes before the first aligned address are not used. CUDA
- * guarantees an alignment below GROUND_ALIGNMENT, but provides it in practice. Returns a status of
+ * guarantees an alignment below ARENA_ALIGNMENT, but provides it in practice. Returns a status of
  * CUDA. */
 static int arena_get(tn__device_arena *arena, uint64_t bytes) {
     const tn__cuda *cuda = arena->cuda;

@@ -47,8 +47,7 @@ tn_status tn_timeline_create(const tn_context *given, const char *input, uint32_
     return TN_OK;
 }
 
-/* timeline.c */
-static void timeline_line_run_release(const tn_context *context, tn__line_run *run) {
+static void timeline_run_release(const tn_context *context, tn__line_run *run) {
     tn__free(context, run->spans, run->room * sizeof *run->spans);
     tn__free(context, run->steps, run->step_count * sizeof *run->steps);
     tn__text_release(&run->strings);
@@ -59,7 +58,7 @@ void tn_timeline_destroy(tn_timeline *line) {
     tn_context context = line->context;
     for (uint32_t r = 0; r < line->count && line->ranks != NULL; r++)
         for (int kind = 0; kind < TN_TIMELINE_KINDS; kind++)
-            timeline_line_run_release(&context, &line->ranks[r].runs[kind]);
+            timeline_run_release(&context, &line->ranks[r].runs[kind]);
     tn__free(&context, line->ranks, line->count * sizeof *line->ranks);
     tn__free(&context, line->input, line->input_size);
     tn__free(&context, line, sizeof *line);
@@ -67,14 +66,14 @@ void tn_timeline_destroy(tn_timeline *line) {
 
 uint32_t tn_timeline_ranks(const tn_timeline *line) { return line->count; }
 
-static tn_status timeline_line_find(const tn_timeline *line, uint32_t rank, tn_error *error) {
+static tn_status timeline_find(const tn_timeline *line, uint32_t rank, tn_error *error) {
     if (rank < line->count) return TN_OK;
     TN_FAIL(error, TN_E_INVALID, "there is no rank %u in a time line of %u", rank, line->count);
 }
 
 tn_status tn_timeline_rank(tn_timeline *line, uint32_t rank, const char *label,
                            uint64_t planned_peak, tn_error *error) {
-    TN_TRY(timeline_line_find(line, rank, error));
+    TN_TRY(timeline_find(line, rank, error));
     tn__line_rank *to = &line->ranks[rank];
     snprintf(to->label, sizeof to->label, "%s", label != NULL ? label : "");
     to->planned = planned_peak;
@@ -253,7 +252,7 @@ tn_status tn__line_run_sort(const tn_context *context, tn__line_run *run, tn_err
 tn_status tn_timeline_add(tn_timeline *line, uint32_t rank, tn_timeline_kind kind,
                           const tn_occupancy *occupancy, const tn_trace *trace, uint32_t run,
                           double shift_s, tn_error *error) {
-    TN_TRY(timeline_line_find(line, rank, error));
+    TN_TRY(timeline_find(line, rank, error));
     if ((unsigned)kind >= TN_TIMELINE_KINDS || !isfinite(shift_s))
         TN_FAIL(error, TN_E_INVALID, "a time line shows what was predicted and what was measured");
     line_adding it = {.program = tn_occupancy_program(occupancy),
@@ -270,7 +269,7 @@ tn_status tn_timeline_add(tn_timeline *line, uint32_t rank, tn_timeline_kind kin
     if (status == TN_OK && kind == TN_TIMELINE_PREDICTED) status = line_steps(&it);
     if (status == TN_OK) status = line_events(&it);
     tn__line_run *to = &line->ranks[rank].runs[kind];
-    timeline_line_run_release(&line->context, status == TN_OK ? to : &it.made);
+    timeline_run_release(&line->context, status == TN_OK ? to : &it.made);
     if (status == TN_OK) *to = it.made;
     tn__arena_release(&it.arena);
     return status;
@@ -449,7 +448,7 @@ static uint8_t *pack_put(uint8_t *at, const void *bytes, size_t size) {
 
 tn_status tn_timeline_pack(const tn_timeline *line, uint32_t rank, void **bytes, uint64_t *size,
                            tn_error *error) {
-    TN_TRY(timeline_line_find(line, rank, error));
+    TN_TRY(timeline_find(line, rank, error));
     const tn__line_rank *from = &line->ranks[rank];
     pack_head head = {.magic = PACK_MAGIC, .planned = from->planned};
     size_t all = sizeof head;
@@ -540,7 +539,7 @@ tn_status tn_timeline_unpack(tn_timeline *line, uint32_t rank, const void *bytes
     pack_head head = {0};
     tn__line_rank made = {0};
     tn_status status = TN_OK;
-    TN_TRY(timeline_line_find(line, rank, error));
+    TN_TRY(timeline_find(line, rank, error));
     if (size >= sizeof head) memcpy(&head, bytes, sizeof head);
     if (!pack_fits(&head, size))
         TN_FAIL(error, TN_E_INVALID, "these bytes are no rank of a time line");
@@ -556,8 +555,7 @@ tn_status tn_timeline_unpack(tn_timeline *line, uint32_t rank, const void *bytes
     }
     tn__line_rank *to = &line->ranks[rank];
     for (int kind = 0; kind < TN_TIMELINE_KINDS; kind++)
-        timeline_line_run_release(&line->context,
-                                  status == TN_OK ? &to->runs[kind] : &made.runs[kind]);
+        timeline_run_release(&line->context, status == TN_OK ? &to->runs[kind] : &made.runs[kind]);
     if (status == TN_OK) *to = made;
     return status;
 }

@@ -209,7 +209,7 @@ tn_status tn__put(tn_eager *eager, const tn_eager_data *data, tn__eager_item_id 
 
 tn_status tn_eager_put(tn_eager *eager, const tn_eager_data *data, tn_handle *handle,
                        tn_error *error) {
-    tn__eager_item_id id;
+    tn__eager_item_id id = TN_NONE;
     TN_TRY(tn__put(eager, data, &id, error));
     *handle = tn__eager_item_open(eager, id);
     return TN_OK;
@@ -307,7 +307,7 @@ tn_status tn_eager_apply(tn_eager *eager, const tn_eager_call *call, tn_handle *
 /* --- del, get, set --- */
 
 tn_status tn_eager_del(tn_eager *eager, tn_handle handle, tn_error *error) {
-    tn__eager_item_id id;
+    tn__eager_item_id id = TN_NONE;
     if (handle == TN_HANDLE_NONE) return TN_OK;
     TN_TRY(tn__eager_item_of(eager, handle, "del", &id, error));
     eager->items[id].open = false;
@@ -320,7 +320,7 @@ typedef tn_status eager_free(tn__evict *core, uint32_t tensor, tn_error *error);
 
 static tn_status eager_go(tn_eager *eager, tn_handle handle, eager_free *how, const char *what,
                           tn_error *error) {
-    tn__eager_item_id id;
+    tn__eager_item_id id = TN_NONE;
     TN_TRY(tn__eager_item_of(eager, handle, what, &id, error));
     const tn__eager_item *item = &eager->items[id];
     if (item->tensor == TN_NONE)
@@ -349,7 +349,7 @@ static tn_status eager_check_size(const tn_eager *eager, tn__eager_item_id id, u
 
 static tn_status eager_get(tn_eager *eager, tn_handle handle, void *data, uint64_t size,
                            tn_error *error) {
-    tn__eager_item_id id;
+    tn__eager_item_id id = TN_NONE;
     TN_TRY(tn__eager_item_of(eager, handle, "get", &id, error));
     TN_TRY(eager_check_size(eager, id, size, error));
     TN_TRY(tn__record_reserve(eager, error));
@@ -369,7 +369,7 @@ tn_status tn_eager_get(tn_eager *eager, tn_handle handle, void *data, uint64_t s
 
 static tn_status eager_set(tn_eager *eager, tn_handle handle, const void *data, uint64_t size,
                            tn_error *error) {
-    tn__eager_item_id id;
+    tn__eager_item_id id = TN_NONE;
     TN_TRY(tn__eager_item_of(eager, handle, "set", &id, error));
     TN_TRY(eager_check_size(eager, id, size, error));
     TN_TRY(tn__record_reserve(eager, error));
@@ -393,7 +393,7 @@ tn_status tn_eager_set(tn_eager *eager, tn_handle handle, const void *data, uint
 
 tn_status tn_eager_describe(const tn_eager *eager, tn_handle handle, tn_eager_about *about,
                             tn_error *error) {
-    tn__eager_item_id id;
+    tn__eager_item_id id = TN_NONE;
     TN_TRY(tn__eager_item_of(eager, handle, "describe", &id, error));
     const tn__eager_item *item = &eager->items[id];
     const tn__type *type = tn__eager_item_type(eager, id);

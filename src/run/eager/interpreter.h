@@ -183,7 +183,7 @@ static inline bool tn__eager_item_is_fixed(const tn__eager_item *item) {
 
 tn_status tn__eager_memory_open(tn_eager *eager, tn_error *error);
 void tn__eager_memory_close(tn_eager *eager);
-/* Puts data from outside; it is at tn__eager_memory_at when the function returns. bytes NULL:
+/* Puts data from outside; it is in place when the function returns. bytes NULL:
  * zeros. */
 tn_status tn__eager_memory_put(tn_eager *eager, const void *bytes, uint64_t size, bool fixed,
                                const char *label, uint32_t *tensor, tn_error *error);

@@ -157,7 +157,7 @@ static tn_status write_stretch(const tn__keep *keep, tn_engine *engine, uint8_t 
                                    keep->length, error);
 }
 
-/* odd: as in run_fill of checkpoint_run.c. */
+/* odd: as in run_fill of checkpoint.c. */
 static tn_status write_fill(uint8_t *at, uint32_t part, tn_engine *engine,
                             const tn__keeping *keeping, uint32_t *count, const char **odd,
                             tn_error *error) {
