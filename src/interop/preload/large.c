@@ -40,7 +40,7 @@ static struct large {
     uint64_t capacity, fresh; /* bytes from `fresh` on were never used and are 0 */
     uint64_t count;
     size_t least;
-    bool is_bound, tells, has_told;
+    bool is_bound, prints_stats, has_reported;
 } large = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static tn__trace large_trace = {.file = -1};
 
@@ -123,7 +123,7 @@ static void large_after_fork(void) { large_unlock(); }
 /* The parent continues to write the trace. */
 static void large_in_child(void) {
     tn__trace_leave(&large_trace);
-    large.tells = false;
+    large.prints_stats = false;
     pthread_mutex_init(&large.lock, NULL);
     large_busy = false;
 }
@@ -148,12 +148,12 @@ static void large_open_trace(void) {
 
 void tn__large_open(void) {
     uint64_t least = LARGE_LEAST, budget = 0;
-    const char *tells = getenv("TENURE_STATS");
+    const char *prints_stats = getenv("TENURE_STATS");
     if (!tn__size_setting("TENURE_LEAST", &least) || !tn__size_setting("TENURE_BUDGET", &budget))
         return;
     large_busy = true;
     large.is_bound = budget != 0;
-    large.tells = tells != NULL && tells[0] != '\0';
+    large.prints_stats = prints_stats != NULL && prints_stats[0] != '\0';
     uint64_t range = large.is_bound ? budget / LARGE_PAGE * LARGE_PAGE : LARGE_RANGE;
     bool done = range != 0 && large_reserve(range);
     while (!done && !large.is_bound && range > LARGE_RANGE_LEAST) done = large_reserve(range /= 2);
@@ -182,9 +182,9 @@ static large_block *large_at(const void *pointer) {
 }
 
 /* Printed once, because a program at its budget may try again and again. */
-static void large_tell_failure(const tn_error *error) {
-    if (large.is_bound && !large.has_told) tn__message_print("TENURE_BUDGET", error->message);
-    large.has_told = true;
+static void large_print_failure(const tn_error *error) {
+    if (large.is_bound && !large.has_reported) tn__message_print("TENURE_BUDGET", error->message);
+    large.has_reported = true;
 }
 
 /* `used`: receives how many bytes at the start of the block were in use before and may not be 0. */
@@ -204,7 +204,7 @@ static void *large_take(size_t size, size_t alignment, size_t *used) {
         if (end > large.fresh) large.fresh = end;
         tn__trace_alloc(&large_trace, block->name, size, alignment, 0, NULL);
     } else {
-        large_tell_failure(&error);
+        large_print_failure(&error);
     }
     large_unlock();
     errno = kept;
@@ -247,7 +247,7 @@ void tn__large_close(void) {
     if (large.pool == NULL) return;
     large_lock();
     tn__trace_close(&large_trace);
-    if (large.tells) tn__pool_print(large.pool, "large blocks");
-    if (large.tells) tn__trace_print(&large_trace);
+    if (large.prints_stats) tn__pool_print(large.pool, "large blocks");
+    if (large.prints_stats) tn__trace_print(&large_trace);
     large_unlock();
 }

@@ -155,7 +155,8 @@ TORCH_EXPORT void tenure_torch_empty_cache(void);
 static struct torch {
     pthread_mutex_t lock;
     enum { TORCH_NEW, TORCH_OPEN, TORCH_BROKEN } state;
-    bool is_child, is_over, gives_null, tells; /* in the first two states CUDA is not available */
+    bool is_child, is_over, gives_null,
+        prints_stats; /* in the first two states CUDA is not available */
     tn__cuda cuda;
     tn__device_arena_options options;
     tn__device_arena *arenas[TORCH_DEVICES];
@@ -180,7 +181,7 @@ static const char *torch_word(const char *name) {
 static tn_status torch_read_settings(tn_error *error) {
     const char *oom = torch_word("TENURE_OOM");
     torch.gives_null = oom != NULL && strcmp(oom, "null") == 0;
-    torch.tells = torch_word("TENURE_STATS") != NULL;
+    torch.prints_stats = torch_word("TENURE_STATS") != NULL;
     torch.options.pool = torch_word("TENURE_POOL");
     torch.options.trace = torch_word("TENURE_TRACE");
     if (oom != NULL && !torch.gives_null && strcmp(oom, "abort") != 0)
@@ -249,7 +250,7 @@ static void torch_find_lines(void) {
 
 /* --- failing --- */
 
-static void torch_tell_holders(tn_pool *pool) {
+static void torch_print_holders(tn_pool *pool) {
     tn_holder holders[TORCH_HOLDERS];
     char text[TN_SIZE_TEXT_MAX];
     uint32_t found = tn_pool_holders(pool, TN_HOLDERS_NOW, holders, TORCH_HOLDERS);
@@ -266,7 +267,7 @@ static void torch_fail(uint64_t size, int device, const tn_error *error) {
     snprintf(what, sizeof what, "no block of %s on cuda:%d", tn_size_format(size, text), device);
     if (error->where[0] != '\0') tn__message_print(error->where, error->message);
     tn__message_print(what, error->where[0] == '\0' ? error->message : "a setting cannot be read");
-    if (error->status == TN_E_EXHAUSTED) torch_tell_holders(torch.arenas[device]->pool);
+    if (error->status == TN_E_EXHAUSTED) torch_print_holders(torch.arenas[device]->pool);
     if (torch.gives_null) return;
     tn__message_print(
         "stopped: PyTorch would go on without it (TENURE_OOM=null if the caller checks for NULL)",
@@ -336,7 +337,7 @@ void tenure_torch_empty_cache(void) {
     pthread_mutex_unlock(&torch.lock);
 }
 
-static void torch_tell_memory(const tn__pages *of, uint32_t device) {
+static void torch_print_memory(const tn__pages *of, uint32_t device) {
     char most[TN_SIZE_TEXT_MAX], size[TN_SIZE_TEXT_MAX];
     fprintf(stderr,
             "tenure: cuda:%" PRIu32 ": at most %s were had, in granules of %s; %" PRIu64
@@ -352,10 +353,10 @@ __attribute__((destructor)) static void torch_close(void) {
         if (torch.arenas[i] == NULL) continue;
         tn__trace_close(&torch.arenas[i]->trace);
         snprintf(what, sizeof what, "blocks of cuda:%" PRIu32, i);
-        if (torch.tells) tn__pool_print(torch.arenas[i]->pool, what);
-        if (torch.tells) tn__trace_print(&torch.arenas[i]->trace);
-        if (torch.tells && torch.arenas[i]->pages.size != 0)
-            torch_tell_memory(&torch.arenas[i]->pages, i);
+        if (torch.prints_stats) tn__pool_print(torch.arenas[i]->pool, what);
+        if (torch.prints_stats) tn__trace_print(&torch.arenas[i]->trace);
+        if (torch.prints_stats && torch.arenas[i]->pages.size != 0)
+            torch_print_memory(&torch.arenas[i]->pages, i);
     }
     torch.is_over = true;
     pthread_mutex_unlock(&torch.lock);

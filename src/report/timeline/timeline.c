@@ -136,7 +136,7 @@ static bool line_lane(tn_opcode opcode, uint8_t *lane) {
     case TN_LINK_FROM_PEER:
     case TN_LINK_TO_PEER:
     case TN_LINK_GROUP:
-        *lane = TN__TRACK_TALK;
+        *lane = TN__TRACK_CALL;
         return true;
     case TN_LINK_NONE:
         *lane = TN__TRACK_COMPUTE;
@@ -182,7 +182,7 @@ static tn_status line_event(line_adding *it, const tn_event *event) {
     return TN_OK;
 }
 
-static uint8_t line_talk(tn_link link) {
+static uint8_t line_call(tn_link link) {
     return link == TN_LINK_TO_PEER     ? TN__STEP_SEND
            : link == TN_LINK_FROM_PEER ? TN__STEP_RECV
            : link == TN_LINK_GROUP     ? TN__STEP_GROUP
@@ -206,7 +206,7 @@ static tn_status line_steps(line_adding *it) {
                             .peer = in->peer,
                             .tag = in->tag,
                             .group = in->group,
-                            .talk = line_talk(facts->link),
+                            .call = line_call(facts->link),
                             .link = (uint8_t)facts->link,
                             .walks = in->stream == 0 || facts->blocks == TN_BLOCKS_CALLER};
     }
@@ -324,7 +324,7 @@ static double line_covered(const tn__line_run *run, tn__track lane) {
 static double line_both(const tn__line_run *run) {
     double sum = 0;
     line_stretch a = {.run = run, .lane = TN__TRACK_COMPUTE},
-                 b = {.run = run, .lane = TN__TRACK_TALK};
+                 b = {.run = run, .lane = TN__TRACK_CALL};
     line_step(&a);
     line_step(&b);
     while (a.to >= a.from && b.to >= b.from) {
@@ -344,13 +344,13 @@ tn_timeline_sums tn_timeline_measure(const tn_timeline *line, uint32_t rank,
         const tn__timeline_span *span = &run->spans[i];
         last = fmax(last, span->start_s + span->duration_s);
         if (span->live > sums.peak) sums.peak = span->live;
-        if (span->lane != TN__TRACK_TALK) continue;
+        if (span->lane != TN__TRACK_CALL) continue;
         sums.sent = tn__add_sat(sums.sent, span->bytes);
         sums.talks++;
     }
     if (run->count > 0) sums.span_s = last - run->spans[0].start_s;
     sums.compute_s = line_covered(run, TN__TRACK_COMPUTE);
-    sums.talk_s = line_covered(run, TN__TRACK_TALK);
+    sums.talk_s = line_covered(run, TN__TRACK_CALL);
     sums.hidden_s = line_both(run);
     double start_s, step_s;
     if (run->count > 0 && tn__line_span(line, kind, &start_s, &step_s))
@@ -491,7 +491,7 @@ static bool pack_is_span(const tn__timeline_span *span, uint64_t strings) {
 
 static bool pack_is_step(const tn__line_step *step) {
     return step->duration_s <= PACK_LONGEST && step->duration_s >= 0 &&
-           step->stream < TN_STREAM_MAX && step->talk < TN__STEP_TALKS &&
+           step->stream < TN_STREAM_MAX && step->call < TN__STEP_CALLS &&
            step->link <= TN_LINK_FROM_STORAGE;
 }
 

@@ -17,7 +17,7 @@
 /* clang-format off */
 #define TN__TRACK_TABLE(X)                                                                         \
     X(COMPUTE, "compute", "computes")                                                              \
-    X(TALK, "talk", "calls of other ranks")                                                        \
+    X(CALL, "talk", "calls of other ranks")                                                        \
     X(COPY, "copy", "copies")
 /* clang-format on */
 typedef enum tn__track {
@@ -43,18 +43,18 @@ typedef struct tn__timeline_span {
     uint8_t lane, phase;
 } tn__timeline_span;
 
-typedef enum tn__step_talk {
+typedef enum tn__step_call {
     TN__STEP_ALONE,
     TN__STEP_SEND,
     TN__STEP_RECV,
     TN__STEP_GROUP,
-    TN__STEP_TALKS
-} tn__step_talk;
+    TN__STEP_CALLS
+} tn__step_call;
 
 typedef struct tn__line_step { /* an instruction of a prediction, in program order */
     double duration_s;
     uint32_t stream, wait, signal, peer, tag, group; /* as in tn_instruction */
-    uint8_t talk;
+    uint8_t call;
     uint8_t link;  /* a tn_link */
     uint8_t walks; /* executed by the walk, not by a stream */
 } tn__line_step;

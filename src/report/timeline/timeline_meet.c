@@ -85,10 +85,10 @@ static bool meet_same(const meet_place *a, const meet_place *b) {
 static meet_place meet_place_of(const tn__line_step *step, uint32_t rank, uint32_t number) {
     uint64_t self = rank, peer = step->peer;
     meet_place place = {.rank = rank, .step = number};
-    if (step->talk == TN__STEP_GROUP) {
+    if (step->call == TN__STEP_GROUP) {
         place.key[1] = step->group;
     } else {
-        bool sends = step->talk == TN__STEP_SEND;
+        bool sends = step->call == TN__STEP_SEND;
         place.key[0] = 1 + (sends ? self : peer);
         place.key[1] = sends ? peer : self;
         place.key[2] = step->tag;
@@ -110,7 +110,7 @@ static tn_status meet_calls(meet_state *it) {
     for (uint32_t r = 0; r < it->line->count; r++) {
         const tn__line_run *run = it->ranks[r].run;
         for (uint32_t s = 0; s < run->step_count; s++)
-            if (run->steps[s].talk != TN__STEP_ALONE)
+            if (run->steps[s].call != TN__STEP_ALONE)
                 places[count++] = meet_place_of(&run->steps[s], r, s);
     }
     if (count > 0) qsort(places, count, sizeof *places, meet_order);

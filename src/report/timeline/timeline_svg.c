@@ -102,7 +102,7 @@ static void line_lane_draw(const line_picture *picture, tn_timeline_kind kind,
 }
 
 static void line_lane_name(const line_picture *picture, const tn__line_lane *lane, double y) {
-    const char *name = lane->lane == TN__TRACK_TALK ? "calls" : tn__track_name(lane->lane);
+    const char *name = lane->lane == TN__TRACK_CALL ? "calls" : tn__track_name(lane->lane);
     char words[40];
     if (lane->stream > 0)
         snprintf(words, sizeof words, "%s, stream %u", name, lane->stream);
@@ -224,7 +224,7 @@ static void line_legend(const line_picture *picture) {
     for (int i = 0; i < TN__SPAN_PHASES + 2; i++) {
         bool phase = i < TN__SPAN_PHASES;
         int lane = i - TN__SPAN_PHASES + 1;
-        const char *words = phase ? line_phases[i] : lane == TN__TRACK_TALK ? "calls" : "copies";
+        const char *words = phase ? line_phases[i] : lane == TN__TRACK_CALL ? "calls" : "copies";
         tn__text_printf(picture->text, "<rect width=\"11\" height=\"11\" fill=\"%s\"",
                         phase ? line_phase_colours[i] : line_lane_colours[lane]);
         tn__svg_attribute(picture->text, "x", x);

@@ -136,7 +136,7 @@ static tn_status emit_find_lane(stage_writer *it, uint32_t peer, bool takes, boo
     *lane = it->lane_count++;
     if (*lane + 2 >= TN_STREAM_MAX)
         TN_FAIL(it->pipe->error, TN_E_UNSUPPORTED,
-                "stage %u talks to more others than there are streams for", it->stage);
+                "stage %u communicates with more stages than there are streams for", it->stage);
     it->lanes[*lane] = (emit_lane){.peer = peer, .takes = takes, .back = back};
     return TN_OK;
 }
@@ -379,7 +379,7 @@ static bool pipe_is_before(const tn_home *a, const tn_home *b) {
     return a->way == TN_WAY_FORWARD ? a->part < b->part : a->part > b->part;
 }
 
-static const tn_home *pipe_told(const pipeline *pipe, const tn_op *op) {
+static const tn_home *pipe_stated(const pipeline *pipe, const tn_op *op) {
     for (uint32_t k = 0; k < op->output_count; k++)
         if (op->outputs[k] != TN_NONE && op->outputs[k] < pipe->stages->tensors)
             return &pipe->stages->homes[op->outputs[k]];
@@ -396,16 +396,16 @@ static tn_status pipe_homes(pipeline *pipe) {
     for (uint32_t s = tn_program_count(pipe->program); s-- > 0;) {
         if (list[s].opcode != TN_APPLY) continue;
         const tn_op *op = tn_graph_op(pipe->graph, list[s].op);
-        const tn_home *told = pipe_told(pipe, op);
+        const tn_home *stated = pipe_stated(pipe, op);
         tn_home home = {.of = TN_NONE};
         bool any = false;
-        for (uint32_t k = 0; k < op->output_count && told == NULL; k++) {
+        for (uint32_t k = 0; k < op->output_count && stated == NULL; k++) {
             tn_tensor_id id = op->outputs[k];
             if (id == TN_NONE || !read[id]) continue;
             if (!any || pipe_is_before(&first[id], &home)) home = first[id];
             any = true;
         }
-        if (told != NULL) home = *told;
+        if (stated != NULL) home = *stated;
         pipe->homes[list[s].op] = home;
         for (uint32_t i = 0; i < op->input_count; i++) {
             tn_tensor_id id = op->inputs[i];

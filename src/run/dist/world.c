@@ -427,13 +427,13 @@ tn_status tn_world_group(tn_world *world, uint32_t group, const uint32_t *ranks,
 
 void tn__world_words(uint32_t rank, const tn_error *from, tn_error *error) {
     if (error == NULL) return;
-    tn_error told = *from;
+    tn_error given = *from;
     char number[16];
     snprintf(number, sizeof number, "rank %u", rank);
-    error->status = told.status;
-    snprintf(error->where, sizeof error->where, "%s%s%.*s", number, told.where[0] ? ", " : "",
-             (int)(sizeof error->where - sizeof number - 3), told.where);
-    memcpy(error->message, told.message, sizeof error->message);
+    error->status = given.status;
+    snprintf(error->where, sizeof error->where, "%s%s%.*s", number, given.where[0] ? ", " : "",
+             (int)(sizeof error->where - sizeof number - 3), given.where);
+    memcpy(error->message, given.message, sizeof error->message);
 }
 
 #define TN_X(name, exit_status, sentence) +1

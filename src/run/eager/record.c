@@ -357,10 +357,10 @@ static void log_results(log_work *it, const tn__cached_op *cached, const uint32_
     }
 }
 
-static void log_cost(log_work *it, const tn__cached_op *cached, bool told) {
+static void log_cost(log_work *it, const tn__cached_op *cached, bool is_timed) {
     tn__text_printf(&it->text, ",\"TIME\":\"%llu\"",
-                    (unsigned long long)(told ? 0 : cached->cost_ns));
-    if (cached->scratch > 0 && !told)
+                    (unsigned long long)(is_timed ? 0 : cached->cost_ns));
+    if (cached->scratch > 0 && !is_timed)
         tn__text_printf(&it->text, ",\"SCRATCH\":\"%llu\"", (unsigned long long)cached->scratch);
 }
 
@@ -394,7 +394,7 @@ static bool log_call(log_work *it, const tn__cached_op *cached, const uint32_t *
 
 /* Writes the MUTATE line for the inputs in the set `changes`. */
 static void log_mutate(log_work *it, const tn__cached_op *cached, const uint32_t *inputs,
-                       uint64_t changes, bool told) {
+                       uint64_t changes, bool is_timed) {
     uint32_t number[TN__OPERANDS_MOST], count = 0;
     if (changes == 0) return;
     log_begin(it, "MUTATE", cached, inputs, number);
@@ -403,7 +403,7 @@ static void log_mutate(log_work *it, const tn__cached_op *cached, const uint32_t
         if ((changes >> i & 1) != 0 && number[i] != TN_NONE)
             tn__text_printf(&it->text, "%s%u", count++ > 0 ? "," : "", number[i]);
     tn__text_put(&it->text, "]");
-    log_cost(it, cached, told);
+    log_cost(it, cached, is_timed);
     tn__text_put(&it->text, ",\"IN_PLACE\":1}\n");
 }
 
@@ -432,8 +432,8 @@ static void log_apply(log_work *it, const tn__record_entry *entry) {
         it->name[outputs[0]] = it->name[inputs[0]];
         return;
     }
-    bool told = log_call(it, cached, inputs, outputs);
-    log_mutate(it, cached, inputs, cached->changes, told);
+    bool is_timed = log_call(it, cached, inputs, outputs);
+    log_mutate(it, cached, inputs, cached->changes, is_timed);
     log_hand_back(it, cached, inputs, outputs);
     if (cached->again != NULL) log_again(it, cached, inputs, outputs);
 }

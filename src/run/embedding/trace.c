@@ -88,19 +88,27 @@ tn_status tn_embedding_trace_load(const char *path, const tn_context *context,
 
 /* --- drawn --- */
 
+typedef struct trace_zipf {
+    double exponent;
+    double first, last; /* draws lie between these areas */
+    double near;        /* a rank this close above its draw is accepted at once */
+    uint64_t rows, factor;
+    tn__random random;
+} trace_zipf;
+
 /* The area below x^-s from 1 to x, and its inverse; both are accurate also near s = 1. */
-static double trace_area(const tn__zipf *zipf, double x) {
+static double trace_area(const trace_zipf *zipf, double x) {
     double power = 1 - zipf->exponent, log_x = log(x), t = power * log_x;
     return fabs(t) > 1e-8 ? log_x * expm1(t) / t : log_x * (1 + t / 2);
 }
 
-static double trace_inverse(const tn__zipf *zipf, double area) {
+static double trace_inverse(const trace_zipf *zipf, double area) {
     double t = area * (1 - zipf->exponent);
     if (t < -1) t = -1;
     return exp(fabs(t) > 1e-8 ? log1p(t) / t * area : area * (1 - t / 2));
 }
 
-static double trace_density(const tn__zipf *zipf, double x) {
+static double trace_density(const trace_zipf *zipf, double x) {
     return exp(-zipf->exponent * log(x));
 }
 
@@ -113,16 +121,16 @@ static uint64_t trace_common(uint64_t a, uint64_t b) {
     return a;
 }
 
-static tn_status zipf_open(tn__zipf *zipf, const tn_embedding_zipf *wanted, tn_error *error) {
+static tn_status zipf_open(trace_zipf *zipf, const tn_embedding_zipf *wanted, tn_error *error) {
     if (wanted->rows == 0 || wanted->rows > TN_EMBEDDING_ROWS_MAX)
         TN_FAIL(error, TN_E_INVALID, "a table has from 1 to 2^32 - 2 rows, not %" PRIu64,
                 wanted->rows);
     if (!(wanted->exponent >= 0 && wanted->exponent <= 10))
         TN_FAIL(error, TN_E_INVALID, "the exponent of Zipf's law is from 0 to 10, not %g",
                 wanted->exponent);
-    *zipf = (tn__zipf){.exponent = wanted->exponent,
-                       .rows = wanted->rows,
-                       .random = {wanted->seed ^ UINT64_C(0x7a697066)}};
+    *zipf = (trace_zipf){.exponent = wanted->exponent,
+                         .rows = wanted->rows,
+                         .random = {wanted->seed ^ UINT64_C(0x7a697066)}};
     zipf->first = trace_area(zipf, 1.5) - 1;
     zipf->last = trace_area(zipf, (double)wanted->rows + 0.5);
     zipf->near = 2 - trace_inverse(zipf, trace_area(zipf, 2.5) - trace_density(zipf, 2));
@@ -132,7 +140,7 @@ static tn_status zipf_open(tn__zipf *zipf, const tn_embedding_zipf *wanted, tn_e
     return TN_OK;
 }
 
-static uint32_t zipf_next(tn__zipf *zipf) {
+static uint32_t zipf_next(trace_zipf *zipf) {
     for (;;) {
         double u = (double)(tn__random_next(&zipf->random) >> 11) * 0x1p-53;
         double area = zipf->last + u * (zipf->first - zipf->last), x = trace_inverse(zipf, area);
@@ -147,7 +155,7 @@ static uint32_t zipf_next(tn__zipf *zipf) {
 
 tn_status tn_embedding_trace_zipf(const tn_embedding_zipf *wanted, const tn_context *context,
                                   tn_embedding_trace **trace, tn_error *error) {
-    tn__zipf zipf;
+    trace_zipf zipf = {0};
     TN_TRY(zipf_open(&zipf, wanted, error));
     if (wanted->lookups == 0) TN_FAIL(error, TN_E_INVALID, "a run has at least one lookup");
     tn_embedding_trace *made = trace_make(context);
@@ -244,7 +252,7 @@ static tn_status replay_look_ahead(replay *it, uint64_t *cold) {
 }
 
 /* If a row occurs several times in the batch, its last place has the right number. */
-static void replay_tell_next(replay *it, uint64_t first) {
+static void replay_set_next(replay *it, uint64_t first) {
     for (uint32_t k = 0; k < it->hold.distinct_count; k++)
         it->r.slots[it->hold.distinct[k]].mark = k;
     for (uint32_t i = 0; i < it->hold.row_count; i++)
@@ -264,7 +272,7 @@ static tn_status replay_batch(replay *it, uint64_t first, tn_embedding_replayed 
                 "the batch at lookup %" PRIu64 " has more different rows than the %u that there "
                 "is room for; give a larger cache, or smaller batches",
                 first, it->r.slot_count);
-    if (it->next != NULL) replay_tell_next(it, first);
+    if (it->next != NULL) replay_set_next(it, first);
     tn__residents_let(&it->r, 0, hold, it->next != NULL ? it->next_of : NULL);
     replayed->lookups += hold->row_count;
     replayed->lookup_hits += hold->lookup_hits;

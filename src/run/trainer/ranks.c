@@ -390,6 +390,6 @@ tn_status tn__trainer_sum(tn_trainer *trainer, double *loss, int64_t *correct, t
     if (tn__trainer_communicates(trainer) && trainer->tensor_ranks > 1)
         TN_TRY(to->reduce(to->self, options->tensor_group, &sums[2], 1, TN_FLOAT64,
                           TN_REDUCTION_SUM, error));
-    trainer->told = sums[2] > 0;
+    trainer->stopping = sums[2] > 0;
     return TN_OK;
 }

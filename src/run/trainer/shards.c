@@ -286,7 +286,7 @@ bool tn__shards_are(const tn__file *file) {
 typedef struct shards_piece { /* a range of tensor `number` */
     uint32_t number;
     const uint8_t *facts; /* the description of the whole tensor, the same in each piece; */
-    size_t told;          /* its size in bytes */
+    size_t fact_bytes;    /* its size in bytes */
     uint64_t from, size;
     const uint8_t *bytes;
 } shards_piece;
@@ -307,7 +307,7 @@ static tn_status shards_piece_of(shards_state *it, tn__checkpoint_reader *reader
     TN_TRY(tn__checkpoint_copy(reader, &piece.number, 4));
     piece.facts = reader->at;
     TN_TRY(tn__checkpoint_facts(reader, &whole));
-    piece.told = (size_t)(reader->at - piece.facts);
+    piece.fact_bytes = (size_t)(reader->at - piece.facts);
     TN_TRY(tn__checkpoint_copy(reader, &piece.from, 8));
     TN_TRY(tn__checkpoint_copy(reader, &piece.size, 8));
     if (piece.from > whole.size || piece.size > whole.size - piece.from)
@@ -350,14 +350,14 @@ static int shards_order(const void *a, const void *b) {
 }
 
 static bool shards_same(const shards_piece *a, const shards_piece *b) {
-    return a->told == b->told && memcmp(a->facts, b->facts, a->told) == 0;
+    return a->fact_bytes == b->fact_bytes && memcmp(a->facts, b->facts, a->fact_bytes) == 0;
 }
 
 static tn_status shards_whole(const shards_state *it, const shards_piece *piece, tn_kept *kept) {
     tn__checkpoint_reader reader = {.path = it->path,
                                     .start = piece->facts,
                                     .at = piece->facts,
-                                    .left = piece->told,
+                                    .left = piece->fact_bytes,
                                     .error = it->error};
     return tn__checkpoint_facts(&reader, kept);
 }

@@ -249,13 +249,13 @@ tn_status tn_trainer_run(tn_trainer *trainer, tn_error *error) {
     const tn_trainer_options *options = &trainer->options;
     tn_trainer_state *state = &trainer->state;
     double start = tn__clock_s() - state->seconds;
-    state->stopped = trainer->asked = trainer->told = false;
+    state->stopped = trainer->asked = trainer->stopping = false;
     while (state->done < state->total && !state->stopped) {
         TN_TRY(tn_trainer_step(trainer, error));
         state->seconds = tn__clock_s() - start;
         bool on = options->step == NULL || options->step(options->self, state);
         trainer->asked = !on;
-        bool ends = tn__trainer_communicates(trainer) ? trainer->told : trainer->asked;
+        bool ends = tn__trainer_communicates(trainer) ? trainer->stopping : trainer->asked;
         state->stopped = ends && state->done < state->total;
         if (steps_saves(trainer)) TN_TRY(tn_trainer_save(trainer, options->checkpoint, error));
         state->seconds = tn__clock_s() - start;

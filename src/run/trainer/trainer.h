@@ -35,7 +35,7 @@ struct tn_trainer {
     /* ranks with parts of the model, and which this is; 1: not cut */
     uint32_t tensor_ranks, tensor_rank;
     uint32_t stages, stage; /* pipeline stages, and which this is; 1: no pipeline */
-    bool asked, told;       /* to stop: asked by `step` here; asked on any rank */
+    bool asked, stopping;   /* `step` was asked to stop here; any rank was */
     /* Arrays in the order of the step's graph, and indices of special ones; TN_NONE: not
      * present. */
     tn_array *inputs, *outputs;

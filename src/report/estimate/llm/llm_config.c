@@ -302,17 +302,17 @@ static tn_status config_drops(const config_reading *it) {
                                        "resid_pdrop",
                                        "hidden_dropout_prob",
                                        "dropout"};
-    bool told = false, any = false;
+    bool is_stated = false, any = false;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const json_t *value = config_get(it, keys[i]);
         if (value == NULL) continue;
         double share = json_is_number(value) ? json_number_value(value) : -1;
         if (!(share >= 0 && share <= 1))
             return config_nonsense(it, keys[i], value, "a number from 0 to 1");
-        told = true;
+        is_stated = true;
         any = any || share > 0;
     }
-    it->to->drops = told ? any : (it->to->traits & HAS(GATED)) == 0;
+    it->to->drops = is_stated ? any : (it->to->traits & HAS(GATED)) == 0;
     return TN_OK;
 }
 

@@ -180,11 +180,11 @@ static uint64_t gguf_window(const gguf_reading *it, uint64_t layers) {
     const gguf_arch *arch = it->arch;
     uint64_t window = 0;
     if (arch == NULL || (arch->period == 0 && arch->list != GGUF_ONLY)) return 0;
-    bool told = gguf_find(it, "attention.sliding_window", &window);
+    bool is_stated = gguf_find(it, "attention.sliding_window", &window);
     if (gguf_is(it, "exaone4") && layers != 64) return 0;
-    if (told && window == 0) return 0;
-    if (gguf_is(it, "smallthinker") && !told) return 0;
-    if (!told || arch->fixed) window = arch->window;
+    if (is_stated && window == 0) return 0;
+    if (gguf_is(it, "smallthinker") && !is_stated) return 0;
+    if (!is_stated || arch->fixed) window = arch->window;
     return window;
 }
 
@@ -208,9 +208,9 @@ static tn_status gguf_is_windowed(const gguf_reading *it, uint64_t layer, bool *
         *windowed = true;
         return TN_OK;
     }
-    bool told = gguf_find(it, name, &value) && value > 0;
-    if (gguf_is(it, "cohere2moe") && !told) return TN_OK; /* it has no compiled pattern */
-    period = told ? value : arch->period;
+    bool is_stated = gguf_find(it, name, &value) && value > 0;
+    if (gguf_is(it, "cohere2moe") && !is_stated) return TN_OK; /* it has no compiled pattern */
+    period = is_stated ? value : arch->period;
     uint64_t at = layer % period;
     *windowed = period == 1 || (arch->first ? at != 0 : at != period - 1);
     return TN_OK;
