@@ -1,4 +1,5 @@
-/* html_data.c - writes a plan as columns of JSON, which page/data.js decodes.
+/* html_data.c - writes the data of a page: a plan as columns of JSON, which page/data.js decodes,
+ * its steps, and a fit.
  *
  * A column with equal rows is stored as one value. An integer that a JavaScript number cannot hold
  * exactly is a string. Times count from the first time of the plan. Equal strings are stored once.

@@ -1,4 +1,4 @@
-/* plan_facts.c - reads the facts of a plan, and writes them as JSON. */
+/* plan_facts.c - reads the facts of a plan and of a fit, and writes them as JSON. */
 #include "report/plan_facts.h"
 #include "report/format.h"
 

@@ -2,7 +2,8 @@
  * infers shapes.
  *
  * A format is chosen by the suffix of the name, otherwise by content. The parts that all formats
- * share are here: the options, the format of activations, and errors that name the file.
+ * share are here: the options, inputs whose values are known before the run, the format of
+ * activations, and errors that name the file.
  */
 #include "io/import/dims.h"
 #include "graph/batch.h"

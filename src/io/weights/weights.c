@@ -1,4 +1,5 @@
-/* weights.c - opens weight files by their content, part by part, and finds tensors by name. */
+/* weights.c - opens weight files by their content, part by part, and finds tensors by name;
+ * recognises files that only the framework which wrote them can read. */
 #include "io/weights/weights.h"
 
 #include <stdio.h>

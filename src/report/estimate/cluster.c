@@ -1,5 +1,7 @@
-/* cluster.c - computes the time of an iteration: micro-batches through the stages, then gradients
- * and updates.
+/* cluster.c - computes the time of a training iteration on many devices, and finds the division of
+ * a transformer among them that takes the least time.
+ *
+ * An iteration is micro-batches through the stages of a pipeline, then gradients and updates.
  */
 #include "base/base.h"
 #include "graph/takes.h"
@@ -11,7 +13,7 @@
 
 /* --- a micro-batch on one rank ---------------------------------------------------------------- */
 
-/* Computes the time of a micro-batch on one rank: layers, embedding, loss.
+/* Layers, embedding and loss on one rank.
  *
  * There is no graph of such a model, so operators are known by their sizes. A matrix product has 2
  * m n k operations and the bytes of three matrices. All other operators move bytes: numbers of

@@ -1,9 +1,9 @@
 /* large.c - formulas for transformers that are too large to be built as a graph, counted matrix by
- * matrix.
+ * matrix; the sizes that they need, from a config.json or from a graph.
  *
- * They leave out the memory of a run time, fragmentation, and communication buffers. Activations
- * are stored in numbers of 2 bytes. Per token and layer, with hidden size h, inner size f, q and v
- * numbers of a query and of a key or value, a heads, divided by t tensor-parallel ranks:
+ * The formulas leave out the memory of a run time, fragmentation, and communication buffers.
+ * Activations are stored in numbers of 2 bytes. Per token and layer, with hidden size h, inner size
+ * f, q and v numbers of a query and of a key or value, a heads, divided by t tensor-parallel ranks:
  *
  *     fused attention    16 h  +  (4 q + 4 v + 4 a + 8 f) / t       (4 f without a gate)
  *     unfused            8 h  +  (4 q + 4 v + 8 f + 2 a s) / t
@@ -38,7 +38,7 @@
 
 /* Reads the sizes of a transformer for training from a config.json of Hugging Face.
  *
- * tn_llm_config reads the file, as for running. The formulas of large.c know fewer kinds of
+ * tn_llm_config reads the file, as for running. The formulas below know fewer kinds of
  * transformers. If they would count a different number of parameters than the matrices have, the
  * family is an error.
  */

@@ -1,4 +1,5 @@
-/* timeline.c - collects the runs of several ranks as spans, and computes their totals.
+/* timeline.c - collects the runs of several ranks as spans, computes their totals, and packs a rank
+ * as bytes for the process that draws all ranks.
  *
  * A span is an instruction that takes time: an operator, a call of other ranks, a copy. Its phase
  * follows from its operator, not from its position, because the passes of a pipeline alternate: an

@@ -1,4 +1,5 @@
-/* llm_schemes.c - quantisation schemes: which matrices are packed, and their bytes.
+/* llm_schemes.c - quantisation schemes, and llama.cpp's mixes of storage types: which matrices are
+ * packed, and their bytes.
  *
  * Products of layers are packed; embeddings, output matrix, router, normalisations and biases are
  * not. Bits of scales: GPTQ and AWQ have a 16-bit scale for each group, and a zero point with as

@@ -1,5 +1,5 @@
 /* pytorch_backward.c - adds gradients in PyTorch's order: operators in reverse, each as soon as the
- * gradient of its result is complete. */
+ * gradient of its result is complete; the tensors that PyTorch saves for them. */
 #include "report/estimate/pytorch/pytorch.h"
 #include "graph/attr.h"
 
