@@ -330,8 +330,8 @@ static void draw_lists(lists *it, tn__random *random) {
         }
         for (uint32_t r = 0; r < MEET_RANKS; r++) {
             if (what == 1 ? r != a && r != b : r % 2 != a % 2) continue;
-            uint8_t call = what == 2 ? TN__STEP_GROUP : r == a ? TN__STEP_SEND : TN__STEP_RECV;
-            uint32_t s = add_step(it, random, r, call);
+            uint8_t end = what == 2 ? TN__STEP_GROUP : r == a ? TN__STEP_SEND : TN__STEP_RECV;
+            uint32_t s = add_step(it, random, r, end);
             it->steps[r][s].group = a % 2 + 7;
             it->steps[r][s].peer = r == a ? b : a;
             it->steps[r][s].tag = i; /* each message by itself: streams may overtake each other */
