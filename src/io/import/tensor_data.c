@@ -142,13 +142,13 @@ static tn_status contents_fail_absent(const tn_contents *contents, const char *p
     snprintf(reason, sizeof reason, "%.119s", error != NULL ? error->message : "");
     if (error != NULL) error->where[0] = 0;
     TN_FAIL(error, TN_E_IO,
-            "its contents are in '%s', beside '%s': %s; put that file there, or make contents up "
+            "its contents are in '%s', next to '%s': %s; put that file there, or make contents up "
             "with `tn_contents_generate`",
             contents_tail(path), contents_tail(contents->path), reason);
 }
 
-static tn_status contents_map_beside(tn_contents *contents, contents_external *external,
-                                     tn_error *error) {
+static tn_status contents_map_external(tn_contents *contents, contents_external *external,
+                                       tn_error *error) {
     tn_error why = {0};
     tn_status status = tn__file_map_beneath(contents->path, external->location,
                                             contents->context.follow_links, &external->file, &why);
@@ -171,7 +171,7 @@ static tn_status contents_external_find(tn_contents *contents, tn__span location
     if (made == NULL) return tn__no_memory(error, "external data");
     *made = (contents_external){.length = location.size};
     made->location = contents_copy(context, (const char *)location.bytes, location.size);
-    tn_status status = made->location != NULL ? contents_map_beside(contents, made, error)
+    tn_status status = made->location != NULL ? contents_map_external(contents, made, error)
                                               : tn__no_memory(error, "external data");
     if (status != TN_OK) {
         tn__free(context, made->location, made->length + 1);
@@ -190,11 +190,12 @@ tn_status tn__contents_external(tn_contents *contents, tn__span location, uint64
     *found = contents->generator == NULL;
     if (!*found) return TN_OK;
     if (contents->in_memory)
-        TN_FAIL(error, TN_E_IO, "its contents are in a file beside the model, which has no folder");
+        TN_FAIL(error, TN_E_IO,
+                "its contents are in a file next to the model, which has no folder");
     TN_TRY(contents_external_find(contents, location, &external, error));
     if (!tn__add(offset, size, &end) || end > external->file.size)
         TN_FAIL(error, TN_E_IO,
-                "its contents are bytes %llu to %llu of '%s', beside '%s', but that file has only "
+                "its contents are bytes %llu to %llu of '%s', next to '%s', but that file has only "
                 "%zu bytes: it is cut off, or of another model; get it again, or make contents up "
                 "with `tn_contents_generate`",
                 (unsigned long long)offset, (unsigned long long)tn__add_sat(offset, size),

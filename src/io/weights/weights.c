@@ -160,16 +160,16 @@ typedef struct weights_parts {
     const char *path; /* of the index, or of the first part */
 } weights_parts;
 
-/* `beside` NULL: the file that the caller names; otherwise a file that the file `beside` names. */
-static tn_status weights_map(tn__weights_reader *it, const char *beside, const char *path) {
+/* `named_by` NULL: the caller names the file; otherwise the file `named_by` does. */
+static tn_status weights_map(tn__weights_reader *it, const char *named_by, const char *path) {
     tn_weights *to = it->to;
     if (!tn__reserve(&to->context, &to->files, &to->file_room, to->file_count + 1,
                      sizeof *to->files))
         return tn__no_memory(it->error, "files");
     tn__file *made = &to->files[to->file_count];
-    TN_TRY(beside == NULL ? tn__file_map_most(path, to->context.read_limit, made, it->error)
-                          : tn__file_map_beneath(beside, tn__base_name(path),
-                                                 to->context.follow_links, made, it->error));
+    TN_TRY(named_by == NULL ? tn__file_map_most(path, to->context.read_limit, made, it->error)
+                            : tn__file_map_beneath(named_by, tn__base_name(path),
+                                                   to->context.follow_links, made, it->error));
     const tn__file *file = &to->files[to->file_count++];
     it->bytes = file->bytes;
     it->size = file->size;
@@ -177,8 +177,8 @@ static tn_status weights_map(tn__weights_reader *it, const char *beside, const c
     return TN_OK;
 }
 
-static tn_status weights_path(tn__weights_reader *it, const char *beside, const char *path) {
-    TN_TRY(weights_map(it, beside, path));
+static tn_status weights_path(tn__weights_reader *it, const char *named_by, const char *path) {
+    TN_TRY(weights_map(it, named_by, path));
     tn_status status = weights_file(it);
     return status == TN_OK ? TN_OK : tn__where(it->error, status, "%s", path);
 }
