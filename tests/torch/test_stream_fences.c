@@ -3,7 +3,7 @@
  * every use of them.
  */
 #include "count.h"
-#include "interop/torch/events.h"
+#include "interop/torch/device_arena.h"
 
 #include "support.h"
 
@@ -190,7 +190,7 @@ static void run_program(uint64_t seed, uint32_t steps, uint64_t streams, uint32_
     tn__stream_fences turns;
     fake_begin(seed, one_in);
     memset(&program, 0, sizeof program);
-    tn__events_turns(&turns, &context, &fake_cuda);
+    tn__fences_turns(&turns, &context, &fake_cuda);
     for (uint32_t i = 0; i < steps; i++) {
         memory.fail_at = one_in != 0 && draw(8) == 0 ? memory.requests + 1 : 0;
         uint64_t among = i < steps / 4 ? 1 : streams; /* the default stream alone for a while */
@@ -235,7 +235,7 @@ static void no_more_is_waited_for_than_the_end(void **state) {
     void *a = handle(1), *b = handle(2), *c = handle(3);
     fake_begin(1, 0);
     memset(&program, 0, sizeof program);
-    tn__events_turns(&turns, &context, &fake_cuda);
+    tn__fences_turns(&turns, &context, &fake_cuda);
     assert_int_equal(tn__stream_fences_take(&turns, 0, 10, a, NULL), TN_OK);
     assert_int_equal(tn__stream_fences_take(&turns, 20, 30, c, NULL), TN_OK);
     use(a, 0, 10);

@@ -2,7 +2,7 @@
  * policies. */
 #include "base/base.h"
 #include "cli/answer/facts.h"
-#include "report/svg_pen.h"
+#include "report/svg/svg.h"
 
 #include <inttypes.h>
 #include <stdio.h>

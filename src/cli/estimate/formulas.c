@@ -3,7 +3,7 @@
 #include "base/base.h"
 #include "cli/cli.h"
 #include "cli/estimate/estimate.h"
-#include "report/scaling.h"
+#include "report/svg/svg.h"
 #include <tenure/dist.h>
 
 #include <inttypes.h>

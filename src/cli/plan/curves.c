@@ -6,7 +6,7 @@
 #include "cli/model/kernel_target.h"
 #include "cli/model/plan_file.h"
 #include "cli/plan/plan.h"
-#include "report/wait_curve.h"
+#include "report/svg/svg.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -136,7 +136,7 @@ static void explain_step(explain_view *view, uint32_t step) {
 
 /* "made at 6 Conv, read last at 8 Add" */
 static void explain_life(explain_view *view, uint32_t index) {
-    const tn__item *item = &view->scene.items[index];
+    const tn__report_item *item = &view->scene.items[index];
     if (view->report.occupancy == NULL) {
         tn__text_printf(&view->text, "live %lld to %lld", (long long)item->first,
                         (long long)item->last);

@@ -3,7 +3,7 @@
 #include "base/base.h"
 #include "cli/traces/replay.h"
 #include "report/format.h"
-#include "report/svg_pen.h"
+#include "report/svg/svg.h"
 
 #include <inttypes.h>
 #include <stdio.h>

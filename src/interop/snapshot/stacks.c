@@ -8,7 +8,7 @@ static uint64_t stacks_mix(uint64_t hash, uint64_t word) {
     return hash ^ hash >> 29;
 }
 
-static uint64_t stacks_frame_hash(const tn__stacks *stacks, const tn__frame *frame) {
+static uint64_t stacks_frame_hash(const tn__stacks *stacks, const tn__stack_frame *frame) {
     uint64_t names = (uint64_t)frame->function << 32 | frame->file;
     return stacks_mix(stacks_mix(stacks->key, names), (uint64_t)frame->line);
 }
@@ -19,11 +19,11 @@ static uint64_t stacks_hash(const tn__stacks *stacks, const uint32_t *frames, ui
     return hash;
 }
 
-bool tn__stacks_frame(tn__stacks *stacks, tn__frame frame, uint32_t *number) {
+bool tn__stacks_frame(tn__stacks *stacks, tn__stack_frame frame, uint32_t *number) {
     uint64_t hash = stacks_frame_hash(stacks, &frame);
     tn__probe probe = tn__table_probe(&stacks->frame_table, hash);
     while ((*number = tn__table_next(&stacks->frame_table, &probe)) != TN__TABLE_NONE) {
-        const tn__frame *known = &stacks->frames[*number];
+        const tn__stack_frame *known = &stacks->frames[*number];
         if (known->function == frame.function && known->file == frame.file &&
             known->line == frame.line)
             return true;
