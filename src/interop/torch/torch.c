@@ -142,7 +142,7 @@ static bool call_site_find(char name[CALL_SITE_MAX]) {
 
 #define TORCH_EXPORT __attribute__((visibility("default")))
 
-enum { TORCH_DEVICES = 64, TORCH_HOLDERS = 10 };
+enum { TORCH_DEVICES = 64, TORCH_HOLDERS = 10, TORCH_REPORTS = 10 };
 
 /* A stream is a cudaStream_t. */
 TORCH_EXPORT void *tenure_torch_alloc(size_t size, int device, void *stream);
@@ -155,6 +155,7 @@ TORCH_EXPORT void tenure_torch_empty_cache(void);
 static struct torch {
     pthread_mutex_t lock;
     enum { TORCH_NEW, TORCH_OPEN, TORCH_BROKEN } state;
+    uint32_t reported; /* refused requests */
     bool is_child, is_over, gives_null,
         prints_stats; /* in the first two states CUDA is not available */
     tn__cuda cuda;
@@ -261,14 +262,20 @@ static void torch_print_holders(tn_pool *pool) {
                 holders[i].label.name[0] != '\0' ? ", " : "", holders[i].label.name);
 }
 
-/* Reports why there is no block. Returns only if the setting asks for NULL. */
+/* Reports why there is no block. Returns only if the setting asks for NULL; a caller that then tries
+ * again and again gets TORCH_REPORTS reports. */
 static void torch_fail(uint64_t size, int device, const tn_error *error) {
+    if (torch.gives_null && torch.reported == TORCH_REPORTS) return;
     char what[TN_SIZE_TEXT_MAX + 40], text[TN_SIZE_TEXT_MAX];
     snprintf(what, sizeof what, "no block of %s on cuda:%d", tn_size_format(size, text), device);
     if (error->where[0] != '\0') tn__message_print(error->where, error->message);
     tn__message_print(what, error->where[0] == '\0' ? error->message : "a setting cannot be read");
     if (error->status == TN_E_EXHAUSTED) torch_print_holders(torch.arenas[device]->pool);
-    if (torch.gives_null) return;
+    if (torch.gives_null) {
+        if (++torch.reported == TORCH_REPORTS)
+            tn__message_print("no block", "further refused requests are not reported");
+        return;
+    }
     tn__message_print(
         "stopped: PyTorch would go on without it (TENURE_OOM=null if the caller checks for NULL)",
         "");
