@@ -7,9 +7,10 @@
  * Cost: one search per budget, and one per set of tiles.
  */
 #include "fit/frame.h"
-#include "fit/setup/setup.h"
 
 #include <string.h>
+
+#include "fit/setup/setup.h"
 
 #define CURVE_WORK 1000.0 /* additional work in tiles, as a multiple of the model's: no limit */
 

@@ -15,12 +15,13 @@
  * Cost: that of the candidates; if the unchanged plan keeps to the budget, that of this plan.
  */
 #include "fit/frame.h"
-#include "fit/setup/setup.h"
-#include "graph/takes.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+
+#include "fit/setup/setup.h"
+#include "graph/takes.h"
 
 #define GRAPH_WORTH 100u     /* part of the plain time: a smaller overhead is fast enough */
 #define GRAPH_MEASURE_PART 3 /* costs are measured for at most this part of the time limit */

@@ -4,6 +4,7 @@
 #define TN_FIT_FRAME_H
 
 #include <tenure/claim.h>
+
 #include <time.h>
 
 #include "base/base.h"

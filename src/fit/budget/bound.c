@@ -1,4 +1,5 @@
-/* bound.c - lower bounds on the time of every schedule within a budget.
+/* bound.c - lower bounds on the memory of every schedule, and on the time of every schedule within
+ * a budget.
  *
  * Consider the first run of a job v. Some values are made by jobs that have run by then (all jobs
  * before it if the order is fixed, otherwise its ancestors) and are read by jobs that have not (all
@@ -231,7 +232,7 @@ static uint64_t bound_bytes(const tn__dag *dag, bool alone) {
     return least;
 }
 
-/* --- operations that are worth examining ------------------------------------------------------ */
+/* --- jobs that are worth examining ------------------------------------------------------------ */
 
 /* Selects the jobs that are worth examining: those at which the most bytes must be live or
  * recomputed.
@@ -265,7 +266,7 @@ static void profile_list(profile *p) {
     for (uint32_t j = 1; j < dag->job_count; j++) p->bytes[j] += p->bytes[j - 1];
 }
 
-/* --- first runs in any order ------------------------------------------------------------------ */
+/* --- first runs in any order --- */
 
 /* The i-th job that must have run before; TN_NONE: there is no further one. */
 static uint32_t profile_from(const tn__dag *dag, uint32_t job, uint32_t i) {
@@ -356,7 +357,7 @@ static uint64_t *bound_profile(const tn__dag *dag, bool is_ordered, uint64_t eff
 
 /* --- time of every schedule ------------------------------------------------------------------- */
 
-/* --- one job v ------------------------------------------------------------------------------ */
+/* --- one job v --- */
 
 typedef struct bound_state {
     tn__pass_run *run;
@@ -515,7 +516,7 @@ static void bound_make_arcs(bound_state *s) {
     }
 }
 
-/* --- prices --------------------------------------------------------------------------------- */
+/* --- prices --- */
 
 typedef struct bound_line { /* a cut: the cost of repeats, and the bytes paid for */
     double cost, bytes;
@@ -611,7 +612,7 @@ static tn_status bound_moment(bound_state *s, uint32_t job) {
     return TN_OK;
 }
 
-/* --- choice of jobs --------------------------------------------------------------------------- */
+/* --- choice of jobs --- */
 
 /* The remaining job with the most bytes; jobs near it are not examined again. */
 static uint32_t bound_next_moment(bound_state *s) {

@@ -1,15 +1,17 @@
-/* costs.c - the table of costs: for each operator the cost of its first run and of a repeat.
+/* costs.c - the table of costs: for each operator the cost of its first run and of a repeat; costs
+ * of a device with two rates; costs as JSON.
  *
  * The model and the files below, fit/setup/measure.c or the caller supply the numbers. Cost:
  * O(operators).
  */
 #include "fit/budget/costs.h"
-#include "graph/key.h"
-#include "graph/repeats.h"
-#include "graph/takes.h"
 
 #include <math.h>
 #include <stdio.h>
+
+#include "graph/key.h"
+#include "graph/repeats.h"
+#include "graph/takes.h"
 
 /* --- table ------------------------------------------------------------------------------------ */
 

@@ -2,6 +2,7 @@
  * and the properties of operators.
  */
 #include "fit/budget/pass.h"
+
 #include "graph/op.h"
 #include "program/clock.h"
 

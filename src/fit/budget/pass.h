@@ -12,9 +12,10 @@
 #ifndef TN_BUDGET_PASS_H
 #define TN_BUDGET_PASS_H
 
+#include <tenure/graph.h>
+
 #include "fit/budget/refusal.h"
 #include "fit/budget/schedule/schedule_graph.h"
-#include <tenure/graph.h>
 
 enum { /* tn_pass.features: techniques that the pass models; others are refused or switched off */
        TN__PASS_RECOMPUTES = 1u << 0,

@@ -1,5 +1,5 @@
-/* problem.c - turns a computation without a model into a graph of opaque operators and their costs,
- * so that all later stages are the same as for a model.
+/* problem.c - reads a computation without a model (JSON, or a recorded run), and turns it into a
+ * graph of opaque operators and their costs, so that all later stages are the same as for a model.
  *
  *     exists from the start    graph input          held from the start   parameter
  *     kept                     graph output         after                 a tensor without bytes
@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "base/base.h"
+
 #ifndef TENURE_MINIMAL
 #include "base/json.h"
 #endif

@@ -10,10 +10,10 @@
 
 #include <math.h>
 
-#include "fit/budget/costs.h"
-#include "fit/budget/schedule/lower.h"
-#include "fit/budget/rules.h"
 #include "fit/budget/algorithms/work_budget.h"
+#include "fit/budget/costs.h"
+#include "fit/budget/rules.h"
+#include "fit/budget/schedule/lower.h"
 #include "graph/takes.h"
 
 typedef struct recompute_call {

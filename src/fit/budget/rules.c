@@ -1,4 +1,5 @@
-/* rules.c - finds the operators that the rules of the user match, and the place of each change.
+/* rules.c - finds the operators that the rules of the user match and the place of each change, and
+ * writes a schedule graph that obeys them.
  *
  * A rule is about the results of an operator. For each result, the readers before `back` are early,
  * the others late (tenure/rules.h). A schedule graph is then written in which both groups read

@@ -18,11 +18,12 @@
  * Cost: rounds x the time of all samples.
  */
 #include "fit/setup/measure.h"
+
+#include <stdlib.h>
+
 #include "fit/setup/setup.h"
 #include "graph/element.h"
 #include "graph/takes.h"
-
-#include <stdlib.h>
 
 /* The factor for all costs that makes their sum equal to a measured step of the set-up's program; 1
  * if the step is not run. */

@@ -3,10 +3,11 @@
 #define TN_SETUP_SETUP_H
 
 #include <tenure/setup.h>
-#include "base/base.h"
-#include "fit/budget/refusal.h"
 
 #include <stdatomic.h>
+
+#include "base/base.h"
+#include "fit/budget/refusal.h"
 
 enum {
     PART_REWRITTEN, /* the graph with operators in parts; else PART_GRAPH is used */

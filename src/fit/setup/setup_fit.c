@@ -1,5 +1,5 @@
-/* setup_fit.c - the stage FIT: if the plan exceeds the budget, tn_fit lowers the memory of the
- * program.
+/* setup_fit.c - the stages RECOMPUTE and FIT, which change only the program: rules and
+ * recomputation within a work budget, and tn_fit if the plan exceeds the budget.
  *
  * The budget is for all memory on the device. Costs are requested only if the plan exceeds it,
  * because measuring takes time. The stage fits the program of the stage ORDER with the existing
@@ -9,6 +9,7 @@
  * Cost: that of a plan; if the plan exceeds the budget, that of tn_costs_measure and tn_fit.
  */
 #include <tenure/measure.h>
+
 #include "fit/budget/rules.h"
 #include "fit/budget/search/seek.h"
 #include "fit/setup/setup.h"

@@ -8,10 +8,12 @@
  * tn_program_stream. With `parts`, it is applied to several graphs (second section).
  */
 #include "fit/budget/weight_streaming.h"
-#include "fit/setup/setup.h"
-#include "graph/tiles/split.h"
+
 #include <tenure/engine.h>
 #include <tenure/trace.h>
+
+#include "fit/setup/setup.h"
+#include "graph/tiles/split.h"
 
 /* --- stage STREAM ----------------------------------------------------------------------------- */
 

@@ -2,9 +2,11 @@
  * it, it is run on generated inputs, its zeros are counted, and its time is predicted.
  */
 #include "fit/setup/setup.h"
+
+#include <tenure/measure.h>
+
 #include "engine/engine.h"
 #include "fit/budget/costs.h"
-#include <tenure/measure.h>
 
 /* --- parts of a compiled model ---------------------------------------------------------------- */
 

@@ -10,10 +10,11 @@
  * Cost: O(operators x parts).
  */
 #include "fit/split/region.h"
-#include "fit/split/trace.h"
-#include "graph/takes.h"
 
 #include <stdio.h>
+
+#include "fit/split/trace.h"
+#include "graph/takes.h"
 
 /* A part of a tensor that exists as a whole, shared by all readers in the part. */
 typedef struct emit_taken {

@@ -14,6 +14,7 @@
  * price.
  */
 #include "fit/split/price.h"
+
 #include "graph/takes.h"
 
 /* One of the sampled parts. */

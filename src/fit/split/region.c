@@ -1,4 +1,5 @@
-/* region.c - decides which operators of a region run in parts, and along which axes of tensors.
+/* region.c - decides which operators of a region run in parts, along which axes of tensors, and
+ * which elements each part needs, computes and keeps.
  *
  * One walk from the last operator to the first visits all readers of a tensor before its maker. So
  * a longer region is a shorter one plus one step. The maker runs in parts if its rule allows the

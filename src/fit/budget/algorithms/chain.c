@@ -1,6 +1,8 @@
-/* chain.c - recognises chains. The loss may be the last forward job or the first backward one. It
- * is the first backward job if its reader also reads two other values. Cost: O(jobs + operands). */
+/* chain.c - recognises chains, and finds the cheapest schedule of short ones. The loss may be the
+ * last forward job or the first backward one. It is the first backward job if its reader also reads
+ * two other values. Cost: O(jobs + operands). */
 #include "fit/budget/algorithms/chain.h"
+
 #include "fit/budget/algorithms/states.h"
 
 /* --- recognition ------------------------------------------------------------------------------ */

@@ -1,5 +1,5 @@
-/* idle.c - finds the idle intervals of values, and builds the schedule that follows from the
- * decisions.
+/* idle.c - finds the idle intervals of values and the encoded forms that are possible there, and
+ * builds the schedule that follows from the decisions.
  *
  * The schedule is built in a walk over the jobs. Before each job, the walk settles and fetches the
  * copies that are due there. It then restores the evicted inputs of the job: it decodes them, or
@@ -8,9 +8,10 @@
  * this is impossible, it stays live until then. Cost: O(jobs + operands + repeated jobs).
  */
 #include "fit/budget/algorithms/idle.h"
-#include "fit/budget/pass.h"
 
 #include <inttypes.h>
+
+#include "fit/budget/pass.h"
 
 enum { /* tn__idles.state */
        IDLE_HERE = 1u << 0,

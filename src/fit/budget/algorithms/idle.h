@@ -13,6 +13,7 @@
 #define TN_ALGORITHMS_IDLE_H
 
 #include <tenure/instruction.h>
+
 #include "fit/budget/pass.h"
 #include "program/clock.h"
 

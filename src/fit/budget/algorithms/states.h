@@ -8,7 +8,7 @@
 
 #include <tenure/graph.h>
 
-#include "base/base.h"
+#include "base/table.h"
 
 typedef struct tn__state_queued {
     uint64_t cost; /* from the start to the state, plus the lower bound to the end */
@@ -25,8 +25,7 @@ typedef struct tn__states {
     uint32_t *parents, *by; /* previous state, and the job that led here */
     size_t key_room, cost_room, bound_room, parent_room, by_room;
     uint32_t count;
-    uint32_t *slots; /* [slot_count] a power of two */
-    size_t slot_count;
+    tn__table table; /* states by key */
     tn__state_queued *queue;
     size_t queued, queue_room;
 } tn__states;

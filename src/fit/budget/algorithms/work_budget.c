@@ -19,6 +19,9 @@
 
 #include <math.h>
 
+#include "base/heap.h"
+#include "base/range_tree.h"
+
 #define BUDGET_REACHES 3u /* preferences for long idle intervals: not at all, fully, or by half */
 
 /* One live range of a value in a schedule: from its making to its last reader. With repeats a value
@@ -67,9 +70,8 @@ typedef struct step_entry {
 } step_entry;
 
 typedef struct step_tree {
+    tn__range_tree bytes;    /* at every step */
     uint32_t width;          /* leaves: a power of two */
-    int64_t *most;           /* [2 width] maximum below a node, including its own `added` */
-    int64_t *added;          /* [2 width] added to all leaves below a node */
     uint32_t *first, *count; /* [2 width] the heap of a node, in `entries` */
     step_entry *entries;
 } step_tree;
@@ -88,16 +90,16 @@ typedef struct step_tree {
 
 /* Allocates the tree for `steps` steps. False: out of memory. */
 static bool tree_room(step_tree *tree, uint32_t steps, tn__arena *arena) {
-    for (tree->width = 1; tree->width < steps;) tree->width *= 2;
+    size_t room = tn__range_tree_room(steps);
+    int64_t *memory = tn__arena_array(arena, room, sizeof *memory);
+    if (memory == NULL) return false;
+    tn__range_tree_init(&tree->bytes, steps, memory);
+    tree->width = tree->bytes.width;
     size_t nodes = 2 * (size_t)tree->width;
-    tree->most = tn__arena_array(arena, nodes, sizeof *tree->most);
-    tree->added = tn__arena_array(arena, nodes, sizeof *tree->added);
     tree->first = tn__arena_array(arena, nodes, sizeof *tree->first);
     tree->count = tn__arena_array(arena, nodes, sizeof *tree->count);
-    return tree->most != NULL && tree->added != NULL && tree->first != NULL && tree->count != NULL;
+    return tree->first != NULL && tree->count != NULL;
 }
-
-/* --- bytes --- */
 
 /* Calls a function for the nodes that cover [first, last). */
 static void tree_each(const step_tree *tree, uint32_t first, uint32_t last,
@@ -109,46 +111,12 @@ static void tree_each(const step_tree *tree, uint32_t first, uint32_t last,
     }
 }
 
-typedef struct budget_add {
-    step_tree *tree;
-    int64_t bytes;
-} budget_add;
-
-static void budget_add_node(void *self, uint32_t at) {
-    const budget_add *add = self;
-    add->tree->most[at] += add->bytes;
-    add->tree->added[at] += add->bytes;
-}
-
-static void budget_mend(step_tree *tree, uint32_t leaf) {
-    for (uint32_t at = leaf / 2; at > 0; at /= 2) {
-        int64_t left = tree->most[2 * at], right = tree->most[2 * at + 1];
-        tree->most[at] = (left > right ? left : right) + tree->added[at];
-    }
-}
-
-/* Adds bytes to the steps [first, last). */
-static void tree_add(step_tree *tree, uint32_t first, uint32_t last, int64_t bytes) {
-    budget_add add = {tree, bytes};
-    if (first >= last) return;
-    tree_each(tree, first, last, budget_add_node, &add);
-    budget_mend(tree, first + tree->width);
-    budget_mend(tree, last - 1 + tree->width);
-}
-
-/* The first step with the most bytes. */
-static uint32_t tree_top(const step_tree *tree, int64_t *bytes) {
-    uint32_t at = 1;
-    *bytes = tree->most[1];
-    while (at < tree->width) at = 2 * at + (tree->most[2 * at + 1] > tree->most[2 * at]);
-    return at - tree->width;
-}
-
 /* --- heaps --- */
 
-static bool budget_before(step_entry a, step_entry b) {
-    return a.key != b.key ? a.key < b.key : a.body < b.body;
+static bool budget_before(const step_entry *a, const step_entry *b) {
+    return a->key != b->key ? a->key < b->key : a->body < b->body;
 }
+TN__HEAP(step_heap, step_entry, budget_before)
 
 /* Allocates the heaps; `count` of every node is the room that its heap needs. Counts are 0
  * afterwards. */
@@ -165,38 +133,19 @@ static bool tree_heaps(step_tree *tree, tn__arena *arena) {
 }
 
 static void tree_push(step_tree *tree, uint32_t node, step_entry entry) {
-    step_entry *heap = &tree->entries[tree->first[node]];
-    uint32_t at = tree->count[node]++;
-    for (; at > 0 && budget_before(entry, heap[(at - 1) / 2]); at = (at - 1) / 2)
-        heap[at] = heap[(at - 1) / 2];
-    heap[at] = entry;
-}
-
-static step_entry budget_take(step_tree *tree, uint32_t node) {
-    step_entry *heap = &tree->entries[tree->first[node]];
-    uint32_t count = --tree->count[node], at = 0;
-    step_entry top = heap[0], last = heap[count];
-    for (;;) {
-        uint32_t child = 2 * at + 1;
-        if (child >= count) break;
-        if (child + 1 < count && budget_before(heap[child + 1], heap[child])) child++;
-        if (!budget_before(heap[child], last)) break;
-        heap[at] = heap[child];
-        at = child;
-    }
-    heap[at] = last;
-    return top;
+    step_heap_push(&tree->entries[tree->first[node]], tree->count[node]++, entry);
 }
 
 /* Removes the smallest entry of all nodes above a step. False: there is no entry. */
 static bool tree_pop(step_tree *tree, uint32_t step, uint32_t *node, step_entry *entry) {
     *node = 0;
     for (uint32_t at = step + tree->width; at > 0; at /= 2)
-        if (tree->count[at] > 0 && (*node == 0 || budget_before(tree->entries[tree->first[at]],
-                                                                tree->entries[tree->first[*node]])))
+        if (tree->count[at] > 0 &&
+            (*node == 0 ||
+             budget_before(&tree->entries[tree->first[at]], &tree->entries[tree->first[*node]])))
             *node = at;
     if (*node == 0) return false;
-    *entry = budget_take(tree, *node);
+    *entry = step_heap_pop(&tree->entries[tree->first[*node]], tree->count[*node]--);
     return true;
 }
 
@@ -444,7 +393,7 @@ static double choose_key(const choice_state *s, uint32_t id, choose_plan *plan) 
 static void choose_change(choice_state *s, uint32_t range, uint32_t first, uint32_t last,
                           bool less) {
     int64_t bytes = (int64_t)s->it->ranges[range].bytes;
-    tree_add(&s->tree, first, last, less ? -bytes : bytes);
+    tn__range_tree_add(&s->tree.bytes, first, last, less ? -bytes : bytes);
 }
 
 static void choose_item_commit(choice_state *s, uint32_t at, choose_item item) {
@@ -541,7 +490,8 @@ static void choose_hang_all(choice_state *s, bool count) {
 static tn_status choose_begin(choice_state *s) {
     const budget_ranges *it = s->it;
     for (uint32_t p = 0; p < it->schedule->count; p++)
-        tree_add(&s->tree, p, p + 1, (int64_t)it->dag->jobs[it->schedule->actions[p].what].scratch);
+        tn__range_tree_add(&s->tree.bytes, p, p + 1,
+                           (int64_t)it->dag->jobs[it->schedule->actions[p].what].scratch);
     for (uint32_t b = 0; b < it->range_count; b++) {
         const budget_range *range = &it->ranges[b];
         s->end[b] = range->end;
@@ -577,15 +527,15 @@ static bool choose_one(choice_state *s, uint32_t step, uint64_t budget) {
 
 static void choose_run(choice_state *s, uint64_t budget, uint64_t target, uint32_t most) {
     budget_choice *choice = s->choice;
-    int64_t peak;
-    uint32_t step = tree_top(&s->tree, &peak);
-    choice->peak = (uint64_t)peak;
+    uint32_t step = tn__range_tree_top(&s->tree.bytes);
+    choice->peak = (uint64_t)tn__range_tree_peak(&s->tree.bytes);
     choice->best = choice->count = 0;
     while (choice->count < most && choice->peak > target && choose_one(s, step, budget)) {
         choice->count++;
-        step = tree_top(&s->tree, &peak);
-        if ((uint64_t)peak >= choice->peak) continue;
-        choice->peak = (uint64_t)peak;
+        step = tn__range_tree_top(&s->tree.bytes);
+        uint64_t peak = (uint64_t)tn__range_tree_peak(&s->tree.bytes);
+        if (peak >= choice->peak) continue;
+        choice->peak = peak;
         choice->best = choice->count;
     }
 }

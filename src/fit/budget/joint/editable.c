@@ -19,96 +19,9 @@ static uint32_t editable_key_after(uint32_t low, uint32_t high) {
     return low + (high - low + 6) / 8;
 }
 
-/* --- bytes over keys: a segment tree ---------------------------------------------------------- */
-
-/* A segment tree of the bytes over keys: node i has children 2i and 2i + 1, key k is node width +
- * k. Each query and addition costs O(log keys); reading or writing a range of keys at once also
- * costs O(size). */
-
-static int64_t tree_larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
-static void tree_mend(tn__editable_tree *tree, uint32_t at) {
-    for (at /= 2; at > 0; at /= 2)
-        tree->most[at] = tree_larger(tree->most[2 * at], tree->most[2 * at + 1]) + tree->both[at];
-}
-
 /* Adds bytes to the keys first ... last; does nothing if first > last. */
-static void editable_tree_add(tn__editable_tree *tree, uint32_t first, uint32_t last,
-                              int64_t bytes) {
-    if (first > last || bytes == 0) return;
-    uint32_t low = first + tree->width, high = last + tree->width + 1;
-    for (; low < high; low /= 2, high /= 2) {
-        if (low & 1) {
-            tree->most[low] += bytes;
-            tree->both[low++] += bytes;
-        }
-        if (high & 1) {
-            tree->most[--high] += bytes;
-            tree->both[high] += bytes;
-        }
-    }
-    tree_mend(tree, first + tree->width);
-    tree_mend(tree, last + tree->width);
-}
-
-int64_t tn__editable_tree_most(const tn__editable_tree *tree, uint32_t first, uint32_t last) {
-    uint32_t low = first + tree->width, high = last + tree->width;
-    int64_t left = tree->most[low], right = tree->most[high];
-    if (first > last) return INT64_MIN;
-    while (low / 2 != high / 2) {
-        if (!(low & 1)) left = tree_larger(left, tree->most[low + 1]);
-        if (high & 1) right = tree_larger(right, tree->most[high - 1]);
-        low /= 2;
-        high /= 2;
-        left += tree->both[low];
-        right += tree->both[high];
-    }
-    left = tree_larger(left, right);
-    for (low /= 2; low > 0; low /= 2) left += tree->both[low];
-    return left;
-}
-
-/* Set and read the bytes of `size` keys (a power of two) from `first` (a multiple of it). */
-static void editable_tree_set(tn__editable_tree *tree, uint32_t first, uint32_t size,
-                              const int64_t *bytes) {
-    uint32_t low = first + tree->width, top = low / size;
-    int64_t above = 0;
-    for (uint32_t at = top / 2; at > 0; at /= 2) above += tree->both[at];
-    for (uint32_t i = 0; i < size; i++) {
-        tree->most[low + i] = bytes[i] - above;
-        tree->both[low + i] = 0;
-    }
-    for (; size > 1; size /= 2) {
-        low /= 2;
-        for (uint32_t at = low; at < low + size / 2; at++) {
-            tree->most[at] = tree_larger(tree->most[2 * at], tree->most[2 * at + 1]);
-            tree->both[at] = 0;
-        }
-    }
-    tree_mend(tree, top);
-}
-
-/* Passes the additions of the upper nodes down level by level. Each level is processed from the
- * end, because two children are written where one parent was read. */
-static void editable_tree_get(const tn__editable_tree *tree, uint32_t first, uint32_t size,
-                              int64_t *bytes) {
-    uint32_t top = (first + tree->width) / size;
-    bytes[0] = 0;
-    for (uint32_t at = top / 2; at > 0; at /= 2) bytes[0] += tree->both[at];
-    for (uint32_t count = 1; count < size; count *= 2, top *= 2)
-        for (uint32_t i = count; i-- > 0;)
-            bytes[2 * i] = bytes[2 * i + 1] = bytes[i] + tree->both[top + i];
-    for (uint32_t i = 0; i < size; i++) bytes[i] += tree->most[top + i];
-}
-
-uint32_t tn__editable_tree_above(const tn__editable_tree *tree, int64_t limit) {
-    uint32_t at = 1;
-    if (tree->most[1] <= limit) return TN_NONE;
-    while (at < tree->width) {
-        limit -= tree->both[at];
-        at = 2 * at + (tree->most[2 * at] <= limit);
-    }
-    return at - tree->width;
+static void editable_tree_add(tn__range_tree *tree, uint32_t first, uint32_t last, int64_t bytes) {
+    tn__range_tree_add(tree, first, last + 1, bytes);
 }
 
 /* --- keys and bytes --------------------------------------------------------------------------- */
@@ -142,10 +55,8 @@ static bool editable_moves(const tn__editable *edit, const tn__editable_node *no
 }
 
 static void keys_sum(tn__editable *edit) {
-    tn__editable_tree *tree = &edit->tree;
+    tn__range_tree *tree = &edit->tree;
     int64_t *leaf = tree->most + tree->width, at = 0;
-    memset(tree->most, 0, 2 * (size_t)tree->width * sizeof *tree->most);
-    memset(tree->both, 0, 2 * (size_t)tree->width * sizeof *tree->both);
     for (uint32_t v = 0; v < edit->dag->value_count; v++)
         for (uint32_t t = edit->first_touch[v]; t != TN_NONE; t = edit->touches[t].next)
             if (edit->touches[t].makes) keys_sum_life(edit, t, leaf);
@@ -158,9 +69,7 @@ static void keys_sum(tn__editable *edit) {
             leaf[node->key] -=
                 editable_bytes(edit, edit->touches[node->touch_first + node->input_count].value);
     }
-    for (uint32_t i = tree->width - 1; i > 0; i--)
-        tree->most[i] =
-            tree->most[2 * i] > tree->most[2 * i + 1] ? tree->most[2 * i] : tree->most[2 * i + 1];
+    tn__range_tree_sum_up(tree);
 }
 
 #define EDITABLE_GAP 8u  /* keys per run after renumbering; at least half of that */
@@ -170,14 +79,14 @@ static void keys_sum(tn__editable *edit) {
  * first run, because the values that exist from the start are live then. */
 static bool editable_number(tn__editable *edit) {
     size_t need = (size_t)edit->linked_count * EDITABLE_GAP + 8;
-    uint32_t width = 16;
-    while (width < need) width *= 2;
-    if (!tn__reserve(&edit->context, &edit->tree.most, &edit->most_room, 2 * (size_t)width,
-                     sizeof *edit->tree.most) ||
-        !tn__reserve(&edit->context, &edit->tree.both, &edit->both_room, 2 * (size_t)width,
-                     sizeof *edit->tree.both))
+    uint32_t keys = need < UINT32_MAX ? (uint32_t)need : UINT32_MAX;
+    if (keys < 16) keys = 16;
+    size_t room = tn__range_tree_room(keys);
+    if (room == SIZE_MAX || !tn__reserve(&edit->context, &edit->tree_memory, &edit->tree_room, room,
+                                         sizeof *edit->tree_memory))
         return false;
-    edit->tree.width = width;
+    tn__range_tree_init(&edit->tree, keys, edit->tree_memory);
+    uint32_t width = edit->tree.width;
     uint32_t step = (width - 2) / (edit->linked_count + 1), key = 0;
     edit->nodes[TN__EDITABLE_HEAD].key = 0;
     for (uint32_t n = edit->nodes[TN__EDITABLE_HEAD].next; n != TN_NONE; n = edit->nodes[n].next) {
@@ -227,7 +136,7 @@ static uint32_t keys_of(const keys_window *w, uint32_t i) {
 
 static void keys_spread(tn__editable *edit, const keys_window *w) {
     uint32_t id = w->first;
-    editable_tree_get(&edit->tree, w->low, w->size, edit->old);
+    tn__range_tree_get(&edit->tree, w->low, w->size, edit->old);
     for (uint32_t i = 0; i < w->count; i++, id = edit->nodes[id].next) {
         uint32_t key = keys_of(w, i), end = keys_of(w, i + 1);
         int64_t here = edit->old[edit->nodes[id].key - w->low];
@@ -239,7 +148,7 @@ static void keys_spread(tn__editable *edit, const keys_window *w) {
     id = w->first;
     for (uint32_t i = 0; i < w->count; i++, id = edit->nodes[id].next)
         edit->nodes[id].key = edit->spread_keys[i];
-    editable_tree_set(&edit->tree, w->low, w->size, edit->spread);
+    tn__range_tree_set(&edit->tree, w->low, w->size, edit->spread);
 }
 
 /* Spreads the nodes of the smallest window that is not too full, to get more keys between
@@ -275,7 +184,7 @@ static bool editable_give_key(tn__editable *edit, uint32_t before) {
 
 /* --- runs and touches ------------------------------------------------------------------------- */
 
-/* --- live ranges ------------------------------------------------------------------------------ */
+/* --- live ranges --- */
 
 static void editable_set_moved(tn__editable *edit, uint32_t id, bool moved) {
     tn__editable_node *node = &edit->nodes[id];
@@ -367,7 +276,7 @@ static void editable_take_touch(tn__editable *edit, uint32_t id) {
     if (touch->prev != TN_NONE) editable_look_again(edit, touch->prev);
 }
 
-/* --- insertion and removal -------------------------------------------------------------------- */
+/* --- insertion and removal --- */
 
 /* Inserts a node before another one, without its touches. */
 static void editable_chain(tn__editable *edit, uint32_t id, uint32_t next) {
@@ -655,8 +564,7 @@ void tn__editable_release(tn__editable *edit) {
     tn__free(context, edit->nodes, edit->node_room * sizeof *edit->nodes);
     tn__free(context, edit->touches, edit->touch_room * sizeof *edit->touches);
     tn__free(context, edit->changes, edit->change_room * sizeof *edit->changes);
-    tn__free(context, edit->tree.most, edit->most_room * sizeof *edit->tree.most);
-    tn__free(context, edit->tree.both, edit->both_room * sizeof *edit->tree.both);
+    tn__free(context, edit->tree_memory, edit->tree_room * sizeof *edit->tree_memory);
     *edit = (tn__editable){.dag = edit->dag, .context = edit->context, .error = edit->error};
 }
 

@@ -14,17 +14,16 @@
 #ifndef TN_JOINT_EDITABLE_H
 #define TN_JOINT_EDITABLE_H
 
+#include "base/range_tree.h"
 #include "fit/budget/schedule/schedule_graph.h"
 
 /* --- bytes over keys -------------------------------------------------------------------------- */
 
-typedef struct tn__editable_tree {
-    uint32_t width;       /* leaves: a power of two */
-    int64_t *most, *both; /* [2 width] maximum below a node; amount added to all leaves below it */
-} tn__editable_tree;
-int64_t tn__editable_tree_most(const tn__editable_tree *tree, uint32_t first, uint32_t last);
-/* The first key with bytes above `limit`; TN_NONE: no key. */
-uint32_t tn__editable_tree_above(const tn__editable_tree *tree, int64_t limit);
+/* The most bytes at the keys first ... last. */
+static inline int64_t tn__editable_tree_most(const tn__range_tree *tree, uint32_t first,
+                                             uint32_t last) {
+    return tn__range_tree_most(tree, first, last + 1);
+}
 
 /* --- runs and touches ------------------------------------------------------------------------- */
 
@@ -63,7 +62,7 @@ typedef struct tn__editable {
     const tn__dag *dag;
     tn_context context;
     tn_error *error;
-    tn__editable_tree tree;
+    tn__range_tree tree; /* bytes by key */
     tn__editable_node *nodes;
     tn__editable_touch *touches;
     tn__editable_change *changes; /* the log for undo */
@@ -73,7 +72,8 @@ typedef struct tn__editable {
     uint32_t *spare;       /* [jobs] its nodes outside the list, linked by `next` */
     int64_t *old, *spread; /* bytes and keys while nodes are spread over a window of keys */
     uint32_t *spread_keys;
-    size_t node_room, touch_room, change_room, most_room, both_room;
+    size_t node_room, touch_room, change_room, tree_room;
+    int64_t *tree_memory;
     uint32_t node_count, touch_count, change_count, linked_count;
     uint64_t cost;
     bool failed; /* out of memory: the contents are invalid */

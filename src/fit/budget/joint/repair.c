@@ -1,7 +1,7 @@
-/* repair.c - chooses values to evict where a schedule is above the budget. From left to right, at
- * each run above the budget: among the live values that are idle there, the one with the lowest
- * cost per freed byte (and step) is evicted. It is recomputed right before its next read. Each
- * input of that repeat
+/* repair.c - chooses values to evict where a schedule is above the budget, and removes repeats that
+ * are not needed. From left to right, at each run above the budget: among the live values that are
+ * idle there, the one with the lowest cost per freed byte (and step) is evicted. It is recomputed
+ * right before its next read. Each input of that repeat
  *
  *     is live            nothing to do
  *     stays longer       if it fits, or is far smaller, or a later repair may make room
@@ -407,7 +407,7 @@ bool tn__repair_run(tn__repair *r) {
     uint32_t most = 40 * r->dag->job_count + 1000;
     r->at = TN_NONE;
     for (uint32_t round = 0; round < most; round++) {
-        uint32_t key = tn__editable_tree_above(&r->edit->tree, (int64_t)r->budget);
+        uint32_t key = tn__range_tree_above(&r->edit->tree, (int64_t)r->budget);
         if (key == TN_NONE) return true;
         uint32_t node = r->at;
         if (node == TN_NONE || r->edit->nodes[node].key != key) node = repair_go(r, key);

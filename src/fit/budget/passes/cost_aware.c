@@ -18,6 +18,7 @@
  * 3.3 and 3.4.
  */
 #include "fit/budget/algorithms/idle.h"
+
 #include "fit/budget/pass.h"
 
 typedef struct cost_aware {

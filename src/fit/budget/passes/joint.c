@@ -9,8 +9,9 @@
  * is limited, so that a few thousand operators take about a second, unless a work limit asks for
  * more (or less).
  */
-#include "fit/budget/bound.h"
 #include "fit/budget/joint/joint.h"
+
+#include "fit/budget/bound.h"
 
 #define JOINT_EXACT_JOBS 40u      /* largest schedule graph that is given to `exact` */
 #define JOINT_EXACT_WORK 1500000u /* and the limit of its effort */

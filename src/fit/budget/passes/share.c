@@ -1,6 +1,7 @@
 /* share.c - recomputes as little as possible, by repeated sweeps over the action with the most
  * bytes; the order of jobs is unchanged. Fast, without any proof. Cost: src/fit/budget/share.c. */
 #include "fit/budget/pass.h"
+
 #include "fit/budget/algorithms/work_budget.h"
 
 static tn_status share_solve(tn__pass_run *run) {

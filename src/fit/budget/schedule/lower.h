@@ -12,8 +12,9 @@
 #define TN_SCHEDULE_LOWER_H
 
 #include <tenure/costs.h>
-#include "fit/budget/schedule/schedule_graph.h"
 #include <tenure/program.h>
+
+#include "fit/budget/schedule/schedule_graph.h"
 
 typedef struct tn__dag_map tn__dag_map;
 

@@ -10,11 +10,12 @@
  * write, also when it is repeated. Cost: that of an occupancy; O((instructions + operands) log n).
  */
 #include "fit/budget/schedule/read.h"
+
 #include "fit/budget/costs.h"
 #include "graph/attr.h"
 #include "program/program.h"
 
-/* --- one operation ---------------------------------------------------------------------------- */
+/* --- one job ---------------------------------------------------------------------------------- */
 
 /* The inputs, outputs and costs of one job, and the jobs before and after which it must run.
  *

@@ -16,6 +16,7 @@
  * O(actions + operands).
  */
 #include "fit/budget/schedule/lower.h"
+
 #include "fit/budget/schedule/schedule_graph.h"
 #include "graph/attr.h"
 

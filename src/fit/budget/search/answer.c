@@ -12,12 +12,14 @@
  * replay.c, the program by tn_program_verify, the layout by tn_layout_verify.
  */
 #include "fit/budget/search/seek.h"
-#include "fit/budget/costs.h"
-#include "graph/takes.h"
-#include "program/program.h"
+
 #include <tenure/host.h>
 
 #include <math.h>
+
+#include "fit/budget/costs.h"
+#include "graph/takes.h"
+#include "program/program.h"
 
 /* --- orders of operators ---------------------------------------------------------------------- */
 

@@ -1,10 +1,12 @@
 /* calls.c - the public calls of tenure/fit.h: one budget, the least budget, the whole curve, and
  * the decision for each tensor. Cost: one search (compete.c) for each budget. */
 #include "fit/budget/search/seek.h"
-#include "base/base.h"
+
 #include <tenure/fit.h>
 
 #include <stdio.h>
+
+#include "base/base.h"
 
 typedef tn_status (*calls_search)(tn__fit *fit, uint64_t budget, tn_fit_result *result);
 

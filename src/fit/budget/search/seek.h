@@ -13,10 +13,10 @@
 #include <tenure/fit.h>
 #include <tenure/simulate.h>
 
-#include "fit/budget/schedule/lower.h"
 #include "fit/budget/pass.h"
 #include "fit/budget/refusal.h"
 #include "fit/budget/rules.h"
+#include "fit/budget/schedule/lower.h"
 
 #define TN__FIT_ORDERS 2u /* the program's order, and the order with the least memory */
 #define TN__FIT_COMPETITORS 13u
