@@ -3,7 +3,7 @@
  *
  * The tree is an array: node 1 is the root, node i has the children 2i and 2i + 1, and leaf k is
  * node width + k. Additions are not pushed down to the leaves: a node keeps the maximum below it
- * and what was added to all of its leaves at once, and a query adds up what the ancestors keep.
+ * and the amount added to all of its leaves at once, and a query adds up what the ancestors keep.
  * The caller provides the memory, so nothing here can fail. Sums must fit in 63 bits.
  */
 #ifndef TN_BASE_RANGE_TREE_H
@@ -30,9 +30,9 @@ void tn__range_tree_init(tn__range_tree *tree, uint32_t leaves, int64_t *memory)
  * O(leaves). */
 void tn__range_tree_sum_up(tn__range_tree *tree);
 
-/* Adds to the leaves [first, last); does nothing if there are none. */
+/* Adds to the leaves [first, last); does nothing if the range is empty. */
 void tn__range_tree_add(tn__range_tree *tree, uint32_t first, uint32_t last, int64_t value);
-/* The maximum of the leaves [first, last); INT64_MIN: there are none. */
+/* The maximum of the leaves [first, last); INT64_MIN: the range is empty. */
 int64_t tn__range_tree_most(const tn__range_tree *tree, uint32_t first, uint32_t last);
 /* The maximum of all leaves. Cost: O(1). */
 static inline int64_t tn__range_tree_peak(const tn__range_tree *tree) { return tree->most[1]; }
@@ -50,7 +50,7 @@ void tn__range_tree_get(const tn__range_tree *tree, uint32_t first, uint32_t siz
 /* Computes the inner nodes from the leaves, tree[leaves + k]. tree[1] is the maximum of all leaves.
  * Cost: O(leaves). */
 void tn__range_max_init(uint64_t *tree, uint32_t leaves);
-/* The maximum of the leaves [first, last); 0: there are none. */
+/* The maximum of the leaves [first, last); 0: the range is empty. */
 static inline uint64_t tn__range_max(const uint64_t *tree, uint32_t leaves, uint32_t first,
                                      uint32_t last) {
     uint64_t most = 0;

@@ -49,7 +49,7 @@ static inline tn__probe tn__table_probe(const tn__table *table, uint64_t hash) {
     return (tn__probe){folded & (table->room - 1), folded};
 }
 
-/* The next number with this hash; TN__TABLE_NONE: there is none left. */
+/* The next number with this hash; TN__TABLE_NONE: no number is left. */
 static inline uint32_t tn__table_next(const tn__table *table, tn__probe *probe) {
     if (table->room == 0) return TN__TABLE_NONE;
     for (;;) {
