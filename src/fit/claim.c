@@ -1,9 +1,9 @@
 /* claim.c - writes claims and hints as sentences.
  *
- * A sentence about a graph that does not fit names the techniques considered and those not
- * tried, says whether this is proved, and gives hints that would fit. So it is correct even if
- * it is read alone. It is the only sentence of tn_fit_graph about a refusal of a whole graph: the
- * searches return facts (fit/budget/refusal.h). A rank of several has that of the stage FIT.
+ * A sentence about a graph that does not fit names the techniques considered and those not tried,
+ * says whether this is proved, and gives hints that would fit. So it is correct even if it is read
+ * alone. It is the only sentence of tn_fit_graph about a refusal of a whole graph: the searches
+ * return facts (fit/budget/refusal.h). A rank of several has that of the stage FIT.
  */
 #include "fit/frame.h"
 
@@ -103,8 +103,8 @@ static bool claim_write(const tn_fit_answer *answer, const tn__refusal *refusal,
     return all && text->size < room;
 }
 
-/* A hint says what to do, and a step says what is too large, so the bound, which is in the claims
- * as well, makes room for them. */
+/* A hint proposes a change, and a step names the operator that is too large, so the bound, which is
+ * in the claims as well, makes room for them. */
 tn_status tn__claim_fail(const tn_fit_answer *answer, tn_status status, tn__ended ended,
                          const tn_context *context, tn_error *error) {
     const size_t room = sizeof error->message;
@@ -122,7 +122,7 @@ tn_status tn__claim_fail(const tn_fit_answer *answer, tn_status status, tn__ende
         tn__text_release(&text);
         return tn__no_memory(error, "a claim");
     }
-    tn_status told = tn__fail(error, status, "%s", text.data);
+    tn_status failed = tn__fail(error, status, "%s", text.data);
     tn__text_release(&text);
-    return told;
+    return failed;
 }

@@ -7,9 +7,10 @@
  * Cost: one search per budget, and one per set of tiles.
  */
 #include "fit/frame.h"
-#include "fit/setup/setup.h"
 
 #include <string.h>
+
+#include "fit/setup/setup.h"
 
 #define CURVE_WORK 1000.0 /* additional work in tiles, as a multiple of the model's: no limit */
 
@@ -27,12 +28,12 @@ typedef struct curve_own {
     uint32_t setup_count, tile_count, room;
 } curve_own;
 
-typedef struct curve_job {
+typedef struct curve_points {
     tn__graph_frame *f;
     tn_fit_curve *curve;
     curve_own *own;
     uint32_t asked; /* points */
-} curve_job;
+} curve_points;
 
 /* --- the whole graph --- */
 
@@ -45,7 +46,7 @@ static tn_fit_options curve_search(const tn__graph_frame *f, uint64_t budget) {
     return search;
 }
 
-static tn_status curve_whole(curve_job *job) {
+static tn_status curve_whole(curve_points *job) {
     tn__graph_frame *f = job->f;
     tn_setup_options options = f->options;
     tn_fit_options search = curve_search(f, UINT64_MAX);
@@ -73,7 +74,7 @@ static tn_status curve_whole(curve_job *job) {
 /* --- tiles --- */
 
 /* Fits the program of some tiles. Shares of zeros belong to other tensors. */
-static tn_status curve_solve(curve_job *job, const tn__candidate *side, uint64_t budget,
+static tn_status curve_solve(curve_points *job, const tn__candidate *side, uint64_t budget,
                              tn_fit_result *result) {
     tn_setup_options options = job->f->options;
     tn_fit_options search = curve_search(job->f, budget);
@@ -87,7 +88,7 @@ static tn_status curve_solve(curve_job *job, const tn__candidate *side, uint64_t
 }
 
 /* Keeps a set of tiles if it is faster than all before. */
-static tn_status curve_add_tiles(curve_job *job, tn_setup *setup) {
+static tn_status curve_add_tiles(curve_points *job, tn_setup *setup) {
     curve_own *own = job->own;
     curve_tiles tiles = {.it = {.setup = setup}};
     tn_fit_result result = {0};
@@ -105,7 +106,7 @@ static tn_status curve_add_tiles(curve_job *job, tn_setup *setup) {
     return status;
 }
 
-static tn_status curve_make_tiles(curve_job *job) {
+static tn_status curve_make_tiles(curve_points *job) {
     tn__graph_frame *f = job->f;
     curve_own *own = job->own;
     const tn_setup_split split = {.share = CURVE_WORK};
@@ -132,7 +133,7 @@ static const curve_tiles *curve_within(const curve_own *own, uint64_t budget) {
 }
 
 /* Makes room in front for budgets that only tiles can meet. */
-static tn_status curve_room(curve_job *job, uint32_t below) {
+static tn_status curve_room(curve_points *job, uint32_t below) {
     tn_fit_curve *curve = job->curve;
     uint32_t count = below + curve->count;
     tn_curve_point *points = tn__alloc_array(&job->own->context, count, sizeof *points);
@@ -147,7 +148,8 @@ static tn_status curve_room(curve_job *job, uint32_t below) {
 
 /* Replaces the program of a point by one for tiles, if that is faster. Bounds were proved for whole
  * operators only. */
-static tn_status curve_improve(curve_job *job, const tn_fit_result *plain, tn_curve_point *point) {
+static tn_status curve_improve(curve_points *job, const tn_fit_result *plain,
+                               tn_curve_point *point) {
     const curve_tiles *tiles = curve_within(job->own, point->budget);
     tn_fit_result tried;
     if (tiles == NULL) return TN_OK;
@@ -169,7 +171,7 @@ static tn_status curve_improve(curve_job *job, const tn_fit_result *plain, tn_cu
     return TN_OK;
 }
 
-static tn_status curve_merge(curve_job *job) {
+static tn_status curve_merge(curve_points *job) {
     const tn_fit_result plain = job->curve->points[0].result; /* its sums of the unchanged plan */
     uint32_t below = 0;
     while (below < job->own->tile_count && job->own->tiles[below].bytes < plain.bytes) below++;
@@ -182,7 +184,7 @@ static tn_status curve_merge(curve_job *job) {
 
 /* A curve without tiles stays if they are not supported, or a limit ends their search. Then there
  * is no message. */
-static tn_status curve_tile(curve_job *job) {
+static tn_status curve_tile(curve_points *job) {
     tn__graph_frame *f = job->f;
     if (!(f->answer->allowed & TN_FIT_SPLIT) || tn__graph_hinders(f, TN_FIT_SPLIT) != NULL)
         return TN_OK;
@@ -211,7 +213,7 @@ static void curve_compact(tn_fit_curve *curve) {
     curve->count = kept;
 }
 
-static tn_status curve_all(curve_job *job) {
+static tn_status curve_all(curve_points *job) {
     tn__graph_frame *f = job->f;
     f->request.timed = true;
     TN_TRY(tn__graph_whole(f));
@@ -222,7 +224,7 @@ static tn_status curve_all(curve_job *job) {
     return status;
 }
 
-static tn_status curve_open(curve_job *job, tn_fit_curve *curve, uint32_t count) {
+static tn_status curve_open(curve_points *job, tn_fit_curve *curve, uint32_t count) {
     tn__graph_frame *f = job->f;
     if (count < 2) TN_FAIL(f->error, TN_E_INVALID, "a curve has at least two points");
     if (f->options.divide != NULL)
@@ -239,7 +241,7 @@ static tn_status curve_open(curve_job *job, tn_fit_curve *curve, uint32_t count)
 tn_status tn_fit_graph_curve(const tn_graph *graph, const tn_fit_request *request, uint32_t count,
                              tn_fit_answer *answer, tn_fit_curve *curve, tn_error *error) {
     tn__graph_frame f;
-    curve_job job = {.f = &f, .curve = curve, .asked = count};
+    curve_points job = {.f = &f, .curve = curve, .asked = count};
     *curve = (tn_fit_curve){0};
     TN_TRY(tn__graph_begin(&f, graph, request, answer, error));
     if (f.search.budget == 0) f.search.budget = answer->budget = UINT64_MAX;

@@ -4,10 +4,10 @@
  *                                                                      ─▶ weights from their file
  *
  * Each set of techniques is a candidate: a compiled model (tn_setup, a set-up) with a time. The
- * fastest candidate that fits is the answer. A set that costs additional code or storage is
- * tried only if there is no answer yet, or the answer is slower than the unchanged plan by more
- * than 1 / GRAPH_WORTH. Usually an early set gives the answer, so the later sets cost nothing.
- * All candidates are compared by costs of their own graph from one source (request->costs).
+ * fastest candidate that fits is the answer. A set that costs additional code or storage is tried
+ * only if there is no answer yet, or the answer is slower than the unchanged plan by more than 1 /
+ * GRAPH_WORTH. Usually an early set gives the answer, so the later sets cost nothing. All
+ * candidates are compared by costs of their own graph from one source (request->costs).
  *
  * The time limit covers the whole call. The context enforces it: every long computation asks
  * whether it may continue, so measuring costs, splitting and planning stop at the limit, too.
@@ -15,12 +15,13 @@
  * Cost: that of the candidates; if the unchanged plan keeps to the budget, that of this plan.
  */
 #include "fit/frame.h"
-#include "fit/setup/setup.h"
-#include "graph/takes.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+
+#include "fit/setup/setup.h"
+#include "graph/takes.h"
 
 #define GRAPH_WORTH 100u     /* part of the plain time: a smaller overhead is fast enough */
 #define GRAPH_MEASURE_PART 3 /* costs are measured for at most this part of the time limit */
@@ -49,7 +50,7 @@ static void graph_found(void *self, const char *stage, uint64_t best, uint64_t b
     if (own->outer.found != NULL) own->outer.found(own->outer.self, stage, best, bound);
 }
 
-bool tn__graph_is_late(const tn__graph_frame *f) {
+static bool graph_is_late(const tn__graph_frame *f) {
     return f->own->deadline > 0 && tn__clock_s() >= f->own->deadline;
 }
 
@@ -85,7 +86,7 @@ tn_status tn__candidate_costs(tn__graph_frame *f, tn__candidate *it) {
 
 /* --- candidates --- */
 
-void tn__candidate_release(tn__candidate *it) {
+static void candidate_release(tn__candidate *it) {
     if (!it->shares) tn_costs_destroy(it->costs);
     tn_setup_destroy(it->setup);
     *it = (tn__candidate){0};
@@ -131,9 +132,9 @@ static tn_claim *graph_claim(tn__graph_frame *f, uint32_t techniques, tn_claim_k
 /* A set that cannot be used. The reason is its own E_UNSUPPORTED; `why` if that has no message. */
 static void graph_claim_failed(tn__graph_frame *f, uint32_t techniques, const char *why) {
     char *text = f->own->why[f->answer->claim_count];
-    bool told = f->error->status == TN_E_UNSUPPORTED && f->error->message[0] != '\0';
-    if (told) memcpy(text, f->error->message, TN__WHY_TEXT);
-    graph_claim(f, techniques, TN_CLAIM_NOT_TRIED, told ? text : why);
+    bool said = f->error->status == TN_E_UNSUPPORTED && f->error->message[0] != '\0';
+    if (said) memcpy(text, f->error->message, TN__WHY_TEXT);
+    graph_claim(f, techniques, TN_CLAIM_NOT_TRIED, said ? text : why);
 }
 
 /* Keeps the fastest candidate that fits, and the smallest one that does not. It takes `it`. */
@@ -146,11 +147,11 @@ static void graph_take(tn__graph_frame *f, tn__candidate *it) {
         : !fits && (f->least.setup == NULL || it->result.bytes < f->least.result.bytes) ? &f->least
                                                                                         : NULL;
     if (place != NULL) {
-        tn__candidate_release(place);
+        candidate_release(place);
         *place = *it;
         *it = (tn__candidate){0};
     } else {
-        tn__candidate_release(it);
+        candidate_release(it);
     }
 }
 
@@ -205,8 +206,8 @@ tn_status tn__graph_whole(tn__graph_frame *f) {
 /* --- a program for the graph of a candidate --- */
 
 /* Applies the program's techniques to `from` and shares its costs. *made may exceed the budget:
- * then it is the smallest that was found. Errors: those of tn_fit; after an error there may be
- * no program. A refusal has facts and no message. */
+ * then it is the smallest that was found. Errors: those of tn_fit; after an error there may be no
+ * program. A refusal has facts and no message. */
 static tn_status graph_fit_on(tn__graph_frame *f, tn__candidate *from, uint32_t allow,
                               tn__candidate *made, tn__refusal *refusal) {
     tn_setup_options options = f->options;
@@ -229,13 +230,13 @@ static tn_status graph_fit_on(tn__graph_frame *f, tn__candidate *from, uint32_t 
         return status;
     }
     result.plain_bytes = f->whole.result.bytes;
-    tn_fit_result told = result;
+    tn_fit_result found = result;
     if (status == TN_OK && graph_fits(f, from)) { /* it fits unchanged */
         tn_fit_release(&result);
         made->setup = from->setup;
         from->setup = NULL;
         made->result =
-            (tn_fit_result){.pass = "none", .time = told.time, .plain_time = told.plain_time};
+            (tn_fit_result){.pass = "none", .time = found.time, .plain_time = found.plain_time};
         candidate_read(made);
         made->costs = from->costs;
         made->shares = true;
@@ -244,7 +245,7 @@ static tn_status graph_fit_on(tn__graph_frame *f, tn__candidate *from, uint32_t 
     }
     tn_status taken = tn__setup_fitted_from(from->setup, &options, &result, &made->setup, f->error);
     if (taken != TN_OK) return taken;
-    made->result = told;
+    made->result = found;
     made->result.host = tn_setup_fitted(made->setup)->host;
     candidate_read(made);
     made->costs = from->costs;
@@ -254,8 +255,8 @@ static tn_status graph_fit_on(tn__graph_frame *f, tn__candidate *from, uint32_t 
 }
 
 /* Records the claim of a set: its program, or the facts of its refusal. */
-static void graph_tell(tn__graph_frame *f, uint32_t techniques, tn_status status,
-                       const tn__candidate *it, const tn__refusal *refusal) {
+static void graph_record_claim(tn__graph_frame *f, uint32_t techniques, tn_status status,
+                               const tn__candidate *it, const tn__refusal *refusal) {
     tn_claim_kind kind = status == TN_OK             ? TN_CLAIM_FITS
                          : status == TN_E_INFEASIBLE ? TN_CLAIM_INFEASIBLE
                          : status == TN_E_STOPPED    ? TN_CLAIM_STOPPED
@@ -282,12 +283,12 @@ static tn_status graph_program(tn__graph_frame *f, uint32_t allow) {
     if ((techniques & (TN_FIT_COMPRESS | TN_FIT_LOSSY)) != 0) TN_TRY(tn__graph_zeros(f));
     tn_status status = graph_fit_on(f, &f->whole, techniques, &made, &refusal);
     if (status != TN_OK && !graph_is_none(status) && status != TN_E_STOPPED) {
-        tn__candidate_release(&made);
+        candidate_release(&made);
         return status;
     }
     if (made.result.plain_time > 0)
         f->whole.result.plain_time = f->whole.result.time = made.result.plain_time;
-    graph_tell(f, techniques, status, &made, &refusal);
+    graph_record_claim(f, techniques, status, &made, &refusal);
     if (made.setup != NULL) graph_take(f, &made);
     return TN_OK;
 }
@@ -312,9 +313,8 @@ static tn_status graph_time_parts(void *self, const tn_setup *setup, uint64_t *t
     return status;
 }
 
-/* Makes parts that keep to the budget on their own. Otherwise makes the smallest parts, which
- * may fit with the program's techniques. made->setup NULL: no parts need fewer bytes than the
- * whole. */
+/* Makes parts that keep to the budget on their own. Otherwise makes the smallest parts, which may
+ * fit with the program's techniques. made->setup NULL: no parts need fewer bytes than the whole. */
 static tn_status graph_cut(tn__graph_frame *f, tn__candidate *made) {
     const tn_setup_split within = {.budget = f->search.budget, .share = f->request.split_share};
     const tn__setup_timer timer = {graph_time_parts, f};
@@ -334,12 +334,12 @@ static void graph_beside(const tn__graph_frame *f, tn__candidate *it) {
     it->result.time_bound = it->result.bytes_bound = 0; /* was proved for whole operators only */
 }
 
-/* Costs that the caller gives hold for the whole graph, and the speed of parts is unknown. So
- * parts are an answer only if there is no other. */
+/* Costs that the caller gives hold for the whole graph, and the speed of parts is unknown. So parts
+ * are an answer only if there is no other. */
 static tn_status graph_split_untimed(tn__graph_frame *f, tn__candidate *cut) {
     if (!graph_fits(f, cut) || f->best.setup != NULL) {
         graph_claim_failed(f, TN_FIT_SPLIT, "the costs that were given are of the whole graph");
-        tn__candidate_release(cut);
+        candidate_release(cut);
         return TN_OK;
     }
     graph_claim(f, TN_FIT_SPLIT, TN_CLAIM_FITS, "")->bytes = cut->result.bytes;
@@ -367,7 +367,7 @@ static tn_status graph_split(tn__graph_frame *f, uint32_t allow) {
         return TN_OK;
     }
     if (status == TN_OK && cut.setup == NULL) {
-        graph_tell(f, techniques, TN_E_EXHAUSTED, &cut, &refusal);
+        graph_record_claim(f, techniques, TN_E_EXHAUSTED, &cut, &refusal);
         return TN_OK;
     }
     if (status == TN_OK && tn__candidate_costs(f, &cut) == TN_E_UNSUPPORTED)
@@ -381,9 +381,9 @@ static tn_status graph_split(tn__graph_frame *f, uint32_t allow) {
         made.shares = false; /* the other candidate is released */
         cut.shares = true;
     }
-    if (!fails) graph_tell(f, techniques, status, &made, &refusal);
+    if (!fails) graph_record_claim(f, techniques, status, &made, &refusal);
     if (made.setup != NULL) graph_take(f, &made);
-    tn__candidate_release(&cut);
+    candidate_release(&cut);
     return fails ? status : TN_OK;
 }
 
@@ -425,7 +425,7 @@ static tn_status graph_stream(tn__graph_frame *f, uint32_t allow) {
         snprintf(f->answer->detail, sizeof f->answer->detail, "with streamed weights, %.230s",
                  refusal.step);
     if (made.setup != NULL) graph_read_streamed(f, &made, techniques);
-    graph_tell(f, techniques, status, &made, &refusal);
+    graph_record_claim(f, techniques, status, &made, &refusal);
     if (made.setup != NULL) graph_take(f, &made);
     return TN_OK;
 }
@@ -468,7 +468,7 @@ static tn_status graph_try(tn__graph_frame *f, uint32_t technique, uint32_t allo
         graph_claim(f, technique, TN_CLAIM_NOT_TRIED, hinders);
         return TN_OK;
     }
-    if (tn__graph_is_late(f)) {
+    if (graph_is_late(f)) {
         graph_claim(f, technique, TN_CLAIM_STOPPED, "");
         return TN_OK;
     }
@@ -498,9 +498,8 @@ static bool graph_keeps(const tn_fit_options *search) {
 
 /* --- hints --- */
 
-/* Searches with these techniques in addition to the allowed ones. The allowed ones alone were
- * not enough, so a success is due to the additional ones. Only the numbers are kept, and no
- * claim. */
+/* Searches with these techniques in addition to the allowed ones. The allowed ones alone were not
+ * enough, so a success is due to the additional ones. Only the numbers are kept, and no claim. */
 static tn_status graph_hint_search(tn__graph_frame *f, uint32_t more) {
     uint32_t allow = f->answer->allowed | more;
     if (graph_keeps(&f->search)) f->search.pass = NULL;
@@ -515,7 +514,7 @@ static bool graph_hint(tn__graph_frame *f, uint32_t more) {
     const tn__candidate least = f->least;
     const uint32_t claims = answer->claim_count;
     const uint64_t before = least.setup != NULL ? least.result.bytes : f->whole.result.bytes;
-    tn_error *told = f->error;
+    tn_error *outer = f->error;
     f->least = (tn__candidate){0};
     f->error = NULL; /* a hint that fails is left out */
     double seconds = f->request.hint_seconds > 0 ? f->request.hint_seconds : GRAPH_HINT_S;
@@ -533,10 +532,10 @@ static bool graph_hint(tn__graph_frame *f, uint32_t more) {
             .bytes = found->bytes,
             .more_time = timed ? (double)found->time / (double)found->plain_time - 1 : -1};
     }
-    tn__candidate_release(&f->best);
-    tn__candidate_release(&f->least);
+    candidate_release(&f->best);
+    candidate_release(&f->least);
     f->least = least;
-    f->error = told;
+    f->error = outer;
     f->own->hint_ends_at = 0;
     answer->claim_count = claims;
     return fits;
@@ -552,7 +551,7 @@ static void graph_hints(tn__graph_frame *f) {
         if (extra == 0 || (both && (any || extra != more[i]))) continue;
         bool graph = (extra & TN__FIT_PROGRAM) == 0;
         bool hindered = graph && tn__graph_hinders(f, extra) != NULL;
-        if (!hindered && !tn__graph_is_late(f)) any |= graph_hint(f, extra);
+        if (!hindered && !graph_is_late(f)) any |= graph_hint(f, extra);
     }
 }
 
@@ -581,11 +580,11 @@ static void graph_take_apart(tn_fit_answer *answer) {
 void tn__graph_keep(tn__graph_frame *f) {
     tn_fit_answer *answer = f->answer;
     bool whole = graph_fits(f, &f->whole);
-    const tn__candidate *told = whole                    ? &f->whole
-                                : f->best.setup != NULL  ? &f->best
-                                : f->least.setup != NULL ? &f->least
-                                                         : &f->whole;
-    if (told->setup != NULL) graph_give(answer, told);
+    const tn__candidate *given = whole                    ? &f->whole
+                                 : f->best.setup != NULL  ? &f->best
+                                 : f->least.setup != NULL ? &f->least
+                                                          : &f->whole;
+    if (given->setup != NULL) graph_give(answer, given);
     answer->whole = f->whole.setup;
     answer->setup = whole ? f->whole.setup : f->best.setup;
     answer->least = f->best.setup != NULL    ? f->best.setup
@@ -601,9 +600,9 @@ void tn__graph_keep(tn__graph_frame *f) {
     graph_take_apart(answer);
 }
 
-/* The verdict over all techniques that were allowed. A proof for more techniques covers those
- * for fewer, so the unchanged plan counts only if its claim is the only one. Techniques that
- * cannot be used here do not prevent a proof. */
+/* The verdict over all techniques that were allowed. A proof for more techniques covers those for
+ * fewer, so the unchanged plan counts only if its claim is the only one. Techniques that cannot be
+ * used here do not prevent a proof. */
 static tn_status graph_verdict(const tn__graph_frame *f) {
     const tn_fit_answer *answer = f->answer;
     bool proved = answer->claim_count > 0, stopped = false;
@@ -620,9 +619,9 @@ static tn_status graph_verdict(const tn__graph_frame *f) {
 /* Keeps what was found, and writes the sentence of a refusal. */
 static tn_status graph_refuse(tn__graph_frame *f) {
     tn_status status = graph_verdict(f);
-    tn__ended ended = f->own->interrupted    ? TN__ENDED_CALLER
-                      : tn__graph_is_late(f) ? TN__ENDED_TIME
-                                             : TN__ENDED_LIMIT;
+    tn__ended ended = f->own->interrupted ? TN__ENDED_CALLER
+                      : graph_is_late(f)  ? TN__ENDED_TIME
+                                          : TN__ENDED_LIMIT;
     tn__graph_keep(f);
     *f = (tn__graph_frame){.answer = f->answer, .own = f->own, .error = f->error};
     return tn__claim_fail(f->answer, status, ended, &f->own->outer, f->error);

@@ -4,10 +4,11 @@
 #define TN_FIT_FRAME_H
 
 #include <tenure/claim.h>
+
 #include <time.h>
 
 #include "base/base.h"
-#include "fit/budget/seek.h"
+#include "fit/budget/search/seek.h"
 
 /* Techniques that change only the program (tn_fit); the others change the graph or the place of
  * weights. */
@@ -23,7 +24,7 @@ typedef struct tn__graph_own {
                            * hint is searched */
     bool interrupted;     /* the caller's progress has cancelled */
     char why[TN_CLAIMS_MAX + 1][TN__WHY_TEXT]; /* reasons of claims; the last one is not read */
-    bool keeps; /* the pass "none": the program stays as it is, whatever is allowed */
+    bool keeps; /* the pass "none": the program stays as it is, even if changes are allowed */
 } tn__graph_own;
 
 typedef struct tn__candidate {
@@ -54,11 +55,10 @@ tn_status tn__graph_begin(tn__graph_frame *f, const tn_graph *graph, const tn_fi
 /* Shares of zeros for codecs, if they are allowed. */
 tn_status tn__graph_zeros(tn__graph_frame *f);
 double tn__graph_left(const tn__graph_frame *f); /* seconds; a little more than 0 after the limit */
-bool tn__graph_is_late(const tn__graph_frame *f);
 /* Plans the unchanged graph. */
 tn_status tn__graph_whole(tn__graph_frame *f);
-/* Searches for the budget, after tn__graph_whole. Moves the candidates to the answer if it
- * fails. */
+/* Searches for the budget, after tn__graph_whole. Moves the candidates to the answer if it fails.
+ */
 tn_status tn__graph_rest(tn__graph_frame *f);
 /* Moves the candidates to the answer. */
 void tn__graph_keep(tn__graph_frame *f);
@@ -67,7 +67,6 @@ const char *tn__graph_hinders(const tn__graph_frame *f, uint32_t technique);
 /* Whether it is a training step: its operators write into static tensors. */
 bool tn__graph_is_trained(const tn_graph *graph);
 tn_status tn__candidate_costs(tn__graph_frame *f, tn__candidate *it);
-void tn__candidate_release(tn__candidate *it);
 
 /* claim.c: E_INFEASIBLE, E_EXHAUSTED or E_STOPPED, with a message that states its scope. */
 tn_status tn__claim_fail(const tn_fit_answer *answer, tn_status status, tn__ended ended,

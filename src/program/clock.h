@@ -17,18 +17,18 @@
  *     the same, of several ranks  report/timeline_meet.c a clock for each rank; calls of several
  *                                                                     ranks begin when all have
  *                                                                     come
- *     acts of a schedule          fit/budget/pass_time.c              compares schedules before
+ *     acts of a schedule          fit/budget/pass.c                   compares schedules before
  *                                                                     they are written as
  *                                                                     instructions
- *     steps and file reads        fit/budget/stream_clock.c           also decides when each read
+ *     steps and file reads        fit/budget/weight_streaming.c       also decides when each read
  *                                                                     begins, so there are no
  *                                                                     instructions yet
  *     passes of a pipeline        report/estimate/cluster_schedule.c        a lane for each stage
  *
- * Single copies are placed on lanes by fit/budget/capuchin_clock.c (gaps.h) and
- * fit/budget/joint_swap.c (schedules with repeats); a lane may also be walked from its end, to find
- * the latest start at which a task is still done in time. Times are integers in the unit of the
- * costs; they saturate.
+ * Single copies are placed on lanes by fit/budget/passes/capuchin.c (idle.h) and
+ * fit/budget/joint/joint_swap.c (schedules with repeats); a lane may also be walked from its end,
+ * to find the latest start at which a task is still done in time. Times are integers in the unit of
+ * the costs; they saturate.
  */
 #ifndef TN_PROGRAM_CLOCK_H
 #define TN_PROGRAM_CLOCK_H

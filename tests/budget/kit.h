@@ -23,9 +23,9 @@ enum { KIT_JOBS = 160, KIT_VALUES = 400, KIT_LISTS = 8192 };
 typedef struct kit {
     tn_context context;
     tn__arena arena;
-    tn__work work; /* after kit_end */
-    tn__work_job jobs[KIT_JOBS];
-    tn__value values[KIT_VALUES];
+    tn__dag dag; /* after kit_end */
+    tn__dag_job jobs[KIT_JOBS];
+    tn__dag_value values[KIT_VALUES];
     uint32_t lists[KIT_LISTS];
     uint32_t job_count, value_count, list_count;
 } kit;
@@ -45,7 +45,7 @@ static inline void kit_free(kit *k) {
 
 static inline uint32_t kit_value(kit *k, uint64_t bytes, uint32_t flags) {
     assert_true(k->value_count < KIT_VALUES);
-    k->values[k->value_count] = (tn__value){.bytes = bytes, .tensor = TN_NONE, .flags = flags};
+    k->values[k->value_count] = (tn__dag_value){.bytes = bytes, .tensor = TN_NONE, .flags = flags};
     return k->value_count++;
 }
 
@@ -61,11 +61,11 @@ static inline uint32_t *kit_list(kit *k, const uint32_t *from, uint32_t count) {
 static inline uint32_t kit_job(kit *k, uint64_t cost, const uint32_t *inputs, uint32_t input_count,
                                const uint32_t *outputs, uint32_t output_count) {
     assert_true(k->job_count < KIT_JOBS);
-    tn__work_job *it = &k->jobs[k->job_count];
+    tn__dag_job *it = &k->jobs[k->job_count];
     it->job = (tn__job){.op = TN_NONE,
                         .flags = TN__JOB_REPEATS,
                         .cost = cost,
-                        .again_cost = cost,
+                        .recompute_cost = cost,
                         .input_count = input_count,
                         .output_count = output_count,
                         .inplace = TN_NONE};
@@ -75,8 +75,8 @@ static inline uint32_t kit_job(kit *k, uint64_t cost, const uint32_t *inputs, ui
 }
 
 static inline void kit_end(kit *k) {
-    assert_ok(tn__work_make(&k->arena, k->jobs, k->job_count, k->values, k->value_count, &k->work,
-                            &failure));
+    assert_ok(tn__dag_make(&k->arena, k->jobs, k->job_count, k->values, k->value_count, &k->dag,
+                           &failure));
 }
 
 /* A computation graph as Checkmate has them: node i makes value i, edges are pairs in order of
@@ -197,7 +197,7 @@ static inline kit *kit_unit_chain(uint32_t n) {
 /* --- all that a job may ask for --- */
 
 static inline void kit_add_input(kit *k, uint32_t job, uint32_t value) {
-    tn__work_job *it = &k->jobs[job];
+    tn__dag_job *it = &k->jobs[job];
     uint32_t list[64], count = it->job.input_count;
     for (uint32_t i = 0; i < count; i++) {
         if (it->inputs[i] == value) return;
@@ -210,7 +210,7 @@ static inline void kit_add_input(kit *k, uint32_t job, uint32_t value) {
 
 /* Statistics: a second output, of which the job is made again from fewer inputs. */
 static inline void kit_spice_forms(kit *k, uint32_t job, tn__random *r) {
-    tn__work_job *it = &k->jobs[job];
+    tn__dag_job *it = &k->jobs[job];
     uint32_t second = kit_value(k, 1 + tn__random_below(r, 4), TN__VALUE_COPIES);
     uint32_t outputs[2] = {it->outputs[0], second};
     it->outputs = kit_list(k, outputs, 2);
@@ -222,15 +222,15 @@ static inline void kit_spice_forms(kit *k, uint32_t job, tn__random *r) {
     for (uint32_t i = 0; i < count && i < it->job.input_count; i++) inputs[i] = it->inputs[i];
     if (it->job.input_count == 0) count = 0;
     inputs[count++] = second;
-    it->again_inputs = kit_list(k, inputs, count);
-    it->again_outputs = it->outputs;
-    it->job.again_input_count = count;
-    it->job.again_output_count = 1;
-    it->job.again_cost = it->job.cost / 2;
+    it->recompute_inputs = kit_list(k, inputs, count);
+    it->recompute_outputs = it->outputs;
+    it->job.recompute_input_count = count;
+    it->job.recompute_output_count = 1;
+    it->job.recompute_cost = it->job.cost / 2;
 }
 
 static inline void kit_spice_job(kit *k, uint32_t job, uint32_t nodes, tn__random *r) {
-    tn__work_job *it = &k->jobs[job];
+    tn__dag_job *it = &k->jobs[job];
     uint32_t *other = kit_list(k, &job, 1);
     if (tn__random_below(r, 3) == 0) it->job.scratch = tn__random_below(r, 6);
     if (tn__random_below(r, 8) == 0) it->job.flags = 0;
@@ -270,7 +270,7 @@ static inline kit *kit_random_spiced(uint64_t seed, uint32_t most) {
 /* What kit_random_* began is laid out; every third keeps the order of first runs. */
 static inline void kit_finish(kit *k, uint64_t seed) {
     kit_end(k);
-    k->work.is_ordered = seed % 3 == 0;
+    k->dag.is_ordered = seed % 3 == 0;
 }
 
 /* --- runs of passes --- */
@@ -287,7 +287,7 @@ static inline void kit_run_begin(tn__pass_run *run, tn__arena *arena, kit *k, co
         if (pass->features & models[i][0]) modelled |= models[i][1];
     tn__arena_init(arena, &k->context);
     *run = (tn__pass_run){.pass = pass,
-                          .work = &k->work,
+                          .dag = &k->dag,
                           .arena = arena,
                           .context = k->context,
                           .error = &failure,

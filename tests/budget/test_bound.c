@@ -8,9 +8,9 @@
 static uint64_t bound_peak(kit *k) {
     tn__schedule schedule;
     tn__schedule_init(&schedule, &k->context);
-    for (uint32_t j = 0; j < k->work.job_count; j++)
-        assert_ok(tn__schedule_add(&schedule, (tn__act){.kind = TN__RUN, .what = j}, &failure));
-    uint64_t peak = kit_judge(&k->work, &schedule).peak;
+    for (uint32_t j = 0; j < k->dag.job_count; j++)
+        assert_ok(tn__schedule_add(&schedule, (tn__action){.kind = TN__RUN, .what = j}, &failure));
+    uint64_t peak = kit_judge(&k->dag, &schedule).peak;
     tn__schedule_release(&schedule);
     return peak;
 }
@@ -25,7 +25,7 @@ static void check_bound(kit *k, uint64_t seed, uint64_t budget, uint32_t allow, 
     tn__arena arena;
     kit_run_begin(&run, &arena, k, &ordering, budget, allow);
     tn_status status = tn__bound_raise(&run, UINT32_MAX);
-    uint64_t optimum = kit_optimum(&k->work, budget, (run.allow & TN__ALLOW_ORDER) != 0);
+    uint64_t optimum = kit_optimum(&k->dag, budget, (run.allow & TN__ALLOW_ORDER) != 0);
     bool infeasible = status == TN_E_INFEASIBLE;
     if (run.bound > optimum || (infeasible && optimum != UINT64_MAX) ||
         (!infeasible && status != TN_OK))
@@ -33,8 +33,8 @@ static void check_bound(kit *k, uint64_t seed, uint64_t budget, uint32_t allow, 
                  " above the optimum %" PRIu64 "\n",
                  seed, budget, status, run.bound, optimum);
     if (run.least_bytes > 0 && run.least_bytes <= budget)
-        assert_true(kit_optimum(&k->work, run.least_bytes - 1, true) == UINT64_MAX);
-    bool has_extra = optimum != UINT64_MAX && optimum > k->work.cost;
+        assert_true(kit_optimum(&k->dag, run.least_bytes - 1, true) == UINT64_MAX);
+    bool has_extra = optimum != UINT64_MAX && optimum > k->dag.cost;
     sums->cases++;
     sums->extra += has_extra;
     sums->tight += has_extra && run.bound == optimum;
@@ -50,7 +50,7 @@ static void bounds_are_never_above_the_optimum(void **state) {
         kit *k = seed % 2 == 0 ? kit_random_nodes(seed, 9) : kit_random_spiced(seed, 7);
         kit_finish(k, seed);
         uint64_t peak = bound_peak(k);
-        for (uint64_t part = 9; part <= 12 && kit_is_tiny(&k->work); part++)
+        for (uint64_t part = 9; part <= 12 && kit_is_tiny(&k->dag); part++)
             check_bound(k, seed, peak * part / 13,
                         TN__ALLOW_RECOMPUTE | (part % 2 == 0 ? TN__ALLOW_ORDER : 0), &sums);
         kit_free(k);
@@ -71,7 +71,7 @@ static void a_budget_for_everything_has_no_extra_time(void **state) {
         kit_finish(k, seed);
         kit_run_begin(&run, &arena, k, &ordering, bound_peak(k), TN__ALLOW_RECOMPUTE);
         assert_ok(tn__bound_raise(&run, UINT32_MAX));
-        assert_int_equal(run.bound, k->work.cost);
+        assert_int_equal(run.bound, k->dag.cost);
         kit_run_end(&run);
         kit_free(k);
     }

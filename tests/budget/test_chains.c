@@ -4,7 +4,7 @@
 #include "kit_judge.h"
 #include "known.h"
 
-#include "fit/budget/chain.h"
+#include "fit/budget/algorithms/chain.h"
 
 static tn_status solve(kit *k, const char *pass, uint64_t budget, uint64_t *cost) {
     tn__pass_run run;
@@ -13,7 +13,7 @@ static tn_status solve(kit *k, const char *pass, uint64_t budget, uint64_t *cost
     tn_status status = run.pass->solve(&run);
     *cost = run.has_best ? run.found.cost : UINT64_MAX;
     if (run.has_best && run.best.count < 150) {
-        judged own = kit_judge(&k->work, &run.best);
+        judged own = kit_judge(&k->dag, &run.best);
         assert_true(own.is_valid && own.peak <= budget && own.cost == run.found.cost);
     }
     kit_run_end(&run);
@@ -93,7 +93,7 @@ static void rotor_finds_the_optimum_of_unequal_layers(void **state) {
         kit *k = kit_random_nodes(seed, 19);
         kit_end(k);
         tn__chain chain;
-        bool is_chain = tn__chain_of(&k->work, &k->arena, &chain, &failure) == TN_OK;
+        bool is_chain = tn__chain_of(&k->dag, &k->arena, &chain, &failure) == TN_OK;
         for (uint64_t budget = 5; is_chain && budget < 100; budget += 3)
             cases += rotor_is_exact(k, "works", seed, budget);
         kit_free(k);
@@ -106,8 +106,8 @@ enum { LONG_MOST = 10000, LONG_JOBS = 2 * LONG_MOST + 1 };
 
 /* n layers, a loss, and back: of unequal cost and size, or all 1. */
 static kit *long_chain(uint32_t n, bool is_unit, uint64_t *sum) {
-    static tn__work_job jobs[LONG_JOBS];
-    static tn__value values[LONG_JOBS];
+    static tn__dag_job jobs[LONG_JOBS];
+    static tn__dag_value values[LONG_JOBS];
     static uint32_t inputs[LONG_JOBS][3], outputs[LONG_JOBS];
     tn__random r = {42};
     *sum = 0;
@@ -118,23 +118,23 @@ static kit *long_chain(uint32_t n, bool is_unit, uint64_t *sum) {
         if (j > n + 1 && !is_unit) inputs[j][count++] = layer + 1;
         outputs[j] = j;
         uint64_t bytes = is_unit ? 1 : 1000 + tn__random_below(&r, 100000);
-        values[j] = (tn__value){.bytes = j <= n ? bytes : values[layer].bytes,
-                                .tensor = TN_NONE,
-                                .flags = j == 2 * n ? TN__VALUE_KEPT : 0};
+        values[j] = (tn__dag_value){.bytes = j <= n ? bytes : values[layer].bytes,
+                                    .tensor = TN_NONE,
+                                    .flags = j == 2 * n ? TN__VALUE_KEPT : 0};
         *sum += j < n ? values[j].bytes : 0;
         uint64_t cost = is_unit ? 1 : 1 + tn__random_below(&r, 50);
-        jobs[j] = (tn__work_job){.job = {.op = TN_NONE,
-                                         .flags = TN__JOB_REPEATS,
-                                         .cost = cost,
-                                         .again_cost = cost,
-                                         .input_count = count,
-                                         .output_count = 1,
-                                         .inplace = TN_NONE},
-                                 .inputs = inputs[j],
-                                 .outputs = &outputs[j]};
+        jobs[j] = (tn__dag_job){.job = {.op = TN_NONE,
+                                        .flags = TN__JOB_REPEATS,
+                                        .cost = cost,
+                                        .recompute_cost = cost,
+                                        .input_count = count,
+                                        .output_count = 1,
+                                        .inplace = TN_NONE},
+                                .inputs = inputs[j],
+                                .outputs = &outputs[j]};
     }
     kit *k = kit_begin();
-    assert_ok(tn__work_make(&k->arena, jobs, 2 * n + 1, values, 2 * n + 1, &k->work, &failure));
+    assert_ok(tn__dag_make(&k->arena, jobs, 2 * n + 1, values, 2 * n + 1, &k->dag, &failure));
     return k;
 }
 
@@ -148,9 +148,8 @@ static void long_chains_are_solved(void **state) {
         double start = tn__clock_s();
         tn_status status = solve(k, "rotor", sum / part, &cost);
         print_message("1000 layers in 1/%d of the bytes: status %d, cost %.4f of once, %.2f s\n",
-                      (int)part, status, (double)cost / (double)k->work.cost,
-                      tn__clock_s() - start);
-        assert_true(status == TN_OK && cost >= k->work.cost && cost < 3 * k->work.cost);
+                      (int)part, status, (double)cost / (double)k->dag.cost, tn__clock_s() - start);
+        assert_true(status == TN_OK && cost >= k->dag.cost && cost < 3 * k->dag.cost);
     }
     kit_free(k);
 }
@@ -258,7 +257,7 @@ static void what_is_no_chain_is_refused(void **state) {
         k = kit_random_nodes(seed, 21);
         kit_end(k);
         tn__chain chain;
-        tn_status status = tn__chain_of(&k->work, &k->arena, &chain, &failure);
+        tn_status status = tn__chain_of(&k->dag, &k->arena, &chain, &failure);
         bool is_training = k->job_count > 3 && k->jobs[k->job_count - 1].job.input_count > 1;
         if (seed % KIT_SHAPES == KIT_CHAIN && is_training) assert_int_equal(status, TN_OK);
         kit_free(k);

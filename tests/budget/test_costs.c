@@ -144,16 +144,16 @@ static void costs_refuses_bad_numbers(void **state) {
 static tn_costs *costs_drawn(const tn_graph *graph) {
     tn_costs *model = costs_model(graph, 1e9, 1e9), *costs;
     uint32_t count = tn_graph_op_count(graph);
-    uint64_t *of = calloc(count, sizeof *of), *again = calloc(count, sizeof *again);
+    uint64_t *of = calloc(count, sizeof *of), *recompute = calloc(count, sizeof *recompute);
     for (tn_op_id id = 0; id < count; id++) {
         uint64_t cost = tn_costs_of(model, id); /* operators that are alike cost the same */
         of[id] = cost;
-        again[id] = 2 * tn_costs_again_of(model, id);
+        recompute[id] = 2 * tn_costs_again_of(model, id);
     }
-    costs_ok(tn_costs_given(NULL, graph, of, again, count, 1e9, &costs, &failure));
+    costs_ok(tn_costs_given(NULL, graph, of, recompute, count, 1e9, &costs, &failure));
     tn_costs_destroy(model);
     free(of);
-    free(again);
+    free(recompute);
     return costs;
 }
 

@@ -5,7 +5,7 @@
 
 #include "../train/drawn.h"
 
-#include "fit/budget/lower.h"
+#include "fit/budget/schedule/lower.h"
 #include "fit/budget/pass.h"
 
 typedef struct lowered {
@@ -13,8 +13,8 @@ typedef struct lowered {
     tn_graph *graph;
     tn_program *program;
     tn__arena arena;
-    tn__work work;
-    tn__work_map *map;
+    tn__dag dag;
+    tn__dag_map *map;
     tn__schedule schedule;
 } lowered;
 
@@ -24,7 +24,7 @@ static void lower_graph(lowered *it, tn_graph *graph) {
     tn__arena_init(&it->arena, &it->context);
     assert_ok(tn_graph_infer(graph, &failure));
     assert_ok(tn_program_create(graph, NULL, &it->program, &failure));
-    assert_ok(tn__work_read(it->program, NULL, NULL, &it->arena, &it->work, &it->map, &failure));
+    assert_ok(tn__dag_read(it->program, NULL, NULL, &it->arena, &it->dag, &it->map, &failure));
     tn__schedule_init(&it->schedule, &it->context);
 }
 
@@ -35,10 +35,10 @@ static void lower_close(lowered *it) {
     tn_graph_destroy(it->graph);
 }
 
-static void add(lowered *it, tn__act_kind kind, uint32_t what, uint64_t bytes) {
-    tn__act act = {.kind = (uint8_t)kind, .what = what, .bytes = bytes, .codec = 0};
-    if (kind == TN__ENCODE || kind == TN__DECODE) act.codec = TN_CODEC_CSR;
-    assert_ok(tn__schedule_add(&it->schedule, act, &failure));
+static void add(lowered *it, tn__action_kind kind, uint32_t what, uint64_t bytes) {
+    tn__action action = {.kind = (uint8_t)kind, .what = what, .bytes = bytes, .codec = 0};
+    if (kind == TN__ENCODE || kind == TN__DECODE) action.codec = TN_CODEC_CSR;
+    assert_ok(tn__schedule_add(&it->schedule, action, &failure));
 }
 
 static uint64_t live_of(const tn_program *program) {
@@ -57,7 +57,7 @@ typedef struct draw {
     bool *ran;
     uint8_t *where; /* [values] */
     uint8_t *copies;
-    uint32_t again, outs, ins;
+    uint32_t recompute, outs, ins;
 } draw;
 enum { NOWHERE, HERE, LEAVING, AWAY };
 
@@ -70,39 +70,39 @@ static void bring(draw *d, uint32_t value) {
 
 static void run(draw *d, uint32_t job) {
     uint32_t count;
-    const tn__work *work = &d->it->work;
-    const uint32_t *inputs = tn__job_inputs(work, job, d->ran[job], &count);
+    const tn__dag *dag = &d->it->dag;
+    const uint32_t *inputs = tn__job_inputs(dag, job, d->ran[job], &count);
     for (uint32_t i = 0; i < count; i++) bring(d, inputs[i]);
-    const uint32_t *outputs = tn__job_outputs(work, job, d->ran[job], &count);
+    const uint32_t *outputs = tn__job_outputs(dag, job, d->ran[job], &count);
     add(d->it, TN__RUN, job, 0);
     for (uint32_t i = 0; i < count; i++) d->where[outputs[i]] = HERE;
     d->ran[job] = true;
 }
 
-static bool may_run_again(const draw *d, uint32_t job) {
-    const tn__work *work = &d->it->work;
-    const tn__job *it = &work->jobs[job];
+static bool may_run_recompute(const draw *d, uint32_t job) {
+    const tn__dag *dag = &d->it->dag;
+    const tn__job *it = &dag->jobs[job];
     uint32_t count;
-    const uint32_t *outputs = tn__job_outputs(work, job, true, &count);
+    const uint32_t *outputs = tn__job_outputs(dag, job, true, &count);
     if (!d->ran[job] || !(it->flags & TN__JOB_REPEATS)) return false;
     for (uint32_t i = 0; i < it->limit_count; i++)
-        if (d->ran[work->others[it->limit_first + i]]) return false;
+        if (d->ran[dag->others[it->limit_first + i]]) return false;
     for (uint32_t i = 0; i < count; i++)
-        if (d->where[outputs[i]] == LEAVING || (work->values[outputs[i]].flags & TN__VALUE_HELD))
+        if (d->where[outputs[i]] == LEAVING || (dag->values[outputs[i]].flags & TN__VALUE_HELD))
             return false;
     return true;
 }
 
 /* Something that a pass may do here. */
 static void disturb(draw *d, bool copies) {
-    const tn__work *work = &d->it->work;
-    uint32_t job = (uint32_t)tn__random_below(&d->random, work->job_count);
-    uint32_t value = (uint32_t)tn__random_below(&d->random, work->value_count);
-    bool copied = (work->values[value].flags & TN__VALUE_COPIES) &&
-                  !(work->values[value].flags & TN__VALUE_HELD);
-    if (tn__random_below(&d->random, 2) == 0 && may_run_again(d, job)) {
+    const tn__dag *dag = &d->it->dag;
+    uint32_t job = (uint32_t)tn__random_below(&d->random, dag->job_count);
+    uint32_t value = (uint32_t)tn__random_below(&d->random, dag->value_count);
+    bool copied = (dag->values[value].flags & TN__VALUE_COPIES) &&
+                  !(dag->values[value].flags & TN__VALUE_HELD);
+    if (tn__random_below(&d->random, 2) == 0 && may_run_recompute(d, job)) {
         run(d, job);
-        d->again++;
+        d->recompute++;
     } else if (copies && copied && d->where[value] == HERE) {
         add(d->it, TN__OUT, value, 0);
         d->where[value] = LEAVING;
@@ -114,22 +114,22 @@ static void disturb(draw *d, bool copies) {
 }
 
 static void draw_schedule(draw *d, lowered *it, uint64_t seed, bool copies) {
-    const tn__work *work = &it->work;
+    const tn__dag *dag = &it->dag;
     *d = (draw){.it = it, .random = {seed}};
-    d->ran = tn__arena_array(&it->arena, work->job_count + 1, 1);
-    d->where = tn__arena_array(&it->arena, work->value_count + 1, 1);
-    for (uint32_t v = 0; v < work->value_count; v++)
-        d->where[v] = work->values[v].maker == TN_NONE ? HERE : NOWHERE;
-    for (uint32_t j = 0; j < work->job_count; j++) {
+    d->ran = tn__arena_array(&it->arena, dag->job_count + 1, 1);
+    d->where = tn__arena_array(&it->arena, dag->value_count + 1, 1);
+    for (uint32_t v = 0; v < dag->value_count; v++)
+        d->where[v] = dag->values[v].maker == TN_NONE ? HERE : NOWHERE;
+    for (uint32_t j = 0; j < dag->job_count; j++) {
         for (uint64_t i = tn__random_below(&d->random, 8); i > 0; i--) disturb(d, copies);
         run(d, j);
     }
-    for (uint32_t v = 0; v < work->value_count; v++) {
+    for (uint32_t v = 0; v < dag->value_count; v++) {
         if (d->where[v] == LEAVING) {
             add(it, TN__SETTLE, v, 0);
             d->where[v] = AWAY;
         }
-        if (work->values[v].flags & (TN__VALUE_KEPT | TN__VALUE_HELD)) bring(d, v);
+        if (dag->values[v].flags & (TN__VALUE_KEPT | TN__VALUE_HELD)) bring(d, v);
     }
 }
 
@@ -170,10 +170,10 @@ static void keeping_all_is_the_program_itself(void **state) {
         tn_program *program;
         tn__replay replay;
         lower_graph(&it, random_graph(seed, seed % 2 == 0));
-        for (uint32_t j = 0; j < it.work.job_count; j++) add(&it, TN__RUN, j, 0);
-        it.work.is_ordered = true;
-        assert_ok(tn__replay_schedule(&it.work, &it.schedule, &replay, NULL, &failure));
-        assert_ok(tn__schedule_emit(it.map, &it.work, &it.schedule, &program, &failure));
+        for (uint32_t j = 0; j < it.dag.job_count; j++) add(&it, TN__RUN, j, 0);
+        it.dag.is_ordered = true;
+        assert_ok(tn__replay_schedule(&it.dag, &it.schedule, &replay, NULL, &failure));
+        assert_ok(tn__schedule_emit(it.map, &it.dag, &it.schedule, &program, &failure));
         if (live_of(program) > live_of(it.program))
             fail_msg("seed %llu: %llu live bytes, %llu in the program itself",
                      (unsigned long long)seed, (unsigned long long)live_of(program),
@@ -188,7 +188,7 @@ static void keeping_all_is_the_program_itself(void **state) {
 
 static void what_the_judge_accepts_can_be_run(void **state) {
     (void)state;
-    uint32_t again = 0, outs = 0, ins = 0;
+    uint32_t recompute = 0, outs = 0, ins = 0;
     for (uint64_t seed = 1; seed <= 600; seed++) {
         lowered it;
         draw d;
@@ -197,20 +197,20 @@ static void what_the_judge_accepts_can_be_run(void **state) {
         bool copies = seed % 3 == 0;
         lower_graph(&it, random_graph(seed, seed % 2 == 0));
         draw_schedule(&d, &it, seed, copies);
-        tn_status status = tn__replay_schedule(&it.work, &it.schedule, &replay, NULL, &failure);
+        tn_status status = tn__replay_schedule(&it.dag, &it.schedule, &replay, NULL, &failure);
         if (status == TN_OK)
-            status = tn__schedule_emit(it.map, &it.work, &it.schedule, &program, &failure);
+            status = tn__schedule_emit(it.map, &it.dag, &it.schedule, &program, &failure);
         if (status != TN_OK)
             fail_msg("seed %llu: %s: %s", (unsigned long long)seed, failure.where, failure.message);
         if (!copies && live_of(program) > replay.peak)
             fail_msg("seed %llu: %llu live bytes, %llu said", (unsigned long long)seed,
                      (unsigned long long)live_of(program), (unsigned long long)replay.peak);
-        again += d.again, outs += count_of(program, TN_SWAP_OUT);
+        recompute += d.recompute, outs += count_of(program, TN_SWAP_OUT);
         ins += count_of(program, TN_SWAP_IN);
         tn_program_destroy(program);
         lower_close(&it);
     }
-    assert_true(again > 500 && outs > 100 && ins > 100);
+    assert_true(recompute > 500 && outs > 100 && ins > 100);
 }
 
 static void steps_of_training_as_well(void **state) {
@@ -223,19 +223,19 @@ static void steps_of_training_as_well(void **state) {
         tn__replay replay, plain;
         bool copies = seed % 3 == 0;
         lower_graph(&it, draw_step(seed));
-        for (uint32_t j = 0; j < it.work.job_count; j++) add(&it, TN__RUN, j, 0);
-        assert_ok(tn__replay_schedule(&it.work, &it.schedule, &plain, NULL, &failure));
+        for (uint32_t j = 0; j < it.dag.job_count; j++) add(&it, TN__RUN, j, 0);
+        assert_ok(tn__replay_schedule(&it.dag, &it.schedule, &plain, NULL, &failure));
         uint64_t live = live_of(it.program);
         if (live > plain.peak || plain.peak > live + live / 4)
             fail_msg("seed %llu: %llu live bytes, %llu said", (unsigned long long)seed,
                      (unsigned long long)live, (unsigned long long)plain.peak);
-        assert_ok(tn__schedule_emit(it.map, &it.work, &it.schedule, &program, &failure));
+        assert_ok(tn__schedule_emit(it.map, &it.dag, &it.schedule, &program, &failure));
         assert_true(live_of(program) <= live);
         tn_program_destroy(program);
         it.schedule.count = 0;
         draw_schedule(&d, &it, seed, copies);
-        assert_ok(tn__replay_schedule(&it.work, &it.schedule, &replay, NULL, &failure));
-        assert_ok(tn__schedule_emit(it.map, &it.work, &it.schedule, &program, &failure));
+        assert_ok(tn__replay_schedule(&it.dag, &it.schedule, &replay, NULL, &failure));
+        assert_ok(tn__schedule_emit(it.map, &it.dag, &it.schedule, &program, &failure));
         if (!copies && live_of(program) > replay.peak)
             fail_msg("seed %llu: %llu live bytes, %llu said", (unsigned long long)seed,
                      (unsigned long long)live_of(program), (unsigned long long)replay.peak);
@@ -270,8 +270,8 @@ static void a_half_that_is_read_leaves_the_other(void **state) {
     assert_ok(tn_graph_infer(n.graph, &failure));
     assert_ok(tn_train(n.graph, &options, &training, &failure));
     lower_graph(&it, graph_of(&training));
-    for (uint32_t j = 0; j < it.work.job_count; j++) add(&it, TN__RUN, j, 0);
-    assert_ok(tn__schedule_emit(it.map, &it.work, &it.schedule, &program, &failure));
+    for (uint32_t j = 0; j < it.dag.job_count; j++) add(&it, TN__RUN, j, 0);
+    assert_ok(tn__schedule_emit(it.map, &it.dag, &it.schedule, &program, &failure));
     assert_true(live_of(program) <= live_of(it.program));
     tn_program_destroy(program);
     lower_close(&it);
@@ -287,21 +287,21 @@ static void what_is_encoded_comes_back(void **state) {
         tn_program *program;
         tn__replay replay;
         lower_graph(&it, draw_step(seed % 10));
-        const tn__work *work = &it.work;
-        uint32_t value = (uint32_t)(seed * 7919 % work->value_count);
-        const tn__value *v = &work->values[value];
+        const tn__dag *dag = &it.dag;
+        uint32_t value = (uint32_t)(seed * 7919 % dag->value_count);
+        const tn__dag_value *v = &dag->values[value];
         bool floats = tn_graph_tensor(it.graph, v->tensor)->dtype == TN_FLOAT32;
-        bool may = floats && tn__lists_count(&work->readers, value) > 1 && v->maker != TN_NONE &&
+        bool may = floats && tn__lists_count(&dag->readers, value) > 1 && v->maker != TN_NONE &&
                    v->bytes > 0 && v->flags == TN__VALUE_COPIES;
-        uint32_t last = may ? tn__lists_last(&work->readers, value) : TN_NONE;
-        for (uint32_t j = 0; j < work->job_count; j++) {
+        uint32_t last = may ? tn__lists_last(&dag->readers, value) : TN_NONE;
+        for (uint32_t j = 0; j < dag->job_count; j++) {
             if (j == last) add(&it, TN__DECODE, value, 2 * v->bytes);
             add(&it, TN__RUN, j, 0);
             if (may && j == v->maker) add(&it, TN__ENCODE, value, 2 * v->bytes);
             if (may && j == v->maker) add(&it, TN__ENCODE, value, 2 * v->bytes); /* for nobody */
         }
-        assert_ok(tn__replay_schedule(work, &it.schedule, &replay, NULL, &failure));
-        assert_ok(tn__schedule_emit(it.map, work, &it.schedule, &program, &failure));
+        assert_ok(tn__replay_schedule(dag, &it.schedule, &replay, NULL, &failure));
+        assert_ok(tn__schedule_emit(it.map, dag, &it.schedule, &program, &failure));
         assert_int_equal(count_of(program, TN_ENCODE), may);
         assert_int_equal(count_of(program, TN_DECODE), may);
         decoded += may;
@@ -322,16 +322,16 @@ static void every_allocation_may_fail(void **state) {
         faulty memory = {.fail_at = at};
         tn_context given = faulty_context(&memory), context = tn__context(&given);
         tn__arena arena;
-        tn__work work;
-        tn__work_map *map;
+        tn__dag dag;
+        tn__dag_map *map;
         tn__schedule schedule;
         tn_program *made = NULL;
         tn__arena_init(&arena, &context);
         tn__schedule_init(&schedule, &context);
-        status = tn__work_read(program, NULL, NULL, &arena, &work, &map, NULL);
-        for (uint32_t j = 0; status == TN_OK && j < work.job_count; j++)
-            status = tn__schedule_add(&schedule, (tn__act){.kind = TN__RUN, .what = j}, NULL);
-        if (status == TN_OK) status = tn__schedule_emit(map, &work, &schedule, &made, NULL);
+        status = tn__dag_read(program, NULL, NULL, &arena, &dag, &map, NULL);
+        for (uint32_t j = 0; status == TN_OK && j < dag.job_count; j++)
+            status = tn__schedule_add(&schedule, (tn__action){.kind = TN__RUN, .what = j}, NULL);
+        if (status == TN_OK) status = tn__schedule_emit(map, &dag, &schedule, &made, NULL);
         assert_true(status == TN_OK || status == TN_E_NO_MEMORY);
         tn_program_destroy(made);
         tn__schedule_release(&schedule);

@@ -383,7 +383,7 @@ static char *spent_problem(void) {
     return text.data;
 }
 
-/* Passes beside joint know no end of their own: capuchin looks at all acts for each choice. */
+/* Passes beside joint know no end of their own: capuchin looks at all actions for each choice. */
 static void a_search_ends_by_itself(void **state) {
     const uint64_t effort = 12000000 + 4000 * (uint64_t)SPENT_OPS;
     (void)state;

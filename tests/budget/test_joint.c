@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-#include "fit/budget/joint_search.h"
+#include "fit/budget/joint/joint.h"
 
 static const tn_pass *named(const char *name) {
     const tn_pass *pass = tn__pass_named(name);
@@ -20,9 +20,9 @@ static const tn_pass *named(const char *name) {
 static uint64_t keep_peak(kit *k) {
     tn__schedule schedule;
     tn__schedule_init(&schedule, &k->context);
-    for (uint32_t j = 0; j < k->work.job_count; j++)
-        assert_ok(tn__schedule_add(&schedule, (tn__act){.kind = TN__RUN, .what = j}, &failure));
-    uint64_t peak = kit_judge(&k->work, &schedule).peak;
+    for (uint32_t j = 0; j < k->dag.job_count; j++)
+        assert_ok(tn__schedule_add(&schedule, (tn__action){.kind = TN__RUN, .what = j}, &failure));
+    uint64_t peak = kit_judge(&k->dag, &schedule).peak;
     tn__schedule_release(&schedule);
     return peak;
 }
@@ -37,7 +37,7 @@ static uint64_t time_of(kit *k, const char *pass, uint64_t budget, uint32_t allo
     run.out_rate = run.in_rate = rate;
     tn__pass_solve(&run, run.pass);
     uint64_t time = run.has_best ? run.time : UINT64_MAX;
-    if (run.has_best) assert_true(kit_judge(&k->work, &run.best).is_valid);
+    if (run.has_best) assert_true(kit_judge(&k->dag, &run.best).is_valid);
     kit_run_end(&run);
     return time;
 }

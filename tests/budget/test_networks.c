@@ -9,7 +9,7 @@
 
 #include <tenure/train.h>
 
-#include "fit/budget/lower.h"
+#include "fit/budget/schedule/lower.h"
 
 #define fine(call)                                                                                 \
     do {                                                                                           \
@@ -23,8 +23,8 @@ typedef struct network {
     tn_costs *costs;
     tn_context context;
     tn__arena arena;
-    tn__work work;
-    tn__work_map *map;
+    tn__dag dag;
+    tn__dag_map *map;
     uint64_t peak; /* everything kept */
 } network;
 
@@ -62,11 +62,11 @@ static void open_network(network *it, int depth) {
     fine(tn_program_create(it->training.graph, NULL, &it->program, &failure));
     it->context = tn__context(NULL);
     tn__arena_init(&it->arena, &it->context);
-    fine(tn__work_read(it->program, it->costs, NULL, &it->arena, &it->work, &it->map, &failure));
+    fine(tn__dag_read(it->program, it->costs, NULL, &it->arena, &it->dag, &it->map, &failure));
     tn__schedule_init(&keep, &it->context);
-    for (uint32_t j = 0; j < it->work.job_count; j++)
-        fine(tn__schedule_add(&keep, (tn__act){.kind = TN__RUN, .what = j}, &failure));
-    it->peak = kit_judge(&it->work, &keep).peak;
+    for (uint32_t j = 0; j < it->dag.job_count; j++)
+        fine(tn__schedule_add(&keep, (tn__action){.kind = TN__RUN, .what = j}, &failure));
+    it->peak = kit_judge(&it->dag, &keep).peak;
     tn__schedule_release(&keep);
 }
 
@@ -91,7 +91,7 @@ static tn_status try_pass(attempt *it, network *w, const char *name, uint64_t bu
     assert_non_null(pass);
     tn__arena_init(&it->arena, &w->context);
     it->run = (tn__pass_run){.pass = pass,
-                             .work = &w->work,
+                             .dag = &w->dag,
                              .graph = w->training.graph,
                              .arena = &it->arena,
                              .context = w->context,
@@ -119,26 +119,26 @@ static void end_attempt(attempt *it) {
 /* The schedule as a judge of the test's own sees it, and as a program. */
 static void check_attempt(network *w, const attempt *it) {
     tn_program *program;
-    judged own = kit_judge(&w->work, &it->run.best);
+    judged own = kit_judge(&w->dag, &it->run.best);
     assert_true(own.is_valid && own.peak == it->run.found.peak && own.peak <= it->run.budget);
-    fine(tn__schedule_emit(w->map, &w->work, &it->run.best, &program, &failure));
+    fine(tn__schedule_emit(w->map, &w->dag, &it->run.best, &program, &failure));
     assert_true(tn_program_count(program) >= tn_program_count(w->program));
     tn_program_destroy(program);
 }
 
-static uint32_t count_kind(const attempt *it, tn__act_kind kind) {
+static uint32_t count_kind(const attempt *it, tn__action_kind kind) {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < it->run.best.count; i++) count += it->run.best.acts[i].kind == kind;
+    for (uint32_t i = 0; i < it->run.best.count; i++) count += it->run.best.actions[i].kind == kind;
     return count;
 }
 
 static const char *value_name(const network *w, uint32_t v) {
-    return tn_graph_tensor(w->training.graph, w->work.values[v].tensor)->name;
+    return tn_graph_tensor(w->training.graph, w->dag.values[v].tensor)->name;
 }
 
 static bool is_read_by(const network *w, uint32_t v, const char *type) {
-    for (uint32_t i = w->work.readers.first[v]; i < w->work.readers.first[v + 1]; i++) {
-        tn_op_id op = w->work.jobs[w->work.readers.items[i]].op;
+    for (uint32_t i = w->dag.readers.first[v]; i < w->dag.readers.first[v + 1]; i++) {
+        tn_op_id op = w->dag.jobs[w->dag.readers.items[i]].op;
         if (strcmp(tn_graph_op(w->training.graph, op)->type, type) == 0) return true;
     }
     return false;
@@ -153,8 +153,8 @@ static void vdnn_conv_offloads_inputs_of_convolutions_alone(void **state) {
     check_attempt(&w, &it);
     assert_true(count_kind(&it, TN__OUT) >= 8);
     for (uint32_t i = 0; i < it.run.best.count; i++)
-        if (it.run.best.acts[i].kind == TN__OUT)
-            assert_true(is_read_by(&w, it.run.best.acts[i].what, "Conv"));
+        if (it.run.best.actions[i].kind == TN__OUT)
+            assert_true(is_read_by(&w, it.run.best.actions[i].what, "Conv"));
     end_attempt(&it);
     close_network(&w);
 }
@@ -172,11 +172,11 @@ static void swapping_needs_less_memory(void **state) {
     check_attempt(&w, &conv);
     assert_true(all.run.found.peak <= conv.run.found.peak && conv.run.found.peak < w.peak);
     assert_true(all.run.found.peak * 2 < w.peak);
-    assert_true(all.run.time == w.work.cost && conv.run.time == w.work.cost);
+    assert_true(all.run.time == w.dag.cost && conv.run.time == w.dag.cost);
     uint64_t budget = all.run.found.peak;
     assert_int_equal(try_pass(&capuchin, &w, "capuchin", budget, TN__ALLOW_SWAP, 1e6, NULL), TN_OK);
     check_attempt(&w, &capuchin);
-    assert_true(capuchin.run.time == w.work.cost);
+    assert_true(capuchin.run.time == w.dag.cost);
     end_attempt(&all), end_attempt(&conv), end_attempt(&capuchin);
     close_network(&w);
 }
@@ -188,19 +188,20 @@ static void capuchin_meets_budgets_at_any_link(void **state) {
     for (uint64_t part = 10 - case_count(5, 2); part <= 9; part++) {
         uint64_t least = UINT64_MAX;
         for (double rate = 1e-5; rate < 10; rate *= 10) {
-            attempt it, again;
+            attempt it, recompute;
             const uint32_t both = TN__ALLOW_SWAP | TN__ALLOW_RECOMPUTE;
             uint64_t budget = w.peak * part / 10;
-            tn_status a = try_pass(&again, &w, "capuchin", budget, TN__ALLOW_RECOMPUTE, 0, NULL);
+            tn_status a =
+                try_pass(&recompute, &w, "capuchin", budget, TN__ALLOW_RECOMPUTE, 0, NULL);
             tn_status b = try_pass(&it, &w, "capuchin", budget, both, rate, NULL);
             if (b != TN_OK) fail_msg("part %d rate %g: %s", (int)part, rate, failure.message);
             check_attempt(&w, &it);
-            if (a == TN_OK) check_attempt(&w, &again);
-            assert_true(a != TN_OK || it.run.time <= again.run.time);
+            if (a == TN_OK) check_attempt(&w, &recompute);
+            assert_true(a != TN_OK || it.run.time <= recompute.run.time);
             least = it.run.time < least ? it.run.time : least;
-            end_attempt(&it), end_attempt(&again);
+            end_attempt(&it), end_attempt(&recompute);
         }
-        assert_true(least < w.work.cost + w.work.cost / 20); /* with the fastest link */
+        assert_true(least < w.dag.cost + w.dag.cost / 20); /* with the fastest link */
     }
     close_network(&w);
 }
@@ -218,14 +219,15 @@ static void gist_keeps_bits_where_only_signs_are_asked_for(void **state) {
     assert_int_equal(status, TN_OK);
     check_attempt(&w, &it);
     for (uint32_t i = 0; i < it.run.best.count; i++) {
-        const tn__act *act = &it.run.best.acts[i];
-        if (act->kind != TN__ENCODE) continue;
-        assert_int_equal(act->codec, TN_CODEC_BITS); /* nothing was measured, no losses allowed */
-        assert_true(is_read_by(&w, act->what, "ReluGrad"));
-        assert_false(is_read_by(&w, act->what, "ConvGradWeights"));
-        assert_false(is_read_by(&w, act->what, "MaxPoolGrad"));
-        assert_true(act->bytes * 30 < w.work.values[act->what].bytes);
-        assert_non_null(strstr(it.text.data, value_name(&w, act->what)));
+        const tn__action *action = &it.run.best.actions[i];
+        if (action->kind != TN__ENCODE) continue;
+        assert_int_equal(action->codec,
+                         TN_CODEC_BITS); /* nothing was measured, no losses allowed */
+        assert_true(is_read_by(&w, action->what, "ReluGrad"));
+        assert_false(is_read_by(&w, action->what, "ConvGradWeights"));
+        assert_false(is_read_by(&w, action->what, "MaxPoolGrad"));
+        assert_true(action->bytes * 30 < w.dag.values[action->what].bytes);
+        assert_non_null(strstr(it.text.data, value_name(&w, action->what)));
         bits++;
     }
     assert_true(bits > 0);
@@ -238,17 +240,18 @@ static void gist_keeps_rows_where_zeros_were_measured(void **state) {
     attempt it;
     (void)state;
     open_network(&w, 6);
-    float *zeros = calloc(w.work.value_count, sizeof *zeros);
-    for (uint32_t v = 0; v < w.work.value_count; v++)
+    float *zeros = calloc(w.dag.value_count, sizeof *zeros);
+    for (uint32_t v = 0; v < w.dag.value_count; v++)
         zeros[v] = is_read_by(&w, v, "ReluGrad") ? 0.8f : 0.05f;
     assert_int_equal(try_pass(&it, &w, "gist", w.peak * 7 / 10, TN__ALLOW_COMPRESS, 0, zeros),
                      TN_OK);
     check_attempt(&w, &it);
     uint32_t rows = 0;
     for (uint32_t i = 0; i < it.run.best.count; i++) {
-        const tn__act *act = &it.run.best.acts[i];
-        if (act->kind != TN__ENCODE || act->codec != TN_CODEC_CSR) continue;
-        assert_true(zeros[act->what] > 0.5f && act->bytes < w.work.values[act->what].bytes / 2);
+        const tn__action *action = &it.run.best.actions[i];
+        if (action->kind != TN__ENCODE || action->codec != TN_CODEC_CSR) continue;
+        assert_true(zeros[action->what] > 0.5f &&
+                    action->bytes < w.dag.values[action->what].bytes / 2);
         rows++;
     }
     assert_true(rows > 0);
@@ -270,8 +273,8 @@ static void gist_loses_nothing_unless_it_may(void **state) {
         try_pass(&with, &w, "gist", budget, TN__ALLOW_COMPRESS | TN__ALLOW_LOSSY, 0, NULL), TN_OK);
     check_attempt(&w, &with);
     for (uint32_t i = 0; i < with.run.best.count; i++)
-        lossy |= with.run.best.acts[i].kind == TN__ENCODE &&
-                 with.run.best.acts[i].codec >= TN_CODEC_FLOAT16;
+        lossy |= with.run.best.actions[i].kind == TN__ENCODE &&
+                 with.run.best.actions[i].codec >= TN_CODEC_FLOAT16;
     assert_true(lossy);
     end_attempt(&without), end_attempt(&with);
     close_network(&w);

@@ -13,14 +13,14 @@ static const tn_pass *the_pass;
 static bool pass_takes(tn_status status) { return status != TN_E_UNSUPPORTED; }
 
 static void check_best(const tn__pass_run *run, uint64_t seed) {
-    judged own = kit_judge(run->work, &run->best);
+    judged own = kit_judge(run->dag, &run->best);
     if (!own.is_valid || own.peak > run->budget || own.host_peak > run->host_budget ||
         own.cost != run->found.cost || run->time < own.cost)
         fail_msg("seed %" PRIu64 ": valid %d, peak %" PRIu64 " in %" PRIu64 ", cost %" PRIu64
                  " told %" PRIu64 ", time %" PRIu64 "\n",
                  seed, own.is_valid, own.peak, run->budget, own.cost, run->found.cost, run->time);
     for (uint32_t i = 0; i < run->best.count; i++) {
-        uint8_t kind = run->best.acts[i].kind;
+        uint8_t kind = run->best.actions[i].kind;
         bool copies = kind == TN__OUT || kind == TN__SETTLE || kind == TN__IN;
         assert_true(kind == TN__RUN ||
                     (run->allow & (copies ? TN__ALLOW_SWAP : TN__ALLOW_COMPRESS)));
@@ -30,9 +30,9 @@ static void check_best(const tn__pass_run *run, uint64_t seed) {
 static uint64_t keep_peak(kit *k) {
     tn__schedule schedule;
     tn__schedule_init(&schedule, &k->context);
-    for (uint32_t j = 0; j < k->work.job_count; j++)
-        assert_ok(tn__schedule_add(&schedule, (tn__act){.kind = TN__RUN, .what = j}, &failure));
-    uint64_t peak = kit_judge(&k->work, &schedule).peak;
+    for (uint32_t j = 0; j < k->dag.job_count; j++)
+        assert_ok(tn__schedule_add(&schedule, (tn__action){.kind = TN__RUN, .what = j}, &failure));
+    uint64_t peak = kit_judge(&k->dag, &schedule).peak;
     tn__schedule_release(&schedule);
     return peak;
 }
@@ -52,7 +52,7 @@ static bool check_runs(kit *k, uint64_t seed, uint64_t budget, uint32_t allow) {
     failure = (tn_error){0};
     tn_status status = the_pass->solve(&run);
     check_silence(status, seed);
-    uint64_t optimum = kit_optimum(&k->work, budget, (run.allow & TN__ALLOW_ORDER) != 0);
+    uint64_t optimum = kit_optimum(&k->dag, budget, (run.allow & TN__ALLOW_ORDER) != 0);
     bool infeasible = status == TN_E_INFEASIBLE;
     if (status != TN_OK && !infeasible && status != TN_E_STOPPED && pass_takes(status))
         fail_msg("seed %" PRIu64 ": status %d %s\n", seed, status, failure.message);
@@ -67,7 +67,7 @@ static bool check_runs(kit *k, uint64_t seed, uint64_t budget, uint32_t allow) {
                  ", optimum %" PRIu64 "\n",
                  seed, budget, infeasible, run.bound, optimum);
     if (may && run.least_bytes > 0 && run.least_bytes <= budget)
-        assert_true(kit_optimum(&k->work, run.least_bytes - 1, true) == UINT64_MAX);
+        assert_true(kit_optimum(&k->dag, run.least_bytes - 1, true) == UINT64_MAX);
     bool found = run.has_best;
     assert_true(found || status != TN_OK);
     kit_run_end(&run);
@@ -81,7 +81,7 @@ static void no_pass_undercuts_an_optimum(void **state) {
         kit *k = seed % 2 == 0 ? kit_random_nodes(seed, 9) : kit_random_spiced(seed, 7);
         kit_finish(k, seed);
         uint64_t peak = keep_peak(k);
-        for (uint64_t part = 4; part <= 7 && kit_is_tiny(&k->work); part++, cases++)
+        for (uint64_t part = 4; part <= 7 && kit_is_tiny(&k->dag); part++, cases++)
             found += check_runs(k, seed, peak * part / 7,
                                 TN__ALLOW_RECOMPUTE | (part % 2 == 0 ? TN__ALLOW_ORDER : 0));
         kit_free(k);
@@ -130,8 +130,8 @@ static void a_pass_answers_the_same_twice(void **state) {
         assert_int_equal(runs[0].has_best, runs[1].has_best);
         assert_int_equal(runs[0].best.count, runs[1].best.count);
         for (uint32_t i = 0; i < runs[0].best.count; i++) {
-            assert_int_equal(runs[0].best.acts[i].kind, runs[1].best.acts[i].kind);
-            assert_int_equal(runs[0].best.acts[i].what, runs[1].best.acts[i].what);
+            assert_int_equal(runs[0].best.actions[i].kind, runs[1].best.actions[i].kind);
+            assert_int_equal(runs[0].best.actions[i].what, runs[1].best.actions[i].what);
         }
         for (int i = 0; i < 2; i++) kit_run_end(&runs[i]);
         kit_free(k);

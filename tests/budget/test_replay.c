@@ -1,5 +1,5 @@
-/* test_replay.c - the judge of schedules against one that looks up every act in a table, on random
- * schedules with all kinds of acts, whole and damaged; and small cases by hand. */
+/* test_replay.c - the judge of schedules against one that looks up every action in a table, on
+ * random schedules with all kinds of actions, whole and damaged; and small cases by hand. */
 #include "count.h"
 #include "kit_judge.h"
 
@@ -12,85 +12,85 @@ typedef struct walk {
     bool encoded[KIT_VALUES];
 } walk;
 
-static void walk_add(walk *w, tn__act act) {
-    assert_ok(tn__schedule_add(&w->schedule, act, &failure));
+static void walk_add(walk *w, tn__action action) {
+    assert_ok(tn__schedule_add(&w->schedule, action, &failure));
 }
 
 static bool walk_may_run(const walk *w, uint32_t job) {
-    const tn__work *work = &w->k->work;
-    const tn__job *it = &work->jobs[job];
+    const tn__dag *dag = &w->k->dag;
+    const tn__job *it = &dag->jobs[job];
     uint32_t count;
-    const uint32_t *list = tn__job_inputs(work, job, w->ran[job], &count);
+    const uint32_t *list = tn__job_inputs(dag, job, w->ran[job], &count);
     if (w->ran[job] && !(it->flags & TN__JOB_REPEATS)) return false;
     for (uint32_t i = 0; i < count; i++)
         if (!w->there[list[i]]) return false;
     for (uint32_t i = 0; i < it->after_count; i++)
-        if (!w->ran[work->others[it->after_first + i]]) return false;
+        if (!w->ran[dag->others[it->after_first + i]]) return false;
     for (uint32_t i = 0; i < it->limit_count; i++)
-        if (w->ran[work->others[it->limit_first + i]]) return false;
-    list = tn__job_outputs(work, job, w->ran[job], &count);
+        if (w->ran[dag->others[it->limit_first + i]]) return false;
+    list = tn__job_outputs(dag, job, w->ran[job], &count);
     for (uint32_t i = 0; i < count; i++)
-        if (w->leaving[list[i]] || (w->ran[job] && (work->values[list[i]].flags & TN__VALUE_HELD)))
+        if (w->leaving[list[i]] || (w->ran[job] && (dag->values[list[i]].flags & TN__VALUE_HELD)))
             return false;
     return true;
 }
 
 static void walk_run(walk *w, uint32_t job) {
     uint32_t count;
-    const uint32_t *list = tn__job_outputs(&w->k->work, job, w->ran[job], &count);
+    const uint32_t *list = tn__job_outputs(&w->k->dag, job, w->ran[job], &count);
     for (uint32_t i = 0; i < count; i++) w->there[list[i]] = true;
     w->ran[job] = true;
-    walk_add(w, (tn__act){.kind = TN__RUN, .what = job});
+    walk_add(w, (tn__action){.kind = TN__RUN, .what = job});
 }
 
 /* Something with a value, where it may be done. */
 static void walk_move(walk *w, uint32_t v, tn__random *r) {
-    const tn__value *value = &w->k->work.values[v];
+    const tn__dag_value *value = &w->k->dag.values[v];
     if (value->flags & TN__VALUE_HELD) return;
     if (w->leaving[v]) {
         w->leaving[v] = w->there[v] = false;
-        walk_add(w, (tn__act){.kind = TN__SETTLE, .what = v});
+        walk_add(w, (tn__action){.kind = TN__SETTLE, .what = v});
     } else if (w->there[v] && (value->flags & TN__VALUE_COPIES) && tn__random_below(r, 2) == 0) {
         w->leaving[v] = w->away[v] = true;
-        walk_add(w, (tn__act){.kind = TN__OUT, .what = v});
+        walk_add(w, (tn__action){.kind = TN__OUT, .what = v});
     } else if (w->there[v] && !w->encoded[v]) {
         w->encoded[v] = true;
-        walk_add(w, (tn__act){.kind = TN__ENCODE, .codec = 3, .what = v, .bytes = 1});
+        walk_add(w, (tn__action){.kind = TN__ENCODE, .codec = 3, .what = v, .bytes = 1});
     } else if (w->encoded[v]) {
         w->there[v] = true;
-        walk_add(w, (tn__act){.kind = TN__DECODE, .codec = 3, .what = v});
+        walk_add(w, (tn__action){.kind = TN__DECODE, .codec = 3, .what = v});
     }
 }
 
 static void walk_bring(walk *w, uint32_t v) {
     if (w->leaving[v]) {
         w->leaving[v] = w->there[v] = false;
-        walk_add(w, (tn__act){.kind = TN__SETTLE, .what = v});
+        walk_add(w, (tn__action){.kind = TN__SETTLE, .what = v});
     }
     if (w->there[v] || !w->away[v]) return;
     w->there[v] = true;
-    walk_add(w, (tn__act){.kind = TN__IN, .what = v});
+    walk_add(w, (tn__action){.kind = TN__IN, .what = v});
 }
 
 /* Jobs in order; between them others again, and values moved about. What a job reads is brought. */
 static void walk_random(walk *w, tn__random *r) {
-    const tn__work *work = &w->k->work;
-    for (uint32_t v = 0; v < work->value_count; v++) w->there[v] = work->values[v].maker == TN_NONE;
-    for (uint32_t j = 0; j < work->job_count; j++) {
+    const tn__dag *dag = &w->k->dag;
+    for (uint32_t v = 0; v < dag->value_count; v++) w->there[v] = dag->values[v].maker == TN_NONE;
+    for (uint32_t j = 0; j < dag->job_count; j++) {
         for (uint32_t i = 0; i < 3; i++) {
             uint32_t other = (uint32_t)tn__random_below(r, j + 1);
             if (w->ran[other] && walk_may_run(w, other)) walk_run(w, other);
             if (tn__random_below(r, 2) == 0)
-                walk_move(w, (uint32_t)tn__random_below(r, work->value_count), r);
+                walk_move(w, (uint32_t)tn__random_below(r, dag->value_count), r);
         }
         uint32_t count;
-        const uint32_t *list = tn__job_inputs(work, j, false, &count);
+        const uint32_t *list = tn__job_inputs(dag, j, false, &count);
         for (uint32_t i = 0; i < count; i++)
             if (!w->there[list[i]]) walk_bring(w, list[i]);
         walk_run(w, j);
     }
-    for (uint32_t v = 0; v < work->value_count; v++)
-        if (w->leaving[v] || (work->values[v].flags & TN__VALUE_KEPT)) walk_bring(w, v);
+    for (uint32_t v = 0; v < dag->value_count; v++)
+        if (w->leaving[v] || (dag->values[v].flags & TN__VALUE_KEPT)) walk_bring(w, v);
 }
 
 static walk *walk_begin(uint64_t seed) {
@@ -114,8 +114,8 @@ static void walk_end(walk *w) {
 
 static bool both_agree(const walk *w, uint64_t seed, const char *what) {
     tn__replay found;
-    tn_status status = tn__replay_schedule(&w->k->work, &w->schedule, &found, NULL, &failure);
-    judged own = kit_judge(&w->k->work, &w->schedule);
+    tn_status status = tn__replay_schedule(&w->k->dag, &w->schedule, &found, NULL, &failure);
+    judged own = kit_judge(&w->k->dag, &w->schedule);
     if (own.is_valid != (status == TN_OK))
         fail_msg("seed %" PRIu64 " %s: judged %d, here %d (%s)\n", seed, what, status, own.is_valid,
                  failure.message);
@@ -146,22 +146,22 @@ static void judges_agree_on_random_schedules(void **state) {
 
 static void walk_damage(walk *w, tn__random *r) {
     uint32_t count = w->schedule.count, at = (uint32_t)tn__random_below(r, count);
-    tn__act *acts = w->schedule.acts, kept = acts[at];
+    tn__action *actions = w->schedule.actions, kept = actions[at];
     uint32_t other = (uint32_t)tn__random_below(r, count);
     switch (tn__random_below(r, 5)) {
     case 0:
-        memmove(acts + at, acts + at + 1, (count - at - 1) * sizeof *acts);
+        memmove(actions + at, actions + at + 1, (count - at - 1) * sizeof *actions);
         w->schedule.count--;
         break;
     case 1:
-        acts[at] = acts[other];
-        acts[other] = kept;
+        actions[at] = actions[other];
+        actions[other] = kept;
         break;
     case 2:
-        acts[at].kind = (uint8_t)tn__random_below(r, 8);
+        actions[at].kind = (uint8_t)tn__random_below(r, 8);
         break;
     case 3:
-        acts[at].what = (uint32_t)tn__random_below(r, w->k->work.value_count + 2);
+        actions[at].what = (uint32_t)tn__random_below(r, w->k->dag.value_count + 2);
         break;
     default:
         walk_add(w, kept);
@@ -189,13 +189,12 @@ static void profile_and_peak_are_one(void **state) {
         walk *w = walk_begin(seed);
         uint64_t *profile = calloc(w->schedule.count, sizeof *profile), peak = 0;
         tn__replay found;
-        tn_status status =
-            tn__replay_schedule(&w->k->work, &w->schedule, &found, profile, &failure);
+        tn_status status = tn__replay_schedule(&w->k->dag, &w->schedule, &found, profile, &failure);
         for (uint32_t i = 0; i < w->schedule.count; i++)
             if (profile[i] > peak) peak = profile[i];
         if (status == TN_OK) {
             assert_int_equal(peak, found.peak);
-            assert_int_equal(profile[found.peak_act], peak);
+            assert_int_equal(profile[found.peak_action], peak);
         }
         free(profile);
         walk_end(w);
@@ -213,11 +212,13 @@ static kit *pair(uint64_t first, uint64_t second) {
     return k;
 }
 
-static tn_status replay_acts(kit *k, const tn__act *acts, uint32_t count, tn__replay *found) {
+static tn_status replay_actions(kit *k, const tn__action *actions, uint32_t count,
+                                tn__replay *found) {
     tn__schedule schedule;
     tn__schedule_init(&schedule, &k->context);
-    for (uint32_t i = 0; i < count; i++) assert_ok(tn__schedule_add(&schedule, acts[i], &failure));
-    tn_status status = tn__replay_schedule(&k->work, &schedule, found, NULL, &failure);
+    for (uint32_t i = 0; i < count; i++)
+        assert_ok(tn__schedule_add(&schedule, actions[i], &failure));
+    tn_status status = tn__replay_schedule(&k->dag, &schedule, found, NULL, &failure);
     tn__schedule_release(&schedule);
     return status;
 }
@@ -225,15 +226,15 @@ static tn_status replay_acts(kit *k, const tn__act *acts, uint32_t count, tn__re
 static void an_input_that_is_kept_is_not_taken_in_place_by_the_last_job(void **state) {
     (void)state;
     kit *k = pair(4, 4);
-    const tn__act acts[] = {{.kind = TN__RUN, .what = 0}, {.kind = TN__RUN, .what = 1}};
+    const tn__action actions[] = {{.kind = TN__RUN, .what = 0}, {.kind = TN__RUN, .what = 1}};
     tn__replay found;
     k->jobs[1].job.inplace = 0;
     kit_end(k);
-    assert_ok(replay_acts(k, acts, 2, &found));
+    assert_ok(replay_actions(k, actions, 2, &found));
     assert_int_equal(found.peak, 4);
     k->values[0].flags |= TN__VALUE_KEPT;
     kit_end(k);
-    assert_ok(replay_acts(k, acts, 2, &found));
+    assert_ok(replay_actions(k, actions, 2, &found));
     assert_int_equal(found.peak, 8);
     kit_free(k);
 }
@@ -241,7 +242,7 @@ static void an_input_that_is_kept_is_not_taken_in_place_by_the_last_job(void **s
 static void what_is_being_copied_is_not_decoded(void **state) {
     (void)state;
     kit *k = pair(4, 4);
-    const tn__act acts[] = {
+    const tn__action actions[] = {
         {.kind = TN__RUN, .what = 0},    {.kind = TN__ENCODE, .what = 0, .bytes = 1},
         {.kind = TN__OUT, .what = 0},    {.kind = TN__DECODE, .what = 0},
         {.kind = TN__SETTLE, .what = 0}, {.kind = TN__IN, .what = 0},
@@ -249,7 +250,7 @@ static void what_is_being_copied_is_not_decoded(void **state) {
     };
     tn__replay found;
     kit_end(k);
-    assert_int_equal(replay_acts(k, acts, 7, &found), TN_E_INVALID);
+    assert_int_equal(replay_actions(k, actions, 7, &found), TN_E_INVALID);
     kit_free(k);
 }
 
@@ -258,16 +259,17 @@ static void lists_that_contradict_each_other_are_refused(void **state) {
     uint32_t first = 0;
     kit *k = pair(4, 5);
     k->jobs[1].job.inplace = 0; /* another size */
-    assert_int_equal(tn__work_make(&k->arena, k->jobs, 2, k->values, 2, &k->work, &failure),
+    assert_int_equal(tn__dag_make(&k->arena, k->jobs, 2, k->values, 2, &k->dag, &failure),
                      TN_E_INVALID);
     k->values[1].bytes = 4;
     k->jobs[0].job.inplace = 1; /* no input */
-    assert_int_equal(tn__work_make(&k->arena, k->jobs, 2, k->values, 2, &k->work, &failure),
+    assert_int_equal(tn__dag_make(&k->arena, k->jobs, 2, k->values, 2, &k->dag, &failure),
                      TN_E_INVALID);
     k->jobs[0].job.inplace = TN_NONE;
-    k->jobs[1].again_inputs = k->jobs[1].again_outputs = &first; /* makes what another makes */
-    k->jobs[1].job.again_input_count = k->jobs[1].job.again_output_count = 1;
-    assert_int_equal(tn__work_make(&k->arena, k->jobs, 2, k->values, 2, &k->work, &failure),
+    k->jobs[1].recompute_inputs = k->jobs[1].recompute_outputs =
+        &first; /* makes what another makes */
+    k->jobs[1].job.recompute_input_count = k->jobs[1].job.recompute_output_count = 1;
+    assert_int_equal(tn__dag_make(&k->arena, k->jobs, 2, k->values, 2, &k->dag, &failure),
                      TN_E_INVALID);
     kit_free(k);
 }

@@ -9,7 +9,7 @@
 #include <tenure/budget.h>
 #include <tenure/fit.h>
 
-#include "fit/budget/lower.h"
+#include "fit/budget/schedule/lower.h"
 #include "fit/budget/rules.h"
 
 #define failure kit_failure
@@ -143,15 +143,15 @@ static void rules_that_say_nothing_are_refused(void **state) {
         tn_rules rules = rules_of(bad[i].list, bad[i].count);
         rules.segments = bad[i].segments;
         tn_fit_options options = problem_options(&it, 1000, &rules);
-        tn_recompute_options again = TN_RECOMPUTE_OPTIONS_INIT;
+        tn_recompute_options recompute = TN_RECOMPUTE_OPTIONS_INIT;
         tn_fit_result result;
         tn_program *made = NULL;
         assert_int_equal(tn_fit(it.program, it.costs, &options, &result, &failure), TN_E_INVALID);
         if (strstr(failure.message, bad[i].says) == NULL)
             fail_msg("case %zu: %s", i, failure.message);
         tn_fit_release(&result);
-        again.rules = &rules;
-        assert_int_equal(tn_program_recompute(it.program, &again, &made, NULL, &failure),
+        recompute.rules = &rules;
+        assert_int_equal(tn_program_recompute(it.program, &recompute, &made, NULL, &failure),
                          TN_E_INVALID);
         assert_null(made);
     }
@@ -220,16 +220,16 @@ static tn_rules draw_rules(const step *it, drawn_rules *words, tn__random *r) {
     return rules;
 }
 
-static void run_all(const tn__work *work, tn__schedule *schedule) {
-    for (uint32_t j = 0; j < work->job_count; j++)
-        assert_ok(tn__schedule_add(schedule, (tn__act){.kind = TN__RUN, .what = j}, &failure));
+static void run_all(const tn__dag *dag, tn__schedule *schedule) {
+    for (uint32_t j = 0; j < dag->job_count; j++)
+        assert_ok(tn__schedule_add(schedule, (tn__action){.kind = TN__RUN, .what = j}, &failure));
 }
 
 /* The ruled work, run once, has the bytes that a judge that knows no rules counts for the schedule
  * that it stands for; its program is one. */
 static void a_ruled_work_stands_for_a_schedule_of_the_same_bytes(void **state) {
     (void)state;
-    uint32_t again = 0, copied = 0, tried = 0;
+    uint32_t recompute = 0, copied = 0, tried = 0;
     for (uint64_t seed = 1; seed <= case_count(400, 10); seed++) {
         step it = step_open(seed);
         drawn_rules words;
@@ -237,8 +237,8 @@ static void a_ruled_work_stands_for_a_schedule_of_the_same_bytes(void **state) {
         tn_rules rules = draw_rules(&it, &words, &r);
         const tn_context context = tn__context(NULL);
         tn__arena arena;
-        tn__work work;
-        tn__work_map *map;
+        tn__dag dag;
+        tn__dag_map *map;
         tn__ruled ruled;
         tn__schedule once, plain;
         tn__replay replay;
@@ -246,21 +246,21 @@ static void a_ruled_work_stands_for_a_schedule_of_the_same_bytes(void **state) {
         tn__arena_init(&arena, &context);
         tn__schedule_init(&once, &context);
         tn__schedule_init(&plain, &context);
-        assert_ok(tn__work_read(it.program, it.costs, NULL, &arena, &work, &map, &failure));
-        tn_status status = tn__rules_apply(&rules, it.training.graph, &work, false, NULL, NULL,
+        assert_ok(tn__dag_read(it.program, it.costs, NULL, &arena, &dag, &map, &failure));
+        tn_status status = tn__rules_apply(&rules, it.training.graph, &dag, false, NULL, NULL,
                                            &arena, &ruled, &failure);
         if (status == TN_OK) {
-            run_all(&ruled.work, &once);
-            assert_ok(tn__replay_schedule(&ruled.work, &once, &replay, NULL, &failure));
+            run_all(&ruled.dag, &once);
+            assert_ok(tn__replay_schedule(&ruled.dag, &once, &replay, NULL, &failure));
             assert_ok(tn__rules_schedule(&ruled, &once, &plain, &failure));
-            judged found = kit_judge(&work, &plain);
+            judged found = kit_judge(&dag, &plain);
             if (!found.is_valid || found.peak != replay.peak || found.cost != replay.cost)
                 fail_msg("seed %" PRIu64 ": valid %d, peak %" PRIu64 " and %" PRIu64, seed,
                          found.is_valid, found.peak, replay.peak);
-            assert_ok(tn__schedule_emit(map, &work, &plain, &made, &failure));
+            assert_ok(tn__schedule_emit(map, &dag, &plain, &made, &failure));
             assert_ok(tn_program_verify(made, &failure));
             tn_program_destroy(made);
-            again += ruled.again;
+            recompute += ruled.recompute;
             copied += ruled.copied;
             tried++;
         } else {
@@ -271,7 +271,7 @@ static void a_ruled_work_stands_for_a_schedule_of_the_same_bytes(void **state) {
         tn__arena_release(&arena);
         step_close(&it);
     }
-    assert_true(tried > 3 && again > 0 && copied > 0);
+    assert_true(tried > 3 && recompute > 0 && copied > 0);
 }
 
 /* --- fitted programs --- */

@@ -4,7 +4,7 @@
 
 static void count_runs(const tn__schedule *schedule, uint32_t *runs) {
     for (uint32_t i = 0; i < schedule->count; i++)
-        if (schedule->acts[i].kind == TN__RUN) runs[schedule->acts[i].what]++;
+        if (schedule->actions[i].kind == TN__RUN) runs[schedule->actions[i].what]++;
 }
 
 /* Chains of n in segments of m: m - 1 of each run again, and their results are all that stays. */
@@ -22,12 +22,12 @@ static void a_chain_keeps_the_results_of_its_segments(void **state) {
         run.segments = marks;
         assert_ok(run.pass->solve(&run));
         count_runs(&run.best, runs);
-        for (uint32_t j = 0; j < k->work.job_count; j++) {
+        for (uint32_t j = 0; j < k->dag.job_count; j++) {
             bool result = j >= n || j % m == m - 1 || j == n - 1;
             assert_int_equal(runs[j], result ? 1 : 2);
             reruns += runs[j] - 1;
         }
-        assert_true(run.found.cost == k->work.cost + reruns);
+        assert_true(run.found.cost == k->dag.cost + reruns);
         /* results, one segment's own, and what a step back holds beside them */
         assert_in_range(run.found.peak, (n + m - 1) / m, (n + m - 1) / m + m + 3);
         kit_run_end(&run);
@@ -39,7 +39,7 @@ static void a_chain_keeps_the_results_of_its_segments(void **state) {
  * independent judge finds the schedule to be one. */
 static void what_is_not_marked_runs_once(void **state) {
     (void)state;
-    uint32_t again = 0, offered = 0;
+    uint32_t recompute = 0, offered = 0;
     for (uint64_t seed = 1; seed <= 400; seed++) {
         uint32_t runs[KIT_JOBS] = {0};
         uint8_t marks[KIT_JOBS] = {0};
@@ -50,24 +50,24 @@ static void what_is_not_marked_runs_once(void **state) {
         kit_finish(k, seed);
         kit_run_begin(&run, &arena, k, tn__pass_named("segments"), UINT64_MAX, TN__ALLOW_RECOMPUTE);
         uint32_t length = 2 + (uint32_t)tn__random_below(&r, 6);
-        for (uint32_t i = 0; i < k->work.job_count; i++)
+        for (uint32_t i = 0; i < k->dag.job_count; i++)
             marks[i] = (uint8_t)(i / length % 3 == 0 ? 0 : 1 + i / length);
         run.segments = marks;
         tn_status status = run.pass->solve(&run);
         if (status != TN_OK && status != TN_E_STOPPED)
             fail_msg("seed %" PRIu64 ": %s", seed, failure.message);
         count_runs(&run.best, runs);
-        for (uint32_t j = 0; status == TN_OK && j < k->work.job_count; j++) {
+        for (uint32_t j = 0; status == TN_OK && j < k->dag.job_count; j++) {
             if (runs[j] > 1 && marks[j] == 0)
                 fail_msg("seed %" PRIu64 ": job %u is not marked and runs again", seed, j);
-            again += runs[j] > 1;
+            recompute += runs[j] > 1;
         }
-        if (status == TN_OK) assert_true(kit_judge(&k->work, &run.best).is_valid);
+        if (status == TN_OK) assert_true(kit_judge(&k->dag, &run.best).is_valid);
         offered += status == TN_OK;
         kit_run_end(&run);
         kit_free(k);
     }
-    assert_true(offered > 200 && again > 300);
+    assert_true(offered > 200 && recompute > 300);
 }
 
 static void without_marks_it_is_refused(void **state) {

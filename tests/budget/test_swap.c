@@ -33,7 +33,7 @@ static layers layers_make(const char *const *types, uint32_t n) {
     layers made = {.k = kit_unit_chain(n), .count = n};
     assert_ok(tn_graph_create(NULL, &made.graph, &failure));
     for (uint32_t j = 0; j < made.k->job_count; j++) {
-        made.k->jobs[j].job.cost = made.k->jobs[j].job.again_cost = 10;
+        made.k->jobs[j].job.cost = made.k->jobs[j].job.recompute_cost = 10;
         made.k->jobs[j].job.op = layer_op(made.graph, j < n && types[j][0] ? types[j] : "Neg");
         made.k->values[j].bytes = 100;
     }
@@ -67,9 +67,9 @@ static void done(run_of *it) {
     kit_run_end(&it->run);
 }
 
-static uint32_t act_of(const run_of *it, tn__act_kind kind, uint32_t what) {
+static uint32_t action_of(const run_of *it, tn__action_kind kind, uint32_t what) {
     for (uint32_t i = 0; i < it->run.best.count; i++)
-        if (it->run.best.acts[i].kind == kind && it->run.best.acts[i].what == what) return i;
+        if (it->run.best.actions[i].kind == kind && it->run.best.actions[i].what == what) return i;
     return TN_NONE;
 }
 
@@ -84,16 +84,16 @@ static void vdnn_all_offloads_each_map_with_its_last_reader(void **state) {
     /* The one that the product reads stays, and so does that which the loss reads: no job is
      * between it and its next reader. */
     for (uint32_t v = 0; v < 8; v++) {
-        uint32_t out = act_of(&it, TN__OUT, v);
+        uint32_t out = action_of(&it, TN__OUT, v);
         if (v >= 6) {
             assert_true(out == TN_NONE);
             continue;
         }
-        uint32_t reader = act_of(&it, TN__RUN, v + 1);
-        uint32_t settle = act_of(&it, TN__SETTLE, v), in = act_of(&it, TN__IN, v);
+        uint32_t reader = action_of(&it, TN__RUN, v + 1);
+        uint32_t settle = action_of(&it, TN__SETTLE, v), in = action_of(&it, TN__IN, v);
         assert_true(out + 1 == reader && settle == reader + 1);
-        uint32_t back = act_of(&it, TN__RUN, 16 - v);
-        assert_true(in < back && in > act_of(&it, TN__RUN, 8 - 1));
+        uint32_t back = action_of(&it, TN__RUN, 16 - v);
+        assert_true(in < back && in > action_of(&it, TN__RUN, 8 - 1));
     }
     assert_true(it.run.found.out_bytes == 600 && it.run.found.in_bytes == 600);
     assert_true(it.text.data != NULL && strstr(it.text.data, "offload") != NULL);
@@ -107,7 +107,7 @@ static void vdnn_conv_offloads_what_convolutions_read(void **state) {
     (void)state;
     assert_int_equal(solve(&it, &net, "vdnn-conv", UINT64_MAX, TN__ALLOW_SWAP, 100), TN_OK);
     for (uint32_t v = 0; v < 8; v++)
-        assert_int_equal(act_of(&it, TN__OUT, v) != TN_NONE, v == 1 || v == 3);
+        assert_int_equal(action_of(&it, TN__OUT, v) != TN_NONE, v == 1 || v == 3);
     done(&it);
     layers_free(&net);
 }
@@ -171,9 +171,9 @@ static void without_a_link_nothing_is_copied(void **state) {
 /* --- capuchin -----------------------------------------------------------------------------------
  */
 
-static uint32_t count_acts(const run_of *it, tn__act_kind kind) {
+static uint32_t count_actions(const run_of *it, tn__action_kind kind) {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < it->run.best.count; i++) count += it->run.best.acts[i].kind == kind;
+    for (uint32_t i = 0; i < it->run.best.count; i++) count += it->run.best.actions[i].kind == kind;
     return count;
 }
 
@@ -190,24 +190,24 @@ static void capuchin_swaps_what_is_hidden_and_recomputes_what_is_not(void **stat
                                           "", "", "", "", "", "", "", "", "", "",
                                           "", "", "", "", "", "", "", "", "", ""};
     layers net = layers_make(plain, 30);
-    uint64_t peak = keep_peak(&net), cost = net.k->work.cost;
+    uint64_t peak = keep_peak(&net), cost = net.k->dag.cost;
     const uint32_t both = TN__ALLOW_SWAP | TN__ALLOW_RECOMPUTE;
     run_of it;
     (void)state;
     /* a map crosses in half of the time of a layer: little more than half of the memory costs
      * nothing */
     assert_int_equal(solve(&it, &net, "capuchin", peak * 6 / 10, both, 20), TN_OK);
-    assert_true(it.run.time == cost && count_acts(&it, TN__OUT) > 5);
+    assert_true(it.run.time == cost && count_actions(&it, TN__OUT) > 5);
     assert_non_null(strstr(it.text.data, "FT "));
     assert_non_null(strstr(it.text.data, "hidden"));
     done(&it);
     /* it takes a thousand layers: all is computed again */
     assert_int_equal(solve(&it, &net, "capuchin", peak / 2, both, 0.01), TN_OK);
-    assert_true(it.run.time > cost && it.run.time < 2 * cost && count_acts(&it, TN__OUT) == 0);
+    assert_true(it.run.time > cost && it.run.time < 2 * cost && count_actions(&it, TN__OUT) == 0);
     assert_non_null(strstr(it.text.data, "MSPS "));
     done(&it);
     assert_int_equal(solve(&it, &net, "capuchin", peak, both, 0.01), TN_OK);
-    assert_true(it.run.time == cost && it.run.best.count == net.k->work.job_count);
+    assert_true(it.run.time == cost && it.run.best.count == net.k->dag.job_count);
     done(&it);
     layers_free(&net);
 }
@@ -222,19 +222,19 @@ static void capuchin_is_no_worse_than_its_parts(void **state) {
     (void)state;
     for (uint64_t budget = 300; budget <= peak; budget += 50)
         for (double rate = 0.5; rate < 1000; rate *= 4) {
-            run_of all, again, swap, vdnn;
+            run_of all, recompute, swap, vdnn;
             const uint32_t both = TN__ALLOW_SWAP | TN__ALLOW_RECOMPUTE;
             tn_status status = solve(&all, &net, "capuchin", budget, both, rate);
-            tn_status a = solve(&again, &net, "capuchin", budget, TN__ALLOW_RECOMPUTE, rate);
+            tn_status a = solve(&recompute, &net, "capuchin", budget, TN__ALLOW_RECOMPUTE, rate);
             tn_status b = solve(&swap, &net, "capuchin", budget, TN__ALLOW_SWAP, rate);
             tn_status c = solve(&vdnn, &net, "vdnn-all", budget, TN__ALLOW_SWAP, rate);
-            if (a == TN_OK) assert_true(status == TN_OK && all.run.time <= again.run.time);
+            if (a == TN_OK) assert_true(status == TN_OK && all.run.time <= recompute.run.time);
             if (b == TN_OK) assert_true(status == TN_OK && all.run.time <= swap.run.time);
             if (c == TN_OK)
                 assert_true(status == TN_OK && (rate < 200 || all.run.time <= vdnn.run.time));
-            assert_true(a != TN_OK || count_acts(&again, TN__OUT) == 0);
+            assert_true(a != TN_OK || count_actions(&recompute, TN__OUT) == 0);
             found += status == TN_OK, cases++;
-            done(&all), done(&again), done(&swap), done(&vdnn);
+            done(&all), done(&recompute), done(&swap), done(&vdnn);
         }
     assert_true(found * 10 > cases * 9);
     layers_free(&net);

@@ -20,7 +20,7 @@ static void check(kit *k, const char *name, uint64_t budget, uint64_t optimum, u
         fail_msg("%s at %" PRIu64 ": cost %" PRIu64 ", bound %" PRIu64 ", optimum %" PRIu64 "\n",
                  name, budget, run.found.cost, run.bound, optimum);
     if (feasible) {
-        judged own = kit_judge(&k->work, &run.best);
+        judged own = kit_judge(&k->dag, &run.best);
         assert_true(own.is_valid && own.peak <= budget && own.cost == optimum);
     }
     kit_run_end(&run);
@@ -153,7 +153,7 @@ static uint64_t least_by_trying(kit *k, uint64_t most, bool free_order) {
     uint64_t least = 0;
     while (least < most) {
         uint64_t middle = least + (most - least) / 2;
-        if (kit_optimum(&k->work, middle, free_order) == UINT64_MAX)
+        if (kit_optimum(&k->dag, middle, free_order) == UINT64_MAX)
             least = middle + 1;
         else
             most = middle;
@@ -168,18 +168,18 @@ static void exact_is_what_trying_everything_finds(void **state) {
         kit *k = seed % 2 == 0 ? kit_random_nodes(seed, 8) : kit_random_spiced(seed, 6);
         bool orders = seed / 2 % 2 == 0;
         kit_finish(k, seed);
-        if (k->work.job_count + k->work.value_count > 16) { /* trying takes long */
+        if (k->dag.job_count + k->dag.value_count > 16) { /* trying takes long */
             kit_free(k);
             continue;
         }
         uint32_t allow = TN__ALLOW_RECOMPUTE | (orders ? TN__ALLOW_ORDER : 0);
         uint64_t least = least_by_trying(k, 100, orders);
         for (uint64_t budget = least > 1 ? least - 2 : 0; budget < least + 4; budget++, cases++) {
-            uint64_t optimum = kit_optimum(&k->work, budget, orders);
+            uint64_t optimum = kit_optimum(&k->dag, budget, orders);
             char name[40];
             snprintf(name, sizeof name, "seed %d", (int)seed);
             check(k, name, budget, optimum, allow);
-            harder += optimum != UINT64_MAX && optimum > k->work.cost;
+            harder += optimum != UINT64_MAX && optimum > k->dag.cost;
             infeasible += optimum == UINT64_MAX;
         }
         tn__pass_run run;
@@ -207,7 +207,7 @@ static void a_search_that_is_stopped_bounds_the_optimum(void **state) {
         run.work_limit = limit;
         tn_status status = run.pass->solve(&run);
         assert_true(status == TN_OK || status == TN_E_STOPPED);
-        assert_true(run.bound <= 534 && run.bound >= before && run.bound >= k->work.cost);
+        assert_true(run.bound <= 534 && run.bound >= before && run.bound >= k->dag.cost);
         before = run.bound;
         kit_run_end(&run);
     }
@@ -219,7 +219,7 @@ static void costs_beyond_what_is_counted_prove_nothing(void **state) {
     (void)state;
     kit *k = kit_unit_chain(8);
     for (uint32_t j = 0; j < k->job_count; j++)
-        k->jobs[j].job.cost = k->jobs[j].job.again_cost = UINT64_C(1) << 58;
+        k->jobs[j].job.cost = k->jobs[j].job.recompute_cost = UINT64_C(1) << 58;
     kit_end(k);
     check(k, "dear chain", 2, UINT64_MAX, TN__ALLOW_RECOMPUTE);
     check(k, "dear chain", 5, UINT64_C(22) << 58, TN__ALLOW_RECOMPUTE);

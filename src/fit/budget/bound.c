@@ -1,4 +1,5 @@
-/* bound.c - lower bounds on the time of every schedule within a budget.
+/* bound.c - lower bounds on the memory of every schedule, and on the time of every schedule within
+ * a budget.
  *
  * Consider the first run of a job v. Some values are made by jobs that have run by then (all jobs
  * before it if the order is fixed, otherwise its ancestors) and are read by jobs that have not (all
@@ -22,11 +23,345 @@
 
 #include <inttypes.h>
 
-/* --- one job v ------------------------------------------------------------------------------ */
+#define TN__FLOW_MOST ((int64_t)1 << 60) /* capacity of an arc that is never cut */
+
+typedef struct tn__bound_flow {
+    uint32_t *first;              /* [nodes] first arc; `next` links the others */
+    uint32_t *to, *next;          /* [arcs]; arcs i and i ^ 1 are the two directions of one arc */
+    int64_t *left, *full;         /* [arcs] */
+    uint32_t *level, *at, *queue; /* [nodes] */
+    uint32_t node_count, arc_count, arc_room;
+    uint64_t effort; /* arcs visited so far */
+} tn__bound_flow;
+
+/* --- maximum flow ----------------------------------------------------------------------------- */
+
+/* Maximum flow by level graphs (Dinitz 1970): augmenting paths to the sink follow arcs that lead
+ * one level on, until no path is left; then the levels are computed again. Cost: O(nodes^2 * arcs)
+ * at worst; the caller limits the number of arcs visited. */
+
+static bool flow_room(tn__bound_flow *flow, uint32_t nodes, uint32_t arcs, tn__arena *arena) {
+    *flow = (tn__bound_flow){.node_count = nodes, .arc_room = 2 * arcs};
+    size_t room = 2 * (size_t)arcs + 2, count = (size_t)nodes + 1;
+    flow->first = tn__arena_array(arena, count, sizeof *flow->first);
+    flow->level = tn__arena_array(arena, count, sizeof *flow->level);
+    flow->at = tn__arena_array(arena, count, sizeof *flow->at);
+    flow->queue = tn__arena_array(arena, count, sizeof *flow->queue);
+    flow->to = tn__arena_array(arena, room, sizeof *flow->to);
+    flow->next = tn__arena_array(arena, room, sizeof *flow->next);
+    flow->left = tn__arena_array(arena, room, sizeof *flow->left);
+    flow->full = tn__arena_array(arena, room, sizeof *flow->full);
+    return flow->first != NULL && flow->level != NULL && flow->at != NULL && flow->queue != NULL &&
+           flow->to != NULL && flow->next != NULL && flow->left != NULL && flow->full != NULL;
+}
+
+static void flow_clear(tn__bound_flow *flow) {
+    flow->arc_count = 0;
+    memset(flow->first, 0xff, flow->node_count * sizeof *flow->first);
+}
+
+static void flow_half(tn__bound_flow *flow, uint32_t from, uint32_t to, int64_t capacity) {
+    uint32_t arc = flow->arc_count++;
+    flow->to[arc] = to;
+    flow->full[arc] = capacity;
+    flow->next[arc] = flow->first[from];
+    flow->first[from] = arc;
+}
+
+/* Returns the arc's index, for `full`. */
+static uint32_t flow_arc(tn__bound_flow *flow, uint32_t from, uint32_t to, int64_t capacity) {
+    tn_assert(flow->arc_count + 2 <= flow->arc_room);
+    flow_half(flow, from, to, capacity);
+    flow_half(flow, to, from, 0);
+    return flow->arc_count - 2;
+}
+
+/* Computes the distances from the source. False: the sink cannot be reached. */
+static bool flow_levels(tn__bound_flow *flow, uint32_t source, uint32_t sink) {
+    uint32_t count = 1;
+    memset(flow->level, 0xff, flow->node_count * sizeof *flow->level);
+    flow->level[source] = 0;
+    flow->queue[0] = source;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t node = flow->queue[i];
+        for (uint32_t arc = flow->first[node]; arc != TN_NONE; arc = flow->next[arc]) {
+            uint32_t to = flow->to[arc];
+            flow->effort++;
+            if (flow->left[arc] == 0 || flow->level[to] != TN_NONE) continue;
+            flow->level[to] = flow->level[node] + 1;
+            flow->queue[count++] = to;
+        }
+    }
+    return flow->level[sink] != TN_NONE;
+}
+
+/* Pushes flow along the complete path in `queue`. */
+static int64_t flow_push(tn__bound_flow *flow, uint32_t length) {
+    int64_t most = INT64_MAX;
+    for (uint32_t i = 0; i < length; i++)
+        if (flow->left[flow->queue[i]] < most) most = flow->left[flow->queue[i]];
+    for (uint32_t i = 0; i < length; i++) {
+        flow->left[flow->queue[i]] -= most;
+        flow->left[flow->queue[i] ^ 1] += most;
+    }
+    flow->effort += length;
+    return most;
+}
+
+static uint32_t flow_next_arc(tn__bound_flow *flow, uint32_t node) {
+    for (; flow->at[node] != TN_NONE; flow->at[node] = flow->next[flow->at[node]]) {
+        uint32_t arc = flow->at[node];
+        flow->effort++;
+        if (flow->left[arc] > 0 && flow->level[flow->to[arc]] == flow->level[node] + 1) return arc;
+    }
+    return TN_NONE;
+}
+
+/* Augments along all paths of one level graph. After a push, the search continues from the first
+ * saturated arc. */
+static int64_t flow_phase(tn__bound_flow *flow, uint32_t source, uint32_t sink, uint64_t most) {
+    int64_t sum = 0;
+    uint32_t length = 0, node = source;
+    memcpy(flow->at, flow->first, flow->node_count * sizeof *flow->at);
+    while (flow->effort <= most) {
+        uint32_t arc = node == sink ? TN_NONE : flow_next_arc(flow, node);
+        if (arc != TN_NONE) {
+            flow->queue[length++] = arc;
+            node = flow->to[arc];
+        } else if (node == sink) {
+            sum += flow_push(flow, length);
+            for (uint32_t i = 0; i < length; i++)
+                if (flow->left[flow->queue[i]] == 0) length = i;
+            node = flow->to[flow->queue[length] ^ 1];
+        } else if (length == 0) {
+            return sum;
+        } else {
+            node = flow->to[flow->queue[--length] ^ 1];
+            flow->at[node] = flow->next[flow->at[node]];
+        }
+    }
+    return sum;
+}
+
+/* The capacity of a minimum cut; afterwards, nodes on the source's side have a `level` other than
+ * TN_NONE. -1: the total effort exceeded `most_effort`. */
+static int64_t flow_cut(tn__bound_flow *flow, uint32_t source, uint32_t sink,
+                        uint64_t most_effort) {
+    int64_t sum = 0;
+    memcpy(flow->left, flow->full, flow->arc_count * sizeof *flow->left);
+    while (flow->effort <= most_effort && flow_levels(flow, source, sink))
+        sum += flow_phase(flow, source, sink, most_effort);
+    return flow->effort <= most_effort ? sum : -1;
+}
+
+/* --- memory of every schedule ----------------------------------------------------------------- */
+
+/* A lower bound on the memory of every schedule. While a job runs, all its operands are live. While
+ * the last of its inputs is made, all other inputs are live already; the minimum over the possible
+ * last inputs is a bound, too. Held values and outputs are live together at the end. Cost:
+ * O(operands of makers of inputs).
+ */
+
+static bool bound_in(const uint32_t *list, uint32_t count, uint32_t value) {
+    for (uint32_t i = 0; i < count; i++)
+        if (list[i] == value) return true;
+    return false;
+}
+
+/* Bytes of operands and scratch of a first run; an output that may take an input's memory is
+ * assumed to take it. */
+static uint64_t bound_of_job(const tn__dag *dag, uint32_t job) {
+    uint32_t inputs, outputs;
+    const uint32_t *input = tn__job_inputs(dag, job, false, &inputs);
+    const uint32_t *output = tn__job_outputs(dag, job, false, &outputs);
+    uint64_t sum = dag->jobs[job].scratch;
+    for (uint32_t i = 0; i < inputs; i++) sum += dag->values[input[i]].bytes;
+    for (uint32_t i = 0; i < outputs; i++)
+        if (i > 0 || dag->jobs[job].inplace == TN_NONE) sum += dag->values[output[i]].bytes;
+    return sum;
+}
+
+/* Bytes of any run while all values in a list are live, too; a value in both counts once. */
+static uint64_t bound_beside(const tn__dag *dag, uint32_t job, bool recompute, const uint32_t *list,
+                             uint32_t count) {
+    uint32_t inputs, outputs;
+    const uint32_t *input = tn__job_inputs(dag, job, recompute, &inputs);
+    const uint32_t *output = tn__job_outputs(dag, job, recompute, &outputs);
+    uint64_t sum = dag->jobs[job].scratch, list_bytes = 0;
+    for (uint32_t i = 0; i < inputs; i++)
+        if (!bound_in(list, count, input[i])) sum += dag->values[input[i]].bytes;
+    for (uint32_t i = 0; i < outputs; i++)
+        if (!bound_in(list, count, output[i])) sum += dag->values[output[i]].bytes;
+    for (uint32_t i = 0; i < count; i++) list_bytes += dag->values[list[i]].bytes;
+    uint64_t shared = 0;
+    if (dag->jobs[job].inplace != TN_NONE && outputs > 0) shared = dag->values[output[0]].bytes;
+    sum += list_bytes;
+    return sum > shared ? sum - shared : 0;
+}
+
+/* The bytes while the last input of a job is made, whichever run makes it. */
+static uint64_t bound_of_inputs(const tn__dag *dag, uint32_t job) {
+    uint32_t inputs;
+    const uint32_t *input = tn__job_inputs(dag, job, false, &inputs);
+    uint64_t least = UINT64_MAX;
+    if (inputs > 64) return 0; /* no bound: such jobs are skipped to limit the cost */
+    for (uint32_t i = 0; i < inputs; i++) {
+        uint32_t maker = dag->values[input[i]].maker;
+        if (maker == TN_NONE) continue;
+        uint64_t first = bound_beside(dag, maker, false, input, inputs);
+        uint64_t recompute = bound_beside(dag, maker, true, input, inputs);
+        if (first < least) least = first;
+        if (recompute < least) least = recompute;
+    }
+    return least == UINT64_MAX ? 0 : least;
+}
+
+/* A lower bound on the peak of every schedule, in any order and with any repeats. With `alone` (no
+ * copies, no codecs), a value that cannot be recomputed counts until its last read. Cost:
+ * O(operands of makers of inputs). */
+static uint64_t bound_bytes(const tn__dag *dag, bool alone) {
+    uint64_t least = 0, held = 0;
+    for (uint32_t v = 0; v < dag->value_count; v++)
+        if (dag->values[v].flags & (TN__VALUE_KEPT | TN__VALUE_HELD)) held += dag->values[v].bytes;
+    least = held;
+    for (uint32_t j = 0; j < dag->job_count; j++) {
+        uint64_t own = bound_of_job(dag, j), before = alone ? bound_of_inputs(dag, j) : 0;
+        if (own > least) least = own;
+        if (before > least) least = before;
+    }
+    return least;
+}
+
+/* --- jobs that are worth examining ------------------------------------------------------------ */
+
+/* Selects the jobs that are worth examining: those at which the most bytes must be live or
+ * recomputed.
+ *
+ * In a fixed order, these are the values made up to a job and read after it. If first runs may be
+ * reordered, only a value that an ancestor (or the job) makes and a descendant (or the end) reads
+ * is certain to be live across it. This is counted for 64 jobs at a time with one bit per job,
+ * starting with the jobs that need the most bytes in the fixed order. Cost: O(jobs + operands), and
+ * the same for every 64 jobs.
+ */
+
+typedef struct profile {
+    const tn__dag *dag;
+    uint64_t *bytes;         /* [jobs] */
+    uint64_t *above, *below; /* [jobs] bits of the jobs of which it is an ancestor, or a
+                              * descendant */
+    tn__sort_item *items;    /* [jobs] sorted by the bytes in the fixed order, most first */
+} profile;
+
+static void profile_list(profile *p) {
+    const tn__dag *dag = p->dag;
+    memset(p->bytes, 0, ((size_t)dag->job_count + 1) * sizeof *p->bytes);
+    for (uint32_t v = 0; v < dag->value_count; v++) {
+        const tn__dag_value *it = &dag->values[v];
+        uint32_t first = it->maker == TN_NONE ? 0 : it->maker, last = first;
+        if (tn__lists_count(&dag->reads, v) > 0) last = tn__lists_last(&dag->reads, v);
+        if (it->flags & (TN__VALUE_KEPT | TN__VALUE_HELD)) last = dag->job_count - 1;
+        p->bytes[first] += it->bytes;
+        p->bytes[last + 1] -= it->bytes;
+    }
+    for (uint32_t j = 1; j < dag->job_count; j++) p->bytes[j] += p->bytes[j - 1];
+}
+
+/* --- first runs in any order --- */
+
+/* The i-th job that must have run before; TN_NONE: there is no further one. */
+static uint32_t profile_from(const tn__dag *dag, uint32_t job, uint32_t i) {
+    const tn__job *it = &dag->jobs[job];
+    if (i >= it->input_count) return dag->others[it->after_first + i - it->input_count];
+    return dag->values[dag->operands[it->input_first + i]].maker;
+}
+
+static void profile_spread(profile *p) {
+    const tn__dag *dag = p->dag;
+    for (uint32_t j = dag->job_count; j-- > 0;)
+        for (uint32_t i = 0; i < dag->jobs[j].input_count + dag->jobs[j].after_count; i++) {
+            uint32_t from = profile_from(dag, j, i);
+            if (from != TN_NONE) p->above[from] |= p->above[j];
+        }
+    for (uint32_t j = 0; j < dag->job_count; j++)
+        for (uint32_t i = 0; i < dag->jobs[j].input_count + dag->jobs[j].after_count; i++) {
+            uint32_t from = profile_from(dag, j, i);
+            if (from != TN_NONE) p->below[j] |= p->below[from];
+        }
+}
+
+/* The jobs among the 64 across which a value is live, or of which it is an operand. */
+static uint64_t profile_crosses(const profile *p, uint32_t v, uint64_t all) {
+    const tn__lists *reads = &p->dag->reads;
+    const tn__dag_value *value = &p->dag->values[v];
+    if (value->flags & (TN__VALUE_KEPT | TN__VALUE_HELD))
+        return value->maker == TN_NONE ? all : p->above[value->maker];
+    uint64_t read = 0;
+    for (uint32_t i = reads->first[v]; i < reads->first[v + 1]; i++)
+        read |= p->below[reads->items[i]];
+    return value->maker == TN_NONE ? read : read & p->above[value->maker];
+}
+
+static void profile_cross(profile *p, const tn__sort_item *items, uint32_t count) {
+    const tn__dag *dag = p->dag;
+    uint64_t all = count == 64 ? UINT64_MAX : ((uint64_t)1 << count) - 1;
+    memset(p->above, 0, dag->job_count * sizeof *p->above);
+    memset(p->below, 0, dag->job_count * sizeof *p->below);
+    for (uint32_t i = 0; i < count; i++) {
+        p->above[items[i].id] = p->below[items[i].id] = (uint64_t)1 << i;
+        p->bytes[items[i].id] = 0;
+    }
+    profile_spread(p);
+    for (uint32_t v = 0; v < dag->value_count; v++)
+        for (uint64_t left = profile_crosses(p, v, all); left; left &= left - 1)
+            p->bytes[items[__builtin_ctzll(left)].id] += dag->values[v].bytes;
+}
+
+static uint64_t profile_operands(const tn__dag *dag) {
+    uint64_t sum = 0;
+    for (uint32_t j = 0; j < dag->job_count; j++)
+        sum += dag->jobs[j].input_count + dag->jobs[j].after_count;
+    return sum;
+}
+
+/* Covers as many jobs as the effort allows; the profile of the others is 0. */
+static bool profile_any_order(profile *p, uint64_t effort, const tn_context *context) {
+    uint32_t jobs = p->dag->job_count, done = 0;
+    uint64_t each = profile_operands(p->dag) + p->dag->value_count;
+    for (uint32_t j = 0; j < jobs; j++) p->items[j] = (tn__sort_item){~p->bytes[j], j};
+    if (!tn__sort_items(context, p->items, jobs)) return false;
+    for (uint64_t spent = 0; done < jobs && spent <= effort; spent += each) {
+        uint32_t count = jobs - done < 64 ? jobs - done : 64;
+        profile_cross(p, p->items + done, count);
+        done += count;
+    }
+    for (; done < jobs; done++) p->bytes[p->items[done].id] = 0;
+    return true;
+}
+
+/* The bytes needed at each job's first run without repeats, in any order (`is_ordered`: in the
+ * order of the list); 0 for jobs that the effort, in looks, did not cover. NULL: out of memory. */
+static uint64_t *bound_profile(const tn__dag *dag, bool is_ordered, uint64_t effort,
+                               tn__arena *arena, const tn_context *context) {
+    profile p = {.dag = dag};
+    size_t jobs = (size_t)dag->job_count + 1;
+    p.bytes = tn__arena_array(arena, jobs, sizeof *p.bytes);
+    if (p.bytes == NULL) return NULL;
+    profile_list(&p);
+    if (is_ordered) return p.bytes;
+    p.above = tn__arena_array(arena, jobs, sizeof *p.above);
+    p.below = tn__arena_array(arena, jobs, sizeof *p.below);
+    p.items = tn__arena_array(arena, jobs, sizeof *p.items);
+    if (p.above == NULL || p.below == NULL || p.items == NULL) return NULL;
+    return profile_any_order(&p, effort, context) ? p.bytes : NULL;
+}
+
+/* --- time of every schedule ------------------------------------------------------------------- */
+
+/* --- one job v --- */
 
 typedef struct bound_state {
     tn__pass_run *run;
-    const tn__work *work;
+    const tn__dag *dag;
     tn__bound_flow flow;
     bool *before;         /* [jobs] has certainly run after v has run */
     bool *behind;         /* [jobs] has certainly not run when v begins */
@@ -34,7 +369,7 @@ typedef struct bound_state {
     uint32_t *arc_of;     /* [values] 1 + the arc that pays for it; 0: free; TN_NONE */
     uint32_t *arc_of_job; /* [jobs] the arc of its cost; TN_NONE */
     uint32_t *stack;      /* [jobs] */
-    uint64_t *order;      /* [jobs] tn__bound_profile; 0: already examined */
+    uint64_t *order;      /* [jobs] bound_profile; 0: already examined */
     bool is_ordered;
     double scale; /* factor for costs in the flow */
     uint64_t most;
@@ -47,37 +382,37 @@ typedef struct bound_state {
 enum { BOUND_SOURCE = 0, BOUND_SINK = 1, BOUND_JOBS = 2 };
 
 static bool bound_repeats(const bound_state *s, uint32_t job) {
-    const tn__job *it = &s->work->jobs[job];
+    const tn__job *it = &s->dag->jobs[job];
     if (!(it->flags & TN__JOB_REPEATS)) return false;
     for (uint32_t i = 0; i < it->limit_count; i++) {
-        uint32_t limit = s->work->others[it->limit_first + i];
+        uint32_t limit = s->dag->others[it->limit_first + i];
         if (limit != job && s->before[limit]) return false;
     }
     return true;
 }
 
 static bool bound_can(const bound_state *s, uint32_t value) {
-    uint32_t maker = s->work->values[value].maker, outputs;
+    uint32_t maker = s->dag->values[value].maker, outputs;
     if (maker == TN_NONE || !bound_repeats(s, maker)) return false;
-    const uint32_t *output = tn__job_outputs(s->work, maker, true, &outputs);
+    const uint32_t *output = tn__job_outputs(s->dag, maker, true, &outputs);
     for (uint32_t i = 0; i < outputs; i++)
-        if (s->work->values[output[i]].flags & TN__VALUE_HELD) return false;
-    return tn__bound_in(output, outputs, value);
+        if (s->dag->values[output[i]].flags & TN__VALUE_HELD) return false;
+    return bound_in(output, outputs, value);
 }
 
 /* The job itself and its ancestors, if first runs may be reordered. */
 static void bound_find_before(bound_state *s, uint32_t job) {
     uint32_t count = 0;
-    memset(s->before, 0, s->work->job_count);
+    memset(s->before, 0, s->dag->job_count);
     s->before[job] = true;
     s->stack[count++] = job;
     while (count > 0) {
         uint32_t at = s->stack[--count], inputs;
-        const tn__job *it = &s->work->jobs[at];
-        const uint32_t *input = tn__job_inputs(s->work, at, false, &inputs);
+        const tn__job *it = &s->dag->jobs[at];
+        const uint32_t *input = tn__job_inputs(s->dag, at, false, &inputs);
         for (uint32_t i = 0; i < inputs + it->after_count; i++) {
-            uint32_t from = i < inputs ? s->work->values[input[i]].maker
-                                       : s->work->others[it->after_first + i - inputs];
+            uint32_t from = i < inputs ? s->dag->values[input[i]].maker
+                                       : s->dag->others[it->after_first + i - inputs];
             if (from == TN_NONE || s->before[from]) continue;
             s->before[from] = true;
             s->stack[count++] = from;
@@ -88,15 +423,15 @@ static void bound_find_before(bound_state *s, uint32_t job) {
 /* The descendants: jobs with an input or an ordering constraint from `behind`. Jobs stand in a
  * valid order. */
 static void bound_find_behind(bound_state *s, uint32_t job) {
-    memset(s->behind, 0, s->work->job_count);
+    memset(s->behind, 0, s->dag->job_count);
     s->behind[job] = true;
-    for (uint32_t j = job + 1; j < s->work->job_count; j++) {
+    for (uint32_t j = job + 1; j < s->dag->job_count; j++) {
         uint32_t inputs;
-        const tn__job *it = &s->work->jobs[j];
-        const uint32_t *input = tn__job_inputs(s->work, j, false, &inputs);
+        const tn__job *it = &s->dag->jobs[j];
+        const uint32_t *input = tn__job_inputs(s->dag, j, false, &inputs);
         for (uint32_t i = 0; i < inputs + it->after_count && !s->behind[j]; i++) {
-            uint32_t from = i < inputs ? s->work->values[input[i]].maker
-                                       : s->work->others[it->after_first + i - inputs];
+            uint32_t from = i < inputs ? s->dag->values[input[i]].maker
+                                       : s->dag->others[it->after_first + i - inputs];
             s->behind[j] = from != TN_NONE && s->behind[from];
         }
     }
@@ -109,79 +444,79 @@ static void bound_find_sides(bound_state *s, uint32_t job) {
         bound_find_behind(s, job);
         return;
     }
-    for (uint32_t j = 0; j < s->work->job_count; j++) {
+    for (uint32_t j = 0; j < s->dag->job_count; j++) {
         s->before[j] = j <= job;
         s->behind[j] = j > job;
     }
 }
 
 static bool bound_is_before(const bound_state *s, uint32_t value) {
-    uint32_t maker = s->work->values[value].maker;
+    uint32_t maker = s->dag->values[value].maker;
     return maker == TN_NONE || s->before[maker];
 }
 
 static void bound_find_needed(bound_state *s) {
-    const tn__work *work = s->work;
-    for (uint32_t v = 0; v < work->value_count; v++)
+    const tn__dag *dag = s->dag;
+    for (uint32_t v = 0; v < dag->value_count; v++)
         s->needed[v] =
-            work->values[v].flags & (TN__VALUE_KEPT | TN__VALUE_HELD) && bound_is_before(s, v);
-    for (uint32_t j = 0; j < work->job_count; j++) {
+            dag->values[v].flags & (TN__VALUE_KEPT | TN__VALUE_HELD) && bound_is_before(s, v);
+    for (uint32_t j = 0; j < dag->job_count; j++) {
         if (!s->behind[j]) continue;
         uint32_t inputs;
-        const uint32_t *input = tn__job_inputs(work, j, false, &inputs);
+        const uint32_t *input = tn__job_inputs(dag, j, false, &inputs);
         for (uint32_t i = 0; i < inputs; i++) s->needed[input[i]] |= bound_is_before(s, input[i]);
     }
 }
 
 /* Operands of v are live in any case, and so are needed values that cannot be recomputed. */
 static void bound_find_room(bound_state *s, uint32_t job) {
-    const tn__work *work = s->work;
+    const tn__dag *dag = s->dag;
     uint32_t inputs, outputs;
-    const uint32_t *input = tn__job_inputs(work, job, false, &inputs);
-    const uint32_t *output = tn__job_outputs(work, job, false, &outputs);
-    memset(s->arc_of, 0xff, work->value_count * sizeof *s->arc_of);
-    s->room = (int64_t)s->run->budget - (int64_t)tn__bound_of_job(work, job);
+    const uint32_t *input = tn__job_inputs(dag, job, false, &inputs);
+    const uint32_t *output = tn__job_outputs(dag, job, false, &outputs);
+    memset(s->arc_of, 0xff, dag->value_count * sizeof *s->arc_of);
+    s->room = (int64_t)s->run->budget - (int64_t)bound_of_job(dag, job);
     for (uint32_t i = 0; i < inputs; i++) s->arc_of[input[i]] = 0; /* free */
     for (uint32_t i = 0; i < outputs; i++) s->arc_of[output[i]] = 0;
-    for (uint32_t v = 0; v < work->value_count; v++) {
+    for (uint32_t v = 0; v < dag->value_count; v++) {
         if (!s->needed[v] || s->arc_of[v] == 0 || bound_can(s, v)) continue;
-        s->room -= (int64_t)work->values[v].bytes;
+        s->room -= (int64_t)dag->values[v].bytes;
         s->arc_of[v] = 0;
     }
 }
 
 static int64_t bound_cost(const bound_state *s, uint32_t job) {
-    return (int64_t)((double)s->work->jobs[job].again_cost * s->scale);
+    return (int64_t)((double)s->dag->jobs[job].recompute_cost * s->scale);
 }
 
 /* The arc of a needed value: pay for it, or repeat its maker. */
 static void bound_arc_of_value(bound_state *s, uint32_t value, uint32_t from) {
-    uint32_t maker = s->work->values[value].maker;
+    uint32_t maker = s->dag->values[value].maker;
     uint32_t to = bound_can(s, value) ? BOUND_JOBS + maker : BOUND_SINK;
-    s->arc_of[value] = tn__flow_arc(&s->flow, from, to, 0) + 1;
+    s->arc_of[value] = flow_arc(&s->flow, from, to, 0) + 1;
 }
 
 static void bound_make_arcs(bound_state *s) {
-    const tn__work *work = s->work;
-    uint32_t values = BOUND_JOBS + work->job_count;
-    tn__flow_clear(&s->flow);
-    for (uint32_t v = 0; v < work->value_count; v++) {
+    const tn__dag *dag = s->dag;
+    uint32_t values = BOUND_JOBS + dag->job_count;
+    flow_clear(&s->flow);
+    for (uint32_t v = 0; v < dag->value_count; v++) {
         if (s->arc_of[v] == 0 || !bound_is_before(s, v)) continue;
         bound_arc_of_value(s, v, s->needed[v] ? BOUND_SOURCE : values + v);
     }
-    for (uint32_t j = 0; j < work->job_count; j++) {
+    for (uint32_t j = 0; j < dag->job_count; j++) {
         s->arc_of_job[j] = TN_NONE;
         if (!s->before[j] || !bound_repeats(s, j)) continue;
         uint32_t inputs;
-        const uint32_t *input = tn__job_inputs(work, j, true, &inputs);
-        s->arc_of_job[j] = tn__flow_arc(&s->flow, BOUND_JOBS + j, BOUND_SINK, 0);
+        const uint32_t *input = tn__job_inputs(dag, j, true, &inputs);
+        s->arc_of_job[j] = flow_arc(&s->flow, BOUND_JOBS + j, BOUND_SINK, 0);
         for (uint32_t i = 0; i < inputs; i++)
             if (s->arc_of[input[i]] != 0 && !s->needed[input[i]])
-                tn__flow_arc(&s->flow, BOUND_JOBS + j, values + input[i], TN__FLOW_MOST);
+                flow_arc(&s->flow, BOUND_JOBS + j, values + input[i], TN__FLOW_MOST);
     }
 }
 
-/* --- prices --------------------------------------------------------------------------------- */
+/* --- prices --- */
 
 typedef struct bound_line { /* a cut: the cost of repeats, and the bytes paid for */
     double cost, bytes;
@@ -190,16 +525,16 @@ typedef struct bound_line { /* a cut: the cost of repeats, and the bytes paid fo
 
 #define BOUND_PAID_MOST 0x1p52
 
-/* A price of 0 stands for a price above all costs: repeats are free, and only bytes are paid
- * for. */
+/* A price of 0 stands for a price above all costs: repeats are free, and only bytes are paid for.
+ */
 static void bound_set_price(bound_state *s, double price) {
-    for (uint32_t v = 0; v < s->work->value_count; v++) {
+    for (uint32_t v = 0; v < s->dag->value_count; v++) {
         if (s->arc_of[v] == 0 || s->arc_of[v] == TN_NONE) continue;
-        double paid = (double)s->work->values[v].bytes * price * (1 - 1e-12);
+        double paid = (double)s->dag->values[v].bytes * price * (1 - 1e-12);
         int64_t whole = (int64_t)(paid < BOUND_PAID_MOST ? paid : BOUND_PAID_MOST);
-        s->flow.full[s->arc_of[v] - 1] = price > 0 ? whole : (int64_t)s->work->values[v].bytes;
+        s->flow.full[s->arc_of[v] - 1] = price > 0 ? whole : (int64_t)s->dag->values[v].bytes;
     }
-    for (uint32_t j = 0; j < s->work->job_count; j++)
+    for (uint32_t j = 0; j < s->dag->job_count; j++)
         if (s->arc_of_job[j] != TN_NONE)
             s->flow.full[s->arc_of_job[j]] = price > 0 ? bound_cost(s, j) : 0;
 }
@@ -208,25 +543,25 @@ static void bound_set_price(bound_state *s, double price) {
 static bool bound_cut(bound_state *s, double price, bound_line *line) {
     bound_set_price(s, price);
     *line = (bound_line){0};
-    line->value = tn__flow_cut(&s->flow, BOUND_SOURCE, BOUND_SINK, s->most);
+    line->value = flow_cut(&s->flow, BOUND_SOURCE, BOUND_SINK, s->most);
     if (line->value < 0) return false;
-    for (uint32_t j = 0; j < s->work->job_count; j++)
+    for (uint32_t j = 0; j < s->dag->job_count; j++)
         if (s->arc_of_job[j] != TN_NONE && s->flow.level[BOUND_JOBS + j] != TN_NONE)
             line->cost += (double)bound_cost(s, j);
-    for (uint32_t v = 0; v < s->work->value_count; v++) {
+    for (uint32_t v = 0; v < s->dag->value_count; v++) {
         if (s->arc_of[v] == 0 || s->arc_of[v] == TN_NONE) continue;
         uint32_t arc = s->arc_of[v] - 1;
         uint32_t from = s->flow.to[arc ^ 1], to = s->flow.to[arc];
         if (s->flow.level[from] != TN_NONE && s->flow.level[to] == TN_NONE)
-            line->bytes += (double)s->work->values[v].bytes;
+            line->bytes += (double)s->dag->values[v].bytes;
     }
     return true;
 }
 
 /* On the source's side, a value is free or recomputed; a value with a cut arc is paid for. */
 static void bound_write_row(const bound_state *s) {
-    memset(s->row, 0, s->work->value_count * sizeof *s->row);
-    for (uint32_t v = 0; v < s->work->value_count; v++) {
+    memset(s->row, 0, s->dag->value_count * sizeof *s->row);
+    for (uint32_t v = 0; v < s->dag->value_count; v++) {
         if (s->arc_of[v] == 0 || s->arc_of[v] == TN_NONE) continue;
         uint32_t arc = s->arc_of[v] - 1;
         uint32_t from = s->flow.to[arc ^ 1], to = s->flow.to[arc];
@@ -245,7 +580,7 @@ static void bound_take(bound_state *s, const bound_line *line, double price) {
     }
     uint64_t whole = (uint64_t)extra;
     if ((double)whole < extra - 1e-6) whole++; /* costs are integers */
-    tn__pass_raise_bound(s->run, tn__add_sat(s->work->cost, whole));
+    tn__pass_raise_bound(s->run, tn__add_sat(s->dag->cost, whole));
 }
 
 /* Finds the best price for the first job, between a line that pays for too many bytes and one that
@@ -257,9 +592,9 @@ static tn_status bound_moment(bound_state *s, uint32_t job) {
     bound_make_arcs(s);
     if (s->room < 0) return TN_E_INFEASIBLE;
     bound_line many = {0}, few, now;
-    for (uint32_t v = 0; v < s->work->value_count; v++)
+    for (uint32_t v = 0; v < s->dag->value_count; v++)
         if (s->arc_of[v] != 0 && s->arc_of[v] != TN_NONE && s->needed[v])
-            many.bytes += (double)s->work->values[v].bytes;
+            many.bytes += (double)s->dag->values[v].bytes;
     if (many.bytes <= (double)s->room) return TN_OK;
     if (!bound_cut(s, 0, &few)) return TN_OK;
     if (few.value > s->room) return TN_E_INFEASIBLE;
@@ -277,11 +612,11 @@ static tn_status bound_moment(bound_state *s, uint32_t job) {
     return TN_OK;
 }
 
-/* --- choice of jobs ------------------------------------------------------------------------- */
+/* --- choice of jobs --- */
 
 /* The remaining job with the most bytes; jobs near it are not examined again. */
 static uint32_t bound_next_moment(bound_state *s) {
-    uint32_t best = 0, count = s->work->job_count;
+    uint32_t best = 0, count = s->dag->job_count;
     for (uint32_t j = 1; j < count; j++)
         if (s->order[j] > s->order[best]) best = j;
     if (s->order[best] <= s->run->budget) return TN_NONE;
@@ -292,11 +627,11 @@ static uint32_t bound_next_moment(bound_state *s) {
 }
 
 static tn_status bound_room(bound_state *s) {
-    const tn__work *work = s->work;
+    const tn__dag *dag = s->dag;
     tn__arena *arena = s->run->arena;
-    size_t jobs = (size_t)work->job_count + 2, values = (size_t)work->value_count + 1;
+    size_t jobs = (size_t)dag->job_count + 2, values = (size_t)dag->value_count + 1;
     uint64_t arcs = (uint64_t)values + jobs;
-    for (uint32_t j = 0; j < work->job_count; j++) arcs += work->jobs[j].again_input_count;
+    for (uint32_t j = 0; j < dag->job_count; j++) arcs += dag->jobs[j].recompute_input_count;
     if (arcs >= TN_NONE / 2 || values + jobs + 2 >= TN_NONE) return TN_E_STOPPED;
     s->before = tn__arena_array(arena, jobs, sizeof *s->before);
     s->behind = tn__arena_array(arena, jobs, sizeof *s->behind);
@@ -304,7 +639,7 @@ static tn_status bound_room(bound_state *s) {
     s->arc_of = tn__arena_array(arena, values, sizeof *s->arc_of);
     s->stack = tn__arena_array(arena, jobs, sizeof *s->stack);
     s->arc_of_job = tn__arena_array(arena, jobs, sizeof *s->arc_of_job);
-    if (!tn__flow_room(&s->flow, (uint32_t)(jobs + values + 2), (uint32_t)arcs, arena) ||
+    if (!flow_room(&s->flow, (uint32_t)(jobs + values + 2), (uint32_t)arcs, arena) ||
         s->before == NULL || s->behind == NULL || s->needed == NULL || s->arc_of == NULL ||
         s->stack == NULL || s->arc_of_job == NULL)
         return tn__no_memory(s->run->error, "a bound");
@@ -312,9 +647,9 @@ static tn_status bound_room(bound_state *s) {
 }
 
 /* Scales costs so that prices are fine enough and sums stay far from overflow. */
-static double bound_scale(const tn__work *work) {
+static double bound_scale(const tn__dag *dag) {
     double sum = 1;
-    for (uint32_t j = 0; j < work->job_count; j++) sum += (double)work->jobs[j].again_cost;
+    for (uint32_t j = 0; j < dag->job_count; j++) sum += (double)dag->jobs[j].recompute_cost;
     double scale = 1;
     while (sum * scale < 0x1p44) scale *= 2;
     while (sum * scale > 0x1p50) scale /= 2;
@@ -323,7 +658,7 @@ static double bound_scale(const tn__work *work) {
 
 static tn_status bound_add_row(bound_state *s, tn__bound_advice *advice, uint32_t job) {
     uint32_t at = advice->count++;
-    s->row = tn__arena_array(s->run->arena, (size_t)s->work->value_count + 1, sizeof *s->row);
+    s->row = tn__arena_array(s->run->arena, (size_t)s->dag->value_count + 1, sizeof *s->row);
     s->row_extra = 0;
     if (s->row == NULL) return tn__no_memory(s->run->error, "advice");
     for (; at > 0 && advice->jobs[at - 1] > job; at--) {
@@ -336,9 +671,8 @@ static tn_status bound_add_row(bound_state *s, tn__bound_advice *advice, uint32_
 }
 
 static tn_status bound_moments(bound_state *s, uint64_t effort, tn__bound_advice *advice) {
-    const uint32_t most = s->work->job_count < TN__BOUND_MOMENTS ? TN__BOUND_MOMENTS : 16;
-    s->order =
-        tn__bound_profile(s->work, s->is_ordered, effort / 4, s->run->arena, &s->run->context);
+    const uint32_t most = s->dag->job_count < TN__BOUND_MOMENTS ? TN__BOUND_MOMENTS : 16;
+    s->order = bound_profile(s->dag, s->is_ordered, effort / 4, s->run->arena, &s->run->context);
     if (s->order == NULL) return tn__no_memory(s->run->error, "a bound");
     for (uint32_t i = 0; i < most && s->flow.effort < effort; i++) {
         uint32_t job = bound_next_moment(s);
@@ -353,23 +687,23 @@ static tn_status bound_moments(bound_state *s, uint64_t effort, tn__bound_advice
 
 static tn_status bound_look(tn__pass_run *run, uint64_t effort, bool is_ordered,
                             tn__bound_advice *advice) {
-    const tn__work *work = run->work;
-    if (work->job_count == 0 || work->cost > (uint64_t)1 << 60) return TN_OK;
-    bound_state s = {.run = run, .work = work, .most = effort, .scale = bound_scale(work)};
+    const tn__dag *dag = run->dag;
+    if (dag->job_count == 0 || dag->cost > (uint64_t)1 << 60) return TN_OK;
+    bound_state s = {.run = run, .dag = dag, .most = effort, .scale = bound_scale(dag)};
     s.is_ordered = is_ordered;
     TN_TRY(bound_room(&s));
     return bound_moments(&s, effort, advice);
 }
 
 tn_status tn__bound_raise(tn__pass_run *run, uint64_t effort) {
-    const tn__work *work = run->work;
+    const tn__dag *dag = run->dag;
     bool alone = !(run->allow & (TN__ALLOW_SWAP | TN__ALLOW_COMPRESS));
-    uint64_t least = tn__bound_bytes(work, alone);
+    uint64_t least = bound_bytes(dag, alone);
     if (least > run->least_bytes) run->least_bytes = least;
-    tn__pass_raise_bound(run, work->cost);
+    tn__pass_raise_bound(run, dag->cost);
     if (least > run->budget) return TN_E_INFEASIBLE;
     if (!alone) return TN_OK;
-    return bound_look(run, effort, work->is_ordered || !(run->allow & TN__ALLOW_ORDER), NULL);
+    return bound_look(run, effort, dag->is_ordered || !(run->allow & TN__ALLOW_ORDER), NULL);
 }
 
 tn_status tn__bound_advise(tn__pass_run *run, uint64_t effort, tn__bound_advice *advice) {

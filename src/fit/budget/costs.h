@@ -10,10 +10,10 @@
 struct tn_costs {
     tn_context context;
     const tn_graph *graph;
-    uint64_t *of, *again; /* [count] */
-    uint32_t count;       /* operators of the graph */
-    double bytes_per_s;   /* copy rate; 0: unknown */
-    uint32_t threads;     /* number of threads in the measurement; 0: modelled costs, or unknown */
+    uint64_t *of, *recompute; /* [count] */
+    uint32_t count;           /* operators of the graph */
+    double bytes_per_s;       /* copy rate; 0: unknown */
+    uint32_t threads; /* number of threads in the measurement; 0: modelled costs, or unknown */
 };
 
 /* Costs of 0 for every operator of the graph. */

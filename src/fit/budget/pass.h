@@ -12,8 +12,10 @@
 #ifndef TN_BUDGET_PASS_H
 #define TN_BUDGET_PASS_H
 
+#include <tenure/graph.h>
+
 #include "fit/budget/refusal.h"
-#include "fit/budget/work.h"
+#include "fit/budget/schedule/schedule_graph.h"
 
 enum { /* tn_pass.features: techniques that the pass models; others are refused or switched off */
        TN__PASS_RECOMPUTES = 1u << 0,
@@ -24,7 +26,8 @@ enum { /* tn_pass.features: techniques that the pass models; others are refused 
                                     * pass has one answer */
        TN__PASS_GRAPH = 1u << 5,   /* needs to know the operators: cannot solve problems without
                                     * a graph */
-       TN__PASS_CHAIN = 1u << 6,   /* models only chains (tn__chain_of); other works are refused */
+       TN__PASS_CHAIN =
+           1u << 6, /* models only chains (tn__chain_of); other schedule graphs are refused */
        TN__PASS_COMPLETE = 1u << 7 /* complete search: if the pass finds nothing, it proved that
                                     * nothing exists, unless a limit stopped it */
 };
@@ -53,27 +56,28 @@ typedef struct tn_pass {
 /* A call in progress. A pass may read every field, and writes only through the functions below. */
 struct tn__pass_run {
     const tn_pass *pass;
-    const tn__work *work;
+    const tn__dag *dag;
     const tn_graph *graph; /* NULL: a problem without a graph */
     tn__arena *arena;      /* scratch that lives until the end of the run */
     tn_context context;
     tn_error *error;
-    uint64_t budget;      /* bytes that may live at once, without work->fixed_bytes */
+    uint64_t budget;      /* bytes that may live at once, without dag->fixed_bytes */
     uint64_t host_budget; /* UINT64_MAX: no limit */
     uint32_t allow;       /* TN__ALLOW_*: allowed techniques; a pass may know fewer */
     uint64_t seed;
-    const tn__schedule *warm; /* NULL, or the schedule for another budget of the same work */
-    bool no_bound;            /* the caller has no use for lower bounds for this budget */
-    uint64_t beaten;          /* incumbent cost: the cost of a known schedule for the same
+    const tn__schedule
+        *warm;          /* NULL, or the schedule for another budget of the same schedule graph */
+    bool no_bound;      /* the caller has no use for lower bounds for this budget */
+    uint64_t incumbent; /* incumbent cost: the cost of a known schedule for the same
                                * budget; schedules that cost more are useless; 0: no such
                                * schedule is known */
-    bool fewer_known; /* schedules with fewer techniques (only repeats; copies without codecs)
+    bool fewer_known;   /* schedules with fewer techniques (only repeats; copies without codecs)
                        * were already searched for this budget */
-    bool runs_fit;    /* schedules with only repeats are within the budget, but take at least
-                       * `beaten` */
-    bool any;         /* the first schedule within the budget suffices: the caller searches for
+    bool runs_fit;      /* schedules with only repeats are within the budget, but take at least
+                       * `incumbent` */
+    bool feasible_only; /* the first schedule within the budget suffices: the caller searches for
                        * the smallest budget */
-    bool only_proof;  /* only a proof of infeasibility is wanted: offered schedules are not kept */
+    bool only_proof; /* only a proof of infeasibility is wanted: offered schedules are not kept */
     double out_rate, in_rate; /* bytes per unit of cost in each direction; 0: no host link */
     double codec_rate;        /* bytes that ENCODE and DECODE process per unit of cost */
     uint32_t codecs;          /* bit 1 << tn_codec: the allowed codecs */
@@ -108,7 +112,7 @@ typedef struct tn__pass_watch {
 } tn__pass_watch;
 /* The time of a schedule including its copies: compute, both directions of the link and codecs run
  * as in simulate.h, in the unit of costs. tn__replay_schedule must accept the schedule. watch:
- * NULL, or a function to call. UINT64_MAX: out of memory. Cost: O(acts + operands). */
+ * NULL, or a function to call. UINT64_MAX: out of memory. Cost: O(actions + operands). */
 uint64_t tn__pass_time(const tn__pass_run *run, const tn__schedule *schedule,
                        const tn__pass_watch *watch);
 /* Counts units of work (about one look at a job or value each). E_STOPPED, without a message: a
@@ -117,7 +121,7 @@ tn_status tn__pass_work(tn__pass_run *run, uint64_t units);
 void tn__pass_raise_bound(tn__pass_run *run, uint64_t time);
 /* Default number of units that `joint` spends on a run: a little more than a third of a second,
  * plus an amount for each job. */
-uint64_t tn__pass_effort(const tn__work *work);
+uint64_t tn__pass_effort(const tn__dag *dag);
 
 /* The registry of passes, for the frame. */
 uint32_t tn__pass_count(void);
@@ -127,5 +131,14 @@ const tn_pass *tn__pass_named(const char *name);
 tn_status tn__pass_find(const char *name, const tn_pass **pass, tn_error *error);
 /* Runs another pass on the same run (for a portfolio); schedules that it keeps stay kept. */
 tn_status tn__pass_solve(tn__pass_run *run, const tn_pass *pass);
+
+/* --- questions about operators, answered by the registry of operators ------------------------- */
+
+/* For TN_NONE, or without a graph, nothing is known: the answer is false or 0. */
+bool tn__kind_is_conv(const tn_graph *graph, tn_op_id op);   /* of any domain, in any form */
+bool tn__kind_is_matmul(const tn_graph *graph, tn_op_id op); /* or it contains one, as attention */
+/* tn_op_rule.signs: a bit for each input of which the operator only needs to know which elements
+ * are above 0. */
+uint64_t tn__kind_signs(const tn_graph *graph, tn_op_id op);
 
 #endif

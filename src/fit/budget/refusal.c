@@ -1,6 +1,7 @@
 /* refusal.c - the sentence about a budget that is not kept: its scope ("no program that reorders
- * and recomputes whole operators"), whether that is proved, what was found. A proof holds only for
- * the allowed techniques, so every proof is reported with this scope. */
+ * and recomputes whole operators"), whether that is proved, and the smallest program that was
+ * found. A proof holds only for the allowed techniques, so every proof is reported with this scope.
+ */
 #include "fit/budget/refusal.h"
 
 #include <tenure/fit.h>

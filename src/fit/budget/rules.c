@@ -1,21 +1,415 @@
-/* rules.c - finds the operators that the rules of the user match, and the place of each change.
+/* rules.c - finds the operators that the rules of the user match and the place of each change, and
+ * writes a schedule graph that obeys them.
  *
  * A rule is about the results of an operator. For each result, the readers before `back` are early,
- * the others late (tenure/rules.h). rules_build.c then writes a work in which both groups read
+ * the others late (tenure/rules.h). A schedule graph is then written in which both groups read
  * different values, so that every pass obeys the rules without knowing them:
  *
  *     jobs        a    b(a)   c   d   e(a)          recompute a: the value a ends after b
  *     ruled       a    b(a)   c   d   a'  e(a')     a' runs in the same form as a repeat of a
  *
  * A swapped value gets three jobs without costs instead: out, settle, in. A kept value may not be
- * copied or encoded, and its job may not be repeated.
- * Cost: O(jobs * rules + operands). Source: torch.utils.checkpoint (checkpoint_sequential,
- * selective checkpointing) and `recompute` and `offload` with `prefetch` of MindSpore's cells and
- * operators.
+ * copied or encoded, and its job may not be repeated. Cost: O(jobs * rules + operands). Source:
+ * torch.utils.checkpoint (checkpoint_sequential, selective checkpointing) and `recompute` and
+ * `offload` with `prefetch` of MindSpore's cells and operators.
  */
-#include "fit/budget/rules_build.h"
+#include "fit/budget/rules.h"
 
 #include <stdio.h>
+
+typedef enum tn__ruled_how {
+    TN__RULED_NOT,
+    TN__RULED_KEEP,
+    TN__RULED_RECOMPUTE,
+    TN__RULED_SWAP
+} tn__ruled_how;
+
+/* Jobs of the original schedule graph; in 0: the value is not swapped. */
+typedef struct tn__ruled_swap {
+    uint32_t leave;  /* the last early reader: the copy starts after it */
+    uint32_t settle; /* this job waits until the copy is done */
+    uint32_t in;     /* the copy back starts before this job */
+} tn__ruled_swap;
+
+typedef struct tn__rules_state {
+    tn_rules rules;
+    const tn_graph *graph;
+    const tn__dag *dag;
+    const tn_context *context;
+    tn__arena *arena;
+    void (*explain)(void *self, const char *line);
+    void *explain_self;
+    uint32_t *rule;        /* [jobs] the last rule that matches; TN_NONE */
+    uint32_t *turn;        /* [jobs] the next job of a backward pass after it; TN_NONE */
+    bool *is_backward;     /* [jobs] makes a gradient */
+    uint8_t *how;          /* [jobs] tn__ruled_how */
+    uint32_t *at;          /* [jobs] RECOMPUTE: it runs again before this job */
+    tn__ruled_swap *swaps; /* [values] */
+    bool trains;           /* there is a backward pass */
+    bool strict;           /* refuse rules that match or change nothing */
+    tn_error *error;
+} tn__rules_state;
+
+/* --- the schedule graph that obeys the decisions ---------------------------------------------- */
+
+/* Writes a schedule graph that obeys the rules, and translates its schedules.
+ *
+ * The jobs keep their order. Before a job come the additional jobs that are due there; a repeat is
+ * written after the repeats and copies of its released sources. Each value has a current version,
+ * and a job reads the version that is current at its place.
+ *
+ * An early reader of a tensor that a rule releases is not repeated by passes, because a repeat in
+ * the backward pass would need the released version. Cost: O((jobs + operands) log jobs).
+ */
+
+enum {
+    BUILD_OUT,
+    BUILD_SETTLE,
+    BUILD_IN,
+    BUILD_RECOMPUTE,
+    BUILD_KINDS
+}; /* the order at one place */
+
+typedef struct build_state {
+    tn__rules_state *rules;
+    const tn__dag *dag;
+    tn__arena *arena;
+    tn__dag_job *jobs; /* [job_count] */
+    tn__ruled_job *of;
+    tn__dag_value *values;
+    uint32_t *value_of;
+    uint32_t job_count, value_count;
+    uint32_t now;      /* the next job of the original schedule graph */
+    uint32_t *first;   /* [jobs] the job of the ruled schedule graph with its first run */
+    uint32_t *current; /* [values] current version */
+    bool *is_out, *is_settled, *is_in; /* [values] these jobs are written */
+    bool *is_again;                    /* [jobs] its repeat is written */
+    uint32_t *stack;
+    tn__ruled *ruled;
+} build_state;
+
+static tn_status build_no_memory(const build_state *s) {
+    return tn__no_memory(s->rules->error, "the jobs of rules");
+}
+
+/* --- lists --- */
+
+static uint32_t *build_list(build_state *s, const uint32_t *from, uint32_t count, bool versions) {
+    uint32_t *list = tn__arena_array(s->arena, (size_t)count + 1, sizeof *list);
+    for (uint32_t i = 0; list != NULL && i < count; i++)
+        list[i] = versions ? s->current[from[i]] : from[i];
+    return list;
+}
+
+static uint32_t *build_one(build_state *s, uint32_t value) {
+    uint32_t *list = tn__arena_array(s->arena, 1, sizeof *list);
+    if (list != NULL) list[0] = value;
+    return list;
+}
+
+static bool build_names(const uint32_t *list, uint32_t count, uint32_t value) {
+    for (uint32_t i = 0; i < count; i++)
+        if (list[i] == value) return true;
+    return false;
+}
+
+/* --- jobs --- */
+
+static void build_put(build_state *s, tn__dag_job job, uint8_t kind, uint32_t what) {
+    s->of[s->job_count] = (tn__ruled_job){kind, what};
+    s->jobs[s->job_count++] = job;
+}
+
+/* Begins another version of a value. If it is an output of the program, so is the new version. */
+static uint32_t build_version(build_state *s, uint32_t value) {
+    const uint32_t old = s->current[value], made = s->value_count++;
+    s->values[made] = s->values[old];
+    s->value_of[made] = value;
+    s->values[old].flags &= ~(uint32_t)TN__VALUE_KEPT;
+    s->current[value] = made;
+    return made;
+}
+
+/* OUT and SETTLE read the value. */
+static tn_status build_reads(build_state *s, uint32_t value, uint8_t kind) {
+    tn__dag_job job = {.job = {.op = TN_NONE, .inplace = TN_NONE, .input_count = 1}};
+    job.inputs = build_one(s, s->current[value]);
+    if (job.inputs == NULL) return build_no_memory(s);
+    build_put(s, job, kind, value);
+    return TN_OK;
+}
+
+static tn_status build_settle(build_state *s, uint32_t value) {
+    if (s->is_settled[value]) return TN_OK;
+    s->is_settled[value] = true;
+    return build_reads(s, value, TN__SETTLE);
+}
+
+static tn_status build_in(build_state *s, uint32_t value) {
+    if (s->is_in[value]) return TN_OK;
+    s->is_in[value] = true;
+    TN_TRY(build_settle(s, value));
+    tn__dag_job job = {.job = {.op = TN_NONE, .inplace = TN_NONE, .output_count = 1}};
+    job.outputs = build_one(s, build_version(s, value));
+    if (job.outputs == NULL) return build_no_memory(s);
+    build_put(s, job, TN__IN, value);
+    s->ruled->copied++;
+    return TN_OK;
+}
+
+/* Whether a repeat of this job by a pass would read a version that a rule releases. */
+static bool build_reads_released(const build_state *s, uint32_t id) {
+    uint32_t count;
+    const uint32_t *inputs = tn__job_inputs(s->dag, id, true, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t maker = s->dag->values[inputs[i]].maker;
+        const uint8_t how = maker != TN_NONE ? s->rules->how[maker] : TN__RULED_NOT;
+        if (how == TN__RULED_RECOMPUTE && !s->is_again[maker]) return true;
+        if (how == TN__RULED_SWAP && s->rules->swaps[inputs[i]].in > 0 && !s->is_in[inputs[i]])
+            return true;
+    }
+    return false;
+}
+
+/* A repeat: its first run has the form of a repeat. */
+static tn_status build_repeat(build_state *s, uint32_t id) {
+    const tn__job *it = &s->dag->jobs[id];
+    uint32_t inputs, outputs;
+    const uint32_t *input = tn__job_inputs(s->dag, id, true, &inputs);
+    const uint32_t *output = tn__job_outputs(s->dag, id, true, &outputs);
+    tn__dag_job job = {.job = *it};
+    job.job.cost = it->recompute_cost;
+    job.job.input_count = inputs;
+    job.job.output_count = outputs;
+    job.job.after_count = 0; /* the order is fixed */
+    if (build_reads_released(s, id)) job.job.flags &= ~(uint32_t)TN__JOB_REPEATS;
+    job.inputs = build_list(s, input, inputs, true);
+    if (job.inputs == NULL) return build_no_memory(s);
+    uint32_t inplace = it->inplace != TN_NONE ? s->current[it->inplace] : TN_NONE;
+    bool fits = inplace != TN_NONE && outputs > 0 && build_names(job.inputs, inputs, inplace) &&
+                s->dag->values[output[0]].bytes == s->values[inplace].bytes;
+    job.job.inplace = fits ? inplace : TN_NONE;
+    for (uint32_t k = 0; k < outputs; k++) build_version(s, output[k]);
+    job.outputs = build_list(s, output, outputs, true);
+    if (job.outputs == NULL) return build_no_memory(s);
+    build_put(s, job, TN__RUN, id);
+    s->is_again[id] = true;
+    s->ruled->recompute++;
+    return TN_OK;
+}
+
+/* Whether a source was released by a rule and is not back. */
+static bool build_is_gone(const build_state *s, uint32_t value) {
+    const uint32_t maker = s->dag->values[value].maker;
+    if (maker == TN_NONE) return false;
+    if (s->rules->how[maker] == TN__RULED_SWAP) return s->is_out[value] && !s->is_in[value];
+    if (s->rules->how[maker] != TN__RULED_RECOMPUTE || s->is_again[maker]) return false;
+    uint32_t count;
+    const uint32_t *outputs = tn__job_outputs(s->dag, maker, true, &count);
+    if (!build_names(outputs, count, value)) return false;
+    /* released: every reader that is still to come is a late one */
+    const uint32_t after = s->now > 0 ? tn__lists_after(&s->dag->reads, value, s->now - 1)
+                                      : s->dag->reads.first[value];
+    return after == s->dag->reads.first[value + 1] ||
+           s->dag->reads.items[after] >= s->rules->at[maker];
+}
+
+/* Writes a repeat after those of its released sources, without recursion. */
+static tn_status build_recompute(build_state *s, uint32_t id) {
+    uint32_t depth = 0;
+    s->stack[depth++] = id;
+    while (depth > 0) {
+        const uint32_t job = s->stack[depth - 1], before = depth;
+        uint32_t count;
+        const uint32_t *inputs = tn__job_inputs(s->dag, job, true, &count);
+        for (uint32_t i = 0; i < count && !s->is_again[job]; i++) {
+            if (!build_is_gone(s, inputs[i])) continue;
+            const uint32_t maker = s->dag->values[inputs[i]].maker;
+            if (s->rules->how[maker] == TN__RULED_SWAP) {
+                TN_TRY(build_in(s, inputs[i]));
+            } else {
+                s->stack[depth++] = maker; /* at most once for each job of a chain of sources */
+                break;
+            }
+        }
+        if (depth > before) continue;
+        if (!s->is_again[job]) TN_TRY(build_repeat(s, job));
+        depth--;
+    }
+    return TN_OK;
+}
+
+static tn_status build_first(build_state *s, uint32_t id) {
+    const tn__job *it = &s->dag->jobs[id];
+    uint32_t inputs, outputs;
+    const uint32_t *input = tn__job_inputs(s->dag, id, false, &inputs);
+    const uint32_t *output = tn__job_outputs(s->dag, id, false, &outputs);
+    tn__dag_job job = {.job = *it};
+    job.inputs = build_list(s, input, inputs, true);
+    job.outputs = build_list(s, output, outputs, true);
+    if (job.inputs == NULL || job.outputs == NULL) return build_no_memory(s);
+    if (it->inplace != TN_NONE) job.job.inplace = s->current[it->inplace];
+    if (s->rules->how[id] != TN__RULED_NOT || build_reads_released(s, id))
+        job.job.flags &= ~(uint32_t)TN__JOB_REPEATS;
+    if (job.job.flags & TN__JOB_REPEATS) {
+        input = tn__job_inputs(s->dag, id, true, &inputs);
+        output = tn__job_outputs(s->dag, id, true, &outputs);
+        job.recompute_inputs = build_list(s, input, inputs, true);
+        job.recompute_outputs = build_list(s, output, outputs, true);
+        if (job.recompute_inputs == NULL || job.recompute_outputs == NULL)
+            return build_no_memory(s);
+    }
+    s->first[id] = s->job_count;
+    build_put(s, job, TN__RUN, id);
+    return TN_OK;
+}
+
+/* --- the order --- */
+
+static tn_status build_item(build_state *s, uint32_t kind, uint32_t what) {
+    switch (kind) {
+    case BUILD_OUT:
+        s->is_out[what] = true;
+        return build_reads(s, what, TN__OUT);
+    case BUILD_SETTLE:
+        return build_settle(s, what);
+    case BUILD_IN:
+        return build_in(s, what);
+    default:
+        return s->is_again[what] ? TN_OK : build_recompute(s, what);
+    }
+}
+
+static uint64_t build_key(uint32_t place, uint32_t kind) {
+    return (uint64_t)place * BUILD_KINDS + kind;
+}
+
+static tn_status build_items(build_state *s, tn__sort_item **list, uint32_t *count) {
+    const tn__rules_state *rules = s->rules;
+    const size_t most = (size_t)s->dag->job_count + 3 * (size_t)s->dag->value_count + 1;
+    tn__sort_item *items = tn__arena_array(s->arena, most, sizeof *items);
+    uint32_t n = 0;
+    if (items == NULL) return build_no_memory(s);
+    for (uint32_t v = 0; v < s->dag->value_count; v++) {
+        const tn__ruled_swap *swap = &rules->swaps[v];
+        if (swap->in == 0) continue;
+        items[n++] = (tn__sort_item){build_key(swap->leave + 1, BUILD_OUT), v};
+        items[n++] = (tn__sort_item){build_key(swap->settle, BUILD_SETTLE), v};
+        items[n++] = (tn__sort_item){build_key(swap->in, BUILD_IN), v};
+    }
+    for (uint32_t j = 0; j < s->dag->job_count; j++)
+        if (rules->how[j] == TN__RULED_RECOMPUTE)
+            items[n++] = (tn__sort_item){build_key(rules->at[j], BUILD_RECOMPUTE), j};
+    if (!tn__sort_items(rules->context, items, n)) return build_no_memory(s);
+    *list = items;
+    *count = n;
+    return TN_OK;
+}
+
+static tn_status build_walk(build_state *s) {
+    tn__sort_item *items = NULL;
+    uint32_t count = 0, at = 0;
+    TN_TRY(build_items(s, &items, &count));
+    for (s->now = 0; s->now < s->dag->job_count; s->now++) {
+        for (; at < count && items[at].key < build_key(s->now + 1, 0); at++)
+            TN_TRY(build_item(s, (uint32_t)(items[at].key % BUILD_KINDS), items[at].id));
+        TN_TRY(build_first(s, s->now));
+    }
+    return TN_OK;
+}
+
+/* Orders and limits name jobs of the original schedule graph; a limit is the first run of a job. */
+static tn_status build_others(build_state *s) {
+    for (uint32_t j = 0; j < s->job_count; j++) {
+        tn__dag_job *job = &s->jobs[j];
+        if (s->of[j].kind != TN__RUN) continue;
+        const tn__job *it = &s->dag->jobs[s->of[j].what];
+        uint32_t *after = build_list(s, s->dag->others + it->after_first, it->after_count, false);
+        uint32_t *limits = build_list(s, s->dag->others + it->limit_first, it->limit_count, false);
+        if (after == NULL || limits == NULL) return build_no_memory(s);
+        for (uint32_t i = 0; i < it->after_count; i++) after[i] = s->first[after[i]];
+        for (uint32_t i = 0; i < it->limit_count; i++) limits[i] = s->first[limits[i]];
+        job->after = after;
+        job->limits = limits;
+    }
+    return TN_OK;
+}
+
+/* --- values --- */
+
+static void build_flags(build_state *s) {
+    const tn__rules_state *rules = s->rules;
+    for (uint32_t v = 0; v < s->dag->value_count; v++) {
+        const uint32_t maker = s->dag->values[v].maker;
+        s->values[v] = s->dag->values[v];
+        s->value_of[v] = s->current[v] = v;
+        if (maker == TN_NONE || rules->how[maker] == TN__RULED_NOT) continue;
+        s->values[v].flags &= ~(uint32_t)TN__VALUE_COPIES;
+        s->values[v].flags |= TN__VALUE_RULED;
+    }
+}
+
+static tn_status build_room(build_state *s) {
+    const size_t jobs = (size_t)s->dag->job_count + 1, values = (size_t)s->dag->value_count + 1;
+    const size_t all = 2 * jobs + 3 * values;
+    size_t versions = 2 * values;
+    for (uint32_t j = 0; j < s->dag->job_count; j++)
+        versions += s->dag->jobs[j].recompute_output_count;
+    s->jobs = tn__arena_array(s->arena, all, sizeof *s->jobs);
+    s->of = tn__arena_array(s->arena, all, sizeof *s->of);
+    s->values = tn__arena_array(s->arena, versions, sizeof *s->values);
+    s->value_of = tn__arena_array(s->arena, versions, sizeof *s->value_of);
+    s->first = tn__arena_array(s->arena, jobs, sizeof *s->first);
+    s->stack = tn__arena_array(s->arena, jobs, sizeof *s->stack);
+    s->is_again = tn__arena_array(s->arena, jobs, sizeof *s->is_again);
+    s->current = tn__arena_array(s->arena, values, sizeof *s->current);
+    s->is_out = tn__arena_array(s->arena, values, sizeof *s->is_out);
+    s->is_settled = tn__arena_array(s->arena, values, sizeof *s->is_settled);
+    s->is_in = tn__arena_array(s->arena, values, sizeof *s->is_in);
+    if (!s->jobs || !s->of || !s->values || !s->value_of || !s->first || !s->stack ||
+        !s->is_again || !s->current || !s->is_out || !s->is_settled || !s->is_in)
+        return build_no_memory(s);
+    s->value_count = s->dag->value_count;
+    return TN_OK;
+}
+
+/* Writes the schedule graph that obeys the decisions. Errors: E_NO_MEMORY, those of tn__dag_make
+ * (which would be a mistake of ours). Cost: O((jobs + operands) log jobs). */
+static tn_status rules_build(tn__rules_state *rules, tn__ruled *ruled) {
+    build_state s = {.rules = rules, .dag = rules->dag, .arena = rules->arena, .ruled = ruled};
+    *ruled = (tn__ruled){0};
+    TN_TRY(build_room(&s));
+    build_flags(&s);
+    TN_TRY(build_walk(&s));
+    TN_TRY(build_others(&s));
+    TN_TRY(tn__dag_make(s.arena, s.jobs, s.job_count, s.values, s.value_count, &ruled->dag,
+                        rules->error));
+    ruled->dag.fixed_bytes = s.dag->fixed_bytes;
+    ruled->dag.is_ordered = s.dag->is_ordered || ruled->recompute > 0 || ruled->copied > 0;
+    ruled->jobs = s.of;
+    ruled->values = s.value_of;
+    return TN_OK;
+}
+
+/* --- schedules --- */
+
+tn_status tn__rules_schedule(const tn__ruled *ruled, const tn__schedule *from, tn__schedule *to,
+                             tn_error *error) {
+    to->count = 0;
+    for (uint32_t i = 0; i < from->count; i++) {
+        tn__action action = from->actions[i];
+        if (action.kind == TN__RUN) {
+            action = (tn__action){.kind = ruled->jobs[action.what].kind,
+                                  .what = ruled->jobs[action.what].what};
+        } else {
+            action.what = ruled->values[action.what];
+        }
+        TN_TRY(tn__schedule_add(to, action, error));
+    }
+    return TN_OK;
+}
+
+/* --- matches and places ----------------------------------------------------------------------- */
 
 static const char *const rules_names[TN_RULE_COUNT] = {"keep", "recompute", "swap"};
 
@@ -66,14 +460,14 @@ static bool rules_is_type(const char *pattern) {
 }
 
 static const char *rules_word(const tn__rules_state *s, uint32_t job, bool type) {
-    const tn_op *op = tn_graph_op(s->graph, s->work->jobs[job].op);
+    const tn_op *op = tn_graph_op(s->graph, s->dag->jobs[job].op);
     return type ? op->type : op->name;
 }
 
 static bool rules_match(const tn__rules_state *s, const tn_rule *rule, uint32_t job) {
     bool type = rules_is_type(rule->pattern);
     const char *pattern = type ? rule->pattern + sizeof RULES_TYPE - 1 : rule->pattern;
-    return s->work->jobs[job].op != TN_NONE && tn__glob(pattern, rules_word(s, job, type));
+    return s->dag->jobs[job].op != TN_NONE && tn__glob(pattern, rules_word(s, job, type));
 }
 
 /* A pattern that matches nothing: lists what there is. */
@@ -84,8 +478,8 @@ static tn_status rules_refuse(const tn__rules_state *s, uint32_t index) {
     char text[TN__RULE_TEXT];
     tn__text words;
     tn__text_init(&words, s->context);
-    for (uint32_t j = 0; j < s->work->job_count; j++) {
-        if (s->work->jobs[j].op == TN_NONE) continue;
+    for (uint32_t j = 0; j < s->dag->job_count; j++) {
+        if (s->dag->jobs[j].op == TN_NONE) continue;
         const char *word = rules_word(s, j, type);
         bool known = word[0] == '\0';
         for (uint32_t i = 0; i < count && !known; i++) known = strcmp(listed[i], word) == 0;
@@ -127,13 +521,13 @@ static uint32_t rules_prefetch(const tn_rule *rule) {
 static tn_status rules_find(tn__rules_state *s) {
     if (s->rules.count > 0 && s->rules.list == NULL)
         TN_FAIL(s->error, TN_E_INVALID, "%u rules, but no list of them", s->rules.count);
-    for (uint32_t j = 0; j < s->work->job_count; j++) s->rule[j] = TN_NONE;
+    for (uint32_t j = 0; j < s->dag->job_count; j++) s->rule[j] = TN_NONE;
     for (uint32_t r = 0; r < s->rules.count; r++) {
         const tn_rule *rule = &s->rules.list[r];
         bool any = false;
         if (rule->pattern == NULL || (uint32_t)rule->kind >= TN_RULE_COUNT)
             TN_FAIL(s->error, TN_E_INVALID, "rule %u has no pattern, or an unknown kind", r);
-        for (uint32_t j = 0; j < s->work->job_count; j++) {
+        for (uint32_t j = 0; j < s->dag->job_count; j++) {
             if (!rules_match(s, rule, j)) continue;
             any = true;
             const tn_rule *other = s->rule[j] != TN_NONE ? &s->rules.list[s->rule[j]] : rule;
@@ -149,8 +543,8 @@ static tn_status rules_find(tn__rules_state *s) {
 /* --- forward and backward pass --- */
 
 static bool rules_is_backward(const tn__rules_state *s, uint32_t job) {
-    const tn_op_id id = s->work->jobs[job].op;
-    if (id == TN_NONE || s->work->jobs[job].input_count == 0) return false;
+    const tn_op_id id = s->dag->jobs[job].op;
+    if (id == TN_NONE || s->dag->jobs[job].input_count == 0) return false;
     const tn_op *op = tn_graph_op(s->graph, id);
     for (uint32_t k = 0; k < op->output_count; k++)
         if (op->outputs[k] != TN_NONE &&
@@ -161,7 +555,7 @@ static bool rules_is_backward(const tn__rules_state *s, uint32_t job) {
 
 static void rules_find_turns(tn__rules_state *s) {
     uint32_t next = TN_NONE;
-    for (uint32_t j = s->work->job_count; j-- > 0;) {
+    for (uint32_t j = s->dag->job_count; j-- > 0;) {
         s->turn[j] = next;
         if (!rules_is_backward(s, j)) continue;
         s->is_backward[j] = s->trains = true;
@@ -174,8 +568,8 @@ static void rules_find_turns(tn__rules_state *s) {
 /* Finds the last early access of a value and its first late reader. False: none is late enough. */
 static bool rules_separate(const tn__rules_state *s, uint32_t value, uint32_t *leave,
                            uint32_t *back) {
-    const tn__lists *reads = &s->work->reads;
-    const uint32_t maker = s->work->values[value].maker;
+    const tn__lists *reads = &s->dag->reads;
+    const uint32_t maker = s->dag->values[value].maker;
     uint32_t from = maker, longest = 0;
     *leave = maker;
     *back = TN_NONE;
@@ -193,21 +587,21 @@ static bool rules_separate(const tn__rules_state *s, uint32_t value, uint32_t *l
     return *back != TN_NONE && *back > *leave + 1;
 }
 
-static bool rules_may_repeat(const tn__work *work, uint32_t job) {
+static bool rules_may_repeat(const tn__dag *dag, uint32_t job) {
     uint32_t count;
-    const uint32_t *outputs = tn__job_outputs(work, job, true, &count);
+    const uint32_t *outputs = tn__job_outputs(dag, job, true, &count);
     for (uint32_t k = 0; k < count; k++)
-        if (work->values[outputs[k]].flags & TN__VALUE_HELD) return false;
-    return (work->jobs[job].flags & TN__JOB_REPEATS) != 0;
+        if (dag->values[outputs[k]].flags & TN__VALUE_HELD) return false;
+    return (dag->jobs[job].flags & TN__JOB_REPEATS) != 0;
 }
 
 /* The job before which the operator runs again, at the latest: the first late reader, or a job that
  * overwrites a source. TN_NONE: nothing is gained. */
-static uint32_t rules_again_at(const tn__rules_state *s, uint32_t job) {
-    const tn__work *work = s->work;
-    const tn__job *it = &work->jobs[job];
+static uint32_t rules_recompute_at(const tn__rules_state *s, uint32_t job) {
+    const tn__dag *dag = s->dag;
+    const tn__job *it = &dag->jobs[job];
     uint32_t count, at = TN_NONE, first = TN_NONE;
-    const uint32_t *outputs = tn__job_outputs(work, job, true, &count);
+    const uint32_t *outputs = tn__job_outputs(dag, job, true, &count);
     for (uint32_t k = 0; k < count; k++) {
         uint32_t leave, back;
         if (!rules_separate(s, outputs[k], &leave, &back)) continue;
@@ -215,7 +609,7 @@ static uint32_t rules_again_at(const tn__rules_state *s, uint32_t job) {
         if (leave < first) first = leave;
     }
     for (uint32_t i = 0; i < it->limit_count; i++) {
-        uint32_t limit = work->others[it->limit_first + i];
+        uint32_t limit = dag->others[it->limit_first + i];
         if (limit != job && limit < at) at = limit;
     }
     return at != TN_NONE && at > first + 1 ? at : TN_NONE;
@@ -223,34 +617,34 @@ static uint32_t rules_again_at(const tn__rules_state *s, uint32_t job) {
 
 static void rules_explain(const tn__rules_state *s, uint32_t job, uint32_t value, const char *why) {
     char line[256];
-    const tn_tensor_id tensor = s->work->values[value].tensor;
+    const tn_tensor_id tensor = s->dag->values[value].tensor;
     if (s->explain == NULL || tensor == TN_NONE) return;
     snprintf(line, sizeof line, "%s '%.80s', %llu bytes: rule %s",
-             s->how[job] == TN__RULED_AGAIN  ? "recompute"
-             : s->how[job] == TN__RULED_SWAP ? "swap"
-                                             : "keep",
+             s->how[job] == TN__RULED_RECOMPUTE ? "recompute"
+             : s->how[job] == TN__RULED_SWAP    ? "swap"
+                                                : "keep",
              tn_graph_tensor(s->graph, tensor)->name,
-             (unsigned long long)s->work->values[value].bytes, why);
+             (unsigned long long)s->dag->values[value].bytes, why);
     s->explain(s->explain_self, line);
 }
 
 /* Decides about the results of one job; false: the rule changes nothing here. */
 static bool rules_decide(tn__rules_state *s, uint32_t job, tn_rule_kind kind, uint32_t ahead) {
-    const tn__work *work = s->work;
-    const tn__job *it = &work->jobs[job];
+    const tn__dag *dag = s->dag;
+    const tn__job *it = &dag->jobs[job];
     bool any = false;
     if (kind == TN_RULE_KEEP) {
         s->how[job] = TN__RULED_KEEP;
         return true;
     }
     if (kind == TN_RULE_RECOMPUTE) {
-        s->at[job] = rules_may_repeat(work, job) ? rules_again_at(s, job) : TN_NONE;
-        if (s->at[job] != TN_NONE) s->how[job] = TN__RULED_AGAIN;
+        s->at[job] = rules_may_repeat(dag, job) ? rules_recompute_at(s, job) : TN_NONE;
+        if (s->at[job] != TN_NONE) s->how[job] = TN__RULED_RECOMPUTE;
         return s->at[job] != TN_NONE;
     }
     for (uint32_t k = 0; k < it->output_count; k++) {
-        const uint32_t value = work->operands[it->output_first + k],
-                       flags = work->values[value].flags;
+        const uint32_t value = dag->operands[it->output_first + k],
+                       flags = dag->values[value].flags;
         uint32_t leave, back;
         if (!(flags & TN__VALUE_COPIES) || (flags & TN__VALUE_HELD)) continue;
         if (!rules_separate(s, value, &leave, &back)) continue;
@@ -264,9 +658,9 @@ static bool rules_decide(tn__rules_state *s, uint32_t job, tn_rule_kind kind, ui
 }
 
 static void rules_explain_job(const tn__rules_state *s, uint32_t job, const char *why) {
-    const tn__job *it = &s->work->jobs[job];
+    const tn__job *it = &s->dag->jobs[job];
     for (uint32_t k = 0; k < it->output_count; k++) {
-        const uint32_t value = s->work->operands[it->output_first + k];
+        const uint32_t value = s->dag->operands[it->output_first + k];
         if (s->how[job] != TN__RULED_SWAP || s->swaps[value].in > 0)
             rules_explain(s, job, value, why);
     }
@@ -278,7 +672,7 @@ static tn_status rules_decide_all(tn__rules_state *s) {
         char text[TN__RULE_TEXT];
         bool any = false;
         tn__rule_text(&s->rules, r, text);
-        for (uint32_t j = 0; j < s->work->job_count; j++) {
+        for (uint32_t j = 0; j < s->dag->job_count; j++) {
             if (s->rule[j] == TN_NONE || !rules_match(s, rule, j)) continue;
             if (s->how[j] == TN__RULED_NOT && !rules_decide(s, j, rule->kind, rules_prefetch(rule)))
                 continue;
@@ -297,7 +691,7 @@ static tn_status rules_decide_all(tn__rules_state *s) {
 /* --- segments --- */
 
 static bool rules_is_forward(const tn__rules_state *s, uint32_t job) {
-    return !s->is_backward[job] && s->turn[job] != TN_NONE && s->work->jobs[job].op != TN_NONE;
+    return !s->is_backward[job] && s->turn[job] != TN_NONE && s->dag->jobs[job].op != TN_NONE;
 }
 
 static uint32_t rules_root(uint32_t *pass, uint32_t job) {
@@ -308,27 +702,27 @@ static uint32_t rules_root(uint32_t *pass, uint32_t job) {
 /* Separates the forward passes: forward operators that are connected by results. A stage of a
  * pipeline runs several passes, one for each micro-batch, before the first backward pass. */
 static void rules_find_passes(const tn__rules_state *s, uint32_t *pass) {
-    const tn__work *work = s->work;
-    for (uint32_t j = 0; j < work->job_count; j++) pass[j] = j;
-    for (uint32_t j = 0; j < work->job_count; j++) {
-        const tn__job *it = &work->jobs[j];
+    const tn__dag *dag = s->dag;
+    for (uint32_t j = 0; j < dag->job_count; j++) pass[j] = j;
+    for (uint32_t j = 0; j < dag->job_count; j++) {
+        const tn__job *it = &dag->jobs[j];
         for (uint32_t i = 0; i < it->input_count && rules_is_forward(s, j); i++) {
-            const uint32_t maker = work->values[work->operands[it->input_first + i]].maker;
+            const uint32_t maker = dag->values[dag->operands[it->input_first + i]].maker;
             if (maker == TN_NONE || !rules_is_forward(s, maker)) continue;
             pass[rules_root(pass, j)] = rules_root(pass, maker);
         }
     }
-    for (uint32_t j = 0; j < work->job_count; j++) pass[j] = rules_root(pass, j);
+    for (uint32_t j = 0; j < dag->job_count; j++) pass[j] = rules_root(pass, j);
 }
 
 /* Whether another segment of the forward pass reads a result of this job. */
 static bool rules_is_end(const tn__rules_state *s, const uint32_t *segment, uint32_t job) {
-    const tn__job *it = &s->work->jobs[job];
+    const tn__job *it = &s->dag->jobs[job];
     for (uint32_t k = 0; k < it->output_count; k++) {
-        const uint32_t value = s->work->operands[it->output_first + k];
-        if (s->work->values[value].flags & TN__VALUE_KEPT) return true;
-        for (uint32_t i = s->work->reads.first[value]; i < s->work->reads.first[value + 1]; i++) {
-            const uint32_t reader = s->work->reads.items[i];
+        const uint32_t value = s->dag->operands[it->output_first + k];
+        if (s->dag->values[value].flags & TN__VALUE_KEPT) return true;
+        for (uint32_t i = s->dag->reads.first[value]; i < s->dag->reads.first[value + 1]; i++) {
+            const uint32_t reader = s->dag->reads.items[i];
             if (reader < s->turn[job] && segment[reader] != segment[job]) return true;
         }
     }
@@ -336,7 +730,7 @@ static bool rules_is_end(const tn__rules_state *s, const uint32_t *segment, uint
 }
 
 static tn_status rules_segments(tn__rules_state *s) {
-    const uint32_t segments = s->rules.segments, jobs = s->work->job_count;
+    const uint32_t segments = s->rules.segments, jobs = s->dag->job_count;
     uint32_t *segment = tn__arena_array(s->arena, (size_t)jobs + 1, sizeof *segment);
     uint32_t *pass = tn__arena_array(s->arena, (size_t)jobs + 1, sizeof *pass);
     uint32_t *size = tn__arena_array(s->arena, (size_t)jobs + 1, sizeof *size);
@@ -369,7 +763,7 @@ static tn_status rules_segments(tn__rules_state *s) {
 /* --- the whole --- */
 
 static tn_status rules_room(tn__rules_state *s) {
-    const size_t jobs = (size_t)s->work->job_count + 1, values = (size_t)s->work->value_count + 1;
+    const size_t jobs = (size_t)s->dag->job_count + 1, values = (size_t)s->dag->value_count + 1;
     s->rule = tn__arena_array(s->arena, jobs, sizeof *s->rule);
     s->turn = tn__arena_array(s->arena, jobs, sizeof *s->turn);
     s->at = tn__arena_array(s->arena, jobs, sizeof *s->at);
@@ -381,12 +775,12 @@ static tn_status rules_room(tn__rules_state *s) {
     return TN_OK;
 }
 
-tn_status tn__rules_apply(const tn_rules *given, const tn_graph *graph, const tn__work *work,
+tn_status tn__rules_apply(const tn_rules *given, const tn_graph *graph, const tn__dag *dag,
                           bool strict, void (*explain)(void *self, const char *line),
                           void *explain_self, tn__arena *arena, tn__ruled *ruled, tn_error *error) {
     tn__rules_state state = {.rules = rules_read(given),
                              .graph = graph,
-                             .work = work,
+                             .dag = dag,
                              .context = arena->context,
                              .arena = arena,
                              .strict = strict,
@@ -398,5 +792,5 @@ tn_status tn__rules_apply(const tn_rules *given, const tn_graph *graph, const tn
     rules_find_turns(&state);
     TN_TRY(rules_decide_all(&state));
     TN_TRY(rules_segments(&state));
-    return tn__rules_build(&state, ruled);
+    return rules_build(&state, ruled);
 }

@@ -1,17 +1,17 @@
 /* measure.c - measures the time of operators on this machine.
  *
- * One sample stands for all operators with the same kernel cache key and the same in-place
- * outputs. Samples are put into groups that fit into memory together. A group is filled once and
- * then measured in rounds: the first round warms up (pages, kernels, the processor's clock),
- * each further round times every sample once. The cost of a sample is the median of its times,
- * so interrupted runs do not count.
+ * One sample stands for all operators with the same kernel cache key and the same in-place outputs.
+ * Samples are put into groups that fit into memory together. A group is filled once and then
+ * measured in rounds: the first round warms up (pages, kernels, the processor's clock), each
+ * further round times every sample once. The cost of a sample is the median of its times, so
+ * interrupted runs do not count.
  *
  * Caches: a group has as much memory as a step uses (the live bytes at the peak step, and static
  * memory). So between two runs of a sample as many bytes pass through the caches as between two
- * runs of an operator in successive steps. A smaller group alternates between several copies.
- * Data that a step finds in a nearer cache, because the previous operator has just written them
- * or memory was just released, are touched before the clock starts (measure_reach.c). Finally,
- * costs are scaled to the time of a whole step (measure_step.c).
+ * runs of an operator in successive steps. A smaller group alternates between several copies. Data
+ * that a step finds in a nearer cache, because the previous operator has just written them or
+ * memory was just released, are touched before the clock starts (measure_reach.c). Finally, costs
+ * are scaled to the time of a whole step.
  *
  * When not to use: while other programs use the same processors.
  *
@@ -21,7 +21,262 @@
 
 #include <stdlib.h>
 
+#include "fit/setup/setup.h"
+#include "graph/element.h"
 #include "graph/takes.h"
+
+/* The factor for all costs that makes their sum equal to a measured step of the set-up's program; 1
+ * if the step is not run. */
+typedef struct tn__measure_whole {
+    const tn_setup *setup; /* NULL: no step is run */
+    const tn_context *context;
+    double seconds; /* budget for all measuring */
+    uint64_t room;  /* bytes that the step may take */
+} tn__measure_whole;
+
+/* --- one operator alone: its operands, filled and read ---------------------------------------- */
+
+/* Lays out and fills the memory of one operator that is measured alone.
+ *
+ * Inputs, outputs, packed forms and scratch lie one after the other, each aligned as in an arena.
+ * Outputs that are inputs by definition, or that work in place, share the memory of these inputs.
+ * Tensors get the values that the graph knows. Other tensors get numbers between 1/4 and 5/4: their
+ * roots and logarithms are numbers, and they never become slow denormals; indices and counts are 0.
+ */
+
+#define OPERANDS_ALIGNMENT 64u
+
+typedef struct operands_walk {
+    const tn__sample *sample;
+    uint8_t *memory; /* NULL: only count bytes */
+    uint64_t at;
+    bool fill, bind;
+} operands_walk;
+
+static uint8_t *operands_take(operands_walk *walk, uint64_t bytes) {
+    uint8_t *here = walk->memory != NULL ? walk->memory + walk->at : NULL;
+    uint64_t aligned;
+    if (!tn__align_up(bytes, OPERANDS_ALIGNMENT, &aligned)) aligned = UINT64_MAX;
+    walk->at = tn__add_sat(walk->at, aligned);
+    return here;
+}
+
+/* --- contents --- */
+
+static void operands_floats(tn_dtype dtype, uint8_t *bytes, uint64_t size, uint64_t seed) {
+    uint32_t bits = tn_dtype_bits(dtype);
+    tn__random random = {.state = seed};
+    uint64_t some[256];
+    for (int i = 0; i < 256; i++)
+        some[i] = tn__element_of(dtype, 0.25 + (double)tn__random_below(&random, 4096) / 4096);
+    for (uint64_t i = 0; i < size * 8 / bits; i++)
+        memcpy(bytes + i * (bits / 8), &some[tn__random_next(&random) >> 56], bits / 8);
+}
+
+static void operands_fill(const tn_tensor *tensor, uint8_t *bytes, uint64_t size, uint64_t seed) {
+    bool floats = tn__is_short_float(tensor->dtype) || tensor->dtype == TN_FLOAT64;
+    if (tn__tensor_fill(tensor, bytes, size)) return;
+    if (floats)
+        operands_floats(tensor->dtype, bytes, size, seed);
+    else
+        memset(bytes, 0, size);
+}
+
+/* --- places --- */
+
+static void operands_input(operands_walk *walk, const tn_op *op, uint32_t index) {
+    tn__executor *executor = walk->sample->executor;
+    tn_tensor_id id = op->inputs[index];
+    if (id == TN_NONE) return;
+    const tn_tensor *tensor = tn_graph_tensor(executor->graph, id);
+    for (uint32_t i = 0; i < index; i++)
+        if (op->inputs[i] == id) return;
+    uint8_t *here = operands_take(walk, tensor->bytes);
+    if (walk->fill) operands_fill(tensor, here, tensor->bytes, index + 1);
+    if (walk->bind) executor->operands[id].data = here;
+}
+
+static void operands_output(operands_walk *walk, const tn_op *op, uint32_t index) {
+    tn__executor *executor = walk->sample->executor;
+    tn_tensor_id id = op->outputs[index], source;
+    if (id == TN_NONE) return;
+    tn_view view = tn_op_view(executor->graph, walk->sample->op, index);
+    source = view.source;
+    for (uint32_t i = 0; i < op->input_count && i < 64 && source == TN_NONE && index == 0; i++)
+        if (walk->sample->inplace >> i & 1) source = op->inputs[i];
+    const uint8_t *shared = source != TN_NONE ? executor->operands[source].data : NULL;
+    bool is_input = false;
+    for (uint32_t i = 0; i < op->input_count; i++) is_input |= op->inputs[i] == source;
+    if (source != TN_NONE && is_input && !view.whole) {
+        if (walk->bind) executor->operands[id].data = (uint8_t *)(uintptr_t)shared + view.offset;
+        return;
+    }
+    uint64_t bytes = tn_graph_tensor(executor->graph, id)->bytes;
+    uint8_t *here = operands_take(walk, bytes);
+    if (walk->fill) memset(here, 1, bytes); /* touch the pages before anything is measured */
+    if (walk->bind) executor->operands[id].data = here;
+}
+
+/* packed: [inputs], or NULL. */
+static uint8_t *operands_walk_all(operands_walk *walk, void **packed) {
+    const tn__sample *sample = walk->sample;
+    const tn_op *op = tn_graph_op(sample->executor->graph, sample->op);
+    for (uint32_t i = 0; i < op->input_count; i++) operands_input(walk, op, i);
+    for (uint32_t k = 0; k < op->output_count; k++) operands_output(walk, op, k);
+    for (uint32_t i = 0; i < op->input_count && sample->prepared->packed != NULL; i++) {
+        uint64_t bytes = sample->prepared->packed[i];
+        if (bytes == 0) continue;
+        uint8_t *here = operands_take(walk, bytes);
+        const tn_tensor *tensor = tn_graph_tensor(sample->executor->graph, op->inputs[i]);
+        if (walk->fill) memset(here, 0, bytes);
+        if (walk->fill && tensor->dtype == TN_FLOAT32) operands_floats(TN_FLOAT32, here, bytes, i);
+        if (packed != NULL) packed[i] = here;
+    }
+    uint8_t *scratch = operands_take(walk, sample->prepared->workspace);
+    if (walk->fill) memset(scratch, 1, sample->prepared->workspace);
+    return scratch;
+}
+
+static uint64_t sample_bytes(const tn__sample *sample) {
+    operands_walk walk = {.sample = sample};
+    operands_walk_all(&walk, NULL);
+    return walk.at;
+}
+
+/* Fills all tensors that the operator reads. */
+static void sample_fill(const tn__sample *sample, uint8_t *memory) {
+    operands_walk walk = {.sample = sample, .memory = memory, .fill = true};
+    operands_walk_all(&walk, NULL);
+}
+
+/* Writes one byte of every cache line back unchanged. Most operands that a step finds near have
+ * been written there, and caches keep written lines in another state than lines that were only
+ * read. */
+static void operands_touch(uint8_t *bytes, uint64_t size) {
+    for (uint64_t i = 0; i < size; i += 64) {
+        volatile uint8_t *line = &bytes[i];
+        *line = *line;
+    }
+}
+
+static void operands_touch_if(const tn__sample *sample, uint32_t near, tn_tensor_id id) {
+    if (id == TN_NONE || 2 * sample->near[near] <= sample->uses) return;
+    operands_touch(sample->executor->operands[id].data,
+                   tn_graph_tensor(sample->executor->graph, id)->bytes);
+}
+
+/* Warms the operands that most such operators find near, and scratch, which lies where earlier
+ * operators had theirs. */
+static void operands_warm(const tn__sample *sample, uint8_t *scratch) {
+    const tn_op *op = tn_graph_op(sample->executor->graph, sample->op);
+    operands_touch(scratch, sample->prepared->workspace);
+    for (uint32_t k = 0; k < op->output_count && k < MEASURE_OPERANDS; k++)
+        operands_touch_if(sample, MEASURE_OPERANDS + k, op->outputs[k]);
+    for (uint32_t i = 0; i < op->input_count && i < MEASURE_OPERANDS; i++)
+        operands_touch_if(sample, i, op->inputs[i]);
+}
+
+/* Runs the operator once on the operands that tn__sample_fill has placed, and measures it. First it
+ * reads the operands that a step has touched shortly before, to bring them into the caches. */
+static tn_status sample_run(const tn__sample *sample, uint8_t *memory, double *seconds) {
+    operands_walk walk = {.sample = sample, .memory = memory, .bind = true};
+    void *packed[64] = {
+        NULL}; /* operators with more inputs have no packed forms (engine/kernels/cache.c) */
+    bool some = sample->prepared->packed != NULL;
+    uint8_t *scratch = operands_walk_all(&walk, some ? packed : NULL);
+    operands_warm(sample, scratch);
+    double start = tn__clock_s();
+    tn_status status = tn__executor_call(sample->executor, sample->op, sample->prepared,
+                                         some ? packed : NULL, scratch);
+    *seconds = tn__clock_s() - start;
+    return status;
+}
+
+/* --- a whole step ----------------------------------------------------------------------------- */
+
+/* Measures a step as a whole and scales the costs of its operators to it.
+ *
+ * In a step, caches, pages and clock rates differ from those of operators that are measured alone,
+ * even if operands are warmed before. So a few steps of the program are run on generated data, and
+ * all costs are multiplied by the ratio of the fastest step to the predicted one. If the program
+ * does more than compute (copies, messages, files), or does not fit, costs stay as they are. Cost:
+ * one step to warm up, and up to STEP_RUNS more.
+ */
+
+#define STEP_RUNS 4u
+#define STEP_SHARE 0.25 /* share of the measuring time after which no new step begins */
+/* spread of weights around 0: small enough that deep networks neither vanish nor overflow */
+#define STEP_SPREAD 0.1
+
+static bool step_computes(const tn_program *program) {
+    const tn_instruction *list = tn_program_instructions(program);
+    for (uint32_t i = 0; i < tn_program_count(program); i++) switch (list[i].opcode) {
+        case TN_PUT:
+        case TN_APPLY:
+        case TN_GET:
+        case TN_FREE:
+        case TN_DROP:
+            continue;
+        default:
+            return false;
+        }
+    return true;
+}
+
+/* Fills the tensors that the graph does not know: weights. */
+static tn_status step_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
+                           uint64_t size, tn_error *error) {
+    const tn_tensor *tensor = tn_graph_tensor(graph, id);
+    uint32_t width = tn_dtype_bits(tensor->dtype) / 8;
+    bool floats = tn__is_short_float(tensor->dtype) || tensor->dtype == TN_FLOAT64;
+    tn__random random = {.state = (uint64_t)id + 1};
+    (void)self;
+    (void)error;
+    memset(bytes, 0, (size_t)size);
+    for (uint64_t i = 0; floats && i < size / width; i++) {
+        double unit = (double)(tn__random_next(&random) >> 11) * 0x1p-52 - 1;
+        uint64_t element = tn__element_of(tensor->dtype, STEP_SPREAD * unit);
+        memcpy((uint8_t *)bytes + i * width, &element, width);
+    }
+    return TN_OK;
+}
+
+/* Duration of the fastest step in seconds; 0: the program does not run on generated data. */
+static double step_least(const tn__measure_whole *whole, tn_error *error) {
+    tn_engine_options options = TN_ENGINE_OPTIONS_INIT;
+    tn__made_up run;
+    double began = tn__clock_s(), least = 0;
+    options.context = whole->context;
+    options.read = step_read;
+    tn_status status = tn__made_up_open(&run, whole->setup, &options, error);
+    for (uint32_t i = 0; i <= STEP_RUNS && status == TN_OK; i++) {
+        double start = tn__clock_s();
+        if (i > 1 && start - began > STEP_SHARE * whole->seconds) break;
+        status = tn__made_up_run(&run, error);
+        double took = tn__clock_s() - start;
+        if (i > 0 && (least == 0 || took < least)) least = took;
+    }
+    tn__made_up_close(&run);
+    return status == TN_OK ? least : 0;
+}
+
+/* *seconds: duration of the step; 0: no step was run. */
+static double measure_scale(const tn__measure_whole *whole, const tn_costs *costs,
+                            double *seconds) {
+    tn_simulation simulation;
+    tn_error unwanted;
+    *seconds = 0;
+    if (whole->setup == NULL || !step_computes(tn_setup_program(whole->setup)) ||
+        tn_setup_layout(whole->setup) == NULL || tn_setup_need(whole->setup).total > whole->room ||
+        tn_setup_predict(whole->setup, costs, NULL, &simulation, &unwanted) != TN_OK)
+        return 1;
+    double predicted = (double)simulation.total_ps / (double)TN_COSTS_PER_S;
+    tn_simulation_release(&simulation);
+    *seconds = step_least(whole, &unwanted);
+    return *seconds > 0 && predicted > 0 ? *seconds / predicted : 1;
+}
+
+/* --- samples, groups and rounds --------------------------------------------------------------- */
 
 #define MEASURE_SECONDS 20.0
 #define MEASURE_ROUNDS 7u
@@ -74,7 +329,7 @@ static tn_status measure_sample(measure_state *s, tn__executor *executor, tn_op_
     tn__sample *sample = &s->samples[s->count];
     *sample =
         (tn__sample){.executor = executor, .op = id, .inplace = inplace, .prepared = prepared};
-    sample->bytes = tn__sample_bytes(sample);
+    sample->bytes = sample_bytes(sample);
     *index = s->count++;
     return TN_OK;
 }
@@ -153,8 +408,8 @@ static tn_status measure_take(measure_state *s, uint64_t bytes) {
     return TN_OK;
 }
 
-/* Measures the bytes per second of a copy that is much larger than a processor's own caches;
- * each byte is read and written. */
+/* Measures the bytes per second of a copy that is much larger than a processor's own caches; each
+ * byte is read and written. */
 static tn_status measure_copy_rate(measure_state *s) {
     const uint64_t half = MEASURE_COLD / 2;
     double best = 0;
@@ -216,7 +471,7 @@ static tn_status measure_run(measure_state *s, tn__sample *sample, uint8_t *memo
     if (sample->failed) return TN_OK;
     sample->executor->error = &unwanted;
     tn__executor_reset(sample->executor);
-    tn_status status = tn__sample_run(sample, memory + sample->offset, &seconds);
+    tn_status status = sample_run(sample, memory + sample->offset, &seconds);
     sample->executor->error = error;
     if (status == TN_E_NO_MEMORY) return tn__no_memory(s->error, "measuring");
     sample->failed = status != TN_OK;
@@ -224,7 +479,7 @@ static tn_status measure_run(measure_state *s, tn__sample *sample, uint8_t *memo
     return TN_OK;
 }
 
-static tn_status measure_tell(const measure_state *s, uint64_t done) {
+static tn_status measure_fill_report(const measure_state *s, uint64_t done) {
     if (s->context.progress == NULL ||
         s->context.progress(s->context.self, "measure", done, s->count))
         return TN_OK;
@@ -248,12 +503,12 @@ static tn_status measure_group_run(measure_state *s, const measure_group *group)
     TN_TRY(measure_take(s, tn__mul_sat(group->bytes, group->copies)));
     for (uint64_t copy = 0; copy < group->copies; copy++)
         for (uint32_t i = group->first; i < group->last; i++)
-            tn__sample_fill(&s->samples[i], s->memory + copy * group->bytes + s->samples[i].offset);
+            sample_fill(&s->samples[i], s->memory + copy * group->bytes + s->samples[i].offset);
     for (uint32_t round = 0; measure_goes_on(s, group, round, began); round++)
         for (uint32_t i = group->first; i < group->last; i++) {
             uint64_t copy = round % group->copies;
             TN_TRY(measure_run(s, &s->samples[i], s->memory + copy * group->bytes, round > 0));
-            TN_TRY(measure_tell(s, i));
+            TN_TRY(measure_fill_report(s, i));
         }
     return TN_OK;
 }
@@ -293,7 +548,7 @@ static tn_status measure_costs(measure_state *s, tn_costs **costs) {
     }
     for (tn_op_id id = 0; id < made->count; id++) {
         made->of[id] = s->of[id] != TN_NONE ? found[s->of[id]] : 0;
-        made->again[id] = s->again_of[id] != TN_NONE ? found[s->again_of[id]] : 0;
+        made->recompute[id] = s->again_of[id] != TN_NONE ? found[s->again_of[id]] : 0;
     }
     made->bytes_per_s = s->copy_rate;
     made->threads = tn__kernel_cache_threads(s->kernels->cache);
@@ -313,12 +568,12 @@ static tn_status measure_whole_step(measure_state *s, tn_costs *costs) {
                                      .seconds = measure_seconds(s),
                                      .room = measure_bytes(s)};
     if (whole.setup == NULL || s->count == 0) return TN_OK;
-    TN_TRY(measure_tell(s, s->count - 1));
+    TN_TRY(measure_fill_report(s, s->count - 1));
     measure_drop(s);
-    s->report.scale = tn__measure_scale(&whole, costs, &s->report.step_seconds);
+    s->report.scale = measure_scale(&whole, costs, &s->report.step_seconds);
     for (tn_op_id id = 0; id < costs->count; id++) {
         costs->of[id] = measure_scaled(costs->of[id], s->report.scale);
-        costs->again[id] = measure_scaled(costs->again[id], s->report.scale);
+        costs->recompute[id] = measure_scaled(costs->recompute[id], s->report.scale);
     }
     return TN_OK;
 }

@@ -1,6 +1,7 @@
-/* measure.h - types and functions shared by the files that measure operators. */
-#ifndef TN_ENGINE_MEASURE_H
-#define TN_ENGINE_MEASURE_H
+/* measure.h - the samples of measure.c, and the operands that a step finds in its caches
+ * (measure_reach.c). */
+#ifndef TN_SETUP_MEASURE_H
+#define TN_SETUP_MEASURE_H
 
 #include <tenure/device.h>
 #include <tenure/measure.h>
@@ -29,7 +30,7 @@ typedef struct tn__sample {
     bool failed;    /* it does not run on generated data */
 } tn__sample;
 
-/* measure_reach.c: counts the operands of samples that a step finds nearer than `reach` bytes. */
+/* Counts the operands of samples that a step finds nearer than `reach` bytes. */
 typedef struct tn__measure_step {
     const tn_graph *graph;
     const tn_occupancy *occupancy; /* NULL: operators run in the order of the graph */
@@ -38,24 +39,5 @@ typedef struct tn__measure_step {
     uint64_t reach;
 } tn__measure_step;
 tn_status tn__measure_reach(const tn__measure_step *step, tn__arena *arena, tn_error *error);
-
-/* measure_step.c: the factor for all costs that makes their sum equal to a measured step of the
- * set-up's program; 1 if the step is not run. */
-typedef struct tn__measure_whole {
-    const tn_setup *setup; /* NULL: no step is run */
-    const tn_context *context;
-    double seconds; /* budget for all measuring */
-    uint64_t room;  /* bytes that the step may take */
-} tn__measure_whole;
-/* *seconds: duration of the step; 0: no step was run. */
-double tn__measure_scale(const tn__measure_whole *whole, const tn_costs *costs, double *seconds);
-
-/* measure_operands.c */
-uint64_t tn__sample_bytes(const tn__sample *sample);
-/* Fills all tensors that the operator reads. */
-void tn__sample_fill(const tn__sample *sample, uint8_t *memory);
-/* Runs the operator once on the operands that tn__sample_fill has placed, and measures it. First it
- * reads the operands that a step has touched shortly before, to bring them into the caches. */
-tn_status tn__sample_run(const tn__sample *sample, uint8_t *memory, double *seconds);
 
 #endif

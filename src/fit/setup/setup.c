@@ -7,10 +7,10 @@
  * order.
  *
  * The scratch stage (scratch.c) follows the program, because only the program shows where scratch
- * determines the peak. It also follows recomputation (setup_again.c), which lowers all other
- * memory. The stages FIT and STREAM are for a budget that tn_setup_options states; tn_fit_graph
- * searches with parts of them instead (tn__setup_search, tn__setup_streamed_from).
- * Cost: that of the stages; continuing from another set-up is O(1).
+ * determines the peak. It also follows recomputation (setup_fit.c), which lowers all other memory.
+ * The stages FIT and STREAM are for a budget that tn_setup_options states; tn_fit_graph searches
+ * with parts of them instead (tn__setup_search, tn__setup_streamed_from). Cost: that of the stages;
+ * continuing from another set-up is O(1).
  */
 #include "fit/setup/setup.h"
 
@@ -51,7 +51,7 @@ void tn__setup_part_release(tn_setup *setup, int kind) {
         tn_kernels_destroy(part->kernels);
         break;
     case PART_PROGRAM:
-    case PART_AGAIN:
+    case PART_RECOMPUTED:
         tn_program_destroy(part->program);
         break;
     case PART_FIT:
@@ -239,7 +239,7 @@ tn_status tn__setup_occupy(tn_setup *setup, const tn_setup_options *options, tn_
 }
 
 /* Dividing changes live ranges, so occupancy and layout are made anew. */
-tn_status tn__setup_divide(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+static tn_status setup_divide(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
     tn__setup_part *part;
     if (options->divide == NULL) return TN_OK;
     tn__setup_part_release(setup, PART_OCCUPANCY);
@@ -275,11 +275,11 @@ static const struct {
     [TN_SETUP_REWRITE] = {"rewrite", setup_rewrite, PART_REWRITTEN},
     [TN_SETUP_KERNELS] = {"kernels", setup_kernels, PART_KERNELS},
     [TN_SETUP_ORDER] = {"order", setup_order, PART_PROGRAM},
-    [TN_SETUP_RECOMPUTE] = {"recompute", tn__setup_recompute, PART_AGAIN},
+    [TN_SETUP_RECOMPUTE] = {"recompute", tn__setup_recompute, PART_RECOMPUTED},
     [TN_SETUP_SCRATCH] = {"scratch", tn__setup_scratch, PART_SCRATCH},
     [TN_SETUP_FIT] = {"fit", tn__setup_fit, PART_FIT},
     [TN_SETUP_STREAM] = {"stream", tn__setup_stream, PART_STREAM},
-    [TN_SETUP_DIVIDE] = {"divide", tn__setup_divide, PART_DIVIDED},
+    [TN_SETUP_DIVIDE] = {"divide", setup_divide, PART_DIVIDED},
     [TN_SETUP_OCCUPY] = {"occupy", tn__setup_occupy, PART_STATICS},
     [TN_SETUP_PLAN] = {"plan", tn__setup_plan, PART_LAYOUT},
 };

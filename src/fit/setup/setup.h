@@ -1,6 +1,6 @@
 /* setup.h - the parts of a set-up: one per stage, reference-counted (setup.c makes them). */
-#ifndef TN_ENGINE_SETUP_H
-#define TN_ENGINE_SETUP_H
+#ifndef TN_SETUP_SETUP_H
+#define TN_SETUP_SETUP_H
 
 #include <tenure/setup.h>
 
@@ -14,10 +14,10 @@ enum {
     PART_GRAPH,
     PART_KERNELS,
     PART_PROGRAM,
-    PART_AGAIN,   /* the program that recomputes tensors within a work budget */
-    PART_SCRATCH, /* kernels with less scratch; they replace PART_KERNELS */
-    PART_FIT,     /* the program that keeps to a budget */
-    PART_STREAM,  /* the program that streams weights */
+    PART_RECOMPUTED, /* the program that recomputes tensors within a work budget */
+    PART_SCRATCH,    /* kernels with less scratch; they replace PART_KERNELS */
+    PART_FIT,        /* the program that keeps to a budget */
+    PART_STREAM,     /* the program that streams weights */
     PART_DIVIDED, /* the program of one rank; as `fitted`, but only the program if it fits anyway */
     PART_STATICS,
     PART_OCCUPANCY,
@@ -44,7 +44,7 @@ typedef struct tn__setup_part {
         tn_fit_result fitted;
         tn_stream_result streamed; /* without the objects that other parts own */
     };
-    tn_recompute_report report; /* AGAIN */
+    tn_recompute_report report; /* RECOMPUTED */
     tn_split_report split;      /* GRAPH; its regions are the part's own */
     tn_scratch_report scratch;  /* SCRATCH */
 } tn__setup_part;
@@ -61,7 +61,7 @@ struct tn_setup {
     tn__refusal *refusal;
 };
 
-/* For scratch.c, setup_again.c and setup_fit.c; `setup` has no such part yet. */
+/* For scratch.c, setup_fit.c and setup_fit.c; `setup` has no such part yet. */
 tn_status tn__setup_part_make(tn_setup *setup, int kind, tn__setup_part **part, tn_error *error);
 void tn__setup_part_release(tn_setup *setup, int kind); /* accepts a part that was not made */
 /* Options for counting memory, as far as the stages have run. */
@@ -77,9 +77,6 @@ uint64_t tn__setup_fixed(const tn_setup *setup);
 /* The stage RECOMPUTE, and whether it has work to do. */
 tn_status tn__setup_recompute(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 bool tn__setup_recomputes(const tn_setup_options *options);
-/* Applies the rules to the program of a stage of a pipeline. *ruled is NULL if there are none. */
-tn_status tn__setup_rule_divided(const tn_setup *setup, const tn_setup_options *options,
-                                 const tn_program *divided, tn_program **ruled, tn_error *error);
 /* setup_split.c: makes a set-up in which operators run in parts, as options->split asks. */
 tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options, tn_setup **setup,
                           tn_error *error);
@@ -135,15 +132,30 @@ tn_status tn__setup_costs(const tn_setup *setup, const tn_setup_options *options
                           tn_error *error);
 /* The stage STREAM. */
 tn_status tn__setup_stream(tn_setup *setup, const tn_setup_options *options, tn_error *error);
-/* setup_stream_parts.c: the same with operators in parts, if their weights are too large. */
-tn_status tn__setup_streamed_parts(const tn_setup *whole, const tn_setup_options *options,
-                                   tn_setup **setup, tn__refusal *refusal, tn_error *error);
 /* Counts the static memory of a program, in the forms that its kernels want. */
 tn_status tn__setup_count_statics(tn_setup *setup, const tn_program *program, bool inside,
                                   tn_error *error);
-/* The stage DIVIDE. */
-tn_status tn__setup_divide(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 /* The stage SCRATCH. */
 tn_status tn__setup_scratch(tn_setup *setup, const tn_setup_options *options, tn_error *error);
+
+/* An engine of a set-up with its own input and output arrays, for runs with results that are not
+ * read: measuring the times of operators, counting their zeros. */
+
+typedef struct tn__made_up {
+    tn_context context;
+    tn_engine *engine;
+    tn_array *inputs, *outputs;
+    uint32_t input_count, output_count;
+    tn__arena arena;
+} tn__made_up;
+
+/* Input numbers are between -1 and 1, indices are 0. The caller closes `it` after success and after
+ * failure. Errors: E_UNKNOWN (a size is not known), E_NO_MEMORY, those of tn_setup_open.
+ */
+tn_status tn__made_up_open(tn__made_up *it, const tn_setup *setup, const tn_engine_options *options,
+                           tn_error *error);
+/* One run. Errors: those of tn_engine_run. */
+tn_status tn__made_up_run(tn__made_up *it, tn_error *error);
+void tn__made_up_close(tn__made_up *it);
 
 #endif

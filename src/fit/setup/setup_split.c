@@ -2,19 +2,19 @@
  * smallest set-up within a work budget.
  *
  * The unsplit graph is set up first; if it fits, it is the answer. Otherwise tn_split_search
- * chooses regions by their predicted memory, and they are set up: only the resulting plan
- * counts. If alignment and holes raise the plan above the budget, the search is repeated with a
- * budget that is lower by the excess. The choice with the lowest prediction may not have the
- * smallest plan, so similar choices are planned as drafts, too.
+ * chooses regions by their predicted memory, and they are set up: only the resulting plan counts.
+ * If alignment and holes raise the plan above the budget, the search is repeated with a budget that
+ * is lower by the excess. The choice with the lowest prediction may not have the smallest plan, so
+ * similar choices are planned as drafts, too.
  *
  * The search counts operations and copied bytes. The time of a run depends on more, so smaller
  * parts may run faster than those that just keep to the budget. With a timer, choices for smaller
  * budgets are timed, too. These budgets are fixed shares of the unsplit arena, so that budgets
  * close to each other compare the same choices.
  *
- * The limits of the plan (work_limit, timeout_s) cover everything: the plan of the unsplit
- * graph, the search, and the plans of the parts use them up one after the other. When they are
- * used up, the best set-up so far is the answer.
+ * The limits of the plan (work_limit, timeout_s) cover everything: the plan of the unsplit graph,
+ * the search, and the plans of the parts use them up one after the other. When they are used up,
+ * the best set-up so far is the answer.
  *
  * Cost: that of the search and of several set-ups.
  */
@@ -128,8 +128,8 @@ static void split_plan_options(const split_state *state, tn_plan_options *plan) 
     plan->timeout_s = split_left(state);
 }
 
-/* Whether regions that the search predicted cannot be set up, because the sizes of their parts
- * are unknown or no kernel runs them. Then the choice is dropped, and others are tried. */
+/* Whether regions that the search predicted cannot be set up, because the sizes of their parts are
+ * unknown or no kernel runs them. Then the choice is dropped, and others are tried. */
 static bool split_drops(tn_status status) {
     return status == TN_E_INVALID || status == TN_E_UNKNOWN || status == TN_E_UNSUPPORTED ||
            status == TN_E_CONFLICT;
@@ -253,9 +253,9 @@ static tn_status split_draft(split_state *state, tn_split_choice *choice) {
     return TN_OK;
 }
 
-/* Choices that are predicted to need slightly more than `least` may need less, because layouts
- * have holes. Tries targets at equal distances from above down to `least`; lower targets need
- * more work. */
+/* Choices that are predicted to need slightly more than `least` may need less, because layouts have
+ * holes. Tries targets at equal distances from above down to `least`; lower targets need more work.
+ */
 static tn_status split_near(split_state *state, uint64_t least, double share) {
     const tn_setup *best = state->best != NULL ? state->best : state->whole;
     uint64_t sought = tn_setup_need(best).arena, from = sought > least ? sought : least;
@@ -282,9 +282,9 @@ static tn_status split_finish(split_state *state) {
     return split_try(state, &state->drafted, true, &beyond);
 }
 
-/* Finds the choice with the lowest prediction, and similar ones. What is tried depends on the graph
- * alone, and only its end on the budget: so the smallest set-up that a refusal names is found again
- * with a budget of its bytes. */
+/* Finds the choice with the lowest prediction, and similar ones. The choices that are tried depend
+ * on the graph alone, and only their end on the budget: so the smallest set-up that a refusal names
+ * is found again with a budget of its bytes. */
 static tn_status split_fewest(split_state *state, double share) {
     tn_split_choice choice;
     uint64_t beyond;
@@ -523,8 +523,8 @@ static tn_status split_points(split_state *state, uint32_t count, tn_setup **set
 
 static double split_work(const tn_setup *setup) { return tn_setup_splits(setup)->work; }
 
-/* Inserts the result of a call for the same share of work into the points, which have falling
- * work. */
+/* Inserts the result of a call for the same share of work into the points, which have falling work.
+ */
 static tn_status split_add_fewest(split_state *state, tn_setup **setups, uint32_t *found) {
     TN_TRY(split_fewest(state, state->asked->split->share));
     if (state->best == NULL) return TN_OK;
@@ -536,8 +536,8 @@ static tn_status split_add_fewest(split_state *state, tn_setup **setups, uint32_
     return TN_OK;
 }
 
-/* Drops a point if another with at most its work needs no more bytes. Holes in layouts, which
- * the search does not predict, cause such points. */
+/* Drops a point if another with at most its work needs no more bytes. Holes in layouts, which the
+ * search does not predict, cause such points. */
 static void split_prune(tn_setup **setups, uint32_t *found) {
     uint64_t least = UINT64_MAX;
     uint32_t kept = 0;

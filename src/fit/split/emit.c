@@ -9,25 +9,55 @@
  *
  * Cost: O(operators x parts).
  */
-#include "fit/split/emit.h"
-
-#include "graph/takes.h"
+#include "fit/split/region.h"
 
 #include <stdio.h>
 
-static tn_status emit_no_memory(const emit_state *emit) {
+#include "fit/split/trace.h"
+#include "graph/takes.h"
+
+/* A part of a tensor that exists as a whole, shared by all readers in the part. */
+typedef struct emit_taken {
+    tn_tensor_id from, made;
+    split_span spans[TN_SPLIT_AXES];
+    uint32_t axes[TN_SPLIT_AXES]; /* axes of the tensor along which the spans lie */
+} emit_taken;
+
+typedef struct emit_tiles {
+    split_region *region;
+    tn__draft *draft;
+    emit_trace *trace; /* NULL: the caller does not need it */
+    tn_op_id source;   /* the operator with parts under construction; TN_NONE: there is no such
+                        * operator */
+    tn_op_id before;   /* the operator at the place of the region */
+    uint32_t part[TN_SPLIT_AXES];
+    uint32_t number;      /* of the part, starting at 1 */
+    tn_tensor_id *now;    /* [tensors of the region] this part's tensor */
+    tn_tensor_id *kept;   /* [tensors] elements kept for the next part */
+    tn_tensor_id *pieces; /* [tensors][parts of the first cut] of results */
+    emit_taken *taken;
+    uint32_t taken_count, taken_room;
+} emit_tiles;
+
+/* The number of elements that a window computes along height and width, and the first of them that
+ * belongs to the part. */
+typedef struct emit_raw {
+    int64_t count[2], first[2];
+} emit_raw;
+
+/* --- draft ------------------------------------------------------------------------------------ */
+
+static tn_status emit_no_memory(const emit_tiles *emit) {
     return tn__no_memory(emit->draft->error, "a split graph");
 }
 
-/* --- small helpers --- */
-
-static const tn_tensor *emit_tensor(const emit_state *emit, tn_tensor_id id) {
+static const tn_tensor *emit_tensor(const emit_tiles *emit, tn_tensor_id id) {
     return tn__draft_tensor_of(emit->draft, id);
 }
 
 /* Adds a tensor like `id` with other extents. */
-tn_status tn__emit_like(emit_state *emit, tn_tensor_id id, const int64_t *shape,
-                        tn_tensor_id *made) {
+static tn_status emit_like(emit_tiles *emit, tn_tensor_id id, const int64_t *shape,
+                           tn_tensor_id *made) {
     const tn_tensor like = *emit_tensor(emit, id);
     char name[200];
     snprintf(name, sizeof name, "%.150s/%u", like.name, emit->number);
@@ -36,7 +66,7 @@ tn_status tn__emit_like(emit_state *emit, tn_tensor_id id, const int64_t *shape,
     return tn__trace_tensor(emit->trace, *made, id) ? TN_OK : emit_no_memory(emit);
 }
 
-tn_status tn__emit_add(emit_state *emit, const tn_op *op) {
+static tn_status emit_add(emit_tiles *emit, const tn_op *op) {
     char name[200], *text;
     tn_op_id id;
     TN_TRY(tn__draft_add_op(emit->draft, emit->before, op, &id));
@@ -49,9 +79,9 @@ tn_status tn__emit_add(emit_state *emit, const tn_op *op) {
 }
 
 /* Elements [starts, ends) along `axes` of a tensor. */
-tn_status tn__emit_part(emit_state *emit, tn_tensor_id from, const int64_t *axes,
-                        const int64_t *starts, const int64_t *ends, uint32_t count, bool copy,
-                        tn_tensor_id *made) {
+static tn_status emit_part(emit_tiles *emit, tn_tensor_id from, const int64_t *axes,
+                           const int64_t *starts, const int64_t *ends, uint32_t count, bool copy,
+                           tn_tensor_id *made) {
     tn_op_id source = emit->source;
     copy = copy || emit->trace != NULL;                /* a copy for runtimes that know no views */
     const tn_tensor tensor = *emit_tensor(emit, from); /* a copy of the struct, because adding a
@@ -66,7 +96,7 @@ tn_status tn__emit_part(emit_state *emit, tn_tensor_id from, const int64_t *axes
         {.name = "copy", .type = TN_ATTR_INT, .count = 1, .ints = &yes},
     };
     bool folds = emit->region->slices && tn_tensor_is_constant(&tensor);
-    TN_TRY(tn__emit_like(emit, from, shape, made));
+    TN_TRY(emit_like(emit, from, shape, made));
     tn_op op = {.name = tensor.name,
                 .type = folds ? "Slice" : "Part",
                 .domain = folds ? "" : "tenure",
@@ -79,12 +109,12 @@ tn_status tn__emit_part(emit_state *emit, tn_tensor_id from, const int64_t *axes
         tn__draft_attrs(emit->draft, &(tn_op){0}, attrs, copy && !folds ? 4 : 3, &op.attr_count);
     if (op.attrs == NULL) return emit_no_memory(emit);
     emit->source = TN_NONE;
-    tn_status status = tn__emit_add(emit, &op);
+    tn_status status = emit_add(emit, &op);
     emit->source = source;
     return status;
 }
 
-static tn_status emit_join_few(emit_state *emit, const char *name, const tn_tensor_id *parts,
+static tn_status emit_join_few(emit_tiles *emit, const char *name, const tn_tensor_id *parts,
                                uint32_t count, uint32_t axis, tn_tensor_id whole) {
     tn_op_id source = emit->source;
     int64_t along = axis;
@@ -100,16 +130,16 @@ static tn_status emit_join_few(emit_state *emit, const char *name, const tn_tens
     op.attrs = tn__draft_attrs(emit->draft, &(tn_op){0}, &attr, 1, &op.attr_count);
     if (op.attrs == NULL) return emit_no_memory(emit);
     emit->source = TN_NONE;
-    tn_status status = tn__emit_add(emit, &op);
+    tn_status status = emit_add(emit, &op);
     emit->source = source;
     return status;
 }
 
-/* TensorFlow Lite Micro joins at most this many tensors; larger lists are joined in groups
- * first. */
+/* TensorFlow Lite Micro joins at most this many tensors; larger lists are joined in groups first.
+ */
 #define EMIT_JOIN_MOST 10u
 
-static tn_status emit_join(emit_state *emit, const char *name, const tn_tensor_id *parts,
+static tn_status emit_join(emit_tiles *emit, const char *name, const tn_tensor_id *parts,
                            uint32_t count, uint32_t axis, tn_tensor_id whole) {
     tn_tensor_id groups[EMIT_JOIN_MOST];
     uint32_t made = 0, size = (count + EMIT_JOIN_MOST - 1) / EMIT_JOIN_MOST;
@@ -124,7 +154,7 @@ static tn_status emit_join(emit_state *emit, const char *name, const tn_tensor_i
             shape[axis] += emit_tensor(emit, parts[at + i])->shape[axis];
         groups[made] = parts[at];
         if (some > 1) {
-            TN_TRY(tn__emit_like(emit, whole, shape, &groups[made]));
+            TN_TRY(emit_like(emit, whole, shape, &groups[made]));
             TN_TRY(emit_join_few(emit, name, parts + at, some, axis, groups[made]));
         }
         made++;
@@ -134,11 +164,11 @@ static tn_status emit_join(emit_state *emit, const char *name, const tn_tensor_i
 
 /* --- operands --- */
 
-static split_span emit_need(const emit_state *emit, uint32_t cut, uint32_t tensor) {
+static split_span emit_need(const emit_tiles *emit, uint32_t cut, uint32_t tensor) {
     return *tn__split_need(emit->region, cut, emit->part[cut], tensor);
 }
 
-static tn_status emit_remember(emit_state *emit, const emit_taken *taken) {
+static tn_status emit_remember(emit_tiles *emit, const emit_taken *taken) {
     const tn_context *context = &emit->draft->context;
     size_t room = emit->taken_room;
     if (!tn__reserve(context, &emit->taken, &room, (size_t)emit->taken_count + 1,
@@ -150,7 +180,7 @@ static tn_status emit_remember(emit_state *emit, const emit_taken *taken) {
 }
 
 /* Takes the box that `needs` describe from a tensor with elements from `base` on along each cut. */
-static tn_status emit_take(emit_state *emit, tn_tensor_id from, const tn__need *needs,
+static tn_status emit_take(emit_tiles *emit, tn_tensor_id from, const tn__need *needs,
                            const int64_t *base, tn_tensor_id *made) {
     int64_t axes[TN_SPLIT_AXES], starts[TN_SPLIT_AXES], ends[TN_SPLIT_AXES];
     emit_taken taken = {.from = from};
@@ -175,13 +205,13 @@ static tn_status emit_take(emit_state *emit, tn_tensor_id from, const tn__need *
             *made = emit->taken[i].made;
             return TN_OK;
         }
-    TN_TRY(tn__emit_part(emit, from, axes, starts, ends, count, false, made));
+    TN_TRY(emit_part(emit, from, axes, starts, ends, count, false, made));
     taken.made = *made;
     return emit_remember(emit, &taken);
 }
 
 /* Input `input` for this part; *made TN_NONE and *left_out: the part needs none of it. */
-static tn_status emit_input(emit_state *emit, uint32_t at, uint32_t input, tn__need *needs,
+static tn_status emit_input(emit_tiles *emit, uint32_t at, uint32_t input, tn__need *needs,
                             bool *left_out, tn_tensor_id *made) {
     const split_region *region = emit->region;
     tn_tensor_id id = tn_graph_op(region->graph, region->ops[at].id)->inputs[input];
@@ -202,9 +232,136 @@ static tn_status emit_input(emit_state *emit, uint32_t at, uint32_t input, tn__n
     return emit_take(emit, cut ? emit->now[tensor] : id, needs, base, made);
 }
 
+/* --- windows of TensorFlow Lite --------------------------------------------------------------- */
+
+/* Makes parts of TensorFlow Lite's windows (graph/tiles/split_tflite.c explains the three ways). */
+
+/* The need along one axis of input 0: that of a cut, or the whole axis. */
+static tn_status tflite_need(const emit_tiles *emit, uint32_t at, uint32_t axis,
+                             const tn__need *needs, tn__need *need) {
+    const split_region *region = emit->region;
+    tn_op_id id = region->ops[at].id;
+    const tn_op *op = tn_graph_op(region->graph, id);
+    const split_tensor *result = &region->tensors[tn__split_result(region, at)];
+    tn__tile part = {axis, 0, tn_graph_tensor(region->graph, op->outputs[0])->shape[axis]};
+    for (uint32_t c = 0; c < region->axis_count; c++)
+        if (result->axis[c] == axis) {
+            *need = needs[c];
+            return TN_OK;
+        }
+    if (tn__op_split(region->graph, id, &part, 0, need)) return TN_OK;
+    TN_FAIL(emit->draft->error, TN_E_INVALID, "the padding of '%.80s' is not known", op->name);
+}
+
+static tn_status tflite_no_memory(const emit_tiles *emit) {
+    return tn__no_memory(emit->draft->error, "a split graph");
+}
+
+static tn_status tflite_add_pad(emit_tiles *emit, tn_tensor_id from, const int64_t pads[8],
+                                tn_tensor_id *made) {
+    const tn_tensor x = *tn__draft_tensor_of(emit->draft, from);
+    int64_t shape[4];
+    tn_op_id source = emit->source;
+    const tn_attr attr = {.name = "paddings", .type = TN_ATTR_INTS, .count = 8, .ints = pads};
+    for (uint32_t d = 0; d < 4; d++) shape[d] = x.shape[d] + pads[2 * d] + pads[2 * d + 1];
+    TN_TRY(emit_like(emit, from, shape, made));
+    tn_op op = {.name = x.name,
+                .type = "PAD",
+                .domain = "tflite",
+                .version = 1,
+                .inputs = &from,
+                .outputs = made,
+                .input_count = 1,
+                .output_count = 1};
+    op.attrs = tn__draft_attrs(emit->draft, &(tn_op){0}, &attr, 1, &op.attr_count);
+    if (op.attrs == NULL) return tflite_no_memory(emit);
+    emit->source = TN_NONE;
+    tn_status status = emit_add(emit, &op);
+    emit->source = source;
+    return status;
+}
+
+/* VALID: the padding has already been added. */
+static tn_status tflite_set_valid(emit_tiles *emit, tn_op *op) {
+    int64_t valid = 1;
+    const tn_attr attr = {.name = "padding", .type = TN_ATTR_INT, .count = 1, .ints = &valid};
+    op->attrs = tn__draft_attrs(emit->draft, op, &attr, 1, &op->attr_count);
+    return op->attrs != NULL ? TN_OK : tflite_no_memory(emit);
+}
+
+static void tflite_plain(const emit_tiles *emit, uint32_t at, emit_raw *raw) {
+    const split_region *region = emit->region;
+    uint32_t result = tn__split_result(region, at);
+    const split_tensor *tensor = &region->tensors[result];
+    for (uint32_t i = 0; i < 2; i++) {
+        raw->first[i] = 0;
+        raw->count[i] = tn_graph_tensor(region->graph, tensor->id)->shape[1 + i];
+        for (uint32_t c = 0; c < region->axis_count; c++) {
+            split_span made = *tn__split_made(region, c, emit->part[c], result);
+            if (tensor->axis[c] == 1 + i) raw->count[i] = made.last - made.first;
+        }
+    }
+}
+
+/* SAME over the elements of the need: finds the offset at which the part begins. */
+static tn_status tflite_over(const emit_tiles *emit, uint32_t at, const tn__band *band, uint32_t i,
+                             const tn__need *need, emit_raw *raw) {
+    const split_region *region = emit->region;
+    uint32_t result = tn__split_result(region, at);
+    tn__band_made made;
+    int64_t from = 0;
+    for (uint32_t c = 0; c < region->axis_count; c++)
+        if (region->tensors[result].axis[c] == 1 + i)
+            from = tn__split_made(region, c, emit->part[c], result)->first;
+    if (!tn__band_over(band, i, need->first, need->last, &made))
+        TN_FAIL(emit->draft->error, TN_E_INTERNAL, "a part that was possible is not");
+    raw->first[i] = from - made.base;
+    raw->count[i] = made.count;
+    return TN_OK;
+}
+
+/* Operator `at` in the form that the part needs; needs: of input 0, by cut. May pad inputs[0]. */
+static tn_status tflite_band(emit_tiles *emit, uint32_t at, const tn__need *needs, tn_op *op,
+                             tn_tensor_id *inputs, emit_raw *raw) {
+    tn__band band;
+    int64_t pads[8] = {0};
+    bool any = false;
+    if (!tn__band_read(emit->region->graph, emit->region->ops[at].id, &band))
+        TN_FAIL(emit->draft->error, TN_E_INTERNAL, "a part that was possible is not");
+    tflite_plain(emit, at, raw);
+    if (band.way == TN__BAND_EXACT) return TN_OK;
+    for (uint32_t i = 0; i < 2; i++) {
+        tn__need need;
+        TN_TRY(tflite_need(emit, at, 1 + i, needs, &need));
+        pads[2 + 2 * i] = need.before;
+        pads[3 + 2 * i] = need.after;
+        any = any || need.before > 0 || need.after > 0;
+        if (band.way == TN__BAND_CROP) TN_TRY(tflite_over(emit, at, &band, i, &need, raw));
+    }
+    if (band.way == TN__BAND_CROP) return TN_OK;
+    if (any) TN_TRY(tflite_add_pad(emit, inputs[0], pads, &inputs[0]));
+    return tflite_set_valid(emit, op);
+}
+
+static tn_status tflite_pad(emit_tiles *emit, uint32_t at, const tn__need *needs, tn_op *op) {
+    int64_t pads[2 * TN_RANK_MAX] = {0};
+    uint32_t rank = tn_graph_tensor(emit->region->graph, op->outputs[0])->rank;
+    for (uint32_t d = 0; d < rank; d++) {
+        tn__need need;
+        TN_TRY(tflite_need(emit, at, d, needs, &need));
+        pads[2 * d] = need.before;
+        pads[2 * d + 1] = need.after;
+    }
+    const tn_attr attr = {
+        .name = "paddings", .type = TN_ATTR_INTS, .count = 2 * rank, .ints = pads};
+    op->attrs = tn__draft_attrs(emit->draft, op, &attr, 1, &op->attr_count);
+    op->input_count = 1;
+    return op->attrs != NULL ? TN_OK : tflite_no_memory(emit);
+}
+
 /* --- one operator --- */
 
-static bool emit_made(const emit_state *emit, uint32_t at, split_span *spans) {
+static bool emit_made(const emit_tiles *emit, uint32_t at, split_span *spans) {
     uint32_t result = tn__split_result(emit->region, at);
     bool any = true;
     for (uint32_t c = 0; c < emit->region->axis_count; c++) {
@@ -215,7 +372,7 @@ static bool emit_made(const emit_state *emit, uint32_t at, split_span *spans) {
 }
 
 /* Sets the padding of a window's part along all of its axes. */
-static tn_status emit_window(emit_state *emit, uint32_t at, const tn__need *needs,
+static tn_status emit_window(emit_tiles *emit, uint32_t at, const tn__need *needs,
                              const tn_attr **attrs, uint32_t *count) {
     const split_region *region = emit->region;
     tn_op_id id = region->ops[at].id;
@@ -255,7 +412,7 @@ static tn_status emit_window(emit_state *emit, uint32_t at, const tn__need *need
 }
 
 /* The extents of the part as a constant. */
-static tn_status emit_extents(emit_state *emit, const int64_t *shape, uint32_t rank, tn_op *op,
+static tn_status emit_extents(emit_tiles *emit, const int64_t *shape, uint32_t rank, tn_op *op,
                               tn_tensor_id *inputs) {
     if (op->input_count < 2) {
         const tn_attr more = {.name = "shape", .type = TN_ATTR_INTS, .count = rank, .ints = shape};
@@ -265,7 +422,7 @@ static tn_status emit_extents(emit_state *emit, const int64_t *shape, uint32_t r
     return tn__draft_add_ints(emit->draft, "", shape, rank, &inputs[1]);
 }
 
-static void emit_shape(const emit_state *emit, uint32_t at, uint32_t output, int64_t *shape) {
+static void emit_shape(const emit_tiles *emit, uint32_t at, uint32_t output, int64_t *shape) {
     const split_region *region = emit->region;
     tn_tensor_id id = tn_graph_op(region->graph, region->ops[at].id)->outputs[output];
     const split_tensor *tensor = &region->tensors[tn__split_local(region, id)];
@@ -278,7 +435,7 @@ static void emit_shape(const emit_state *emit, uint32_t at, uint32_t output, int
 }
 
 /* Joins the elements kept from the previous part with those that this one computed. */
-static tn_status emit_with_kept(emit_state *emit, uint32_t tensor, tn_tensor_id made) {
+static tn_status emit_with_kept(emit_tiles *emit, uint32_t tensor, tn_tensor_id made) {
     const split_tensor *at = &emit->region->tensors[tensor];
     const tn_tensor *like = emit_tensor(emit, made);
     tn_tensor_id both[2] = {emit->kept[tensor], made};
@@ -288,13 +445,13 @@ static tn_status emit_with_kept(emit_state *emit, uint32_t tensor, tn_tensor_id 
     emit->kept[tensor] = TN_NONE;
     for (uint32_t d = 0; d < like->rank; d++) shape[d] = like->shape[d];
     shape[at->axis[0]] += emit_tensor(emit, both[0])->shape[at->axis[0]];
-    TN_TRY(tn__emit_like(emit, at->id, shape, &emit->now[tensor]));
+    TN_TRY(emit_like(emit, at->id, shape, &emit->now[tensor]));
     return emit_join(emit, emit_tensor(emit, at->id)->name, both, 2, at->axis[0],
                      emit->now[tensor]);
 }
 
 /* A window computes more than the part needs: this cuts the part out of its output. */
-static tn_status emit_cut_out(emit_state *emit, uint32_t at, tn_op *op, const emit_raw *raw,
+static tn_status emit_cut_out(emit_tiles *emit, uint32_t at, tn_op *op, const emit_raw *raw,
                               tn_tensor_id *output) {
     const tn_op *whole = tn_graph_op(emit->region->graph, emit->region->ops[at].id);
     int64_t axes[2], starts[2], ends[2], shape[TN_RANK_MAX];
@@ -308,15 +465,15 @@ static tn_status emit_cut_out(emit_state *emit, uint32_t at, tn_op *op, const em
         ends[count++] = raw->first[i] + shape[1 + i];
         shape[1 + i] = raw->count[i];
     }
-    TN_TRY(tn__emit_like(emit, whole->outputs[0], shape, &made));
+    TN_TRY(emit_like(emit, whole->outputs[0], shape, &made));
     op->outputs = &made;
-    TN_TRY(tn__emit_add(emit, op));
+    TN_TRY(emit_add(emit, op));
     *output = made;
-    if (count > 0) TN_TRY(tn__emit_part(emit, made, axes, starts, ends, count, true, output));
+    if (count > 0) TN_TRY(emit_part(emit, made, axes, starts, ends, count, true, output));
     return emit_with_kept(emit, tn__split_local(emit->region, whole->outputs[0]), *output);
 }
 
-static tn_status emit_outputs(emit_state *emit, uint32_t at, tn_op *op, tn_tensor_id *outputs) {
+static tn_status emit_outputs(emit_tiles *emit, uint32_t at, tn_op *op, tn_tensor_id *outputs) {
     const split_region *region = emit->region;
     const tn_op *whole = tn_graph_op(region->graph, region->ops[at].id);
     int64_t shape[TN_RANK_MAX];
@@ -324,17 +481,17 @@ static tn_status emit_outputs(emit_state *emit, uint32_t at, tn_op *op, tn_tenso
         outputs[k] = TN_NONE;
         if (whole->outputs[k] == TN_NONE) continue;
         emit_shape(emit, at, k, shape);
-        TN_TRY(tn__emit_like(emit, whole->outputs[k], shape, &outputs[k]));
+        TN_TRY(emit_like(emit, whole->outputs[k], shape, &outputs[k]));
     }
     op->outputs = outputs;
-    TN_TRY(tn__emit_add(emit, op));
+    TN_TRY(emit_add(emit, op));
     for (uint32_t k = 0; k < whole->output_count; k++)
         if (outputs[k] != TN_NONE)
             TN_TRY(emit_with_kept(emit, tn__split_local(region, whole->outputs[k]), outputs[k]));
     return TN_OK;
 }
 
-static tn_status emit_compute(emit_state *emit, uint32_t at) {
+static tn_status emit_compute(emit_tiles *emit, uint32_t at) {
     const split_region *region = emit->region;
     tn_op_id id = region->ops[at].id;
     tn_op op = *tn_graph_op(region->graph, id);
@@ -365,9 +522,9 @@ static tn_status emit_compute(emit_state *emit, uint32_t at) {
     if (rule->part_form == TN__FORM_EXTENTS)
         TN_TRY(emit_extents(emit, shape, tn_graph_tensor(region->graph, op.outputs[0])->rank, &op,
                             inputs));
-    if (rule->part_form == TN__FORM_PAD) TN_TRY(tn__emit_pad(emit, at, first, &op));
+    if (rule->part_form == TN__FORM_PAD) TN_TRY(tflite_pad(emit, at, first, &op));
     if (rule->part_form == TN__FORM_BAND) {
-        TN_TRY(tn__emit_band(emit, at, first, &op, inputs, &raw));
+        TN_TRY(tflite_band(emit, at, first, &op, inputs, &raw));
         return emit_cut_out(emit, at, &op, &raw,
                             inputs + tn_graph_op(region->graph, id)->input_count + 1);
     }
@@ -377,7 +534,7 @@ static tn_status emit_compute(emit_state *emit, uint32_t at) {
 /* --- from part to part --- */
 
 /* Copies the first elements that the next part needs, which this part has. */
-static tn_status emit_keep(emit_state *emit, uint32_t tensor) {
+static tn_status emit_keep(emit_tiles *emit, uint32_t tensor) {
     const split_region *region = emit->region;
     uint32_t part = emit->part[0];
     if (!region->keep || part + 1 == region->parts[0] || emit->now[tensor] == TN_NONE) return TN_OK;
@@ -394,11 +551,11 @@ static tn_status emit_keep(emit_state *emit, uint32_t tensor) {
         emit->kept[tensor] = emit->now[tensor];
         return TN_OK;
     }
-    return tn__emit_part(emit, emit->now[tensor], &axis, &from, &to, 1, true, &emit->kept[tensor]);
+    return emit_part(emit, emit->now[tensor], &axis, &from, &to, 1, true, &emit->kept[tensor]);
 }
 
 /* Keeps elements of the tensors with a last reader, in this part, that has run. */
-static tn_status emit_keep_behind(emit_state *emit, uint32_t at) {
+static tn_status emit_keep_behind(emit_tiles *emit, uint32_t at) {
     const split_region *region = emit->region;
     for (uint32_t t = 0; region->keep && t < region->tensor_count; t++) {
         const split_tensor *tensor = &region->tensors[t];
@@ -409,7 +566,7 @@ static tn_status emit_keep_behind(emit_state *emit, uint32_t at) {
 }
 
 /* Stores the piece of a result that this part adds, for readers outside the region. */
-static tn_status emit_piece(emit_state *emit, uint32_t tensor) {
+static tn_status emit_piece(emit_tiles *emit, uint32_t tensor) {
     const split_region *region = emit->region;
     tn__need needs[TN_SPLIT_AXES];
     int64_t base[TN_SPLIT_AXES];
@@ -429,7 +586,7 @@ static tn_status emit_piece(emit_state *emit, uint32_t tensor) {
     return TN_OK;
 }
 
-static tn_status emit_one(emit_state *emit) {
+static tn_status emit_one(emit_tiles *emit) {
     const split_region *region = emit->region;
     emit->taken_count = 0;
     emit->number++;
@@ -460,7 +617,7 @@ static tn_status emit_one(emit_state *emit) {
 /* --- one region --- */
 
 /* Joins adjacent patches into one row. */
-static tn_status emit_row(emit_state *emit, const tn_tensor_id *patches, uint32_t count) {
+static tn_status emit_row(emit_tiles *emit, const tn_tensor_id *patches, uint32_t count) {
     const split_region *region = emit->region;
     uint32_t tensor = tn__split_result(region, region->op_count - 1);
     const split_tensor *result = &region->tensors[tensor];
@@ -469,13 +626,13 @@ static tn_status emit_row(emit_state *emit, const tn_tensor_id *patches, uint32_
     tn_tensor_id row;
     for (uint32_t d = 0; d < whole->rank; d++) shape[d] = emit_tensor(emit, patches[0])->shape[d];
     shape[result->axis[1]] = whole->shape[result->axis[1]];
-    TN_TRY(tn__emit_like(emit, result->id, shape, &row));
+    TN_TRY(emit_like(emit, result->id, shape, &row));
     TN_TRY(emit_join(emit, whole->name, patches, count, result->axis[1], row));
     emit->pieces[(size_t)tensor * region->parts[0] + emit->part[0]] = row;
     return TN_OK;
 }
 
-static tn_status emit_band(emit_state *emit) {
+static tn_status emit_band(emit_tiles *emit) {
     const split_region *region = emit->region;
     uint32_t across = region->axis_count > 1 ? region->parts[1] : 1, count = 0;
     uint32_t tensor = tn__split_result(region, region->op_count - 1);
@@ -491,7 +648,7 @@ static tn_status emit_band(emit_state *emit) {
     return across > 1 && count > 0 ? emit_row(emit, patches, count) : TN_OK;
 }
 
-static tn_status emit_results(emit_state *emit) {
+static tn_status emit_results(emit_tiles *emit) {
     const split_region *region = emit->region;
     tn_tensor_id *pieces =
         tn__arena_array(&emit->draft->arena, (size_t)region->parts[0] + 1, sizeof *pieces);
@@ -511,7 +668,7 @@ static tn_status emit_results(emit_state *emit) {
     return TN_OK;
 }
 
-static tn_status emit_lists(emit_state *emit) {
+static tn_status emit_lists(emit_tiles *emit) {
     const split_region *region = emit->region;
     size_t count = region->tensor_count;
     tn__arena *arena = &emit->draft->arena;
@@ -526,7 +683,7 @@ static tn_status emit_lists(emit_state *emit) {
 }
 
 static tn_status emit_region(tn__draft *draft, split_region *region, emit_trace *trace) {
-    emit_state emit = {.region = region,
+    emit_tiles emit = {.region = region,
                        .draft = draft,
                        .trace = trace,
                        .source = TN_NONE,

@@ -1,19 +1,430 @@
-/* price.c - computes live bytes and operations of a split region without building its graph.
+/* price.c - computes live bytes and operations of an unsplit graph, and of a split region without
+ * building its graph.
  *
  * The same rules apply as in a plan, for views and in-place outputs, and for copies of joins and
  * parts that are not contiguous. The numbers only guide the search; the report on a split graph
  * uses its own layout.
  *
- * All regions that end at one operator share their tail. Elements, bytes and copies of an
- * operator depend only on later operators, and are computed once for each number of parts. The
- * exception is an operand: it is known to exist in parts only when its maker joins the region,
- * and then the copies of its readers are counted again. A price is one walk over the bytes of a
- * few parts.
+ * All regions that end at one operator share their tail. Elements, bytes and copies of an operator
+ * depend only on later operators, and are computed once for each number of parts. The exception is
+ * an operand: it is known to exist in parts only when its maker joins the region, and then the
+ * copies of its readers are counted again. A price is one walk over the bytes of a few parts.
  *
  * Cost: O(operands x parts) for each operator of a window and number of parts, O(operands) for a
  * price.
  */
 #include "fit/split/price.h"
+
+#include "graph/takes.h"
+
+/* One of the sampled parts. */
+typedef struct price_part {
+    const split_pricer *pricer;
+    price_table *table;
+    const uint32_t *part; /* by cut */
+    price_tensor *tensors;
+    price_step *steps;
+} price_part;
+
+/* --- the unsplit graph, place by place -------------------------------------------------------- */
+
+/* Computes shared memory, live bytes and operations of each place of an unsplit graph.
+ *
+ * The same rules apply as in a plan, for views and for in-place outputs. The numbers only guide the
+ * search; the report on a split graph uses its own layout.
+ *
+ * Cost: O(tensors + operands).
+ */
+
+uint64_t tn__split_bytes(const tn_tensor *tensor) {
+    if (tn_tensor_is_static(tensor) || tensor->bytes == TN_SIZE_UNKNOWN) return 0;
+    return tensor->bytes;
+}
+
+static void model_live_from(split_model *model, tn_tensor_id id, uint32_t place) {
+    const tn_tensor *tensor = tn_graph_tensor(model->order.graph, id);
+    uint32_t last = model->order.last[id];
+    model->lives[id] =
+        (split_life){id, place, last == TN_NONE ? place : last, tn__split_bytes(tensor)};
+}
+
+/* Finds the input with which output 0 shares memory. */
+static void model_alias(split_model *model, uint32_t place) {
+    const tn_graph *graph = model->order.graph;
+    tn_op_id id = model->order.ops[place];
+    const tn_op *op = tn_graph_op(graph, id);
+    tn_view view = tn_op_view(graph, id, 0);
+    uint64_t mask = tn_op_inplace(graph, id, 0);
+    model->alias[place] = TN_NONE;
+    if (model->copies && strcmp(op->domain, "tflite") == 0) return;
+    for (uint32_t i = 0; i < op->input_count && i < 64; i++) {
+        tn_tensor_id input = op->inputs[i];
+        if (input == TN_NONE || tn_tensor_is_static(tn_graph_tensor(graph, input))) continue;
+        bool seen = input == view.source;
+        const split_life *root = &model->lives[model->lives[input].root];
+        bool over = (mask >> i & 1) && root->last == place && model->order.last[input] == place;
+        if (!seen && !over) continue;
+        model->alias[place] = i;
+        model->is_view[place] = seen;
+        return;
+    }
+}
+
+static void model_define(split_model *model, uint32_t place) {
+    const tn_op *op = tn_graph_op(model->order.graph, model->order.ops[place]);
+    model_alias(model, place);
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        tn_tensor_id id = op->outputs[k];
+        if (id == TN_NONE) continue;
+        model_live_from(model, id, place);
+        if (k > 0 || model->alias[place] == TN_NONE) continue;
+        tn_tensor_id root = model->lives[op->inputs[model->alias[place]]].root;
+        model->lives[id].root = root;
+        if (model->lives[id].last > model->lives[root].last)
+            model->lives[root].last = model->lives[id].last;
+    }
+}
+
+static uint64_t model_scratch(const split_model *model, tn_op_id id) {
+    return model->scratch != NULL ? model->scratch[id] : tn_op_workspace(model->order.graph, id);
+}
+
+/* Whether a tensor has memory of its own; from: the first place before which it exists. */
+static bool model_is_root(const split_model *model, tn_tensor_id id, uint32_t *from) {
+    const split_life *life = &model->lives[id];
+    if (life->root != id || life->first == TN_NONE) return false;
+    /* Graph inputs exist before all places. */
+    bool is_input = tn_graph_tensor(model->order.graph, id)->producer == TN_NONE;
+    *from = is_input ? 0 : life->first + 1;
+    return true;
+}
+
+/* Roots by the place that makes them. */
+static void model_fill_roots(void *self, tn__lists *roots) {
+    const split_model *model = self;
+    uint32_t tensors = tn_graph_tensor_count(model->order.graph), from;
+    for (tn_tensor_id id = 0; id < tensors; id++)
+        if (model_is_root(model, id, &from) && from > 0) tn__lists_add(roots, from - 1, id);
+}
+
+/* Adds and subtracts bytes at the ends of lives; sums beyond 64 bits wrap around. */
+static tn_status model_sum(split_model *model, tn__arena *arena, tn_error *error) {
+    uint32_t places = model->order.op_count, from;
+    uint64_t *change = tn__arena_array(arena, (size_t)places + 2, sizeof *change), now = 0;
+    uint64_t *behind = tn__arena_array(arena, (size_t)places + 2, sizeof *behind), later = 0;
+    if (change == NULL || behind == NULL) return tn__no_memory(error, "a split graph");
+    for (tn_tensor_id id = 0; id < tn_graph_tensor_count(model->order.graph); id++) {
+        const split_life *life = &model->lives[id];
+        if (!model_is_root(model, id, &from)) continue;
+        change[life->first] += life->bytes;
+        if (life->last < places) change[life->last + 1] -= life->bytes;
+        if (from >= life->last) continue;
+        behind[from] += life->bytes;
+        behind[life->last] -= life->bytes;
+    }
+    for (uint32_t p = 0; p < places; p++) {
+        now += change[p];
+        later += behind[p];
+        model->live[p] = tn__add_sat(now, model_scratch(model, model->order.ops[p]));
+        model->behind[p] = later;
+    }
+    return TN_OK;
+}
+
+void tn__split_across(split_model *model, uint32_t first, uint32_t last) {
+    uint64_t bytes = model->behind[last];
+    model->across_last = last;
+    model->across[last] = bytes;
+    for (uint32_t p = last; p-- > first;) { /* tensors that place p makes do not exist before it */
+        for (uint32_t i = model->roots.first[p]; i < model->roots.first[p + 1]; i++) {
+            const split_life *life = &model->lives[model->roots.items[i]];
+            if (life->last > last) bytes -= life->bytes;
+        }
+        model->across[p] = bytes;
+    }
+}
+
+/* Operations, not times (tn__work_added). */
+static void model_count(split_model *model) {
+    for (uint32_t p = 0; p < model->order.op_count; p++) {
+        tn_op_id id = model->order.ops[p];
+        bool runs = tn__op_runs(model->order.graph, id);
+        uint64_t flops = tn_op_cost(model->order.graph, id).flops;
+        model->flops[p] = !runs || flops == TN_SIZE_UNKNOWN ? 0 : flops;
+        model->work = tn__add_sat(model->work, model->flops[p]);
+    }
+}
+
+tn_status tn__split_model(const tn_graph *graph, const tn_split_options *options, tn__arena *arena,
+                          split_model *model, tn_error *error) {
+    *model = (split_model){.scratch = options->workspaces,
+                           .copies = options->copies,
+                           .kept = options->kept,
+                           .move_kept = options->move_kept};
+    TN_TRY(tn__split_order(graph, arena, &model->order, error));
+    size_t tensors = tn_graph_tensor_count(graph), places = (size_t)model->order.op_count + 1;
+    model->lives = tn__arena_array(arena, tensors + 1, sizeof *model->lives);
+    model->live = tn__arena_array(arena, places, sizeof *model->live);
+    model->flops = tn__arena_array(arena, places, sizeof *model->flops);
+    model->alias = tn__arena_array(arena, places, sizeof *model->alias);
+    model->is_view = tn__arena_array(arena, places, sizeof *model->is_view);
+    model->across = tn__arena_array(arena, places + 1, sizeof *model->across);
+    model->behind = tn__arena_array(arena, places + 1, sizeof *model->behind);
+    if (model->across == NULL || model->lives == NULL || model->live == NULL ||
+        model->flops == NULL || model->alias == NULL || model->is_view == NULL ||
+        model->behind == NULL)
+        return tn__no_memory(error, "a split graph");
+    for (tn_tensor_id id = 0; id < tensors; id++) {
+        const tn_tensor *tensor = tn_graph_tensor(graph, id);
+        model->lives[id] = (split_life){.root = id, .first = TN_NONE};
+        if (tensor->block == 0 && tensor->producer == TN_NONE) model_live_from(model, id, 0);
+    }
+    for (uint32_t p = 0; p < model->order.op_count; p++) model_define(model, p);
+    model_count(model);
+    if (!tn__lists_make(&model->roots, model->order.op_count, arena, model_fill_roots, model))
+        return tn__no_memory(error, "a split graph");
+    return model_sum(model, arena, error);
+}
+
+/* --- tables: one for each number of parts ----------------------------------------------------- */
+
+/* Counts elements, bytes and copies of each operator of a window for one number of parts.
+ *
+ * All of these depend only on later operators, with one exception: an operand is known to exist in
+ * parts only when its maker joins the region. Until then a part takes its elements from the whole
+ * operand; after that, its copies are counted again.
+ *
+ * Cost: O(operands x parts) for each operator.
+ */
+
+/* The first, the second, a middle and the last part differ; all others are like the middle one. */
+static bool price_is_seen(uint32_t part, uint32_t parts) {
+    return part < 2 || part == parts / 2 || part + 2 > parts;
+}
+
+static void price_use(split_pricer *pricer, const price_table *table) {
+    split_region *region = pricer->region;
+    for (uint32_t c = 0; c < TN_SPLIT_AXES; c++) {
+        region->parts[c] = table->parts[c];
+        region->need[c] = table->need[c];
+        region->made[c] = table->made[c];
+    }
+}
+
+/* Makes a table for a number of parts, without any operator. Errors: E_NO_MEMORY. */
+static tn_status price_make_table(split_pricer *pricer, const uint32_t *parts, price_table **made,
+                                  tn_error *error) {
+    split_region *region = pricer->region;
+    tn__arena *arena = &region->arena;
+    price_table *table = tn__arena_array(arena, 1, sizeof *table);
+    if (table == NULL) return tn__no_memory(error, "a split graph");
+    table->at = region->op_count;
+    for (uint32_t c = 0; c < region->axis_count; c++) {
+        size_t count = (size_t)region->made_count * parts[c] + 1;
+        table->parts[c] = parts[c];
+        table->need[c] = tn__arena_array(arena, count, sizeof *table->need[c]);
+        table->made[c] = tn__arena_array(arena, count, sizeof *table->made[c]);
+        if (table->need[c] == NULL || table->made[c] == NULL)
+            return tn__no_memory(error, "a split graph");
+    }
+    uint32_t across = region->axis_count > 1 ? parts[1] : 1;
+    for (uint32_t a = 0; a < parts[0]; a++)
+        for (uint32_t b = 0; b < across; b++) {
+            if (!price_is_seen(a, parts[0]) || !price_is_seen(b, across)) continue;
+            table->part[table->seen][0] = a;
+            table->part[table->seen++][1] = b;
+        }
+    table->tensors = tn__arena_array(arena, (size_t)table->seen * region->made_count + 1,
+                                     sizeof *table->tensors);
+    table->steps =
+        tn__arena_array(arena, (size_t)table->seen * region->op_count + 1, sizeof *table->steps);
+    if (table->tensors == NULL || table->steps == NULL)
+        return tn__no_memory(error, "a split graph");
+    *made = table;
+    return TN_OK;
+}
+
+static price_part price_part_of(const split_pricer *pricer, price_table *table, uint32_t seen) {
+    const split_region *region = pricer->region;
+    return (price_part){.pricer = pricer,
+                        .table = table,
+                        .part = table->part[seen],
+                        .tensors = table->tensors + (size_t)seen * region->made_count,
+                        .steps = table->steps + (size_t)seen * region->op_count};
+}
+
+/* Whether elements along an axis are contiguous in memory. */
+static bool price_is_piece(const tn_tensor *tensor, uint32_t axis) {
+    for (uint32_t i = 0; i < tensor->rank && tn__memory_axis(tensor, i) != axis; i++)
+        if (tensor->shape[tn__memory_axis(tensor, i)] != 1) return false;
+    return true;
+}
+
+/* Bytes of a tensor with this many elements along each cut. */
+static uint64_t price_bytes(const split_pricer *pricer, uint32_t tensor, const int64_t *extents) {
+    const split_region *region = pricer->region;
+    const split_tensor *at = &region->tensors[tensor];
+    const tn_tensor *whole = tn__price_whole(pricer, tensor);
+    uint64_t bytes = tn__split_bytes(whole);
+    for (uint32_t c = 0; c < region->axis_count; c++)
+        if (at->axis[c] != TN_NONE && whole->shape[at->axis[c]] > 0)
+            bytes = bytes / (uint64_t)whole->shape[at->axis[c]] * (uint64_t)extents[c];
+    return bytes;
+}
+
+static void price_extents(const price_part *part, uint32_t tensor, bool made, int64_t *extents) {
+    const split_region *region = part->pricer->region;
+    for (uint32_t c = 0; c < region->axis_count; c++) {
+        split_span span = made ? *tn__split_made(region, c, part->part[c], tensor)
+                               : *tn__split_need(region, c, part->part[c], tensor);
+        extents[c] = span.last > span.first ? span.last - span.first : 0;
+    }
+}
+
+/* Whether an operand exists in parts, and the table has counted its maker. */
+static bool price_is_cut(const price_part *part, uint32_t tensor) {
+    const split_region *region = part->pricer->region;
+    return tn__split_is_cut(region, tensor) && region->tensors[tensor].maker >= part->table->at;
+}
+
+/* The bytes that a part reads of one operand. copies: they must be copied first, because they are
+ * not contiguous. */
+static uint64_t price_operand(const price_part *part, uint32_t at, uint32_t input, bool *copies) {
+    const split_region *region = part->pricer->region;
+    const tn_op *op = tn__price_op(part->pricer, at);
+    const tn_tensor *whole = tn_graph_tensor(region->graph, op->inputs[input]);
+    uint32_t tensor = tn__split_local(region, op->inputs[input]);
+    bool cut = price_is_cut(part, tensor), piece = true, all = true;
+    uint64_t taken = whole->bytes == TN_SIZE_UNKNOWN ? 0 : whole->bytes;
+    for (uint32_t c = 0; c < region->axis_count; c++) {
+        tn__tile wanted;
+        tn__need need;
+        if (!tn__split_part_need(region, at, input, c, part->part[c], &wanted, &need) ||
+            need.axis == TN_NONE)
+            continue;
+        split_span have = {0, whole->shape[need.axis]};
+        if (cut) have = *tn__split_need(region, c, part->part[c], tensor);
+        bool same = need.first == have.first && need.last == have.last;
+        if (same && !cut) continue;
+        if (whole->shape[need.axis] > 0)
+            taken = taken / (uint64_t)whole->shape[need.axis] * (uint64_t)(need.last - need.first);
+        if (same) continue;
+        all = false;
+        piece = piece && price_is_piece(whole, need.axis);
+    }
+    *copies = !all && (!piece || part->pricer->model->copies);
+    return taken;
+}
+
+/* Counts the reads and copies of a part of an operator; replaces the previous count. */
+static void price_count_step(const price_part *part, uint32_t at) {
+    const tn_op *op = tn__price_op(part->pricer, at);
+    price_table *table = part->table;
+    price_step *step = &part->steps[at], before = *step;
+    if (!step->any) return;
+    step->copied = step->read = step->moves = 0;
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        bool copies;
+        if (op->inputs[i] == TN_NONE) continue;
+        uint64_t taken = price_operand(part, at, i, &copies);
+        step->read = tn__add_sat(step->read, taken);
+        if (!copies) continue;
+        step->copied = tn__add_sat(step->copied, taken);
+        step->moves++;
+    }
+    table->bytes_read += step->read - before.read;
+    table->moved += 2 * (step->copied - before.copied);
+    table->moves += step->moves - before.moves;
+}
+
+/* Bytes of the tail of a tensor that the next part keeps. */
+static uint64_t price_kept(const price_part *part, uint32_t tensor) {
+    const split_region *region = part->pricer->region;
+    uint32_t at = part->part[0];
+    if (!region->keep || at + 1 >= region->parts[0]) return 0;
+    split_span next = *tn__split_need(region, 0, at + 1, tensor);
+    split_span made = *tn__split_made(region, 0, at + 1, tensor);
+    int64_t end = made.first < made.last ? made.first : next.last, extent = end - next.first;
+    return extent > 0 ? price_bytes(part->pricer, tensor, &extent) : 0;
+}
+
+static void price_count_result(const price_part *part, uint32_t tensor) {
+    const split_pricer *pricer = part->pricer;
+    const split_region *region = pricer->region;
+    price_table *table = part->table;
+    price_tensor *size = &part->tensors[tensor];
+    int64_t need[TN_SPLIT_AXES], made[TN_SPLIT_AXES];
+    price_extents(part, tensor, false, need);
+    price_extents(part, tensor, true, made);
+    size->need = price_bytes(pricer, tensor, need);
+    size->made = price_bytes(pricer, tensor, made);
+    bool joins = region->keep && need[0] > made[0] &&
+                 !price_is_piece(tn__price_whole(pricer, tensor), region->tensors[tensor].axis[0]);
+    size->joins = joins ? tn__add_sat(size->need, size->made) : 0;
+    if (!region->tensors[tensor].read) return;
+    size->kept = price_kept(part, tensor);
+    table->moved += 3 * size->kept;
+    table->halo += size->kept;
+    table->moves += size->kept > 0 ? 2 : 0;
+}
+
+/* Operations that all parts of an operator need in addition to those of the whole. */
+static double price_extra(const split_pricer *pricer, uint32_t at) {
+    const split_region *region = pricer->region;
+    uint32_t t = tn__split_result(region, at);
+    double times = 1;
+    for (uint32_t c = 0; c < region->axis_count; c++) {
+        int64_t sum = 0, extent = tn__price_whole(pricer, t)->shape[region->tensors[t].axis[c]];
+        for (uint32_t p = 0; p < region->parts[c]; p++) {
+            split_span made = *tn__split_made(region, c, p, t);
+            if (made.last > made.first) sum += made.last - made.first;
+        }
+        times *= (double)sum / (double)extent;
+    }
+    return times > 1 ? (times - 1) * (double)pricer->model->flops[pricer->first + at] : 0;
+}
+
+static void price_count_op(const split_pricer *pricer, price_table *table, uint32_t at) {
+    const split_region *region = pricer->region;
+    const tn_op *op = tn__price_op(pricer, at);
+    table->at = at;
+    table->extra += price_extra(pricer, at);
+    for (uint32_t s = 0; s < table->seen; s++) {
+        price_part part = price_part_of(pricer, table, s);
+        int64_t made[TN_SPLIT_AXES];
+        bool any = true;
+        price_extents(&part, tn__split_result(region, at), true, made);
+        for (uint32_t c = 0; c < region->axis_count; c++) any = any && made[c] > 0;
+        part.steps[at].any = any;
+        price_count_step(&part, at);
+        for (uint32_t k = 0; k < op->output_count; k++) {
+            if (op->outputs[k] == TN_NONE) continue;
+            uint32_t tensor = tn__split_local(region, op->outputs[k]);
+            price_count_result(&part, tensor);
+            if (any) table->bytes_made = tn__add_sat(table->bytes_made, part.tensors[tensor].made);
+            const tn__lists *readers = &pricer->readers;
+            for (uint32_t i = readers->first[tensor]; i < readers->first[tensor + 1]; i++)
+                if (region->ops[readers->items[i]].parts)
+                    price_count_step(&part, readers->items[i]);
+        }
+    }
+}
+
+/* Counts the operators of the region that are not in the table yet. */
+static void price_catch_up(split_pricer *pricer, price_table *table) {
+    price_use(pricer, table);
+    while (table->at > pricer->region->begin && !table->failed) {
+        uint32_t at = table->at - 1;
+        if (!pricer->region->ops[at].parts)
+            table->at = at;
+        else if (tn__split_ranges_op(pricer->region, at) != TN_OK)
+            table->failed = true;
+        else
+            price_count_op(pricer, table, at);
+    }
+}
+
+/* --- prices ----------------------------------------------------------------------------------- */
 
 /* Bytes that the next part still finds in the cache: a common size of a second-level cache. */
 #define PRICE_CACHE (UINT64_C(1) << 20)
@@ -140,8 +551,8 @@ static void price_put_end(split_pricer *pricer, uint32_t at, uint32_t entry) {
     pricer->end[at] = entry;
 }
 
-/* Lists the ends at each operator: entry 2 t, memory of tensor t; entry 2 t + 1, its last
- * reader, after which its tail is kept. In the order of the tensors. */
+/* Lists the ends at each operator: entry 2 t, memory of tensor t; entry 2 t + 1, its last reader,
+ * after which its tail is kept. In the order of the tensors. */
 static void price_list_ends(split_pricer *pricer) {
     const split_region *region = pricer->region;
     for (uint32_t at = 0; at < region->op_count; at++) pricer->end[at] = TN_NONE;
@@ -261,7 +672,7 @@ static void price_walk(price_state *price, price_table *table) {
     const split_pricer *pricer = price->pricer;
     const split_region *region = pricer->region;
     for (uint32_t s = 0; s < table->seen; s++) {
-        const price_part part = tn__price_part(pricer, table, s);
+        const price_part part = price_part_of(pricer, table, s);
         if (!region->keep) price->now = pricer->floor;
         for (uint32_t at = region->begin; at < region->op_count; at++) {
             if (!region->ops[at].parts) continue;
@@ -297,7 +708,7 @@ static void price_join(price_state *price, uint32_t t) {
     const split_region *region = price->pricer->region;
     const tn_tensor *whole = tn__price_whole(price->pricer, t);
     uint64_t bytes = tn__split_bytes(whole);
-    if (!tn__price_is_piece(whole, region->tensors[t].axis[0])) {
+    if (!price_is_piece(whole, region->tensors[t].axis[0])) {
         price->moved = tn__add_sat(price->moved, 2 * bytes);
         price->now = tn__add_sat(price->pricer->floor, bytes);
         price_see(price, 0);
@@ -310,9 +721,8 @@ static void price_join(price_state *price, uint32_t t) {
 /* --- the price --- */
 
 /* Bytes that the parts read in addition to the whole operators: weights, keys and values of
- * attention, rows of a halo. 0 if all bytes that one part reads and writes stay in the cache
- * until the next part. Runtimes that only copy have kernels that read weights for each element
- * anyway. */
+ * attention, rows of a halo. 0 if all bytes that one part reads and writes stay in the cache until
+ * the next part. Runtimes that only copy have kernels that read weights for each element anyway. */
 static uint64_t price_read_again(const split_pricer *pricer, const price_table *table,
                                  uint64_t parts) {
     uint64_t all = tn__mul_sat(table->bytes_read / table->seen, parts);
@@ -335,9 +745,9 @@ tn_status tn__price(split_pricer *pricer, uint32_t index, const uint32_t *parts,
     const split_region *region = pricer->region;
     const split_model *model = pricer->model;
     if (pricer->tables[index] == NULL)
-        TN_TRY(tn__price_make_table(pricer, parts, &pricer->tables[index], error));
+        TN_TRY(price_make_table(pricer, parts, &pricer->tables[index], error));
     price_table *table = pricer->tables[index];
-    tn__price_catch_up(pricer, table);
+    price_catch_up(pricer, table);
     *price = (split_price){.peak = TN_SIZE_UNKNOWN};
     if (table->failed) return TN_OK;
     price_begin(pricer);

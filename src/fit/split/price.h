@@ -1,4 +1,5 @@
-/* price.h - the memory and the cost of a region in parts, without building its graph.
+/* price.h - the memory and the cost of a graph: unsplit, and of a region in parts without building
+ * its graph.
  *
  * A pricer belongs to one window (region.h). It is extended with the region, one operator at a
  * time, and can be asked for several numbers of parts at each length.
@@ -6,7 +7,50 @@
 #ifndef TN_SPLIT_PRICE_H
 #define TN_SPLIT_PRICE_H
 
-#include "fit/split/model.h"
+#include "fit/split/region.h"
+
+/* --- the unsplit graph, place by place of its order ------------------------------------------- */
+
+/* A tensor's whole memory: its root, and its live range in places of the order. This room plans
+ * graphs without a program, so it cannot ask an occupancy. */
+typedef struct split_life {
+    tn_tensor_id root;    /* the tensor that owns the memory */
+    uint32_t first, last; /* of a root: range of all tensors that share it; both ends included */
+    uint64_t bytes;       /* of a root; static: 0 */
+} split_life;
+
+typedef struct split_model {
+    split_order order;
+    split_life *lives;       /* [tensors] */
+    uint64_t *live;          /* [places] bytes while an operator runs */
+    uint64_t *flops;         /* [places] */
+    uint32_t *alias;         /* [places] input that output 0 may overwrite or view; TN_NONE */
+    bool *is_view;           /* [places] output 0 is a view, not in place */
+    const uint64_t *scratch; /* [operators of the graph]; NULL: by their rules */
+    uint64_t work;           /* sum of all flops */
+    const uint64_t *kept;    /* [operators of the graph] permanent bytes of each copy; NULL: none */
+    uint64_t move_kept;      /* permanent bytes of an operator that only moves elements */
+    bool copies;      /* parts and joins are always copies, and TensorFlow Lite shares no memory */
+    uint64_t *behind; /* [places] bytes that are live from before a place to after it */
+    tn__lists roots;  /* [places] the tensors with memory of their own that a place makes; graph
+                       * inputs are not listed */
+    uint64_t *across; /* [places] bytes that are live from before a place to after
+                       * `across_last` */
+    uint32_t across_last;
+} split_model;
+
+/* Arrays are in `arena`; arrays of the options must outlive the model. */
+tn_status tn__split_model(const tn_graph *graph, const tn_split_options *options, tn__arena *arena,
+                          split_model *model, tn_error *error);
+
+/* Bytes of a tensor in the arena while the graph runs: 0 for static tensors. */
+uint64_t tn__split_bytes(const tn_tensor *tensor);
+
+/* Fills `across` with the bytes that live across regions that begin at place `first` or later and
+ * end at `last`. Cost: O(roots that are made in between). */
+void tn__split_across(split_model *model, uint32_t first, uint32_t last);
+
+/* --- a region in parts ------------------------------------------------------------------------ */
 
 /* The cost and the memory of a region. */
 typedef struct split_price {
@@ -70,8 +114,6 @@ typedef struct split_pricer {
     uint64_t floor;
 } split_pricer;
 
-/* --- price.c --- */
-
 /* For a region that was opened, before it is extended. Arrays are in the region's arena. */
 tn_status tn__price_open(split_pricer *pricer, split_model *model, split_region *region,
                          uint32_t first, tn_error *error);
@@ -81,29 +123,10 @@ void tn__price_extend(split_pricer *pricer);
  * tn__split_across for its last operator. Cost: O(operands). */
 uint64_t tn__price_floor(const split_pricer *pricer);
 /* The price of the region at its current length. Each `index` stands for one number of parts.
- * Errors: E_NO_MEMORY. Cost: O(operands of the region); once for each operator and number of
- * parts O(operands x parts). */
+ * Errors: E_NO_MEMORY. Cost: O(operands of the region); once for each operator and number of parts
+ * O(operands x parts). */
 tn_status tn__price(split_pricer *pricer, uint32_t index, const uint32_t *parts, split_price *price,
                     tn_error *error);
-
-/* --- price_table.c: the numbers that price.c uses --- */
-
-/* One of the sampled parts. */
-typedef struct price_part {
-    const split_pricer *pricer;
-    price_table *table;
-    const uint32_t *part; /* by cut */
-    price_tensor *tensors;
-    price_step *steps;
-} price_part;
-price_part tn__price_part(const split_pricer *pricer, price_table *table, uint32_t seen);
-/* Makes a table for a number of parts, without any operator. Errors: E_NO_MEMORY. */
-tn_status tn__price_make_table(split_pricer *pricer, const uint32_t *parts, price_table **made,
-                               tn_error *error);
-/* Counts the operators of the region that are not in the table yet. */
-void tn__price_catch_up(split_pricer *pricer, price_table *table);
-/* Whether elements along an axis are contiguous in memory. */
-bool tn__price_is_piece(const tn_tensor *tensor, uint32_t axis);
 
 static inline const tn_op *tn__price_op(const split_pricer *pricer, uint32_t at) {
     return tn_graph_op(pricer->region->graph, pricer->region->ops[at].id);

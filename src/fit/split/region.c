@@ -1,14 +1,115 @@
-/* region.c - decides which operators of a region run in parts, and along which axes of tensors.
+/* region.c - decides which operators of a region run in parts, along which axes of tensors, and
+ * which elements each part needs, computes and keeps.
  *
- * One walk from the last operator to the first visits all readers of a tensor before its maker.
- * So a longer region is a shorter one plus one step. The maker runs in parts if its rule allows
- * the axes that its readers want, and the readers agree. Otherwise it runs whole, and so do all
- * operators that it depends on. So a Softmax along the axis, keys that every row of queries
- * reads, and a computed shape need no special case.
+ * One walk from the last operator to the first visits all readers of a tensor before its maker. So
+ * a longer region is a shorter one plus one step. The maker runs in parts if its rule allows the
+ * axes that its readers want, and the readers agree. Otherwise it runs whole, and so do all
+ * operators that it depends on. So a Softmax along the axis, keys that every row of queries reads,
+ * and a computed shape need no special case.
  *
  * Cost: O(operands of the region).
  */
 #include "fit/split/region.h"
+
+/* --- elements that a part needs, from known laws ---------------------------------------------- */
+
+/* Computes the elements of an input that a part needs, without calling the operator's rule.
+ *
+ * A search asks the same operators about millions of parts, and a rule looks up attributes by name.
+ * Most answers follow a law (tn__law): all of the input, the same elements, or a sliding window.
+ * The first answer along an axis gives the law; later parts are computed from it. An operator
+ * without a law is asked each time.
+ *
+ * Cost: O(1) if a law is known, otherwise that of the rule. Memory: one law for each operator, axis
+ * and input.
+ */
+
+enum { ASK_UNKNOWN, ASK_RULE, ASK_LAW };
+
+/* The known facts about one input of an operator, for parts along one axis of its outputs. */
+struct split_law {
+    uint8_t state;
+    bool joins;         /* an empty range is a valid answer: the input is omitted */
+    tn__law law;        /* of ASK_LAW */
+    uint32_t axis;      /* of the input */
+    int64_t out_extent; /* of the outputs along the axis */
+    int64_t extent;     /* of the input along its axis */
+    int64_t stride, front, reach;
+};
+
+static uint32_t ask_axes(const tn_graph *graph, const tn_op *op) {
+    if (op->output_count == 0 || op->outputs[0] == TN_NONE) return 0;
+    const tn_tensor *y = tn_graph_tensor(graph, op->outputs[0]);
+    if (y->rank == TN_RANK_UNKNOWN) return 0;
+    return y->rank < SPLIT_KNOWN ? y->rank : SPLIT_KNOWN;
+}
+
+static tn_status ask_begin(split_order *order, tn__arena *arena, tn_error *error) {
+    uint32_t ops = tn_graph_op_count(order->graph);
+    size_t count = 0;
+    order->first_law = tn__arena_array(arena, (size_t)ops + 1, sizeof *order->first_law);
+    if (order->first_law == NULL) return tn__no_memory(error, "a split graph");
+    for (tn_op_id id = 0; id < ops; id++) {
+        const tn_op *op = tn_graph_op(order->graph, id);
+        order->first_law[id] = count;
+        count += (size_t)ask_axes(order->graph, op) * op->input_count;
+    }
+    order->laws = tn__arena_array(arena, count + 1, sizeof *order->laws);
+    return order->laws != NULL ? TN_OK : tn__no_memory(error, "a split graph");
+}
+
+/* Asks the rule, and stores the law of its answer. */
+static bool ask_rule(const split_order *order, struct split_law *law, tn_op_id id, tn__tile *part,
+                     uint32_t input, tn__need *need) {
+    const tn_op *op = tn_graph_op(order->graph, id);
+    if (!tn__op_split(order->graph, id, part, input, need)) return false; /* only this part */
+    if (law->state != ASK_UNKNOWN) return true;
+    law->state = need->law == TN__LAW_NONE ? ASK_RULE : ASK_LAW;
+    law->law = need->law;
+    law->joins = tn__op_has(order->graph, id, TN_RULE_JOINS);
+    law->axis = need->axis;
+    law->out_extent = tn_graph_tensor(order->graph, op->outputs[0])->shape[part->axis];
+    if (need->axis != TN_NONE)
+        law->extent = tn_graph_tensor(order->graph, op->inputs[input])->shape[need->axis];
+    law->stride = need->stride;
+    law->front = need->front;
+    law->reach = need->reach;
+    return true;
+}
+
+static bool ask_law(const struct split_law *law, const tn__tile *part, tn__need *need) {
+    if (part->first < 0 || part->first >= part->last || part->last > law->out_extent) return false;
+    *need = (tn__need){.axis = law->axis, .law = law->law};
+    if (law->law == TN__LAW_ALL) return true;
+    int64_t first = part->first, last = part->last;
+    if (law->law == TN__LAW_WINDOW) {
+        first = part->first * law->stride - law->front;
+        last = (part->last - 1) * law->stride - law->front + law->reach;
+        need->stride = law->stride;
+        need->front = law->front;
+        need->reach = law->reach;
+    }
+    need->first = first > 0 ? first : 0;
+    need->last = last < law->extent ? last : law->extent;
+    need->before = need->first - first;
+    need->after = last - need->last;
+    if (law->law == TN__LAW_SAME && need->after > 0) return false; /* the input is shorter */
+    return law->joins ? need->first <= need->last : need->first < need->last;
+}
+
+bool tn__split_ask(const split_order *order, tn_op_id id, tn__tile *part, uint32_t input,
+                   tn__need *need) {
+    const tn_op *op = tn_graph_op(order->graph, id);
+    if (input >= op->input_count || op->inputs[input] == TN_NONE || part->axis >= SPLIT_KNOWN ||
+        part->axis >= ask_axes(order->graph, op))
+        return tn__op_split(order->graph, id, part, input, need);
+    struct split_law *law =
+        &order->laws[order->first_law[id] + (size_t)part->axis * op->input_count + input];
+    if (law->state == ASK_LAW) return ask_law(law, part, need);
+    return ask_rule(order, law, id, part, input, need);
+}
+
+/* --- operators that run in parts, and the axes of their tensors ------------------------------- */
 
 /* --- the order --- */
 
@@ -23,7 +124,7 @@ tn_status tn__split_order(const tn_graph *graph, tn__arena *arena, split_order *
     order->known = tn__arena_array(arena, ((size_t)ops + 1) * SPLIT_KNOWN, sizeof *order->known);
     if (order->place == NULL || order->last == NULL || order->local == NULL || order->known == NULL)
         return tn__no_memory(error, "a split graph");
-    TN_TRY(tn__split_ask_begin(order, arena, error));
+    TN_TRY(ask_begin(order, arena, error));
     for (uint32_t i = 0; i < ops; i++) order->place[i] = TN_NONE;
     for (uint32_t i = 0; i < tensors; i++) order->last[i] = TN_NONE;
     for (uint32_t i = 0; i < main->op_count; i++) {
@@ -315,4 +416,200 @@ void tn__split_end(split_region *region) {
 
 uint32_t tn__split_result(const split_region *region, uint32_t at) {
     return tn__split_local(region, region_op(region, at)->outputs[0]);
+}
+
+/* --- elements of each part: needed, computed, kept -------------------------------------------- */
+
+/* Computes the elements that each part needs of each tensor, and those it computes.
+ *
+ * One walk backwards per part. An operator computes the elements that its readers need, and its
+ * rule gives the elements that it needs of its inputs. If halos are kept, elements that the
+ * previous part has computed are not computed again:
+ *
+ *     part 0   computes |#########|
+ *     part 1      needs      |============|          windows reach back
+ *              computes           |#######|   and keeps |====| of part 0
+ *
+ * This also reduces the needs of earlier operators. Cuts are independent of each other.
+ *
+ * Cost: O(operands x parts).
+ */
+
+static bool span_is_empty(split_span span) { return span.first >= span.last; }
+
+static void span_join(split_span *span, int64_t first, int64_t last) {
+    if (first >= last) return;
+    if (span_is_empty(*span)) {
+        *span = (split_span){first, last};
+        return;
+    }
+    if (first < span->first) span->first = first;
+    if (last > span->last) span->last = last;
+}
+
+static tn_status ranges_fail(const split_region *region, uint32_t at, const char *why) {
+    const tn_op *op = tn_graph_op(region->graph, region->ops[at].id);
+    TN_FAIL(region->error, TN_E_INVALID, "operator '%.80s' (%.40s) %s", op->name, op->type, why);
+}
+
+static int64_t ranges_extent(const split_region *region, uint32_t tensor, uint32_t cut) {
+    const split_tensor *at = &region->tensors[tensor];
+    return tn_graph_tensor(region->graph, at->id)->shape[at->axis[cut]];
+}
+
+/* --- the results of a region --- */
+
+/* Results with outside readers are produced piece by piece, each from the end of the last part. */
+static void ranges_hand_out(split_region *region, uint32_t cut, uint32_t part, uint32_t tensor) {
+    split_span *need = tn__split_need(region, cut, part, tensor);
+    int64_t extent = ranges_extent(region, tensor, cut);
+    int64_t from = part > 0 ? tn__split_need(region, cut, part - 1, tensor)->last : 0;
+    bool ends = part + 1 == region->parts[cut];
+    if (tensor == tn__split_result(region, region->op_count - 1)) {
+        int64_t parts = region->parts[cut], at = part;
+        int64_t last = extent / parts * (at + 1) + extent % parts * (at + 1) / parts;
+        *need = (split_span){from, last > from ? last : from};
+        return;
+    }
+    span_join(need, from, ends ? extent : span_is_empty(*need) ? from : need->last);
+    if (span_is_empty(*need)) *need = (split_span){from, from};
+}
+
+/* --- one operator --- */
+
+/* The end of the elements of an output that the previous part has. */
+static int64_t ranges_done(const split_region *region, uint32_t cut, uint32_t part,
+                           uint32_t tensor) {
+    if (!region->keep || part == 0) return 0;
+    return tn__split_need(region, cut, part - 1, tensor)->last;
+}
+
+static split_span ranges_wanted(split_region *region, uint32_t cut, uint32_t part, uint32_t at) {
+    const tn_op *op = tn_graph_op(region->graph, region->ops[at].id);
+    split_span all = {0, 0};
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        if (op->outputs[k] == TN_NONE) continue;
+        uint32_t tensor = tn__split_local(region, op->outputs[k]);
+        split_span *need = tn__split_need(region, cut, part, tensor);
+        int64_t done = ranges_done(region, cut, part, tensor);
+        span_join(&all, need->first > done ? need->first : done, need->last);
+    }
+    return all;
+}
+
+bool tn__split_part_need(const split_region *region, uint32_t at, uint32_t input, uint32_t cut,
+                         uint32_t part, tn__tile *whole, tn__need *need) {
+    uint32_t result = tn__split_result(region, at);
+    split_span made = *tn__split_made(region, cut, part, result);
+    *whole = (tn__tile){region->tensors[result].axis[cut], made.first, made.last};
+    return tn__split_ask(region->order, region->ops[at].id, whole, input, need);
+}
+
+#define RANGES_FEW 8u /* number of inputs with remembered needs: most operators have fewer */
+
+/* The operator computes `made`, or a larger range if its rule requires it. */
+static tn_status ranges_compute(split_region *region, uint32_t cut, uint32_t part, uint32_t at,
+                                split_span *made) {
+    const tn_op *op = tn_graph_op(region->graph, region->ops[at].id);
+    tn__tile asked = {region->tensors[tn__split_result(region, at)].axis[cut], made->first,
+                      made->last};
+    tn__need needs[RANGES_FEW], need;
+    bool more = false;
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        const tn__tile before = asked;
+        if (!tn__split_ask(region->order, region->ops[at].id, &asked, i, &need))
+            return ranges_fail(region, at, "cannot compute one of the parts");
+        more = more || asked.first != before.first || asked.last != before.last;
+        if (i < RANGES_FEW) needs[i] = need;
+    }
+    *made = (split_span){asked.first, asked.last};
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        if (op->inputs[i] == TN_NONE) continue;
+        if (more || i >= RANGES_FEW)
+            (void)tn__split_ask(region->order, region->ops[at].id, &asked, i,
+                                &needs[i % RANGES_FEW]);
+        need = needs[i % RANGES_FEW];
+        uint32_t tensor = tn__split_local(region, op->inputs[i]);
+        if (tensor < region->made_count && need.axis != TN_NONE)
+            span_join(tn__split_need(region, cut, part, tensor), need.first, need.last);
+    }
+    return TN_OK;
+}
+
+static tn_status ranges_op(split_region *region, uint32_t cut, uint32_t part, uint32_t at) {
+    const tn_op *op = tn_graph_op(region->graph, region->ops[at].id);
+    split_span made = ranges_wanted(region, cut, part, at);
+    if (!span_is_empty(made)) TN_TRY(ranges_compute(region, cut, part, at, &made));
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        if (op->outputs[k] == TN_NONE) continue;
+        uint32_t tensor = tn__split_local(region, op->outputs[k]);
+        split_span *need = tn__split_need(region, cut, part, tensor);
+        *tn__split_made(region, cut, part, tensor) = made;
+        span_join(need, made.first, made.last);
+        if (part == 0) continue;
+        int64_t last = tn__split_need(region, cut, part - 1, tensor)->last;
+        if (span_is_empty(*need)) *need = (split_span){last, last};
+        if (region->keep && need->last < last) need->last = last; /* already there */
+    }
+    return TN_OK;
+}
+
+/* Elements that later parts need of an earlier part stay until then. The kept and the computed
+ * elements must be contiguous. */
+static void ranges_stay(split_region *region, uint32_t cut, uint32_t tensor) {
+    int64_t first = INT64_MAX, done = 0; /* first: element that this part or a later one needs */
+    for (uint32_t part = region->parts[cut]; part-- > 0;) {
+        split_span *need = tn__split_need(region, cut, part, tensor);
+        if (span_is_empty(*need))
+            need->last = 0;
+        else if (need->first < first)
+            first = need->first;
+        need->first = first;
+    }
+    for (uint32_t part = 0; part < region->parts[cut]; part++) {
+        split_span *need = tn__split_need(region, cut, part, tensor);
+        if (need->last > done) done = need->last;
+        need->last = done;
+        if (need->first > done) need->first = done;
+    }
+}
+
+/* --- all operators --- */
+
+/* Called when all readers have been visited for all parts. */
+static tn_status ranges_all(split_region *region, uint32_t cut, uint32_t at) {
+    const tn_op *op = tn_graph_op(region->graph, region->ops[at].id);
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        if (op->outputs[k] == TN_NONE) continue;
+        uint32_t tensor = tn__split_local(region, op->outputs[k]);
+        if (!region->tensors[tensor].read) continue;
+        for (uint32_t part = 0; part < region->parts[cut]; part++)
+            if (region->tensors[tensor].after) ranges_hand_out(region, cut, part, tensor);
+        if (region->keep) ranges_stay(region, cut, tensor);
+    }
+    for (uint32_t part = 0; part < region->parts[cut]; part++) {
+        if (at + 1 == region->op_count) /* each part begins at the end of the previous one, or
+                                         * later */
+            ranges_hand_out(region, cut, part, tn__split_result(region, at));
+        TN_TRY(ranges_op(region, cut, part, at));
+    }
+    return TN_OK;
+}
+
+tn_status tn__split_ranges_op(split_region *region, uint32_t at) {
+    for (uint32_t cut = 0; cut < region->axis_count; cut++) TN_TRY(ranges_all(region, cut, at));
+    return TN_OK;
+}
+
+tn_status tn__split_ranges(split_region *region) {
+    for (uint32_t cut = 0; cut < region->axis_count; cut++) {
+        size_t count = (size_t)region->made_count * region->parts[cut];
+        region->need[cut] = tn__arena_array(&region->arena, count + 1, sizeof *region->need[cut]);
+        region->made[cut] = tn__arena_array(&region->arena, count + 1, sizeof *region->made[cut]);
+        if (region->need[cut] == NULL || region->made[cut] == NULL)
+            return tn__no_memory(region->error, "a split graph");
+    }
+    for (uint32_t at = region->op_count; at-- > region->begin;)
+        if (region->ops[at].parts) TN_TRY(tn__split_ranges_op(region, at));
+    return TN_OK;
 }

@@ -1,13 +1,11 @@
 /* region.h - a region that is to run in parts: its axes, and the elements of each part.
  *
- *   region.c   operators that run in parts, and the axes of their tensors
- *   ask.c      elements that a part needs of an input, without calling the rule again
- *   ranges.c   elements: needed, computed, kept
- *   emit.c     operators for the parts (emit_tflite.c: windows of TensorFlow Lite)
+ *   region.c   operators that run in parts, the axes of their tensors, the elements of each part
+ *   emit.c     operators for the parts
  *   trace.c    origin of each new operator and tensor
- *   model.c    memory needs of the unsplit graph
- *   price.c    memory and cost of a region, without building it (price_table.c)
- *   search.h   choice of regions; again.h: tensors that are recomputed for that
+ *   price.c    memory and cost of the unsplit graph, and of a region without building it
+ *   skip.c     tensors that are recomputed, so that regions need not keep them
+ *   search.c   choice of regions and of recomputed tensors
  */
 #ifndef TN_SPLIT_REGION_H
 #define TN_SPLIT_REGION_H
@@ -17,8 +15,8 @@
 #include "base/lists.h"
 #include "graph/tiles/split.h"
 
-/* A tensor that operators of a region read or make. The first `made_count` tensors of a region
- * are results of the operators of its window. */
+/* A tensor that operators of a region read or make. The first `made_count` tensors of a region are
+ * results of the operators of its window. */
 typedef struct split_tensor {
     tn_tensor_id id;
     uint32_t axis[TN_SPLIT_AXES]; /* axis of each cut; TN_NONE: not known yet, or not cut */
@@ -42,10 +40,10 @@ typedef struct split_span {
 
 typedef struct split_order split_order;
 
-/* A window of operators of the order, up to the last one of the region. The region is the tail
- * of its window: it begins with the last operator alone and is extended to the front, operator
- * by operator. Extending the region does not change earlier decisions, because they depend only
- * on later operators. */
+/* A window of operators of the order, up to the last one of the region. The region is the tail of
+ * its window: it begins with the last operator alone and is extended to the front, operator by
+ * operator. Extending the region does not change earlier decisions, because they depend only on
+ * later operators. */
 typedef struct split_region {
     const tn_graph *graph;
     const split_order *order;
@@ -74,8 +72,8 @@ static inline split_span *tn__split_made(const split_region *region, uint32_t cu
                                          uint32_t tensor) {
     return &region->made[cut][(size_t)part * region->made_count + tensor];
 }
-/* Whether the graph is of TensorFlow Lite: channels are last, and the runtime joins few tensors
- * at once. */
+/* Whether the graph is of TensorFlow Lite: channels are last, and the runtime joins few tensors at
+ * once. */
 static inline bool tn__split_is_tflite(const split_region *region) {
     const tn_op *last = tn_graph_op(region->graph, region->ops[region->op_count - 1].id);
     return strcmp(last->domain, "tflite") == 0;
@@ -97,8 +95,8 @@ struct split_order {
     uint32_t *last;         /* [tensors] place of the last reader; op_count: the caller or
                              * another block; TN_NONE: no reader */
     uint32_t *local;        /* [tensors] index in the current region + 1; 0: not in it */
-    uint8_t *known;         /* [operators][SPLIT_KNOWN] stored answers for its axes: region.c */
-    struct split_law *laws; /* ask.c */
+    uint8_t *known;         /* [operators][SPLIT_KNOWN] stored answers for its axes */
+    struct split_law *laws; /* region.c */
     size_t *first_law;      /* [operators] the first of its laws */
 };
 
@@ -109,13 +107,12 @@ static inline uint32_t tn__split_local(const split_region *region, tn_tensor_id 
 /* Arrays are in `arena`. */
 tn_status tn__split_order(const tn_graph *graph, tn__arena *arena, split_order *order,
                           tn_error *error);
-tn_status tn__split_ask_begin(split_order *order, tn__arena *arena, tn_error *error);
 /* As tn__op_split, from stored answers for the operator. */
 bool tn__split_ask(const split_order *order, tn_op_id op, tn__tile *part, uint32_t input,
                    tn__need *need);
 
-/* Reads a region from place `first` to place `last` of the order. The caller ends it, also after
- * an error. Errors: E_INVALID (this cut is not possible), E_NO_MEMORY. Cost: O(operands). */
+/* Reads a region from place `first` to place `last` of the order. The caller ends it, also after an
+ * error. Errors: E_INVALID (this cut is not possible), E_NO_MEMORY. Cost: O(operands). */
 tn_status tn__split_begin(const split_order *order, const tn_split_region *asked, uint32_t first,
                           uint32_t last, split_region *region, tn_error *error);
 /* The same for the last operator alone, with a window from place `first` on. */
@@ -127,11 +124,11 @@ tn_status tn__split_extend(split_region *region);
 void tn__split_end(split_region *region);
 /* Elements of all parts. Errors: E_INVALID, E_NO_MEMORY. Cost: O(operands x parts). */
 tn_status tn__split_ranges(split_region *region);
-/* The same for one operator that runs in parts, after all later ones; `need` and `made` exist
- * and are zero at first. Errors: E_INVALID. Cost: O(operands of the operator x parts). */
+/* The same for one operator that runs in parts, after all later ones; `need` and `made` exist and
+ * are zero at first. Errors: E_INVALID. Cost: O(operands of the operator x parts). */
 tn_status tn__split_ranges_op(split_region *region, uint32_t at);
-/* The elements that a part of an operator needs of one of its inputs along one cut; the part is
- * the range of output 0 that is computed, or more. */
+/* The elements that a part of an operator needs of one of its inputs along one cut; the part is the
+ * range of output 0 that is computed, or more. */
 bool tn__split_part_need(const split_region *region, uint32_t op, uint32_t input, uint32_t cut,
                          uint32_t part, tn__tile *whole, tn__need *need);
 /* Local tensor index of the first output of an operator that is cut. */

@@ -1,16 +1,72 @@
-/* search.c - prices every sequence of operators of a graph in parts, along each of its axes.
+/* search.c - chooses the regions that run in parts: the least work within a budget.
  *
- * Every sequence that ends in an operator that can be cut is priced along each axis and for a
- * few numbers of parts, with halos recomputed and with halos kept. A price is dropped if another
- * price of the same sequence is at most equal in bytes and work; search_paths.c combines the
- * remaining prices for a budget. The search does not consider other orders of the operators, nor
- * regions within regions.
+ * A tensor that waits long for its last readers is live during everything in between, so splitting
+ * cannot go below its size. So the search uses several graphs: the given one, and others that each
+ * recompute one more tensor for late readers (skip.h). The next tensor is the one that saves the
+ * most bytes per operation at the place where the previous graph needs most. Each graph has the
+ * prices of its own sequences. A budget takes the least work over all graphs, so a larger budget
+ * never needs more work.
+ *
+ * Cost: O(operators x 80 x axes x parts) for each graph; a budget O(operators + prices).
+ */
+#include <stdlib.h>
+
+#include "fit/split/price.h"
+#include "fit/split/skip.h"
+#include "graph/takes.h"
+
+typedef struct search_point {
+    uint32_t first, last; /* places */
+    tn_split_region region;
+    split_price price;
+    uint64_t cost; /* additional operations, and moved bytes in operations */
+    uint64_t floor;
+} search_point;
+
+/* Limits on the total of all graphs of a search. */
+typedef struct search_limits {
+    uint64_t work, work_limit; /* priced regions, and their maximum; 0: no limit */
+    double deadline;           /* in the time of tn__clock_s; 0: no deadline */
+    bool stopped;
+} search_limits;
+
+/* A graph with its prices. */
+typedef struct search_stage {
+    const tn_context *context; /* NULL: the stage is not open */
+    search_limits *limits;
+    tn__arena arena;
+    const tn_graph *graph;
+    tn_graph *own; /* NULL: the graph is the caller's */
+    split_model model;
+    search_point *points; /* [count] sorted by last */
+    size_t count, room;
+    uint64_t whole;             /* live bytes of the unsplit graph */
+    uint32_t byte_flops;        /* operations that take as long as copying a byte */
+    const tn_split_again *list; /* [again_count], owned by the search */
+    uint32_t skip_count;        /* number of recomputed tensors */
+    uint64_t skip;              /* operations of these recomputations */
+} search_stage;
+
+/* A path through one graph. Its work is counted without recomputed operators. */
+
+typedef struct search_path {
+    uint64_t *cost;   /* [places + 1] cost of all operators before the place; UINT64_MAX: no path */
+    uint32_t *region; /* [places + 1] the point that ends right before it; TN_NONE: a whole
+                       * operator */
+} search_path;
+
+/* --- prices of all sequences of one graph ----------------------------------------------------- */
+
+/* Prices every sequence of operators of a graph in parts, along each of its axes.
+ *
+ * Every sequence that ends in an operator that can be cut is priced along each axis and for a few
+ * numbers of parts, with halos recomputed and with halos kept. A price is dropped if another price
+ * of the same sequence is at most equal in bytes and work; the paths below combine the remaining
+ * prices for a budget. The search does not consider other orders of the operators, nor regions
+ * within regions.
  *
  * Cost: O(operators x 80 x axes x parts) prices.
  */
-#include "fit/split/search.h"
-
-#include "graph/takes.h"
 
 #define SEARCH_LENGTH 80u /* maximum number of operators in a region */
 #define SEARCH_SMALL 16u  /* places with fewer live bytes than this part of the peak are ignored */
@@ -71,8 +127,8 @@ static tn_status search_add(search_stage *search, size_t from, const search_poin
     return TN_OK;
 }
 
-/* Prices the region at its current length with this number of parts. The peak is TN_SIZE_UNKNOWN
- * if this cut is not possible. */
+/* Prices the region at its current length with this number of parts. The peak is TN_SIZE_UNKNOWN if
+ * this cut is not possible. */
 static tn_status search_try(search_stage *search, split_pricer *pricer, uint32_t index, size_t from,
                             search_point *point, uint64_t most, tn_error *error) {
     point->price = (split_price){.peak = TN_SIZE_UNKNOWN};
@@ -161,13 +217,13 @@ static tn_status search_axes(search_stage *search, uint32_t last, const uint32_t
     split_region region;
     split_pricer pricer;
     tn_error unused;
-    tn_status told = TN_OK;
+    tn_status result = TN_OK;
     tn_status status = tn__split_open(order, &point.region, window, last, &region, &unused);
-    if (status == TN_E_NO_MEMORY) told = tn__no_memory(error, "a split graph");
-    if (status == TN_OK) told = tn__price_open(&pricer, &search->model, &region, window, error);
-    if (status == TN_OK && told == TN_OK) told = search_lengths(search, &pricer, &point, error);
+    if (status == TN_E_NO_MEMORY) result = tn__no_memory(error, "a split graph");
+    if (status == TN_OK) result = tn__price_open(&pricer, &search->model, &region, window, error);
+    if (status == TN_OK && result == TN_OK) result = search_lengths(search, &pricer, &point, error);
     tn__split_end(&region);
-    return told;
+    return result;
 }
 
 static tn_status search_last(search_stage *search, uint32_t last, tn_error *error) {
@@ -193,8 +249,10 @@ static tn_status search_last(search_stage *search, uint32_t last, tn_error *erro
     return TN_OK;
 }
 
-tn_status tn__search_open(search_stage *search, const tn_graph *graph,
-                          const tn_split_options *options, tn_error *error) {
+/* `context` and `limits` are set, `arena` is initialised, all else is 0. The caller closes the
+ * stage, also after an error. Errors: E_STOPPED by a limit or the caller, E_NO_MEMORY. */
+static tn_status search_open(search_stage *search, const tn_graph *graph,
+                             const tn_split_options *options, tn_error *error) {
     uint32_t ops;
     search->graph = graph;
     search->byte_flops = options->byte_flops;
@@ -211,10 +269,430 @@ tn_status tn__search_open(search_stage *search, const tn_graph *graph,
     TN_FAIL(error, TN_E_STOPPED, "the search for parts was stopped before it had any");
 }
 
-void tn__search_close(search_stage *search) {
+static void search_close(search_stage *search) {
     if (search->context == NULL) return;
     tn__free(search->context, search->points, search->room * sizeof *search->points);
     tn__arena_release(&search->arena);
     tn_graph_destroy(search->own);
     *search = (search_stage){0};
+}
+
+/* --- the least work of one graph for a budget ------------------------------------------------- */
+
+/* Finds the least work of a graph within a budget, from the prices of its sequences.
+ *
+ * The answer for a budget is a shortest path. Each operator either runs whole, if that is within
+ * the budget, or lies inside the cheapest region that is within the budget.
+ *
+ *     place    0     1     2     3     4     5
+ *              o-----o-----o     o-----o-----o     whole, where the budget allows it
+ *                    \____region, 7 parts____/      or a region over several places
+ *
+ * The path has the least work of all combinations of these regions, so a larger budget never needs
+ * more work. The fewest bytes for a share of work are found by binary search over budgets.
+ *
+ * Cost: O(operators + prices) for a path.
+ */
+
+/* --- paths --- */
+
+/* The caller releases the path, also after an error. */
+static tn_status path_make(const search_stage *stage, search_path *path, tn_error *error) {
+    size_t places = (size_t)stage->model.order.op_count + 1;
+    path->cost = tn__alloc_array(stage->context, places, sizeof *path->cost);
+    path->region = tn__alloc_array(stage->context, places, sizeof *path->region);
+    return path->cost != NULL && path->region != NULL ? TN_OK
+                                                      : tn__no_memory(error, "a split graph");
+}
+
+static void path_release(const search_stage *stage, search_path *path) {
+    size_t places = (size_t)stage->model.order.op_count + 1;
+    tn__free(stage->context, path->cost, places * sizeof *path->cost);
+    tn__free(stage->context, path->region, places * sizeof *path->region);
+}
+
+static uint64_t path_weigh(uint64_t bytes, double weight) {
+    double all = weight * (double)bytes;
+    return all >= 0x1p62 ? UINT64_MAX / 4 : (uint64_t)all;
+}
+
+/* The work of the best path plus `weight` times its permanent bytes; UINT64_MAX: no path keeps to
+ * the budget. */
+static uint64_t path_walk(const search_stage *stage, uint64_t budget, double weight,
+                          search_path *path) {
+    uint32_t places = stage->model.order.op_count;
+    size_t at = 0;
+    path->cost[0] = 0;
+    for (uint32_t p = 0; p < places; p++) {
+        path->cost[p + 1] = stage->model.live[p] <= budget ? path->cost[p] : UINT64_MAX;
+        path->region[p + 1] = TN_NONE;
+        for (; at < stage->count && stage->points[at].last == p; at++) {
+            const search_point *point = &stage->points[at];
+            uint64_t before = path->cost[point->first];
+            if (point->price.peak > budget || before == UINT64_MAX) continue;
+            uint64_t all = tn__add_sat(before, point->cost);
+            if (weight > 0) all = tn__add_sat(all, path_weigh(point->price.kept, weight));
+            if (all >= path->cost[p + 1]) continue;
+            path->cost[p + 1] = all;
+            path->region[p + 1] = (uint32_t)at;
+        }
+    }
+    return path->cost[places];
+}
+
+/* Returns the last path as a choice; `work` is its share of `whole` operations. */
+static tn_status path_take(const search_stage *stage, const search_path *path, uint64_t whole,
+                           tn_split_choice *choice, tn_error *error) {
+    uint32_t count = 0, places = stage->model.order.op_count;
+    *choice = (tn_split_choice){.graph = stage->graph,
+                                .again = stage->list,
+                                .again_count = stage->skip_count,
+                                .extra = stage->skip};
+    for (uint32_t p = places; p > 0;
+         p = path->region[p] == TN_NONE ? p - 1 : stage->points[path->region[p]].first)
+        count += path->region[p] != TN_NONE;
+    choice->regions = tn__alloc_array(stage->context, (size_t)count + 1, sizeof *choice->regions);
+    if (choice->regions == NULL) return tn__no_memory(error, "a split graph");
+    choice->count = count;
+    for (uint32_t p = places; p > 0;) {
+        if (path->region[p] == TN_NONE) {
+            p--;
+            if (stage->model.live[p] > choice->live_bytes)
+                choice->live_bytes = stage->model.live[p];
+            continue;
+        }
+        const search_point *point = &stage->points[path->region[p]];
+        choice->regions[--count] = point->region;
+        if (point->price.peak > choice->live_bytes) choice->live_bytes = point->price.peak;
+        choice->extra = tn__add_sat(choice->extra, point->price.extra);
+        choice->moved = tn__add_sat(choice->moved, point->price.moved);
+        choice->kept = tn__add_sat(choice->kept, point->price.kept);
+        p = point->first;
+    }
+    choice->work = (double)tn__work_added(choice->extra, choice->moved, stage->byte_flops) /
+                   (whole > 0 ? (double)whole : 1);
+    return TN_OK;
+}
+
+/* One step of a path from its end: places [first, last], and the bytes that they need. */
+static uint64_t path_item(const search_stage *stage, const search_path *path, uint32_t *first,
+                          uint32_t last) {
+    const search_point *point =
+        path->region[last + 1] != TN_NONE ? &stage->points[path->region[last + 1]] : NULL;
+    *first = point != NULL ? point->first : last;
+    return point != NULL ? point->price.peak : stage->model.live[last];
+}
+
+/* The operator or region, from place *first to place *last, that needs the most bytes; with
+ * `across`, the one across which the most bytes wait that it does not need. */
+static void path_worst(search_stage *stage, const search_path *path, bool across, uint32_t *first,
+                       uint32_t *last) {
+    uint64_t most = 0;
+    *first = *last = 0;
+    for (uint32_t p = stage->model.order.op_count, begin; p > 0; p = begin) {
+        uint64_t bytes = path_item(stage, path, &begin, p - 1);
+        if (across) {
+            tn__split_across(&stage->model, begin, p - 1);
+            bytes = stage->model.across[begin];
+        }
+        if (bytes <= most) continue;
+        most = bytes;
+        *first = begin;
+        *last = p - 1;
+    }
+}
+
+/* --- budgets --- */
+
+static int path_order(const void *left, const void *right) {
+    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    return a < b ? -1 : a > b;
+}
+
+/* All budgets at which the path can change, in ascending order. */
+static uint64_t *path_budgets(const search_stage *stage, size_t *count) {
+    size_t places = stage->model.order.op_count;
+    uint64_t *list = tn__alloc_array(stage->context, places + stage->count + 1, sizeof *list);
+    if (list == NULL) return NULL;
+    for (size_t i = 0; i < places; i++) list[i] = stage->model.live[i];
+    for (size_t i = 0; i < stage->count; i++) list[places + i] = stage->points[i].price.peak;
+    *count = places + stage->count;
+    qsort(list, *count, sizeof *list, path_order);
+    return list;
+}
+
+/* The smallest budget with a best path of at most `limit` work; without regions it is the graph's
+ * peak. */
+static tn_status path_smallest(const search_stage *stage, uint64_t limit, search_path *path,
+                               uint64_t *budget, tn_error *error) {
+    size_t count, low = 0;
+    uint64_t *list = path_budgets(stage, &count);
+    if (list == NULL) return tn__no_memory(error, "a split graph");
+    size_t high = count > 0 ? count - 1 : 0, room = stage->model.order.op_count + stage->count + 1;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        uint64_t cost = path_walk(stage, list[middle], 0, path);
+        if (cost != UINT64_MAX && cost <= limit)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    *budget = count > 0 ? list[low] : 0;
+    tn__free(stage->context, list, room * sizeof *list);
+    return TN_OK;
+}
+
+/* --- the unsplit graph, and graphs in which tensors are recomputed ---------------------------- */
+
+#define STAGES_MOST 8u
+#define STAGES_LEAST 32u /* part of the peak: a smaller saving is not worth a graph */
+#define STAGES_GAIN 64u  /* part of the peak that a further graph must save */
+
+struct tn_split_search {
+    tn_context context;
+    search_limits limits;
+    search_stage stages[STAGES_MOST]; /* [count]; the first is the given graph */
+    tn_split_again skip[STAGES_MOST]; /* the tensor that each graph recomputes in addition to
+                                        * the previous one */
+    uint32_t count;
+    uint64_t whole, work;
+};
+
+/* --- graphs --- */
+
+/* The scratch of a copied operator is that of its original. */
+static tn_status stages_scratch(search_stage *next, const search_stage *from,
+                                const tn_op_id *sources, tn_split_options *options,
+                                tn_error *error) {
+    uint32_t ops = tn_graph_op_count(next->own);
+    options->workspaces = NULL;
+    if (from->model.scratch == NULL) return TN_OK;
+    uint64_t *list = tn__arena_array(&next->arena, (size_t)ops + 1, sizeof *list);
+    if (list == NULL) return tn__no_memory(error, "a split graph");
+    for (uint32_t i = 0; i < ops; i++) list[i] = from->model.scratch[sources[i]];
+    options->workspaces = list;
+    return TN_OK;
+}
+
+static tn_status stages_open_next(tn_split_search *search, const split_skip *skip,
+                                  const tn_split_options *asked, tn_error *error) {
+    const search_stage *from = &search->stages[search->count - 1];
+    search_stage *next = &search->stages[search->count];
+    tn_split_options options = *asked;
+    tn_op_id *sources;
+    *next = (search_stage){.context = &search->context, .limits = &search->limits};
+    tn__arena_init(&next->arena, next->context);
+    TN_TRY(tn__skip_graph(&from->model, skip, next->context, &next->arena, &next->own, &sources,
+                          error));
+    TN_TRY(stages_scratch(next, from, sources, &options, error));
+    next->skip = from->skip + skip->flops;
+    next->skip_count = from->skip_count + 1;
+    next->list = search->skip;
+    search->skip[from->skip_count] = (tn_split_again){skip->tensor, skip->from, skip->before};
+    return search_open(next, next->own, &options, error);
+}
+
+/* The smallest budget of a graph within a share of work; UINT64_MAX: the recomputation alone
+ * exceeds it. */
+static tn_status stages_smallest(const search_stage *stage, uint64_t limit, uint64_t *budget,
+                                 tn_error *error) {
+    search_path path = {0};
+    *budget = UINT64_MAX;
+    if (stage->skip > limit) return TN_OK;
+    tn_status status = path_make(stage, &path, error);
+    if (status == TN_OK) status = path_smallest(stage, limit - stage->skip, &path, budget, error);
+    path_release(stage, &path);
+    return status;
+}
+
+/* Where to look for a waiting tensor: across the region or operator of the best path that has the
+ * most waiting bytes, or that needs the most bytes. If one region covers all waiting tensors, the
+ * third way looks across the operator with the most waiting bytes. */
+enum { STAGES_ACROSS, STAGES_WORST, STAGES_FULLEST, STAGES_WAYS };
+
+static tn_status stages_place(const tn_split_search *search, search_stage *stage, uint32_t way,
+                              uint32_t *first, uint32_t *last, tn_error *error) {
+    search_path path = {0};
+    uint64_t most = search->work / 2, limit = most > stage->skip ? most - stage->skip : 0, bytes;
+    if (way == STAGES_FULLEST) {
+        *first = *last = TN_NONE;
+        return TN_OK;
+    }
+    tn_status status = path_make(stage, &path, error);
+    if (status == TN_OK) status = path_smallest(stage, limit, &path, &bytes, error);
+    if (status == TN_OK) {
+        (void)path_walk(stage, bytes, 0, &path);
+        path_worst(stage, &path, way == STAGES_ACROSS, first, last);
+    }
+    path_release(stage, &path);
+    return status;
+}
+
+/* Adds a graph that recomputes one more tensor. *better: it needs less than *least. */
+static tn_status stages_try(tn_split_search *search, const split_skip *skip,
+                            const tn_split_options *options, uint64_t *least, bool *better,
+                            tn_error *error) {
+    search_stage *next = &search->stages[search->count];
+    uint64_t bytes = UINT64_MAX;
+    tn_error said = {0};
+    tn_status status = stages_open_next(search, skip, options, &said);
+    if (status == TN_OK) status = stages_smallest(next, search->work / 2, &bytes, &said);
+    *better = status == TN_OK && bytes < *least - *least / STAGES_GAIN;
+    /* drops a graph with sizes that cannot be inferred any more, and one that a limit stopped */
+    bool drops = status == TN_E_INVALID || status == TN_E_UNKNOWN || status == TN_E_UNSUPPORTED ||
+                 status == TN_E_STOPPED;
+    if (!*better) {
+        search_close(next);
+        return drops || status == TN_OK ? TN_OK : tn__fail_as(error, status, &said);
+    }
+    search->count++;
+    *least = bytes;
+    return TN_OK;
+}
+
+/* *more: a graph was added. */
+static tn_status stages_next(tn_split_search *search, const tn_split_options *options,
+                             uint64_t *least, bool *more, tn_error *error) {
+    search_stage *stage = &search->stages[search->count - 1];
+    split_skip tried = {.tensor = TN_NONE}, skip;
+    *more = false;
+    for (uint32_t way = 0; way < STAGES_WAYS && !*more; way++) {
+        uint32_t first, last;
+        bool found;
+        TN_TRY(stages_place(search, stage, way, &first, &last, error));
+        TN_TRY(tn__skip_choose(&stage->model, first, last, search->whole / STAGES_LEAST, &skip,
+                               &found, error));
+        bool is_new = found && (skip.tensor != tried.tensor || skip.from != tried.from);
+        if (search->limits.stopped) return TN_OK;
+        if (!is_new || stage->skip + skip.flops > search->work / 2) continue;
+        tried = skip;
+        TN_TRY(stages_try(search, &skip, options, least, more, error));
+    }
+    return TN_OK;
+}
+
+tn_status tn_split_search_create(const tn_graph *graph, const tn_split_options *options,
+                                 tn_split_search **search, tn_error *error) {
+    tn_split_options asked = TN_SPLIT_OPTIONS_INIT;
+    tn__options(&asked, sizeof asked, options);
+    tn_context context =
+        asked.context != NULL ? tn__context(asked.context) : *tn_graph_context(graph);
+    tn_split_search *made = tn__alloc_array(&context, 1, sizeof *made);
+    if (made == NULL) return tn__no_memory(error, "a split graph");
+    if (asked.byte_flops == 0) asked.byte_flops = TN__PLAIN_RATIO;
+    made->context = context;
+    made->count = 1;
+    made->limits.work_limit = asked.work_limit;
+    if (asked.timeout_s > 0) made->limits.deadline = tn__clock_s() + asked.timeout_s;
+    made->stages[0].context = &made->context;
+    made->stages[0].limits = &made->limits;
+    tn__arena_init(&made->stages[0].arena, &made->context);
+    tn_status status = search_open(&made->stages[0], graph, &asked, error);
+    made->whole = made->stages[0].whole;
+    made->work = made->stages[0].model.work;
+    bool more = asked.again && !asked.copies && asked.kept == NULL;
+    uint64_t least = 0;
+    if (status == TN_OK) status = stages_smallest(&made->stages[0], made->work / 2, &least, error);
+    while (status == TN_OK && more && made->count < STAGES_MOST)
+        status = stages_next(made, &asked, &least, &more, error);
+    for (uint32_t i = 0; i < made->count; i++) /* the caller's, valid only during the call */
+        made->stages[i].model.scratch = made->stages[i].model.kept = NULL;
+    if (status == TN_OK)
+        *search = made;
+    else
+        tn_split_search_destroy(made);
+    return status;
+}
+
+void tn_split_search_destroy(tn_split_search *search) {
+    if (search == NULL) return;
+    tn_context context = search->context;
+    for (uint32_t i = 0; i < STAGES_MOST; i++) search_close(&search->stages[i]);
+    tn__free(&context, search, sizeof *search);
+}
+
+uint64_t tn_split_whole(const tn_split_search *search) { return search->whole; }
+
+uint64_t tn_split_work(const tn_split_search *search) { return search->limits.work; }
+
+/* --- choices --- */
+
+void tn_split_choice_release(const tn_split_search *search, tn_split_choice *choice) {
+    if (choice->regions != NULL)
+        tn__free(&search->context, choice->regions,
+                 ((size_t)choice->count + 1) * sizeof *choice->regions);
+    *choice = (tn_split_choice){0};
+}
+
+/* The choice of one graph for a budget, if a path exists. */
+static tn_status stages_take(const tn_split_search *search, const search_stage *stage,
+                             uint64_t budget, double weight, tn_split_choice *choice,
+                             tn_error *error) {
+    search_path path = {0};
+    tn_status status = path_make(stage, &path, error);
+    if (status == TN_OK) {
+        (void)path_walk(stage, budget, weight, &path);
+        status = path_take(stage, &path, search->work, choice, error);
+    }
+    path_release(stage, &path);
+    return status;
+}
+
+/* Work of a graph for a budget, with its recomputed operators; UINT64_MAX: no path exists. */
+static tn_status stages_cost(const search_stage *stage, uint64_t budget, double weight,
+                             uint64_t *cost, tn_error *error) {
+    search_path path = {0};
+    tn_status status = path_make(stage, &path, error);
+    if (status == TN_OK) *cost = path_walk(stage, budget, weight, &path);
+    if (status == TN_OK && *cost != UINT64_MAX) *cost = tn__add_sat(*cost, stage->skip);
+    path_release(stage, &path);
+    return status;
+}
+
+/* The graph that needs the fewest bytes within a limit. */
+static tn_status stages_fewest(const tn_split_search *search, uint64_t limit,
+                               const search_stage **best, uint64_t *budget, tn_error *error) {
+    *budget = UINT64_MAX;
+    *best = &search->stages[0];
+    for (uint32_t i = 0; i < search->count; i++) {
+        uint64_t bytes;
+        TN_TRY(stages_smallest(&search->stages[i], limit, &bytes, error));
+        if (bytes >= *budget) continue;
+        *budget = bytes;
+        *best = &search->stages[i];
+    }
+    return TN_OK;
+}
+
+tn_status tn_split_within(const tn_split_search *search, uint64_t budget, tn_split_choice *choice,
+                          tn_error *error) {
+    return tn_split_weighing(search, budget, 0, choice, error);
+}
+
+tn_status tn_split_weighing(const tn_split_search *search, uint64_t budget, double weight,
+                            tn_split_choice *choice, tn_error *error) {
+    const search_stage *best = NULL;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < search->count; i++) {
+        uint64_t cost;
+        TN_TRY(stages_cost(&search->stages[i], budget, weight, &cost, error));
+        if (cost >= least) continue;
+        least = cost;
+        best = &search->stages[i];
+    }
+    if (best != NULL) return stages_take(search, best, budget, weight, choice, error);
+    if (error == NULL) return TN_E_EXHAUSTED;
+    TN_TRY(stages_fewest(search, UINT64_MAX - 1, &best, &least, error));
+    TN_FAIL(error, TN_E_EXHAUSTED, "in parts the graph needs %llu bytes at least, not %llu",
+            (unsigned long long)least, (unsigned long long)budget);
+}
+
+tn_status tn_split_least(const tn_split_search *search, double share, tn_split_choice *choice,
+                         tn_error *error) {
+    const search_stage *best;
+    uint64_t budget;
+    double most = share * (double)search->work;
+    uint64_t limit = most >= 0x1p63 ? UINT64_MAX - 1 : most > 0 ? (uint64_t)most : 0;
+    TN_TRY(stages_fewest(search, limit, &best, &budget, error));
+    return stages_take(search, best, budget, 0, choice, error);
 }

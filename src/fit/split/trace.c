@@ -3,7 +3,7 @@
  * It uses ids of the draft during construction, then ids of the new graph, found by the operands
  * that both share. Cost: O(operands).
  */
-#include "fit/split/emit.h"
+#include "fit/split/trace.h"
 
 static bool trace_put(const emit_trace *trace, uint32_t **list, size_t *room, uint32_t whole,
                       uint32_t made, uint32_t from) {

@@ -1,15 +1,16 @@
 /* capuchin.c - swaps and recomputes values, guided by the times at which tensors are accessed.
  *
- * Passive mode: swapping on demand (capuchin_passive.c), which needs no knowledge of the future.
- * Measured execution: the accesses of a run, with their times, are the gaps of the work on the time
+ * Passive mode: swapping on demand, which needs no knowledge of the future. Measured execution: the
+ * accesses of a run, with their times, are the idle intervals of the schedule graph on the time
  * axis of its costs. The policy then repeats: it looks at a job where memory is above the budget,
- * and chooses one gap that covers it:
+ * and chooses one idle interval that covers it:
  *
- *     FT    of a swap: the time from the end of the copy out to the start of the copy back. A gap
- *           with FT >= 0 is hidden by compute; such gaps are chosen first, the largest FT first
+ *     FT    of a swap: the time from the end of the copy out to the start of the copy back. An
+ *           idle interval with FT >= 0 is hidden by compute; such intervals are chosen first, the
+ *           largest FT first
  *     MSPS  of recomputing: bytes saved per unit of time, including the time for all sources that
- *           are evicted by then. If no gap is hidden, the gap with the largest MSPS is compared,
- *           per byte, with the swap that is least exposed
+ *           are evicted by then. If no interval is hidden, the one with the largest MSPS is
+ *           compared, per byte, with the swap that is least exposed
  *
  * A choice changes the costs of the others, because a source may now be evicted; costs are
  * therefore computed anew each time. A copy back starts at the last job (the in-trigger) that
@@ -20,48 +21,304 @@
  *
  * The policy runs three times (swaps and recomputation, and each alone), and the fastest result
  * that fits is kept: FT takes the queue of copies out into account, but not later uses of the link.
- * Cost: O(choices x (acts + gaps)). Source: Peng et al., "Capuchin" (2020).
+ * Cost: O(choices x (actions + idle intervals)). Source: Peng et al., "Capuchin" (2020).
  */
-#include "fit/budget/capuchin.h"
-
 #include <inttypes.h>
 #include <stdio.h>
+
+#include "base/sorted.h"
+#include "fit/budget/algorithms/idle.h"
+
+/* Both directions of the link, on the time axis of a run without waits. */
+typedef struct tn__capuchin_clock {
+    tn__idles *gaps;
+    uint32_t window_last; /* the last job at which keeping everything is above the budget */
+    uint64_t *lead;       /* [idle intervals] extra time by which the copy back starts earlier */
+    uint32_t
+        *settle_by; /* [idle intervals] compute waits for the copy out at this job at the latest */
+    uint32_t
+        *trigger_from; /* [idle intervals] the copy back is requested at this job at the earliest */
+    tn__sort_item *order;   /* [swap_count] swapped idle intervals by `leave` */
+    tn__sort_item *returns; /* [swap_count] swapped idle intervals by `back` */
+    uint64_t *busy;         /* [swap_count] end of each copy out, in `order` */
+    uint64_t *due;          /* [swap_count] latest start of each copy back, in `returns` */
+    uint32_t swap_count;
+} tn__capuchin_clock;
+
+/* --- times of copies if compute waits for none ------------------------------------------------ */
+
+/* The times of copies out and back if compute waits for none of them.
+ *
+ * Each direction is a lane (program/clock.h). A copy out begins after the value's last access or
+ * after the previous copy. Copies back are placed as late as possible: each is done when its value
+ * is read, and when the next copy begins. Cost: O(idle intervals + jobs); a query costs O(log idle
+ * intervals).
+ */
+
+/* Allocates the clock in the arena of the run. Errors: E_NO_MEMORY. */
+static tn_status capuchin_clock_make(tn__capuchin_clock *clock, tn__idles *gaps) {
+    tn__arena *arena = gaps->run->arena;
+    size_t count = (size_t)gaps->count + 1;
+    clock->gaps = gaps;
+    clock->lead = tn__arena_array(arena, count, sizeof *clock->lead);
+    clock->settle_by = tn__arena_array(arena, count, sizeof *clock->settle_by);
+    clock->trigger_from = tn__arena_array(arena, count, sizeof *clock->trigger_from);
+    clock->order = tn__arena_array(arena, count, sizeof *clock->order);
+    clock->returns = tn__arena_array(arena, count, sizeof *clock->returns);
+    clock->busy = tn__arena_array(arena, count, sizeof *clock->busy);
+    clock->due = tn__arena_array(arena, count, sizeof *clock->due);
+    if (clock->lead == NULL || clock->settle_by == NULL || clock->trigger_from == NULL ||
+        clock->order == NULL || clock->returns == NULL || clock->busy == NULL || clock->due == NULL)
+        return tn__no_memory(gaps->run->error, "capuchin");
+    return TN_OK;
+}
+
+/* Capuchin's FT (free time) of an idle interval that is not swapped, given the queues of the
+ * swapped idle intervals. Positive: the time between the two copies. Negative: the time that
+ * compute would wait. */
+static int64_t capuchin_ft(const tn__capuchin_clock *clock, uint32_t index) {
+    const tn__idle *gap = &clock->gaps->list[index];
+    const uint64_t *starts = clock->gaps->starts;
+    uint32_t before = (uint32_t)tn__sorted_find(clock->order, clock->swap_count, gap->leave);
+    uint32_t behind = (uint32_t)tn__sorted_find(clock->returns, clock->swap_count, gap->back);
+    tn__lane out = {.at = before > 0 ? clock->busy[before - 1] : 0};
+    uint64_t end = tn__lane_put(&out, starts[gap->leave + 1], tn__idles_out(clock->gaps, gap));
+    uint64_t due = behind < clock->swap_count ? clock->due[behind] : UINT64_MAX;
+    double by = (double)(starts[gap->back] < due ? starts[gap->back] : due);
+    double ft = by - (double)tn__idles_in(clock->gaps, gap) - (double)end;
+    return ft > -9e18 ? (int64_t)ft : INT64_MIN / 2;
+}
+
+static tn_status clock_list(tn__capuchin_clock *clock) {
+    const tn__idles *gaps = clock->gaps;
+    clock->swap_count = 0;
+    for (uint32_t g = 0; g < gaps->count; g++) {
+        if (gaps->list[g].how != TN__IDLE_SWAP) continue;
+        clock->order[clock->swap_count] = (tn__sort_item){gaps->list[g].leave, g};
+        clock->returns[clock->swap_count++] = (tn__sort_item){gaps->list[g].back, g};
+    }
+    const tn_context *context = &gaps->run->context;
+    if (!tn__sort_items(context, clock->order, clock->swap_count) ||
+        !tn__sort_items(context, clock->returns, clock->swap_count))
+        return tn__no_memory(gaps->run->error, "swaps");
+    return TN_OK;
+}
+
+static uint32_t clock_clip(uint32_t job, uint32_t least, uint32_t most) {
+    if (job > most) job = most;
+    return job < least ? least : job;
+}
+
+static void clock_settle(tn__capuchin_clock *clock) {
+    const tn__idles *gaps = clock->gaps;
+    tn__lane out = {0};
+    for (uint32_t i = 0; i < clock->swap_count; i++) {
+        uint32_t index = clock->order[i].id;
+        tn__idle *gap = &gaps->list[index];
+        clock->busy[i] = tn__lane_put(&out, gaps->starts[gap->leave + 1], tn__idles_out(gaps, gap));
+        uint32_t settle = tn__clock_step(gaps->starts, gaps->run->dag->job_count, out.at);
+        if (settle > clock->settle_by[index]) settle = clock->settle_by[index];
+        gap->settle = clock_clip(settle, gap->leave + 1, gap->back);
+    }
+}
+
+static void clock_trigger(tn__capuchin_clock *clock) {
+    const tn__idles *gaps = clock->gaps;
+    tn__lane in = {.at = UINT64_MAX};
+    for (uint32_t i = clock->swap_count; i-- > 0;) {
+        uint32_t index = clock->returns[i].id;
+        tn__idle *gap = &gaps->list[index];
+        uint64_t ahead = tn__add_sat(tn__idles_in(gaps, gap), clock->lead[index]);
+        tn__lane_put_before(&in, gaps->starts[gap->back], ahead);
+        clock->due[i] = in.at;
+        uint32_t job =
+            tn__clock_step(gaps->starts, gaps->run->dag->job_count, tn__add_sat(in.at, 1));
+        job = job > 0 ? job - 1 : 0; /* the last job that starts by then */
+        uint32_t least = gap->settle;
+        if (gap->back > clock->window_last && least <= clock->window_last)
+            least = clock->window_last + 1;
+        if (clock->trigger_from[index] > least) least = clock->trigger_from[index];
+        gap->trigger = clock_clip(job, least < gap->back ? least : gap->back, gap->back);
+    }
+}
+
+/* Sets `settle` and `trigger` of all swapped idle intervals. Errors: E_NO_MEMORY. Cost: O(idle
+ * intervals + jobs). */
+static tn_status capuchin_place(tn__capuchin_clock *clock) {
+    TN_TRY(clock_list(clock));
+    clock_settle(clock);
+    clock_trigger(clock);
+    return TN_OK;
+}
+
+/* --- passive mode ----------------------------------------------------------------------------- */
+
+/* Swapping on demand, the least recently accessed values first.
+ *
+ * The only knowledge about the future is whether a value is accessed again. This is the mode of a
+ * first run, and the last resort when a policy finds no schedule. It is slow, because compute waits
+ * for each copy. Cost: O(jobs values). Source: Peng et al., "Capuchin" (2020), passive mode.
+ */
+
+typedef struct passive_state {
+    const tn__pass_run *run;
+    const tn__idles *gaps;
+    tn__schedule *schedule;
+    bool *here, *host; /* [values] */
+    uint32_t *touched; /* [values] 1 + the last job that accessed it; 0: none */
+    uint64_t used;
+    bool possible;
+} passive_state;
+
+static tn_status passive_action(passive_state *s, tn__action_kind kind, uint32_t what) {
+    return tn__schedule_add(s->schedule, (tn__action){.kind = (uint8_t)kind, .what = what},
+                            s->run->error);
+}
+
+static bool passive_may_go(const passive_state *s, uint32_t value, uint32_t job) {
+    const tn__dag_value *it = &s->run->dag->values[value];
+    uint32_t last = tn__dag_last(s->run->dag, value);
+    bool copies = (it->flags & (TN__VALUE_COPIES | TN__VALUE_HELD)) == TN__VALUE_COPIES;
+    return copies && s->here[value] && it->bytes > 0 && s->touched[value] != job + 1 &&
+           last != TN_NONE && last > job;
+}
+
+/* Makes room for `bytes` bytes. A value with a copy on the host is not copied again. */
+static tn_status passive_room(passive_state *s, uint64_t bytes, uint32_t job) {
+    const tn__dag *dag = s->run->dag;
+    while (tn__add_sat(s->used, bytes) > s->run->budget) {
+        uint32_t oldest = TN_NONE;
+        for (uint32_t v = 0; v < dag->value_count; v++)
+            if (passive_may_go(s, v, job) &&
+                (oldest == TN_NONE || s->touched[v] < s->touched[oldest]))
+                oldest = v;
+        if (oldest == TN_NONE) {
+            s->possible = false;
+            return TN_OK;
+        }
+        if (!s->host[oldest]) {
+            TN_TRY(passive_action(s, TN__OUT, oldest));
+            TN_TRY(passive_action(s, TN__SETTLE, oldest));
+        }
+        s->host[oldest] = true;
+        s->here[oldest] = false;
+        s->used -= dag->values[oldest].bytes;
+    }
+    return TN_OK;
+}
+
+/* Evicts the values that are not accessed from here on. */
+static void passive_end(passive_state *s, uint32_t job, const uint32_t *value, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        const tn__dag_value *it = &s->run->dag->values[value[i]];
+        uint32_t last = tn__dag_last(s->run->dag, value[i]);
+        bool stays = (it->flags & (TN__VALUE_KEPT | TN__VALUE_HELD)) != 0;
+        bool later = last != TN_NONE && last > job;
+        if (stays || later || !s->here[value[i]]) continue;
+        s->here[value[i]] = false;
+        s->used -= it->bytes;
+    }
+}
+
+static tn_status passive_job(passive_state *s, uint32_t job) {
+    const tn__dag *dag = s->run->dag;
+    uint32_t inputs, outputs;
+    const uint32_t *input = tn__job_inputs(dag, job, false, &inputs);
+    const uint32_t *output = tn__job_outputs(dag, job, false, &outputs);
+    uint64_t need = dag->jobs[job].scratch;
+    for (uint32_t i = 0; i < inputs; i++) s->touched[input[i]] = job + 1;
+    for (uint32_t k = 0; k < outputs; k++) s->touched[output[k]] = job + 1;
+    for (uint32_t k = 0; k < outputs; k++) need = tn__add_sat(need, dag->values[output[k]].bytes);
+    for (uint32_t i = 0; i < inputs; i++)
+        if (!s->here[input[i]]) need = tn__add_sat(need, dag->values[input[i]].bytes);
+    TN_TRY(passive_room(s, need, job));
+    for (uint32_t i = 0; i < inputs && s->possible; i++) {
+        if (s->here[input[i]]) continue;
+        TN_TRY(passive_action(s, TN__IN, input[i]));
+        s->here[input[i]] = true;
+        s->used += dag->values[input[i]].bytes;
+    }
+    for (uint32_t k = 0; k < outputs; k++) {
+        s->here[output[k]] = true;
+        s->used += dag->values[output[k]].bytes;
+    }
+    TN_TRY(passive_action(s, TN__RUN, job));
+    passive_end(s, job, input, inputs);
+    passive_end(s, job, output, outputs);
+    return TN_OK;
+}
+
+/* Values that exist from the start are live until their last read. */
+static void passive_begin(passive_state *s) {
+    const tn__dag *dag = s->run->dag;
+    for (uint32_t v = 0; v < dag->value_count; v++) {
+        bool read = tn__dag_last(dag, v) != TN_NONE ||
+                    (dag->values[v].flags & (TN__VALUE_KEPT | TN__VALUE_HELD)) != 0;
+        s->here[v] = dag->values[v].maker == TN_NONE && read;
+        if (s->here[v]) s->used = tn__add_sat(s->used, dag->values[v].bytes);
+    }
+}
+
+/* Swapping on demand. If a job does not find room, the least recently accessed values are copied to
+ * the host at once; evicted inputs are copied back at once.
+ * possible  out: false if a job still does not find room
+ * Errors: E_NO_MEMORY, those of tn__pass_work. Cost: O(jobs values). */
+static tn_status passive_run(tn__idles *gaps, tn__schedule *schedule, bool *possible) {
+    const tn__pass_run *run = gaps->run;
+    size_t values = (size_t)run->dag->value_count + 1;
+    passive_state s = {.run = run, .gaps = gaps, .schedule = schedule, .possible = true};
+    s.here = tn__arena_array(run->arena, values, sizeof *s.here);
+    s.host = tn__arena_array(run->arena, values, sizeof *s.host);
+    s.touched = tn__arena_array(run->arena, values, sizeof *s.touched);
+    if (s.here == NULL || s.host == NULL || s.touched == NULL)
+        return tn__no_memory(run->error, "what is swapped");
+    schedule->count = 0;
+    passive_begin(&s);
+    for (uint32_t j = 0; j < run->dag->job_count && s.possible; j++) {
+        TN_TRY(passive_job(&s, j));
+        TN_TRY(tn__pass_work(gaps->run, 4));
+    }
+    *possible = s.possible;
+    return TN_OK;
+}
+
+/* --- policy ----------------------------------------------------------------------------------- */
 
 #define CAPUCHIN_FEEDBACK 40 /* rounds */
 
 typedef struct capuchin_state {
     tn__pass_run *run;
-    tn__gaps gaps;
+    tn__idles gaps;
     tn__capuchin_clock clock;
     tn__schedule schedule;
     uint32_t allow;    /* TN__ALLOW_SWAP, TN__ALLOW_RECOMPUTE: allowed in the current policy */
     uint64_t *profile; /* [jobs] bytes if everything is kept */
-    uint64_t *late;    /* [gaps] how late each copy back is, for the feedback */
-    tn__text told;     /* decisions of the policy whose schedule was kept */
+    uint64_t *late;    /* [idle intervals] how late each copy back is, for the feedback */
+    tn__text said;     /* decisions of the policy that made the kept schedule */
     uint32_t worst;    /* job at which the schedule needs the most bytes */
     tn__replay found;
 } capuchin_state;
 
 static uint64_t capuchin_bytes(const capuchin_state *s, uint32_t gap) {
-    return s->run->work->values[s->gaps.list[gap].value].bytes;
+    return s->run->dag->values[s->gaps.list[gap].value].bytes;
 }
 
 /* --- the schedule of the choices --- */
 
-/* The next job in the order of first runs, at each act. */
-static uint32_t capuchin_job_of(const capuchin_state *s, uint32_t act) {
+/* The next job in the order of first runs, at each action. */
+static uint32_t capuchin_job_of(const capuchin_state *s, uint32_t action) {
     uint32_t next = 0;
-    for (uint32_t i = 0; i < act; i++)
-        if (s->schedule.acts[i].kind == TN__RUN && s->schedule.acts[i].what == next) next++;
+    for (uint32_t i = 0; i < action; i++)
+        if (s->schedule.actions[i].kind == TN__RUN && s->schedule.actions[i].what == next) next++;
     return next;
 }
 
 static tn_status capuchin_build(capuchin_state *s, bool *possible) {
-    TN_TRY(tn__capuchin_place(&s->clock));
-    TN_TRY(tn__gaps_schedule(&s->gaps, &s->schedule, possible));
+    TN_TRY(capuchin_place(&s->clock));
+    TN_TRY(tn__idles_schedule(&s->gaps, &s->schedule, possible));
     if (!*possible) return TN_OK;
-    TN_TRY(tn__replay_schedule(s->run->work, &s->schedule, &s->found, NULL, s->run->error));
-    s->worst = capuchin_job_of(s, s->found.peak_act);
+    TN_TRY(tn__replay_schedule(s->run->dag, &s->schedule, &s->found, NULL, s->run->error));
+    s->worst = capuchin_job_of(s, s->found.peak_action);
     return tn__pass_work(s->run, s->schedule.count + s->gaps.count);
 }
 
@@ -69,7 +326,7 @@ static tn_status capuchin_build(capuchin_state *s, bool *possible) {
 
 typedef struct capuchin_offer {
     uint32_t gap; /* TN_NONE: none */
-    tn__gap_how how;
+    tn__idle_how how;
     int64_t ft;
     uint64_t overhead; /* time */
 } capuchin_offer;
@@ -84,87 +341,86 @@ static bool capuchin_cheaper(const capuchin_state *s, const capuchin_offer *a,
 }
 
 static void capuchin_look(capuchin_state *s, uint32_t index, capuchin_offer *hidden,
-                          capuchin_offer *exposed, capuchin_offer *again) {
-    const tn__gap *gap = &s->gaps.list[index];
-    if ((s->allow & TN__ALLOW_SWAP) &&
-        (s->run->work->values[gap->value].flags & TN__VALUE_COPIES)) {
-        capuchin_offer swap = {index, TN__GAP_SWAP, tn__capuchin_ft(&s->clock, index), 0};
+                          capuchin_offer *exposed, capuchin_offer *recompute) {
+    const tn__idle *gap = &s->gaps.list[index];
+    if ((s->allow & TN__ALLOW_SWAP) && (s->run->dag->values[gap->value].flags & TN__VALUE_COPIES)) {
+        capuchin_offer swap = {index, TN__IDLE_SWAP, capuchin_ft(&s->clock, index), 0};
         if (swap.ft < 0) swap.overhead = (uint64_t)-swap.ft;
         if (swap.ft >= 0 && (hidden->gap == TN_NONE || swap.ft > hidden->ft)) *hidden = swap;
         if (swap.ft < 0 && capuchin_cheaper(s, &swap, exposed)) *exposed = swap;
     }
     if (!(s->allow & TN__ALLOW_RECOMPUTE)) return;
-    capuchin_offer run = {index, TN__GAP_AGAIN, 0, tn__gaps_again_cost(&s->gaps, index)};
-    if (run.overhead != UINT64_MAX && capuchin_cheaper(s, &run, again)) *again = run;
+    capuchin_offer run = {index, TN__IDLE_RECOMPUTE, 0, tn__idles_recompute_cost(&s->gaps, index)};
+    if (run.overhead != UINT64_MAX && capuchin_cheaper(s, &run, recompute)) *recompute = run;
 }
 
-static void capuchin_tell(const capuchin_state *s, const capuchin_offer *offer) {
+static void capuchin_explain(const capuchin_state *s, const capuchin_offer *offer) {
     char why[120];
     double bytes = (double)capuchin_bytes(s, offer->gap);
     if (s->run->explain == NULL) return;
-    if (offer->how == TN__GAP_SWAP)
+    if (offer->how == TN__IDLE_SWAP)
         snprintf(why, sizeof why, "FT %" PRId64 "%s", offer->ft,
                  offer->ft >= 0 ? ", hidden" : ", exposed, and still the least for a byte");
     else
         snprintf(why, sizeof why, "MSPS %.4g bytes a unit of time, takes %" PRIu64,
                  offer->overhead > 0 ? bytes / (double)offer->overhead : bytes, offer->overhead);
-    tn__gaps_explain(&s->gaps, offer->gap, offer->how == TN__GAP_SWAP ? "swap" : "compute again",
-                     why);
+    tn__idles_explain(&s->gaps, offer->gap, offer->how == TN__IDLE_SWAP ? "swap" : "compute again",
+                      why);
 }
 
-/* Chooses one more gap that covers the worst job. */
+/* Chooses one more idle interval that covers the worst job. */
 static bool capuchin_choose(capuchin_state *s) {
-    capuchin_offer hidden = {.gap = TN_NONE}, exposed = hidden, again = hidden;
+    capuchin_offer hidden = {.gap = TN_NONE}, exposed = hidden, recompute = hidden;
     for (uint32_t g = 0; g < s->gaps.count; g++) {
-        const tn__gap *gap = &s->gaps.list[g];
-        if (gap->how == TN__GAP_KEEP && gap->leave < s->worst && gap->back > s->worst)
-            capuchin_look(s, g, &hidden, &exposed, &again);
+        const tn__idle *gap = &s->gaps.list[g];
+        if (gap->how == TN__IDLE_KEEP && gap->leave < s->worst && gap->back > s->worst)
+            capuchin_look(s, g, &hidden, &exposed, &recompute);
     }
     const capuchin_offer *best = &hidden;
-    if (best->gap == TN_NONE) best = again.gap != TN_NONE ? &again : &exposed;
-    if (best == &again && exposed.gap != TN_NONE && capuchin_cheaper(s, &exposed, &again))
+    if (best->gap == TN_NONE) best = recompute.gap != TN_NONE ? &recompute : &exposed;
+    if (best == &recompute && exposed.gap != TN_NONE && capuchin_cheaper(s, &exposed, &recompute))
         best = &exposed;
     if (best->gap == TN_NONE) return false;
     s->gaps.list[best->gap].how = best->how;
-    capuchin_tell(s, best);
+    capuchin_explain(s, best);
     return true;
 }
 
-/* When no gap is left to choose: makes compute wait for the first copy out, or delays a copy
- * back. */
+/* When no idle interval is left to choose: makes compute wait for the first copy out, or delays a
+ * copy back. */
 static bool capuchin_relieve(capuchin_state *s) {
     uint32_t first = TN_NONE, job = s->worst;
     for (uint32_t g = 0; g < s->gaps.count; g++) {
-        const tn__gap *gap = &s->gaps.list[g];
-        if (gap->how != TN__GAP_SWAP || gap->leave >= job || gap->back < job) continue;
+        const tn__idle *gap = &s->gaps.list[g];
+        if (gap->how != TN__IDLE_SWAP || gap->leave >= job || gap->back < job) continue;
         if (job < gap->settle && (first == TN_NONE || gap->leave < s->gaps.list[first].leave))
             first = g;
     }
     if (first != TN_NONE) {
         s->clock.settle_by[first] = job;
-        tn__gaps_explain(&s->gaps, first, "wait for", "its memory is needed before it is copied");
+        tn__idles_explain(&s->gaps, first, "wait for", "its memory is needed before it is copied");
         return true;
     }
     for (uint32_t g = 0; g < s->gaps.count; g++) {
-        const tn__gap *gap = &s->gaps.list[g];
-        if (gap->how != TN__GAP_SWAP || gap->trigger > job || gap->back <= job) continue;
+        const tn__idle *gap = &s->gaps.list[g];
+        if (gap->how != TN__IDLE_SWAP || gap->trigger > job || gap->back <= job) continue;
         if (gap->leave >= job) continue;
         s->clock.trigger_from[g] = job + 1;
-        tn__gaps_explain(&s->gaps, g, "fetch later", "there is no room for it so early");
+        tn__idles_explain(&s->gaps, g, "fetch later", "there is no room for it so early");
         return true;
     }
-    if (!s->gaps.again_first) return false;
-    s->gaps.again_first = false; /* intermediates do not stay live */
+    if (!s->gaps.recompute_first) return false;
+    s->gaps.recompute_first = false; /* intermediates do not stay live */
     return true;
 }
 
 /* --- the policy, guided execution --- */
 
-/* Notes that the gap that ends with this reader is late. */
+/* Notes that the idle interval that ends with this reader is late. */
 static void capuchin_note(void *self, uint32_t value, uint32_t job, uint64_t time) {
     capuchin_state *s = self;
     for (uint32_t g = s->gaps.first[value]; g < s->gaps.first[value + 1]; g++)
-        if (s->gaps.list[g].back == job && s->gaps.list[g].how == TN__GAP_SWAP) s->late[g] = time;
+        if (s->gaps.list[g].back == job && s->gaps.list[g].how == TN__IDLE_SWAP) s->late[g] = time;
 }
 
 static tn_status capuchin_feedback(capuchin_state *s) {
@@ -177,9 +433,9 @@ static tn_status capuchin_feedback(capuchin_state *s) {
             return tn__no_memory(s->run->error, "feedback");
         for (uint32_t g = 0; g < s->gaps.count; g++) {
             if (s->late[g] == 0) continue;
-            uint64_t copy = tn__gaps_in(&s->gaps, &s->gaps.list[g]);
+            uint64_t copy = tn__idles_in(&s->gaps, &s->gaps.list[g]);
             s->clock.lead[g] = tn__add_sat(s->clock.lead[g], copy / 20 + 1);
-            if (round == 0) tn__gaps_explain(&s->gaps, g, "fetch earlier", "it came too late");
+            if (round == 0) tn__idles_explain(&s->gaps, g, "fetch earlier", "it came too late");
             any = true;
         }
         if (!any) return TN_OK;
@@ -193,9 +449,9 @@ static tn_status capuchin_feedback(capuchin_state *s) {
 
 static void capuchin_clear(capuchin_state *s, uint32_t allow) {
     s->allow = allow;
-    s->gaps.again_first = true;
+    s->gaps.recompute_first = true;
     for (uint32_t g = 0; g < s->gaps.count; g++) {
-        s->gaps.list[g].how = TN__GAP_KEEP;
+        s->gaps.list[g].how = TN__IDLE_KEEP;
         s->clock.lead[g] = 0;
         s->clock.settle_by[g] = UINT32_MAX;
         s->clock.trigger_from[g] = 0;
@@ -216,45 +472,45 @@ static tn_status capuchin_decide(capuchin_state *s) {
 
 /* Runs one policy; its explanations are kept if its schedule is kept. */
 static tn_status capuchin_policy(capuchin_state *s, uint32_t allow) {
-    tn__text *explain = s->run->explain, told;
+    tn__text *explain = s->run->explain, said;
     uint64_t before = s->run->has_best ? s->run->time : UINT64_MAX;
-    tn__text_init(&told, &s->run->context);
+    tn__text_init(&said, &s->run->context);
     capuchin_clear(s, allow);
-    s->run->explain = explain != NULL ? &told : NULL;
+    s->run->explain = explain != NULL ? &said : NULL;
     tn_status status = capuchin_decide(s);
     s->run->explain = explain;
     if (s->run->has_best && s->run->time < before) {
-        tn__text swap = s->told;
-        s->told = told;
-        told = swap;
+        tn__text swap = s->said;
+        s->said = said;
+        said = swap;
     }
-    tn__text_release(&told);
+    tn__text_release(&said);
     return status;
 }
 
 /* Keeps everything; finds the last job at which this exceeds the budget. */
 static tn_status capuchin_measure(capuchin_state *s, bool *fits) {
     bool possible;
-    TN_TRY(tn__gaps_schedule(&s->gaps, &s->schedule, &possible));
-    TN_TRY(tn__replay_schedule(s->run->work, &s->schedule, &s->found, s->profile, s->run->error));
-    for (uint32_t j = 0; j < s->schedule.count; j++) /* acts are jobs */
+    TN_TRY(tn__idles_schedule(&s->gaps, &s->schedule, &possible));
+    TN_TRY(tn__replay_schedule(s->run->dag, &s->schedule, &s->found, s->profile, s->run->error));
+    for (uint32_t j = 0; j < s->schedule.count; j++) /* actions are jobs */
         if (s->profile[j] > s->run->budget) s->clock.window_last = j;
     return tn__pass_offer(s->run, &s->schedule, fits);
 }
 
 static tn_status capuchin_make(capuchin_state *s) {
     tn__arena *arena = s->run->arena;
-    TN_TRY(tn__gaps_find(s->run, &s->gaps));
+    TN_TRY(tn__idles_find(s->run, &s->gaps));
     size_t gaps = (size_t)s->gaps.count + 1;
-    s->profile = tn__arena_array(arena, (size_t)s->run->work->job_count + 1, sizeof *s->profile);
+    s->profile = tn__arena_array(arena, (size_t)s->run->dag->job_count + 1, sizeof *s->profile);
     s->late = tn__arena_array(arena, gaps, sizeof *s->late);
     if (s->profile == NULL || s->late == NULL) return tn__no_memory(s->run->error, "capuchin");
-    return tn__capuchin_clock_make(&s->clock, &s->gaps);
+    return capuchin_clock_make(&s->clock, &s->gaps);
 }
 
 static tn_status capuchin_passive(capuchin_state *s) {
-    bool possible, kept = false;
-    TN_TRY(tn__capuchin_passive(&s->gaps, &s->schedule, &possible));
+    bool possible = false, kept = false;
+    TN_TRY(passive_run(&s->gaps, &s->schedule, &possible));
     if (possible) TN_TRY(tn__pass_offer(s->run, &s->schedule, &kept));
     if (kept && s->run->explain != NULL)
         tn__text_printf(s->run->explain, "%s: on demand it takes %" PRIu64 "\n", s->run->pass->name,
@@ -265,24 +521,24 @@ static tn_status capuchin_passive(capuchin_state *s) {
 static tn_status capuchin_all(capuchin_state *s) {
     const tn__pass_run *run = s->run;
     bool fits, swaps = (run->allow & TN__ALLOW_SWAP) && run->out_rate > 0 && run->in_rate > 0;
-    uint32_t again = run->allow & TN__ALLOW_RECOMPUTE;
+    uint32_t recompute = run->allow & TN__ALLOW_RECOMPUTE;
     TN_TRY(capuchin_make(s));
     TN_TRY(capuchin_measure(s, &fits));
     if (fits) return TN_OK;
     if (swaps) TN_TRY(capuchin_passive(s));
-    if (swaps && again) TN_TRY(capuchin_policy(s, TN__ALLOW_SWAP | again));
+    if (swaps && recompute) TN_TRY(capuchin_policy(s, TN__ALLOW_SWAP | recompute));
     if (swaps) TN_TRY(capuchin_policy(s, TN__ALLOW_SWAP));
-    return again ? capuchin_policy(s, again) : TN_OK;
+    return recompute ? capuchin_policy(s, recompute) : TN_OK;
 }
 
 static tn_status capuchin_solve(tn__pass_run *run) {
     capuchin_state s = {.run = run};
     tn__schedule_init(&s.schedule, &run->context);
-    tn__text_init(&s.told, &run->context);
+    tn__text_init(&s.said, &run->context);
     tn_status status = capuchin_all(&s);
-    if (run->explain != NULL && s.told.data != NULL && !s.told.failed)
-        tn__text_put(run->explain, s.told.data);
-    tn__text_release(&s.told);
+    if (run->explain != NULL && s.said.data != NULL && !s.said.failed)
+        tn__text_put(run->explain, s.said.data);
+    tn__text_release(&s.said);
     tn__schedule_release(&s.schedule);
     if (status != TN_OK || run->has_best) return status;
     return TN_E_STOPPED;

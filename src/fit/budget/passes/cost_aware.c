@@ -17,12 +17,13 @@
  * pass. Cost: that of three schedules. Source: Wang et al., "SuperNeurons" (PPoPP 2018), sections
  * 3.3 and 3.4.
  */
-#include "fit/budget/gaps.h"
-#include "fit/budget/kinds.h"
+#include "fit/budget/algorithms/idle.h"
+
+#include "fit/budget/pass.h"
 
 typedef struct cost_aware {
-    tn__gaps gaps;
-    const tn__work *work;
+    tn__idles gaps;
+    const tn__dag *dag;
     uint32_t turn;
     uint32_t *segment; /* [jobs] 0: a checkpoint, or after the turn */
     uint64_t *bytes;   /* [segments] the values to recompute */
@@ -33,48 +34,47 @@ typedef struct cost_aware {
 } cost_aware;
 
 /* What a layer reads, makes and needs as scratch. */
-static uint64_t cost_aware_layer(const tn__work *work, uint32_t job) {
-    const tn__job *it = &work->jobs[job];
+static uint64_t cost_aware_layer(const tn__dag *dag, uint32_t job) {
+    const tn__job *it = &dag->jobs[job];
     uint64_t bytes = it->scratch;
     for (uint32_t i = 0; i < it->input_count; i++)
-        bytes += work->values[work->operands[it->input_first + i]].bytes;
+        bytes += dag->values[dag->operands[it->input_first + i]].bytes;
     for (uint32_t k = 0; k < it->output_count; k++)
-        bytes += work->values[work->operands[it->output_first + k]].bytes;
+        bytes += dag->values[dag->operands[it->output_first + k]].bytes;
     return bytes;
 }
 
 static bool cost_aware_is_checkpoint(const tn__pass_run *run, uint32_t job) {
-    const tn_op_id op = run->work->jobs[job].op;
+    const tn_op_id op = run->dag->jobs[job].op;
     return op == TN_NONE || tn__kind_is_conv(run->graph, op) ||
-           tn__kind_is_matmul(run->graph, op) ||
-           (run->work->jobs[job].flags & TN__JOB_REPEATS) == 0;
+           tn__kind_is_matmul(run->graph, op) || (run->dag->jobs[job].flags & TN__JOB_REPEATS) == 0;
 }
 
-/* The segment of a value that is recomputed in this gap; 0: it is not. */
-static uint32_t cost_aware_of(const cost_aware *s, const tn__gap *gap) {
-    const uint32_t maker = s->work->values[gap->value].maker;
+/* The segment of a value that is recomputed in this idle interval; 0: it is not. */
+static uint32_t cost_aware_of(const cost_aware *s, const tn__idle *gap) {
+    const uint32_t maker = s->dag->values[gap->value].maker;
     if (maker == TN_NONE || gap->back <= s->turn) return 0;
     return s->segment[maker];
 }
 
 static void cost_aware_measure(cost_aware *s) {
-    for (uint32_t j = 0, at = 0; j < s->work->job_count; j++) {
-        const uint64_t layer = cost_aware_layer(s->work, j);
+    for (uint32_t j = 0, at = 0; j < s->dag->job_count; j++) {
+        const uint64_t layer = cost_aware_layer(s->dag, j);
         const bool checkpoint = cost_aware_is_checkpoint(s->gaps.run, j);
         if (layer > s->peak) s->peak = layer;
         at += checkpoint;
         s->segment[j] = checkpoint || j > s->turn ? 0 : at + 1;
     }
-    for (uint32_t v = 0; v < s->work->value_count; v++) {
-        const uint32_t maker = s->work->values[v].maker;
+    for (uint32_t v = 0; v < s->dag->value_count; v++) {
+        const uint32_t maker = s->dag->values[v].maker;
         s->stays[v] = maker != TN_NONE && s->segment[maker] == 0;
     }
     for (uint32_t g = 0; g < s->gaps.count; g++) {
-        const tn__gap *gap = &s->gaps.list[g];
+        const tn__idle *gap = &s->gaps.list[g];
         const uint32_t segment = cost_aware_of(s, gap);
-        const uint64_t layer = cost_aware_layer(s->work, gap->back);
+        const uint64_t layer = cost_aware_layer(s->dag, gap->back);
         if (segment == 0) continue;
-        if (gap->leave <= s->turn) s->bytes[segment] += s->work->values[gap->value].bytes;
+        if (gap->leave <= s->turn) s->bytes[segment] += s->dag->values[gap->value].bytes;
         if (layer > s->layer[segment]) s->layer[segment] = layer;
     }
 }
@@ -83,38 +83,39 @@ static bool cost_aware_is_fast(const cost_aware *s, uint32_t segment) {
     return tn__add_sat(s->bytes[segment], s->layer[segment]) <= s->peak;
 }
 
-/* Recomputes a gap if the operator can be repeated there. A gap between two backward layers is
- * bridged only in a memory-centric segment. */
-static void cost_aware_again(cost_aware *s, uint32_t g) {
-    tn__gap *gap = &s->gaps.list[g];
+/* Recomputes an idle interval if the operator can be repeated there. An idle interval between two
+ * backward layers is bridged only in a memory-centric segment. */
+static void cost_aware_recompute(cost_aware *s, uint32_t g) {
+    tn__idle *gap = &s->gaps.list[g];
     const uint32_t segment = cost_aware_of(s, gap);
     if (segment == 0) return;
     const bool fast = cost_aware_is_fast(s, segment);
-    if ((fast && gap->leave > s->turn) || tn__gaps_again_cost(&s->gaps, g) == UINT64_MAX) return;
-    gap->how = TN__GAP_AGAIN;
+    if ((fast && gap->leave > s->turn) || tn__idles_recompute_cost(&s->gaps, g) == UINT64_MAX)
+        return;
+    gap->how = TN__IDLE_RECOMPUTE;
     s->drops[gap->value] = !fast;
-    tn__gaps_explain(&s->gaps, g, "recompute",
-                     fast ? "speed-centric, its segment is within l_peak"
-                          : "memory-centric, its segment is above l_peak");
+    tn__idles_explain(&s->gaps, g, "recompute",
+                      fast ? "speed-centric, its segment is within l_peak"
+                           : "memory-centric, its segment is above l_peak");
 }
 
 static tn_status cost_aware_swap(cost_aware *s) {
     uint32_t above = TN_NONE;
     for (uint32_t i = 0; i < s->gaps.count; i++) {
-        tn__gap *gap = &s->gaps.list[s->gaps.by_back[i].id];
-        const tn__value *value = &s->work->values[gap->value];
+        tn__idle *gap = &s->gaps.list[s->gaps.by_back[i].id];
+        const tn__dag_value *value = &s->dag->values[gap->value];
         const bool spans = gap->leave <= s->turn && gap->back > s->turn;
-        if (!spans || gap->how != TN__GAP_KEEP || !(value->flags & TN__VALUE_COPIES) ||
+        if (!spans || gap->how != TN__IDLE_KEEP || !(value->flags & TN__VALUE_COPIES) ||
             value->maker == TN_NONE || s->segment[value->maker] != 0)
             continue;
         uint32_t trigger = above != TN_NONE ? above : s->turn + 1;
-        gap->how = TN__GAP_SWAP;
+        gap->how = TN__IDLE_SWAP;
         gap->settle = gap->leave + 1;
         gap->trigger = trigger < gap->settle ? gap->settle
                        : trigger > gap->back ? gap->back
                                              : trigger;
         above = gap->back;
-        tn__gaps_explain(&s->gaps, s->gaps.by_back[i].id, "offload", "a checkpoint");
+        tn__idles_explain(&s->gaps, s->gaps.by_back[i].id, "offload", "a checkpoint");
     }
     return TN_OK;
 }
@@ -125,22 +126,22 @@ static tn_status cost_aware_offer(cost_aware *s, bool *kept) {
     bool possible;
     *kept = false;
     tn__schedule_init(&schedule, &run->context);
-    tn_status status = tn__gaps_schedule(&s->gaps, &schedule, &possible);
+    tn_status status = tn__idles_schedule(&s->gaps, &schedule, &possible);
     if (status == TN_OK && possible) status = tn__pass_offer(run, &schedule, kept);
     tn__schedule_release(&schedule);
     return status;
 }
 
 static tn_status cost_aware_open(cost_aware *s, tn__pass_run *run) {
-    const size_t jobs = (size_t)run->work->job_count + 2;
-    *s = (cost_aware){.work = run->work};
-    TN_TRY(tn__gaps_find(run, &s->gaps));
-    TN_TRY(tn__gaps_turn(&s->gaps, &s->turn));
+    const size_t jobs = (size_t)run->dag->job_count + 2;
+    *s = (cost_aware){.dag = run->dag};
+    TN_TRY(tn__idles_find(run, &s->gaps));
+    TN_TRY(tn__idles_turn(&s->gaps, &s->turn));
     s->segment = tn__arena_array(run->arena, jobs, sizeof *s->segment);
     s->bytes = tn__arena_array(run->arena, jobs, sizeof *s->bytes);
     s->layer = tn__arena_array(run->arena, jobs, sizeof *s->layer);
-    s->drops = tn__arena_array(run->arena, (size_t)run->work->value_count + 1, sizeof *s->drops);
-    s->stays = tn__arena_array(run->arena, (size_t)run->work->value_count + 1, sizeof *s->stays);
+    s->drops = tn__arena_array(run->arena, (size_t)run->dag->value_count + 1, sizeof *s->drops);
+    s->stays = tn__arena_array(run->arena, (size_t)run->dag->value_count + 1, sizeof *s->stays);
     if (!s->segment || !s->bytes || !s->layer || !s->drops || !s->stays)
         return tn__no_memory(run->error, "segments");
     s->gaps.drops = s->drops;
@@ -151,14 +152,14 @@ static tn_status cost_aware_open(cost_aware *s, tn__pass_run *run) {
 
 static tn_status cost_aware_solve(tn__pass_run *run) {
     const bool swaps = (run->allow & TN__ALLOW_SWAP) != 0 && run->out_rate > 0 && run->in_rate > 0;
-    const bool again = (run->allow & TN__ALLOW_RECOMPUTE) != 0;
+    const bool recompute = (run->allow & TN__ALLOW_RECOMPUTE) != 0;
     cost_aware s;
     bool plain, cheap = false, both = false;
     TN_TRY(cost_aware_open(&s, run));
     TN_TRY(cost_aware_offer(&s, &plain));
     if (plain) return TN_OK; /* nothing is faster */
-    for (uint32_t g = 0; g < s.gaps.count && again; g++) cost_aware_again(&s, g);
-    if (again) TN_TRY(cost_aware_offer(&s, &cheap));
+    for (uint32_t g = 0; g < s.gaps.count && recompute; g++) cost_aware_recompute(&s, g);
+    if (recompute) TN_TRY(cost_aware_offer(&s, &cheap));
     if (swaps) {
         TN_TRY(cost_aware_swap(&s));
         TN_TRY(cost_aware_offer(&s, &both));

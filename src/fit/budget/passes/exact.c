@@ -1,16 +1,16 @@
-/* exact.c - finds the schedule with the least work within the budget by complete search (exact.h),
- * or proves that none exists; also finds the smallest budget with a schedule.
+/* exact.c - finds the schedule with the least work within the budget by complete search
+ * (exact_search.h), or proves that none exists; also finds the smallest budget with a schedule.
  *
  * The problem is that of Checkmate (Jain and others, 2020) without its stages: jobs may be
- * recomputed at any time, in any order. The cost is exponential: for works of a few dozen jobs. The
- * result serves as a reference for other passes. If a limit stops the search, the states that are
- * left in the queue give a lower bound on the cost.
+ * recomputed at any time, in any order. The cost is exponential: for schedule graphs of a few dozen
+ * jobs. The result serves as a reference for other passes. If a limit stops the search, the states
+ * that are left in the queue give a lower bound on the cost.
  *
  * The smallest budget is found by bisection, with small steps first, because the lower bound on
- * memory is often sufficient. A search either finds a schedule, whose peak becomes the upper end,
+ * memory is often sufficient. A search either finds a schedule, and its peak becomes the upper end,
  * or proves that none exists.
  */
-#include "fit/budget/exact.h"
+#include "fit/budget/algorithms/exact_search.h"
 
 /* Whether a schedule within `budget` exists: OK and its peak, or E_INFEASIBLE. */
 static tn_status exact_probe(tn__pass_run *run, const exact_model *model, uint64_t budget,
@@ -21,7 +21,7 @@ static tn_status exact_probe(tn__pass_run *run, const exact_model *model, uint64
     tn__schedule_init(&schedule, &run->context);
     tn_status status = tn__exact_search(&search, &schedule);
     if (status == TN_OK)
-        status = tn__replay_schedule(run->work, &schedule, &replay, NULL, run->error);
+        status = tn__replay_schedule(run->dag, &schedule, &replay, NULL, run->error);
     tn__schedule_release(&schedule);
     *peak = replay.peak;
     return status;
@@ -31,7 +31,7 @@ static tn_status exact_probe(tn__pass_run *run, const exact_model *model, uint64
 static tn_status exact_find_least(tn__pass_run *run, const exact_model *model, uint64_t *least,
                                   bool *is_all) {
     uint64_t most = 0, peak = 0;
-    TN_TRY(tn__work_plain_peak(run->work, &run->context, &most, run->error));
+    TN_TRY(tn__dag_plain_peak(run->dag, &run->context, &most, run->error));
     for (uint64_t further = 0; *least < most;) {
         uint64_t half = (most - *least) / 2, budget = *least + (further < half ? further : half);
         tn_status status = exact_probe(run, model, budget, &peak);
@@ -71,7 +71,7 @@ static tn_status exact_solve(tn__pass_run *run) {
         return exact_infeasible(run, &model, is_all_allowed);
     exact_search search = {.run = run, .model = &model, .budget = run->budget};
     bool had_best = run->has_best;
-    search.ceiling = had_best ? run->time - run->work->cost : EXACT_NEVER;
+    search.ceiling = had_best ? run->time - run->dag->cost : EXACT_NEVER;
     tn__schedule schedule;
     tn__schedule_init(&schedule, &run->context);
     tn_status status = tn__exact_search(&search, &schedule);
@@ -83,7 +83,7 @@ static tn_status exact_solve(tn__pass_run *run) {
         search.floor = search.ceiling;
         status = TN_OK;
     }
-    if (is_all_allowed) tn__pass_raise_bound(run, tn__add_sat(run->work->cost, search.floor));
+    if (is_all_allowed) tn__pass_raise_bound(run, tn__add_sat(run->dag->cost, search.floor));
     return status;
 }
 

@@ -9,25 +9,25 @@
  *           are allowed: the first of them that meets the budget
  *
  * Where memory is above the budget, the value with the largest saving per codec time is encoded,
- * until the budget is met. Encoding begins with the first gap of a value after which all readers
- * accept the form, and lasts until its last reader.
+ * until the budget is met. Encoding begins with the first idle interval of a value after which all
+ * readers accept the form, and lasts until its last reader.
  *
  * The paper binarises the input of a maximum pool after Relu, because its pool stores the position
  * of the maximum. Training graphs here already contain such pools (MaxPoolTrain), and their inputs
  * are not kept. Bits therefore apply to outputs of Relu that go to other operators which keep no
  * inputs.
  *
- * Limits: types other than float32 are not encoded. Cost: O(choices x (acts + gaps)). Source: Jain
- * et al., "Gist" (2018).
+ * Limits: types other than float32 are not encoded. Cost: O(choices x (actions + idle intervals)).
+ * Source: Jain et al., "Gist" (2018).
  */
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "fit/budget/codes.h"
+#include "fit/budget/algorithms/idle.h"
 
 typedef struct gist_state {
     tn__pass_run *run;
-    tn__gaps gaps;
+    tn__idles gaps;
     tn__schedule schedule;
     tn__replay found;
     tn__codes codes;
@@ -36,10 +36,10 @@ typedef struct gist_state {
 
 /* --- choosing --- */
 
-/* Whether the value already has a form, which its other gaps must use as well. */
+/* Whether the value already has a form, which its other idle intervals must use as well. */
 static bool gist_is_coded(const gist_state *s, uint32_t v) {
     for (uint32_t g = s->gaps.first[v]; g < s->gaps.first[v + 1]; g++)
-        if (s->gaps.list[g].how == TN__GAP_CODE) return true;
+        if (s->gaps.list[g].how == TN__IDLE_CODE) return true;
     return false;
 }
 
@@ -55,23 +55,23 @@ static void gist_encode(gist_state *s, uint32_t index, tn__code form) {
     snprintf(what, sizeof what, "encode as %s, %" PRIu64 " bytes,", tn_codec_name(form.codec),
              form.bytes);
     for (uint32_t g = index; g < s->gaps.first[v + 1]; g++) {
-        s->gaps.list[g].how = TN__GAP_CODE;
+        s->gaps.list[g].how = TN__IDLE_CODE;
         s->gaps.list[g].codec = form.codec;
         s->gaps.list[g].bytes = form.bytes;
     }
-    tn__gaps_explain(&s->gaps, index, what, gist_why(form.codec));
+    tn__idles_explain(&s->gaps, index, what, gist_why(form.codec));
 }
 
-/* Chooses the gap over the worst job with the largest saving per time. */
+/* Chooses the idle interval over the worst job with the largest saving per time. */
 static bool gist_choose(gist_state *s) {
     double most = 0;
     uint32_t best = TN_NONE;
     for (uint32_t g = 0; g < s->gaps.count; g++) {
-        const tn__gap *gap = &s->gaps.list[g];
-        if (gap->how != TN__GAP_KEEP || gap->leave >= s->worst || gap->back <= s->worst) continue;
+        const tn__idle *gap = &s->gaps.list[g];
+        if (gap->how != TN__IDLE_KEEP || gap->leave >= s->worst || gap->back <= s->worst) continue;
         tn__code form = tn__codes_of(&s->codes, g);
         if (form.codec == TN_CODEC_NONE || gist_is_coded(s, gap->value)) continue;
-        uint64_t bytes = s->run->work->values[gap->value].bytes;
+        uint64_t bytes = s->run->dag->values[gap->value].bytes;
         uint32_t decodes = s->gaps.first[gap->value + 1] - g;
         double saves = (double)(bytes - form.bytes);
         saves /= (double)(bytes + form.bytes) * (1 + decodes); /* a codec reads and writes both
@@ -87,11 +87,12 @@ static bool gist_choose(gist_state *s) {
 
 static tn_status gist_build(gist_state *s, bool *possible) {
     uint32_t next = 0;
-    TN_TRY(tn__gaps_schedule(&s->gaps, &s->schedule, possible));
+    TN_TRY(tn__idles_schedule(&s->gaps, &s->schedule, possible));
     if (!*possible) return TN_OK;
-    TN_TRY(tn__replay_schedule(s->run->work, &s->schedule, &s->found, NULL, s->run->error));
-    for (uint32_t i = 0; i < s->found.peak_act; i++)
-        next += s->schedule.acts[i].kind == TN__RUN; /* without repeats, each RUN is the next job */
+    TN_TRY(tn__replay_schedule(s->run->dag, &s->schedule, &s->found, NULL, s->run->error));
+    for (uint32_t i = 0; i < s->found.peak_action; i++)
+        next +=
+            s->schedule.actions[i].kind == TN__RUN; /* without repeats, each RUN is the next job */
     s->worst = next;
     return tn__pass_work(s->run, s->schedule.count + s->gaps.count);
 }
@@ -99,7 +100,7 @@ static tn_status gist_build(gist_state *s, bool *possible) {
 static tn_status gist_meet(gist_state *s, tn_codec lossy) {
     bool possible, kept;
     s->codes.lossy = lossy;
-    for (uint32_t g = 0; g < s->gaps.count; g++) s->gaps.list[g].how = TN__GAP_KEEP;
+    for (uint32_t g = 0; g < s->gaps.count; g++) s->gaps.list[g].how = TN__IDLE_KEEP;
     TN_TRY(gist_build(s, &possible));
     while (possible && s->found.peak > s->run->budget && gist_choose(s))
         TN_TRY(gist_build(s, &possible));
@@ -107,7 +108,7 @@ static tn_status gist_meet(gist_state *s, tn_codec lossy) {
 }
 
 static tn_status gist_all(gist_state *s) {
-    TN_TRY(tn__gaps_find(s->run, &s->gaps));
+    TN_TRY(tn__idles_find(s->run, &s->gaps));
     TN_TRY(tn__codes_find(&s->codes, s->run, &s->gaps));
     TN_TRY(gist_meet(s, TN_CODEC_NONE));
     for (int i = 0; i < TN__LOSSY_COUNT && !s->run->has_best; i++)

@@ -1,20 +1,19 @@
 /* joint.c - the default pass: decides together which values are kept, recomputed, copied and
  * encoded.
  *
- * Small works are first given to `exact` for a short time, and chains to the passes for chains.
- * Then follow lower bounds (bound.c), schedules with repeats only (joint_search.c), with copies and
- * repeats (joint_swap.c), and with encoded forms, too (joint_code.c). The fastest schedule is kept.
- * The frame asks for each of these combinations separately, and asks other passes as well
- * (compete.c); combinations that were searched already are not searched again. The effort is
- * limited, so that a few thousand operators take about a second, unless a work limit asks for more
- * (or less).
+ * Small schedule graphs are first given to `exact` for a short time, and chains to the passes for
+ * chains. Then follow lower bounds (bound.c), schedules with repeats only (joint_search.c), with
+ * copies and repeats (joint_swap.c), and with encoded forms, too (joint_code.c). The fastest
+ * schedule is kept. The frame asks for each of these combinations separately, and asks other passes
+ * as well (compete.c); combinations that were searched already are not searched again. The effort
+ * is limited, so that a few thousand operators take about a second, unless a work limit asks for
+ * more (or less).
  */
-#include "fit/budget/bound.h"
-#include "fit/budget/joint_code.h"
-#include "fit/budget/joint_search.h"
-#include "fit/budget/joint_swap.h"
+#include "fit/budget/joint/joint.h"
 
-#define JOINT_EXACT_JOBS 40u      /* largest work that is given to `exact` */
+#include "fit/budget/bound.h"
+
+#define JOINT_EXACT_JOBS 40u      /* largest schedule graph that is given to `exact` */
 #define JOINT_EXACT_WORK 1500000u /* and the limit of its effort */
 #define JOINT_REVOLVE_RUNS 64u    /* of each job: a layout of a longer schedule takes long */
 
@@ -41,24 +40,24 @@ static tn_status joint_ask(tn__pass_run *run, const char *name, uint64_t work, t
     return joint_pass_over(run, *said, &own);
 }
 
-/* Runs the passes for chains, which refuse other works at once. */
+/* Runs the passes for chains, which refuse other schedule graphs at once. */
 static tn_status joint_chains(tn__pass_run *run, uint64_t effort) {
     tn_status said;
-    TN_TRY(joint_ask(run, "revolve", (uint64_t)JOINT_REVOLVE_RUNS * run->work->job_count, &said));
-    if (run->any && run->has_best) return TN_OK;
+    TN_TRY(joint_ask(run, "revolve", (uint64_t)JOINT_REVOLVE_RUNS * run->dag->job_count, &said));
+    if (run->feasible_only && run->has_best) return TN_OK;
     return joint_ask(run, "rotor", effort / 2, &said);
 }
 
 static tn_status joint_runs(tn__pass_run *run, uint64_t effort) {
     TN_TRY(joint_chains(run, effort));
-    return run->any && run->has_best ? TN_OK : tn__joint_search(run, effort);
+    return run->feasible_only && run->has_best ? TN_OK : tn__joint_search(run, effort);
 }
 
 static tn_status joint_copies_and_codecs(tn__pass_run *run, uint64_t effort) {
     bool swaps = (run->allow & TN__ALLOW_SWAP) && run->out_rate > 0 && run->in_rate > 0;
     bool codes = (run->allow & TN__ALLOW_COMPRESS) && run->graph != NULL;
     if (swaps && !(codes && run->fewer_known)) TN_TRY(tn__joint_swap(run, effort));
-    if (!codes || (run->any && run->has_best)) return TN_OK;
+    if (!codes || (run->feasible_only && run->has_best)) return TN_OK;
     return tn__joint_code(run, effort);
 }
 
@@ -66,17 +65,18 @@ static tn_status joint_search_all(tn__pass_run *run, uint64_t effort) {
     bool alone = !(run->allow & (TN__ALLOW_SWAP | TN__ALLOW_COMPRESS));
     bool runs = (run->allow & TN__ALLOW_RECOMPUTE) && (alone || !run->fewer_known);
     tn_status said = TN_E_STOPPED;
-    if (run->work->job_count <= JOINT_EXACT_JOBS && runs)
+    if (run->dag->job_count <= JOINT_EXACT_JOBS && runs)
         TN_TRY(joint_ask(run, "exact", JOINT_EXACT_WORK, &said));
     if (alone && (said == TN_OK || said == TN_E_INFEASIBLE)) return said;
     if (!run->no_bound) TN_TRY(tn__bound_raise(run, effort));
     if (run->only_proof) return TN_OK;
     if (runs) TN_TRY(joint_runs(run, effort));
-    return alone || (run->any && run->has_best) ? TN_OK : joint_copies_and_codecs(run, effort);
+    return alone || (run->feasible_only && run->has_best) ? TN_OK
+                                                          : joint_copies_and_codecs(run, effort);
 }
 
 static tn_status joint_solve(tn__pass_run *run) {
-    uint64_t effort = tn__pass_effort(run->work);
+    uint64_t effort = tn__pass_effort(run->dag);
     if (run->work_limit > 0)
         effort = run->allow & (TN__ALLOW_SWAP | TN__ALLOW_COMPRESS) ? run->work_limit / 4
                                                                     : run->work_limit;

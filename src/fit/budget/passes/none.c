@@ -5,8 +5,8 @@ static tn_status none_solve(tn__pass_run *run) {
     tn__schedule schedule;
     bool kept = false;
     tn__schedule_init(&schedule, &run->context);
-    tn_status status = tn__schedule_plain(run->work, &schedule, run->error);
-    if (status == TN_OK) status = tn__pass_work(run, run->work->job_count);
+    tn_status status = tn__schedule_plain(run->dag, &schedule, run->error);
+    if (status == TN_OK) status = tn__pass_work(run, run->dag->job_count);
     if (status == TN_OK) status = tn__pass_offer(run, &schedule, &kept);
     tn__schedule_release(&schedule);
     if (status != TN_OK || kept) return status;

@@ -12,7 +12,7 @@
  * Costs and bytes matter only through the number of slots that fit: as many as the budget allows.
  * Optimal for chains of equal cost and size. Cost: O(runs * log n).
  */
-#include "fit/budget/chain.h"
+#include "fit/budget/algorithms/chain.h"
 
 /* C(c + r, c), limited to `most`. */
 static uint64_t revolve_reach(uint64_t c, uint64_t r, uint64_t most) {
@@ -124,7 +124,7 @@ static tn_status revolve_offer(tn__pass_run *run, const tn__chain *chain, uint64
         make.parts[make.count++] = (revolve_part){0, revolve_states(chain), slots};
     while (status == TN_OK && make.count > 0) status = revolve_next(&make);
     if (status == TN_OK)
-        status = tn__replay_schedule(run->work, &schedule, &replay, NULL, run->error);
+        status = tn__replay_schedule(run->dag, &schedule, &replay, NULL, run->error);
     *fits = status == TN_OK && replay.peak <= run->budget;
     if (*fits) status = tn__pass_offer(run, &schedule, &kept);
     tn__free(&run->context, make.parts, make.room * sizeof *make.parts);
@@ -134,7 +134,7 @@ static tn_status revolve_offer(tn__pass_run *run, const tn__chain *chain, uint64
 
 static tn_status revolve_solve(tn__pass_run *run) {
     tn__chain chain;
-    TN_TRY(tn__chain_of(run->work, run->arena, &chain, run->error));
+    TN_TRY(tn__chain_of(run->dag, run->arena, &chain, run->error));
     if (!(run->allow & TN__ALLOW_RECOMPUTE)) return TN_E_STOPPED;
     uint64_t low = 0, high = revolve_states(&chain) + 1; /* low fits, high does not */
     while (high - low > 1) {

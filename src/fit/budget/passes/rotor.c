@@ -23,11 +23,11 @@
  *
  * The optimal schedule may evict a stored state and recompute it: one or two of a hundred chains
  * gain by this, some of them a few percent. No polynomial dynamic program for this case is known.
- * The states of a chain of up to 63 values are therefore searched (chain_search.c) below the cost
- * found so far: completely for a dozen values, and for more if the budget is large; a work limit
- * stops the search. Backward jobs run once in both cases.
+ * The states of a chain of up to 63 values are therefore searched (chain.c) below the cost found so
+ * far: completely for a dozen values, and for more if the budget is large; a work limit stops the
+ * search. Backward jobs run once in both cases.
  */
-#include "fit/budget/chain.h"
+#include "fit/budget/algorithms/chain.h"
 
 enum { ROTOR_SLOTS = 500, ROTOR_MOST = 100, ROTOR_WITHIN = 20, ROTOR_COARSER = 8 };
 #define ROTOR_SEARCH 8000000u /* looks of the search that follows: less than half a second */
@@ -50,7 +50,7 @@ typedef struct rotor {
     uint32_t slots, count;
     uint32_t end;        /* the state after the last one of the chain */
     bool none;           /* nothing fits, according to the table */
-    bool tells;          /* reconstructs a schedule; its work was counted before */
+    bool rebuilds;       /* reconstructs a schedule; its work was counted before */
     uint32_t *at;        /* [count + 1] states at the boundaries */
     uint64_t *table;     /* [beside][pair of boundaries][slots + 1] lowest cost */
     rotor_block *blocks; /* [count] */
@@ -193,7 +193,7 @@ static tn_status rotor_fill(rotor *r) {
     for (uint32_t length = 1; length <= r->count; length++)
         for (uint32_t u = 0; u + length <= r->count; u++) {
             uint64_t looks = (uint64_t)length * r->slots / 16 + 1;
-            TN_TRY(tn__pass_work(r->run, r->tells ? 0 : looks));
+            TN_TRY(tn__pass_work(r->run, r->rebuilds ? 0 : looks));
             rotor_fill_pair(r, u, u + length, 0);
             rotor_fill_pair(r, u, u + length, 1);
             if (length == 1) TN_TRY(rotor_fill_within(r, u));
@@ -240,14 +240,14 @@ static bool rotor_divides(const rotor *r, uint32_t u) {
     return r->outer == NULL && r->at[u + 1] - r->at[u] > 1;
 }
 
-static tn_status rotor_open_within(rotor *within, rotor *r, uint32_t u, bool tells) {
+static tn_status rotor_open_within(rotor *within, rotor *r, uint32_t u, bool rebuilds) {
     *within = (rotor){.run = r->run,
                       .chain = r->chain,
                       .unit = r->unit,
                       .slots = r->slots,
                       .end = r->end,
                       .schedule = r->schedule,
-                      .tells = tells,
+                      .rebuilds = rebuilds,
                       .outer = r};
     return rotor_open(within, r->at[u], r->at[u + 1], ROTOR_WITHIN);
 }
@@ -313,10 +313,10 @@ static uint32_t rotor_split(const rotor *r, rotor_task t) {
     return w;
 }
 
-static tn_status rotor_tell(rotor *r, uint32_t beside, uint64_t slots);
+static tn_status rotor_rebuild(rotor *r, uint32_t beside, uint64_t slots);
 
 /* Writes a section: as a whole if that is the table's choice, otherwise divided. */
-static tn_status rotor_tell_block(rotor *r, rotor_task t) {
+static tn_status rotor_rebuild_block(rotor *r, rotor_task t) {
     uint64_t cost;
     bool fits = rotor_whole(r, t.u, t.beside, &cost) <= t.m;
     if (!rotor_divides(r, t.u) || (fits && cost == rotor_row(r, t.beside, t.u, t.v)[t.m])) {
@@ -325,14 +325,14 @@ static tn_status rotor_tell_block(rotor *r, rotor_task t) {
     }
     rotor within;
     tn_status status = rotor_open_within(&within, r, t.u, true);
-    if (status == TN_OK) status = rotor_tell(&within, t.beside, t.m);
+    if (status == TN_OK) status = rotor_rebuild(&within, t.beside, t.m);
     rotor_close(&within);
     return status;
 }
 
 /* Each task is replaced by at most two smaller ones, so a list with one entry per boundary
  * suffices. */
-static tn_status rotor_tell_all(rotor *r, rotor_task *tasks) {
+static tn_status rotor_rebuild_all(rotor *r, rotor_task *tasks) {
     uint32_t count = 1;
     uint64_t kept = 0;
     while (count > 0) {
@@ -344,7 +344,7 @@ static tn_status rotor_tell_all(rotor *r, rotor_task *tasks) {
         if (t.beside && rotor_row(r, 0, t.u, t.v)[t.m] == rotor_row(r, 1, t.u, t.v)[t.m])
             t.beside = 0;
         if (t.v == t.u + 1) {
-            TN_TRY(rotor_tell_block(r, t));
+            TN_TRY(rotor_rebuild_block(r, t));
         } else if (rotor_keeps(r, t, &kept)) {
             TN_TRY(rotor_make(r, r->at[t.u], r->at[t.u + 1]));
             tasks[count++] = (rotor_task){t.u, t.u, 0, 0};
@@ -360,12 +360,12 @@ static tn_status rotor_tell_all(rotor *r, rotor_task *tasks) {
     return TN_OK;
 }
 
-static tn_status rotor_tell(rotor *r, uint32_t beside, uint64_t slots) {
+static tn_status rotor_rebuild(rotor *r, uint32_t beside, uint64_t slots) {
     const size_t room = (2 * (size_t)r->count + 4) * sizeof(rotor_task);
     rotor_task *tasks = tn__alloc(&r->run->context, room);
     if (tasks == NULL) return tn__no_memory(r->run->error, "a schedule");
     tasks[0] = (rotor_task){0, r->count, beside, slots};
-    tn_status status = rotor_tell_all(r, tasks);
+    tn_status status = rotor_rebuild_all(r, tasks);
     tn__free(&r->run->context, tasks, room);
     return status;
 }
@@ -382,7 +382,7 @@ static tn_status rotor_solve_in(rotor *r, uint64_t bytes, uint32_t most) {
     tn_status status = rotor_open(r, 0, end, rotor_places(r->slots));
     r->none = status == TN_OK && rotor_row(r, 0, 0, r->count)[r->slots] >= ROTOR_NEVER;
     if (r->none) status = TN_E_STOPPED;
-    if (status == TN_OK) status = rotor_tell(r, 0, r->slots);
+    if (status == TN_OK) status = rotor_rebuild(r, 0, r->slots);
     if (status == TN_OK) status = tn__pass_offer(r->run, r->schedule, &kept);
     rotor_close(r);
     return status;
@@ -398,14 +398,14 @@ static tn_status rotor_solve_slots(rotor *r) {
     return rotor_solve_in(r, bytes, ROTOR_SLOTS / ROTOR_COARSER);
 }
 
-/* Searches for schedules that evict stored states and recompute them, if the chain is short
- * enough. */
+/* Searches for schedules that evict stored states and recompute them, if the chain is short enough.
+ */
 static tn_status rotor_search(rotor *r) {
     tn__pass_run *run = r->run;
     uint64_t ceiling = 0;
     bool kept;
     for (uint32_t i = 0; i < r->chain->count; i++) ceiling += r->chain->costs[i];
-    ceiling = run->has_best ? ceiling + run->found.cost - run->work->cost : UINT64_MAX / 4;
+    ceiling = run->has_best ? ceiling + run->found.cost - run->dag->cost : UINT64_MAX / 4;
     r->schedule->count = 0;
     TN_TRY(tn__chain_search(run, r->chain, ceiling, ROTOR_SEARCH, r->schedule));
     return tn__pass_offer(run, r->schedule, &kept);
@@ -423,7 +423,7 @@ static tn_status rotor_solve_both(rotor *r) {
 static tn_status rotor_solve(tn__pass_run *run) {
     tn__schedule schedule;
     tn__chain chain;
-    TN_TRY(tn__chain_of(run->work, run->arena, &chain, run->error));
+    TN_TRY(tn__chain_of(run->dag, run->arena, &chain, run->error));
     if (!(run->allow & TN__ALLOW_RECOMPUTE)) return TN_E_STOPPED;
     if (chain.base > run->budget) return TN_E_STOPPED;
     rotor *r = tn__arena_alloc(run->arena, sizeof *r);

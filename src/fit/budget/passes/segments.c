@@ -19,17 +19,17 @@ typedef struct segments_state {
     tn__pass_run *run;
     bool *comes;                     /* [jobs] outside the current segment and derived from it */
     bool *own;                       /* [values] internal to their segment */
-    bool *again;                     /* [jobs] repeated with their segment */
+    bool *recompute;                 /* [jobs] repeated with their segment */
     uint32_t trigger[SEGMENTS_MOST]; /* the job before which it is repeated; TN_NONE: never */
 } segments_state;
 
 /* Whether a job reads a value that a job outside the segment derived from it. */
 static bool segments_is_late(const segments_state *s, uint32_t job) {
-    const tn__work *work = s->run->work;
+    const tn__dag *dag = s->run->dag;
     uint32_t count;
-    const uint32_t *inputs = tn__job_inputs(work, job, false, &count);
+    const uint32_t *inputs = tn__job_inputs(dag, job, false, &count);
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t maker = work->values[inputs[i]].maker;
+        uint32_t maker = dag->values[inputs[i]].maker;
         if (maker != TN_NONE && s->comes[maker]) return true;
     }
     return false;
@@ -38,33 +38,33 @@ static bool segments_is_late(const segments_state *s, uint32_t job) {
 /* Marks the jobs outside a segment that depend on it. */
 static void segments_spread(segments_state *s, uint8_t segment) {
     const tn__pass_run *run = s->run;
-    for (uint32_t j = 0; j < run->work->job_count; j++) {
+    for (uint32_t j = 0; j < run->dag->job_count; j++) {
         uint32_t count;
-        const uint32_t *inputs = tn__job_inputs(run->work, j, false, &count);
+        const uint32_t *inputs = tn__job_inputs(run->dag, j, false, &count);
         s->comes[j] = false;
         for (uint32_t i = 0; i < count && run->segments[j] != segment; i++) {
-            uint32_t maker = run->work->values[inputs[i]].maker;
+            uint32_t maker = run->dag->values[inputs[i]].maker;
             s->comes[j] |= maker != TN_NONE && (s->comes[maker] || run->segments[maker] == segment);
         }
     }
 }
 
 static bool segments_may_repeat(const segments_state *s, uint32_t job) {
-    const tn__work *work = s->run->work;
+    const tn__dag *dag = s->run->dag;
     uint32_t count;
-    const uint32_t *outputs = tn__job_outputs(work, job, true, &count);
+    const uint32_t *outputs = tn__job_outputs(dag, job, true, &count);
     for (uint32_t k = 0; k < count; k++)
-        if (work->values[outputs[k]].flags & TN__VALUE_HELD) return false;
-    return (work->jobs[job].flags & TN__JOB_REPEATS) != 0;
+        if (dag->values[outputs[k]].flags & TN__VALUE_HELD) return false;
+    return (dag->jobs[job].flags & TN__JOB_REPEATS) != 0;
 }
 
 /* Whether a value of a segment is read outside only by jobs of the backward pass. */
 static bool segments_is_own(const segments_state *s, uint32_t v, uint8_t segment) {
     const tn__pass_run *run = s->run;
-    const tn__value *value = &run->work->values[v];
+    const tn__dag_value *value = &run->dag->values[v];
     if (value->flags & (TN__VALUE_KEPT | TN__VALUE_HELD)) return false;
     if (!segments_may_repeat(s, value->maker)) return false;
-    const tn__lists *readers = &run->work->readers;
+    const tn__lists *readers = &run->dag->readers;
     for (uint32_t i = readers->first[v]; i < readers->first[v + 1]; i++) {
         uint32_t reader = readers->items[i];
         if (run->segments[reader] != segment && !segments_is_late(s, reader)) return false;
@@ -75,14 +75,14 @@ static bool segments_is_own(const segments_state *s, uint32_t v, uint8_t segment
 /* A job is repeated if a job outside reads an internal output of it, or a repeated job of the
  * segment does. */
 static bool segments_is_asked(const segments_state *s, uint32_t job, uint8_t segment) {
-    const tn__work *work = s->run->work;
+    const tn__dag *dag = s->run->dag;
     uint32_t count;
-    const uint32_t *outputs = tn__job_outputs(work, job, true, &count);
+    const uint32_t *outputs = tn__job_outputs(dag, job, true, &count);
     for (uint32_t k = 0; k < count; k++) {
-        const uint32_t *first = &work->readers.first[outputs[k]];
+        const uint32_t *first = &dag->readers.first[outputs[k]];
         for (uint32_t i = first[0]; s->own[outputs[k]] && i < first[1]; i++) {
-            uint32_t reader = work->readers.items[i];
-            if (s->run->segments[reader] != segment || s->again[reader]) return true;
+            uint32_t reader = dag->readers.items[i];
+            if (s->run->segments[reader] != segment || s->recompute[reader]) return true;
         }
     }
     return false;
@@ -95,17 +95,17 @@ static void segments_before(segments_state *s, uint8_t segment, uint32_t job) {
 /* The segment is repeated before the first job outside that reads an evicted value, or that
  * overwrites an input of the segment. */
 static void segments_when(segments_state *s, uint32_t job, uint8_t segment) {
-    const tn__work *work = s->run->work;
-    const tn__job *it = &work->jobs[job];
+    const tn__dag *dag = s->run->dag;
+    const tn__job *it = &dag->jobs[job];
     uint32_t count;
-    const uint32_t *outputs = tn__job_outputs(work, job, true, &count);
+    const uint32_t *outputs = tn__job_outputs(dag, job, true, &count);
     for (uint32_t i = 0; i < it->limit_count; i++)
-        if (work->others[it->limit_first + i] != job)
-            segments_before(s, segment, work->others[it->limit_first + i]);
+        if (dag->others[it->limit_first + i] != job)
+            segments_before(s, segment, dag->others[it->limit_first + i]);
     for (uint32_t k = 0; k < count; k++) {
-        const uint32_t *first = &work->readers.first[outputs[k]];
+        const uint32_t *first = &dag->readers.first[outputs[k]];
         for (uint32_t i = first[0]; s->own[outputs[k]] && i < first[1]; i++) {
-            uint32_t reader = work->readers.items[i];
+            uint32_t reader = dag->readers.items[i];
             if (s->run->segments[reader] != segment) segments_before(s, segment, reader);
         }
     }
@@ -115,16 +115,16 @@ static void segments_mark(segments_state *s, uint8_t segment) {
     const tn__pass_run *run = s->run;
     uint32_t last = 0;
     segments_spread(s, segment);
-    for (uint32_t v = 0; v < run->work->value_count; v++) {
-        uint32_t maker = run->work->values[v].maker;
+    for (uint32_t v = 0; v < run->dag->value_count; v++) {
+        uint32_t maker = run->dag->values[v].maker;
         if (maker != TN_NONE && run->segments[maker] == segment)
             s->own[v] = segments_is_own(s, v, segment);
     }
-    for (uint32_t j = run->work->job_count; j-- > 0;) {
+    for (uint32_t j = run->dag->job_count; j-- > 0;) {
         if (run->segments[j] != segment) continue;
         if (j > last) last = j;
-        s->again[j] = segments_is_asked(s, j, segment);
-        if (s->again[j]) segments_when(s, j, segment);
+        s->recompute[j] = segments_is_asked(s, j, segment);
+        if (s->recompute[j]) segments_when(s, j, segment);
     }
     /* with an earlier trigger, its inputs would end before the segment has run */
     if (s->trigger[segment] > last) return;
@@ -134,16 +134,16 @@ static void segments_mark(segments_state *s, uint8_t segment) {
 /* --- the schedule --- */
 
 static tn_status segments_run(const segments_state *s, tn__schedule *schedule, uint32_t job) {
-    return tn__schedule_add(schedule, (tn__act){.kind = TN__RUN, .what = job}, s->run->error);
+    return tn__schedule_add(schedule, (tn__action){.kind = TN__RUN, .what = job}, s->run->error);
 }
 
 static tn_status segments_list(const segments_state *s, tn__schedule *schedule) {
     const tn__pass_run *run = s->run;
-    for (uint32_t j = 0; j < run->work->job_count; j++) {
+    for (uint32_t j = 0; j < run->dag->job_count; j++) {
         for (uint32_t segment = 1; segment < SEGMENTS_MOST; segment++) {
             if (s->trigger[segment] != j) continue;
             for (uint32_t i = 0; i < j; i++)
-                if (run->segments[i] == segment && s->again[i])
+                if (run->segments[i] == segment && s->recompute[i])
                     TN_TRY(segments_run(s, schedule, i));
         }
         TN_TRY(segments_run(s, schedule, j));
@@ -153,18 +153,18 @@ static tn_status segments_list(const segments_state *s, tn__schedule *schedule) 
 
 static tn_status segments_decide(segments_state *s) {
     tn__pass_run *run = s->run;
-    size_t jobs = run->work->job_count + (size_t)1, values = run->work->value_count + (size_t)1;
+    size_t jobs = run->dag->job_count + (size_t)1, values = run->dag->value_count + (size_t)1;
     s->comes = tn__arena_array(run->arena, jobs, sizeof *s->comes);
-    s->again = tn__arena_array(run->arena, jobs, sizeof *s->again);
+    s->recompute = tn__arena_array(run->arena, jobs, sizeof *s->recompute);
     s->own = tn__arena_array(run->arena, values, sizeof *s->own);
-    if (s->comes == NULL || s->again == NULL || s->own == NULL)
+    if (s->comes == NULL || s->recompute == NULL || s->own == NULL)
         return tn__no_memory(run->error, "segments");
     uint8_t most = 0;
-    for (uint32_t j = 0; j < run->work->job_count; j++)
+    for (uint32_t j = 0; j < run->dag->job_count; j++)
         if (run->segments[j] > most) most = run->segments[j];
     for (uint32_t i = 0; i < SEGMENTS_MOST; i++) s->trigger[i] = TN_NONE;
     for (uint32_t segment = 1; segment <= most; segment++) {
-        TN_TRY(tn__pass_work(run, run->work->job_count));
+        TN_TRY(tn__pass_work(run, run->dag->job_count));
         segments_mark(s, (uint8_t)segment);
     }
     return TN_OK;

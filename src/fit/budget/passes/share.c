@@ -1,22 +1,24 @@
-/* share.c - recomputes as little as possible, by repeated sweeps over the act with the most bytes;
- * the order of jobs is unchanged. Fast, without any proof. Cost: src/fit/budget/share.c. */
+/* share.c - recomputes as little as possible, by repeated sweeps over the action with the most
+ * bytes; the order of jobs is unchanged. Fast, without any proof. Cost: src/fit/budget/share.c. */
 #include "fit/budget/pass.h"
-#include "fit/budget/share.h"
+
+#include "fit/budget/algorithms/work_budget.h"
 
 static tn_status share_solve(tn__pass_run *run) {
-    const tn__share_goal goal = {.added = INT64_MAX, .target = run->budget};
+    const tn__work_budget goal = {.added = INT64_MAX, .target = run->budget};
     tn__schedule schedule;
     tn__replay replay;
     bool kept = false;
     tn_status status = TN_OK;
-    uint64_t acts = 0;
+    uint64_t actions = 0;
     tn__schedule_init(&schedule, &run->context);
-    for (uint32_t j = 0; j < run->work->job_count && status == TN_OK; j++) {
-        status = tn__schedule_add(&schedule, (tn__act){.kind = TN__RUN, .what = j}, run->error);
-        acts += run->work->jobs[j].input_count + 1;
+    for (uint32_t j = 0; j < run->dag->job_count && status == TN_OK; j++) {
+        status = tn__schedule_add(&schedule, (tn__action){.kind = TN__RUN, .what = j}, run->error);
+        actions += run->dag->jobs[j].input_count + 1;
     }
-    if (status == TN_OK) status = tn__pass_work(run, acts);
-    if (status == TN_OK) status = tn__share_lower(run->work, &goal, &schedule, &replay, run->error);
+    if (status == TN_OK) status = tn__pass_work(run, actions);
+    if (status == TN_OK)
+        status = tn__work_budget_lower(run->dag, &goal, &schedule, &replay, run->error);
     if (status == TN_OK) status = tn__pass_offer(run, &schedule, &kept);
     tn__schedule_release(&schedule);
     if (status != TN_OK || kept) return status;

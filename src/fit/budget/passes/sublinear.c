@@ -23,7 +23,7 @@ enum { SUBLINEAR_ROUNDS = 3, SUBLINEAR_GRID = 6 };
 
 typedef struct sublinear {
     tn__pass_run *run;
-    const tn__work *work;
+    const tn__dag *dag;
     uint32_t turn;  /* job */
     uint32_t *ends; /* [end_count] jobs that a segment may end with */
     uint32_t end_count;
@@ -36,24 +36,24 @@ typedef struct sublinear {
     tn__replay replay; /* of the current plan */
 } sublinear;
 
-static uint32_t sublinear_last_reader(const tn__work *work, uint32_t value, uint32_t before) {
-    uint32_t after = tn__lists_after(&work->readers, value, before);
-    return after > work->readers.first[value] ? work->readers.items[after - 1]
-                                              : work->values[value].maker;
+static uint32_t sublinear_last_reader(const tn__dag *dag, uint32_t value, uint32_t before) {
+    uint32_t after = tn__lists_after(&dag->readers, value, before);
+    return after > dag->readers.first[value] ? dag->readers.items[after - 1]
+                                             : dag->values[value].maker;
 }
 
 /* Counts the starts and ends of live ranges as +1 and -1; the turn is the first job after which
  * most values wait. */
 static void sublinear_find_turn(sublinear *s, int64_t *changes) {
-    const tn__work *work = s->work;
+    const tn__dag *dag = s->dag;
     int64_t waiting = 0, most = -1;
-    for (uint32_t v = 0; v < work->value_count; v++) {
-        const tn__value *it = &work->values[v];
+    for (uint32_t v = 0; v < dag->value_count; v++) {
+        const tn__dag_value *it = &dag->values[v];
         if (it->maker == TN_NONE || (it->flags & (TN__VALUE_HELD | TN__VALUE_KEPT))) continue;
         changes[it->maker]++;
-        changes[sublinear_last_reader(work, v, work->job_count)]--;
+        changes[sublinear_last_reader(dag, v, dag->job_count)]--;
     }
-    for (uint32_t j = 0; j < work->job_count; j++) {
+    for (uint32_t j = 0; j < dag->job_count; j++) {
         waiting += changes[j];
         if (waiting <= most) continue;
         most = waiting;
@@ -63,39 +63,40 @@ static void sublinear_find_turn(sublinear *s, int64_t *changes) {
 
 /* Finds the jobs before the turn after which only their own output is read later. */
 static void sublinear_find_ends(sublinear *s, int64_t *changes) {
-    const tn__work *work = s->work;
+    const tn__dag *dag = s->dag;
     int64_t going = 0;
-    for (uint32_t v = 0; v < work->value_count; v++) {
-        const tn__value *it = &work->values[v];
+    for (uint32_t v = 0; v < dag->value_count; v++) {
+        const tn__dag_value *it = &dag->values[v];
         if (it->maker == TN_NONE || it->maker >= s->turn) continue;
-        uint32_t last = sublinear_last_reader(work, v, s->turn);
+        uint32_t last = sublinear_last_reader(dag, v, s->turn);
         if (last <= it->maker + 1) continue;
         changes[it->maker + 1]++;
         changes[last]--;
     }
     for (uint32_t j = 0; j < s->turn; j++) {
         going += changes[j];
-        if (going > 0 || work->jobs[j].output_count == 0) continue;
+        if (going > 0 || dag->jobs[j].output_count == 0) continue;
         s->may_end[j] = true;
         s->ends[s->end_count++] = j;
     }
 }
 
 static bool sublinear_repeats(const sublinear *s, uint32_t job) {
-    const tn__job *it = &s->work->jobs[job];
+    const tn__job *it = &s->dag->jobs[job];
     uint32_t count;
-    const uint32_t *output = tn__job_outputs(s->work, job, true, &count);
+    const uint32_t *output = tn__job_outputs(s->dag, job, true, &count);
     for (uint32_t i = 0; i < count; i++)
-        if (s->work->values[output[i]].flags & TN__VALUE_HELD) return false;
+        if (s->dag->values[output[i]].flags & TN__VALUE_HELD) return false;
     for (uint32_t i = 0; i < it->limit_count; i++)
-        if (s->work->others[it->limit_first + i] <= s->turn) return false;
-    return (it->flags & TN__JOB_REPEATS) && it->again_output_count == it->output_count;
+        if (s->dag->others[it->limit_first + i] <= s->turn) return false;
+    return (it->flags & TN__JOB_REPEATS) && it->recompute_output_count == it->output_count;
 }
 
 /* --- a plan --- */
 
 static tn_status sublinear_add(sublinear *s, uint32_t job) {
-    return tn__schedule_add(&s->schedule, (tn__act){.kind = TN__RUN, .what = job}, s->run->error);
+    return tn__schedule_add(&s->schedule, (tn__action){.kind = TN__RUN, .what = job},
+                            s->run->error);
 }
 
 static bool sublinear_goes(const sublinear *s, uint32_t job) {
@@ -103,16 +104,16 @@ static bool sublinear_goes(const sublinear *s, uint32_t job) {
 }
 
 /* Repeats the segment of a job. Jobs that may no longer be repeated keep their values. */
-static tn_status sublinear_again(sublinear *s, uint32_t job, uint32_t by) {
+static tn_status sublinear_recompute(sublinear *s, uint32_t job, uint32_t by) {
     uint32_t first = job, count;
     while (first > 0 && s->segment[first - 1] == s->segment[job]) first--;
     for (uint32_t j = first; j < s->turn && s->segment[j] == s->segment[job]; j++) {
-        const tn__job *it = &s->work->jobs[j];
+        const tn__job *it = &s->dag->jobs[j];
         bool late = false;
         for (uint32_t i = 0; i < it->limit_count; i++)
-            late = late || s->work->others[it->limit_first + i] < by;
+            late = late || s->dag->others[it->limit_first + i] < by;
         if (!sublinear_goes(s, j) || late) continue;
-        const uint32_t *output = tn__job_outputs(s->work, j, true, &count);
+        const uint32_t *output = tn__job_outputs(s->dag, j, true, &count);
         for (uint32_t i = 0; i < count; i++) s->gone[output[i]] = false;
         TN_TRY(sublinear_add(s, j));
     }
@@ -121,22 +122,22 @@ static tn_status sublinear_again(sublinear *s, uint32_t job, uint32_t by) {
 
 /* Builds, judges and offers the schedule for the current `is_end`. */
 static tn_status sublinear_plan(sublinear *s, bool *kept) {
-    const tn__work *work = s->work;
+    const tn__dag *dag = s->dag;
     uint32_t segment = 0, count;
     s->schedule.count = 0;
-    memset(s->gone, 0, work->value_count * sizeof *s->gone);
-    for (uint32_t j = 0; j < work->job_count; j++) {
-        const uint32_t *input = tn__job_inputs(work, j, false, &count);
+    memset(s->gone, 0, dag->value_count * sizeof *s->gone);
+    for (uint32_t j = 0; j < dag->job_count; j++) {
+        const uint32_t *input = tn__job_inputs(dag, j, false, &count);
         for (uint32_t i = 0; j > s->turn && i < count; i++)
-            if (s->gone[input[i]]) TN_TRY(sublinear_again(s, work->values[input[i]].maker, j));
+            if (s->gone[input[i]]) TN_TRY(sublinear_recompute(s, dag->values[input[i]].maker, j));
         TN_TRY(sublinear_add(s, j));
         s->segment[j] = segment;
         if (s->is_end[j]) segment++;
-        const uint32_t *output = tn__job_outputs(work, j, false, &count);
+        const uint32_t *output = tn__job_outputs(dag, j, false, &count);
         for (uint32_t i = 0; i < count; i++) s->gone[output[i]] = sublinear_goes(s, j);
     }
     TN_TRY(tn__pass_work(s->run, s->schedule.count));
-    TN_TRY(tn__replay_schedule(work, &s->schedule, &s->replay, NULL, s->run->error));
+    TN_TRY(tn__replay_schedule(dag, &s->schedule, &s->replay, NULL, s->run->error));
     return tn__pass_offer(s->run, &s->schedule, kept);
 }
 
@@ -168,22 +169,22 @@ static uint64_t sublinear_root(uint64_t of) {
 
 static void sublinear_every(sublinear *s) {
     uint64_t step = sublinear_root(s->end_count);
-    memset(s->is_end, 0, s->work->job_count * sizeof *s->is_end);
+    memset(s->is_end, 0, s->dag->job_count * sizeof *s->is_end);
     for (uint64_t i = step; step > 0 && i <= s->end_count; i += step)
         s->is_end[s->ends[i - 1]] = true;
 }
 
-/* Ends a segment after more than `threshold` bytes; returns the kept bytes and the largest
- * segment. */
+/* Ends a segment after more than `threshold` bytes; returns the kept bytes and the largest segment.
+ */
 static void sublinear_by_bytes(sublinear *s, uint64_t threshold, uint64_t *saved, uint64_t *most) {
     uint64_t local = 0;
     *saved = *most = 0;
-    memset(s->is_end, 0, s->work->job_count * sizeof *s->is_end);
+    memset(s->is_end, 0, s->dag->job_count * sizeof *s->is_end);
     for (uint32_t j = 0; j < s->turn; j++) {
         uint64_t made = 0;
         uint32_t count;
-        const uint32_t *output = tn__job_outputs(s->work, j, false, &count);
-        for (uint32_t i = 0; i < count; i++) made += s->work->values[output[i]].bytes;
+        const uint32_t *output = tn__job_outputs(s->dag, j, false, &count);
+        for (uint32_t i = 0; i < count; i++) made += s->dag->values[output[i]].bytes;
         local += made;
         if (!s->may_end[j] || local <= threshold) continue;
         s->is_end[j] = true;
@@ -211,7 +212,7 @@ static tn_status sublinear_search(sublinear *s, bool *kept) {
 }
 
 static tn_status sublinear_begin(sublinear *s) {
-    size_t jobs = (size_t)s->work->job_count + 2;
+    size_t jobs = (size_t)s->dag->job_count + 2;
     tn__arena *arena = s->run->arena;
     int64_t *lives = tn__arena_array(arena, jobs, sizeof *lives);
     int64_t *going = tn__arena_array(arena, jobs, sizeof *going);
@@ -219,7 +220,7 @@ static tn_status sublinear_begin(sublinear *s) {
     s->may_end = tn__arena_array(arena, jobs, sizeof *s->may_end);
     s->segment = tn__arena_array(arena, jobs, sizeof *s->segment);
     s->is_end = tn__arena_array(arena, jobs, sizeof *s->is_end);
-    s->gone = tn__arena_array(arena, (size_t)s->work->value_count + 1, sizeof *s->gone);
+    s->gone = tn__arena_array(arena, (size_t)s->dag->value_count + 1, sizeof *s->gone);
     if (lives == NULL || going == NULL || s->ends == NULL || s->may_end == NULL ||
         s->segment == NULL || s->is_end == NULL || s->gone == NULL)
         return tn__no_memory(s->run->error, "segments");
@@ -229,7 +230,7 @@ static tn_status sublinear_begin(sublinear *s) {
 }
 
 static tn_status sublinear_solve(tn__pass_run *run) {
-    sublinear s = {.run = run, .work = run->work};
+    sublinear s = {.run = run, .dag = run->dag};
     bool kept = false;
     if (!(run->allow & TN__ALLOW_RECOMPUTE)) return TN_E_STOPPED;
     TN_TRY(sublinear_begin(&s));

@@ -5,14 +5,14 @@
  * resort of the paper, slower convolution algorithms with less scratch, is outside the scope of a
  * pass. Cost: that of three schedules. Source: Rhu et al., "vDNN" (2016).
  */
-#include "fit/budget/vdnn.h"
+#include "fit/budget/algorithms/vdnn.h"
 
 /* Offers the jobs in their order, without any copies. */
 static tn_status vdnn_dynamic_plain(tn__pass_run *run, bool *kept) {
     tn__schedule schedule;
     tn__schedule_init(&schedule, &run->context);
-    tn_status status = tn__schedule_plain(run->work, &schedule, run->error);
-    if (status == TN_OK) status = tn__pass_work(run, run->work->job_count);
+    tn_status status = tn__schedule_plain(run->dag, &schedule, run->error);
+    if (status == TN_OK) status = tn__pass_work(run, run->dag->job_count);
     if (status == TN_OK) status = tn__pass_offer(run, &schedule, kept);
     tn__schedule_release(&schedule);
     return status;

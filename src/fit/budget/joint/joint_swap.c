@@ -1,0 +1,326 @@
+/* joint_swap.c - chooses values to swap to the host, and the times of their copies, so that the
+ * copies overlap with compute; the remaining excess is recomputed (repair.c).
+ *
+ * A idle interval is the time between two touches of a value when every value is kept. Both
+ * directions of the link are queues. Copies out are in the order in which their idle intervals
+ * begin, each as early as possible. Copies in are in the order in which their idle intervals end,
+ * each as late as possible while still being on time:
+ *
+ *     compute   ... leave | .............................................. | back
+ *     out             [ other ][== a ==]
+ *     in                                              [== a ==][ other ]
+ *     memory    ---------------- a ----]               [---- a -------------
+ *
+ * A idle interval without time between its two copies stays in memory. Idle intervals are selected
+ * by several orders (long idle intervals; values that are expensive to recompute per byte; both)
+ * and in several counts, from a few copies with many repeats to all copies that can be hidden;
+ * `tn__pass_time` compares the schedules. If none of these fits, copies are not hidden: out right
+ * after the idle interval begins, in right before it ends. Cost: for each count and order, the cost
+ * of one start of joint_search.c.
+ */
+#include "fit/budget/joint/joint.h"
+
+#include "program/clock.h"
+
+typedef enum swap_how {
+    SWAP_KEEP,
+    SWAP_HIDE, /* swap only if the copies are hidden */
+    SWAP_WAIT  /* copy out right after the begin and in right before the end; compute waits for
+                * both */
+} swap_how;
+
+typedef struct swap_gap {
+    uint32_t value, leave, back; /* positions of nodes in the plain schedule */
+    uint32_t settle, come;       /* the same: before these */
+    uint64_t out, in;            /* time of the copies */
+    float keys[3];               /* one for each order: the largest first */
+    uint8_t how;                 /* swap_how: the choice to try */
+    bool leaves;                 /* whether the value is swapped in the end */
+} swap_gap;
+
+typedef struct swap_state {
+    tn__pass_run *run;
+    tn__editable edit;
+    tn__repair repair;
+    tn__schedule schedule;
+    swap_gap *gaps;    /* [gap_count], by where they begin */
+    uint32_t *by_back; /* idle intervals by where they end */
+    uint32_t *by_key;  /* idle intervals in the order of selection */
+    tn__sort_item *items;
+    uint32_t *nodes;    /* [positions] of the plain schedule */
+    uint32_t *position; /* [nodes] */
+    uint64_t *starts;   /* [positions + 1] */
+    uint32_t gap_count, position_count;
+    uint8_t *best; /* [gap_count] the choice of the best schedule so far */
+    tn__random random;
+} swap_state;
+
+#define SWAP_MOST 8u /* upper limit of the searched cost, as a multiple of the cost of all jobs */
+
+/* --- idle intervals --------------------------------------------------------------------------- */
+
+static bool swap_may_go(const tn__dag *dag, uint32_t value) {
+    const tn__dag_value *it = &dag->values[value];
+    return (it->flags & TN__VALUE_COPIES) && !(it->flags & TN__VALUE_HELD) && it->bytes > 0;
+}
+
+static void swap_find_positions(swap_state *s) {
+    const tn__editable *edit = &s->edit;
+    uint64_t at = 0;
+    for (uint32_t n = edit->nodes[TN__EDITABLE_HEAD].next;; n = edit->nodes[n].next) {
+        s->position[n] = s->position_count;
+        s->nodes[s->position_count] = n;
+        s->starts[s->position_count++] = at;
+        if (n == TN__EDITABLE_TAIL) return;
+        at = tn__add_sat(at, s->run->dag->jobs[edit->nodes[n].job].cost);
+    }
+}
+
+/* Long idle intervals of large values; values expensive to recompute, per byte; both. */
+static void swap_keys(const swap_state *s, swap_gap *gap) {
+    const tn__dag_value *value = &s->run->dag->values[gap->value];
+    double cost = (double)s->run->dag->cost + 1, recompute = cost;
+    if (s->repair.can[gap->value])
+        recompute = (double)s->run->dag->jobs[value->maker].recompute_cost + 1;
+    double time = (double)(s->starts[gap->back] - s->starts[gap->leave]) + 1;
+    double bytes = (double)value->bytes;
+    gap->keys[0] = (float)(time / cost);
+    gap->keys[1] = (float)(recompute / bytes);
+    gap->keys[2] = (float)(time / cost * recompute / bytes);
+}
+
+static void swap_add_gap(swap_state *s, uint32_t touch) {
+    const tn__editable *edit = &s->edit;
+    const tn__editable_touch *it = &edit->touches[touch];
+    uint32_t next = edit->touches[it->next].node;
+    uint64_t bytes = s->run->dag->values[it->value].bytes;
+    swap_gap gap = {.value = it->value,
+                    .leave = it->node == TN__EDITABLE_HEAD ? 0 : s->position[it->node],
+                    .back = s->position[next],
+                    .out = tn__lane_bytes(bytes, s->run->out_rate),
+                    .in = tn__lane_bytes(bytes, s->run->in_rate)};
+    if (gap.back <= gap.leave + 1 || next == TN__EDITABLE_TAIL) return;
+    swap_keys(s, &gap);
+    s->gaps[s->gap_count++] = gap;
+}
+
+/* Idle intervals sorted by their begin, because the nodes and their touches are visited in order.
+ */
+static void swap_find_gaps(swap_state *s) {
+    const tn__editable *edit = &s->edit;
+    for (uint32_t n = TN__EDITABLE_HEAD; n != TN__EDITABLE_TAIL; n = edit->nodes[n].next)
+        for (uint32_t i = 0; i < edit->nodes[n].touch_count; i++) {
+            uint32_t touch = edit->nodes[n].touch_first + i;
+            if (tn__editable_is_read_next(edit, touch) &&
+                swap_may_go(s->run->dag, edit->touches[touch].value))
+                swap_add_gap(s, touch);
+        }
+}
+
+/* --- times of the copies ---------------------------------------------------------------------- */
+
+static void swap_leave(swap_state *s) {
+    tn__lane out = {0};
+    for (uint32_t g = 0; g < s->gap_count; g++) {
+        swap_gap *gap = &s->gaps[g];
+        gap->leaves = gap->how != SWAP_KEEP;
+        if (!gap->leaves) continue;
+        tn__lane lane = out;
+        uint64_t end = tn__lane_put(&lane, s->starts[gap->leave + 1], gap->out);
+        gap->settle = tn__clock_step(s->starts, s->position_count - 1, end);
+        if (gap->how == SWAP_WAIT || gap->settle <= gap->leave) gap->settle = gap->leave + 1;
+        gap->leaves =
+            gap->settle < gap->back && (gap->how == SWAP_WAIT || s->starts[gap->settle] >= end);
+        if (gap->leaves) out = lane;
+    }
+}
+
+static void swap_come(swap_state *s) {
+    tn__lane in = {.at = UINT64_MAX};
+    for (uint32_t i = s->gap_count; i-- > 0;) {
+        swap_gap *gap = &s->gaps[s->by_back[i]];
+        if (!gap->leaves) continue;
+        tn__lane lane = in;
+        bool hides = tn__lane_put_before(&lane, s->starts[gap->back], gap->in);
+        uint32_t at = tn__clock_step(s->starts, s->position_count - 1, lane.at + 1);
+        gap->come = gap->how == SWAP_WAIT || at > gap->back ? gap->back : at > 0 ? at - 1 : 0;
+        gap->leaves = gap->come > gap->settle &&
+                      (gap->how == SWAP_WAIT || (hides && s->starts[gap->come] <= lane.at));
+        if (gap->leaves) in = lane;
+    }
+}
+
+static bool swap_put(swap_state *s) {
+    for (uint32_t g = 0; g < s->gap_count; g++) {
+        const swap_gap *gap = &s->gaps[g];
+        if (!gap->leaves) continue;
+        if (tn__editable_put_copy(&s->edit, gap->value, s->nodes[gap->settle], false) == TN_NONE)
+            return false;
+    }
+    for (uint32_t i = 0; i < s->gap_count; i++) {
+        const swap_gap *gap = &s->gaps[s->by_back[i]];
+        if (!gap->leaves) continue;
+        if (tn__editable_put_copy(&s->edit, gap->value, s->nodes[gap->come], true) == TN_NONE)
+            return false;
+    }
+    return true;
+}
+
+/* The incumbent cost to beat; UINT64_MAX: no incumbent. */
+static uint64_t swap_now(const tn__pass_run *run) {
+    uint64_t now = run->has_best ? run->time : UINT64_MAX;
+    return run->incumbent > 0 && run->incumbent < now ? run->incumbent : now;
+}
+
+/* --- trials --------------------------------------------------------------------------------- */
+
+static void swap_choose(swap_state *s, uint32_t count, swap_how how) {
+    for (uint32_t g = 0; g < s->gap_count; g++) s->gaps[g].how = SWAP_KEEP;
+    for (uint32_t i = 0; i < count; i++) s->gaps[s->by_key[i]].how = (uint8_t)how;
+}
+
+/* A schedule that the judge refuses (because a repeat falls between the two copies of a swap) is
+ * dropped. */
+static tn_status swap_offer(swap_state *s) {
+    tn_error refused;
+    tn__replay replay;
+    bool kept;
+    TN_TRY(tn__editable_write(&s->edit, &s->schedule, s->run->error));
+    tn_status status = tn__replay_schedule(s->run->dag, &s->schedule, &replay, NULL, &refused);
+    if (status == TN_E_INVALID) return TN_OK;
+    return status == TN_OK ? tn__pass_offer(s->run, &s->schedule, &kept) : status;
+}
+
+static tn_status swap_mend(swap_state *s) {
+    bool runs = s->run->allow & TN__ALLOW_RECOMPUTE;
+    const uint64_t most = tn__mul_sat(s->run->dag->cost, SWAP_MOST), now = swap_now(s->run);
+    s->repair.cost_limit = now < most ? now : most;
+    bool fits =
+        runs ? tn__repair_run(&s->repair) : tn__editable_peak(&s->edit) <= (int64_t)s->run->budget;
+    if (fits && runs && !tn__repair_trim(&s->repair)) s->edit.failed = true;
+    if (s->edit.failed) return tn__no_memory(s->run->error, "copies");
+    return fits ? swap_offer(s) : TN_OK;
+}
+
+/* Tries the current choice, and records it if it is the best so far. */
+static tn_status swap_try(swap_state *s) {
+    uint32_t mark = tn__editable_mark(&s->edit);
+    /* if repeats alone fit, copies are added to that choice until a schedule is faster */
+    uint64_t before = s->run->runs_fit   ? swap_now(s->run)
+                      : s->run->has_best ? s->run->time
+                                         : UINT64_MAX;
+    swap_leave(s);
+    swap_come(s);
+    if (!swap_put(s)) return tn__no_memory(s->run->error, "copies");
+    tn_status status = swap_mend(s);
+    if (s->run->has_best && s->run->time < before)
+        for (uint32_t g = 0; g < s->gap_count; g++) s->best[g] = s->gaps[g].how;
+    tn__editable_undo(&s->edit, mark);
+    uint64_t effort = s->repair.effort + 4 * (uint64_t)s->gap_count + s->position_count;
+    s->repair.effort = 0;
+    return status == TN_OK ? tn__pass_work(s->run, effort) : status;
+}
+
+static bool swap_is_done(const swap_state *s) {
+    const tn__pass_run *run = s->run;
+    return run->has_best && (run->feasible_only || run->time <= run->dag->cost);
+}
+
+static bool swap_sort(swap_state *s, uint32_t order) {
+    for (uint32_t g = 0; g < s->gap_count; g++) {
+        uint32_t bits; /* the bits of positive floats sort like the numbers */
+        memcpy(&bits, &s->gaps[g].keys[order], sizeof bits);
+        s->items[g] = (tn__sort_item){~(uint64_t)bits, g};
+    }
+    if (!tn__sort_items(&s->run->context, s->items, s->gap_count)) return false;
+    for (uint32_t g = 0; g < s->gap_count; g++) s->by_key[g] = s->items[g].id;
+    return true;
+}
+
+static tn_status swap_try_order(swap_state *s, uint32_t order, swap_how how, uint64_t until) {
+    enum { PARTS = 16 };
+    if (!swap_sort(s, order)) return tn__no_memory(s->run->error, "copies");
+    for (uint32_t part = 1; part <= PARTS; part++) {
+        if (swap_is_done(s) || s->run->work_done > until) return TN_OK;
+        swap_choose(s, (uint32_t)((uint64_t)s->gap_count * part / PARTS), how);
+        TN_TRY(swap_try(s));
+    }
+    return TN_OK;
+}
+
+/* Changes the choice for a few idle intervals of the best schedule, near each other in one of the
+ * orders. */
+static void swap_change(swap_state *s) {
+    uint32_t count = 1 + (uint32_t)tn__random_below(&s->random, 6);
+    const uint32_t *list = tn__random_below(&s->random, 2) ? s->by_back : s->by_key;
+    uint32_t at = (uint32_t)tn__random_below(&s->random, s->gap_count);
+    uint32_t most = swap_now(s->run) < 2 * s->run->dag->cost ? 8 : 3;
+    for (uint32_t g = 0; g < s->gap_count; g++) s->gaps[g].how = s->best[g];
+    for (uint32_t i = 0; i < count; i++) {
+        swap_gap *gap = &s->gaps[list[(at + i) % s->gap_count]];
+        uint32_t how = (uint32_t)tn__random_below(&s->random, most);
+        gap->how = how == 0 ? SWAP_WAIT : how % 2 ? SWAP_HIDE : SWAP_KEEP;
+    }
+}
+
+static tn_status swap_improve(swap_state *s, uint64_t until) {
+    static const float reaches[] = {0, 0.25f, 0.5f, 1};
+    while (s->gap_count > 0 && s->run->work_done < until && !swap_is_done(s)) {
+        s->repair.weights.reach = reaches[tn__random_below(&s->random, 4)];
+        swap_change(s);
+        TN_TRY(swap_try(s));
+    }
+    return TN_OK;
+}
+
+static tn_status swap_try_all(swap_state *s, uint64_t effort) {
+    uint64_t until = tn__add_sat(s->run->work_done, effort);
+    for (uint32_t order = 0; order < 3; order++) TN_TRY(swap_try_order(s, order, SWAP_HIDE, until));
+    for (uint32_t order = 0; order < 3 && !s->run->has_best; order++)
+        TN_TRY(swap_try_order(s, order, SWAP_WAIT, until));
+    return swap_improve(s, until);
+}
+
+/* --- the whole ------------------------------------------------------------------------------ */
+
+static tn_status swap_room(swap_state *s) {
+    tn__arena *arena = s->run->arena;
+    size_t gaps = (size_t)s->edit.touch_count + 1, nodes = (size_t)s->edit.node_count + 1;
+    s->gaps = tn__arena_array(arena, gaps, sizeof *s->gaps);
+    s->by_back = tn__arena_array(arena, gaps, sizeof *s->by_back);
+    s->by_key = tn__arena_array(arena, gaps, sizeof *s->by_key);
+    s->items = tn__arena_array(arena, gaps, sizeof *s->items);
+    s->best = tn__arena_array(arena, gaps, sizeof *s->best);
+    s->nodes = tn__arena_array(arena, nodes, sizeof *s->nodes);
+    s->position = tn__arena_array(arena, nodes, sizeof *s->position);
+    s->starts = tn__arena_array(arena, nodes, sizeof *s->starts);
+    if (s->gaps == NULL || s->by_back == NULL || s->by_key == NULL || s->items == NULL ||
+        s->best == NULL || s->nodes == NULL || s->position == NULL || s->starts == NULL ||
+        !tn__repair_room(&s->repair, &s->edit, s->run->budget, arena))
+        return tn__no_memory(s->run->error, "copies");
+    return TN_OK;
+}
+
+static tn_status swap_prepare(swap_state *s) {
+    TN_TRY(swap_room(s));
+    swap_find_positions(s);
+    swap_find_gaps(s);
+    for (uint32_t g = 0; g < s->gap_count; g++) s->items[g] = (tn__sort_item){s->gaps[g].back, g};
+    if (!tn__sort_items(&s->run->context, s->items, s->gap_count))
+        return tn__no_memory(s->run->error, "copies");
+    for (uint32_t g = 0; g < s->gap_count; g++) s->by_back[g] = s->items[g].id;
+    s->repair.weights =
+        (tn__repair_weights){.reach = 0.25f, .bulk = 1, .whole = true, .lengthen = 8};
+    return TN_OK;
+}
+
+tn_status tn__joint_swap(tn__pass_run *run, uint64_t effort) {
+    swap_state s = {.run = run, .random = {run->seed}};
+    tn__schedule_init(&s.schedule, &run->context);
+    TN_TRY(tn__editable_init(&s.edit, run->dag, &run->context, NULL, run->error));
+    tn_status status = swap_prepare(&s);
+    if (status == TN_OK) status = swap_try_all(&s, effort);
+    tn__editable_release(&s.edit);
+    tn__schedule_release(&s.schedule);
+    return status;
+}
