@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "engine/kernels/approximate.h"
+#include "engine/kernels/loops/approximate.h"
 
 typedef struct tn__small_float {
     uint32_t exponent, mantissa; /* bits */

@@ -125,7 +125,7 @@ static tn_status cache_prepare(tn__kernel_cache *cache, tn_kernel_setup *setup,
     uint32_t count = setup->op->input_count < CACHE_PACKED ? setup->op->input_count : CACHE_PACKED;
     setup->packed = setup->op->input_count <= CACHE_PACKED ? packed : NULL;
     setup->forms = setup->packed != NULL ? forms : NULL;
-    tn_status status = prepared->kernel->prepare(setup);
+    tn_status status = tn__kernel_prepare(prepared->kernel, setup);
     setup->packed = setup->forms = NULL;
     if (status != TN_OK) return status;
     prepared->state = setup->state;

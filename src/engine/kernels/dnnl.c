@@ -707,6 +707,12 @@ static dnnl_status_t dnnl_run_step(const tn_kernel_call *call, const tn__dnnl_wo
     return outcome;
 }
 
+tn_status tn__dnnl_prepare(tn_kernel_setup *setup) {
+    tn__dnnl_work *work;
+    TN_TRY(tn__dnnl_begin(setup, &work));
+    return tn__dnnl_end(setup, work, setup->kernel->build(setup, work));
+}
+
 tn_status tn__dnnl_run(tn_kernel_call *call) {
     tn__dnnl_work *work = call->state;
     tn__dnnl *library = work->library;
