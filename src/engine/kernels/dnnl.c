@@ -708,7 +708,7 @@ static dnnl_status_t dnnl_run_step(const tn_kernel_call *call, const tn__dnnl_wo
 }
 
 tn_status tn__dnnl_prepare(tn_kernel_setup *setup) {
-    tn__dnnl_work *work;
+    tn__dnnl_work *work = NULL;
     TN_TRY(tn__dnnl_begin(setup, &work));
     return tn__dnnl_end(setup, work, setup->kernel->build(setup, work));
 }

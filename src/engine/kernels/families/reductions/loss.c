@@ -124,17 +124,20 @@ static tn_status loss_read(const tn_kernel_call *call, loss_shape *frame) {
     return tn__check_count(call, 1, frame->samples);
 }
 
+/* Sample `i`. If this rank has a part of the classes, the label is counted from its first class. */
 static tn_status loss_at(const tn_kernel_call *call, const loss_shape *frame, uint64_t i,
                          loss_sample *sample) {
-    sample->label = tn__operand_int(&call->inputs[1], i);
-    sample->classes = frame->classes;
-    sample->step = frame->inner;
-    sample->first = i / frame->inner * frame->classes * frame->inner + i % frame->inner;
-    if (sample->label < 0 || (uint64_t)sample->label >= frame->classes)
-        return tn__call_fail(
-            call, TN_E_INVALID, "label %llu is class %lld, but the scores have %llu classes",
-            (unsigned long long)i, (long long)sample->label, (unsigned long long)frame->classes);
-    return TN_OK;
+    int64_t label = tn__operand_int(&call->inputs[1], i);
+    int64_t whole = tn__attr_int(call->op, "whole", (int64_t)frame->classes);
+    *sample =
+        (loss_sample){.step = frame->inner,
+                      .classes = frame->classes,
+                      .first = i / frame->inner * frame->classes * frame->inner + i % frame->inner,
+                      .label = label - tn__attr_int(call->op, "first", 0)};
+    if (label >= 0 && label < whole) return TN_OK;
+    return tn__call_fail(call, TN_E_INVALID,
+                         "label %llu is class %lld, but the scores have %lld classes",
+                         (unsigned long long)i, (long long)label, (long long)whole);
 }
 
 static double loss_score(const tn_operand *x, const loss_sample *sample, uint64_t class) {
@@ -198,6 +201,21 @@ static tn_status loss_run(tn_kernel_call *call) {
     return TN_OK;
 }
 
+/* The gradient of one sample: (softmax - one at the label) * factor. `total`: the logarithm of the
+ * sum of exponentials. */
+static void loss_share(const tn_kernel_call *call, const loss_sample *sample, double total,
+                       double factor) {
+    const tn_operand *x = &call->inputs[0];
+    double shares[TN__REAL_TILE];
+    for (uint64_t c = 0, count; c < sample->classes; c += count) {
+        count = loss_tile(x, sample, c, shares);
+        loss_powers(x, count, total, shares);
+        for (uint64_t k = 0; k < count; k++)
+            tn__real_set(&call->outputs[0], sample->first + (c + k) * sample->step,
+                         (shares[k] - ((int64_t)(c + k) == sample->label)) * factor);
+    }
+}
+
 static tn_status loss_run_grad(tn_kernel_call *call) {
     const tn_operand *x = &call->inputs[0];
     loss_shape frame;
@@ -206,16 +224,10 @@ static tn_status loss_run_grad(tn_kernel_call *call) {
     TN_TRY(tn__check_count(call, 2, 1));
     double factor = tn__real_get(&call->inputs[2], 0) / (double)frame.samples;
     for (uint64_t i = 0; i < frame.samples; i++) {
-        double total, shares[TN__REAL_TILE];
+        double total;
         TN_TRY(loss_at(call, &frame, i, &sample));
         loss_most(x, &sample, &total);
-        for (uint64_t c = 0, count; c < frame.classes; c += count) {
-            count = loss_tile(x, &sample, c, shares);
-            loss_powers(x, count, total, shares);
-            for (uint64_t k = 0; k < count; k++)
-                tn__real_set(&call->outputs[0], sample.first + (c + k) * sample.step,
-                             (shares[k] - (c + k == (uint64_t)sample.label)) * factor);
-        }
+        loss_share(call, &sample, total, factor);
     }
     return TN_OK;
 }
@@ -223,23 +235,6 @@ static tn_status loss_run_grad(tn_kernel_call *call) {
 /* --- classes of which each rank has a part (graph/ops/ranks.c) --- */
 
 enum { LOSS_SUM, LOSS_OF_LABEL, LOSS_BEFORE, LOSS_SUMS };
-
-/* Sample `i`, with its label counted from the first class of this rank; and whether the label is
- * here. */
-static tn_status loss_part(const tn_kernel_call *call, const loss_shape *frame, uint64_t i,
-                           loss_sample *sample) {
-    int64_t label = tn__operand_int(&call->inputs[1], i);
-    int64_t whole = tn__attr_int(call->op, "whole", INT64_MAX);
-    *sample =
-        (loss_sample){.step = frame->inner,
-                      .classes = frame->classes,
-                      .first = i / frame->inner * frame->classes * frame->inner + i % frame->inner,
-                      .label = label - tn__attr_int(call->op, "first", 0)};
-    if (label >= 0 && label < whole) return TN_OK;
-    return tn__call_fail(call, TN_E_INVALID,
-                         "label %llu is class %lld, but the scores have %lld classes",
-                         (unsigned long long)i, (long long)label, (long long)whole);
-}
 
 static tn_status loss_run_most(tn_kernel_call *call) {
     const tn_operand *x = &call->inputs[0];
@@ -287,7 +282,7 @@ static tn_status loss_run_sums(tn_kernel_call *call) {
     TN_TRY(tn__call_expect(call, TN_FLOAT64, LOSS_SUMS * frame.samples));
     double *sums = call->outputs[0].data;
     for (uint64_t i = 0; i < frame.samples; i++, sums += LOSS_SUMS) {
-        TN_TRY(loss_part(call, &frame, i, &sample));
+        TN_TRY(loss_at(call, &frame, i, &sample));
         memset(sums, 0, LOSS_SUMS * sizeof *sums);
         loss_add_parts(&call->inputs[0], &sample, most[i], sums);
     }
@@ -312,9 +307,7 @@ static tn_status loss_run_parts(tn_kernel_call *call) {
 }
 
 static tn_status loss_run_parts_grad(tn_kernel_call *call) {
-    const tn_operand *x = &call->inputs[0];
     const double *most = call->inputs[2].data, *sums = call->inputs[3].data;
-    double shares[TN__REAL_TILE];
     loss_shape frame;
     loss_sample sample;
     TN_TRY(loss_read(call, &frame));
@@ -324,14 +317,8 @@ static tn_status loss_run_parts_grad(tn_kernel_call *call) {
     double factor = tn__real_get(&call->inputs[4], 0) / (double)frame.samples;
     for (uint64_t i = 0; i < frame.samples; i++) {
         double total = most[i] + log(sums[i * LOSS_SUMS + LOSS_SUM]);
-        TN_TRY(loss_part(call, &frame, i, &sample));
-        for (uint64_t c = 0, count; c < frame.classes; c += count) {
-            count = loss_tile(x, &sample, c, shares);
-            loss_powers(x, count, total, shares);
-            for (uint64_t k = 0; k < count; k++)
-                tn__real_set(&call->outputs[0], sample.first + (c + k) * sample.step,
-                             (shares[k] - ((int64_t)(c + k) == sample.label)) * factor);
-        }
+        TN_TRY(loss_at(call, &frame, i, &sample));
+        loss_share(call, &sample, total, factor);
     }
     return TN_OK;
 }

@@ -22,11 +22,13 @@ typedef struct pool_job {
     pool_kind kind;
     double power;
     bool count_padding, column_major;
+    uint8_t *map; /* MaxPoolTrain's: which tap of each window has the maximum; or NULL */
+    uint32_t bits; /* of an entry */
 } pool_job;
 
 typedef struct pool_tile {
     double values[TN__SLIDE_TILE];
-    uint64_t places[TN__SLIDE_TILE]; /* in the plane; POOL_NOWHERE: none yet */
+    uint64_t places[TN__SLIDE_TILE]; /* in the plane, or the tap; POOL_NOWHERE: none yet */
 } pool_tile;
 
 /* --- windows --- */
@@ -41,7 +43,8 @@ static void pool_add_most(const pool_job *job, pool_tile *tile, const tn__slide_
                           const double *values, uint64_t place) {
     double *to = tile->values + run->target;
     uint64_t *at = tile->places + run->target;
-    if (job->places == NULL) {
+    const uint64_t step = job->map != NULL ? 0 : run->source_step;
+    if (job->places == NULL && job->map == NULL) {
         for (uint64_t i = 0; i < run->count; i++)
             to[i] = values[i] > to[i] || isnan(values[i]) ? values[i] : to[i];
         return;
@@ -49,7 +52,7 @@ static void pool_add_most(const pool_job *job, pool_tile *tile, const tn__slide_
     for (uint64_t i = 0; i < run->count; i++)
         if (values[i] > to[i] || isnan(values[i]) > isnan(to[i]) || at[i] == POOL_NOWHERE) {
             to[i] = values[i];
-            at[i] = place + i * run->source_step;
+            at[i] = place + i * step;
         }
 }
 
@@ -65,11 +68,10 @@ static void pool_add(const pool_job *job, pool_tile *tile, const tn__slide_run *
 }
 
 /* Taps of dimension d that meet the input (and its padding) at output `at`. */
-static uint64_t pool_taps(const pool_job *job, uint32_t d, int64_t at) {
-    const tn__slide *slide = &job->slide;
+static uint64_t pool_taps(const tn__slide *slide, bool padding, uint32_t d, int64_t at) {
     int64_t base = at * slide->stride[d] - slide->begin[d], dilation = slide->dilation[d];
-    int64_t least = job->count_padding ? -slide->begin[d] : 0;
-    int64_t most = slide->input[d] + (job->count_padding ? slide->end[d] : 0);
+    int64_t least = padding ? -slide->begin[d] : 0;
+    int64_t most = slide->input[d] + (padding ? slide->end[d] : 0);
     int64_t from = base >= least ? 0 : (least - base + dilation - 1) / dilation;
     int64_t to = base >= most ? 0 : (most - base + dilation - 1) / dilation;
     if (to > slide->kernel[d]) to = slide->kernel[d];
@@ -86,9 +88,9 @@ static void pool_finish(const pool_job *job, uint64_t line, uint64_t first, uint
         for (uint64_t i = 0; i < count; i++) tile->values[i] = pow(tile->values[i], 1 / job->power);
     if (job->kind != POOL_AVERAGE) return;
     tn__slide_position(slide, line * (uint64_t)slide->output[last], position);
-    for (uint32_t d = 0; d < last; d++) taps *= pool_taps(job, d, position[d]);
+    for (uint32_t d = 0; d < last; d++) taps *= pool_taps(slide, job->count_padding, d, position[d]);
     for (uint64_t i = 0; i < count; i++) {
-        uint64_t all = taps * pool_taps(job, last, (int64_t)(first + i));
+        uint64_t all = taps * pool_taps(slide, job->count_padding, last, (int64_t)(first + i));
         tile->values[i] = all > 0 ? tile->values[i] / (double)all : 0;
     }
 }
@@ -103,9 +105,21 @@ static uint64_t pool_column_major(const tn__slide *slide, uint64_t place) {
     return result;
 }
 
+/* Entries of a map are written in their order, so the second of a byte finds the first there.
+ * Layout: graph/window.h. */
+static void pool_map_set(uint8_t *map, uint32_t bits, uint64_t at, uint64_t tap) {
+    if (bits == 8)
+        map[at] = (uint8_t)tap;
+    else
+        map[at / 2] = (uint8_t)(at % 2 == 0 ? tap : (map[at / 2] & 0xf) | tap << 4);
+}
+
 static void pool_store(const pool_job *job, uint64_t plane, uint64_t at, uint64_t count,
                        const pool_tile *tile) {
     tn__real_store(job->output, at, count, tile->values);
+    for (uint64_t i = 0; i < count && job->map != NULL; i++)
+        pool_map_set(job->map, job->bits, at + i,
+                     tile->places[i] == POOL_NOWHERE ? 0 : tile->places[i]);
     if (job->places == NULL) return;
     int64_t *places = (int64_t *)job->places->data + at;
     for (uint64_t i = 0; i < count; i++) {
@@ -134,10 +148,21 @@ static void pool_tile_run(const pool_job *job, uint64_t plane, uint64_t line, ui
                 double values[TN__SLIDE_TILE];
                 tn__real_load(job->input, plane * slide->input_area + place, run.source_step,
                               run.count, values);
-                pool_add(job, &tile, &run, values, place);
+                pool_add(job, &tile, &run, values,
+                         job->map != NULL ? rows.tap[r] + tap : place);
             }
     pool_finish(job, line, first, count, &tile);
     pool_store(job, plane, plane * slide->output_area + line * width + first, count, &tile);
+}
+
+static void pool_planes(const pool_job *job) {
+    uint64_t planes = tn__operand_span(job->input, 0, 2);
+    uint64_t width = (uint64_t)job->slide.output[job->slide.spatial - 1];
+    for (uint64_t plane = 0; plane < planes; plane++)
+        for (uint64_t line = 0; line < job->slide.lines; line++)
+            for (uint64_t i = 0; i < width; i += TN__SLIDE_TILE)
+                pool_tile_run(job, plane, line, i,
+                              width - i < TN__SLIDE_TILE ? width - i : TN__SLIDE_TILE);
 }
 
 static tn_status pool_run(tn_kernel_call *call, pool_kind kind) {
@@ -155,13 +180,7 @@ static tn_status pool_run(tn_kernel_call *call, pool_kind kind) {
     if (y->shape[0] != x->shape[0] || y->shape[1] != x->shape[1])
         return tn__call_fail(call, TN_E_INVALID, "batch and channels of input and output differ");
     if (job.places != NULL) TN_TRY(tn__check_result(call, 1, y->rank, y->shape));
-    uint64_t planes = tn__operand_span(x, 0, 2);
-    uint64_t width = (uint64_t)job.slide.output[job.slide.spatial - 1];
-    for (uint64_t plane = 0; plane < planes; plane++)
-        for (uint64_t line = 0; line < job.slide.lines; line++)
-            for (uint64_t i = 0; i < width; i += TN__SLIDE_TILE)
-                pool_tile_run(&job, plane, line, i,
-                              width - i < TN__SLIDE_TILE ? width - i : TN__SLIDE_TILE);
+    pool_planes(&job);
     return TN_OK;
 }
 
@@ -261,95 +280,36 @@ static bool pool_accepts_unpool(const tn_kernel_setup *setup) {
     return tn__types_agree(setup, TN__TYPES_REAL, 1, 0) && tn__input_is(setup, 1, TN__TYPE(INT64));
 }
 
-#define POOL_MAP_NOBODY 0xffffu
+/* --- MaxPoolTrain: a maximum pool that stores which tap of each window has the maximum ---
+ *
+ * The first element with the maximum wins, and the first NaN before all numbers, as in MaxPoolGrad.
+ * A window that is all padding has tap 0, which is padding, so its gradient is dropped. */
 
-typedef struct pool_map_tile {
-    double most[TN__SLIDE_TILE];
-    uint16_t winner[TN__SLIDE_TILE];
-} pool_map_tile;
-
-static uint32_t pool_map_get(const uint8_t *map, uint32_t bits, uint64_t at) {
-    if (bits == 8) return map[at];
-    return (uint32_t)map[at / 2] >> at % 2 * 4 & 0xf;
-}
-
-/* Entries are written in their order, so the second of a byte finds the first there. */
-static void pool_map_set(uint8_t *map, uint32_t bits, uint64_t at, uint32_t tap) {
-    if (bits == 8)
-        map[at] = (uint8_t)tap;
-    else
-        map[at / 2] = (uint8_t)(at % 2 == 0 ? tap : (map[at / 2] & 0xf) | tap << 4);
-}
-
-static void pool_map_meet(pool_map_tile *tile, const tn__slide_run *run, const double *values,
-                          uint64_t tap) {
-    for (uint64_t i = 0; i < run->count; i++) {
-        double *most = &tile->most[run->target + i];
-        uint16_t *winner = &tile->winner[run->target + i];
-        if (*winner != POOL_MAP_NOBODY && !(values[i] > *most) &&
-            !(isnan(values[i]) && !isnan(*most)))
-            continue;
-        *most = values[i];
-        *winner = (uint16_t)tap;
-    }
-}
-
-typedef struct pool_map_pool {
-    const tn_operand *x;
-    tn_operand *y;
-    uint8_t *map;
-    uint32_t bits;
-    tn__slide slide;
-} pool_map_pool;
-
-static void pool_map_pool_tile(const pool_map_pool *job, uint64_t plane, uint64_t line,
-                               uint64_t first, uint64_t count) {
-    const tn__slide *slide = &job->slide;
-    uint64_t next = 0, width = (uint64_t)slide->output[slide->spatial - 1];
-    uint64_t at = plane * slide->output_area + line * width + first;
-    pool_map_tile tile;
-    tn__slide_rows rows;
-    for (uint64_t i = 0; i < count; i++) {
-        tile.most[i] = (double)-INFINITY;
-        tile.winner[i] = POOL_MAP_NOBODY;
-    }
-    while (tn__slide_find(slide, line, &next, &rows))
-        for (uint32_t r = 0; r < rows.count; r++)
-            for (uint64_t tap = 0; tap < (uint64_t)slide->kernel[slide->spatial - 1]; tap++) {
-                tn__slide_run run = tn__slide_meet(slide, tap, first, count);
-                double values[TN__SLIDE_TILE];
-                tn__real_load(job->x, plane * slide->input_area + rows.source[r] + run.source,
-                              run.source_step, run.count, values);
-                pool_map_meet(&tile, &run, values, rows.tap[r] + tap);
-            }
-    tn__real_store(job->y, at, count, tile.most);
-    for (uint64_t i = 0; i < count; i++)
-        pool_map_set(job->map, job->bits, at + i,
-                     tile.winner[i] == POOL_MAP_NOBODY ? 0 : tile.winner[i]);
-}
-
-static tn_status pool_map_run_pool(tn_kernel_call *call) {
-    pool_map_pool job = {
-        .x = &call->inputs[0], .y = &call->outputs[0], .map = call->outputs[1].data};
-    const tn_operand *x = job.x, *y = job.y;
+static tn_status pool_run_map(tn_kernel_call *call) {
+    const tn_operand *x = &call->inputs[0], *y = &call->outputs[0], *map = &call->outputs[1];
+    pool_job job = {.input = x, .output = y, .kind = POOL_MAX, .map = map->data};
     TN_TRY(tn__slide_read(call, x, NULL, y, false, &job.slide));
     job.bits = tn__window_map_bits(job.slide.taps);
     if (y->shape[0] != x->shape[0] || y->shape[1] != x->shape[1] || job.bits == 0 ||
-        tn__operand_count(&call->outputs[1]) !=
-            tn__window_map_bytes(job.slide.taps, tn__operand_count(y)))
+        tn__operand_count(map) != tn__window_map_bytes(job.slide.taps, tn__operand_count(y)))
         return tn__call_fail(call, TN_E_INVALID, "the extents of its operands do not agree");
-    uint64_t planes = tn__operand_span(x, 0, 2);
-    uint64_t width = (uint64_t)job.slide.output[job.slide.spatial - 1];
-    for (uint64_t plane = 0; plane < planes; plane++)
-        for (uint64_t line = 0; line < job.slide.lines; line++)
-            for (uint64_t i = 0; i < width; i += TN__SLIDE_TILE)
-                pool_map_pool_tile(&job, plane, line, i,
-                                   width - i < TN__SLIDE_TILE ? width - i : TN__SLIDE_TILE);
+    pool_planes(&job);
     return TN_OK;
 }
 
+static bool pool_accepts_map(const tn_kernel_setup *setup) {
+    return tn__types_agree(setup, TN__TYPES_SUMMED, 1, 0) &&
+           tn__output_is(setup, 1, TN__TYPE(UINT8));
+}
+
+/* --- gradients ---
+ *
+ * The gradient of a maximum goes to the first element that has it: MaxPoolGrad searches it in the
+ * input, MaxPoolMapGrad reads it from the map. Overlapping windows add up, in the order of the
+ * windows, so both give the same bits. A window that is all padding gives nothing. */
+
 /* Where tap `tap` of the window at `position` lies in the plane; false: in the padding. */
-static bool pool_map_place(const tn__slide *slide, const int64_t *position, uint64_t tap,
+static bool pool_tap_place(const tn__slide *slide, const int64_t *position, uint64_t tap,
                            uint64_t *place) {
     uint64_t step = 1;
     *place = 0;
@@ -364,7 +324,11 @@ static bool pool_map_place(const tn__slide *slide, const int64_t *position, uint
     return true;
 }
 
-/* Windows give in their order: where several won by one element, the sum is MaxPoolGrad's. */
+static uint32_t pool_map_get(const uint8_t *map, uint32_t bits, uint64_t at) {
+    if (bits == 8) return map[at];
+    return (uint32_t)map[at / 2] >> at % 2 * 4 & 0xf;
+}
+
 static tn_status pool_map_run_grad(tn_kernel_call *call) {
     const tn_operand *dy = &call->inputs[0], *map = &call->inputs[1];
     tn_operand *dx = &call->outputs[0];
@@ -380,7 +344,7 @@ static tn_status pool_map_run_grad(tn_kernel_call *call) {
     for (uint64_t plane = 0; plane < planes; plane++)
         for (uint64_t i = 0; i < slide.output_area; i++, at++) {
             tn__slide_position(&slide, i, position);
-            if (!pool_map_place(&slide, position, pool_map_get(map->data, bits, at), &place))
+            if (!pool_tap_place(&slide, position, pool_map_get(map->data, bits, at), &place))
                 continue;
             place += plane * slide.input_area;
             tn__real_set(dx, place, tn__real_get(dx, place) + tn__real_get(dy, at));
@@ -388,18 +352,12 @@ static tn_status pool_map_run_grad(tn_kernel_call *call) {
     return TN_OK;
 }
 
-static bool pool_map_accepts_pool(const tn_kernel_setup *setup) {
-    return tn__types_agree(setup, TN__TYPES_SUMMED, 1, 0) &&
-           tn__output_is(setup, 1, TN__TYPE(UINT8));
-}
 static bool pool_map_accepts_grad(const tn_kernel_setup *setup) {
     return tn__types_agree(setup, TN__TYPES_SUMMED, 1, 0) &&
            tn__input_is(setup, 1, TN__TYPE(UINT8));
 }
 
-/* --- gradients --- */
-
-static bool pool_grad_accepts_pool(const tn_kernel_setup *setup) {
+static bool pool_grad_accepts(const tn_kernel_setup *setup) {
     return tn__types_agree(setup, TN__TYPES_SUMMED, 3, 0);
 }
 
@@ -419,17 +377,8 @@ static uint64_t pool_grad_window(const pool_grad *job, uint64_t plane, const int
     double most = 0;
     *met = 0;
     for (uint64_t tap = 0; tap < slide->taps; tap++) {
-        uint64_t left = tap, place = 0, step = 1;
-        bool inside = true;
-        for (uint32_t d = slide->spatial; d-- > 0 && inside;) {
-            int64_t k = (int64_t)(left % (uint64_t)slide->kernel[d]);
-            int64_t at = position[d] * slide->stride[d] - slide->begin[d] + k * slide->dilation[d];
-            left /= (uint64_t)slide->kernel[d];
-            inside = at >= 0 && at < slide->input[d];
-            place += inside ? (uint64_t)at * step : 0;
-            step *= (uint64_t)slide->input[d];
-        }
-        if (!inside) continue;
+        uint64_t place;
+        if (!pool_tap_place(slide, position, tap, &place)) continue;
         ++*met;
         place += plane * slide->input_area;
         if (job->max) {
@@ -448,12 +397,7 @@ static uint64_t pool_grad_window(const pool_grad *job, uint64_t plane, const int
 /* Number of taps in an average with padding: without those after the padded end (ceil_mode). */
 static uint64_t pool_grad_padded(const tn__slide *slide, const int64_t *position) {
     uint64_t count = 1;
-    for (uint32_t d = 0; d < slide->spatial; d++) {
-        int64_t end = slide->input[d] + slide->end[d], own = 0;
-        for (int64_t k = 0; k < slide->kernel[d]; k++)
-            own += position[d] * slide->stride[d] - slide->begin[d] + k * slide->dilation[d] < end;
-        count *= (uint64_t)own;
-    }
+    for (uint32_t d = 0; d < slide->spatial; d++) count *= pool_taps(slide, true, d, position[d]);
     return count;
 }
 
@@ -483,8 +427,8 @@ static tn_status pool_grad_run(tn_kernel_call *call, bool max) {
     return TN_OK;
 }
 
-static tn_status pool_grad_run_max_pool(tn_kernel_call *call) { return pool_grad_run(call, true); }
-static tn_status pool_grad_run_average_pool(tn_kernel_call *call) {
+static tn_status pool_grad_run_max(tn_kernel_call *call) { return pool_grad_run(call, true); }
+static tn_status pool_grad_run_average(tn_kernel_call *call) {
     return pool_grad_run(call, false);
 }
 
@@ -498,20 +442,20 @@ static const tn_kernel pool_kernels[] = {
     {.type = "MaxUnpool", .accepts = pool_accepts_unpool, .run = pool_run_unpool},
     {.domain = "tenure",
      .type = "AveragePoolGrad",
-     .accepts = pool_grad_accepts_pool,
-     .run = pool_grad_run_average_pool},
+     .accepts = pool_grad_accepts,
+     .run = pool_grad_run_average},
     {.domain = "tenure",
      .type = "MaxPoolGrad",
-     .accepts = pool_grad_accepts_pool,
-     .run = pool_grad_run_max_pool},
+     .accepts = pool_grad_accepts,
+     .run = pool_grad_run_max},
     {.domain = "tenure",
      .type = "MaxPoolMapGrad",
      .accepts = pool_map_accepts_grad,
      .run = pool_map_run_grad},
     {.domain = "tenure",
      .type = "MaxPoolTrain",
-     .accepts = pool_map_accepts_pool,
-     .run = pool_map_run_pool},
+     .accepts = pool_accepts_map,
+     .run = pool_run_map},
 };
 
 TN_KERNEL_FAMILY(pool, "");
