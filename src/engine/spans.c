@@ -15,7 +15,7 @@
  *
  * Cost: O(spans) a run, and O(spans) for each jump; poison: O(bytes that begin and end).
  */
-#include "engine/spans.h"
+#include "engine/engine.h"
 
 #include <stdio.h>
 

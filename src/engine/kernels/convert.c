@@ -262,11 +262,10 @@ bool tn__numeric_accepts(const tn_kernel_setup *setup) {
     return true;
 }
 
-/* expand.c - packed whole numbers of one scale as float32. See expand.h.
+/* --- packed whole numbers ---
  *
  * A number with a sign is stored in two's complement: with f = 2^(bits - 1), it is (code ^ f) - f.
- * Numbers of 8 bits, and of 4 bits from a whole byte on, are expanded in loops for vectors.
- */
+ * Numbers of 8 bits, and of 4 bits from a whole byte on, are expanded in loops for vectors. */
 
 int32_t tn__packed_number(const uint8_t *bytes, uint64_t at, uint32_t bits, bool is_signed) {
     int32_t sign = is_signed ? 1 << (bits - 1) : 0;

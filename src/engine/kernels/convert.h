@@ -72,8 +72,8 @@ tn_status tn__call_expect(const tn_kernel_call *call, tn_dtype dtype, uint64_t c
 /* Whether all operands are numbers in plain order. For `accepts`. */
 bool tn__numeric_accepts(const tn_kernel_setup *setup);
 
-/* expand.h - packed whole numbers of one scale as float32, for kernels that read quantised weights
- * where they are stored. */
+/* --- packed whole numbers of one scale, for kernels that read quantised weights where they are
+ * stored --- */
 
 /* Element `at` of numbers of 2, 4 or 8 bits, the lowest bits first. */
 int32_t tn__packed_number(const uint8_t *bytes, uint64_t at, uint32_t bits, bool is_signed);

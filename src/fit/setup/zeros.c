@@ -1,6 +1,6 @@
 /* zeros.c - runs a compiled model once, and counts the share of zeros in each tensor.
  *
- * The engine counts (src/engine/zeros.c). Cost: one run.
+ * The engine counts (src/engine/forms.c). Cost: one run.
  */
 #include "fit/setup/made_up.h"
 

@@ -1,5 +1,5 @@
-/* approximate.h - exp, tanh, the logistic function, erf and log1p of float32 without branches or
- * calls.
+/* approximate.h - exp, tanh, the logistic function, erf, log1p and GELU of float32 without branches
+ * or calls.
  *
  * Written so that a compiler turns a loop over them into vector instructions (SSE2 is enough), in
  * the place of erff and tanhf, which are slow. All rest on one reduction: exp(x) - 1 = 2^n * m +
@@ -108,9 +108,7 @@ static inline float tn__erff(float x) {
     return copysignf(-tn__expm1f(-a * p), x);
 }
 
-/* gelu.h - GELU of float32 and its slope, exact and by tanh, for the loops of several kernels.
- * Source: Hendrycks, Gimpel 2016.
- */
+/* --- GELU of float32 and its slope, exact and by tanh. Source: Hendrycks, Gimpel 2016. --- */
 
 /* sqrt(1/2), 1 / sqrt(2 pi); sqrt(2/pi) of the approximation by tanh */
 #define TN__GELU_ROOT 0.70710678118654752440

@@ -5,7 +5,7 @@
 #include "engine/kernels/loops/blocks.h"
 
 tn_status tn__reader_init(const tn_kernel_call *call, const tn_operand *operand,
-                          const tn_operand *output, int64_t axis, tn__reader *reader) {
+                          const tn_operand *output, int64_t axis, tn__operand_reader *reader) {
     uint32_t rank = output->rank, shift = 0;
     bool fits = operand->rank <= rank;
     if (fits) shift = axis < 0 ? rank - operand->rank : (uint32_t)axis;
@@ -58,7 +58,8 @@ static void blocks_repeat(const char *from, size_t size, size_t count, char *to)
 }
 
 /* Copies or repeats runs of whole elements into `to`. */
-static void blocks_gather(const tn__reader *reader, uint64_t first, size_t count, char *to) {
+static void blocks_gather(const tn__operand_reader *reader, uint64_t first, size_t count,
+                          char *to) {
     size_t size = tn__element_size(reader->dtype), stride = (size_t)reader->strides[0];
     uint64_t place[TN_RANK_MAX], at = 0, rest = first;
     for (uint32_t d = 0; d < reader->rank; d++) {
@@ -88,7 +89,7 @@ static void blocks_gather(const tn__reader *reader, uint64_t first, size_t count
 }
 
 /* Where output element `first` lies, when the `count` from there on are in one innermost run. */
-static const char *blocks_inside(const tn__reader *reader, uint64_t first, size_t count) {
+static const char *blocks_inside(const tn__operand_reader *reader, uint64_t first, size_t count) {
     uint64_t at = 0, rest = first;
     if (first % reader->extents[0] + count > reader->extents[0]) return NULL;
     for (uint32_t d = 0; d < reader->rank; d++) {
@@ -98,7 +99,7 @@ static const char *blocks_inside(const tn__reader *reader, uint64_t first, size_
     return reader->data + at * tn__element_size(reader->dtype);
 }
 
-const void *tn__reader_block(const tn__reader *reader, uint64_t first, size_t count,
+const void *tn__reader_block(const tn__operand_reader *reader, uint64_t first, size_t count,
                              tn_dtype wanted, tn__block_room *room, size_t *step) {
     tn__block_room gathered;
     const void *from = reader->data;
@@ -117,7 +118,7 @@ enum { BLOCKS_RUN = 64 }; /* shorter runs are gathered: a call of the loop for e
 
 /* How many elements from `first` on to hand to the loop: those that lie in one run of every operand
  * when that is worth a call, else a block. */
-static size_t blocks_length(const tn__reader *readers, uint32_t count, uint64_t first,
+static size_t blocks_length(const tn__operand_reader *readers, uint32_t count, uint64_t first,
                             uint64_t left, bool direct) {
     uint64_t run = left;
     for (uint32_t k = 0; k < count; k++) {
@@ -134,7 +135,7 @@ static size_t blocks_length(const tn__reader *readers, uint32_t count, uint64_t 
 
 tn_status tn__elementwise_run(tn_kernel_call *call, const tn__elementwise *how) {
     tn_operand *output = &call->outputs[0];
-    tn__reader readers[TN__BLOCK_INPUTS];
+    tn__operand_reader readers[TN__BLOCK_INPUTS];
     tn__block_room rooms[TN__BLOCK_INPUTS], made;
     const uint64_t count = tn__operand_count(output);
     const size_t size = tn__element_size(output->dtype);
@@ -147,7 +148,7 @@ tn_status tn__elementwise_run(tn_kernel_call *call, const tn__elementwise *how) 
         TN_TRY(tn__reader_init(call, &call->inputs[k], output, axis, &readers[k]));
         direct = direct && readers[k].dtype == how->load[k];
     }
-    tn__block block = {.parameters = how->parameters};
+    tn__loop_block block = {.parameters = how->parameters};
     for (uint64_t first = 0, some; first < count; first += some) {
         some = blocks_length(readers, how->inputs, first, count - first, direct);
         char *to = (char *)output->data + first * size;

@@ -15,31 +15,31 @@
 #include "engine/kernels/convert.h"
 
 /* An operand against the extents of the output, collapsed. */
-typedef struct tn__reader {
+typedef struct tn__operand_reader {
     const char *data;
     tn_dtype dtype;
     uint32_t rank;
     uint64_t extents[TN_RANK_MAX], strides[TN_RANK_MAX]; /* strides in elements */
-} tn__reader;
+} tn__operand_reader;
 
 /* `axis`: the dimension of the output that corresponds to the operand's first one; below zero: the
  * last dimensions correspond. Errors: E_INVALID if an extent is neither 1 nor the output's. */
 tn_status tn__reader_init(const tn_kernel_call *call, const tn_operand *operand,
-                          const tn_operand *output, int64_t axis, tn__reader *reader);
+                          const tn_operand *output, int64_t axis, tn__operand_reader *reader);
 /* Elements [first, first + count) of the output's as `wanted`, in place or in `room`; *step 0 when
  * all are one element. count <= TN__BLOCK unless they are one run of that type already. */
-const void *tn__reader_block(const tn__reader *reader, uint64_t first, size_t count,
+const void *tn__reader_block(const tn__operand_reader *reader, uint64_t first, size_t count,
                              tn_dtype wanted, tn__block_room *room, size_t *step);
 
 #define TN__BLOCK_INPUTS 3u /* Where has three */
-typedef struct tn__block {
+typedef struct tn__loop_block {
     uint64_t count;
     void *to;
     const void *from[TN__BLOCK_INPUTS];
     size_t step[TN__BLOCK_INPUTS];
     const void *parameters;
-} tn__block;
-typedef void (*tn__loop)(const tn__block *block);
+} tn__loop_block;
+typedef void (*tn__loop)(const tn__loop_block *block);
 
 typedef struct tn__elementwise {
     tn__loop loop;
@@ -70,7 +70,7 @@ bool tn__elementwise_accepts(const tn_kernel_setup *setup);
 /* --- loops; `x`, `y` and `z` are the elements, `p` the parameters --- */
 
 #define TN_LOOP_1(name, type, result, expression)                                                  \
-    static void name(const tn__block *block) {                                                     \
+    static void name(const tn__loop_block *block) {                                                \
         const type *a = block->from[0];                                                            \
         double p[2] = {0, 0};                                                                      \
         result *to = block->to;                                                                    \
@@ -85,7 +85,7 @@ bool tn__elementwise_accepts(const tn_kernel_setup *setup);
     }
 
 #define TN_LOOP_2(name, type, result, expression)                                                  \
-    static void name(const tn__block *block) {                                                     \
+    static void name(const tn__loop_block *block) {                                                \
         const type *a = block->from[0], *b = block->from[1];                                       \
         result *to = block->to;                                                                    \
         const uint64_t count = block->count;                                                       \

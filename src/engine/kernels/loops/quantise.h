@@ -10,14 +10,14 @@
 
 #include "engine/kernels/operands.h"
 
-typedef struct tn__bytes {
+typedef struct tn__byte_coding {
     uint8_t flip;
     int32_t bias;
-} tn__bytes;
-static inline tn__bytes tn__bytes_of(tn_dtype dtype) {
-    return dtype == TN_INT8 ? (tn__bytes){.flip = 128, .bias = 128} : (tn__bytes){0};
+} tn__byte_coding;
+static inline tn__byte_coding tn__bytes_of(tn_dtype dtype) {
+    return dtype == TN_INT8 ? (tn__byte_coding){.flip = 128, .bias = 128} : (tn__byte_coding){0};
 }
-static inline int32_t tn__byte_read(tn__bytes bytes, uint8_t stored) {
+static inline int32_t tn__byte_read(tn__byte_coding bytes, uint8_t stored) {
     return (int32_t)(stored ^ bytes.flip) - bytes.bias;
 }
 
@@ -34,7 +34,7 @@ static inline uint8_t tn__quantise_byte(float value, int32_t zero, tn_dtype dtyp
 }
 
 /* QuantizeLinear and DequantizeLinear, which ONNX Runtime's contrib domain has as well
- * (plain/quantise.c). */
+ * (families/quantised/quantise.c). */
 bool tn__quantise_accepts_to(const tn_kernel_setup *setup);
 tn_status tn__quantise_run_to(tn_kernel_call *call);
 bool tn__quantise_accepts_from(const tn_kernel_setup *setup);

@@ -254,7 +254,7 @@ COMPARE_LOGIC(Xor, compare_xor)
 /* --- Where --- */
 
 #define COMPARE_WHERE(bits)                                                                        \
-    static void compare_where_##bits(const tn__block *block) {                                     \
+    static void compare_where_##bits(const tn__loop_block *block) {                                \
         const uint8_t *condition = block->from[0];                                                 \
         const uint##bits##_t *a = block->from[1], *b = block->from[2];                             \
         const size_t c = block->step[0], s = block->step[1], t = block->step[2];                   \
@@ -333,13 +333,13 @@ typedef struct variadic_state {
     tn_kernel_call *call;
     tn__loop loop, last; /* last: NULL, or a loop applied to the combination */
     tn_dtype type;
-    tn__reader kept[VARIADIC_KEPT], other;
+    tn__operand_reader kept[VARIADIC_KEPT], other;
 } variadic_state;
 
 static tn_status variadic_load(variadic_state *state, uint32_t input, uint64_t first, size_t count,
                                tn__block_room *room, const void **from, size_t *step) {
     const tn_kernel_call *call = state->call;
-    const tn__reader *reader = &state->kept[input < VARIADIC_KEPT ? input : 0];
+    const tn__operand_reader *reader = &state->kept[input < VARIADIC_KEPT ? input : 0];
     if (input >= VARIADIC_KEPT) {
         TN_TRY(tn__reader_init(call, &call->inputs[input], &call->outputs[0], -1, &state->other));
         reader = &state->other;
@@ -353,7 +353,7 @@ static tn_status variadic_block(variadic_state *state, uint64_t first, size_t co
     char *to = (char *)output->data + first * tn__element_size(output->dtype);
     const double parameters[2] = {(double)state->call->input_count, 0};
     tn__block_room sum, room;
-    tn__block block = {.count = count, .parameters = parameters};
+    tn__loop_block block = {.count = count, .parameters = parameters};
     TN_TRY(variadic_load(state, 0, first, count, &sum, &block.from[0], &block.step[0]));
     for (uint32_t k = 1; k < state->call->input_count; k++) {
         bool direct = k + 1 == state->call->input_count && output->dtype == state->type;

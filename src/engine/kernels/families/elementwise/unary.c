@@ -228,7 +228,7 @@ static tn_status activation_run_PRelu(tn_kernel_call *call) {
  * the upper, the upper wins. --- */
 
 #define ACTIVATION_CLIP(name, type)                                                                \
-    static void activation_##name##_Clip(const tn__block *block) {                                 \
+    static void activation_##name##_Clip(const tn__loop_block *block) {                            \
         const type *a = block->from[0], *limits = block->parameters;                               \
         const type low = limits[0], high = limits[1];                                              \
         type *to = block->to;                                                                      \
@@ -412,7 +412,7 @@ static bool fused_accepts_swish(const tn_kernel_setup *setup) {
 /* --- loops: both operands have the shape of the result --- */
 
 #define GRADIENT_LOOP(name, type, of, expression)                                                  \
-    static void gradient_##name(const tn__block *block) {                                          \
+    static void gradient_##name(const tn__loop_block *block) {                                     \
         const type *a = block->from[0], *b = block->from[1];                                       \
         const double *parameters = block->parameters;                                              \
         const of p = (of)parameters[0], q = (of)parameters[1];                                     \

@@ -1,5 +1,5 @@
-/* create.c - operators that create tensors: Constant, ConstantOfShape, EyeLike, Range, OneHot, and
- * the windows of signal processing.
+/* create.c - operators that create tensors: Constant, ConstantOfShape, EyeLike, Range, OneHot,
+ * the windows of signal processing, and random numbers.
  *
  * A Constant with a tensor as value is a view of it, so there is no work when it runs.
  * Source: operator texts of ONNX, opsets 1 to 17.
@@ -202,16 +202,13 @@ static bool create_accepts_number(const tn_kernel_setup *setup) {
 #define MADE(name, condition, function)                                                            \
     { .type = #name, .accepts = condition, .run = function }
 
-/* --- random numbers ---
- * Multinomial.
+/* --- RandomNormal, RandomUniform, their Like forms, Bernoulli, Multinomial ---
  *
  * Number i of a run is a mix of a start and i (splitmix64), so results depend only on the start:
  * the attribute `seed`, or else the run's own counter, which continues after the numbers drawn
  * before.
- *
  * Source: operator texts of ONNX, opsets 1 to 15; normal numbers: G. E. P. Box, M. E. Muller, A
- * note on the generation of random normal deviates, 1958.
- */
+ * note on the generation of random normal deviates, 1958. */
 
 static tn__random random_begin(const tn_kernel_call *call) {
     tn__random random = {call->random != NULL ? *call->random : 0};

@@ -1,19 +1,18 @@
-/* find.c - operators with a result of which the size or order depends on the data: TopK,
- * NonMaxSuppression, Unique, NonZero.
+/* find.c - operators that search the data, so that the data decide the order or the size of the
+ * result: TopK, NonMaxSuppression, Unique, NonZero.
+ *
+ * Elements are compared by keys with the same order (tn__order_key), ties by place, so that the
+ * result is unique.
+ * Source: operator texts of ONNX, opsets 1 to 13.
  */
 #include "engine/kernels/loops/box.h"
 
-/* unique.c - Unique and NonZero: outputs as long as the data say.
+/* --- Unique ---
  *
  * Unique sorts the elements (or the slices along an axis) by value, ties by place, so that the
  * first of each run of equals is its first occurrence. Entries are then in the order of values, or,
  * with sorted = 0, of first occurrences. NaNs are equal to each other and come last.
- *
- * Cost:   O(n log n) comparisons, 4 n numbers of scratch for n elements or slices.
- * Source: operator texts of ONNX, opsets 9 to 13.
- */
-
-/* --- Unique --- */
+ * Cost: O(n log n) comparisons, 4 n numbers of scratch for n elements or slices. */
 
 typedef struct unique_slices {
     const char *data;
@@ -150,19 +149,11 @@ static tn_status unique_nonzero(tn_kernel_call *call) {
     return TN_OK;
 }
 
-/* rank.c - selection by rank: TopK and NonMaxSuppression.
+/* --- TopK ---
  *
- * TopK keeps the k best elements so far in a heap with the worst of them at the root, then empties
- * the heap. Elements are compared by keys with the same order (tn__order_key), ties by place, so
- * the result is unique: NaN counts as the largest. NonMaxSuppression goes through the boxes of a
- * class by falling score and keeps a box unless it overlaps one that was kept; kept ones are read
- * back from the output.
- *
- * Cost:   TopK O(n log k), scratch 16 k; NonMaxSuppression O(n log n + n kept) per class.
- * Source: operator texts of ONNX, opsets 1 to 11.
- */
-
-/* --- TopK --- */
+ * It keeps the k best elements so far in a heap with the worst of them at the root, then empties
+ * the heap. NaN counts as the largest.
+ * Cost: O(n log k), scratch 16 k. */
 
 typedef struct rank_entry {
     uint64_t key; /* larger is better */
@@ -263,7 +254,11 @@ static uint64_t rank_top_k_workspace(const tn_kernel_setup *setup) {
     return tn__mul_sat((uint64_t)to->shape[axis], sizeof(rank_entry));
 }
 
-/* --- NonMaxSuppression --- */
+/* --- NonMaxSuppression ---
+ *
+ * It goes through the boxes of a class by falling score and keeps a box unless it overlaps one that
+ * was kept; kept ones are read back from the output.
+ * Cost: O(n log n + n kept) per class. */
 
 typedef struct rank_box {
     double top, left, bottom, right;

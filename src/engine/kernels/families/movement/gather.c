@@ -1,4 +1,5 @@
-/* gather.c - operators that read elements by index: Gather, GatherElements, GatherND, Compress.
+/* gather.c - operators that read elements by index: Gather, GatherElements, GatherND, Compress,
+ * GatherPart, and the gradient of Gather.
  *
  * Every index is checked before it is used, because models are untrusted input. Gather copies whole
  * pieces of the dimensions after the axis; a piece that is in place already (one constant index as

@@ -1,5 +1,5 @@
-/* pad.c - Pad: adds elements around a tensor, filled by a constant or from nearby elements; and
- * CenterCropPad.
+/* pad.c - Pad: adds elements around a tensor, filled by a constant or from nearby elements; its
+ * gradient; and CenterCropPad.
  *
  * A negative pad crops, and nearby elements are then those of the cropped tensor. For constants the
  * output is filled, and the input copied into it; the other modes store per axis, in scratch, the

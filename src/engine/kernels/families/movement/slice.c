@@ -1,4 +1,5 @@
-/* slice.c - operators that cut and join tensors: Slice, Split, Concat.
+/* slice.c - operators that cut and join tensors: Slice, Split, Concat, Part of domain "tenure", and
+ * the gradient of Slice.
  *
  * A part that is in place already (a view of Slice or Split, an input of Concat that was computed
  * in place) is not copied; equal addresses show this.

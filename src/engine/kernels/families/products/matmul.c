@@ -199,7 +199,8 @@ static void matmul_bytes_store(const matmul_bytes *job, uint64_t at, uint64_t at
 static void matmul_bytes_tile(const matmul_bytes *job, uint64_t at, uint64_t column,
                               uint64_t count) {
     const matmul_frame *frame = &job->frame;
-    tn__bytes of_a = tn__bytes_of(job->a.data->dtype), of_b = tn__bytes_of(job->b.data->dtype);
+    tn__byte_coding of_a = tn__bytes_of(job->a.data->dtype),
+                    of_b = tn__bytes_of(job->b.data->dtype);
     uint64_t at_a, at_b;
     int32_t zeros[MATMUL_TILE];
     matmul_frame_at(frame, at, &at_a, &at_b);

@@ -1,5 +1,6 @@
-/* matmul_dnnl.c - matrix products by oneDNN: MatMul, Gemm, and the product of domain "tenure" (operands
- * and result transposed in place, scale, bias, summand, activation).
+/* matmul_dnnl.c - matrix products by oneDNN: MatMul, Gemm, the product of transposed factors, and
+ * the product of domain "tenure" (operands and result transposed in place, scale, bias, summand,
+ * activation).
  *
  * Transposed operands are read in place, by strides. A left operand with batches against one matrix
  * on the right is one tall product. Weights are packed at set-up. Only the matmul primitive is
@@ -446,7 +447,7 @@ static tn_status matmul_build_slices(tn__dnnl_work *work, const tn__dnnl *librar
     return TN_OK;
 }
 
-/* --- */
+/* --- the operators --- */
 
 /* Finishes a product after the shapes of its operands were read; y may be permuted. */
 static tn_status matmul_finish(tn_kernel_setup *setup, tn__dnnl_work *work, matmul_plan *plan) {

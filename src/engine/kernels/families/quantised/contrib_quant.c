@@ -434,8 +434,8 @@ static bool quant_meets(const tn__slide *slide, const int64_t *position, uint64_
 static uint32_t quant_conv_sum(const quant_conv *it, const uint8_t *image, uint64_t filter,
                                const int64_t *position) {
     const uint8_t *weights = (const uint8_t *)it->weights->data;
-    tn__bytes of_input = tn__bytes_of(it->from.dtype),
-              of_weights = tn__bytes_of(it->weights->dtype);
+    tn__byte_coding of_input = tn__bytes_of(it->from.dtype),
+                    of_weights = tn__bytes_of(it->weights->dtype);
     uint64_t first = filter / it->group_filters * it->group_channels;
     int32_t zero =
         (int32_t)tn__operand_int(it->zero, tn__operand_count(it->zero) == 1 ? 0 : filter);
@@ -543,8 +543,8 @@ static tn_status quant_read_product(const tn_kernel_call *call, quant_product *i
 }
 
 static float quant_dot(const quant_product *it, uint64_t matrix, uint64_t row, uint64_t column) {
-    const tn__bytes left = tn__bytes_of(it->a.values->dtype),
-                    right = tn__bytes_of(it->b.values->dtype);
+    const tn__byte_coding left = tn__bytes_of(it->a.values->dtype),
+                          right = tn__bytes_of(it->b.values->dtype);
     const uint8_t *a =
         (const uint8_t *)it->a.values->data + matrix * it->rows * it->inner + row * it->a_row;
     const uint8_t *b =

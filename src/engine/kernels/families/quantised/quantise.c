@@ -1,5 +1,5 @@
 /* quantise.c - between real and quantised numbers: QuantizeLinear, DequantizeLinear,
- * DynamicQuantizeLinear.
+ * DynamicQuantizeLinear, and 8-bit weights.
  *
  * Scales and zero points hold one value, one per element of an axis, or one per block of elements
  * along an axis. Element by element, so in place where the widths agree. Numbers of 4 and 2 bits
@@ -138,8 +138,8 @@ static bool quantise_accepts_dynamic(const tn_kernel_setup *setup) {
 
 /* --- QuantizeWeights, DequantizeWeights: 8-bit weights with one scale per channel ---
  *
- * rewrites/weights.c makes these operators. q = round(w / scale), scale = max |w| / 127: symmetric, so
- * zero stays zero and no channel needs an offset. QuantizeWeights runs once, at set-up;
+ * rewrites/weights.c makes these operators. q = round(w / scale), scale = max |w| / 127: symmetric,
+ * so zero stays zero and no channel needs an offset. QuantizeWeights runs once, at set-up;
  * DequantizeWeights runs right before the reader of the weights. Both see them as [outer, channels,
  * inner] around the axis of channels. */
 

@@ -1,5 +1,5 @@
-/* reduce.c - reductions and running sums along axes: ReduceSum and its like, ArgMax, ArgMin, CumSum,
- * CumProd.
+/* reduce.c - reductions and running sums along axes: ReduceSum and its like, ArgMax, ArgMin,
+ * CumSum, CumProd.
  *
  * Neighbouring axes of one sort (reduced, kept) are merged, so that the innermost is a run: a
  * reduced run is summed in eight lanes, a kept one adds row upon row to a block of totals. Floating
@@ -379,9 +379,7 @@ REDUCE(ReduceSumSquare, REDUCE_SQUARE, REDUCE_AS_IT_IS)
 #define REDUCE_ENTRY(name)                                                                         \
     { .type = #name, .accepts = tn__numeric_accepts, .run = reduce_run_##name }
 
-/* --- ArgMax, ArgMin ---
- *
- * ArgMax and ArgMin: the position of the largest or smallest element along an axis.
+/* --- ArgMax, ArgMin: the position of the largest or smallest element along an axis ---
  *
  * Among equal elements the first wins, or the last on request. NaN counts as better than any
  * number, and the first NaN wins. The smallest element is the largest after a change of sign
@@ -517,11 +515,9 @@ static tn_status arg_run(tn_kernel_call *call, bool smallest) {
 static tn_status arg_run_max(tn_kernel_call *call) { return arg_run(call, false); }
 static tn_status arg_run_min(tn_kernel_call *call) { return arg_run(call, true); }
 
-/* --- CumSum, CumProd ---
+/* --- CumSum, CumProd: running sums and products along an axis ---
  *
- * CumSum and CumProd: running sums and products along an axis, forwards or backwards,
- * with or without the element itself.
- *
+ * They run forwards or backwards, with or without the element itself.
  * Floating types keep the sum in float64 and round each result once. An element is read before its
  * place is written, so the output may lie on the input. */
 

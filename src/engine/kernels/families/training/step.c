@@ -1,4 +1,4 @@
-/* step.c - optimizers and accumulation: operands are updated in place.
+/* step.c - optimizers, accumulation and the scale of the loss: operands are updated in place.
  *
  * Every element is read, computed in double and written once. With micro-batches only the last one
  * updates; the first overwrites the sum of gradients, so it is never cleared. A factor of 0 from an

@@ -18,7 +18,7 @@ typedef struct conv_job {
     const tn_operand *bias; /* or NULL */
     tn_operand *output;
     /* of bytes */
-    tn__bytes of_input, of_weights;
+    tn__byte_coding of_input, of_weights;
     int32_t input_zero;
     const tn_operand *weights_zero, *weights_scale; /* or NULL */
     float input_scale, output_scale;

@@ -11,8 +11,7 @@
  * twice; the arithmetic of each element stays the same.
  *
  * Transposed convolutions (gradients of inputs) are slow on AVX2 with channels last, like gradients
- * of weights: in every way, pieces that stay in a core's cache are copied into fast
- * forms.
+ * of weights: in every way, pieces that stay in a core's cache are copied into fast forms.
  *
  * The primitive adds its result to the destination, which must hold the summand (the fourth input
  * of the operator of domain "tenure"): it lies there already if the plan put the output on it, and

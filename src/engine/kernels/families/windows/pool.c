@@ -22,7 +22,7 @@ typedef struct pool_job {
     pool_kind kind;
     double power;
     bool count_padding, column_major;
-    uint8_t *map; /* MaxPoolTrain's: which tap of each window has the maximum; or NULL */
+    uint8_t *map;  /* MaxPoolTrain's: which tap of each window has the maximum; or NULL */
     uint32_t bits; /* of an entry */
 } pool_job;
 
@@ -88,7 +88,8 @@ static void pool_finish(const pool_job *job, uint64_t line, uint64_t first, uint
         for (uint64_t i = 0; i < count; i++) tile->values[i] = pow(tile->values[i], 1 / job->power);
     if (job->kind != POOL_AVERAGE) return;
     tn__slide_position(slide, line * (uint64_t)slide->output[last], position);
-    for (uint32_t d = 0; d < last; d++) taps *= pool_taps(slide, job->count_padding, d, position[d]);
+    for (uint32_t d = 0; d < last; d++)
+        taps *= pool_taps(slide, job->count_padding, d, position[d]);
     for (uint64_t i = 0; i < count; i++) {
         uint64_t all = taps * pool_taps(slide, job->count_padding, last, (int64_t)(first + i));
         tile->values[i] = all > 0 ? tile->values[i] / (double)all : 0;
@@ -148,8 +149,7 @@ static void pool_tile_run(const pool_job *job, uint64_t plane, uint64_t line, ui
                 double values[TN__SLIDE_TILE];
                 tn__real_load(job->input, plane * slide->input_area + place, run.source_step,
                               run.count, values);
-                pool_add(job, &tile, &run, values,
-                         job->map != NULL ? rows.tap[r] + tap : place);
+                pool_add(job, &tile, &run, values, job->map != NULL ? rows.tap[r] + tap : place);
             }
     pool_finish(job, line, first, count, &tile);
     pool_store(job, plane, plane * slide->output_area + line * width + first, count, &tile);
@@ -428,9 +428,7 @@ static tn_status pool_grad_run(tn_kernel_call *call, bool max) {
 }
 
 static tn_status pool_grad_run_max(tn_kernel_call *call) { return pool_grad_run(call, true); }
-static tn_status pool_grad_run_average(tn_kernel_call *call) {
-    return pool_grad_run(call, false);
-}
+static tn_status pool_grad_run_average(tn_kernel_call *call) { return pool_grad_run(call, false); }
 
 static const tn_kernel pool_kernels[] = {
     {.type = "AveragePool", .accepts = pool_accepts, .run = pool_run_average},
@@ -452,10 +450,7 @@ static const tn_kernel pool_kernels[] = {
      .type = "MaxPoolMapGrad",
      .accepts = pool_map_accepts_grad,
      .run = pool_map_run_grad},
-    {.domain = "tenure",
-     .type = "MaxPoolTrain",
-     .accepts = pool_accepts_map,
-     .run = pool_run_map},
+    {.domain = "tenure", .type = "MaxPoolTrain", .accepts = pool_accepts_map, .run = pool_run_map},
 };
 
 TN_KERNEL_FAMILY(pool, "");

@@ -97,13 +97,13 @@ static bool pool_grad_accepts(const tn_kernel_setup *setup) {
 }
 
 /* The two primitives of a pool. */
-typedef struct pool_grad {
+typedef struct pool_primitives {
     dnnl_memory_desc_t x, dx, dy;
     dnnl_primitive_desc_t forward, backward;
-} pool_grad;
+} pool_primitives;
 
 static tn_status pool_grad_choose(const tn__dnnl *library, const tn__dnnl_window *window,
-                                  dnnl_alg_kind_t kind, pool_grad *pool) {
+                                  dnnl_alg_kind_t kind, pool_primitives *pool) {
     dnnl_pooling_v2_desc_t ahead, desc;
     TN_TRY(tn__dnnl_status(library->dnnl_pooling_v2_forward_desc_init(
         &ahead, dnnl_forward_training, kind, &pool->x, &pool->dy, window->stride, window->kernel,
@@ -116,8 +116,9 @@ static tn_status pool_grad_choose(const tn__dnnl *library, const tn__dnnl_window
 }
 
 /* Repeats the pool for the indices that its gradient needs. */
-static tn_status pool_grad_again(tn__dnnl_work *work, const tn__dnnl *library, pool_grad *pool,
-                                 dnnl_memory_desc_t *winners, tn__dnnl_at *at) {
+static tn_status pool_grad_again(tn__dnnl_work *work, const tn__dnnl *library,
+                                 pool_primitives *pool, dnnl_memory_desc_t *winners,
+                                 tn__dnnl_at *at) {
     tn__dnnl_at y;
     const dnnl_memory_desc_t *wants =
         tn__dnnl_wants(library, pool->forward, dnnl_query_workspace_md, 0);
@@ -133,8 +134,8 @@ static tn_status pool_grad_again(tn__dnnl_work *work, const tn__dnnl *library, p
     return tn__dnnl_bind(work, DNNL_ARG_WORKSPACE, winners, *at);
 }
 
-static tn_status pool_grad_build(tn__dnnl_work *work, const tn__dnnl *library, pool_grad *pool,
-                                 bool max) {
+static tn_status pool_grad_build(tn__dnnl_work *work, const tn__dnnl *library,
+                                 pool_primitives *pool, bool max) {
     dnnl_memory_desc_t winners;
     tn__dnnl_at at = {0};
     if (max) TN_TRY(pool_grad_again(work, library, pool, &winners, &at));
@@ -152,7 +153,7 @@ static tn_status pool_grad_read(tn_kernel_setup *setup, tn__dnnl_work *work, boo
     const tn_tensor *x = max ? tn__setup_input(setup, 1) : dx;
     dnnl_alg_kind_t kind = dnnl_pooling_max;
     tn__dnnl_window window;
-    pool_grad pool = {0};
+    pool_primitives pool = {0};
     if (x == NULL) return TN_E_UNSUPPORTED;
     TN_TRY(pool_window(setup, dx, dy, &window));
     if (!max) TN_TRY(pool_average_kind(setup, &window, &kind));
@@ -179,7 +180,7 @@ static tn_status pool_grad_max(tn_kernel_setup *setup, tn__dnnl_work *work) {
  * unpacked to, bytes in the order of the shape at the begin of the scratch. */
 typedef struct pool_grad_map {
     tn__dnnl_window window;
-    pool_grad pool;
+    pool_primitives pool;
     dnnl_memory_desc_t winners, plain;
     uint64_t outputs;
     bool packed; /* 4 bits */
