@@ -228,10 +228,10 @@ tn_status tn__io_get_statics(const tn__io *io);
 /* --- store.c: static tensors that are not resident ---
  *
  * They lie in a file, from which a run fetches them (FETCH). If the model's file holds a tensor
- * exactly as the kernels read it, it is read from there. All other tensors (packed, folded, widened,
- * generated) are made once, when the engine is set up, and kept in a file without a name. So a run
- * works the same way in both cases: it reads one range to its place in the arena, on a separate
- * stream. */
+ * exactly as the kernels read it, it is read from there. All other tensors (packed, folded,
+ * widened, generated) are made once, when the engine is set up, and kept in a file without a name.
+ * So a run works the same way in both cases: it reads one range to its place in the arena, on a
+ * separate stream. */
 
 typedef struct tn__stored { /* a tensor, in the form that its readers want */
     tn_tensor_id tensor;

@@ -1,6 +1,6 @@
-/* formats.c - runs operators on tensors with channels last: by the plain kernel of each, between two
- * copies (inner.h). rewrites/formats.c gives such tensors to exactly these operators. The families
- * with the plain kernels are asked afterwards, because they do not look at formats.
+/* formats.c - runs operators on tensors with channels last: by the plain kernel of each, between
+ * two copies (inner.h). rewrites/formats.c gives such tensors to exactly these operators. The
+ * families with the plain kernels are asked afterwards, because they do not look at formats.
  */
 #include "engine/kernels/inner.h"
 

@@ -1,5 +1,5 @@
-/* move_dnnl.c - copies by oneDNN: transposition, other orders of channels, and joining channels that
- * lie last.
+/* move_dnnl.c - copies by oneDNN: transposition, other orders of channels, and joining channels
+ * that lie last.
  *
  * Joining in the order of memory is left to the plain kernel: there the plan may have placed the
  * inputs in the output already, and otherwise it takes one copy per input and row.

@@ -124,12 +124,12 @@ static bool prune_accepts_sparse(const tn_kernel_setup *setup) {
 
 /* --- planes: the input of a convolution, laid out for one weight at all positions ---
  *
- * There is a plane for each channel and phase of the strides, padding included: element q of phase p
- * is input q * stride + p - begin. For every o, the result at o then reads, under the tap at t,
- * element o + t / stride of phase t % stride: one distance for each tap. Positions between two lines
- * of results are computed too and ignored. Windows of one tap need no planes. The copy is made in
- * bands of a few lines of results, so that the planes stay in the second-level cache and scratch is
- * bounded. */
+ * There is a plane for each channel and phase of the strides, padding included: element q of phase
+ * p is input q * stride + p - begin. For every o, the result at o then reads, under the tap at t,
+ * element o + t / stride of phase t % stride: one distance for each tap. Positions between two
+ * lines of results are computed too and ignored. Windows of one tap need no planes. The copy is
+ * made in bands of a few lines of results, so that the planes stay in the second-level cache and
+ * scratch is bounded. */
 
 #define PLANES_LANES 16u /* positions are computed in multiples of this */
 
@@ -274,9 +274,9 @@ static void planes_fill(const tn__slide *slide, const sparse_planes *planes, con
 
 /* --- terms: rows of a sparse matrix times adjacent columns ---
  *
- * The inputs of one weight at positions p, p + 1, ... are contiguous; a table has the place for each
- * column of the matrix. Then every value costs one table lookup and, for each 64 positions, a few
- * vector operations. */
+ * The inputs of one weight at positions p, p + 1, ... are contiguous; a table has the place for
+ * each column of the matrix. Then every value costs one table lookup and, for each 64 positions, a
+ * few vector operations. */
 
 #define TERMS_MOST 64u /* terms that are summed up before they are added to a sum of sums */
 #define TERMS_TILE 64u /* positions that are computed together */

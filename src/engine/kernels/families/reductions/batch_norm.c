@@ -22,7 +22,8 @@ typedef struct batch_norm_moments {
     double mean, variance;
 } batch_norm_moments;
 
-/* Loops over the elements of a slice, in runs of `count` elements from `at` on, at most a tile each.
+/* Loops over the elements of a slice, in runs of `count` elements from `at` on, at most a tile
+ * each.
  */
 #define BATCH_NORM_EACH(slice, at, count)                                                          \
     for (uint64_t r_ = 0; r_ < (slice)->runs; r_++)                                                \
@@ -178,8 +179,8 @@ static bool batch_norm_accepts_scaled(const tn_kernel_setup *setup) {
  *
  * The running statistics take a share of those of the batch: its mean and its unbiased variance, as
  * PyTorch has it. The output follows from mean and variance as they are stored, so that
- * BatchNormApply on those gives the same bits. With n elements a channel, h the normalised input and
- * s = 1 / deviation:
+ * BatchNormApply on those gives the same bits. With n elements a channel, h the normalised input
+ * and s = 1 / deviation:
  *     d bias = sum dy,  d scale = sum dy h,  dx = scale s (dy - (d bias + h d scale) / n) */
 
 /* The elements of one channel in all samples. */

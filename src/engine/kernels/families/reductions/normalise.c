@@ -389,9 +389,10 @@ static bool normalise_accepts_embed(const tn_kernel_setup *setup) {
  *
  * With h = (x - mean) / deviation and g = dy scale, over a slice of n:
  *     dx = (g - (sum g + h sum g h) / n) / deviation
- * (without the first sum if no mean was subtracted); d scale = sum dy h and d bias = sum dy over all
- * slices. Mean and deviation are computed again: a slice is read three times, but from memory once.
- * Sums in float64, in the order of the elements. In place: an element is read before it is written.
+ * (without the first sum if no mean was subtracted); d scale = sum dy h and d bias = sum dy over
+ * all slices. Mean and deviation are computed again: a slice is read three times, but from memory
+ * once. Sums in float64, in the order of the elements. In place: an element is read before it is
+ * written.
  */
 enum { NORMALISE_LANES = 8 };
 
@@ -607,9 +608,9 @@ static uint64_t normalise_workspace_grad(const tn_kernel_setup *setup) {
  *
  *     dx_i = dy_i s_i^-beta - 2 alpha beta / size * x_i * sum of dy_c x_c s_c^(-beta - 1)
  *
- * over the channels c in whose window i lies. The sums s are computed again, for a tile of places at
- * a time, so nothing is kept but the input. Scratch: two numbers per channel and place of a tile.
- * Cost: O(elements x size). */
+ * over the channels c in whose window i lies. The sums s are computed again, for a tile of places
+ * at a time, so nothing is kept but the input. Scratch: two numbers per channel and place of a
+ * tile. Cost: O(elements x size). */
 
 typedef struct normalise_lrn_job {
     const tn_operand *dy, *x;

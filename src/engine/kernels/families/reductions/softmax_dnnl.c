@@ -1,4 +1,5 @@
-/* softmax_dnnl.c - softmax, its logarithm, the masked softmax of attention, and gradients by oneDNN.
+/* softmax_dnnl.c - softmax, its logarithm, the masked softmax of attention, and gradients by
+ * oneDNN.
  *
  * Before opset 13 softmax flattens all dimensions from its axis on into one; since then it goes
  * along that axis alone. Either way the tensor is seen as [outer, along, inner].

@@ -300,8 +300,8 @@ static tn_status conv_run_qlinear(tn_kernel_call *call) {
 
 /* --- the gradient of the weights ---
  *
- * That of one weight is the inner product of the given gradient with the inputs of that weight: line
- * by line, sums in double. */
+ * That of one weight is the inner product of the given gradient with the inputs of that weight:
+ * line by line, sums in double. */
 
 typedef struct conv_weights {
     const tn_operand *dy, *x;
