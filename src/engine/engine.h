@@ -51,7 +51,8 @@ typedef struct tn__control { /* an operator with blocks */
 
 typedef struct tn__region_frame {
     uint32_t control, region;
-    uint32_t inner; /* index into entering of what may begin inside, at the region's first step */
+    uint32_t
+        inner; /* index into entering of the controls inside that may begin at its first step */
 } tn__region_frame;
 
 typedef struct tn__flow {

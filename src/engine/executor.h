@@ -51,7 +51,7 @@ void tn__executor_reset(tn__executor *executor);
  *            NULL where they are as bound
  * workspace  of prepared->workspace bytes, aligned to 64
  *
- * Extents of outputs that are bounds in the graph become what they are now.
+ * Extents of outputs that are bounds in the graph become the current ones.
  * Errors: E_INVALID (they exceed the room of the operand), those of the kernel. */
 tn_status tn__executor_call(tn__executor *executor, tn_op_id op, const tn__prepared *prepared,
                             void *const *packed, void *workspace);

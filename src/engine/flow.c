@@ -413,7 +413,7 @@ static tn_status control_loop_results(tn__flow *flow, const tn__control *control
     return TN_OK;
 }
 
-/* --- what walk.c asks --- */
+/* --- calls of walk.c --- */
 
 static bool control_repeats(const tn__flow *flow, const tn__control *control) {
     return flow->regions[control->first_region].repeats;

@@ -68,7 +68,7 @@ bool tn__statics_is_leaf(const tn__statics *statics, tn_tensor_id base) {
 
 /* --- tensors that are needed --- */
 
-typedef struct statics_item { /* an operator whose inputs are being visited */
+typedef struct statics_item { /* an operator; its inputs are being visited */
     tn_op_id op;
     uint32_t next;
 } statics_item;

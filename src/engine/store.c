@@ -31,7 +31,7 @@ static tn_status store_list(tn__store *store, const tn_program *program, tn__are
     if (fetches == 0) return TN_OK;
     store->of = tn__arena_array(arena, tensors, sizeof *store->of);
     store->list = tn__arena_array(arena, fetches, sizeof *store->list);
-    if (store->of == NULL || store->list == NULL) return tn__no_memory(error, "what is fetched");
+    if (store->of == NULL || store->list == NULL) return tn__no_memory(error, "fetched tensors");
     memset(store->of, 0xff, tensors * sizeof *store->of);
     for (uint32_t s = 0; s < steps; s++) {
         tn_tensor_id id = list[s].tensor;
@@ -151,7 +151,7 @@ static tn_status store_slots(tn__store *store, const tn__statics *statics, tn__a
         }
         if (pass > 0) break;
         store->slots = tn__arena_array(arena, total, sizeof *store->slots);
-        if (store->slots == NULL) return tn__no_memory(error, "what is fetched");
+        if (store->slots == NULL) return tn__no_memory(error, "fetched tensors");
     }
     return TN_OK;
 }
@@ -168,7 +168,7 @@ static tn_status store_map(tn__store *store, tn__statics *statics, tn__arena *ar
                            tn_error *error) {
     uint32_t tensors = tn_graph_tensor_count(store->graph);
     uint8_t *fetched = tn__arena_array(arena, tensors, sizeof *fetched);
-    if (fetched == NULL) return tn__no_memory(error, "what is fetched");
+    if (fetched == NULL) return tn__no_memory(error, "fetched tensors");
     for (uint32_t i = 0; i < store->count; i++) fetched[store->list[i].tensor] = 1;
     statics->fetched = fetched;
     if (store->formed == 0) return TN_OK;

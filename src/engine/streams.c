@@ -48,11 +48,11 @@ typedef struct tn__known {
 static tn_status known_make(tn__streams *streams, const uint32_t *giver, tn__arena *arena) {
     uint32_t steps = tn_program_count(streams->program);
     tn__known *known = tn__arena_alloc(arena, sizeof *known);
-    if (known == NULL) return tn__no_memory(streams->executor->error, "what is known to be over");
+    if (known == NULL) return tn__no_memory(streams->executor->error, "steps known to be finished");
     known->instructions = tn_program_instructions(streams->program);
     known->given_at = tn__arena_array(arena, steps, sizeof *known->given_at);
     if (known->given_at == NULL)
-        return tn__no_memory(streams->executor->error, "what is known to be over");
+        return tn__no_memory(streams->executor->error, "steps known to be finished");
     for (uint32_t s = 0; s < steps; s++) {
         const tn_instruction *it = &known->instructions[s];
         if (it->stream >= known->width) known->width = it->stream + 1;
@@ -64,7 +64,7 @@ static tn_status known_make(tn__streams *streams, const uint32_t *giver, tn__are
     known->called = tn__arena_array(arena, TN_OPCODE_COUNT * width, sizeof *known->called);
     known->given = tn__arena_array(arena, known->given_count * width, sizeof *known->given);
     if (known->row == NULL || known->called == NULL || known->given == NULL)
-        return tn__no_memory(streams->executor->error, "what is known to be over");
+        return tn__no_memory(streams->executor->error, "steps known to be finished");
     streams->known = known;
     return TN_OK;
 }
@@ -295,7 +295,7 @@ static tn_status streams_take_host(tn__streams *streams, const tn_engine_options
     if (options->swap_device != NULL) return swaps_open(host, options, context, error);
     host->context = context;
     host->bytes = host->size <= SIZE_MAX ? tn__alloc(context, (size_t)host->size) : NULL;
-    if (host->bytes == NULL) return tn__no_memory(error, "what is swapped out");
+    if (host->bytes == NULL) return tn__no_memory(error, "swapped-out tensors");
     /* touch the pages, so that the first copy is not slowed down by page faults */
     memset(host->bytes, 0, (size_t)host->size);
     return TN_OK;

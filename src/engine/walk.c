@@ -9,8 +9,8 @@
  *                ◀──┘
  *
  * Frames are the regions that the walk is inside; there are at most as many as operators with
- * blocks. Before a step runs, the tensors whose live ranges begin at it are bound to their places.
- * Cost: O(instructions that run + operands).
+ * blocks. Before a step runs, the tensors with live ranges that begin at it are bound to their
+ * places. Cost: O(instructions that run + operands).
  */
 #include "engine/engine.h"
 

@@ -174,7 +174,7 @@ static const convert_loop convert_stores[TN_DTYPE_COUNT][CONVERT_KINDS] = {
 #undef CONVERT_ROW
 };
 
-/* --- what others see --- */
+/* --- any types --- */
 
 bool tn__is_numeric(tn_dtype dtype) {
     return dtype < TN_DTYPE_COUNT && convert_loads[dtype][0] != NULL;

@@ -572,7 +572,7 @@ tn_status tn__dnnl_scratch(tn__dnnl_work *work, uint64_t bytes, tn__dnnl_at *at)
     return TN_OK;
 }
 
-/* What `pack` will do for an input. */
+/* How `pack` makes the form of an input. */
 static tn_status dnnl_add_packing(tn__dnnl_work *work, uint32_t input,
                                   const dnnl_memory_desc_t *plain,
                                   const dnnl_memory_desc_t *wanted) {

@@ -7,7 +7,7 @@
  * tn__dnnl_pack and tn__dnnl_release do the rest for all of them.
  *
  *     tn__dnnl_begin       an empty work becomes setup->state
- *     tn__dnnl_choose      the best implementation of what a descriptor says
+ *     tn__dnnl_choose      the best implementation of a descriptor
  *     tn__dnnl_step        a primitive of it; then its memories:
  *     tn__dnnl_bind        an operand, or scratch
  *     tn__dnnl_weights     an operand that is packed at set-up when it is static

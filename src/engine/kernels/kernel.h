@@ -52,7 +52,7 @@ typedef struct tn_kernel_setup {
     tn_op_id id;
     /* version of the operator's domain; UINT32_MAX: the file gives none */
     uint32_t version;
-    const tn_context *context; /* for what `prepare` allocates */
+    const tn_context *context; /* for allocations of `prepare` */
     uint32_t threads;
     /* NULL, or [input_count], [output_count]: the operands as they will be when it runs
      * (inner.h) */

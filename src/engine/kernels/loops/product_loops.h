@@ -1,7 +1,7 @@
 /* product_loops.h - the loops of a matrix product for one element type and one width of vectors.
  * Included by product_types.h, with PRODUCT(name), PRODUCT_TYPE, PRODUCT_SUM, PRODUCT_READ,
- * PRODUCT_WRITE, PRODUCT_SCALE, PRODUCT_PLAIN (elements are what is summed), PRODUCT_VECTOR (bytes)
- * and PRODUCT_TARGET defined.
+ * PRODUCT_WRITE, PRODUCT_SCALE, PRODUCT_PLAIN (elements are summed as they are), PRODUCT_VECTOR
+ * (bytes) and PRODUCT_TARGET defined.
  *
  * If rows of B are contiguous, a tile of C of a few rows and 64 columns sums `inner` in blocks of
  * 64, a strip of it at a time in registers. Otherwise columns of B and rows of A are contiguous,
@@ -116,7 +116,7 @@ static inline __attribute__((always_inline)) void PRODUCT(rest)(const tn__produc
     for (uint64_t r = 0; r < rows; r++) PRODUCT(store)(p, row + r, column, columns, total[r]);
 }
 
-/* Of `side` rows of `a` with as many columns of `b` at once, each sum as if it were alone. */
+/* `side` rows of `a` times as many columns of `b` at once, each sum as if it were alone. */
 static inline __attribute__((always_inline)) void PRODUCT(dots)(const tn__product *p, uint64_t row,
                                                                 uint64_t rows, uint64_t column,
                                                                 uint64_t columns) {

@@ -2,7 +2,7 @@
  *
  * ONNX's Dropout hands its input on outside of training. In training it draws one number per
  * element: with attribute seed those of the Mersenne Twister that ONNX's definition (numpy) uses,
- * so that a seeded model gives what its tests expect; without, the run's own.
+ * so that a seeded model gives the values of its tests; without, the run's own.
  * Source: operator texts of ONNX, opsets 1 to 17; Matsumoto, Nishimura 1998.
  */
 #include <math.h>

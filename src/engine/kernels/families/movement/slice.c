@@ -3,7 +3,7 @@
  *
  * A part that is in place already (a view of Slice or Split, an input of Concat that was computed
  * in place) is not copied; equal addresses show this.
- * Source: operator texts of ONNX, opsets 1 to 17; what was an attribute may be an input since 10
+ * Source: operator texts of ONNX, opsets 1 to 17; attributes may be inputs since 10
  * (Slice) and 13 (Split).
  */
 #include "engine/kernels/loops/box.h"

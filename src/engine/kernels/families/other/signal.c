@@ -1,7 +1,7 @@
 /* signal.c - spectra: DFT, STFT, MelWeightMatrix.
  *
  * A line is gathered into scratch memory as doubles, transformed there, and written.
- * Scratch: one line and what its transform needs, for the longest line that static shapes allow.
+ * Scratch: one line and the tables of its transform, for the longest line that static shapes allow.
  * Source: operator texts of ONNX, opset 17 (DFT's axis as an input: 20).
  */
 #include <math.h>

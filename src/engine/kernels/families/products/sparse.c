@@ -1,13 +1,13 @@
 /* sparse.c - weights of which most are zero: convolutions and products from their lists
  * (graph/sparse.h), and the two operators that make the lists at set-up.
  *
- * PruneWeights leaves the largest magnitudes, SparseWeights writes what is not zero into lists.
- * SparseConv reads its input in planes, SparseMatMul reads blocks of transposed rows of x: so each
- * weight costs a few vector operations for many positions. If x has few rows, they are taken one by
- * one. Each product and each sum is rounded separately, in the order of a row's places, so results
- * are the same on every machine, for any vector width and division of positions into tiles.
- * Cost: 2 operations per value and position, and a copy of the input; to make the lists, three
- * passes over the weights.
+ * PruneWeights leaves the largest magnitudes, SparseWeights writes elements that are not zero into
+ * lists. SparseConv reads its input in planes, SparseMatMul reads blocks of transposed rows of x:
+ * so each weight costs a few vector operations for many positions. If x has few rows, they are
+ * taken one by one. Each product and each sum is rounded separately, in the order of a row's
+ * places, so results are the same on every machine, for any vector width and division of positions
+ * into tiles. Cost: 2 operations per value and position, and a copy of the input; to make the
+ * lists, three passes over the weights.
  */
 #include "engine/kernels/convert.h"
 #include "engine/kernels/kernel.h"
@@ -438,7 +438,7 @@ static void terms_add(const sparse_terms *terms, const float *from, uint64_t cou
 #define SPARSE_FEW 8u      /* fewer rows are taken one by one */
 #define SPARSE_ALIGN 64u
 
-/* --- what both operators share --- */
+/* --- functions of both operators --- */
 
 typedef struct sparse_job {
     const tn_kernel_call *call;

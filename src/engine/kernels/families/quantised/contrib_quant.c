@@ -266,7 +266,7 @@ static tn_status quant_run_global(tn_kernel_call *call) {
     return TN_OK;
 }
 
-/* One window: sums what lies inside. */
+/* One window: sums the elements inside the input. */
 typedef struct quant_window {
     uint32_t spatial;
     int64_t extent[8], kernel[8], stride[8], begin[8], end[8];
@@ -357,7 +357,7 @@ static tn_status quant_run_average(tn_kernel_call *call) {
     return TN_OK;
 }
 
-/* --- QLinearConv: ONNX's, and for images whose channels are last; weights are as ONNX's --- */
+/* --- QLinearConv: ONNX's, and for images with channels last; weights are as ONNX's --- */
 
 typedef struct quant_conv {
     quant_form from, to;

@@ -100,7 +100,7 @@ typedef struct recurrent_job {
     tn_operand dh, dc;     /* [batch, hidden] */
 } recurrent_job;
 
-/* What the forward operator and its gradient read alike: the extents, from X and R. */
+/* The extents, from X and R, for the forward operator and its gradient. */
 static tn_status recurrent_begin(const tn_kernel_call *call, recurrent_kind kind, bool batch_first,
                                  recurrent_job *job) {
     const tn_operand *x = &call->inputs[0], *r = &call->inputs[2];
@@ -205,6 +205,50 @@ static tn_status recurrent_read(tn_kernel_call *call, recurrent_kind kind, recur
     return TN_OK;
 }
 
+static const void *recurrent_at(const recurrent_job *job, const tn_operand *operand, uint64_t at) {
+    return (const char *)operand->data + at * job->width;
+}
+static void *recurrent_to(const recurrent_job *job, const tn_operand *operand, uint64_t at) {
+    return (char *)operand->data + at * job->width;
+}
+
+/* Elements of an operand from `at` on to another one; NULL: zeros. */
+static void recurrent_move(const recurrent_job *job, uint64_t count, const tn_operand *from,
+                           uint64_t at, const tn_operand *to, uint64_t to_at) {
+    if (from != NULL)
+        memcpy(recurrent_to(job, to, to_at), recurrent_at(job, from, at), count * job->width);
+    else
+        memset(recurrent_to(job, to, to_at), 0, count * job->width);
+}
+
+/* c [rows, columns] = a b + addend (NULL: none): steps in elements. */
+typedef struct recurrent_factor {
+    const void *data;
+    uint64_t row, column; /* steps */
+} recurrent_factor;
+
+static void recurrent_multiply(const recurrent_job *job, uint64_t rows, uint64_t columns,
+                               uint64_t inner, recurrent_factor a, recurrent_factor b,
+                               const void *addend, void *c) {
+    tn__product product = {.rows = rows,
+                           .columns = columns,
+                           .inner = inner,
+                           .a = a.data,
+                           .b = b.data,
+                           .c = c,
+                           .addend = addend,
+                           .a_row = a.row,
+                           .a_inner = a.column,
+                           .b_inner = b.row,
+                           .b_column = b.column,
+                           .c_row = columns,
+                           .addend_row = columns,
+                           .addend_column = 1,
+                           .scale = 1,
+                           .addend_scale = 1};
+    tn__product_run(&product, job->dtype);
+}
+
 /* --- one step --- */
 
 /* to[first, first + rows) = W or R times a vector, plus bias; rows counted in one direction. */
@@ -215,21 +259,11 @@ static void recurrent_product(const recurrent_job *job, uint64_t direction, bool
     const tn_operand *to = recurrence ? &job->from_state : &job->from_input;
     uint64_t all = job->gates * job->hidden, inner = recurrence ? job->hidden : job->input;
     uint64_t bias_at = (direction * 2 + recurrence) * all + first;
-    tn__product product = {
-        .rows = 1,
-        .columns = rows,
-        .inner = inner,
-        .a = vector,
-        .b = (const char *)matrix->data + (direction * all + first) * inner * job->width,
-        .c = (char *)to->data + first * job->width,
-        .a_inner = 1,
-        .b_inner = 1,
-        .b_column = inner,
-        .addend = bias != NULL ? (const char *)bias->data + bias_at * job->width : NULL,
-        .addend_column = 1,
-        .scale = 1,
-        .addend_scale = 1};
-    tn__product_run(&product, job->dtype);
+    recurrent_factor a = {vector, inner, 1};
+    recurrent_factor b = {recurrent_at(job, matrix, (direction * all + first) * inner), 1, inner};
+    recurrent_multiply(job, 1, rows, inner, a, b,
+                       bias != NULL ? recurrent_at(job, bias, bias_at) : NULL,
+                       recurrent_to(job, to, first));
 }
 
 static double recurrent_sum(const recurrent_job *job, uint64_t gate, uint64_t j) {
@@ -303,43 +337,29 @@ static void recurrent_step(const recurrent_job *job, uint64_t direction, uint64_
 
 /* --- all steps --- */
 
-/* A state from (or, with none, zeros) and to element `at` of an operand. */
-static void recurrent_fetch(const recurrent_job *job, const tn_operand *from, uint64_t at,
-                            tn_operand *to) {
-    uint64_t size = job->hidden * job->width;
-    if (from != NULL)
-        memcpy(to->data, (const char *)from->data + at * job->width, size);
-    else
-        memset(to->data, 0, size);
-}
-static void recurrent_put(const recurrent_job *job, const tn_operand *from, tn_operand *to,
-                          uint64_t at) {
-    if (to == NULL) return;
-    char *place = (char *)to->data + at * job->width;
-    if (from != NULL)
-        memcpy(place, from->data, job->hidden * job->width);
-    else
-        memset(place, 0, job->hidden * job->width);
-}
-
 static void recurrent_sequence(recurrent_job *job, uint64_t direction, uint64_t batch,
                                uint64_t length) {
     const tn_kernel_call *call = job->call;
+    const tn_operand *y = tn__call_output(call, 0), *h = tn__call_output(call, 1);
+    const tn_operand *c = tn__call_output(call, 2);
     bool lstm = job->kind == RECURRENT_LSTM, backward = job->backward_first || direction == 1;
     uint64_t last =
         job->batch_first ? batch * job->directions + direction : direction * job->batch + batch;
-    recurrent_fetch(job, tn__call_input(call, 5), last * job->hidden, &job->state);
-    if (lstm) recurrent_fetch(job, tn__call_input(call, 6), last * job->hidden, &job->cell);
+    recurrent_move(job, job->hidden, tn__call_input(call, 5), last * job->hidden, &job->state, 0);
+    if (lstm)
+        recurrent_move(job, job->hidden, tn__call_input(call, 6), last * job->hidden, &job->cell,
+                       0);
     for (uint64_t i = 0; i < job->steps; i++) {
         uint64_t step = i >= length ? i : backward ? length - 1 - i : i;
         uint64_t row = job->batch_first ? (batch * job->steps + step) * job->directions + direction
                                         : (step * job->directions + direction) * job->batch + batch;
         if (i < length) recurrent_step(job, direction, batch, step);
-        recurrent_put(job, i < length ? &job->state : NULL, tn__call_output(call, 0),
-                      row * job->hidden);
+        if (y != NULL)
+            recurrent_move(job, job->hidden, i < length ? &job->state : NULL, 0, y,
+                           row * job->hidden);
     }
-    recurrent_put(job, &job->state, tn__call_output(call, 1), last * job->hidden);
-    if (lstm) recurrent_put(job, &job->cell, tn__call_output(call, 2), last * job->hidden);
+    if (h != NULL) recurrent_move(job, job->hidden, &job->state, 0, h, last * job->hidden);
+    if (c != NULL && lstm) recurrent_move(job, job->hidden, &job->cell, 0, c, last * job->hidden);
 }
 
 static tn_status recurrent_run(tn_kernel_call *call, recurrent_kind kind) {
@@ -358,16 +378,6 @@ static tn_status recurrent_run(tn_kernel_call *call, recurrent_kind kind) {
             recurrent_sequence(&job, d, b,
                                lengths != NULL ? (uint64_t)tn__operand_int(lengths, b) : job.steps);
     return TN_OK;
-}
-
-static tn_status recurrent_run_rnn(tn_kernel_call *call) {
-    return recurrent_run(call, RECURRENT_RNN);
-}
-static tn_status recurrent_run_gru(tn_kernel_call *call) {
-    return recurrent_run(call, RECURRENT_GRU);
-}
-static tn_status recurrent_run_lstm(tn_kernel_call *call) {
-    return recurrent_run(call, RECURRENT_LSTM);
 }
 
 static bool recurrent_accepts(const tn_kernel_setup *setup) {
@@ -425,44 +435,7 @@ enum {
     RECURRENT_OUT_C
 };
 
-static const void *recurrent_at(const recurrent_job *job, const tn_operand *operand, uint64_t at) {
-    return (const char *)operand->data + at * job->width;
-}
-static void *recurrent_to(const recurrent_job *job, const tn_operand *operand, uint64_t at) {
-    return (char *)operand->data + at * job->width;
-}
-
-/* --- products --- */
-
-/* c [rows, columns] = a b (+ c): steps in elements. */
-typedef struct recurrent_factor {
-    const void *data;
-    uint64_t row, column; /* steps */
-} recurrent_factor;
-
-static void recurrent_multiply(const recurrent_job *job, uint64_t rows, uint64_t columns,
-                               uint64_t inner, recurrent_factor a, recurrent_factor b, void *c,
-                               bool add) {
-    tn__product product = {.rows = rows,
-                           .columns = columns,
-                           .inner = inner,
-                           .a = a.data,
-                           .b = b.data,
-                           .c = c,
-                           .addend = add ? c : NULL,
-                           .a_row = a.row,
-                           .a_inner = a.column,
-                           .b_inner = b.row,
-                           .b_column = b.column,
-                           .c_row = columns,
-                           .addend_row = columns,
-                           .addend_column = 1,
-                           .scale = 1,
-                           .addend_scale = 1};
-    tn__product_run(&product, job->dtype);
-}
-
-/* --- where things are --- */
+/* Where things are. */
 
 /* Time of the k-th step of this direction; the slot of the state before it and after it. */
 static uint64_t recurrent_time(const recurrent_job *job, uint64_t k) {
@@ -485,11 +458,7 @@ static void recurrent_load(const tn_operand *operand, uint64_t at, uint64_t coun
 
 static void recurrent_copy(const recurrent_job *job, const tn_operand *from, uint64_t at,
                            const tn_operand *to, uint64_t to_at) {
-    uint64_t bytes = job->batch * job->hidden * job->width;
-    if (from != NULL)
-        memcpy(recurrent_to(job, to, to_at), recurrent_at(job, from, at), bytes);
-    else
-        memset(recurrent_to(job, to, to_at), 0, bytes);
+    recurrent_move(job, job->batch * job->hidden, from, at, to, to_at);
 }
 
 /* --- forward, again --- */
@@ -611,7 +580,7 @@ static void recurrent_back_forward(const recurrent_job *job) {
                              job->hidden};
     bool apart = job->kind == RECURRENT_GRU;
     recurrent_bias(job, &job->wide, apart ? 0 : 2, 0, rows);
-    recurrent_multiply(job, rows, width, job->input, x, by_w, job->wide.data, true);
+    recurrent_multiply(job, rows, width, job->input, x, by_w, job->wide.data, job->wide.data);
     if (apart) recurrent_bias(job, &job->deep, 1, 0, rows);
     uint64_t start = recurrent_slot(job, recurrent_time(job, 0), false);
     recurrent_copy(job, tn__call_input(call, RECURRENT_IN_H), recurrent_part(job), &job->h, start);
@@ -623,7 +592,8 @@ static void recurrent_back_forward(const recurrent_job *job) {
         recurrent_factor h = {recurrent_at(job, &job->h, recurrent_slot(job, time, false)),
                               job->hidden, 1};
         recurrent_multiply(job, job->batch, width, job->hidden, h, by_r,
-                           recurrent_to(job, &job->deep, time * job->batch * width), true);
+                           recurrent_to(job, &job->deep, time * job->batch * width),
+                           recurrent_to(job, &job->deep, time * job->batch * width));
         recurrent_back_step(job, time, recurrent_forward_tile);
     }
 }
@@ -702,11 +672,12 @@ static void recurrent_backward(const recurrent_job *job) {
         recurrent_back_step(job, time, recurrent_back_tile);
         recurrent_factor gates = {recurrent_at(job, &job->deep, time * job->batch * width), width,
                                   1};
-        recurrent_multiply(job, job->batch, job->hidden, width, gates, by_r, job->dh.data, true);
+        recurrent_multiply(job, job->batch, job->hidden, width, gates, by_r, job->dh.data,
+                           job->dh.data);
     }
 }
 
-/* --- what it gives --- */
+/* --- gradients of operands --- */
 
 /* Sums over all rows of the gates' gradients, for both halves of the biases. */
 static void recurrent_give_bias(const recurrent_job *job, const tn_operand *gates, uint64_t to) {
@@ -737,13 +708,15 @@ static void recurrent_give(const recurrent_job *job) {
                           job->input, 1};
     recurrent_factor h = {recurrent_at(job, &job->h, job->backwards ? job->batch * job->hidden : 0),
                           job->hidden, 1};
-    if (dx != NULL) recurrent_multiply(job, rows, job->input, width, across, w, dx->data, d > 0);
+    if (dx != NULL)
+        recurrent_multiply(job, rows, job->input, width, across, w, d > 0 ? dx->data : NULL,
+                           dx->data);
     if (dw != NULL)
-        recurrent_multiply(job, width, job->input, rows, down, x,
-                           recurrent_to(job, dw, d * width * job->input), false);
+        recurrent_multiply(job, width, job->input, rows, down, x, NULL,
+                           recurrent_to(job, dw, d * width * job->input));
     if (dr != NULL)
-        recurrent_multiply(job, width, job->hidden, rows, deep, h,
-                           recurrent_to(job, dr, d * width * job->hidden), false);
+        recurrent_multiply(job, width, job->hidden, rows, deep, h, NULL,
+                           recurrent_to(job, dr, d * width * job->hidden));
     if (tn__call_output(call, RECURRENT_OUT_B) != NULL) {
         recurrent_give_bias(job, &job->wide, 2 * width * d);
         recurrent_give_bias(job, &job->deep, 2 * width * d + width);
@@ -836,24 +809,27 @@ static bool recurrent_back_accepts(const tn_kernel_setup *setup) {
     return true;
 }
 
-#define RECURRENT_BACK(Cell, kind)                                                                 \
+#define RECURRENT_CELL(Cell, kind)                                                                 \
+    static tn_status recurrent_run_##Cell(tn_kernel_call *call) {                                  \
+        return recurrent_run(call, kind);                                                          \
+    }                                                                                              \
     static tn_status recurrent_back_run_##Cell(tn_kernel_call *call) {                             \
         return recurrent_back_run(call, kind);                                                     \
     }                                                                                              \
     static uint64_t recurrent_back_workspace_##Cell(const tn_kernel_setup *setup) {                \
         return recurrent_back_workspace(setup, recurrent_gates[kind]);                             \
     }
-RECURRENT_BACK(Gru, RECURRENT_GRU)
-RECURRENT_BACK(Lstm, RECURRENT_LSTM)
-RECURRENT_BACK(Rnn, RECURRENT_RNN)
+RECURRENT_CELL(Gru, RECURRENT_GRU)
+RECURRENT_CELL(Lstm, RECURRENT_LSTM)
+RECURRENT_CELL(Rnn, RECURRENT_RNN)
 
 #define RECURRENT_BACK_ROW(Cell)                                                                   \
     .domain = "tenure", .type = #Cell "Grad", .accepts = recurrent_back_accepts,                   \
     .workspace = recurrent_back_workspace_##Cell, .run = recurrent_back_run_##Cell
 
 static const tn_kernel recurrent_kernels[] = {
-    {RECURRENT(GRU, recurrent_run_gru)}, {RECURRENT(LSTM, recurrent_run_lstm)},
-    {RECURRENT(RNN, recurrent_run_rnn)}, {RECURRENT_BACK_ROW(Gru)},
+    {RECURRENT(GRU, recurrent_run_Gru)}, {RECURRENT(LSTM, recurrent_run_Lstm)},
+    {RECURRENT(RNN, recurrent_run_Rnn)}, {RECURRENT_BACK_ROW(Gru)},
     {RECURRENT_BACK_ROW(Lstm)},          {RECURRENT_BACK_ROW(Rnn)},
 };
 

@@ -32,7 +32,7 @@ typedef struct conv_tile {
     uint64_t line, first, count;
 } conv_tile;
 
-/* --- what becomes of sums --- */
+/* --- sums to elements --- */
 
 static void conv_float_store(const conv_job *job, uint64_t filter, uint64_t at, uint64_t count,
                              const float *sums) {
