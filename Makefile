@@ -16,7 +16,7 @@ export CCACHE_NOHASHDIR = 1
 export CCACHE_DEPEND = 1
 endif
 
-.PHONY: all amalgamation coverage deb site page demo demo-mcu bench-arena test test-long check install fuzz compare stress stress-programs stress-pools bench bench-pools bench-results clean help
+.PHONY: all amalgamation coverage deb wheel release site page demo demo-mcu bench-arena test test-long check install fuzz compare stress stress-programs stress-pools bench bench-pools bench-results clean help
 all: $(BUILD)/build.ninja
 	cmake --build $(BUILD) --target libtenure tenure_preload tenure_torch tenure_command completions
 
@@ -67,6 +67,15 @@ install: ## PREFIX, DESTDIR: command, library, headers, pkg-config file, man pag
 deb: ## Debian packages in build-deb/: libtenure0, libtenure-dev, tenure, python3-tenure; lintian judges them
 	tools/install-deps deb
 	tools/make-deb build-deb
+
+wheel: ## a Python wheel with the library inside, in build-wheel/: pip install build-wheel/tenure-*.whl needs nothing else
+	tools/install-deps build
+	tools/make-wheel build-wheel
+
+release: ## the files of a release in build-release/: source, wheel, Debian packages, page, npm package, SBOM, checksums; made twice
+	tools/install-deps deb
+	tools/install-deps web
+	tools/make-release build-release --twice
 
 site: ## the documentation as pages to read in a browser: build-site/index.html
 	tools/install-deps site

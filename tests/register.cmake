@@ -129,7 +129,7 @@ function(tenure_test name)
   endif()
   set(slower "TENURE_SLOWER=set:1") # tests/count.h
   if(full MATCHES "^(asan|tsan|minimal)\\.")
-    set(slower "TENURE_SLOWER=set:4")
+    set(slower "TENURE_SLOWER=set:8")
   endif()
   # Threads of OpenMP sleep while they wait: those of a test that does not get its turn would keep others from theirs.
   set_property(TEST ${full} PROPERTY ENVIRONMENT_MODIFICATION "ASAN_OPTIONS=string_prepend:${sanitizer}"

@@ -127,6 +127,13 @@ def packed_weights():
     case("bits4_bias", "MatMulNBits", [a, weights, scales, None, None, f(5)], fixed=[1, 2, 5], **sizes)
     case("bits4_groups", "MatMulNBits", [a, weights, scales, None, j(random.integers(0, 3, 48))], fixed=[1, 2, 4],
          **sizes)
+    few = {"K": 100, "N": 5, "bits": 4, "block_size": 32}  # few rows are multiplied without expanding the weights
+    weights, scales = u8(5, 4, 16), abs(f(20)) * 0.1
+    for rows in 1, 4, 5:
+        case("bits4_rows%d" % rows, "MatMulNBits", [f(rows, 100), weights, scales, u8(10)], fixed=[1, 2, 3], **few)
+    case("bits4_rows2_real", "MatMulNBits", [f(2, 100), weights, scales, abs(f(5, 4)) * 4, None, f(5)], fixed=[1, 2, 3, 5], **few)
+    case("bits4_rows1_block128", "MatMulNBits", [f(1, 300), u8(3, 3, 64), abs(f(9)) * 0.1], fixed=[1, 2], K=300, N=3, bits=4,
+         block_size=128)
     # ONNX Runtime leaves out packed zero points where groups are given (docs/agreement.md)
     case("bits2_zeros", "MatMulNBits", [f(3, 64), u8(4, 2, 8), abs(f(8)) * 0.1, u8(4)], fixed=[1, 2, 3], K=64, N=4,
          bits=2, block_size=32)

@@ -6,6 +6,7 @@
 Exit status: 0 all of it holds, 1 not, 77 numpy is not installed.
 """
 import ctypes
+import io
 import json
 import os
 import pathlib
@@ -19,6 +20,7 @@ import threading
 import time
 import traceback
 import unittest
+from xml.etree import ElementTree
 
 source, library = pathlib.Path(sys.argv[1]).resolve(), os.path.abspath(sys.argv[2])
 lists = sys.argv[3:] == ["lists"]
@@ -383,6 +385,34 @@ try:
 except tenure.Error as error:
     print("refused", error.status, error.message)
 """
+
+
+class Notebooks(unittest.TestCase):
+    """What a notebook shows is well formed, and has the numbers of the attributes."""
+
+    def shown(self, result):
+        page = result._repr_html_()
+        for _, element in ElementTree.iterparse(io.StringIO("<page>%s</page>" % page)):
+            self.assertNotIn(element.tag.rpartition("}")[2], ("script", "iframe", "link"))
+        return page
+
+    def test_results_are_shown(self):
+        layout = tenure.plan([600, 500, 700], first=[0, 1, 3], last=[3, 4, 6], names=["<b>", "&", "'"])
+        page = self.shown(layout)
+        for word in ("1,200 bytes", "1,800 bytes", "auto, optimal", "<svg"):
+            self.assertIn(word, page)
+        model = tenure.load(str(MODELS / "mobilenet_v2.onnx"))
+        self.assertIn(format(tenure.plan(model).peak, ","), self.shown(tenure.plan(model)))
+        estimate = tenure.estimate(model, train=True)
+        page = self.shown(estimate)
+        for count in (estimate.total, *filter(None, estimate.parts.values())):
+            self.assertIn("%s bytes" % format(count, ","), page)
+        found = tenure.fit(model, "60MiB", train=True, costs="v100-16")
+        self.assertIn("%s bytes" % format(found.bytes, ","), self.shown(found))
+
+    def test_many_buffers_have_no_picture(self):
+        count = 3001
+        self.assertNotIn("<svg", self.shown(tenure.plan([8] * count, first=range(count), last=range(1, count + 1))))
 
 
 class Libraries(unittest.TestCase):

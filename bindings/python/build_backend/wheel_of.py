@@ -1,7 +1,8 @@
 """Makes the wheel of this package, for pip (PEP 517, 660): a zip archive of the package and three files about it.
 
 There is nothing to compile, so nothing is asked of setuptools, and `pip install` works without an index, without
-build isolation and with it. The same tree gives the same bytes.
+build isolation and with it. The same tree gives the same bytes. tools/make-wheel calls platform_wheel, which adds
+the shared library.
 """
 import base64
 import hashlib
@@ -33,12 +34,12 @@ def package():
             yield path.relative_to(ROOT).as_posix(), path.read_bytes()
 
 
-def write(folder, files, tag):
+def write(folder, files, tag, pure=True):
     it = project()
     name = "%s-%s" % (it["name"], it["version"])
     about = [("%s.dist-info/METADATA" % name, metadata().encode()),
-             ("%s.dist-info/WHEEL" % name, ("Wheel-Version: 1.0\nGenerator: tenure\nRoot-Is-Purelib: true\nTag: %s\n"
-                                            % tag).encode())]
+             ("%s.dist-info/WHEEL" % name, ("Wheel-Version: 1.0\nGenerator: tenure\nRoot-Is-Purelib: %s\nTag: %s\n"
+                                            % (str(pure).lower(), tag)).encode())]
     record = []
     wheel = "%s-%s.whl" % (name, tag)
     with zipfile.ZipFile(pathlib.Path(folder) / wheel, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -53,6 +54,13 @@ def write(folder, files, tag):
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     return write(wheel_directory, package(), "py3-none-any")
+
+
+def platform_wheel(folder, libraries, platform):
+    """A wheel for one platform, such as manylinux_2_34_x86_64. libraries: name in the package -> bytes. Returns its name."""
+    files = [(name, content) for name, content in package() if pathlib.Path(name).name not in LIBRARIES]
+    files += [("tenure/" + name, content) for name, content in sorted(libraries.items())]
+    return write(folder, files, "py3-none-" + platform, pure=False)
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):

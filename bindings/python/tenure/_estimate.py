@@ -31,6 +31,12 @@ class Estimate:
     def __repr__(self) -> str:
         return "<tenure.Estimate: %d bytes, %d fixed, %d in the arena>" % (self.total, self.fixed, self.arena)
 
+    def _repr_html_(self) -> str:
+        from tenure import _html
+        peak = " at %s" % self.peak_operator if self.peak_operator else ""
+        title = "%s (%s bytes)%s" % (_html.people(self.total), format(self.total, ","), peak)
+        return _html.bars(title, self.parts) + _html.bars("peak of each phase", self.phases)
+
 
 def opened(model: Model, batch: int, dims: Optional[Mapping[str, int]],
            shapes: Optional[Mapping[str, Sequence[int]]]) -> Graph:

@@ -120,6 +120,16 @@ class Fit:
     def __repr__(self) -> str:
         return "<tenure.Fit: %d bytes instead of %d, %.4f of the time>" % (self.bytes, self.plain_bytes, self.overhead)
 
+    def _repr_html_(self) -> str:
+        from tenure import _html, _report
+        made = self.decisions
+        counts = ", ".join("%d %s" % (made.count(kind), kind) for kind in sorted(set(made)))
+        table = _html.sizes([("budget", int(self.budget)), ("bytes", int(self.bytes)),
+                             ("without fitting", int(self.plain_bytes)), ("predicted time", "%.3f times" % self.overhead),
+                             ("tensors", counts), ("pass", self.passed)])
+        small = len(self.layout) <= _html.PICTURE_BODIES
+        return table + (_report.report(self, format="svg") if small else "")
+
 
 class Search(NamedTuple):
     """The input of a search: a program, its costs, and the memory options."""

@@ -1,5 +1,6 @@
 """Planning problems, layouts, planning and verification."""
 import ctypes
+import json
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union, cast
 
 from tenure import _abi
@@ -313,6 +314,14 @@ class Layout:
 
     def __repr__(self) -> str:
         return "<tenure.Layout: %d bodies in %d bytes, %s>" % (len(self), self.peak, self.verdict)
+
+    def _repr_html_(self) -> str:
+        from tenure import _html, _report
+        told = json.loads(_report.report(self, format="summary"))
+        table = _html.sizes([("arena", told["peak"]), ("lower bound", told["lower_bound"]),
+                             ("without reuse", told["naive"]), ("buffers", "%d" % len(self)),
+                             ("planner", "%s, %s" % (self.planner, self.verdict))])
+        return table + (_report.report(self, format="svg") if len(self) <= _html.PICTURE_BODIES else "")
 
 
 def plan(what: Any, first: Optional[Integers] = None, last: Optional[Integers] = None, *,
