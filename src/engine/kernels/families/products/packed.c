@@ -287,7 +287,43 @@ static void packed_expand_nbits(const packed_nbits *it, uint64_t n, float *row) 
     }
 }
 
-enum { NBITS_COLUMNS = 16 }; /* rows of the weights that are expanded at once */
+enum {
+    NBITS_COLUMNS = 16, /* rows of the weights that are expanded at once */
+    NBITS_ROWS = 4      /* rows of the input for which expanding would take longer than reading */
+};
+
+/* Whether the rows of the input can be multiplied with the packed weights. Each row of the input is
+ * prepared once. */
+static bool packed_reads_packed(const packed_nbits *it, uint64_t rows) {
+    return rows <= NBITS_ROWS && it->bits == 4 && it->groups == NULL &&
+           it->block % (2 * TN__DOT_BYTES) == 0;
+}
+
+static void packed_multiply_packed(const packed_nbits *it, uint64_t rows, const float *a,
+                                   const float *bias, float *workspace, float *y) {
+    uint64_t padded = it->blocks * it->block;
+    float *zeros = workspace + rows * padded;
+    for (uint64_t r = 0; r < rows; r++)
+        tn__packed_pair(a + r * it->inner, it->inner, it->block, workspace + r * padded);
+    for (uint64_t n = 0; n < it->columns; n++) {
+        for (uint64_t b = 0; b < it->blocks; b++) zeros[b] = packed_zero_nbits(it, n, b);
+        tn__packed_row row = {.bytes = it->weights + n * it->blocks * it->block_bytes,
+                              .scales = it->scales + n * it->blocks,
+                              .zeros = zeros,
+                              .blocks = it->blocks,
+                              .block = it->block};
+        for (uint64_t r = 0; r < rows; r++)
+            y[r * it->columns + n] =
+                tn__packed_dot(&row, workspace + r * padded) + (bias != NULL ? bias[n] : 0);
+    }
+}
+
+/* Bytes for expanded rows of the weights, or for prepared rows of the input and zero points. */
+static uint64_t packed_nbits_scratch(uint64_t inner, uint64_t blocks, uint64_t block) {
+    uint64_t expanded = tn__mul_sat(NBITS_COLUMNS * sizeof(float), inner),
+             packed = tn__mul_sat(sizeof(float), tn__mul_sat(blocks, NBITS_ROWS * block + 1));
+    return expanded > packed ? expanded : packed;
+}
 
 static tn_status packed_run_nbits(tn_kernel_call *call) {
     const tn_operand *a = &call->inputs[0], *bias = tn__call_input(call, 5);
@@ -299,9 +335,13 @@ static tn_status packed_run_nbits(tn_kernel_call *call) {
     memcpy(shape, a->shape, a->rank * sizeof *shape);
     shape[a->rank - 1] = (int64_t)it.columns;
     TN_TRY(tn__check_result(call, 0, a->rank, shape));
-    TN_TRY(tn__check_scratch(call, NBITS_COLUMNS * it.inner * sizeof(float)));
+    TN_TRY(tn__check_scratch(call, packed_nbits_scratch(it.inner, it.blocks, it.block)));
     uint64_t rows = tn__operand_count(a) / it.inner;
     float *expanded = call->workspace, *y = call->outputs[0].data;
+    if (packed_reads_packed(&it, rows)) {
+        packed_multiply_packed(&it, rows, a->data, bias != NULL ? bias->data : NULL, expanded, y);
+        return TN_OK;
+    }
     for (uint64_t n = 0; n < it.columns; n += NBITS_COLUMNS) {
         uint64_t some = it.columns - n < NBITS_COLUMNS ? it.columns - n : NBITS_COLUMNS;
         for (uint64_t c = 0; c < some; c++)
@@ -333,8 +373,10 @@ static bool packed_accepts_nbits(const tn_kernel_setup *setup) {
 }
 
 static uint64_t packed_workspace_nbits(const tn_kernel_setup *setup) {
-    int64_t k = tn__attr_int(setup->op, "K", 0);
-    return k > 0 ? tn__mul_sat(NBITS_COLUMNS * sizeof(float), (uint64_t)k) : 0;
+    int64_t k = tn__attr_int(setup->op, "K", 0), block = tn__attr_int(setup->op, "block_size", 0);
+    if (k < 1 || block < 1 || block > INT32_MAX) return 0;
+    return packed_nbits_scratch((uint64_t)k, (uint64_t)(k / block + (k % block != 0)),
+                                (uint64_t)block);
 }
 
 typedef struct packed_table {
