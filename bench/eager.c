@@ -65,13 +65,13 @@ static double bench_apply(tn_eager *eager, const tn_eager_call *call) {
 
 /* The kernel of the last operator that was prepared, on its operands as they are bound. */
 static double bench_kernel(tn_eager *eager) {
-    tn__recipe *recipe = eager->recipes.of[eager->recipes.count - 1];
+    tn__cached_op *cached = eager->op_cache.of[eager->op_cache.count - 1];
     double least = 1;
-    if (recipe->prepared == NULL) return 0;
+    if (cached->prepared == NULL) return 0;
     for (uint32_t turn = 0; turn < BENCH_TURNS; turn++) {
         double since = bench_clock();
         for (uint32_t i = 0; i < BENCH_RUNS; i++)
-            if (recipe->prepared->kernel->run(&recipe->call) != TN_OK) abort();
+            if (cached->prepared->kernel->run(&cached->call) != TN_OK) abort();
         double took = (bench_clock() - since) / BENCH_RUNS;
         least = took < least ? took : least;
     }

@@ -7,7 +7,7 @@
 
 #include <tenure/array.h>
 
-#include "io/import/array.h"
+#include "io/import/importer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "run/trainer/shards.h"
+#include "run/trainer/checkpoint.h"
 
 #define FUZZ_HASH_AT offsetof(tn__checkpoint_head, hash)
 #define FUZZ_PART "f.ck.1.0-of-1"

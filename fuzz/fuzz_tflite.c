@@ -7,7 +7,7 @@
 
 #include <tenure/program.h>
 
-#include "io/import/tflite_micro.h"
+#include "io/import/tflm/tflm.h"
 
 #define FUZZ_OPS_MAX 2000u
 
@@ -37,8 +37,8 @@ static void fuzz_arena(const fuzz_again *again, const tn_graph *graph) {
         options.kernels = ways[i].kernels;
         options.most = i > 0;
         tn_status status =
-            tn__micro_arena_from(again->file.name, (tn__span){again->file.data, again->file.size},
-                                 again->options, graph, NULL, &options, &arena, placed, &error);
+            tn__tflm_arena_from(again->file.name, (tn__span){again->file.data, again->file.size},
+                                again->options, graph, NULL, &options, &arena, placed, &error);
         fuzz_check(status != TN_E_INTERNAL);
         if (status == TN_OK) fuzz_check(arena.total >= arena.used && arena.used >= arena.head);
     }

@@ -11,6 +11,7 @@
 #include "bench/kit/generate.h"
 
 #include "base/base.h"
+#include "base/heap.h"
 
 typedef struct generate_rectangle {
     int64_t first, last;
@@ -77,27 +78,17 @@ typedef struct generate_heap {
     uint32_t count;
 } generate_heap;
 
+static bool generate_heavier(const generate_rectangle *a, const generate_rectangle *b) {
+    return a->weight > b->weight;
+}
+TN__HEAP(generate_queue, generate_rectangle, generate_heavier)
+
 static void generate_push(generate_heap *heap, generate_rectangle item) {
-    uint32_t at = heap->count++;
-    for (; at > 0 && heap->items[(at - 1) / 2].weight < item.weight; at = (at - 1) / 2)
-        heap->items[at] = heap->items[(at - 1) / 2];
-    heap->items[at] = item;
+    generate_queue_push(heap->items, heap->count++, item);
 }
 
 static generate_rectangle generate_pop(generate_heap *heap) {
-    generate_rectangle top = heap->items[0], moved = heap->items[--heap->count];
-    uint32_t at = 0;
-    for (;;) {
-        uint32_t child = 2 * at + 1;
-        if (child >= heap->count) break;
-        if (child + 1 < heap->count && heap->items[child + 1].weight > heap->items[child].weight)
-            child++;
-        if (heap->items[child].weight <= moved.weight) break;
-        heap->items[at] = heap->items[child];
-        at = child;
-    }
-    heap->items[at] = moved;
-    return top;
+    return generate_queue_pop(heap->items, heap->count--);
 }
 
 /* Large pieces first, but not strictly: the area counts up to a factor of four. */

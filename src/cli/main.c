@@ -1,12 +1,33 @@
 /* main.c - the command `tenure`: finds the subcommand and calls it. */
 #include "cli/cli.h"
+#include "base/base.h"
+#include "tenure_revision.h" /* TENURE_REVISION, made by tools/revision.cmake */
 
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/base.h"
+/* --- `tenure version`: version and revision, and the libraries --- */
+
+/* Prints `tenure version`; returns the exit status. */
+static int main_version(void) {
+    char library[TN_LIBRARY_TEXT_MAX];
+    tn_error missing;
+    printf("tenure %s", tn_version());
+    if (*TENURE_REVISION != '\0') printf(" (revision %s)", TENURE_REVISION);
+    if (tn_kernels_library(library, &missing))
+        printf("\nkernels   %s; plain loops\n", library);
+    else
+        printf("\nkernels   plain loops; %s\n", missing.message);
+#ifdef TENURE_MINIMAL
+    puts("built     with the C library only: no JSON, no packed data sets");
+#else
+    puts("built     with JSON (jansson) and packed data sets (zlib)");
+#endif
+    puts("licence   Apache-2.0");
+    return cli_finish(0);
+}
 
 static const cli_command *const commands[] = {
 #define TN_COMMAND(name) &cli_command_##name,
@@ -88,7 +109,7 @@ static int main_no_topic(char **words) {
 }
 
 /* help, help COMMAND, help COMMAND all, help COMMAND TOPIC */
-static int main_tell(int count, char **words) {
+static int main_print(int count, char **words) {
     if (count < 2) {
         main_help(stdout);
         return cli_finish(0);
@@ -151,11 +172,11 @@ int main(int count, char **words) {
     const char *name = count > 1 ? words[1] : "";
     const cli_command *command = main_find(name);
     if (command != NULL) return main_command(command, count - 1, words + 1);
-    if (strcmp(name, "help") == 0) return main_tell(count - 1, words + 1);
-    if (strncmp(name, "--help", 6) == 0 || strcmp(name, "-h") == 0) return main_tell(1, words);
-    if (strcmp(name, "version") == 0 && count > 2) return main_tell(2, words);
+    if (strcmp(name, "help") == 0) return main_print(count - 1, words + 1);
+    if (strncmp(name, "--help", 6) == 0 || strcmp(name, "-h") == 0) return main_print(1, words);
+    if (strcmp(name, "version") == 0 && count > 2) return main_print(2, words);
     if (strcmp(name, "version") == 0 || strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
-        return cli_version();
+        return main_version();
     if (count > 1) return main_refuse(name);
     main_help(stderr);
     return 2;

@@ -19,7 +19,7 @@
 #define TN_ENGINE_EXECUTOR_H
 
 #include "engine/kernels/cache.h"
-#include "graph/repeats.h"
+#include "graph/derived.h"
 
 typedef struct tn__executor {
     const tn_graph *graph;

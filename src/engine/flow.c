@@ -94,7 +94,7 @@ tn_status tn__flow_make(tn__flow *flow, const tn_program *program, tn__executor 
 
 /* --- the work of If, Loop and Scan ---
  *
- * Their memory follows lifetime.c. The results of a branch are copied out at its last step. The
+ * Their memory follows liveness.c. The results of a branch are copied out at its last step. The
  * carried values of a loop lie in the body's formal inputs from turn to turn; after the last turn
  * they are copied from the values that the body returned. Gathered values lie in the operator's
  * outputs from the first turn on. A region without instructions is run here, all turns at once.
@@ -174,7 +174,7 @@ typedef struct control_loop { /* how operands of a loop and of its body stand to
 static control_loop control_loop_of(const tn__flow *flow, const tn__control *control) {
     control_loop loop = {.op = control_op(flow, control),
                          .body = control_block(flow, control->first_region)};
-    tn__turns turns = tn__rule_of(flow->graph, control->op)->turns(loop.op, loop.body);
+    tn__loop_values turns = tn__rule_of(flow->graph, control->op)->turns(loop.op, loop.body);
     loop.carried = turns.carried;
     loop.formal = turns.formal;
     loop.given = turns.given;

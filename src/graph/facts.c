@@ -1,11 +1,15 @@
-/* facts.c - facts about one operator: cost, views, in-place, workspace.
+/* facts.c - facts about one operator: cost, views, in-place, workspace, and the time on a machine.
  *
  * The registry's entry answers. The checks that every answer must pass are here, so that no rule
  * has to repeat them. Nothing is allocated.
  * Cost: O(inputs + outputs) and the rule's own.
  */
-#include "graph/bucket.h"
+#include "graph/attr.h"
+#include "graph/rules/bucket.h"
 #include "graph/store.h"
+#include "graph/takes.h"
+
+/* --- answers of rules ------------------------------------------------------------------------- */
 
 static const tn_op_rule *facts_begin(const tn_graph *graph, tn_op_id op, tn_infer *infer) {
     const tn_op *at = &graph->ops[op];
@@ -167,11 +171,11 @@ tn_op_form tn_op_form_of(const tn_graph *graph, tn_op_id id, bool again) {
                        .changes = tn_op_changes(graph, id)};
     if (!again) return form;
     const tn_op_rule *rule = graph->rules[id];
-    if (rule == NULL || rule->again == NULL) {
+    if (rule == NULL || rule->recompute_as == NULL) {
         if (!tn_op_may_repeat(graph, id)) form.type = NULL;
         return form;
     }
-    form.type = facts_has_found(op, form.changes) ? rule->again : NULL;
+    form.type = facts_has_found(op, form.changes) ? rule->recompute_as : NULL;
     form.found = form.changes;
     form.changes = 0;
     form.output_count = 1;
@@ -229,10 +233,6 @@ static bool facts_fills(const tn_tensor *tensor, const tn_tensor *bucket) {
            tensor->dtype == bucket->dtype;
 }
 
-bool tn__op_holds_inputs(const tn_graph *graph, tn_op_id op) {
-    return tn_op_joins(graph, op) || tn__op_has(graph, op, TN_RULE_SPACED);
-}
-
 bool tn__op_holds_input(const tn_graph *graph, tn_op_id op, uint32_t index) {
     tn_infer infer;
     const tn_op_rule *rule = facts_begin(graph, op, &infer);
@@ -255,4 +255,35 @@ uint64_t tn_op_workspace(const tn_graph *graph, tn_op_id op) {
     tn_infer infer;
     const tn_op_rule *rule = facts_begin(graph, op, &infer);
     return rule && rule->workspace ? rule->workspace(&infer) : 0;
+}
+
+/* --- time on a machine ------------------------------------------------------------------------ */
+
+/* Computes an operator's time from the rates of a machine. */
+
+/* Whether all existing outputs lie in memory of inputs, or are known before the run. */
+static bool takes_needless(const tn_graph *graph, tn_op_id id) {
+    const tn_op *op = tn_graph_op(graph, id);
+    for (uint32_t k = 0; k < op->output_count; k++)
+        if (op->outputs[k] != TN_NONE && tn_op_view(graph, id, k).source == TN_NONE &&
+            !(tn_graph_tensor(graph, op->outputs[k])->flags & TN_TENSOR_FOLDED))
+            return false;
+    return true;
+}
+
+bool tn__op_runs(const tn_graph *graph, tn_op_id id) {
+    const tn_op *op = tn_graph_op(graph, id);
+    if (tn_graph_block(graph, op->block)->dead || tn__op_has_blocks(op)) return false;
+    return tn_op_changes(graph, id) != 0 || tn_op_is_ordered(graph, id) ||
+           !takes_needless(graph, id);
+}
+
+double tn__op_takes(const tn_graph *graph, tn_op_id id, const tn__machine *machine, bool *known) {
+    if (known != NULL) *known = true;
+    if (!tn__op_runs(graph, id)) return 0;
+    tn_cost cost = tn_op_cost(graph, id);
+    bool moves = cost.bytes_moved != TN_SIZE_UNKNOWN;
+    if (known != NULL) *known = moves;
+    return tn__takes(cost.flops != TN_SIZE_UNKNOWN ? (double)cost.flops : 0,
+                     moves ? (double)cost.bytes_moved : 0, machine);
 }

@@ -24,10 +24,10 @@ typedef struct tn_infer {
     struct infer_state *state; /* private to the driver */
 } tn_infer;
 
-typedef struct tn_gradient tn_gradient; /* gradient.h */
+struct tn_gradient; /* gradient.h */
 
 /* The values that a repeated block passes from turn to turn (Loop, Scan). */
-typedef struct tn__turns {
+typedef struct tn__loop_values {
     uint32_t carried; /* number of values passed from turn to turn; the first outputs are their
                        * final values */
     uint32_t given, formal, next; /* index of the first among the operator's inputs, the block's
@@ -35,13 +35,13 @@ typedef struct tn__turns {
     uint32_t sliced;              /* number of further inputs that are read one slice per turn */
     bool batch;                   /* everything is repeated for each entry of a batch (Scan of
                                    * opset 8) */
-} tn__turns;
+} tn__loop_values;
 
-/* A part of an operator: elements [first, last) along one axis of every output. */
-typedef struct tn__part {
+/* A tile of an operator: elements [first, last) along one axis of every output. */
+typedef struct tn__tile {
     uint32_t axis;
     int64_t first, last;
-} tn__part;
+} tn__tile;
 
 /* The relation between a part and the range of an input that it needs, for all parts along an
  * axis. */
@@ -136,19 +136,19 @@ typedef struct tn_op_rule {
      * same domain, that recomputes output 0 alone. For each changed input i it gets output i,
      * which holds the old contents. Its output may overwrite the same inputs as output 0, and is
      * not a view. NULL: the operator itself. */
-    const char *again;
+    const char *recompute_as;
 
     uint32_t gates; /* number of gates of a recurrent cell and of its gradient; 0: not a
                      * recurrent cell */
 
     /* TN_RULE_CONTROL with a repeated block. NULL: the carried values are unknown. */
-    tn__turns (*turns)(const tn_op *op, const tn_block *body);
+    tn__loop_values (*turns)(const tn_op *op, const tn_block *body);
 
     /* The elements of input `input`, which is present, that a part of the outputs needs. The
      * rule may enlarge the part if only larger parts can be computed (whole blocks of an
      * upscaled image). False: the operator is not independent along that axis. NULL: along no
      * axis. Called with known, exact shapes, through tn__op_split (split.h). */
-    bool (*split)(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+    bool (*split)(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
     tn__part_form part_form;
 
     /* The axis of input `input` over which the operator sums (or in which it looks up), so that
@@ -161,7 +161,7 @@ typedef struct tn_op_rule {
 
     /* Adds the operators that compute the gradients of inputs (gradient.h); NULL: no gradient
      * exists. */
-    tn_status (*gradient)(tn_gradient *gradient);
+    tn_status (*gradient)(struct tn_gradient *gradient);
 } tn_op_rule;
 
 #define TN__SUM_WHOLE TN_NONE      /* each part needs all of this input */
@@ -190,7 +190,7 @@ enum {
     TN_RULE_IMAGES = 1u << 12,      /* channels may be last, in outputs and operands (Relu) */
     TN_RULE_ONCE = 1u << 13,        /* each of its blocks runs at most once (If) */
     TN_RULE_FORMAT_VIEW = 1u << 15, /* its view is valid for every memory format (Part) */
-    TN_RULE_SPACED = 1u << 16,      /* output 0 is a bucket of the inputs (bucket.h) */
+    TN_RULE_SPACED = 1u << 16,      /* output 0 is a bucket of the inputs (rules/bucket.h) */
     TN_RULE_RANKS_SUM = 1u << 17,   /* output 0 must be summed over ranks afterwards (dist) */
     TN_RULE_RANKS_MAX = 1u << 18,   /* or the maximum over ranks taken */
     TN_RULE_RANKS_PART = 1u << 19,  /* output 0 is a rank's part of the sum of input 0 (dist) */
@@ -235,9 +235,8 @@ uint64_t tn__op_statistics(const tn_graph *graph, tn_op_id id);
  * or "tenure.Conv". A question that concerns several operators, or is asked in several places,
  * is a flag instead. */
 bool tn__op_is(const tn_op *op, const char *type);
-/* Whether inputs may lie inside output 0 before the operator runs, end to end (tn_op_joins, a
- * bucket); whether this input may; and the number of bytes up to the next input. */
-bool tn__op_holds_inputs(const tn_graph *graph, tn_op_id op);
+/* Whether an input may lie inside output 0 before the operator runs (tn_op_joins, a bucket), and
+ * the number of bytes from there to the next input. */
 bool tn__op_holds_input(const tn_graph *graph, tn_op_id op, uint32_t index);
 uint64_t tn__op_input_room(const tn_graph *graph, tn_op_id op, uint32_t index);
 

@@ -26,13 +26,13 @@ typedef struct tn__origin { /* a tensor as its builder gave it */
     bool formal;      /* an input of a block other than 0 */
 } tn__origin;
 
-typedef struct tn__block {
+typedef struct tn__graph_block {
     tn_block view;
     tn_op_id *ops;
     tn_tensor_id *inputs, *outputs;
     size_t op_room, input_room, output_room;
     bool tried; /* dead if it does not type */
-} tn__block;
+} tn__graph_block;
 
 struct tn_graph {
     tn_context context;
@@ -41,10 +41,10 @@ struct tn_graph {
     tn__origin *origins;
     tn_op *ops;
     const tn_op_rule **rules; /* rule of each operator; NULL: the registry has no rule */
-    tn__block *blocks;
+    tn__graph_block *blocks;
     size_t tensor_room, origin_room, op_room, rule_room, block_room;
     uint32_t tensor_count, op_count, block_count;
-    bool rules_win; /* settle.h */
+    bool rules_win; /* infer.h */
     /* The last operator types looked up: models repeat a few types thousands of times. */
     struct {
         const char *domain, *type;
@@ -85,15 +85,8 @@ tn_status tn__loosen_outputs(tn_infer *infer, const tn_op_rule *rule);
 /* Runs a rule's fold, twice where contents are bounds. */
 tn_status tn__loosen_fold(tn_infer *infer, const tn_op_rule *rule);
 
-/* Merges the inferred facts of a tensor with the file's statements. */
-tn_status tn__settle_merge(tn_infer *infer, tn_tensor_id id);
 /* Computes `bytes`, TN_SIZE_UNKNOWN where something is not known. Errors: E_INVALID (overflow). */
 tn_status tn__settle_size(tn_graph *graph, tn_tensor_id id, tn_error *error);
-/* "[1,?,224]" into `text`, cut off where it is full. */
-const char *tn__shape_text(uint32_t rank, const int64_t *shape, char *text, size_t size);
-
-/* E_UNKNOWN that names the cause, if a tensor that needs memory has no known size. */
-tn_status tn__explain_unknown(const tn_graph *graph, tn_error *error);
 
 /* The driver's own state, in tn_infer.state; NULL if a rule only answers a question. */
 struct infer_state {

@@ -61,15 +61,15 @@ const tn_order *tn__order_find(const char *name); /* NULL: no order has that nam
 /* lower.c: the program of one order; task->block is not read. */
 tn_status tn__program_lower(const tn_order *order, const tn_order_task *task, tn_program **program,
                             tn_error *error);
-/* choose_order.c: the program of the named order (not "auto"), even if it needs more memory than
+/* order/choose.c: the program of the named order (not "auto"), even if it needs more memory than
  * the file's order. Memory is counted in whole tensors, as the passes of budget/ count it.
  * Errors and cost: those of tn_program_create. */
 tn_status tn__program_ordered(const tn_graph *graph, const tn_program_options *options,
                               tn_program **program, tn_error *error);
-/* order_inner.c: for every operator with blocks the live bytes inside them, in file order.
+/* order/model.c: for every operator with blocks the live bytes inside them, in file order.
  * *inner [operators] is released with tn__free; NULL when no operator has blocks. */
 tn_status tn__order_inner(const tn_order_task *task, uint64_t **inner, tn_error *error);
-/* order_sequence.c: follows task->rank; not in the registry. */
+/* lower.c: follows task->rank; not in the registry. */
 extern const tn_order tn__order_sequence;
 
 /* The given options, completed with defaults, for every size of struct that callers compile
@@ -82,13 +82,13 @@ tn_status tn__program_create(const tn_graph *graph, tn_program **program, tn_err
 tn_status tn__program_add(tn_program *program, tn_instruction instruction, tn_error *error);
 tn_status tn__program_add_region(tn_program *program, tn_region region, tn_error *error);
 
-/* uses.c: for each tensor the steps that read or change it, in `arena`: the order of instructions
+/* for each tensor the steps that read or change it, in `arena`: the order of instructions
  * as seen from one tensor. Live ranges also follow from control flow, views and releases: they
  * are in tn_occupancy. Errors: E_NO_MEMORY. Cost: O(instructions + operands). */
 tn_status tn__program_uses(const tn_program *program, tn__arena *arena, tn__lists *uses,
                            tn_error *error);
 
-/* statics.c: the static tensors that are read or handed out, in their stored form: [*count] in
+/* the static tensors that are read or handed out, in their stored form: [*count] in
  * `arena`, sorted by tensor. */
 tn_status tn__program_statics(const tn_program *program, tn__arena *arena, tn_static_block **blocks,
                               uint32_t *count, tn_error *error);

@@ -1,16 +1,47 @@
-/* simulate.c - predicts the time of a program in one pass, with a clock for each stream.
+/* simulate.c - predicts the time of a program in one pass, with a clock for each stream, and
+ * reports the events of that run.
  *
  * A signal comes before the instructions that wait for it, and streams and transfer directions
  * serve in the order of the list. So when the walk comes to an instruction, the end of every
  * instruction that it may wait for is known, and events need not be sorted by time. Streams and
  * links are the lanes of the clock (clock.h).
  *
- * Cost: O(instructions); with signals O(signals log signals) more.
+ * Cost: O(instructions + buffers); with signals O(signals log signals) more, and that of
+ * tn_occupancy_live for events.
  */
-#include "program/simulate.h"
+#include <tenure/simulate.h>
 
 #include "base/sorted.h"
+#include "graph/attr.h"
+#include "graph/op.h"
 #include "program/clock.h"
+#include "program/program.h"
+
+/* --- time ------------------------------------------------------------------------------------- */
+
+/* How often each instruction runs.
+ *
+ *   durations  [instructions] of one run of each; a loop multiplies them by its turns
+ *   turns      out [instructions]; 0: in a branch that is not taken
+ *   guesses    out: operators with a branch or turns that are not known before the run
+ *
+ * Errors: E_NO_MEMORY. Cost: O(instructions depth + regions log regions).
+ */
+static tn_status simulate_count_turns(const tn_program *program, uint64_t *durations,
+                                      uint64_t *turns, uint32_t *guesses, tn__arena *arena,
+                                      tn_error *error);
+
+/* The events. */
+typedef struct simulate_events {
+    const tn_program *program;
+    const tn_simulate_options *options;
+    uint64_t (*live)[TN_KIND_COUNT]; /* [instructions]; NULL: no occupancy is given */
+    uint64_t now[TN_KIND_COUNT];     /* of blocks */
+    tn__sort_item *begins, *ends;    /* [count] buffers by their first, by their last step */
+    uint32_t count, begin, end;      /* next entry of `ends` and of `begins` */
+    uint32_t *named;                 /* [buffers] the live range that gives it a name; TN_NONE */
+    bool *there;                     /* [buffers] */
+} simulate_events;
 
 #define SIMULATE_PS 1e12
 
@@ -27,7 +58,7 @@ typedef struct simulate_state {
     size_t signal_count;
     tn__lane *done;  /* [count] end of each step */
     tn__clock clock; /* its stream 0 is the walk itself */
-    tn__simulate_tell tell;
+    simulate_events events;
     tn_simulation *made;
     tn_error *error;
 } simulate_state;
@@ -54,13 +85,13 @@ static uint64_t simulate_move(uint64_t bytes, double bytes_per_s) {
 }
 
 /* An operator without a repeat form is recomputed in its own form; only its place shows that. */
-static bool simulate_is_again(const simulate_state *s, const tn_instruction *it) {
+static bool simulate_is_recomputed(const simulate_state *s, const tn_instruction *it) {
     if (it->again || !s->ran[it->op]) return it->again;
     return tn_op_form_of(s->program->graph, it->op, true).found == 0;
 }
 
 static uint64_t simulate_apply(simulate_state *s, const tn_instruction *it) {
-    bool again = s->options.again != NULL && simulate_is_again(s, it);
+    bool again = s->options.again != NULL && simulate_is_recomputed(s, it);
     const uint64_t *costs = again ? s->options.again : s->options.costs;
     s->ran[it->op] = true;
     return costs != NULL ? costs[it->op] : 0;
@@ -89,8 +120,8 @@ static uint64_t simulate_one(simulate_state *s, const tn_instruction *it) {
 static tn_status simulate_durations(simulate_state *s) {
     for (uint32_t step = 0; step < s->count; step++)
         s->durations[step] = simulate_one(s, &s->list[step]);
-    return tn__simulate_turns(s->program, s->durations, s->turns, &s->made->guesses, &s->arena,
-                              s->error);
+    return simulate_count_turns(s->program, s->durations, s->turns, &s->made->guesses, &s->arena,
+                                s->error);
 }
 
 /* --- signals --- */
@@ -151,6 +182,11 @@ static void simulate_stall(simulate_state *s, uint32_t step, tn__lane start) {
     made->stalls[made->stall_count++] = (tn_stall){step, start.by, at, waited};
 }
 
+static void simulate_events_blocks(simulate_events *events, uint32_t step, uint64_t at_ps);
+
+static void simulate_events_step(const simulate_events *events, uint32_t step, uint64_t start_ps,
+                                 uint64_t duration_ps, uint64_t bytes);
+
 static void simulate_step(simulate_state *s, uint32_t step) {
     const tn_instruction *it = &s->list[step];
     tn__lane *walk = &s->clock.lanes[TN__LANE_COMPUTE], ready = *walk;
@@ -159,7 +195,7 @@ static void simulate_step(simulate_state *s, uint32_t step) {
         s->done[step] = ready;
         return;
     }
-    tn__simulate_tell_blocks(&s->tell, step, ready.at);
+    simulate_events_blocks(&s->events, step, ready.at);
     if (it->wait != 0) tn__lane_wait(&ready, simulate_given(s, it->wait));
     const tn__lane start = tn__clock_begin(&s->clock, it->stream, link, ready);
     if (simulate_inline(it)) simulate_stall(s, step, start);
@@ -170,8 +206,8 @@ static void simulate_step(simulate_state *s, uint32_t step) {
     s->made->total_ps = end.at > s->made->total_ps ? end.at : s->made->total_ps;
     simulate_count(s, step);
     bool across = tn_opcode_facts_of(it->opcode)->link != TN_LINK_NONE;
-    tn__simulate_tell_step(&s->tell, step, start.at, s->durations[step],
-                           across ? simulate_bytes(s, it) : 0);
+    simulate_events_step(&s->events, step, start.at, s->durations[step],
+                         across ? simulate_bytes(s, it) : 0);
 }
 
 /* --- entry points --- */
@@ -210,13 +246,17 @@ static tn_status simulate_room(simulate_state *s) {
     return TN_OK;
 }
 
+static tn_status simulate_events_make(simulate_events *events, const tn_program *program,
+                                      const tn_simulate_options *options, tn__arena *arena,
+                                      tn_error *error);
+
 static tn_status simulate_run(simulate_state *s) {
     TN_TRY(simulate_room(s));
     TN_TRY(simulate_durations(s));
     TN_TRY(simulate_signals(s));
-    TN_TRY(tn__simulate_tell_make(&s->tell, s->program, &s->options, &s->arena, s->error));
+    TN_TRY(simulate_events_make(&s->events, s->program, &s->options, &s->arena, s->error));
     for (uint32_t step = 0; step < s->count; step++) simulate_step(s, step);
-    tn__simulate_tell_blocks(&s->tell, s->count, s->made->total_ps);
+    simulate_events_blocks(&s->events, s->count, s->made->total_ps);
     return TN_OK;
 }
 
@@ -250,4 +290,240 @@ void tn_simulation_release(tn_simulation *simulation) {
     if (simulation == NULL) return;
     free(simulation->stalls);
     *simulation = (tn_simulation){0};
+}
+
+/* --- how often each instruction runs ---------------------------------------------------------- */
+
+/* Computes how often each instruction runs, as far as that is known before a run.
+ *
+ * It visits regions from the inside out. From the branches of one operator it keeps the longest.
+ * It multiplies the instructions of a loop by its turns. The turns of a Loop are known if its
+ * maximum is known and its body computes no condition that can end it sooner. The turns of a
+ * Scan are the extent that it slices.
+ *
+ * Cost: O(instructions depth + regions log regions).
+ */
+
+typedef struct turns_state {
+    const tn_program *program;
+    uint64_t *durations, *turns, *totals; /* totals [regions] */
+    tn__sort_item *order;                 /* regions, the shortest first */
+    bool *done;                           /* [regions] */
+} turns_state;
+
+/* Whether a condition is known to be true: it is absent, or its known value is true. */
+static bool turns_holds(const tn_graph *graph, tn_tensor_id id) {
+    if (id == TN_NONE) return true;
+    const tn_value *value = tn_graph_tensor(graph, id)->value;
+    return value != NULL && value->ints != NULL && value->count > 0 && value->ints[0] != 0;
+}
+
+static bool turns_of_loop(const tn_graph *graph, const tn_op *op, const tn_block *body,
+                          uint64_t *turns) {
+    tn_tensor_id most = op->input_count > 0 ? op->inputs[0] : TN_NONE;
+    tn_tensor_id first = op->input_count > 1 ? op->inputs[1] : TN_NONE;
+    const tn_value *value = most != TN_NONE ? tn_graph_tensor(graph, most)->value : NULL;
+    bool passed_on =
+        body->input_count > 1 && body->output_count > 0 && body->outputs[0] == body->inputs[1];
+    if (value == NULL || value->ints == NULL || value->count == 0) return false;
+    if (!turns_holds(graph, first) || body->output_count == 0) return false;
+    if (!passed_on && !turns_holds(graph, body->outputs[0])) return false;
+    *turns = value->ints[0] > 0 ? (uint64_t)value->ints[0] : 0;
+    return true;
+}
+
+static bool turns_of_scan(const tn_graph *graph, const tn_op *op, uint32_t first, uint64_t *turns) {
+    const tn_tensor *tensor =
+        first < op->input_count ? tn_graph_tensor(graph, op->inputs[first]) : NULL;
+    uint32_t count;
+    const int64_t *axes = tn__attr_ints(op, "scan_input_axes", &count);
+    int64_t axis = count > 0 ? axes[0] : 0;
+    if (tensor == NULL || tensor->rank == TN_RANK_UNKNOWN) return false;
+    if (axis < 0) axis += tensor->rank;
+    if (axis < 0 || axis >= (int64_t)tensor->rank || tensor->shape[axis] < 0) return false;
+    *turns = (uint64_t)tensor->shape[axis];
+    return (tensor->flags & TN_TENSOR_BOUND) == 0;
+}
+
+static bool turns_of(const tn_graph *graph, const tn_region *region, uint64_t *turns) {
+    const tn_op *op = tn_graph_op(graph, region->op);
+    const tn_op_rule *rule = tn__rule_of(graph, region->op);
+    const tn_block *body = tn_graph_block(graph, region->block);
+    *turns = 1;
+    if (rule == NULL || rule->turns == NULL) return false;
+    tn__loop_values how = rule->turns(op, body);
+    if (how.batch) return false;
+    return how.formal > 0 ? turns_of_loop(graph, op, body, turns)
+                          : turns_of_scan(graph, op, how.carried, turns);
+}
+
+static void turns_multiply(turns_state *s, const tn_region *region, uint64_t by) {
+    for (uint32_t step = region->first; step < region->last; step++) {
+        s->turns[step] = tn__mul_sat(s->turns[step], by);
+        s->durations[step] = tn__mul_sat(s->durations[step], by);
+    }
+}
+
+/* When the times of all branches of one operator are known, drops all but the longest. Returns
+ * whether there was a choice. */
+static bool turns_branch(turns_state *s, uint32_t index) {
+    const tn_region *regions = s->program->regions;
+    uint32_t longest = index, others = 0;
+    for (uint32_t r = 0; r < s->program->region_count; r++) {
+        if (regions[r].op != regions[index].op) continue;
+        if (!s->done[r]) return false; /* the last of the branches decides */
+        if (s->totals[r] > s->totals[longest] ||
+            (s->totals[r] == s->totals[longest] && r < longest))
+            longest = r;
+    }
+    for (uint32_t r = 0; r < s->program->region_count; r++)
+        if (regions[r].op == regions[index].op && r != longest) {
+            turns_multiply(s, &regions[r], 0);
+            others++;
+        }
+    return others > 0;
+}
+
+static void turns_region(turns_state *s, uint32_t index, uint32_t *guesses) {
+    const tn_region *region = &s->program->regions[index];
+    uint64_t turns;
+    for (uint32_t step = region->first; step < region->last; step++)
+        s->totals[index] = tn__add_sat(s->totals[index], s->durations[step]);
+    s->done[index] = true;
+    if (!region->repeats) {
+        *guesses += turns_branch(s, index);
+        return;
+    }
+    if (!turns_of(s->program->graph, region, &turns)) ++*guesses;
+    turns_multiply(s, region, turns);
+}
+
+static tn_status simulate_count_turns(const tn_program *program, uint64_t *durations,
+                                      uint64_t *turns, uint32_t *guesses, tn__arena *arena,
+                                      tn_error *error) {
+    turns_state s = {.program = program, .durations = durations, .turns = turns};
+    size_t regions = program->region_count;
+    s.totals = tn__arena_array(arena, regions + 1, sizeof *s.totals);
+    s.order = tn__arena_array(arena, regions + 1, sizeof *s.order);
+    s.done = tn__arena_array(arena, regions + 1, sizeof *s.done);
+    if (s.totals == NULL || s.order == NULL || s.done == NULL)
+        return tn__no_memory(error, "a simulation");
+    for (size_t step = 0; step < program->count; step++) turns[step] = 1;
+    for (uint32_t r = 0; r < regions; r++) {
+        const tn_region *region = &program->regions[r];
+        s.order[r] = (tn__sort_item){region->last - region->first, r};
+    }
+    if (!tn__sort_items(arena->context, s.order, regions))
+        return tn__no_memory(error, "a simulation");
+    *guesses = 0;
+    for (size_t r = 0; r < regions; r++) turns_region(&s, s.order[r].id, guesses);
+    return TN_OK;
+}
+
+/* --- events ----------------------------------------------------------------------------------- */
+
+/* Reports the events of a simulation in the form of a run (engine/tell.c, spans.c).
+ *
+ * When the walk comes to a step, buffers that end there are freed and buffers that begin there are
+ * allocated. If the walk skips steps, only the buffers that are live at its new step are allocated.
+ * Static memory is not part of a run, so it has no events.
+ *
+ * Cost: O(instructions + buffers), and that of tn_occupancy_live.
+ */
+
+#define TELL_PS 1e12
+
+static tn_status events_list(simulate_events *events, tn__arena *arena, tn_error *error) {
+    const tn_problem *problem = tn_occupancy_problem(events->options->occupancy);
+    const tn_life *lives = tn_occupancy_lives(events->options->occupancy);
+    for (uint32_t i = tn_occupancy_life_count(events->options->occupancy); i-- > 0;)
+        events->named[lives[i].body] = i;
+    for (tn_body_id b = 0; b < tn_problem_count(problem); b++) {
+        const tn_body *body = tn_problem_body(problem, b);
+        uint32_t index = events->named[b];
+        if (index == TN_NONE || lives[index].is_static || body->size == 0) continue;
+        events->begins[events->count] = (tn__sort_item){tn__sort_key(body->first), b};
+        events->ends[events->count++] = (tn__sort_item){tn__sort_key(body->last), b};
+    }
+    if (!tn__sort_items(arena->context, events->begins, events->count) ||
+        !tn__sort_items(arena->context, events->ends, events->count))
+        return tn__no_memory(error, "events");
+    return TN_OK;
+}
+
+static tn_status simulate_events_make(simulate_events *events, const tn_program *program,
+                                      const tn_simulate_options *options, tn__arena *arena,
+                                      tn_error *error) {
+    *events = (simulate_events){.program = program, .options = options};
+    if (options->trace == NULL || options->occupancy == NULL) return TN_OK;
+    size_t bodies = tn_problem_count(tn_occupancy_problem(options->occupancy));
+    events->live = tn__arena_array(arena, program->count + 1, sizeof *events->live);
+    events->begins = tn__arena_array(arena, bodies + 1, sizeof *events->begins);
+    events->ends = tn__arena_array(arena, bodies + 1, sizeof *events->ends);
+    events->named = tn__arena_array(arena, bodies + 1, sizeof *events->named);
+    events->there = tn__arena_array(arena, bodies + 1, sizeof *events->there);
+    if (events->live == NULL || events->begins == NULL || events->ends == NULL ||
+        events->named == NULL || events->there == NULL)
+        return tn__no_memory(error, "events");
+    memset(events->named, 0xff, bodies * sizeof *events->named);
+    TN_TRY(events_list(events, arena, error));
+    return tn_occupancy_live(options->occupancy, events->live, error);
+}
+
+static void events_block(simulate_events *events, tn_body_id body, uint32_t step, uint64_t at_ps,
+                         bool frees) {
+    const tn_occupancy *occupancy = events->options->occupancy;
+    const tn_life *life = &tn_occupancy_lives(occupancy)[events->named[body]];
+    uint64_t bytes = tn_problem_body(tn_occupancy_problem(occupancy), body)->size;
+    tn_kind kind = life->tensor == TN_NONE
+                       ? TN_KIND_WORKSPACE
+                       : tn_graph_tensor(events->program->graph, life->tensor)->kind;
+    tn_event event = {.kind = frees ? TN_EVENT_FREE : TN_EVENT_ALLOC,
+                      .opcode = events->program->instructions[step].opcode,
+                      .step = step,
+                      .run = events->options->run,
+                      .op = life->op,
+                      .tensor = life->tensor,
+                      .body = body,
+                      .bytes = bytes,
+                      .start_s = events->options->start_s + (double)at_ps / TELL_PS};
+    events->there[body] = !frees;
+    events->now[kind] += frees ? 0 - bytes : bytes;
+    memcpy(event.live, events->now, sizeof event.live);
+    tn_trace_add(events->options->trace, &event);
+}
+
+/* Called when the walk comes to a step, and once after the last step. */
+static void simulate_events_blocks(simulate_events *events, uint32_t step, uint64_t at_ps) {
+    uint64_t now = tn__sort_key(step);
+    uint32_t count = (uint32_t)events->program->count, reported = step < count ? step : count - 1;
+    for (; events->end < events->count && events->ends[events->end].key <= now; events->end++)
+        if (events->there[events->ends[events->end].id])
+            events_block(events, events->ends[events->end].id, reported, at_ps, true);
+    for (; events->begin < events->count && events->begins[events->begin].key <= now;
+         events->begin++) {
+        tn_body_id body = events->begins[events->begin].id;
+        const tn_problem *problem = tn_occupancy_problem(events->options->occupancy);
+        if (tn_problem_body(problem, body)->last > (int64_t)step)
+            events_block(events, body, reported, at_ps, false);
+    }
+}
+
+static void simulate_events_step(const simulate_events *events, uint32_t step, uint64_t start_ps,
+                                 uint64_t duration_ps, uint64_t bytes) {
+    const tn_instruction *it = &events->program->instructions[step];
+    if (events->options->trace == NULL) return;
+    tn_event event = {.kind = TN_EVENT_STEP,
+                      .opcode = it->opcode,
+                      .step = step,
+                      .run = events->options->run,
+                      .stream = it->stream,
+                      .op = it->op,
+                      .tensor = it->tensor,
+                      .body = TN_NONE,
+                      .bytes = bytes,
+                      .start_s = events->options->start_s + (double)start_ps / TELL_PS,
+                      .duration_s = (double)duration_ps / TELL_PS};
+    if (events->live != NULL) memcpy(event.live, events->live[step], sizeof event.live);
+    tn_trace_add(events->options->trace, &event);
 }

@@ -2,39 +2,39 @@
  *
  *     B = f(A)      B: a new tag
  *     C = f(B)      C: another, since B is still live: F reads it
- *     F = f(B)      F: a third; B's life ends, its tag goes to the queue
- *     E = f(C)      E: takes B's tag from the queue; C's life ends
+ *     F = f(B)      F: a third; B's live range ends, its tag goes to the queue
+ *     E = f(C)      E: takes B's tag from the queue; C's live range ends
  *     G = F + E     G: in place, over an input that is not read again
  *
- * A tag is memory without a fixed size: it grows to the largest tensor that gets it. Lives that
- * share a body (views, in-place) share its tag, which is free when the last of them has ended.
- * Graph inputs are the caller's memory and get no tag.
+ * A tag is memory without a fixed size: it grows to the largest tensor that gets it. Live ranges
+ * that share a buffer (views, in-place) share its tag, which is free when the last of them has
+ * ended. Graph inputs are the caller's memory and get no tag.
  *
- * Cost:   O((lives + operands) log n).
+ * Cost:   O((live ranges + operands) log n).
  * Source: MXNet, "Optimizing memory consumption in deep learning", 2015.
  */
 #include "program/program.h"
 
 #define TAGS_OUTSIDE UINT32_MAX
 
-typedef struct tags_end { /* the last life of a body, sorted by its end */
-    uint32_t last, body;
+typedef struct tags_last { /* the last live range of a buffer, sorted by its end */
+    uint32_t last, buffer;
     tn_tensor_id tensor;
-} tags_end;
+} tags_last;
 
 typedef struct tags_state {
     const tn_program *program;
     const tn_graph *graph;
     const tn_problem *problem;
-    const tn_life *lives;
-    uint32_t life_count, body_count;
-    tn__lists uses;   /* of every tensor */
-    uint32_t *told;   /* [tensors] step + 1 at which it was last reported */
-    uint32_t *tag;    /* [bodies] TAGS_OUTSIDE: the body is the caller's */
-    uint8_t *has_tag; /* [bodies] */
-    tags_end *ends;   /* [bodies] by (last, body) */
-    uint64_t *size;   /* [tags] */
-    uint32_t *queue;  /* [bodies] free tags; the ring never wraps, because each end adds one
+    const tn_life *ranges;
+    uint32_t range_count, buffer_count;
+    tn__lists uses;     /* of every tensor */
+    uint32_t *reported; /* [tensors] step + 1 at which it was last reported */
+    uint32_t *tag;      /* [buffers] TAGS_OUTSIDE: the buffer is the caller's */
+    uint8_t *has_tag;   /* [buffers] */
+    tags_last *ends;    /* [buffers] by (last, buffer) */
+    uint64_t *size;     /* [tags] */
+    uint32_t *queue;    /* [buffers] free tags; the ring never wraps, because each end adds one
                           * tag */
     uint32_t queue_first, queue_last, tag_count;
     bool (*event)(void *self, const tn_tag_event *event);
@@ -42,7 +42,7 @@ typedef struct tags_state {
     tn_error *error;
 } tags_state;
 
-static tn_status tags_tell(tags_state *state, tn_tag_event event) {
+static tn_status tags_report(tags_state *state, tn_tag_event event) {
     event.bytes = event.tag == TAGS_OUTSIDE ? 0 : state->size[event.tag];
     if (event.tag == TAGS_OUTSIDE) event.tag = TN_NONE;
     if (state->event(state->self, &event)) return TN_OK;
@@ -72,112 +72,112 @@ static tn_op_id tags_op(const tags_state *state, uint32_t step) {
 static tn_status tags_keep(tags_state *state, uint32_t step, tn_tensor_id tensor) {
     uint32_t left = tags_left(state, tensor, step);
     if (left == 0 || tn_tensor_is_static(tn_graph_tensor(state->graph, tensor))) return TN_OK;
-    return tags_tell(state, (tn_tag_event){.kind = TN_TAG_KEPT,
-                                           .step = step,
-                                           .op = tags_op(state, step),
-                                           .tensor = tensor,
-                                           .tag = TAGS_OUTSIDE,
-                                           .other = TN_NONE,
-                                           .uses = left});
+    return tags_report(state, (tn_tag_event){.kind = TN_TAG_KEPT,
+                                             .step = step,
+                                             .op = tags_op(state, step),
+                                             .tensor = tensor,
+                                             .tag = TAGS_OUTSIDE,
+                                             .other = TN_NONE,
+                                             .uses = left});
 }
 
 /* An input of the operator that will be read again: the reason for a new tag. */
-static tn_tensor_id tags_reason(const tags_state *state, const tn_life *life) {
-    if (life->op == TN_NONE) return TN_NONE;
-    bool again = tags_list(state)[life->first].again;
-    tn_op_form form = tn_op_form_of(state->graph, life->op, again);
+static tn_tensor_id tags_reason(const tags_state *state, const tn_life *range) {
+    if (range->op == TN_NONE) return TN_NONE;
+    bool again = tags_list(state)[range->first].again;
+    tn_op_form form = tn_op_form_of(state->graph, range->op, again);
     for (uint32_t i = 0; i < form.input_count; i++) {
         tn_tensor_id input = tn_op_form_input(&form, i);
-        if (input != TN_NONE && tags_left(state, input, life->first) > 0 &&
+        if (input != TN_NONE && tags_left(state, input, range->first) > 0 &&
             !tn_tensor_is_static(tn_graph_tensor(state->graph, input)))
             return input;
     }
     return TN_NONE;
 }
 
-/* A life begins: its body has a tag already, gets a new one, or is the caller's. */
-static tn_status tags_begin(tags_state *state, const tn_life *life) {
-    uint32_t body = life->body, step = life->first;
+/* A live range begins: its buffer has a tag already, gets a new one, or is the caller's. */
+static tn_status tags_begin(tags_state *state, const tn_life *range) {
+    uint32_t buffer = range->body, step = range->first;
     const tn_opcode_facts *facts = tn_opcode_facts_of(tags_list(state)[step].opcode);
-    uint64_t size = tn_problem_body(state->problem, body)->size;
+    uint64_t size = tn_problem_body(state->problem, buffer)->size;
     tn_tag_event event = {
-        .step = step, .op = tags_op(state, step), .tensor = life->tensor, .other = life->source};
-    if (state->has_tag[body]) {
-        event.kind = life->share == TN_SHARE_INPLACE ? TN_TAG_INPLACE : TN_TAG_VIEW;
-        if (event.other == TN_NONE) event.other = life->tensor; /* the other branch of an If */
+        .step = step, .op = tags_op(state, step), .tensor = range->tensor, .other = range->source};
+    if (state->has_tag[buffer]) {
+        event.kind = range->share == TN_SHARE_INPLACE ? TN_TAG_INPLACE : TN_TAG_VIEW;
+        if (event.other == TN_NONE) event.other = range->tensor; /* the other branch of an If */
     } else if (facts->blocks == TN_BLOCKS_CALLER) {
         event.kind = TN_TAG_OUTSIDE;
-        state->tag[body] = TAGS_OUTSIDE;
+        state->tag[buffer] = TAGS_OUTSIDE;
     } else if (state->queue_first < state->queue_last) {
         event.kind = TN_TAG_TAKEN;
-        state->tag[body] = state->queue[state->queue_first++];
+        state->tag[buffer] = state->queue[state->queue_first++];
     } else {
         event.kind = TN_TAG_NEW;
-        event.other = tags_reason(state, life);
+        event.other = tags_reason(state, range);
         if (event.other != TN_NONE) event.uses = tags_left(state, event.other, step);
-        state->tag[body] = state->tag_count++;
+        state->tag[buffer] = state->tag_count++;
     }
-    state->has_tag[body] = 1;
-    event.tag = state->tag[body];
+    state->has_tag[buffer] = 1;
+    event.tag = state->tag[buffer];
     if (event.tag != TAGS_OUTSIDE && size > state->size[event.tag]) state->size[event.tag] = size;
-    return tags_tell(state, event);
+    return tags_report(state, event);
 }
 
-static tn_status tags_finish(tags_state *state, const tags_end *end) {
-    uint32_t tag = state->tag[end->body];
+static tn_status tags_finish(tags_state *state, const tags_last *end) {
+    uint32_t tag = state->tag[end->buffer];
     if (tag == TAGS_OUTSIDE) return TN_OK;
     state->queue[state->queue_last++] = tag;
-    return tags_tell(state, (tn_tag_event){.kind = TN_TAG_FREED,
-                                           .step = end->last - 1,
-                                           .op = tags_op(state, end->last - 1),
-                                           .tensor = end->tensor,
-                                           .tag = tag,
-                                           .other = TN_NONE});
+    return tags_report(state, (tn_tag_event){.kind = TN_TAG_FREED,
+                                             .step = end->last - 1,
+                                             .op = tags_op(state, end->last - 1),
+                                             .tensor = end->tensor,
+                                             .tag = tag,
+                                             .other = TN_NONE});
 }
 
 static int tags_end_order(const void *a, const void *b) {
-    const tags_end *x = a, *y = b;
+    const tags_last *x = a, *y = b;
     if (x->last != y->last) return x->last < y->last ? -1 : 1;
-    return (x->body > y->body) - (x->body < y->body);
+    return (x->buffer > y->buffer) - (x->buffer < y->buffer);
 }
 
 static tn_status tags_walk(tags_state *state) {
-    uint32_t steps = tn_program_count(state->program), life = 0, end = 0;
-    for (uint32_t i = 0; i < state->body_count; i++) state->ends[i].body = i;
-    for (uint32_t i = 0; i < state->life_count; i++) {
-        tags_end *last = &state->ends[state->lives[i].body];
-        if (state->lives[i].is_static || state->lives[i].last < last->last) continue;
-        last->last = state->lives[i].last;
-        last->tensor = state->lives[i].tensor;
+    uint32_t steps = tn_program_count(state->program), range = 0, end = 0;
+    for (uint32_t i = 0; i < state->buffer_count; i++) state->ends[i].buffer = i;
+    for (uint32_t i = 0; i < state->range_count; i++) {
+        tags_last *last = &state->ends[state->ranges[i].body];
+        if (state->ranges[i].is_static || state->ranges[i].last < last->last) continue;
+        last->last = state->ranges[i].last;
+        last->tensor = state->ranges[i].tensor;
     }
-    qsort(state->ends, state->body_count, sizeof *state->ends, tags_end_order);
-    while (end < state->body_count && state->ends[end].last == 0) end++; /* static memory */
+    qsort(state->ends, state->buffer_count, sizeof *state->ends, tags_end_order);
+    while (end < state->buffer_count && state->ends[end].last == 0) end++; /* static memory */
     for (uint32_t step = 0; step < steps; step++) {
-        for (; life < state->life_count && state->lives[life].first == step; life++)
-            if (!state->lives[life].is_static) TN_TRY(tags_begin(state, &state->lives[life]));
+        for (; range < state->range_count && state->ranges[range].first == step; range++)
+            if (!state->ranges[range].is_static) TN_TRY(tags_begin(state, &state->ranges[range]));
         tn_op_form form = tags_form(state, step);
         for (uint32_t i = 0; i < form.input_count; i++) {
             tn_tensor_id input = tn_op_form_input(&form, i);
-            if (input == TN_NONE || state->told[input] == step + 1) continue;
-            state->told[input] = step + 1; /* once, even if the operator reads it twice */
+            if (input == TN_NONE || state->reported[input] == step + 1) continue;
+            state->reported[input] = step + 1; /* once, even if the operator reads it twice */
             TN_TRY(tags_keep(state, step, input));
         }
-        for (; end < state->body_count && state->ends[end].last == step + 1; end++)
+        for (; end < state->buffer_count && state->ends[end].last == step + 1; end++)
             TN_TRY(tags_finish(state, &state->ends[end]));
     }
     return TN_OK;
 }
 
 static tn_status tags_run(tags_state *state, tn__arena *arena) {
-    size_t tensors = tn_graph_tensor_count(state->graph), bodies = state->body_count;
-    state->told = tn__arena_array(arena, tensors, sizeof *state->told);
+    size_t tensors = tn_graph_tensor_count(state->graph), buffers = state->buffer_count;
+    state->reported = tn__arena_array(arena, tensors, sizeof *state->reported);
     TN_TRY(tn__program_uses(state->program, arena, &state->uses, state->error));
-    state->tag = tn__arena_array(arena, bodies, sizeof *state->tag);
-    state->has_tag = tn__arena_array(arena, bodies, sizeof *state->has_tag);
-    state->ends = tn__arena_array(arena, bodies, sizeof *state->ends);
-    state->size = tn__arena_array(arena, bodies, sizeof *state->size);
-    state->queue = tn__arena_array(arena, bodies, sizeof *state->queue);
-    if (!state->told || !state->tag || !state->has_tag || !state->ends || !state->size ||
+    state->tag = tn__arena_array(arena, buffers, sizeof *state->tag);
+    state->has_tag = tn__arena_array(arena, buffers, sizeof *state->has_tag);
+    state->ends = tn__arena_array(arena, buffers, sizeof *state->ends);
+    state->size = tn__arena_array(arena, buffers, sizeof *state->size);
+    state->queue = tn__arena_array(arena, buffers, sizeof *state->queue);
+    if (!state->reported || !state->tag || !state->has_tag || !state->ends || !state->size ||
         !state->queue)
         return tn__no_memory(state->error, "tags");
     return tags_walk(state);
@@ -191,9 +191,9 @@ tn_status tn_occupancy_tags(const tn_occupancy *occupancy,
     tags_state state = {.program = program,
                         .graph = tn_program_graph(program),
                         .problem = problem,
-                        .lives = tn_occupancy_lives(occupancy),
-                        .life_count = tn_occupancy_life_count(occupancy),
-                        .body_count = tn_problem_count(problem),
+                        .ranges = tn_occupancy_lives(occupancy),
+                        .range_count = tn_occupancy_life_count(occupancy),
+                        .buffer_count = tn_problem_count(problem),
                         .event = event,
                         .self = self,
                         .error = error};

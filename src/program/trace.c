@@ -4,11 +4,11 @@
  * no lock. A reader comes after the writers: the run has ended and its threads have been joined.
  * That join orders the two, not the counter.
  */
-#include <stdatomic.h>
-
 #include <tenure/trace.h>
 
 #include "base/base.h"
+
+#include <stdatomic.h>
 
 struct tn_trace {
     tn_context context;

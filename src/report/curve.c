@@ -133,7 +133,7 @@ static uint64_t curve_body_bytes(const tn_body *body, int64_t at) {
  * only read them. rows[body]; bytes is 0 if the body is not live. */
 static void curve_name_rows(const tn__scene *scene, int64_t at, tn__holder *rows) {
     for (uint32_t i = 0; i < scene->item_count; i++) {
-        const tn__item *item = &scene->items[i];
+        const tn__report_item *item = &scene->items[i];
         tn__holder *row = &rows[item->body];
         if (row->bytes == 0) continue;
         row->sharing += item->first <= at && at < item->last;

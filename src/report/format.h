@@ -57,7 +57,7 @@ typedef enum tn__role {
 } tn__role;
 
 /* A named item: one live range of a tensor; without a model, a body. */
-typedef struct tn__item {
+typedef struct tn__report_item {
     const char *name;        /* never NULL */
     const char *note;        /* from marks; NULL: no marks */
     const tn_tensor *tensor; /* NULL: a body without a tensor */
@@ -73,7 +73,7 @@ typedef struct tn__item {
     bool alias;    /* its operator requires sharing: it cannot have its own memory */
     tn__role role; /* with phases */
     tn_fate fate;  /* decision of a fit; an encoded form has that of its tensor. Else KEPT */
-} tn__item;
+} tn__report_item;
 
 typedef struct tn__scene_piece {
     tn_body_id body;
@@ -83,7 +83,7 @@ typedef struct tn__scene_piece {
 typedef struct tn__scene {
     const tn_report *report;
     tn__arena arena;
-    tn__item *items; /* models: by `first`; problems: item i is body i */
+    tn__report_item *items; /* models: by `first`; problems: item i is body i */
     uint32_t item_count;
     int64_t first, last;         /* range of the time axis; models: [0, number of instructions) */
     uint64_t naive;              /* sum of bytes without reuse */
@@ -103,16 +103,14 @@ typedef struct tn__scene {
 tn_status tn__scene_make(tn__scene *scene, const tn_report *report, tn_error *error);
 void tn__scene_release(tn__scene *scene);
 
-/* --- roles.c: purposes of memory in a training step --- */
+/* --- scene.c: purposes of memory in a training step --- */
 
 const char *tn__role_name(tn__role role);  /* "saved": for machines */
 const char *tn__role_words(tn__role role); /* "activation kept for backward" */
 /* "forward", "backward" or "update". */
 const char *tn__phase_words(uint8_t phase);
-/* Fills in phases and the role of every item; nothing for a program without gradients. */
-tn_status tn__scene_roles(tn__scene *scene, tn_error *error);
 
-/* --- uses.c: readers of each item --- */
+/* --- scene.c: readers of each item --- */
 
 /* steps[start[i]] ... steps[start[i + 1] - 1] read item i, in ascending order; each step once. */
 typedef struct tn__uses {
@@ -122,7 +120,7 @@ typedef struct tn__uses {
 /* For a model. Memory is from the scene's arena. Cost: O(lives + operands). */
 tn_status tn__uses_make(tn__scene *scene, tn__uses *uses, tn_error *error);
 
-/* --- scene.c again --- */
+/* --- scene.c: pieces and steps --- */
 
 /* Lists the pieces, body by body, of bodies that differ from the rectangle of a single item: bodies
  * with several items or several pieces, or live longer than their item. */
@@ -175,14 +173,9 @@ typedef struct tn__holder {
 tn_status tn__holders_at(tn__scene *scene, int64_t at, const tn__holder **holders, uint32_t *count,
                          tn_error *error);
 
-/* --- pool.c --- */
+/* --- plan_facts.c: the same run with a caching pool --- */
 
-/* The bytes that the pool "caching" would reserve for the report's program and its weights. Its
- * blocks are requested in program order, twice, as a run does (tn_estimate_make). 0: unknown (a
- * problem, loops, static memory in the arena), or too slow to compute. */
-uint64_t tn__caching_pool(const tn_report *report);
-
-/* --- link.c: transfers of a fit's program, and waiting for them --- */
+/* --- run_events.c: transfers of a fit's program, and waiting for them --- */
 
 typedef struct tn__copy { /* picoseconds from the start of the run */
     uint32_t step;
@@ -196,20 +189,20 @@ typedef struct tn__wait { /* time in which the main stream was stalled */
 } tn__wait;
 
 /* Times of the main stream and of copies in one run, from a trace. */
-typedef struct tn__link {
+typedef struct tn__run_times {
     uint64_t *reach; /* [steps + 1] when each step begins; the last: when all has ended */
     tn__copy *copies;
     tn__wait *waits;
     uint32_t copy_count, wait_count;
     uint64_t waited; /* total of `waits` */
-} tn__link;
+} tn__run_times;
 /* Reads the last run of the trace; only SWAP_OUT and SWAP_IN are copies. A simulation shows waiting
  * as the time before a step. A real run also spends other time there, so with `measured` only steps
  * that wait for a signal are counted. Memory is from the scene's arena. Errors: E_NO_MEMORY. */
-tn_status tn__link_make(tn__scene *scene, const tn_trace *trace, bool measured, tn__link *link,
-                        tn_error *error);
+tn_status tn__run_times_make(tn__scene *scene, const tn_trace *trace, bool measured,
+                             tn__run_times *link, tn_error *error);
 
-/* --- events.c: names of events --- */
+/* --- run_events.c: names of events --- */
 
 typedef struct tn__event_words { /* never NULL */
     const char *name;            /* of the operator; without one, of the tensor or block */
@@ -244,10 +237,10 @@ const char *tn__words_fate_colour(tn_fate fate);
 /* "0.0478 s", or the bare cost of a problem. */
 void tn__words_time(tn__text *text, const tn_report_fit *fit, uint64_t time);
 
-/* --- html_fit.c: the data of a fit on the page; nothing without a fit --- */
+/* --- html_data.c: the data of a fit on the page; nothing without a fit --- */
 tn_status tn__html_fit(tn__scene *scene, tn__text *text, tn_error *error);
 
-/* --- fit_facts.c: the result of a fit --- */
+/* --- plan_facts.c: the result of a fit --- */
 
 #define TN__FIT_FACTS 12
 typedef struct tn__fit_fact {

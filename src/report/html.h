@@ -1,9 +1,7 @@
 /* html.h - the state of one page being written, shared by the files that write its data.
  *
  *   formats/html.c   strings, template
- *   html_data.c      a plan as columns
- *   html_step.c      data of steps: phases, roles, readers, times of a run
- *   html_fit.c       data of a fit
+ *   html_data.c      a plan as columns; steps: phases, roles, readers, times of a run; a fit
  */
 #ifndef TN_REPORT_HTML_H
 #define TN_REPORT_HTML_H
@@ -24,7 +22,7 @@ typedef struct tn__html_page {
     uint32_t kind_number[TN__KIND_COUNT];         /* index in the list of kinds that occur */
     uint32_t role_number[TN__ROLE_COUNT];         /* and of roles */
     tn__uses uses;                                /* for a model */
-    tn__link run;                                 /* reach NULL: there was no run */
+    tn__run_times run;                            /* reach NULL: there was no run */
     bool measured;                                /* true: a real run; false: a simulation */
 } tn__html_page;
 
@@ -36,19 +34,10 @@ bool tn__html_is(const char *name, size_t length, const char *wanted);
 
 /* Adds one JSON object. */
 void tn__html_data(tn__html_page *page);
-/* Writes an integer; as a string if a JavaScript number cannot hold it exactly. */
-void tn__html_integer(tn__text *text, uint64_t value);
 
 typedef uint64_t (*tn__html_get)(const tn__html_page *page, size_t row);
-/* Adds `,"name":` and a column. If `optional`, TN_NONE is written as -1. */
-void tn__html_column(const tn__html_page *page, const char *name, size_t count, tn__html_get get,
-                     bool optional);
 
 /* Finds the readers of items, and when a run reached each step. */
 tn_status tn__html_step_make(tn__html_page *page, tn_error *error);
-void tn__html_step(const tn__html_page *page);
-/* Columns of items; tn__html_roles must come first, because it numbers the roles. */
-void tn__html_roles(tn__html_page *page);
-void tn__html_item_steps(const tn__html_page *page, size_t count);
 
 #endif

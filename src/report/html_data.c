@@ -1,15 +1,18 @@
-/* html_data.c - writes a plan as columns of JSON, which page/data.js decodes.
+/* html_data.c - writes the data of a page: a plan as columns of JSON, which page/data.js decodes,
+ * its steps, and a fit.
  *
  * A column with equal rows is stored as one value. An integer that a JavaScript number cannot hold
  * exactly is a string. Times count from the first time of the plan. Equal strings are stored once.
  */
+#include "report/format.h"
 #include "report/html.h"
+
+/* --- columns ---------------------------------------------------------------------------------- */
 
 #define HTML_EXACT ((uint64_t)1 << 53) /* integers below are exact in a double */
 
-/* --- columns --- */
-
-void tn__html_integer(tn__text *text, uint64_t value) {
+/* Writes an integer; as a string if a JavaScript number cannot hold it exactly. */
+static void html_integer(tn__text *text, uint64_t value) {
     if (value >= HTML_EXACT) tn__text_put(text, "\"");
     tn__words_integer(text, value);
     if (value >= HTML_EXACT) tn__text_put(text, "\"");
@@ -27,11 +30,12 @@ static void html_value(tn__text *text, uint64_t value, bool optional) {
     if (optional && value == HTML_NONE)
         tn__text_put(text, "-1");
     else
-        tn__html_integer(text, value);
+        html_integer(text, value);
 }
 
-void tn__html_column(const tn__html_page *page, const char *name, size_t count, tn__html_get get,
-                     bool optional) {
+/* Adds `,"name":` and a column. If `optional`, TN_NONE is written as -1. */
+static void html_column_of(const tn__html_page *page, const char *name, size_t count,
+                           tn__html_get get, bool optional) {
     tn__text_printf(page->text, ",\"%s\":", name);
     bool equal = true;
     for (size_t i = 1; i < count && equal; i++) equal = get(page, i) == get(page, 0);
@@ -47,8 +51,263 @@ void tn__html_column(const tn__html_page *page, const char *name, size_t count, 
 }
 static void html_column(const tn__html_page *page, const char *name, size_t count,
                         tn__html_get get) {
-    tn__html_column(page, name, count, get, false);
+    html_column_of(page, name, count, get, false);
 }
+
+/* --- a fit ------------------------------------------------------------------------------------ */
+
+/* Writes the data of a fit for the page: decisions, actions on tensors with their steps, transfers,
+ * the curve of memory against time. page/fit.js and page/link.js read it.
+ *
+ * Cost: O(items + instructions + operands + events).
+ */
+
+enum { HTML_MADE, HTML_OUT, HTML_IN, HTML_ENCODED, HTML_DECODED }; /* page/fit.js: ACTS */
+
+static void html_field(tn__text *text, const char *name, uint64_t value) {
+    tn__text_printf(text, ",\"%s\":", name);
+    html_integer(text, value);
+}
+
+static void html_row(tn__text *text, bool first, const uint64_t *values, int count) {
+    tn__text_put(text, first ? "[" : ",[");
+    for (int i = 0; i < count; i++) {
+        if (i > 0) tn__text_put(text, ",");
+        html_integer(text, values[i]);
+    }
+    tn__text_put(text, "]");
+}
+
+/* --- fates --- */
+
+static void html_fates(const tn__scene *scene, tn__text *text) {
+    const tn_life *lives = tn_occupancy_lives(scene->report->occupancy);
+    tn__text_put(text, ",\n\"fates\":[");
+    for (uint32_t fate = 0; fate < TN_FATE_COUNT; fate++) {
+        tn__text_printf(text, "%s[\"%s\",%u,", fate ? "," : "", tn_fate_name((tn_fate)fate),
+                        scene->fates.tensors[fate]);
+        html_integer(text, scene->fates.bytes[fate]);
+        tn__text_put(text, "]");
+    }
+    tn__text_put(text, "],\n\"fate\":[");
+    for (uint32_t i = 0; i < scene->item_count; i++)
+        tn__text_printf(text, "%s%d", i ? "," : "", (int)scene->items[i].fate);
+    tn__text_put(text, "],\n\"tensor\":[");
+    for (uint32_t i = 0; i < scene->item_count; i++) {
+        if (i > 0) tn__text_put(text, ",");
+        tn__words_signed(text, lives[i].tensor == TN_NONE ? -1 : (int64_t)lives[i].tensor);
+    }
+    tn__text_put(text, "]");
+}
+
+/* --- actions --- */
+
+static void html_act(tn__text *text, bool *first, int what, uint32_t step, tn_tensor_id tensor) {
+    if (tensor == TN_NONE) return;
+    html_row(text, *first, (const uint64_t[]){(uint64_t)what, step, tensor}, 3);
+    *first = false;
+}
+
+static void html_made(tn__text *text, bool *first, const tn_graph *graph, uint32_t step,
+                      const tn_instruction *it) {
+    const tn_op *op = tn_graph_op(graph, it->op);
+    for (uint32_t k = 0; k < (it->again && op->output_count > 0 ? 1 : op->output_count); k++)
+        html_act(text, first, HTML_MADE, step, op->outputs[k]);
+}
+
+/* Rows [action, step, tensor]. */
+static void html_acts(const tn__scene *scene, tn__text *text) {
+    const tn_program *program = tn_occupancy_program(scene->report->occupancy);
+    bool first = true;
+    tn__text_put(text, ",\n\"act\":[");
+    for (uint32_t step = 0; step < tn_program_count(program); step++) {
+        const tn_instruction *it = &tn_program_instructions(program)[step];
+        if (it->opcode == TN_APPLY) html_made(text, &first, tn_program_graph(program), step, it);
+        if (it->opcode == TN_SWAP_OUT) html_act(text, &first, HTML_OUT, step, it->tensor);
+        if (it->opcode == TN_SWAP_IN) html_act(text, &first, HTML_IN, step, it->tensor);
+        if (it->opcode == TN_ENCODE) html_act(text, &first, HTML_ENCODED, step, it->tensor);
+        if (it->opcode == TN_DECODE) html_act(text, &first, HTML_DECODED, step, it->tensor);
+    }
+    tn__text_put(text, "]");
+}
+
+/* --- transfers --- */
+
+static tn_status html_link(tn__scene *scene, tn__text *text, const tn_trace *trace, bool measured,
+                           tn_error *error) {
+    tn__run_times link;
+    TN_TRY(tn__run_times_make(scene, trace, measured, &link, error));
+    tn__text_printf(text, "{\"name\":\"%s\",\"reach\":[", measured ? "measured" : "predicted");
+    for (uint32_t i = 0; i <= tn__step_count(scene->report); i++) {
+        if (i > 0) tn__text_put(text, ",");
+        html_integer(text, link.reach[i]);
+    }
+    tn__text_put(text, "],\"copies\":[");
+    for (uint32_t i = 0; i < link.copy_count; i++) {
+        const tn__copy *copy = &link.copies[i];
+        html_row(text, i == 0,
+                 (const uint64_t[]){copy->step, copy->out, copy->bytes, copy->start, copy->end}, 5);
+    }
+    tn__text_put(text, "],\"waits\":[");
+    for (uint32_t i = 0; i < link.wait_count; i++) {
+        const tn__wait *wait = &link.waits[i];
+        html_row(text, i == 0, (const uint64_t[]){wait->step, wait->start, wait->duration}, 3);
+    }
+    tn__text_put(text, "]");
+    html_field(text, "waited", link.waited);
+    tn__text_put(text, "}");
+    return TN_OK;
+}
+
+static tn_status html_links(tn__scene *scene, tn__text *text, tn_error *error) {
+    const tn_report_fit *fit = scene->report->fit;
+    tn__text_put(text, ",\n\"links\":[");
+    if (fit->predicted) TN_TRY(html_link(scene, text, fit->predicted, false, error));
+    if (fit->predicted && fit->measured) tn__text_put(text, ",\n");
+    if (fit->measured) TN_TRY(html_link(scene, text, fit->measured, true, error));
+    tn__text_put(text, "]");
+    return TN_OK;
+}
+
+/* --- the result --- */
+
+static void html_answer(tn__text *text, const tn_report_fit *fit) {
+    const tn_fit_result *it = fit->result;
+    tn__fit_fact facts[TN__FIT_FACTS];
+    tn__text_printf(text, ",\n\"fit\":{\"pass\":\"%s\",\"abstract\":%s,\"work\":%s,\"stopped\":%s",
+                    it->pass ? it->pass : "", fit->abstract ? "true" : "false",
+                    fit->work ? "true" : "false", it->stopped ? "true" : "false");
+    tn__fit_facts(fit, facts);
+    for (size_t i = 0; i < TN__FIT_FACTS; i++) html_field(text, facts[i].name, facts[i].value);
+    tn__text_put(text, ",\"points\":[");
+    for (uint32_t i = 0; i < fit->point_count; i++) {
+        const tn_report_point *point = &fit->points[i];
+        html_row(text, i == 0,
+                 (const uint64_t[]){point->budget, point->bytes, point->time, point->time_bound},
+                 4);
+    }
+    tn__text_put(text, "]}");
+}
+
+tn_status tn__html_fit(tn__scene *scene, tn__text *text, tn_error *error) {
+    if (scene->report->fit == NULL) {
+        tn__text_put(text, ",\n\"fit\":null");
+        return TN_OK;
+    }
+    html_answer(text, scene->report->fit);
+    html_fates(scene, text);
+    html_acts(scene, text);
+    return html_links(scene, text, error);
+}
+
+/* --- steps ------------------------------------------------------------------------------------ */
+
+/* Writes the data of steps for the page: the purpose of each tensor of a training step, its phases,
+ * readers, the time at which a run reached each step, and memory outside the arena. */
+
+tn_status tn__html_step_make(tn__html_page *page, tn_error *error) {
+    tn__scene *scene = &page->scene;
+    const tn_report *report = scene->report;
+    if (report->occupancy == NULL) return TN_OK;
+    TN_TRY(tn__uses_make(scene, &page->uses, error));
+    const tn_trace *trace = report->trace;
+    if (trace == NULL && report->fit != NULL) trace = report->fit->measured;
+    page->measured = trace != NULL;
+    if (trace == NULL && report->fit != NULL && !report->fit->abstract)
+        trace = report->fit->predicted;
+    return trace != NULL ? tn__run_times_make(scene, trace, page->measured, &page->run, error)
+                         : TN_OK;
+}
+
+static uint64_t step_role(const tn__html_page *page, size_t row) {
+    return page->role_number[page->scene.items[row].role];
+}
+static uint64_t step_reads(const tn__html_page *page, size_t row) {
+    return page->uses.start[row + 1] - page->uses.start[row];
+}
+static uint64_t step_reader(const tn__html_page *page, size_t row) { return page->uses.steps[row]; }
+static uint64_t step_reach(const tn__html_page *page, size_t row) { return page->run.reach[row]; }
+
+/* The roles that occur; the last field says: not in the arena. Must come before html_item_steps,
+ * because it numbers the roles. */
+static void html_roles(tn__html_page *page) {
+    const tn__scene *scene = &page->scene;
+    uint32_t number = 0;
+    bool inside[TN__ROLE_COUNT] = {false};
+    if (scene->phases == NULL) {
+        tn__text_put(page->text, ",\n\"roles\":null");
+        return;
+    }
+    for (uint32_t i = 0; i < scene->item_count; i++) inside[scene->items[i].role] = true;
+    tn__text_put(page->text, ",\n\"roles\":[");
+    for (uint32_t role = 0; role < TN__ROLE_COUNT; role++) {
+        if (scene->role_total[role] == 0 && !inside[role]) continue;
+        page->role_number[role] = number;
+        tn__text_printf(page->text, "%s[\"%s\",\"%s\",", number ? "," : "",
+                        tn__role_name((tn__role)role), tn__role_words((tn__role)role));
+        html_integer(page->text, scene->role_total[role]);
+        tn__text_put(page->text, inside[role] ? ",false]" : ",true]");
+        number++;
+    }
+    tn__text_put(page->text, "]");
+}
+
+static void html_item_steps(const tn__html_page *page, size_t count) {
+    if (page->scene.phases != NULL) html_column_of(page, "role", count, step_role, false);
+}
+
+/* The beginnings of phases: [step, name] at each change. */
+static void step_phases(const tn__html_page *page) {
+    const uint8_t *phases = page->scene.phases;
+    if (phases == NULL) {
+        tn__text_put(page->text, ",\n\"phases\":null");
+        return;
+    }
+    tn__text_put(page->text, ",\n\"phases\":[");
+    for (uint32_t step = 0; step < tn__step_count(page->scene.report); step++)
+        if (step == 0 || phases[step] != phases[step - 1])
+            tn__text_printf(page->text, "%s[%u,\"%s\"]", step > 0 ? "," : "", step,
+                            tn__phase_words(phases[step]));
+    tn__text_put(page->text, "]");
+}
+
+static void step_uses(const tn__html_page *page) {
+    size_t items = page->scene.item_count, reads = page->uses.start[items];
+    tn__text_printf(page->text, ",\n\"use\":{\"count\":%zu", reads);
+    html_column_of(page, "reads", items, step_reads, false);
+    html_column_of(page, "step", reads, step_reader, false);
+    tn__text_put(page->text, "}");
+}
+
+/* Picoseconds from the start of the run; an array even if all are equal. */
+static void step_clock(const tn__html_page *page) {
+    tn__text_printf(page->text, ",\n\"clock\":{\"name\":\"%s\",\"reach\":[",
+                    page->measured ? "measured" : "predicted");
+    for (size_t row = 0; row <= tn__step_count(page->scene.report); row++) {
+        if (row > 0) tn__text_put(page->text, ",");
+        html_integer(page->text, step_reach(page, row));
+    }
+    tn__text_put(page->text, "]}");
+}
+
+static void html_steps(const tn__html_page *page) {
+    const tn_report *report = page->scene.report;
+    step_phases(page);
+    if (report->occupancy != NULL) step_uses(page);
+    if (page->run.reach != NULL) step_clock(page);
+    if (report->static_bytes > 0) {
+        tn__text_put(page->text, ",\n\"static\":");
+        html_integer(page->text, report->static_bytes);
+    }
+    if (report->device_bytes == 0) return;
+    tn__text_put(page->text, ",\n\"device\":[");
+    tn__text_json(page->text, report->device != NULL ? report->device : "");
+    tn__text_put(page->text, ",");
+    html_integer(page->text, report->device_bytes);
+    tn__text_put(page->text, "]");
+}
+
+/* --- a plan as columns ------------------------------------------------------------------------ */
 
 static const tn_body *html_body(const tn__html_page *page, size_t row) {
     return tn_problem_body(page->scene.report->problem, (tn_body_id)row);
@@ -87,7 +346,7 @@ HTML_GET(curve_live, page->curve.live[row])
 
 /* page/data.js: FLAG. */
 static uint64_t html_flags(const tn__html_page *page, size_t row) {
-    const tn__item *item = &page->scene.items[row];
+    const tn__report_item *item = &page->scene.items[row];
     bool bounded = item->tensor && item->tensor->flags & TN_TENSOR_BOUND;
     return (uint64_t)bounded | (uint64_t)item->whole << 1 | (uint64_t)item->alias << 2;
 }
@@ -100,18 +359,18 @@ static void html_numbers(const tn__html_page *page) {
     tn__text_put(text, "{\"planner\":");
     tn__text_json(text, layout->planner ? layout->planner : "");
     tn__text_printf(text, ",\"status\":\"%s\",\"peak\":", tn_verdict_name(layout->verdict));
-    tn__html_integer(text, layout->peak);
+    html_integer(text, layout->peak);
     tn__text_put(text, ",\"bound\":");
-    tn__html_integer(text, layout->lower_bound);
+    html_integer(text, layout->lower_bound);
     tn__text_put(text, ",\"naive\":");
-    tn__html_integer(text, page->scene.naive);
+    html_integer(text, page->scene.naive);
     tn__text_put(text, ",\"time\":[\"");
     tn__words_signed(text, page->scene.first);
     tn__text_put(text, "\",");
-    tn__html_integer(text, html_time(page, page->scene.last));
+    html_integer(text, html_time(page, page->scene.last));
     tn__text_put(text, "],\"peak_time\":");
-    tn__html_integer(
-        text, page->curve.count ? html_time(page, tn__peak_at(&page->scene, &page->curve)) : 0);
+    html_integer(text,
+                 page->curve.count ? html_time(page, tn__peak_at(&page->scene, &page->curve)) : 0);
 }
 
 /* The kinds that have bytes or items; the last field says: not in the arena. */
@@ -125,7 +384,7 @@ static void html_kinds(tn__html_page *page) {
         const bool is_unknown = kind == TN__KIND_BUFFER && scene->report->marks != NULL;
         tn__text_printf(page->text, "%s[\"%s\",", number ? "," : "",
                         is_unknown ? "unknown" : tn__kind_text(kind));
-        tn__html_integer(page->text, scene->total[kind]);
+        html_integer(page->text, scene->total[kind]);
         tn__text_put(page->text, scene->occurs[kind] ? ",false]" : ",true]");
         number++;
     }
@@ -140,9 +399,9 @@ static void html_banks(const tn__html_page *page) {
         tn__text_put(page->text, id ? ",[" : "[");
         tn__text_json(page->text, bank->name);
         tn__text_put(page->text, ",");
-        tn__html_integer(page->text, bank->capacity);
+        html_integer(page->text, bank->capacity);
         tn__text_put(page->text, ",");
-        tn__html_integer(page->text, report->layout->bank_peak[id]);
+        html_integer(page->text, report->layout->bank_peak[id]);
         tn__text_put(page->text, "]");
     }
     tn__text_put(page->text, "]");
@@ -188,7 +447,7 @@ static void html_items(const tn__html_page *page) {
         html_open(page, "item", count);
         html_column(page, "name", count, html_name);
         html_column(page, "kind", count, html_kind);
-        tn__html_item_steps(page, count);
+        html_item_steps(page, count);
         html_column(page, "body", count, html_body_of);
         html_column(page, "first", count, html_first);
         html_column(page, "last", count, html_last);
@@ -200,8 +459,8 @@ static void html_items(const tn__html_page *page) {
         html_column(page, "shape", count, html_shape_of);
         html_column(page, "flags", count, html_flags);
         if (page->scene.report->marks) html_column(page, "note", count, html_note);
-        tn__html_column(page, "step", count, html_step, true);
-        tn__html_column(page, "source", count, html_source, true);
+        html_column_of(page, "step", count, html_step, true);
+        html_column_of(page, "source", count, html_source, true);
         html_close(page);
     }
     html_open(page, "step", steps);
@@ -215,7 +474,7 @@ static void html_ooms(const tn__html_page *page) {
     const tn_report *report = page->scene.report;
     if (report->marks == NULL) return;
     tn__text_put(page->text, ",\n\"reserved\":");
-    tn__html_integer(page->text, report->reserved_peak);
+    html_integer(page->text, report->reserved_peak);
     tn__text_put(page->text, ",\"ooms\":[");
     for (uint32_t i = 0; i < report->oom_count; i++) {
         const tn_report_oom *oom = &report->ooms[i];
@@ -225,7 +484,7 @@ static void html_ooms(const tn__html_page *page) {
         tn__text_put(page->text, "\"");
         for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
             tn__text_put(page->text, ",");
-            tn__html_integer(page->text, values[k]);
+            html_integer(page->text, values[k]);
         }
         tn__text_put(page->text, "]");
     }
@@ -236,7 +495,7 @@ void tn__html_data(tn__html_page *page) {
     html_numbers(page);
     html_ooms(page);
     html_kinds(page);
-    tn__html_roles(page);
+    html_roles(page);
     html_banks(page);
     html_bodies(page);
     html_items(page);
@@ -244,7 +503,7 @@ void tn__html_data(tn__html_page *page) {
     html_column(page, "at", page->curve.count, html_curve_at);
     html_column(page, "live", page->curve.count, html_curve_live);
     html_close(page);
-    tn__html_step(page);
+    html_steps(page);
     tn__text_put(page->text, page->fit.size > 0 ? page->fit.data : "");
     tn__text_put(page->text, ",\n\"text\":[");
     for (size_t i = 0; i < page->string_count; i++) {

@@ -1,6 +1,6 @@
 /* plan_facts.h - the facts of a plan, written once: the formats "table" and "summary" of the
- * library print them, and so does `tenure plan` (src/cli/plan_tell.c), with the members that only
- * the command has. */
+ * library print them, and so does `tenure plan` (src/cli/commands/plan.c), with the members that
+ * only the command has. */
 #ifndef TN_REPORT_PLAN_FACTS_H
 #define TN_REPORT_PLAN_FACTS_H
 

@@ -6,9 +6,99 @@
  *
  * Cost: O(lives + bodies + outputs of the operators that define them).
  */
+#include "report/format.h"
+#include "program/program.h"
+#include "report/estimate/phases.h"
+
 #include <stdio.h>
 
-#include "report/format.h"
+/* --- phases and purposes of a training step --------------------------------------------------- */
+
+/* Finds for a training step the phase of each step, and the purpose of each tensor.
+ *
+ * Kinds distinguish parameters, gradients and optimizer state. They do not show which activations
+ * determine the memory of training: an activation that the backward pass reads is live throughout
+ * the steps in between, another one is freed after a few steps. So an activation that is made in
+ * the forward pass and is live when the backward pass begins counts as kept for it.
+ * Cost: O(lives + instructions + operands).
+ */
+
+static const struct {
+    const char *name, *words;
+} roles_table[] = {
+#define TN_X(NAME, name, words) {name, words},
+    TN__ROLE_TABLE(TN_X)
+#undef TN_X
+};
+
+const char *tn__role_name(tn__role role) { return roles_table[role].name; }
+const char *tn__role_words(tn__role role) { return roles_table[role].words; }
+
+const char *tn__phase_words(uint8_t phase) {
+    return phase == TN_PHASE_FORWARD ? "forward"
+                                     : (phase == TN_PHASE_BACKWARD ? "backward" : "update");
+}
+
+static tn__role roles_of_kind(uint32_t kind) {
+    switch (kind) {
+    case TN_KIND_PARAMETER:
+        return TN__ROLE_PARAMETER;
+    case TN_KIND_CONSTANT:
+        return TN__ROLE_CONSTANT;
+    case TN_KIND_OPTIMIZER_STATE:
+        return TN__ROLE_OPTIMIZER_STATE;
+    case TN_KIND_GRADIENT:
+        return TN__ROLE_GRADIENT;
+    case TN_KIND_INPUT:
+        return TN__ROLE_INPUT;
+    case TN_KIND_OUTPUT:
+        return TN__ROLE_OUTPUT;
+    case TN_KIND_WORKSPACE:
+        return TN__ROLE_WORKSPACE;
+    default:
+        return TN__ROLE_PASSING;
+    }
+}
+
+/* `back`: the first step after the forward pass. */
+static tn__role roles_of(const tn__report_item *item, int64_t back) {
+    tn__role role = roles_of_kind(item->kind);
+    bool across = item->first < back && item->last > back;
+    return role == TN__ROLE_PASSING && across ? TN__ROLE_SAVED : role;
+}
+
+/* The bytes of each role at the peak; bytes shared by several items count for one of them. */
+static tn_status roles_at_peak(tn__scene *scene, tn_error *error) {
+    tn_occupant *rows = tn__arena_array(&scene->arena, (size_t)scene->item_count + 1, sizeof *rows);
+    if (rows == NULL) return tn__no_memory(error, "who holds the peak");
+    uint32_t count =
+        tn_occupancy_holders(scene->report->occupancy, TN_NONE, rows, scene->item_count);
+    for (uint32_t i = 0; i < count; i++)
+        scene->role_at_peak[scene->items[rows[i].life].role] += rows[i].bytes;
+    return TN_OK;
+}
+
+/* Fills in phases and the role of every item; nothing for a program without gradients. */
+static tn_status scene_roles(tn__scene *scene, tn_error *error) {
+    uint32_t steps = tn__step_count(scene->report), back = 0;
+    uint8_t *phases = tn__arena_array(&scene->arena, (size_t)steps + 1, sizeof *phases);
+    if (phases == NULL) return tn__no_memory(error, "the phases of a step");
+    tn__phases_of(tn_occupancy_program(scene->report->occupancy), phases);
+    while (back < steps && phases[back] == TN_PHASE_FORWARD) back++;
+    if (back == steps) return TN_OK;
+    scene->phases = phases;
+    for (uint32_t i = 0; i < scene->item_count; i++) {
+        tn__report_item *item = &scene->items[i];
+        item->role = roles_of(item, back);
+        if (!item->alias)
+            scene->role_total[item->role] = tn__add_sat(scene->role_total[item->role], item->bytes);
+    }
+    for (uint32_t kind = 0; kind < TN_KIND_COUNT; kind++) /* memory outside the arena */
+        if (!scene->occurs[kind]) scene->role_total[roles_of_kind(kind)] = scene->total[kind];
+    return roles_at_peak(scene, error);
+}
+
+/* --- items ------------------------------------------------------------------------------------ */
 
 const char *tn__kind_text(uint32_t kind) {
     return kind == TN__KIND_BUFFER ? "buffer" : tn_kind_name((tn_kind)kind);
@@ -78,18 +168,18 @@ static tn_status scene_add_life(tn__scene *scene, const tn_life *life, const uin
                                 tn_error *error) {
     const tn_graph *graph = tn_program_graph(tn_occupancy_program(scene->report->occupancy));
     uint64_t size = tn_problem_body(scene->report->problem, life->body)->size;
-    tn__item item = {.body = life->body,
-                     .kind = tn_life_kind(graph, life),
-                     .bytes = life->bytes,
-                     .lo = life->whole ? 0 : life->delta,
-                     .hi = life->whole ? size : tn__add_sat(life->delta, life->bytes),
-                     .first = life->first,
-                     .last = life->last,
-                     .step = scene_step(scene, life, op_steps),
-                     .source = TN_NONE,
-                     .share = life->share,
-                     .whole = life->whole,
-                     .alias = scene_is_alias(graph, life)};
+    tn__report_item item = {.body = life->body,
+                            .kind = tn_life_kind(graph, life),
+                            .bytes = life->bytes,
+                            .lo = life->whole ? 0 : life->delta,
+                            .hi = life->whole ? size : tn__add_sat(life->delta, life->bytes),
+                            .first = life->first,
+                            .last = life->last,
+                            .step = scene_step(scene, life, op_steps),
+                            .source = TN_NONE,
+                            .share = life->share,
+                            .whole = life->whole,
+                            .alias = scene_is_alias(graph, life)};
     if (life->tensor == TN_NONE) {
         TN_TRY(scene_body_name(scene, life->body, &item.name, error));
     } else {
@@ -157,18 +247,18 @@ static tn_status scene_from_problem(tn__scene *scene, tn_error *error) {
     if (scene->items == NULL && bodies > 0) return tn__no_memory(error, "the buffers of a report");
     for (tn_body_id b = 0; b < bodies; b++) {
         const tn_body *body = tn_problem_body(problem, b);
-        tn__item *item = &scene->items[scene->item_count++];
+        tn__report_item *item = &scene->items[scene->item_count++];
         const tn_report_mark *mark = scene->report->marks ? &scene->report->marks[b] : NULL;
         uint32_t kind = mark && mark->kind < TN_KIND_COUNT ? mark->kind : TN__KIND_BUFFER;
-        *item = (tn__item){.body = b,
-                           .kind = kind,
-                           .note = mark && mark->note ? mark->note : "",
-                           .bytes = body->size,
-                           .hi = body->size,
-                           .first = body->first,
-                           .last = body->last,
-                           .step = TN_NONE,
-                           .source = TN_NONE};
+        *item = (tn__report_item){.body = b,
+                                  .kind = kind,
+                                  .note = mark && mark->note ? mark->note : "",
+                                  .bytes = body->size,
+                                  .hi = body->size,
+                                  .first = body->first,
+                                  .last = body->last,
+                                  .step = TN_NONE,
+                                  .source = TN_NONE};
         TN_TRY(scene_body_name(scene, b, &item->name, error));
         scene->total[kind] = tn__add_sat(scene->total[kind], body->size);
         if (b == 0 || body->first < scene->first) scene->first = body->first;
@@ -183,7 +273,7 @@ tn_status tn__scene_make(tn__scene *scene, const tn_report *report, tn_error *er
     tn__arena_init(&scene->arena, report->context);
     TN_TRY(report->occupancy ? scene_from_model(scene, error) : scene_from_problem(scene, error));
     for (uint32_t i = 0; i < scene->item_count; i++) scene->occurs[scene->items[i].kind] = true;
-    return report->occupancy ? tn__scene_roles(scene, error) : TN_OK;
+    return report->occupancy ? scene_roles(scene, error) : TN_OK;
 }
 
 /* --- pieces --- */
@@ -193,7 +283,7 @@ static void scene_mark_plain(const tn__scene *scene, uint8_t *items_of, bool *pl
     for (uint32_t i = 0; i < scene->item_count; i++)
         items_of[scene->items[i].body] = items_of[scene->items[i].body] ? 2 : 1;
     for (uint32_t i = 0; i < scene->item_count; i++) {
-        const tn__item *item = &scene->items[i];
+        const tn__report_item *item = &scene->items[i];
         tn_piece one;
         uint32_t count;
         const tn_piece *piece =
@@ -226,3 +316,48 @@ tn_status tn__scene_pieces(tn__scene *scene, tn_error *error) {
 }
 
 void tn__scene_release(tn__scene *scene) { tn__arena_release(&scene->arena); }
+
+/* --- readers of an item ----------------------------------------------------------------------- */
+
+/* Finds the steps that read an item.
+ *
+ * A tensor that was swapped or recomputed has several live ranges. A step reads the latest one that
+ * began before it, so a live range has the uses of its tensor up to the begin of the next one.
+ */
+
+typedef struct uses_state {
+    const tn_life *lives;
+    uint32_t life_count, tensors;
+    uint32_t *until; /* [tensors] begin of the live range after this one; TN_NONE */
+    tn__lists of;    /* the uses of every tensor */
+} uses_state;
+
+static void uses_fill(void *self, tn__lists *uses) {
+    uses_state *state = self;
+    memset(state->until, 0xff, state->tensors * sizeof *state->until);
+    for (uint32_t i = state->life_count; i-- > 0;) {
+        const tn_life *life = &state->lives[i];
+        if (life->tensor == TN_NONE) continue;
+        uint32_t end = state->of.first[life->tensor + 1], *until = &state->until[life->tensor];
+        uint32_t u = tn__lists_after(&state->of, life->tensor, life->first);
+        for (; u < end && state->of.items[u] <= *until; u++)
+            tn__lists_add(uses, i, state->of.items[u]);
+        *until = life->first;
+    }
+}
+
+tn_status tn__uses_make(tn__scene *scene, tn__uses *uses, tn_error *error) {
+    const tn_occupancy *occupancy = scene->report->occupancy;
+    const tn_program *program = tn_occupancy_program(occupancy);
+    uses_state state = {.lives = tn_occupancy_lives(occupancy),
+                        .life_count = tn_occupancy_life_count(occupancy),
+                        .tensors = tn_graph_tensor_count(tn_program_graph(program))};
+    TN_TRY(tn__program_uses(program, &scene->arena, &state.of, error));
+    state.until = tn__arena_array(&scene->arena, (size_t)state.tensors + 1, sizeof *state.until);
+    tn__lists made;
+    if (state.until == NULL ||
+        !tn__lists_make(&made, state.life_count, &scene->arena, uses_fill, &state))
+        return tn__no_memory(error, "the uses of tensors");
+    *uses = (tn__uses){.start = made.first, .steps = made.items};
+    return TN_OK;
+}

@@ -38,7 +38,7 @@ expect 0 "^lookups +60$" $tenure embed replay trace.txt --cache 64KiB
 expect 0 "lookups/s" $tenure embed replay --zipf 1.1 --lookups 2e4 --cache 20KiB --batch 64 --table t.rows --reader threads
 expect 2 "reads row 101; the table has rows 0 to 99" $tenure embed replay trace.txt --cache 64KiB --rows 100
 echo 7x >bad.txt
-expect 2 "bad.txt:1: a line is a row number" $tenure embed replay bad.txt --cache 64KiB
+expect 2 "bad.txt:1: a line must be a row number" $tenure embed replay bad.txt --cache 64KiB
 expect 2 "give at least" $tenure embed replay trace.txt --cache 1KiB
 expect 2 "did you mean 'lru'" $tenure embed replay trace.txt --cache 64KiB --policy lrv
 expect 2 "add --rows" $tenure embed replay --zipf 1 --cache 1MiB

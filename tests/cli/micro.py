@@ -3,7 +3,7 @@
     micro.py TENURE FOLDER...
 
 The run time cannot be had from a package, so its rules stand here again, in other words and another
-language than in src/io/import/tflite_online.c: lives in scopes, then what has an offset where the plan
+language than in src/io/import/tflm/tflm_planner.c: lives in scopes, then what has an offset where the plan
 inside the model says, and the rest (scratch, too) largest first into the lowest gap. For every model of the
 folders, planned and not, and with a part of its plan left to the run time, the head must come out as
 `tenure arena` promised, to the byte; no two buffers that live at once may share a byte, but for those

@@ -76,7 +76,7 @@ wrong 2 "onnx: --value nobody: no input has that name; inputs are 'A'" plan five
 wrong 2 'no plan inside this model; give one with --plan FILE' verify keywords.tflite
 wrong 2 'make contents up with --weights random:SEED$' run mobilenet_v2.onnx
 for command in plan verify run train estimate; do $tenure $command --help=all; done >options 2>&1
-for option in $(grep -oE '"--[a-z-]+' "$2/src/cli/settings.c" | tr -d '"'); do
+for option in $(grep -oE '"--[a-z-]+' "$2/src/cli/terminal/messages.c" | tr -d '"'); do
     grep -qE -- "$option\b" options || { echo "FAILED: settings.c names $option, which no command has"; failed=1; }
 done
 

@@ -376,7 +376,7 @@ static void parts_are_beside_what_names_them(void **state) {
     other.aside = aside;
     other.steps = 4;
     assert_int_equal(try_task(&other, &error), TN_E_IO);
-    assert_non_null(strstr(error.message, "part 1 of 2 is not beside it"));
+    assert_non_null(strstr(error.message, "part 1 of 2 is not next to it"));
     if (tn_checkpoint_open(path, NULL, &found, &error) != TN_OK) fail_msg("%s", error.message);
     assert_int_equal(tn_checkpoint_of_run(found)->step, 2);
     tn_checkpoint_close(found);

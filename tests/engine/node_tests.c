@@ -27,7 +27,7 @@
 #include <tenure/import.h>
 
 #include "engine/kernels/kernel.h"
-#include "io/import/wire.h"
+#include "io/import/onnx/wire.h"
 #include "node_run.h"
 
 #define CASE_SETS_MAX 10

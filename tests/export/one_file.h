@@ -2,7 +2,7 @@
 #ifndef TN_TESTS_ONE_FILE_H
 #define TN_TESTS_ONE_FILE_H
 
-#include "report/export/measure.h"
+#include "report/export/export.h"
 #include "support.h"
 
 static inline tn_status one_file_write(const export_source *source, const export_split *split,

@@ -1,5 +1,5 @@
 /* Views, in-place, cost: the common checks, and what each kind of operator claims. */
-#include "graph/batch.h"
+#include "graph/infer/infer.h"
 #include "kit.h"
 
 static uint64_t inplace_of(test_kit *kit, const char *type, size_t count,

@@ -122,9 +122,9 @@ static void what_repeats_an_operator_can_stand_for_it(void **state) {
     for (size_t i = 0; i < FAMILIES; i++)
         for (uint32_t j = 0; j < families[i]->rule_count; j++) {
             const tn_op_rule *rule = &families[i]->rules[j];
-            if (rule->again == NULL) continue;
-            const tn_op_rule *other = tn__op_rule(families[i]->domain, rule->again);
-            if (other == NULL) fail_msg("%s: there is no %s", rule->type, rule->again);
+            if (rule->recompute_as == NULL) continue;
+            const tn_op_rule *other = tn__op_rule(families[i]->domain, rule->recompute_as);
+            if (other == NULL) fail_msg("%s: there is no %s", rule->type, rule->recompute_as);
             count++;
             bool once = other->changes || (other->flags & (TN_RULE_CHANGES | TN_RULE_RANDOM |
                                                            TN_RULE_CONTROL | TN_RULE_ORDERED));
@@ -223,7 +223,7 @@ static void blocks_that_run_once_are_no_loops(void **state) {
                                             .ints = (int64_t[]){2}},
                         .attr_count = 1};
     const tn_block body = {.input_count = 5};
-    tn__turns turns = tn__op_rule("", "Loop")->turns(&loop, &body);
+    tn__loop_values turns = tn__op_rule("", "Loop")->turns(&loop, &body);
     assert_int_equal(turns.carried, 3); /* all but the count and the condition */
     assert_int_equal(turns.given + turns.carried, loop.input_count);
     assert_int_equal(turns.formal + turns.carried, body.input_count);
@@ -239,8 +239,8 @@ static void who_repeats_an_operator_changes_nothing(void **state) {
     const char *domain;
     const tn_op_rule *rule;
     for (uint32_t i = 0; (rule = rule_at(i, &domain)) != NULL; i++) {
-        if (rule->again == NULL) continue;
-        const tn_op_rule *other = tn__op_rule(domain, rule->again);
+        if (rule->recompute_as == NULL) continue;
+        const tn_op_rule *other = tn__op_rule(domain, rule->recompute_as);
         assert_non_null(other);
         if (rule->changes == 0) fail_msg("%s may run twice itself", rule->type);
         if (rule->changes >> rule->outputs_max) fail_msg("%s: nothing found", rule->type);

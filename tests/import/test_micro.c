@@ -1,6 +1,6 @@
 /* The arena of TensorFlow Lite Micro: against figures that its authors publish, against this
  * machine's compiler, and by properties. */
-#include "io/import/tflite_micro.h"
+#include "io/import/tflm/tflm.h"
 #include "support.h"
 #include "tflite_samples.h"
 
@@ -123,14 +123,14 @@ static void structs_are_as_large_as_this_compiler_makes_them(void **state) {
         printf("SKIP: not a 64-bit machine\n");
         return;
     }
-    assert_int_equal(TN__MICRO_SIZE(TN_MICRO_X86_64, "2pe"), sizeof(struct eval));
-    assert_int_equal(TN__MICRO_SIZE(TN_MICRO_X86_64, "9i2p3i"), sizeof(struct convolution));
-    assert_int_equal(TN__MICRO_SIZE(TN_MICRO_X86_64, "d7i5p"), sizeof(struct softmax));
-    assert_int_equal(TN__MICRO_SIZE(TN_MICRO_X86_64, "bhbib"), sizeof(struct mixed));
-    assert_int_equal(TN__MICRO_SIZE(TN_MICRO_CORTEX_M, "2pe"), 12); /* as 32-bit runs print */
-    assert_int_equal(TN__MICRO_SIZE(TN_MICRO_CORTEX_M, "6pip"), 32);
-    assert_int_equal(TN__MICRO_SIZE(TN_MICRO_CORTEX_M, "ep2ippz2eb"), 32);
-    assert_int_equal(TN__MICRO_SIZE(TN_MICRO_X86_64, ""), 0);
+    assert_int_equal(TN__TFLM_SIZE(TN_MICRO_X86_64, "2pe"), sizeof(struct eval));
+    assert_int_equal(TN__TFLM_SIZE(TN_MICRO_X86_64, "9i2p3i"), sizeof(struct convolution));
+    assert_int_equal(TN__TFLM_SIZE(TN_MICRO_X86_64, "d7i5p"), sizeof(struct softmax));
+    assert_int_equal(TN__TFLM_SIZE(TN_MICRO_X86_64, "bhbib"), sizeof(struct mixed));
+    assert_int_equal(TN__TFLM_SIZE(TN_MICRO_CORTEX_M, "2pe"), 12); /* as 32-bit runs print */
+    assert_int_equal(TN__TFLM_SIZE(TN_MICRO_CORTEX_M, "6pip"), 32);
+    assert_int_equal(TN__TFLM_SIZE(TN_MICRO_CORTEX_M, "ep2ippz2eb"), 32);
+    assert_int_equal(TN__TFLM_SIZE(TN_MICRO_X86_64, ""), 0);
 }
 
 /* --- the planner of the run time --- */
@@ -153,8 +153,8 @@ static sampled sample(lite *model) {
 static tn_micro_arena sampled_arena(const sampled *all, const uint64_t *offsets, uint64_t *placed) {
     tn_micro_arena arena;
     tn_micro_options options = host();
-    if (tn__micro_arena_from("s.tflite", (tn__span){all->bytes, all->size}, NULL, all->graph,
-                             offsets, &options, &arena, placed, &failure) != TN_OK)
+    if (tn__tflm_arena_from("s.tflite", (tn__span){all->bytes, all->size}, NULL, all->graph,
+                            offsets, &options, &arena, placed, &failure) != TN_OK)
         fail_msg("%s: %s", failure.where, failure.message);
     return arena;
 }
@@ -246,9 +246,9 @@ static void the_least_is_never_above_the_most(void **state) {
                 options.runtime = 20250131;
                 options.version = most ? "7.0.0" : NULL;
                 options.compiler = TN_MICRO_GCC;
-                assert_int_equal(tn__micro_arena_from("s.tflite", (tn__span){all.bytes, all.size},
-                                                      NULL, all.graph, NULL, &options, &arena[most],
-                                                      NULL, &failure),
+                assert_int_equal(tn__tflm_arena_from("s.tflite", (tn__span){all.bytes, all.size},
+                                                     NULL, all.graph, NULL, &options, &arena[most],
+                                                     NULL, &failure),
                                  TN_OK);
                 uint64_t sum = arena[most].tail_alignment;
                 for (int part = 0; part < TN_MICRO_PART_COUNT; part++)
@@ -278,8 +278,8 @@ static void every_allocation_may_fail(void **state) {
     for (uint64_t at = 1; status != TN_OK && at < 10000; at++) {
         tn_micro_arena arena = {.head = 7};
         memory.fail_at = memory.requests + at;
-        status = tn__micro_arena_from("s.tflite", (tn__span){all.bytes, all.size}, &import, graph,
-                                      NULL, NULL, &arena, NULL, &failure);
+        status = tn__tflm_arena_from("s.tflite", (tn__span){all.bytes, all.size}, &import, graph,
+                                     NULL, NULL, &arena, NULL, &failure);
         assert_int_equal(memory.held, held);
         if (status == TN_OK) break;
         assert_int_equal(status, TN_E_NO_MEMORY);

@@ -2,7 +2,7 @@
  *
  * ../shared/data/tflite-2026 has results of the libraries' own size functions, compiled, for random
  * shapes. The values in this file were derived by hand from the layout that each kernel needs. */
-#include "io/import/tflite_micro.h"
+#include "io/import/tflm/tflm.h"
 #include "support.h"
 #include "tflite_samples.h"
 
@@ -15,30 +15,30 @@ static tn_error failure;
 /* --- windows by hand --- */
 
 /* in: rows, columns, channels; filter: rows, columns; out: rows, columns, channels */
-static micro_window window(uint64_t ih, uint64_t iw, uint64_t ic, uint64_t fh, uint64_t fw,
-                           uint64_t oh, uint64_t ow, uint64_t oc) {
-    return (micro_window){.ih = ih,
-                          .iw = iw,
-                          .ic = ic,
-                          .fh = fh,
-                          .fw = fw,
-                          .oh = oh,
-                          .ow = ow,
-                          .oc = oc,
-                          .filter_channels = ic,
-                          .batch = 1,
-                          .multiplier = ic ? oc / ic : 1,
-                          .sh = 1,
-                          .sw = 1};
+static tflm_window window(uint64_t ih, uint64_t iw, uint64_t ic, uint64_t fh, uint64_t fw,
+                          uint64_t oh, uint64_t ow, uint64_t oc) {
+    return (tflm_window){.ih = ih,
+                         .iw = iw,
+                         .ic = ic,
+                         .fh = fh,
+                         .fw = fw,
+                         .oh = oh,
+                         .ow = ow,
+                         .oc = oc,
+                         .filter_channels = ic,
+                         .batch = 1,
+                         .multiplier = ic ? oc / ic : 1,
+                         .sh = 1,
+                         .sw = 1};
 }
 
-static uint64_t esp(uint32_t version, tn_micro_target target, bool depthwise, micro_window w) {
-    return tn__micro_esp_window(version, target, depthwise, &w);
+static uint64_t esp(uint32_t version, tn_micro_target target, bool depthwise, tflm_window w) {
+    return tn__tflm_esp_window(version, target, depthwise, &w);
 }
 
-static uint64_t cmsis(uint32_t version, tn_micro_target target, bool depthwise, micro_window w) {
-    micro_build build = {.kernels = TN_MICRO_CMSIS_NN, .version = version, .name = ""};
-    return tn__micro_cmsis_window(&build, target, depthwise, false, false, true, &w);
+static uint64_t cmsis(uint32_t version, tn_micro_target target, bool depthwise, tflm_window w) {
+    tflm_build build = {.kernels = TN_MICRO_CMSIS_NN, .version = version, .name = ""};
+    return tn__tflm_cmsis_window(&build, target, depthwise, false, false, true, &w);
 }
 
 /* The first operators of okay_nabu v2, whose head of 19,440 bytes a device printed:
@@ -48,38 +48,38 @@ static uint64_t cmsis(uint32_t version, tn_micro_target target, bool depthwise, 
  *   Then 1x1 of 32 channels to 64: 32 * 64 and the margin. */
 static void esp_nn_asks_what_a_device_printed(void **state) {
     (void)state;
-    micro_window first = window(5, 1, 40, 5, 1, 1, 1, 32), point = window(1, 1, 32, 1, 1, 1, 1, 64);
+    tflm_window first = window(5, 1, 40, 5, 1, 1, 1, 32), point = window(1, 1, 32, 1, 1, 1, 1, 64);
     first.sh = 3;
-    assert_int_equal(esp(MICRO_VERSION(1, 2, 0), TN_MICRO_ESP32_S3, false, first), 7840);
-    assert_int_equal(esp(MICRO_VERSION(1, 2, 1), TN_MICRO_ESP32_S3, false, first), 15800);
-    assert_int_equal(esp(MICRO_VERSION(1, 2, 3), TN_MICRO_ESP32_S3, false, first), 15832);
-    assert_int_equal(esp(MICRO_VERSION(1, 2, 1), TN_MICRO_ESP32_S3, false, point), 2080);
-    assert_int_equal(esp(MICRO_VERSION(1, 2, 1), TN_MICRO_ESP32, false, first), 0);
-    assert_int_equal(esp(MICRO_VERSION(1, 0, 0), TN_MICRO_ESP32_P4, false, first), 0);
-    assert_int_equal(esp(MICRO_VERSION(1, 1, 0), TN_MICRO_ESP32_P4, false, first), 7840);
+    assert_int_equal(esp(TFLM_VERSION(1, 2, 0), TN_MICRO_ESP32_S3, false, first), 7840);
+    assert_int_equal(esp(TFLM_VERSION(1, 2, 1), TN_MICRO_ESP32_S3, false, first), 15800);
+    assert_int_equal(esp(TFLM_VERSION(1, 2, 3), TN_MICRO_ESP32_S3, false, first), 15832);
+    assert_int_equal(esp(TFLM_VERSION(1, 2, 1), TN_MICRO_ESP32_S3, false, point), 2080);
+    assert_int_equal(esp(TFLM_VERSION(1, 2, 1), TN_MICRO_ESP32, false, first), 0);
+    assert_int_equal(esp(TFLM_VERSION(1, 0, 0), TN_MICRO_ESP32_P4, false, first), 0);
+    assert_int_equal(esp(TFLM_VERSION(1, 1, 0), TN_MICRO_ESP32_P4, false, first), 7840);
 }
 
 /* 23x1 of 64 channels: filter and input, 23 * 64 each, of two bytes: 2 * (1,472 + 1,472) + 32. */
 static void esp_nn_copies_filter_and_input_since_1_2_1(void **state) {
     (void)state;
-    micro_window w = window(23, 1, 64, 23, 1, 1, 1, 64);
-    assert_int_equal(esp(MICRO_VERSION(1, 2, 0), TN_MICRO_ESP32_S3, true, w), 32);
-    assert_int_equal(esp(MICRO_VERSION(1, 2, 1), TN_MICRO_ESP32_S3, true, w), 5920);
-    assert_int_equal(esp(MICRO_VERSION(1, 2, 3), TN_MICRO_ESP32_P4, true, w), 0);
+    tflm_window w = window(23, 1, 64, 23, 1, 1, 1, 64);
+    assert_int_equal(esp(TFLM_VERSION(1, 2, 0), TN_MICRO_ESP32_S3, true, w), 32);
+    assert_int_equal(esp(TFLM_VERSION(1, 2, 1), TN_MICRO_ESP32_S3, true, w), 5920);
+    assert_int_equal(esp(TFLM_VERSION(1, 2, 3), TN_MICRO_ESP32_P4, true, w), 0);
 }
 
 /* 3x3 of 16 channels, 8x8, padding 1: filter 144, padded input 10 * 10 * 16, margin 16. A padded
  * input of 130 * 130 * 16 bytes is above 40 KiB: three of its rows, 130 * 3 * 16. */
 static void esp_nn_copies_large_inputs_by_rows(void **state) {
     (void)state;
-    micro_window small = window(8, 8, 16, 3, 3, 8, 8, 16);
-    micro_window large = window(128, 128, 16, 3, 3, 128, 128, 16);
+    tflm_window small = window(8, 8, 16, 3, 3, 8, 8, 16);
+    tflm_window large = window(128, 128, 16, 3, 3, 128, 128, 16);
     small.ph = small.pw = large.ph = large.pw = 1;
-    assert_int_equal(esp(MICRO_VERSION(1, 2, 0), TN_MICRO_ESP32_S3, true, small), 144 + 1600 + 16);
-    assert_int_equal(esp(MICRO_VERSION(1, 2, 1), TN_MICRO_ESP32_S3, true, small), 144 + 1600 + 16);
-    assert_int_equal(esp(MICRO_VERSION(1, 2, 0), TN_MICRO_ESP32_S3, true, large),
+    assert_int_equal(esp(TFLM_VERSION(1, 2, 0), TN_MICRO_ESP32_S3, true, small), 144 + 1600 + 16);
+    assert_int_equal(esp(TFLM_VERSION(1, 2, 1), TN_MICRO_ESP32_S3, true, small), 144 + 1600 + 16);
+    assert_int_equal(esp(TFLM_VERSION(1, 2, 0), TN_MICRO_ESP32_S3, true, large),
                      144 + 130 * 130 * 16 + 16);
-    assert_int_equal(esp(MICRO_VERSION(1, 2, 1), TN_MICRO_ESP32_S3, true, large),
+    assert_int_equal(esp(TFLM_VERSION(1, 2, 1), TN_MICRO_ESP32_S3, true, large),
                      144 + 130 * 3 * 16 + 16);
 }
 
@@ -87,32 +87,32 @@ static void esp_nn_copies_large_inputs_by_rows(void **state) {
  * four of one byte with vectors. */
 static void cmsis_nn_fills_columns_by_core(void **state) {
     (void)state;
-    micro_window w = window(8, 8, 5, 3, 3, 6, 6, 8), odd = window(8, 8, 3, 3, 3, 6, 6, 8);
-    assert_int_equal(cmsis(MICRO_VERSION(7, 0, 0), TN_MICRO_CORTEX_M, false, w), 4 * 48);
-    assert_int_equal(cmsis(MICRO_VERSION(4, 1, 0), TN_MICRO_CORTEX_M, false, w), 4 * 45);
-    assert_int_equal(cmsis(MICRO_VERSION(7, 0, 0), TN_MICRO_CORTEX_M_SCALAR, false, odd), 4 * 28);
-    assert_int_equal(cmsis(MICRO_VERSION(5, 0, 0), TN_MICRO_CORTEX_M_HELIUM, false, odd), 4 * 32);
-    assert_int_equal(cmsis(MICRO_VERSION(6, 0, 0), TN_MICRO_CORTEX_M_HELIUM, false, w), 4 * 48);
+    tflm_window w = window(8, 8, 5, 3, 3, 6, 6, 8), odd = window(8, 8, 3, 3, 3, 6, 6, 8);
+    assert_int_equal(cmsis(TFLM_VERSION(7, 0, 0), TN_MICRO_CORTEX_M, false, w), 4 * 48);
+    assert_int_equal(cmsis(TFLM_VERSION(4, 1, 0), TN_MICRO_CORTEX_M, false, w), 4 * 45);
+    assert_int_equal(cmsis(TFLM_VERSION(7, 0, 0), TN_MICRO_CORTEX_M_SCALAR, false, odd), 4 * 28);
+    assert_int_equal(cmsis(TFLM_VERSION(5, 0, 0), TN_MICRO_CORTEX_M_HELIUM, false, odd), 4 * 32);
+    assert_int_equal(cmsis(TFLM_VERSION(6, 0, 0), TN_MICRO_CORTEX_M_HELIUM, false, w), 4 * 48);
 }
 
 /* A 1x1 filter needs nothing, with any stride; a dilated one is no such filter. */
 static void cmsis_nn_needs_nothing_for_a_pointwise_filter(void **state) {
     (void)state;
-    micro_window w = window(8, 8, 16, 1, 1, 4, 4, 8), dilated = w, grouped = w;
+    tflm_window w = window(8, 8, 16, 1, 1, 4, 4, 8), dilated = w, grouped = w;
     w.sh = w.sw = 2;
     dilated.dilated = true;
     grouped.filter_channels = 8;
     for (int core = 0; core < 2; core++) {
         tn_micro_target target = core ? TN_MICRO_CORTEX_M : TN_MICRO_CORTEX_M_HELIUM;
-        assert_int_equal(cmsis(MICRO_VERSION(7, 0, 0), target, false, w), 0);
-        assert_int_equal(cmsis(MICRO_VERSION(7, 0, 0), target, false, dilated), 64);
-        assert_int_equal(cmsis(MICRO_VERSION(7, 0, 0), target, false, grouped), 0);
-        assert_int_equal(cmsis(MICRO_VERSION(99, 0, 0), target, false, grouped), 64);
+        assert_int_equal(cmsis(TFLM_VERSION(7, 0, 0), target, false, w), 0);
+        assert_int_equal(cmsis(TFLM_VERSION(7, 0, 0), target, false, dilated), 64);
+        assert_int_equal(cmsis(TFLM_VERSION(7, 0, 0), target, false, grouped), 0);
+        assert_int_equal(cmsis(TFLM_VERSION(99, 0, 0), target, false, grouped), 64);
     }
-    micro_build arm = {
-        .kernels = TN_MICRO_CMSIS_NN, .version = MICRO_VERSION(7, 0, 0), .armclang = true};
+    tflm_build arm = {
+        .kernels = TN_MICRO_CMSIS_NN, .version = TFLM_VERSION(7, 0, 0), .armclang = true};
     w.sh = w.sw = 1; /* two rows of two bytes */
-    assert_int_equal(tn__micro_cmsis_window(&arm, TN_MICRO_CORTEX_M, false, false, false, true, &w),
+    assert_int_equal(tn__tflm_cmsis_window(&arm, TN_MICRO_CORTEX_M, false, false, false, true, &w),
                      4 * 16);
 }
 
@@ -120,20 +120,19 @@ static void cmsis_nn_needs_nothing_for_a_pointwise_filter(void **state) {
  * with vectors; a 3x3 filter with little padding, a batch or a dilation need none with DSP. */
 static void cmsis_nn_copies_the_window_of_a_depthwise_filter(void **state) {
     (void)state;
-    micro_window w = window(9, 9, 8, 5, 5, 5, 5, 8), small = window(9, 9, 8, 3, 3, 9, 9, 8);
+    tflm_window w = window(9, 9, 8, 5, 5, 5, 5, 8), small = window(9, 9, 8, 3, 3, 9, 9, 8);
     small.ph = small.pw = 1;
-    assert_int_equal(cmsis(MICRO_VERSION(7, 0, 0), TN_MICRO_CORTEX_M, true, w), 2 * 25 * 8);
-    assert_int_equal(cmsis(MICRO_VERSION(7, 0, 0), TN_MICRO_CORTEX_M_SCALAR, true, w), 0);
-    assert_int_equal(cmsis(MICRO_VERSION(7, 0, 0), TN_MICRO_CORTEX_M_HELIUM, true, w),
-                     4 * 124 * 25);
-    assert_int_equal(cmsis(MICRO_VERSION(7, 0, 0), TN_MICRO_CORTEX_M, true, small), 0);
+    assert_int_equal(cmsis(TFLM_VERSION(7, 0, 0), TN_MICRO_CORTEX_M, true, w), 2 * 25 * 8);
+    assert_int_equal(cmsis(TFLM_VERSION(7, 0, 0), TN_MICRO_CORTEX_M_SCALAR, true, w), 0);
+    assert_int_equal(cmsis(TFLM_VERSION(7, 0, 0), TN_MICRO_CORTEX_M_HELIUM, true, w), 4 * 124 * 25);
+    assert_int_equal(cmsis(TFLM_VERSION(7, 0, 0), TN_MICRO_CORTEX_M, true, small), 0);
     small.ph = 2;
-    assert_int_equal(cmsis(MICRO_VERSION(7, 0, 0), TN_MICRO_CORTEX_M, true, small), 2 * 9 * 8);
+    assert_int_equal(cmsis(TFLM_VERSION(7, 0, 0), TN_MICRO_CORTEX_M, true, small), 2 * 9 * 8);
     w.batch = 2;
-    assert_int_equal(cmsis(MICRO_VERSION(7, 0, 0), TN_MICRO_CORTEX_M, true, w), 0);
+    assert_int_equal(cmsis(TFLM_VERSION(7, 0, 0), TN_MICRO_CORTEX_M, true, w), 0);
     w.batch = 1;
     w.dilated = true;
-    assert_int_equal(cmsis(MICRO_VERSION(7, 0, 0), TN_MICRO_CORTEX_M_HELIUM, true, w), 0);
+    assert_int_equal(cmsis(TFLM_VERSION(7, 0, 0), TN_MICRO_CORTEX_M_HELIUM, true, w), 0);
 }
 
 /* --- tables of the libraries' results --- */
@@ -163,22 +162,22 @@ static FILE *table_open(const char *name) {
     return file;
 }
 
-static micro_window table_window(const long n[COLUMNS]) {
-    return (micro_window){.ih = (uint64_t)n[0],
-                          .iw = (uint64_t)n[1],
-                          .ic = (uint64_t)n[2],
-                          .fh = (uint64_t)n[3],
-                          .fw = (uint64_t)n[4],
-                          .oh = (uint64_t)n[5],
-                          .ow = (uint64_t)n[6],
-                          .oc = (uint64_t)n[7],
-                          .ph = (uint64_t)n[8],
-                          .pw = (uint64_t)n[9],
-                          .sh = (uint64_t)n[10],
-                          .sw = (uint64_t)n[11],
-                          .multiplier = (uint64_t)n[12],
-                          .filter_channels = (uint64_t)n[2],
-                          .batch = 1};
+static tflm_window table_window(const long n[COLUMNS]) {
+    return (tflm_window){.ih = (uint64_t)n[0],
+                         .iw = (uint64_t)n[1],
+                         .ic = (uint64_t)n[2],
+                         .fh = (uint64_t)n[3],
+                         .fw = (uint64_t)n[4],
+                         .oh = (uint64_t)n[5],
+                         .ow = (uint64_t)n[6],
+                         .oc = (uint64_t)n[7],
+                         .ph = (uint64_t)n[8],
+                         .pw = (uint64_t)n[9],
+                         .sh = (uint64_t)n[10],
+                         .sw = (uint64_t)n[11],
+                         .multiplier = (uint64_t)n[12],
+                         .filter_channels = (uint64_t)n[2],
+                         .batch = 1};
 }
 
 static void esp_nn_rules_equal_the_library(void **state) {
@@ -186,12 +185,10 @@ static void esp_nn_rules_equal_the_library(void **state) {
     static const struct {
         tn_micro_target target;
         uint32_t version;
-    } columns[] = {{TN_MICRO_ESP32_S3, MICRO_VERSION(1, 1, 2)},
-                   {TN_MICRO_ESP32_S3, MICRO_VERSION(1, 2, 0) + 1},
-                   {TN_MICRO_ESP32_S3, MICRO_VERSION(1, 2, 2)},
-                   {TN_MICRO_ESP32_S3, MICRO_VERSION(1, 2, 3)},
-                   {TN_MICRO_ESP32_P4, MICRO_VERSION(1, 2, 2)},
-                   {TN_MICRO_ESP32_P4, MICRO_VERSION(1, 2, 3)}};
+    } columns[] = {
+        {TN_MICRO_ESP32_S3, TFLM_VERSION(1, 1, 2)}, {TN_MICRO_ESP32_S3, TFLM_VERSION(1, 2, 0) + 1},
+        {TN_MICRO_ESP32_S3, TFLM_VERSION(1, 2, 2)}, {TN_MICRO_ESP32_S3, TFLM_VERSION(1, 2, 3)},
+        {TN_MICRO_ESP32_P4, TFLM_VERSION(1, 2, 2)}, {TN_MICRO_ESP32_P4, TFLM_VERSION(1, 2, 3)}};
     char name[64];
     long n[COLUMNS];
     uint32_t count = 0;
@@ -212,8 +209,8 @@ static void esp_nn_rules_equal_the_library(void **state) {
 
 static void cmsis_nn_rules_equal_the_library(void **state) {
     (void)state;
-    static const uint32_t versions[] = {MICRO_VERSION(5, 0, 0), MICRO_VERSION(6, 0, 0),
-                                        MICRO_VERSION(7, 0, 0), MICRO_VERSION(99, 0, 0)};
+    static const uint32_t versions[] = {TFLM_VERSION(5, 0, 0), TFLM_VERSION(6, 0, 0),
+                                        TFLM_VERSION(7, 0, 0), TFLM_VERSION(99, 0, 0)};
     static const tn_micro_target cores[] = {TN_MICRO_CORTEX_M_SCALAR, TN_MICRO_CORTEX_M,
                                             TN_MICRO_CORTEX_M_HELIUM};
     char name[64];
@@ -222,13 +219,13 @@ static void cmsis_nn_rules_equal_the_library(void **state) {
     FILE *file = table_open("scratch_cmsis_nn.csv");
     while (file != NULL && table_line(file, name, n)) {
         bool depthwise = strncmp(name, "DEPTHWISE", 9) == 0, wide = strstr(name, "int16") != NULL;
-        micro_window w = table_window(n);
+        tflm_window w = table_window(n);
         for (size_t c = 0; c < 12; c++) {
-            micro_build build = {.kernels = TN_MICRO_CMSIS_NN, .version = versions[c / 3]};
+            tflm_build build = {.kernels = TN_MICRO_CMSIS_NN, .version = versions[c / 3]};
             uint64_t least =
-                tn__micro_cmsis_window(&build, cores[c % 3], depthwise, wide, false, false, &w);
+                tn__tflm_cmsis_window(&build, cores[c % 3], depthwise, wide, false, false, &w);
             uint64_t most =
-                tn__micro_cmsis_window(&build, cores[c % 3], depthwise, wide, false, true, &w);
+                tn__tflm_cmsis_window(&build, cores[c % 3], depthwise, wide, false, true, &w);
             if ((uint64_t)n[13 + c] < least || (uint64_t)n[13 + c] > most ||
                 (least != most && !(depthwise && w.ic == 1)))
                 fail_msg("row %u, column %zu: %s: %ld, not %llu", count, c, name, n[13 + c],
@@ -371,8 +368,8 @@ static void buffers_of_resource_variables_are_counted_once(void **state) {
     tn_micro_arena arena;
     tn_graph *graph;
     assert_int_equal(tn_graph_load_memory("s.tflite", bytes, size, NULL, &graph, &failure), TN_OK);
-    assert_int_equal(tn__micro_arena_from("s.tflite", (tn__span){bytes, size}, NULL, graph, NULL,
-                                          &options, &arena, NULL, &failure),
+    assert_int_equal(tn__tflm_arena_from("s.tflite", (tn__span){bytes, size}, NULL, graph, NULL,
+                                         &options, &arena, NULL, &failure),
                      TN_OK);
     assert_int_equal(arena.part[TN_MICRO_PART_VARIABLES], 50);
     assert_int_equal(arena.head, 128); /* x and y, 64 bytes each; the handle is not in the head */
@@ -391,8 +388,8 @@ static tn_micro_arena arena_of(lite *m, const tn_micro_options *options) {
     tn_micro_arena arena = {0};
     tn_graph *graph;
     if (tn_graph_load_memory("s.tflite", bytes, size, NULL, &graph, &failure) != TN_OK ||
-        tn__micro_arena_from("s.tflite", (tn__span){bytes, size}, NULL, graph, NULL, options,
-                             &arena, NULL, &failure) != TN_OK)
+        tn__tflm_arena_from("s.tflite", (tn__span){bytes, size}, NULL, graph, NULL, options, &arena,
+                            NULL, &failure) != TN_OK)
         fail_msg("%s: %s", failure.where, failure.message);
     tn_graph_destroy(graph);
     free(m);
@@ -491,23 +488,23 @@ static void every_operator_has_sizes_in_every_build(void **state) {
     uint32_t known = 0, operators = 0;
     for (uint32_t builtin = 0; builtin < 256; builtin++) {
         tflite_code code = {.builtin = builtin, .type = tn__tflite_operator(builtin)};
-        micro_op op = {.code = &code};
+        tflm_op op = {.code = &code};
         if (code.type == NULL) continue;
         operators++;
         for (tn_micro_target target = TN_MICRO_CORTEX_M; target <= TN_MICRO_ESP32_P4; target++) {
             tn_micro_options options = TN_MICRO_OPTIONS_INIT;
-            micro_build builds[MICRO_BUILDS_MAX];
-            micro_need need;
+            tflm_build builds[TFLM_BUILDS_MAX];
+            tflm_need need;
             uint32_t count;
             options.target = target;
             options.kernels = TN_MICRO_ANY;
-            assert_int_equal(tn__micro_builds(&options, builds, &count, &failure), TN_OK);
-            assert_in_range(count, 1, MICRO_BUILDS_MAX - 1); /* none was left out */
+            assert_int_equal(tn__tflm_builds(&options, builds, &count, &failure), TN_OK);
+            assert_in_range(count, 1, TFLM_BUILDS_MAX - 1); /* none was left out */
             for (uint32_t b = 0; b < 2 * count; b++) {
-                micro_model model = {.plan = &plan, .options = &options, .build = &builds[b / 2]};
+                tflm_model model = {.plan = &plan, .options = &options, .build = &builds[b / 2]};
                 options.most = b % 2;
-                tn__micro_need(&model, &op, &need);
-                assert_true(need.options < 64 && need.buffer_count <= MICRO_BUFFERS_MAX);
+                tn__tflm_need(&model, &op, &need);
+                assert_true(need.options < 64 && need.buffer_count <= TFLM_BUFFERS_MAX);
             }
             known += need.is_known;
         }
@@ -523,8 +520,8 @@ static tn_status sampled(const tn_micro_options *options, tn_micro_arena *arena)
     const uint8_t *bytes = lite_model(m, &size);
     tn_graph *graph;
     assert_int_equal(tn_graph_load_memory("s.tflite", bytes, size, NULL, &graph, &failure), TN_OK);
-    tn_status status = tn__micro_arena_from("s.tflite", (tn__span){bytes, size}, NULL, graph, NULL,
-                                            options, arena, NULL, &failure);
+    tn_status status = tn__tflm_arena_from("s.tflite", (tn__span){bytes, size}, NULL, graph, NULL,
+                                           options, arena, NULL, &failure);
     tn_graph_destroy(graph);
     free(m);
     return status;

@@ -1,7 +1,7 @@
 /* test_wire.c - the protobuf walk: what it reads, skips and refuses, and the byte it names. */
 #include "proto.h"
 
-#include "io/import/wire.h"
+#include "io/import/onnx/wire.h"
 
 static const tn__message schema = {"Test",
                                    {[1] = TN_WIRE_VARINT,

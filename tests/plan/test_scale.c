@@ -6,7 +6,7 @@
 
 #include "bench/kit/generate.h"
 #include "plan/skyline/drop.h"
-#include "plan/skyline/recipes.h"
+#include "plan/skyline/weighted_orders.h"
 #include "plan/skyline/skyline.h"
 
 #define MANY 400u
@@ -53,9 +53,9 @@ static void a_skyline_is_valid_and_leaves_no_body_hanging(void **state) {
     for (uint64_t seed = 1; seed <= case_count(300, 30); seed++) {
         tn__random random = {.state = seed};
         strip_fill(&all, &random);
-        tn__skyline *skyline =
-            tn__skyline_create(&(tn__lives_input){&context, all.bodies, all.ids, all.count, NULL},
-                               all.pieces, all.times);
+        tn__skyline *skyline = tn__skyline_create(
+            &(tn__live_tree_input){&context, all.bodies, all.ids, all.count, NULL}, all.pieces,
+            all.times);
         assert_non_null(skyline);
         for (uint32_t fit = TN__SKYLINE_ANY; fit <= TN__SKYLINE_ROWS_RANKED; fit++) {
             uint32_t placed = 0;
@@ -120,7 +120,7 @@ static void a_sort_by_key_keeps_equal_keys_in_order(void **state) {
             key[i] = kit_below(&random, bound);
             order[i] = i;
         }
-        tn__recipes_sort(key, order, spare, 3000);
+        tn__weighted_orders_sort(key, order, spare, 3000);
         for (uint32_t i = 1; i < 3000; i++) {
             assert_true(key[order[i - 1]] <= key[order[i]]);
             if (key[order[i - 1]] == key[order[i]]) assert_true(order[i - 1] < order[i]);

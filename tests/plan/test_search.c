@@ -2,7 +2,6 @@
 #include "count.h"
 #include "kit.h"
 #include "plan/search/search.h"
-#include "plan/search/windows.h"
 
 #define SEARCH_BODIES 6u
 #define SEARCH_SLOTS 7u

@@ -185,7 +185,7 @@ static uint64_t drawn_at(const tn__scene *scene, int64_t at) {
         if (piece->first <= at && at < piece->last) bytes += piece->hi - piece->lo;
     }
     for (uint32_t i = 0; i < scene->item_count; i++) {
-        const tn__item *item = &scene->items[i];
+        const tn__report_item *item = &scene->items[i];
         bool listed = false;
         for (size_t p = 0; p < scene->piece_count && !listed; p++)
             listed = scene->pieces[p].body == item->body;
@@ -221,7 +221,7 @@ static void without_reuse_the_stack_is_as_high_as_the_summary_says(void **state)
         uint64_t stack = 0;
         assert_ok(tn__scene_make(&scene, &made.report, &failure));
         for (uint32_t i = 0; i < scene.item_count; i++) {
-            const tn__item *item = &scene.items[i];
+            const tn__report_item *item = &scene.items[i];
             uint64_t alignment = tn_problem_body(made.report.problem, item->body)->alignment;
             if (!item->alias) stack += (item->bytes + alignment - 1) / alignment * alignment;
         }
@@ -242,10 +242,10 @@ static void a_holder_is_who_wrote_there_last(void **state) {
         uint32_t count;
         assert_ok(tn__holders_at(&scene, at, &holders, &count, &failure));
         for (uint32_t h = 0; h < count; h++) {
-            const tn__item *named = &scene.items[holders[h].item];
+            const tn__report_item *named = &scene.items[holders[h].item];
             assert_true(named->share != TN_SHARE_VIEW && named->first <= at);
             for (uint32_t i = 0; i < scene.item_count; i++) {
-                const tn__item *item = &scene.items[i];
+                const tn__report_item *item = &scene.items[i];
                 if (item->body != named->body || item->share == TN_SHARE_VIEW) continue;
                 assert_true(item->first > at || item->first <= named->first);
             }

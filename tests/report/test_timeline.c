@@ -13,7 +13,7 @@
 #include "report_tools.h"
 
 #include "graph/kit.h"
-#include "report/timeline.h"
+#include "report/timeline/timeline.h"
 
 enum { STEPS = 96, TICKS = 400, RANKS = 3 };
 
@@ -299,14 +299,14 @@ typedef struct lists { /* of all ranks */
     uint32_t call_count;
 } lists;
 
-static uint32_t add_step(lists *it, tn__random *random, uint32_t rank, uint8_t talk) {
+static uint32_t add_step(lists *it, tn__random *random, uint32_t rank, uint8_t call) {
     uint32_t s = it->count[rank]++;
     uint32_t stream = (uint32_t)tn__random_below(random, 3);
     it->call[rank][s] = TN_NONE;
     it->steps[rank][s] = (tn__line_step){.duration_s = (double)tn__random_below(random, 50),
                                          .stream = stream,
                                          .signal = tn__random_below(random, 2) ? s + 1 : 0,
-                                         .talk = talk,
+                                         .call = call,
                                          .walks = stream == 0};
     uint32_t on = (uint32_t)tn__random_below(random, s + 1);
     if (s > 0 && tn__random_below(random, 2) && it->steps[rank][on].signal != 0 && on != s)
@@ -330,8 +330,8 @@ static void draw_lists(lists *it, tn__random *random) {
         }
         for (uint32_t r = 0; r < MEET_RANKS; r++) {
             if (what == 1 ? r != a && r != b : r % 2 != a % 2) continue;
-            uint8_t talk = what == 2 ? TN__STEP_GROUP : r == a ? TN__STEP_SEND : TN__STEP_RECV;
-            uint32_t s = add_step(it, random, r, talk);
+            uint8_t end = what == 2 ? TN__STEP_GROUP : r == a ? TN__STEP_SEND : TN__STEP_RECV;
+            uint32_t s = add_step(it, random, r, end);
             it->steps[r][s].group = a % 2 + 7;
             it->steps[r][s].peer = r == a ? b : a;
             it->steps[r][s].tag = i; /* each message by itself: streams may overtake each other */
@@ -356,8 +356,8 @@ static void put_lists(const lists *it, tn_timeline *line) {
         run->room = it->count[r] + 1;
         run->step_count = it->count[r];
         for (run->count = 0; run->count < it->count[r]; run->count++)
-            run->spans[run->count] =
-                (tn__span){.step = (uint32_t)run->count, .stream = it->steps[r][run->count].stream};
+            run->spans[run->count] = (tn__timeline_span){.step = (uint32_t)run->count,
+                                                         .stream = it->steps[r][run->count].stream};
     }
 }
 
@@ -480,7 +480,7 @@ static void one_rank_is_as_simulated(void **state) {
     assert_ok(tn_timeline_add(line, 0, TN_TIMELINE_PREDICTED, made.occupancy, made.trace, 0, 0,
                               &failure));
     const tn__line_run *run = &line->ranks[0].runs[TN_TIMELINE_PREDICTED];
-    tn__span before[4 * COPIED + 8];
+    tn__timeline_span before[4 * COPIED + 8];
     memcpy(before, run->spans, run->count * sizeof *before);
     assert_true(run->count >= 3 * COPIED + 1);
     assert_ok(tn_timeline_meet(line, &failure));
@@ -503,7 +503,7 @@ static void calls_that_never_meet_stay(void **state) {
         for (uint32_t s = 0; s < 2; s++) {
             bool sends = (r == 0) == (s == 0);
             it.steps[r][it.count[r]++] = (tn__line_step){
-                .duration_s = 1, .talk = TN__STEP_GROUP, .group = sends ? 1 : 2, .walks = 1};
+                .duration_s = 1, .call = TN__STEP_GROUP, .group = sends ? 1 : 2, .walks = 1};
         }
     assert_ok(tn_timeline_create(NULL, "m", MEET_RANKS, &line, &failure));
     put_lists(&it, line);

@@ -279,7 +279,7 @@ static void hostile_pickles_are_refused(void **state) {
             "e.",
             "s, byte 2", "no mark");
     REFUSED("\x80\x04h\x05.", "s, byte 2", "was never stored");
-    REFUSED("\x80\x04Nr\xff\xff\xff\xff.", "s, byte 3", "too short for so many");
+    REFUSED("\x80\x04Nr\xff\xff\xff\xff.", "s, byte 3", "too short to have that many");
     REFUSED("\x80\x04X\xff\xff\xff\x7f", "s, byte 2", "the file ends");
     REFUSED("\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\xff", "s, byte 2", "the file ends");
     REFUSED("\x80\x04\x95\x00\xca\x9a\x3b\x00\x00\x00\x00.", "s, byte 2", "a frame of 1000000000");

@@ -723,7 +723,7 @@ static void check_laws(bench *at, const split_subject *subject, tn_op_id id) {
         uint32_t axis = (uint32_t)draw(at, 0, (int64_t)y->rank - 1);
         uint32_t input = (uint32_t)draw(at, 0, (int64_t)op->input_count - 1);
         int64_t first = draw(at, 0, y->shape[axis]), last = draw(at, 0, y->shape[axis] + 1);
-        tn__part asked = {axis, first, last}, known = asked;
+        tn__tile asked = {axis, first, last}, known = asked;
         tn__need right = {0}, need = {0};
         bool answers = tn__op_split(at->graph, id, &asked, input, &right);
         bool same = tn__split_ask(&order, id, &known, input, &need) == answers;

@@ -201,7 +201,7 @@ typedef void make(bench *at);
 /* By the rule that answers for it, or by name where that is not enough. */
 static make *make_of(const tn_op_rule *rule) {
     static const struct {
-        bool (*split)(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+        bool (*split)(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
         make *makes;
     } made[] = {{tn__split_first, make_one},
                 {tn__split_each, make_two},
@@ -369,7 +369,7 @@ static void windows_of_any_size_are_answered_at_once(void **state) {
         gives(&at, 4, (int64_t[]){1, made, 1, 1});
         tn_op_id id = add(&at);
         for (int64_t last = 1; last < made; last = 2 * last + 1) {
-            tn__part part = {1, last / 2, last};
+            tn__tile part = {1, last / 2, last};
             tn__need need;
             bool cut = tn__op_split(at.graph, id, &part, 0, &need);
             assert_true(!cut || (need.first >= 0 && need.last <= extent));

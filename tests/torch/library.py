@@ -107,6 +107,9 @@ def check_settings():
     expect_stopped(run(one, TENURE_CUDART="nowhere.so"), "the CUDA runtime of TENURE_CUDART cannot be loaded")
     expect_stopped(run("alloc(1000, 2, None)"), "there is no CUDA device 2")
     expect_stopped(run(one + "; alloc(1000, 1, None)", TENURE_MEMORY="granules"), "granules are for one device of a process, and cuda:0 has them")
+    result = run("for _ in range(30): assert alloc(100 * MiB, 0, None) is None", TENURE_OOM="null", TENURE_BUDGET="8MiB")
+    assert result.returncode == 0 and result.stderr.count("no block of") == 10, result.stderr
+    assert result.stderr.count("further refused requests are not reported") == 1, result.stderr
     result = run("print(alloc(1000, 0, None), alloc(1000, 0, None))", TENURE_OOM="null", TENURE_BUDGET="1.5K")
     assert result.stdout == "None None\n" and "see the first message" in result.stderr, result
 

@@ -1,5 +1,5 @@
 # The allocator for PyTorch on a stand-in of the CUDA runtime: its parts, and the library as PyTorch loads it.
-foreach(program test_torch_turns test_torch_granules test_torch_ground test_torch_library test_torch_crowd)
+foreach(program test_torch_stream_fences test_torch_granules test_torch_ground test_torch_library test_torch_crowd)
   target_link_libraries(${program} PRIVATE tenure_torch_parts standin_cudart)
   target_compile_definitions(${program} PRIVATE TENURE_STANDIN="$<TARGET_FILE:standin_cudart>"
                              TENURE_TORCH="$<TARGET_FILE:tenure_torch>")

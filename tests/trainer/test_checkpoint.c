@@ -337,7 +337,7 @@ static tn_status open_named(uint32_t count, tn_error *error) {
     write_sealed(kit_path("s.ck"), index, (size_t)(at - index), TN__SHARDS_MAGIC, count);
     assert_int_equal(tn_checkpoint_read("s", index, (size_t)(at - index), NULL, &whole, error),
                      TN_E_INVALID);
-    assert_non_null(strstr(error->message, "lie beside it"));
+    assert_non_null(strstr(error->message, "lie next to it"));
     tn_status status = tn_checkpoint_open(kit_path("s.ck"), NULL, &checkpoint, error);
     tn_checkpoint_close(checkpoint);
     return status;

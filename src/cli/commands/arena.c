@@ -4,18 +4,17 @@
  * allocations of TensorFlow Lite Micro (tn_micro_arena_of). Every number is computed twice, with
  * the smallest and with the largest scratch that the kernels may need.
  */
-#include "cli/facts.h"
-#include "cli/holders.h"
-#include "cli/micro.h"
-#include "cli/plan_options.h"
+#include "base/base.h"
+#include "cli/answer/facts.h"
+#include "cli/answer/holders.h"
+#include "cli/model/input.h"
+#include "cli/model/kernel_target.h"
+#include "cli/model/plan_file.h"
+#include "report/format.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/base.h"
-#include "report/format.h"
 
 #define ARENA_ROUND 16u       /* totals are multiples of this */
 #define ARENA_OUTPUTS_MAX 16u /* more than there are formats */
@@ -24,7 +23,7 @@
 enum { ARENA_TARGET = 400, ARENA_MAX, ARENA_PLAN, ARENA_PLANNER, ARENA_TIMEOUT, ARENA_JSON };
 
 #define ARENA_OPTIONS(X)                                                                           \
-    X(ARENA_TARGET, "target", "NAME", "processor: " CLI_TARGETS " (default: cortex-m4)")           \
+    X(ARENA_TARGET, "target", "NAME", "processor: " CLI_PROCESSORS " (default: cortex-m4)")        \
     X(ARENA_MAX, "max", "SIZE",                                                                    \
       "check that the arena fits in this many bytes, for the file as it is, or for the file that " \
       "-o writes; exit status 1 if the known parts may need more")                                 \
@@ -53,7 +52,7 @@ typedef struct arena_end {
 typedef struct arena_arguments {
     cli_input input;
     tn_plan_options options;
-    const char *target;
+    const char *processor;
     uint64_t max;
     arena_plan plan;
     const char *outputs[ARENA_OUTPUTS_MAX];
@@ -69,7 +68,7 @@ typedef struct arena_arguments {
 
 static const struct argp_option arena_options[] = {ARENA_OPTIONS(CLI_OPTION){0}};
 
-/* --- options ---------------------------------------------------------------------------------- */
+/* --- options --- */
 
 static const char *const arena_plans[] = {"auto", "ours", "inside", "none", NULL};
 
@@ -84,8 +83,7 @@ static error_t arena_parse(int key, char *value, struct argp_state *state) {
         state->child_inputs[0] = &arguments->input;
         return 0;
     case ARENA_TARGET:
-        arguments->target =
-            cli_micro_targets[cli_choice(state, "target", value, cli_micro_targets)];
+        arguments->processor = cli_processors[cli_choice(state, "target", value, cli_processors)];
         return 0;
     case ARENA_MAX:
         arguments->max = cli_size(state, "max", value);
@@ -115,11 +113,11 @@ static error_t arena_parse(int key, char *value, struct argp_state *state) {
         if (!tn__has_suffix(arguments->input.path, ".tflite"))
             cli_misuse(state, "'%s' is not a .tflite model; use `tenure plan` for other models",
                        arguments->input.path);
-        if (arguments->input.whom.runner != CLI_RUNNER_NONE)
+        if (arguments->input.target.runner != CLI_RUNNER_NONE)
             cli_misuse(state,
                        "--kernels: for a microcontroller use reference, cmsis-nn, esp-nn or any");
-        cli_kernels_check(state, &arguments->input.kernels, arguments->target);
-        arguments->input.target = arguments->target;
+        cli_tflm_kernels_check(state, &arguments->input.tflm_kernels, arguments->processor);
+        arguments->input.processor = arguments->processor;
         if (arguments->input.statics != TN_STATIC_APART)
             cli_misuse(
                 state,
@@ -132,7 +130,7 @@ static error_t arena_parse(int key, char *value, struct argp_state *state) {
     }
 }
 
-/* --- computing -------------------------------------------------------------------------------- */
+/* --- computing --- */
 
 /* Without --plan, uses the plan inside if the model has one. */
 static tn_status arena_choose_plan(arena_arguments *arguments, uint64_t *offsets, tn_error *error) {
@@ -177,7 +175,7 @@ static tn_status arena_find_end(arena_arguments *arguments, bool most, uint64_t 
                                 tn_error *error) {
     cli_input *input = &arguments->input;
     arena_end *end = &arguments->ends[most];
-    tn_micro_options micro = cli_micro(arguments->target, &input->kernels, most);
+    tn_micro_options micro = cli_tflm_options(arguments->processor, &input->tflm_kernels, most);
     TN_TRY(cli_input_occupy(input, &micro, error));
     TN_TRY(arena_bind(arguments, end, error));
     for (uint32_t id = 0; id < tn_graph_tensor_count(input->graph); id++)
@@ -232,7 +230,7 @@ done:
     return status;
 }
 
-/* --- output ----------------------------------------------------------------------------------- */
+/* --- output --- */
 
 /* The arena to judge: of the given file, or of the file that this call writes. */
 static const tn_micro_arena *arena_judged(const arena_arguments *arguments, int end) {
@@ -251,7 +249,7 @@ static bool arena_is_open(const arena_arguments *arguments) {
     return limited && arena_fits(arguments) && arena_judged(arguments, 1)->unknown_ops > 0;
 }
 
-static const char *arena_whom(const arena_arguments *arguments) {
+static const char *arena_target(const arena_arguments *arguments) {
     return arguments->output_count > 0 ? "with the written plan" : "without changes";
 }
 
@@ -332,188 +330,189 @@ static const cli_facts arena_facts = {
         CLI_FACTS_ALSO(&cli_holders_facts),
         CLI_FACTS_END}};
 
-static void arena_tell_parts(cli_answer *answer, const tn_micro_arena *low,
-                             const tn_micro_arena *high) {
+static void arena_add_parts(cli_answer *answer, const tn_micro_arena *low,
+                            const tn_micro_arena *high) {
     bool all = cli_answer_table(answer) == NULL;
     cli_answer_open(answer, "tail_parts");
     for (uint32_t part = 0; part < TN_MICRO_PART_COUNT; part++)
         if (all || high->part[part] > 0)
-            cli_tell_range(answer, tn_micro_part_name(part), low->part[part], high->part[part]);
-    cli_tell_range(answer, "alignment", low->tail_alignment, high->tail_alignment);
+            cli_add_range(answer, tn_micro_part_name(part), low->part[part], high->part[part]);
+    cli_add_range(answer, "alignment", low->tail_alignment, high->tail_alignment);
     cli_answer_close(answer);
 }
 
-static void arena_tell_sizes(cli_answer *answer, const arena_arguments *arguments) {
+static void arena_add_sizes(cli_answer *answer, const arena_arguments *arguments) {
     const arena_end *least = &arguments->ends[0], *most = &arguments->ends[1];
     const tn_micro_arena *low = &least->planned, *high = &most->planned;
-    cli_tell_line(answer, "bytes", "%14s %14s", "at least", "at most");
-    cli_tell_range(answer, "head", low->head, high->head);
-    if (arguments->plan == ARENA_OURS) cli_tell_more(answer, "  %s", arguments->holders.title);
-    cli_tell_range(answer, "tail", low->tail, high->tail);
-    arena_tell_parts(answer, low, high);
-    cli_tell_range(answer, "temporary", low->temporary, high->temporary);
-    cli_tell_more(answer, "  during setup of the interpreter");
-    cli_tell_range(answer, "used", low->used, high->used);
-    cli_tell_range(answer, "total", low->total, high->total);
-    cli_tell_more(answer, "  the arena, a multiple of 16");
-    if (arguments->input.kernels.library != TN_MICRO_REFERENCE)
-        cli_tell_line(answer, "", "%29s  most with %s%s%s", "", high->kernels,
-                      *high->version ? " " : "", high->version);
-    cli_tell_word(answer, "deciding_kernels", high->kernels);
-    cli_tell_word(answer, "deciding_version", high->version);
+    cli_add_line(answer, "bytes", "%14s %14s", "at least", "at most");
+    cli_add_range(answer, "head", low->head, high->head);
+    if (arguments->plan == ARENA_OURS) cli_add_more(answer, "  %s", arguments->holders.title);
+    cli_add_range(answer, "tail", low->tail, high->tail);
+    arena_add_parts(answer, low, high);
+    cli_add_range(answer, "temporary", low->temporary, high->temporary);
+    cli_add_more(answer, "  during setup of the interpreter");
+    cli_add_range(answer, "used", low->used, high->used);
+    cli_add_range(answer, "total", low->total, high->total);
+    cli_add_more(answer, "  the arena, a multiple of 16");
+    if (arguments->input.tflm_kernels.library != TN_MICRO_REFERENCE)
+        cli_add_line(answer, "", "%29s  most with %s%s%s", "", high->kernels,
+                     *high->version ? " " : "", high->version);
+    cli_add_word(answer, "deciding_kernels", high->kernels);
+    cli_add_word(answer, "deciding_version", high->version);
     if (low->total >= low->used + ARENA_ROUND)
-        cli_tell_line(answer, "", "%29s  the temporary part decides", "");
-    cli_tell_text(answer, "\n");
-    cli_tell_range(answer, "head_alignment", least->head_alignment, most->head_alignment);
-    cli_tell_range(answer, "head_lower_bound", least->lower_bound, most->lower_bound);
-    cli_tell_range(answer, "total_without_plan", least->online.total, most->online.total);
-    cli_tell_more(answer, "  planned by TensorFlow Lite Micro");
-    cli_tell_range(answer, "head_without_plan", least->online.head, most->online.head);
-    cli_tell_range(answer, "total_as_it_is", least->as_is.total, most->as_is.total);
-    cli_tell_word(answer, "peak_at", arguments->holders.title);
-    cli_tell_range(answer, "buffers", low->planned, high->planned);
-    cli_tell_range(answer, "scratch_buffers", low->scratch, high->scratch);
-    cli_tell(answer, "unknown_operators", high->unknown_ops);
+        cli_add_line(answer, "", "%29s  the temporary part decides", "");
+    cli_add_text(answer, "\n");
+    cli_add_range(answer, "head_alignment", least->head_alignment, most->head_alignment);
+    cli_add_range(answer, "head_lower_bound", least->lower_bound, most->lower_bound);
+    cli_add_range(answer, "total_without_plan", least->online.total, most->online.total);
+    cli_add_more(answer, "  planned by TensorFlow Lite Micro");
+    cli_add_range(answer, "head_without_plan", least->online.head, most->online.head);
+    cli_add_range(answer, "total_as_it_is", least->as_is.total, most->as_is.total);
+    cli_add_word(answer, "peak_at", arguments->holders.title);
+    cli_add_range(answer, "buffers", low->planned, high->planned);
+    cli_add_range(answer, "scratch_buffers", low->scratch, high->scratch);
+    cli_add(answer, "unknown_operators", high->unknown_ops);
     if (high->unknown_ops > 0)
-        cli_tell_text(answer,
-                      "\n  %u operator%s unknown kernels (such as custom ones); each is counted "
-                      "with 0 to 256 bytes\n",
-                      high->unknown_ops, high->unknown_ops == 1 ? " has" : "s have");
+        cli_add_text(answer,
+                     "\n  %u operator%s unknown kernels (such as custom ones); each is counted "
+                     "with 0 to 256 bytes\n",
+                     high->unknown_ops, high->unknown_ops == 1 ? " has" : "s have");
 }
 
-static void arena_tell_banks(cli_answer *answer, const arena_arguments *arguments) {
+static void arena_add_banks(cli_answer *answer, const arena_arguments *arguments) {
     const tn_layout *layout = &arguments->layout;
     if (arguments->input.bank_count == 0) return;
-    cli_tell_text(answer, "\n");
+    cli_add_text(answer, "\n");
     cli_answer_open(answer, "banks");
     for (uint32_t b = 0; b < layout->bank_count; b++) {
         const tn_bank *bank = tn_problem_bank(arguments->input.problem, b);
         bool tail = b == arguments->tail_bank;
         cli_answer_open(answer, NULL);
-        cli_tell_word(answer, "name", bank->name);
-        cli_tell(answer, "head", layout->bank_peak[b]);
-        cli_tell(answer, "bytes",
-                 layout->bank_peak[b] + (tail ? arguments->ends[1].planned.tail : 0));
+        cli_add_word(answer, "name", bank->name);
+        cli_add(answer, "head", layout->bank_peak[b]);
+        cli_add(answer, "bytes",
+                layout->bank_peak[b] + (tail ? arguments->ends[1].planned.tail : 0));
         if (bank->capacity > 0) {
-            cli_tell(answer, "capacity", bank->capacity);
+            cli_add(answer, "capacity", bank->capacity);
         } else {
-            cli_tell_null(answer, "capacity");
-            cli_tell_as(answer, "none");
+            cli_add_null(answer, "capacity");
+            cli_add_as(answer, "none");
         }
-        cli_tell(answer, "has_tail", tail);
+        cli_add(answer, "has_tail", tail);
         cli_answer_close(answer);
     }
     cli_answer_close(answer);
 }
 
 /* The size with our plan, if the file is judged without it. */
-static void arena_tell_would(cli_answer *answer, const arena_arguments *arguments) {
+static void arena_add_would(cli_answer *answer, const arena_arguments *arguments) {
     const tn_micro_arena *planned = &arguments->ends[1].planned;
     char text[TN_SIZE_TEXT_MAX];
     if (arguments->output_count > 0 || arguments->plan != ARENA_OURS) return;
-    cli_tell_text(answer, "  with our plan inside: %s, %s; -o planned.tflite writes that file\n",
-                  tn_size_format(planned->total, text),
-                  planned->total <= arguments->max ? "it fits" : "it does not fit either");
+    cli_add_text(answer, "  with our plan inside: %s, %s; -o planned.tflite writes that file\n",
+                 tn_size_format(planned->total, text),
+                 planned->total <= arguments->max ? "it fits" : "it does not fit either");
 }
 
 /* Why it does not fit, and the tensors at the peak. */
-static void arena_tell_binding(cli_answer *answer, const arena_arguments *arguments) {
+static void arena_add_binding(cli_answer *answer, const arena_arguments *arguments) {
     uint64_t low = arena_judged(arguments, 0)->total, high = arena_judged(arguments, 1)->total;
     char a[TN_SIZE_TEXT_MAX], b[TN_SIZE_TEXT_MAX];
     if (arguments->input.bank_count > 0) {
-        cli_tell_text(answer, "\n  does not fit: no bank has room for the tail of %s\n",
-                      tn_size_format(arguments->ends[1].planned.tail, a));
+        cli_add_text(answer, "\n  does not fit: no bank has room for the tail of %s\n",
+                     tn_size_format(arguments->ends[1].planned.tail, a));
     } else {
-        cli_tell_text(answer, "\n  does not fit %s in %s; the smallest sufficient capacity is %s\n",
-                      arena_whom(arguments), tn_size_format(arguments->max, a),
-                      tn_size_format(high, b));
-        arena_tell_would(answer, arguments);
+        cli_add_text(answer, "\n  does not fit %s in %s; the smallest sufficient capacity is %s\n",
+                     arena_target(arguments), tn_size_format(arguments->max, a),
+                     tn_size_format(high, b));
+        arena_add_would(answer, arguments);
         if (low <= arguments->max)
-            cli_tell_text(answer, "  with the kernels that need least scratch it would fit; see "
-                                  "--kernels\n");
+            cli_add_text(answer, "  with the kernels that need least scratch it would fit; see "
+                                 "--kernels\n");
     }
-    cli_tell_text(answer, "\n");
-    cli_holders_tell(answer, &arguments->holders, ARENA_BINDING);
+    cli_add_text(answer, "\n");
+    cli_holders_add(answer, &arguments->holders, ARENA_BINDING);
 }
 
-static void arena_tell_fits(cli_answer *answer, const char *name, bool fits, bool open) {
+static void arena_add_fits(cli_answer *answer, const char *name, bool fits, bool open) {
     if (fits && open)
-        cli_tell_null(answer, name);
+        cli_add_null(answer, name);
     else
-        cli_tell(answer, name, fits);
+        cli_add(answer, name, fits);
 }
 
-static void arena_tell_open(cli_answer *answer, const arena_arguments *arguments) {
+static void arena_add_open(cli_answer *answer, const arena_arguments *arguments) {
     const tn_micro_arena *judged = arena_judged(arguments, 1);
     uint64_t left = arguments->max > judged->total ? arguments->max - judged->total : 0;
     char text[TN_SIZE_TEXT_MAX];
-    cli_tell_text(answer,
-                  "\n  not known whether it fits %s: the kernels of %u operator%s are unknown\n",
-                  arena_whom(arguments), judged->unknown_ops, judged->unknown_ops == 1 ? "" : "s");
+    cli_add_text(answer,
+                 "\n  not known whether it fits %s: the kernels of %u operator%s are unknown\n",
+                 arena_target(arguments), judged->unknown_ops, judged->unknown_ops == 1 ? "" : "s");
     if (arguments->max > 0)
-        cli_tell_text(answer, "  the counted parts fit and leave %s\n", tn_size_format(left, text));
+        cli_add_text(answer, "  the counted parts fit and leave %s\n", tn_size_format(left, text));
 }
 
-static void arena_tell_verdict(cli_answer *answer, const arena_arguments *arguments) {
+static void arena_add_verdict(cli_answer *answer, const arena_arguments *arguments) {
     bool fits = arena_fits(arguments), open = arena_is_open(arguments);
     char text[TN_SIZE_TEXT_MAX];
     if (arguments->max > 0)
-        cli_tell(answer, "max", arguments->max);
+        cli_add(answer, "max", arguments->max);
     else
-        cli_tell_null(answer, "max");
-    arena_tell_fits(answer, "fits", fits, open);
+        cli_add_null(answer, "max");
+    arena_add_fits(answer, "fits", fits, open);
     if (arguments->max > 0) {
         bool planned = arguments->ends[1].planned.total <= arguments->max;
-        cli_tell_word(answer, "judged", arguments->output_count > 0 ? "written" : "as_it_is");
-        arena_tell_fits(answer, "fits_with_plan", planned,
-                        arguments->ends[1].planned.unknown_ops > 0);
+        cli_add_word(answer, "judged", arguments->output_count > 0 ? "written" : "as_it_is");
+        arena_add_fits(answer, "fits_with_plan", planned,
+                       arguments->ends[1].planned.unknown_ops > 0);
     }
     if (!fits)
-        arena_tell_binding(answer, arguments);
+        arena_add_binding(answer, arguments);
     else if (open)
-        arena_tell_open(answer, arguments);
+        arena_add_open(answer, arguments);
     else if (arguments->max > 0)
-        cli_tell_text(answer, "\n  fits %s: %s left\n", arena_whom(arguments),
-                      tn_size_format(arguments->max - arena_judged(arguments, 1)->total, text));
+        cli_add_text(answer, "\n  fits %s: %s left\n", arena_target(arguments),
+                     tn_size_format(arguments->max - arena_judged(arguments, 1)->total, text));
 }
 
-static void arena_tell_brief(cli_answer *answer, const arena_arguments *arguments) {
+static void arena_add_brief(cli_answer *answer, const arena_arguments *arguments) {
     bool banks = arguments->input.bank_count > 0, judged = arguments->max > 0 && !banks;
     const tn_micro_arena *low = judged ? arena_judged(arguments, 0) : &arguments->ends[0].planned;
     const tn_micro_arena *high = judged ? arena_judged(arguments, 1) : &arguments->ends[1].planned;
     char text[TN_SIZE_TEXT_MAX];
-    cli_tell_brief(answer, "%s: %s", cli_shown_path(arguments->input.path),
-                   tn_size_format(low->total, text));
+    cli_add_brief(answer, "%s: %s", cli_shown_path(arguments->input.path),
+                  tn_size_format(low->total, text));
     if (high->total != low->total)
-        cli_tell_brief(answer, " to %s", tn_size_format(high->total, text));
+        cli_add_brief(answer, " to %s", tn_size_format(high->total, text));
     if (judged || banks)
-        cli_tell_brief(answer, ", %s",
-                       arena_is_open(arguments) ? "may fit"
-                       : arena_fits(arguments)  ? "fits"
-                                                : "does not fit");
-    if (judged) cli_tell_brief(answer, " %s", arena_whom(arguments));
+        cli_add_brief(answer, ", %s",
+                      arena_is_open(arguments) ? "may fit"
+                      : arena_fits(arguments)  ? "fits"
+                                               : "does not fit");
+    if (judged) cli_add_brief(answer, " %s", arena_target(arguments));
     if (judged && arguments->output_count == 0 && arguments->plan == ARENA_OURS)
-        cli_tell_brief(answer, "; with our plan inside %s",
-                       tn_size_format(arguments->ends[1].planned.total, text));
+        cli_add_brief(answer, "; with our plan inside %s",
+                      tn_size_format(arguments->ends[1].planned.total, text));
 }
 
-static int arena_tell(const arena_arguments *arguments, tn_error *error) {
+static int arena_print(const arena_arguments *arguments, tn_error *error) {
     char kernels[160];
     cli_answer answer;
     cli_progress_end();
     cli_answer_begin(&answer, &arena_facts, arguments->json);
-    arena_tell_brief(&answer, arguments);
-    cli_tell_word(&answer, "input", cli_shown_path(arguments->input.path));
-    cli_tell_word(&answer, "target", arguments->target);
-    cli_kernels_list(arguments->target, &arguments->input.kernels, kernels, sizeof kernels);
-    cli_tell_word(&answer, "kernels", arguments->input.kernels.text);
-    cli_tell_word(&answer, "counted_kernels", kernels);
-    cli_tell_word(&answer, "plan", arena_plans[arguments->plan]);
-    cli_tell_text(&answer, "  %s, kernels: %s; %s\n\n", arguments->target, kernels,
-                  arena_plan_text(arguments));
-    arena_tell_sizes(&answer, arguments);
-    arena_tell_banks(&answer, arguments);
-    arena_tell_verdict(&answer, arguments);
+    arena_add_brief(&answer, arguments);
+    cli_add_word(&answer, "input", cli_shown_path(arguments->input.path));
+    cli_add_word(&answer, "target", arguments->processor);
+    cli_tflm_kernels_list(arguments->processor, &arguments->input.tflm_kernels, kernels,
+                          sizeof kernels);
+    cli_add_word(&answer, "kernels", arguments->input.tflm_kernels.text);
+    cli_add_word(&answer, "counted_kernels", kernels);
+    cli_add_word(&answer, "plan", arena_plans[arguments->plan]);
+    cli_add_text(&answer, "  %s, kernels: %s; %s\n\n", arguments->processor, kernels,
+                 arena_plan_text(arguments));
+    arena_add_sizes(&answer, arguments);
+    arena_add_banks(&answer, arguments);
+    arena_add_verdict(&answer, arguments);
     if (cli_answer_end(&answer, error) != TN_OK) return cli_fail(error);
     return arena_fits(arguments) ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
 }
@@ -528,7 +527,7 @@ static tn_status arena_write(arena_arguments *arguments, tn_error *error) {
                         .arena_total = arguments->ends[1].planned.total};
     cli_words words;
     cli_report_model(&report, input);
-    input->target = arguments->target;
+    input->processor = arguments->processor;
     cli_words_of(input, input->setup, &words);
     cli_report_words(&report, "arena", &words);
     tn_status status = words.failed ? tn__no_memory(error, "the options of the plan") : TN_OK;
@@ -557,7 +556,7 @@ static char *arena_help(int key, const char *text, void *input) {
     case CLI_ALIGNMENT:
         return strdup("alignment in bytes of every buffer without its own (default: 16)");
     case CLI_KERNELS:
-        return strdup("kernels that determine the scratch memory: " CLI_KERNELS_FORM
+        return strdup("kernels that determine the scratch memory: " CLI_TFLM_KERNELS_FORM
                       " (default: any)");
     case CLI_ORDER:
         return strdup("order of the operators: one of `tenure list orders`, or auto; the runtime "
@@ -577,10 +576,11 @@ static const struct argp arena_parser = {arena_options,  arena_parse, "MODEL", a
 
 static int arena_run(int count, char **words) {
     tn_context context = cli_context();
-    arena_arguments arguments = {.options = TN_PLAN_OPTIONS_INIT,
-                                 .target = cli_micro_targets[0],
-                                 .input = {.import = TN_IMPORT_OPTIONS_INIT,
-                                           .kernels = {.library = TN_MICRO_ANY, .text = "any"}}};
+    arena_arguments arguments = {
+        .options = TN_PLAN_OPTIONS_INIT,
+        .processor = cli_processors[0],
+        .input = {.import = TN_IMPORT_OPTIONS_INIT,
+                  .tflm_kernels = {.library = TN_MICRO_ANY, .text = "any"}}};
     arguments.input.import.variables_outside = true;
     tn_error error = {0};
     arguments.input.import.context = arguments.options.context = &context;
@@ -588,7 +588,7 @@ static int arena_run(int count, char **words) {
     cli_context_read(&context);
     tn_status status = arena_find(&arguments, &error);
     if (status == TN_OK) status = arena_write(&arguments, &error);
-    int code = status == TN_OK ? arena_tell(&arguments, &error) : cli_fail(&error);
+    int code = status == TN_OK ? arena_print(&arguments, &error) : cli_fail(&error);
     cli_holders_release(&arguments.holders);
     tn_layout_release(&arguments.layout);
     cli_input_release(&arguments.input);

@@ -2,10 +2,9 @@
  * the option tables. The build writes the three files and installs them in the folders of the
  * shells.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "cli/cli.h"
+
+#include <string.h>
 
 #define COMPLETION_VALUES 4096u /* bytes of the values of an option */
 

@@ -5,16 +5,16 @@
  * changes add up to the change in live bytes; any further difference of the arenas is alignment and
  * holes.
  */
-#include "cli/combine.h"
-#include "cli/facts.h"
-#include "cli/holders.h"
+#include "base/base.h"
+#include "cli/answer/facts.h"
+#include "cli/answer/holders.h"
+#include "cli/command_line/combine.h"
+#include "cli/model/input.h"
+#include "report/format.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/base.h"
-#include "report/format.h"
 
 #define DIFF_OUTPUTS_MAX 4u
 #define DIFF_LABELS 6u
@@ -123,7 +123,7 @@ static error_t diff_parse(int key, char *value, struct argp_state *state) {
     }
 }
 
-/* --- one side --------------------------------------------------------------------------------- */
+/* --- one side --- */
 
 static tn_status diff_plan(diff_arguments *arguments, diff_side *side, tn_error *error) {
     cli_input *input = &side->input;
@@ -166,7 +166,7 @@ static tn_status diff_load(diff_arguments *arguments, uint32_t which, tn_error *
     return TN_OK;
 }
 
-/* --- matching --------------------------------------------------------------------------------- */
+/* --- matching --- */
 
 typedef bool diff_alike(const diff_item *a, const diff_item *b);
 
@@ -234,7 +234,7 @@ static tn_status diff_compare(diff_arguments *arguments, tn_error *error) {
     return TN_OK;
 }
 
-/* --- output ----------------------------------------------------------------------------------- */
+/* --- output --- */
 
 static bool diff_is_within(const diff_arguments *arguments) {
     uint64_t before = arguments->sides[0].layout->peak, after = arguments->sides[1].layout->peak;
@@ -295,41 +295,41 @@ static const cli_facts diff_facts = {
                     &diff_tensor_facts),
         CLI_FACTS_END}};
 
-static void diff_tell_side(cli_answer *answer, const diff_arguments *arguments, int which) {
+static void diff_add_side(cli_answer *answer, const diff_arguments *arguments, int which) {
     const diff_side *side = &arguments->sides[which];
     cli_answer_open(answer, which ? "new" : "old");
-    cli_tell_word(answer, "input", cli_shown_path(arguments->paths[which]));
-    cli_tell(answer, "peak", side->layout->peak);
-    cli_tell_more(answer, ", %s", cli_shown_path(arguments->paths[which]));
-    cli_tell(answer, "lower_bound", side->layout->lower_bound);
-    cli_tell(answer, "live", side->live);
+    cli_add_word(answer, "input", cli_shown_path(arguments->paths[which]));
+    cli_add(answer, "peak", side->layout->peak);
+    cli_add_more(answer, ", %s", cli_shown_path(arguments->paths[which]));
+    cli_add(answer, "lower_bound", side->layout->lower_bound);
+    cli_add(answer, "live", side->live);
     cli_answer_close(answer);
 }
 
-static void diff_tell_tensor(cli_answer *answer, const diff_change *change) {
+static void diff_add_tensor(cli_answer *answer, const diff_change *change) {
     const diff_item *before = change->before, *after = change->after;
     const diff_item *item = after != NULL ? after : before;
     char remark[160];
     cli_answer_open(answer, NULL);
-    cli_tell(answer, "change", (uint64_t)change->bytes);
-    cli_tell(answer, "old", before != NULL ? before->bytes : 0);
-    cli_tell(answer, "new", after != NULL ? after->bytes : 0);
-    cli_tell_word(answer, "op", item->op);
-    cli_tell_word(answer, "old_name", before != NULL ? before->name : NULL);
-    cli_tell_word(answer, "new_name", after != NULL ? after->name : NULL);
-    cli_tell_cell(answer, "tensor at the peak", "%s%s%s%s%s", item->op,
-                  item->op[0] != '\0' ? " " : "", item->name,
-                  *diff_remark(change, remark) ? "  " : "", diff_remark(change, remark));
+    cli_add(answer, "change", (uint64_t)change->bytes);
+    cli_add(answer, "old", before != NULL ? before->bytes : 0);
+    cli_add(answer, "new", after != NULL ? after->bytes : 0);
+    cli_add_word(answer, "op", item->op);
+    cli_add_word(answer, "old_name", before != NULL ? before->name : NULL);
+    cli_add_word(answer, "new_name", after != NULL ? after->name : NULL);
+    cli_add_cell(answer, "tensor at the peak", "%s%s%s%s%s", item->op,
+                 item->op[0] != '\0' ? " " : "", item->name,
+                 *diff_remark(change, remark) ? "  " : "", diff_remark(change, remark));
     cli_answer_close(answer);
 }
 
-static void diff_tell_tensors(cli_answer *answer, const diff_arguments *arguments) {
+static void diff_add_tensors(cli_answer *answer, const diff_arguments *arguments) {
     tn__text *table = cli_answer_table(answer);
     uint32_t shown = arguments->change_count;
     if (table != NULL && shown > DIFF_SHOWN) shown = DIFF_SHOWN;
     if (table != NULL && shown > 0) tn__text_put(table, "\n");
     cli_answer_open(answer, "tensors");
-    for (uint32_t i = 0; i < shown; i++) diff_tell_tensor(answer, &arguments->changes[i]);
+    for (uint32_t i = 0; i < shown; i++) diff_add_tensor(answer, &arguments->changes[i]);
     cli_answer_close(answer);
     if (shown < arguments->change_count)
         tn__text_printf(table, "and %u more\n", arguments->change_count - shown);
@@ -345,17 +345,17 @@ static tn_status diff_print(const diff_arguments *arguments, tn_error *error) {
     bool within = diff_is_within(arguments);
     cli_answer answer;
     cli_answer_begin(&answer, &diff_facts, arguments->json);
-    cli_tell_brief(&answer, "%s: ", cli_shown_path(arguments->paths[1]));
-    for (int i = 0; i < 2; i++) diff_tell_side(&answer, arguments, i);
-    cli_tell(&answer, "change", (uint64_t)grown);
-    cli_tell_more(&answer, ", %+.2f %%", percent);
-    cli_tell(&answer, "live_change", (uint64_t)live);
-    cli_tell(&answer, "lost_change", (uint64_t)(grown - live));
-    cli_tell_more(&answer, " to alignment and holes");
-    cli_tell_real(&answer, "change_ratio", diff_ratio(arguments));
-    cli_tell(&answer, "within", within);
-    cli_tell_brief(&answer, ", %+.2f %%%s", percent, within ? "" : ", more than allowed");
-    diff_tell_tensors(&answer, arguments);
+    cli_add_brief(&answer, "%s: ", cli_shown_path(arguments->paths[1]));
+    for (int i = 0; i < 2; i++) diff_add_side(&answer, arguments, i);
+    cli_add(&answer, "change", (uint64_t)grown);
+    cli_add_more(&answer, ", %+.2f %%", percent);
+    cli_add(&answer, "live_change", (uint64_t)live);
+    cli_add(&answer, "lost_change", (uint64_t)(grown - live));
+    cli_add_more(&answer, " to alignment and holes");
+    cli_add_real(&answer, "change_ratio", diff_ratio(arguments));
+    cli_add(&answer, "within", within);
+    cli_add_brief(&answer, ", %+.2f %%%s", percent, within ? "" : ", more than allowed");
+    diff_add_tensors(&answer, arguments);
     return cli_answer_end(&answer, error);
 }
 
@@ -376,7 +376,7 @@ static tn_status diff_write(const diff_arguments *arguments, tn_error *error) {
     return TN_OK;
 }
 
-static int diff_tell(const diff_arguments *arguments) {
+static int diff_print_answer(const diff_arguments *arguments) {
     tn_error error = {0};
     cli_progress_end();
     if (diff_print(arguments, &error) != TN_OK) return cli_fail(&error);
@@ -426,7 +426,7 @@ static int diff_run(int count, char **words) {
     if (status == TN_OK) status = diff_load(&arguments, 1, &error);
     if (status == TN_OK) status = diff_compare(&arguments, &error);
     if (status == TN_OK) status = diff_write(&arguments, &error);
-    int code = status == TN_OK ? diff_tell(&arguments) : cli_fail(&error);
+    int code = status == TN_OK ? diff_print_answer(&arguments) : cli_fail(&error);
     diff_release(&arguments);
     return cli_finish(code);
 }

@@ -1,17 +1,15 @@
 /* estimate.c - `tenure estimate`: the memory of a model, and whether it fits. */
+#include "base/base.h"
+#include "cli/command_line/combine.h"
+#include "cli/estimate/estimate.h"
+#include "cli/model/compile_options.h"
+#include "cli/model/input.h"
+#include "cli/model/kernel_target.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/base.h"
-#include "cli/combine.h"
-#include "cli/estimate.h"
-#include "cli/estimate_cluster.h"
-#include "cli/estimate_large.h"
-#include "cli/estimate_llm.h"
-#include "cli/fit_options.h"
-#include "cli/micro.h"
 
 #define ESTIMATE_MOST (UINT64_C(1) << 40) /* of any count */
 
@@ -125,7 +123,7 @@ enum {
 #define ESTIMATE_OUTPUTS_MAX 16u
 
 typedef struct estimate_arguments {
-    cli_way way;
+    cli_estimate_request request;
     cli_large large;
     cli_cluster cluster;
     cli_llm llm;
@@ -140,14 +138,15 @@ static const struct argp_option estimate_options[] = {ESTIMATE_OPTIONS(CLI_OPTIO
 
 /* --- options --- */
 
-static void estimate_kernels(struct argp_state *state, cli_way *way, const char *value) {
-    cli_whom whom = {.threads = way->choices.threads};
-    if (cli_whom_parse(state, value, &whom)) {
-        way->runner = whom.runner;
-        way->choices.threads = whom.threads;
+static void estimate_kernels(struct argp_state *state, cli_estimate_request *request,
+                             const char *value) {
+    cli_kernel_target target = {.threads = request->choices.threads};
+    if (cli_kernel_target_parse(state, value, &target)) {
+        request->runner = target.runner;
+        request->choices.threads = target.threads;
         return;
     }
-    way->input.kernels = cli_kernels_parse(state, value);
+    request->input.tflm_kernels = cli_tflm_kernels_parse(state, value);
 }
 
 /* The words of formulas, or a pattern. */
@@ -160,7 +159,7 @@ static void estimate_recompute(struct argp_state *state, const char *value,
         arguments->large.asked = true;
         return;
     }
-    cli_rule_add(state, &arguments->way.input, TN_RULE_RECOMPUTE, value);
+    cli_rule_add(state, &arguments->request.input, TN_RULE_RECOMPUTE, value);
 }
 
 static error_t estimate_parse_large(int key, char *value, struct argp_state *state,
@@ -168,14 +167,14 @@ static error_t estimate_parse_large(int key, char *value, struct argp_state *sta
     cli_large *large = &arguments->large;
     switch (key) {
     case ESTIMATE_PARALLEL: {
-        tn_parallel *parallel = &arguments->way.input.occupancy_options.parallel;
+        tn_parallel *parallel = &arguments->request.input.occupancy_options.parallel;
         if (strcmp(value, "auto") == 0) {
             cli_cluster_search(&arguments->cluster);
             large->asked = true;
             return 0;
         }
         if (strcmp(value, "serial") != 0 && strcmp(value, "safe") != 0) {
-            cli_large_split(state, large, &arguments->way.ranks.grid, value);
+            cli_large_split(state, large, &arguments->request.ranks.grid, value);
             return 0;
         }
         *parallel = strcmp(value, "safe") == 0 ? TN_PARALLEL_SAFE : TN_PARALLEL_SERIAL;
@@ -198,7 +197,7 @@ static error_t estimate_parse_large(int key, char *value, struct argp_state *sta
         large->how.micro = cli_count(state, "micro-batch", value, ESTIMATE_MOST);
         return 0;
     case ESTIMATE_SEQUENCE_PARALLEL:
-        large->how.sequence_parallel = arguments->way.ranks.sequence = true;
+        large->how.sequence_parallel = arguments->request.ranks.sequence = true;
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -243,7 +242,7 @@ static error_t estimate_parse_llm(int key, char *value, struct argp_state *state
 
 /* A language model is shared by its devices in one way. */
 static void estimate_set_devices(struct argp_state *state, estimate_arguments *arguments) {
-    const tn_grid *grid = &arguments->way.ranks.grid;
+    const tn_grid *grid = &arguments->request.ranks.grid;
     if (grid->data > 1 || (grid->tensor > 1 && grid->pipeline > 1))
         cli_misuse(state,
                    "--parallel: devices that run a language model share it by tensor=N or by "
@@ -253,61 +252,62 @@ static void estimate_set_devices(struct argp_state *state, estimate_arguments *a
 }
 
 static bool estimate_asks_llm(const estimate_arguments *arguments) {
-    const cli_way *way = &arguments->way;
-    bool weights = tn_weights_recognises(way->input.path);
-    return weights || (cli_llm_recognises(way->input.path) && !way->train);
+    const cli_estimate_request *request = &arguments->request;
+    bool weights = tn_weights_recognises(request->input.path);
+    return weights || (cli_llm_recognises(request->input.path) && !request->train);
 }
 
 /* Whether each rank is planned as in `tenure train`, not estimated by formulas. */
 static bool estimate_plans_ranks(const estimate_arguments *arguments) {
-    const cli_way *way = &arguments->way;
+    const cli_estimate_request *request = &arguments->request;
     const tn_large *large = &arguments->large.how;
-    bool turns = way->training.options.micro_batches > 0 || way->ranks.scheduled;
+    bool turns = request->training.options.micro_batches > 0 || request->ranks.scheduled;
     bool formulas = arguments->large.asked || arguments->cluster.asked || large->sequence > 0 ||
                     large->micro > 0 || (large->pipeline > 1 && !turns);
-    return arguments->large.split && way->train && !way->pytorch && way->options.pool == NULL &&
-           !formulas && tn__has_suffix(way->input.path, ".onnx");
+    return arguments->large.split && request->train && !request->pytorch &&
+           request->options.pool == NULL && !formulas &&
+           tn__has_suffix(request->input.path, ".onnx");
 }
 
 /* Divides the batch among the data-parallel ranks. */
-static void estimate_share(struct argp_state *state, cli_way *way) {
-    uint32_t data = way->ranks.grid.data;
-    if (way->batch % data != 0)
+static void estimate_share(struct argp_state *state, cli_estimate_request *request) {
+    uint32_t data = request->ranks.grid.data;
+    if (request->batch % data != 0)
         cli_misuse(state,
                    "a batch of %" PRIu64
                    " cannot be divided equally among %u ranks; choose a multiple",
-                   way->batch, data);
-    way->batch /= data;
+                   request->batch, data);
+    request->batch /= data;
 }
 
 /* Only techniques that need no run are allowed for --budget. */
-static void estimate_set_fit(struct argp_state *state, cli_way *way) {
+static void estimate_set_fit(struct argp_state *state, cli_estimate_request *request) {
     const uint32_t can = TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_SWAP | TN_FIT_SPLIT;
-    if ((way->allow & ~can) != 0)
+    if ((request->allow & ~can) != 0)
         cli_misuse(state, "--allow: `estimate` supports order, recompute, swap and split only");
-    if (way->fit > 0) way->allow = cli_allow_complete(way->allow, way->link, NULL);
+    if (request->fit > 0) request->allow = cli_allow_complete(request->allow, request->link, NULL);
 }
 
 /* The training of a folder is estimated from its config.json. */
 static void estimate_train_folder(struct argp_state *state, estimate_arguments *arguments) {
-    cli_way *way = &arguments->way;
-    if (!tn_weights_is_folder(way->input.path)) return;
-    int length =
-        snprintf(arguments->config, sizeof arguments->config, "%s/config.json", way->input.path);
+    cli_estimate_request *request = &arguments->request;
+    if (!tn_weights_is_folder(request->input.path)) return;
+    int length = snprintf(arguments->config, sizeof arguments->config, "%s/config.json",
+                          request->input.path);
     if (length < 0 || (size_t)length >= sizeof arguments->config)
         cli_misuse(state, "the path of the folder is longer than %zu bytes; use a shorter one",
                    sizeof arguments->config - 13);
-    way->input.path = arguments->config;
+    request->input.path = arguments->config;
 }
 
 /* The words of --recompute are for formulas, patterns for the operators of a model file. */
 static void estimate_check_recompute(struct argp_state *state, const estimate_arguments *arguments,
                                      bool formulas) {
-    const tn_rules *rules = &arguments->way.input.rules;
+    const tn_rules *rules = &arguments->request.input.rules;
     const char *pattern = NULL;
     for (uint32_t i = 0; i < rules->count; i++)
         if (rules->list[i].kind == TN_RULE_RECOMPUTE) pattern = rules->list[i].pattern;
-    if (pattern != NULL && (formulas || arguments->to_run || arguments->way.pytorch))
+    if (pattern != NULL && (formulas || arguments->to_run || arguments->request.pytorch))
         cli_misuse(state,
                    "--recompute: '%s' is a pattern of operators, which needs a model file and "
                    "Tenure's own training; write none, selective or full for formulas",
@@ -315,115 +315,117 @@ static void estimate_check_recompute(struct argp_state *state, const estimate_ar
 }
 
 static void estimate_set(struct argp_state *state, estimate_arguments *arguments) {
-    cli_way *way = &arguments->way;
-    if (way->input.path == NULL)
+    cli_estimate_request *request = &arguments->request;
+    if (request->input.path == NULL)
         cli_misuse(state, "no model given; pass a model file or the folder of a language model");
-    if (way->train) estimate_train_folder(state, arguments);
+    if (request->train) estimate_train_folder(state, arguments);
     if (estimate_plans_ranks(arguments))
-        estimate_share(state, way);
+        estimate_share(state, request);
     else if (!estimate_asks_llm(arguments))
-        arguments->large.asked |= arguments->large.split || way->ranks.shard != TN_SHARD_NONE;
-    arguments->large.how.shard = way->ranks.shard;
-    bool formulas = arguments->large.asked || tn__has_suffix(way->input.path, ".json");
+        arguments->large.asked |= arguments->large.split || request->ranks.shard != TN_SHARD_NONE;
+    arguments->large.how.shard = request->ranks.shard;
+    bool formulas = arguments->large.asked || tn__has_suffix(request->input.path, ".json");
     arguments->to_run = estimate_asks_llm(arguments);
     if (arguments->to_run) estimate_set_devices(state, arguments);
-    estimate_set_fit(state, way);
+    estimate_set_fit(state, request);
     formulas &= !arguments->to_run;
     estimate_check_recompute(state, arguments, formulas);
-    if (arguments->has_runtime && arguments->device != NULL) way->limit = arguments->device->usable;
+    if (arguments->has_runtime && arguments->device != NULL)
+        request->limit = arguments->device->usable;
     bool scales = arguments->cluster.sweep && formulas;
-    if (scales && (way->output_count > 1 ||
-                   (way->output_count == 1 && !tn__has_suffix(way->outputs[0], ".svg"))))
+    if (scales && (request->output_count > 1 ||
+                   (request->output_count == 1 && !tn__has_suffix(request->outputs[0], ".svg"))))
         cli_misuse(state, "--sweep -o FILE: give a single .svg file");
-    bool plans = !formulas && !arguments->to_run && way->options.pool == NULL &&
-                 way->options.alloc == TN_ALLOC_ON_DEMAND &&
-                 way->options.release == TN_RELEASE_ON_DEATH;
+    bool plans = !formulas && !arguments->to_run && request->options.pool == NULL &&
+                 request->options.alloc == TN_ALLOC_ON_DEMAND &&
+                 request->options.release == TN_RELEASE_ON_DEATH;
     cli_condition_set(CLI_IF_TO_RUN, arguments->to_run);
     cli_condition_set(CLI_IF_FORMULAS, formulas);
-    cli_condition_set(CLI_IF_CONFIG, formulas && tn__has_suffix(way->input.path, ".json"));
-    cli_condition_set(CLI_IF_WEIGHTS_FILE, tn_weights_recognises(way->input.path));
+    cli_condition_set(CLI_IF_CONFIG, formulas && tn__has_suffix(request->input.path, ".json"));
+    cli_condition_set(CLI_IF_WEIGHTS_FILE, tn_weights_recognises(request->input.path));
     cli_condition_set(CLI_IF_RUNTIME_NAME, arguments->llm.runtime_named);
     cli_condition_set(CLI_IF_PLANNED, plans || scales);
-    cli_condition_set(CLI_IF_ONNX_PLAN,
-                      plans && !way->pytorch && !tn__has_suffix(way->input.path, ".tflite"));
+    cli_condition_set(CLI_IF_ONNX_PLAN, plans && !request->pytorch &&
+                                            !tn__has_suffix(request->input.path, ".tflite"));
     cli_condition_set(CLI_IF_DEVICE_SPEED, arguments->device != NULL);
     cli_condition_set(CLI_IF_DIVIDED, arguments->large.split);
     cli_condition_set(CLI_IF_SEARCHES, arguments->cluster.search);
-    cli_ranks_conditions(&way->ranks, way->ranks.grid.data > 1);
+    cli_ranks_conditions(&request->ranks, request->ranks.grid.data > 1);
     arguments->large.asked = formulas;
 }
 
 static error_t estimate_parse(int key, char *value, struct argp_state *state) {
     estimate_arguments *arguments = state->input;
-    cli_way *way = &arguments->way;
+    cli_estimate_request *request = &arguments->request;
     if (estimate_parse_large(key, value, state, arguments) == 0) return 0;
     if (estimate_parse_llm(key, value, state, &arguments->llm) == 0) return 0;
     switch (key) {
     case ARGP_KEY_INIT:
-        state->child_inputs[0] = &way->input;
-        state->child_inputs[1] = &way->training;
-        state->child_inputs[2] = &way->choices;
+        state->child_inputs[0] = &request->input;
+        state->child_inputs[1] = &request->training;
+        state->child_inputs[2] = &request->choices;
         state->child_inputs[3] = &arguments->cluster;
-        state->child_inputs[4] = &way->ranks;
+        state->child_inputs[4] = &request->ranks;
         return 0;
     case ESTIMATE_TRAIN:
-        way->train = true;
+        request->train = true;
         return 0;
     case ESTIMATE_AS:
         (void)CLI_CHOICE(state, "as", value, "pytorch");
-        way->pytorch = way->train = true;
+        request->pytorch = request->train = true;
         return 0;
     case ESTIMATE_BATCH:
-        way->batch = cli_count(state, "batch", value, ESTIMATE_MOST);
+        request->batch = cli_count(state, "batch", value, ESTIMATE_MOST);
         return 0;
     case ESTIMATE_ALLOC:
-        way->options.alloc =
+        request->options.alloc =
             (tn_alloc_policy)CLI_CHOICE(state, "alloc-policy", value, "demand", "start");
         return 0;
     case ESTIMATE_RELEASE:
-        way->options.release =
+        request->options.release =
             (tn_release_policy)CLI_CHOICE(state, "release-policy", value, "death", "exit");
         return 0;
     case ESTIMATE_POOL:
-        way->options.pool = value;
+        request->options.pool = value;
         return 0;
     case ESTIMATE_DEVICE:
-        arguments->device = cli_device(state, value, &way->limit);
-        way->device = arguments->device;
+        arguments->device = cli_device(state, value, &request->limit);
+        request->device = arguments->device;
         return 0;
     case ESTIMATE_RUNTIME:
         arguments->llm.options.runtime = tn_llm_runtime_find(value);
         arguments->llm.runtime_named = arguments->llm.options.runtime != TN_LLM_RUNTIME_COUNT;
         if (arguments->llm.runtime_named) return 0;
         arguments->llm.options.runtime = TN_LLM_RUN_NONE;
-        way->options.runtime = cli_size(state, "runtime", value);
+        request->options.runtime = cli_size(state, "runtime", value);
         arguments->has_runtime = true;
         return 0;
     case ESTIMATE_MAX_BATCH:
         arguments->max_batch = true;
         return 0;
     case ESTIMATE_KERNELS:
-        estimate_kernels(state, way, value);
+        estimate_kernels(state, request, value);
         return 0;
     case 'o':
-        cli_add_output(state, arguments->outputs, &way->output_count, ESTIMATE_OUTPUTS_MAX, value);
-        way->outputs = arguments->outputs;
+        cli_add_output(state, arguments->outputs, &request->output_count, ESTIMATE_OUTPUTS_MAX,
+                       value);
+        request->outputs = arguments->outputs;
         return 0;
     case ESTIMATE_BUDGET:
-        way->fit = cli_size(state, "budget", value);
-        if (way->fit == 0) cli_misuse(state, "--budget: the size must be above 0");
+        request->fit = cli_size(state, "budget", value);
+        if (request->fit == 0) cli_misuse(state, "--budget: the size must be above 0");
         return 0;
     case ESTIMATE_ALLOW:
-        way->allow = cli_allow(state, value);
+        request->allow = cli_allow(state, value);
         return 0;
     case ESTIMATE_LINK:
-        way->link = cli_speed(state, "link", value);
+        request->link = cli_speed(state, "link", value);
         return 0;
     case ESTIMATE_JSON:
         arguments->json = true;
         return 0;
     case ARGP_KEY_ARG:
-        cli_input_take(&way->input, state, "model", value);
+        cli_input_take(&request->input, state, "model", value);
         return 0;
     case ARGP_KEY_END:
         estimate_set(state, arguments);
@@ -437,16 +439,16 @@ static error_t estimate_parse(int key, char *value, struct argp_state *state) {
 
 /* Dispatches to one of three paths: running a language model, formulas, a graph. */
 static int estimate_answer(estimate_arguments *arguments, tn_error *error) {
-    cli_way *way = &arguments->way;
+    cli_estimate_request *request = &arguments->request;
     bool json = arguments->json;
     if (arguments->to_run) {
         arguments->llm.options.sequence = arguments->large.how.sequence;
         arguments->llm.most = arguments->max_batch;
-        return cli_estimate_llm(&arguments->llm, way, json, error);
+        return cli_estimate_llm(&arguments->llm, request, json, error);
     }
     if (arguments->large.asked)
-        return cli_estimate_large(&arguments->large, &arguments->cluster, way, json, error);
-    return cli_estimate_graph(way, arguments->max_batch, json, error);
+        return cli_estimate_large(&arguments->large, &arguments->cluster, request, json, error);
+    return cli_estimate_graph(request, arguments->max_batch, json, error);
 }
 
 static const char estimate_doc[] =
@@ -481,20 +483,20 @@ static const struct argp estimate_parser = {
 
 static int estimate_run(int count, char **words) {
     tn_context context = cli_context();
-    estimate_arguments arguments = {.way = {.input = {.import = TN_IMPORT_OPTIONS_INIT},
-                                            .training = CLI_TRAINING_INIT,
-                                            .ranks = CLI_RANKS_INIT,
-                                            .choices = CLI_CHOICES_INIT,
-                                            .options = TN_ESTIMATE_OPTIONS_INIT},
+    estimate_arguments arguments = {.request = {.input = {.import = TN_IMPORT_OPTIONS_INIT},
+                                                .training = CLI_TRAINING_INIT,
+                                                .ranks = CLI_RANKS_INIT,
+                                                .choices = CLI_CHOICES_INIT,
+                                                .options = TN_ESTIMATE_OPTIONS_INIT},
                                     .cluster = CLI_CLUSTER_INIT,
                                     .llm = {.options = TN_LLM_OPTIONS_INIT}};
     tn_error error = {0};
-    arguments.way.input.import.context = arguments.way.choices.plan.context = &context;
-    arguments.way.options.context = &context;
+    arguments.request.input.import.context = arguments.request.choices.plan.context = &context;
+    arguments.request.options.context = &context;
     cli_parse(&cli_command_estimate, count, words, &arguments);
     cli_context_read(&context);
     int code = estimate_answer(&arguments, &error);
-    cli_input_release(&arguments.way.input);
+    cli_input_release(&arguments.request.input);
     return cli_finish(code);
 }
 

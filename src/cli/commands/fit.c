@@ -1,13 +1,12 @@
 /* fit.c - `tenure fit`: the fastest program of a model within a budget of bytes. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-
 #include "base/base.h"
-#include "cli/claims.h"
-#include "cli/combine.h"
-#include "cli/fit.h"
+#include "cli/answer/model_facts.h"
+#include "cli/command_line/combine.h"
+#include "cli/fit/fit.h"
+#include "cli/model/input.h"
+
+#include <stdio.h>
+#include <string.h>
 
 #define FIT_MOST (UINT64_C(1) << 40) /* of any count */
 
@@ -167,7 +166,7 @@ static error_t fit_parse_answer(int key, char *value, struct argp_state *state, 
         cli_costs_parse(state, &fit->from, value);
         return 0;
     case FIT_KERNELS:
-        if (!cli_whom_parse(state, value, &fit->kernels))
+        if (!cli_kernel_target_parse(state, value, &fit->kernels))
             cli_misuse(state, "--kernels: '%s' is not one of none, plain, onednn", value);
         return 0;
     case FIT_SAVE_COSTS:
@@ -214,7 +213,7 @@ static void fit_set(struct argp_state *state, cli_fit *fit) {
         cli_allow_complete(options->allow, options->to_host_bytes_per_s, options->pass);
     cli_condition_set(CLI_IF_MODEL_ARGUMENT, fit->input.path != NULL);
     cli_condition_set(CLI_IF_HAS_KERNELS,
-                      fit->problem_path == NULL && cli_fit_whom(fit).runner != CLI_RUNNER_NONE);
+                      fit->problem_path == NULL && cli_fit_target(fit).runner != CLI_RUNNER_NONE);
 }
 
 static error_t fit_parse(int key, char *value, struct argp_state *state) {
@@ -299,7 +298,7 @@ static tn_status fit_run_asked(cli_fit *fit, tn_error *error) {
 static int fit_code(const cli_fit *fit) {
     const tn_fit_result *it = &fit->results[fit->chosen];
     if (!cli_interrupted() || (it->time_bound > 0 && it->time == it->time_bound)) return 0;
-    return cli_tell_interrupted(it->time, it->time_bound);
+    return cli_print_interrupted(it->time, it->time_bound);
 }
 
 static const struct argp_child fit_children[] = {{&cli_input_fit_argp, 0, "Reading the model:", 0},
@@ -312,7 +311,7 @@ static const struct argp fit_parser = {fit_options,  fit_parse, "MODEL", fit_doc
 /* Without kernels there is nothing to measure. */
 static bool fit_has_no_rates(const cli_fit *fit) {
     return fit->problem_path == NULL && !cli_costs_given(&fit->from) &&
-           cli_fit_whom(fit).runner == CLI_RUNNER_NONE;
+           cli_fit_target(fit).runner == CLI_RUNNER_NONE;
 }
 
 static int fit_run(int count, char **words) {

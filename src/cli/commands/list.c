@@ -1,11 +1,177 @@
 /* list.c - `tenure list`: the registries of this build; without an argument, the names of the
  * lists. */
+#include "base/base.h"
+#include "cli/answer/facts.h"
+#include "cli/cli.h"
+#include "cli/command_line/combine.h"
+#include "engine/kernels/kernel.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/base.h"
-#include "cli/cli.h"
+/* --- details that are composed --- */
+
+/* "80 GiB, 2039 GB/s, ...": a row of the hardware table of estimates. */
+static uint32_t list_model_count(void) {
+    uint32_t count = 0;
+    while (tn_llm_family(count) != NULL) count++;
+    return count;
+}
+static const char *list_model(uint32_t index) {
+    (void)index;
+    return "\"model_type\" of a config.json";
+}
+
+static const char *list_hardware_name(uint32_t index) { return tn_hardware_at(index)->name; }
+static const char *list_hardware(uint32_t index, char *detail, size_t room) {
+    const tn_hardware *it = tn_hardware_at(index);
+    const double rates[] = {it->fp32, it->fp16, it->bf16};
+    char text[3][24];
+    for (uint32_t i = 0; i < 3; i++) {
+        if (rates[i] < 0)
+            snprintf(text[i], sizeof text[i], "-");
+        else
+            snprintf(text[i], sizeof text[i], "%g", rates[i] / 1e12);
+    }
+    snprintf(detail, room,
+             "%s: %llu GiB, %g GB/s; TFLOP/s in fp32 %s, fp16 %s, bf16 %s; data sheet of %u",
+             it->title, (unsigned long long)(it->memory >> 30), it->bytes_per_s / 1e9, text[0],
+             text[1], text[2], it->year);
+    return detail;
+}
+
+static const char *list_domain(uint32_t index, char *detail, size_t room) {
+    const char *domain = tn_op_rule_domain(index);
+    (void)detail;
+    (void)room;
+    return domain[0] == '\0' ? "ai.onnx" : domain;
+}
+
+/* Kernel families with the types that each computes, as many as fit in the text. */
+static const char *list_family_name(uint32_t index) { return tn__kernel_family_at(index)->name; }
+static const char *list_family(uint32_t index, char *detail, size_t room) {
+    const tn_kernel_family *family = tn__kernel_family_at(index);
+    const char *last = "";
+    size_t used = 0;
+    detail[0] = '\0';
+    for (uint32_t i = 0; i < family->kernel_count; i++) {
+        const char *type = family->kernels[i].type;
+        if (strcmp(type, last) == 0) continue; /* several kernels for one type are adjacent */
+        size_t length = strlen(type) + (used > 0);
+        if (used + length + sizeof " ..." > room) {
+            memcpy(detail + used, " ...", sizeof " ...");
+            break;
+        }
+        snprintf(detail + used, room - used, "%s%s", used > 0 ? " " : "", type);
+        used += length;
+        last = type;
+    }
+    return detail;
+}
+
+/* Formats: first those that can be read, then those that can be written. */
+static uint32_t list_format_count(void) {
+    return tn_import_format_count() + tn_report_format_count();
+}
+static const char *list_format_name(uint32_t index) {
+    uint32_t read = tn_import_format_count();
+    return index < read ? tn_import_format_name(index) : tn_report_format_name(index - read);
+}
+static const char *list_format_summary(uint32_t index) {
+    uint32_t read = tn_import_format_count();
+    return index < read ? tn_import_format_summary(index) : tn_report_format_summary(index - read);
+}
+
+/* Links: measured now, with buffers allocated for the measurement. */
+#define LISTS_LINK_BYTES (UINT64_C(32) << 20)
+
+static const char *list_link_told(char *detail, size_t room, const tn_error *error) {
+    snprintf(detail, room, "not here: %s", error->message);
+    for (char *at = detail; *at != '\0'; at++)
+        if (*at == '"' || *at == '\\') *at = '\''; /* a path may contain them; details must not */
+    return detail;
+}
+
+static const char *list_link(uint32_t index, char *detail, size_t room) {
+    tn_device_options options = TN_DEVICE_OPTIONS_INIT;
+    char capacity[TN_SIZE_TEXT_MAX];
+    tn_device_link link;
+    tn_device *device;
+    tn_error error = {0};
+    options.device = tn_device_name(index);
+    if (tn_device_create(&options, &device, &error) != TN_OK)
+        return list_link_told(detail, room, &error);
+    uint64_t has = tn_device_limits_of(device).capacity, bytes = has / 8;
+    tn_status status = tn_device_measure_link(
+        device, bytes < LISTS_LINK_BYTES ? bytes : LISTS_LINK_BYTES, NULL, &link, &error);
+    tn_device_destroy(device);
+    if (status != TN_OK) return list_link_told(detail, room, &error);
+    snprintf(detail, room, "put %.1f GB/s, get %.1f GB/s, both at once %.1f GB/s; %s",
+             link.put_bytes_per_s / 1e9, link.get_bytes_per_s / 1e9, link.both_bytes_per_s / 1e9,
+             has == TN_SIZE_UNKNOWN ? "no limit" : tn_size_format(has, capacity));
+    return detail;
+}
+
+static const char *list_combination(uint32_t index, char *detail, size_t room) {
+    (void)detail;
+    (void)room;
+    return cli_combination_text(index);
+}
+
+/* --- the lists --- */
+
+static const cli_list list_table[] = {
+    {"planners", "the planners", tn_planner_count, tn_planner_name, "summary", tn_planner_summary,
+     NULL},
+    {"objects", "the strategies for shared objects (plan --form objects)", tn_object_strategy_count,
+     tn_object_strategy_name, "summary", tn_object_strategy_summary, NULL},
+    {"orders", "the orders of operators (plan --order)", tn_order_count, tn_order_name, "summary",
+     tn_order_summary, NULL},
+    {"passes", "the passes that reduce a program to a budget (fit --pass)", tn_pass_count,
+     tn_pass_name, "summary", tn_pass_summary, NULL},
+    {"policies", "the eviction policies of recorded runs (simulate --policy)",
+     tn_evict_policy_count, tn_evict_policy_name, "summary", tn_evict_policy_summary, NULL},
+    {"row-policies", "the eviction policies of caches of embedding rows (embed replay --policy)",
+     tn_embedding_policy_count, tn_embedding_policy_name, "summary", tn_embedding_policy_summary,
+     NULL},
+    {"pools", "the memory pools (replay --pool)", tn_pool_count, tn_pool_name, "summary",
+     tn_pool_summary, NULL},
+    {"devices", "the devices that programs run on", tn_device_count, tn_device_name, "summary",
+     tn_device_summary, NULL},
+    {"links", "the copy speed of the devices of this machine, measured now", tn_device_count,
+     tn_device_name, "speed", NULL, list_link},
+    {"transports", "the transports of messages between ranks", tn_world_driver_count,
+     tn_world_driver_name, "summary", tn_world_driver_summary, NULL},
+    {"hardware", "the devices that estimates know, with memory and speed", tn_hardware_count,
+     list_hardware_name, "summary", NULL, list_hardware},
+    {"families", "the language model families that estimates know", list_model_count, tn_llm_family,
+     "summary", list_model, NULL},
+    {"rewrites", "the rewrites of graphs before they run", tn_rewrite_count, tn_rewrite_name,
+     "summary", tn_rewrite_summary, NULL},
+    {"kernels", "the kernel families, in the order of preference", tn__kernel_family_count,
+     list_family_name, "types", NULL, list_family},
+    {"operators", "the operators with shape rules", tn_op_rule_count, tn_op_rule_type, "domain",
+     NULL, list_domain},
+    {"formats", "the formats that can be read and written", list_format_count, list_format_name,
+     "summary", list_format_summary, NULL},
+    {"members", "the members of the objects that --json prints", cli_member_count, cli_member_name,
+     "meaning", cli_member_help, NULL},
+    {"combinations", "the options that need or exclude other options", cli_combination_count,
+     cli_combination_name, "rule", NULL, list_combination},
+};
+
+uint32_t cli_list_count(void) { return sizeof list_table / sizeof *list_table; }
+const cli_list *cli_list_at(uint32_t index) { return &list_table[index]; }
+
+const cli_list *cli_list_find(const char *name) {
+    if (strcmp(name, "carriers") == 0) name = "transports"; /* its name in version 0.1 */
+    for (uint32_t i = 0; i < cli_list_count(); i++)
+        if (strcmp(list_table[i].name, name) == 0) return &list_table[i];
+    return NULL;
+}
+
+/* --- the command --- */
 
 #define LIST_AT 18u /* the smallest column of the details */
 #define LIST_GAP 2u

@@ -1,25 +1,140 @@
 /* plan.c - `tenure plan`: plans the memory of a model or problem, proves the plan, and draws it. */
-#include "cli/claims.h"
-#include "cli/cli.h"
-#include "cli/combine.h"
-#include "cli/explain.h"
-#include "cli/holders.h"
-#include "cli/objects.h"
-#include "cli/plan_options.h"
-#include "cli/plan_tell.h"
-#include "cli/split.h"
-#include "cli/split_curve.h"
-#include "cli/train_options.h"
-#include "cli/wait_curve.h"
-#include "cli/whom.h"
+#include "base/base.h"
+#include "cli/answer/facts.h"
+#include "cli/answer/holders.h"
+#include "cli/answer/model_facts.h"
+#include "cli/command_line/combine.h"
+#include "cli/model/input.h"
+#include "cli/model/kernel_target.h"
+#include "cli/model/plan_file.h"
+#include "cli/model/training.h"
+#include "cli/plan/plan.h"
+#include "report/format.h"
+#include "report/plan_facts.h"
+#include <tenure/report.h>
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/base.h"
-#include "report/format.h"
+/* --- the answer --- */
+
+/* The facts are those of the library (report/plan_facts.h), and the table is its format "table";
+ * the command adds the largest holders and operators in tiles. */
+
+#define PLAN_KIND(name, text) CLI_FACT(BYTES, text, NULL, "bytes of kind " text),
+static const cli_facts plan_kinds_facts = {
+    .rows = (const cli_fact[]){TN_KIND_TABLE(PLAN_KIND) CLI_FACTS_END}};
+static const cli_facts plan_bank_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT(WORD, "name", NULL, "name of the bank"), CLI_FACT(BYTES, "peak", NULL, "its peak"),
+        CLI_FACT(BYTES, "lower_bound", NULL, "no layout of its buffers takes less"),
+        CLI_FACT(BYTES, "capacity", NULL, "its capacity, or null"),
+        CLI_FACT(BYTES, "traffic", NULL, "with several banks: bytes read and written in it"),
+        CLI_FACT(REAL, "bytes_per_s", NULL, "its speed, if given"), CLI_FACTS_END}};
+static const cli_facts plan_seconds_facts = {
+    .rows = (const cli_fact[]){CLI_FACT(SECONDS, "import", NULL, "reading the input"),
+                               CLI_FACT(SECONDS, "train", NULL, "making the training step"),
+                               CLI_FACT(SECONDS, "order", NULL, "ordering the operators"),
+                               CLI_FACT(SECONDS, "program", NULL, "making the program"),
+                               CLI_FACT(SECONDS, "occupancy", NULL, "assigning buffers"),
+                               CLI_FACT(SECONDS, "plan", NULL, "planning the buffers"),
+                               CLI_FACT(SECONDS, "write", NULL, "writing files"), CLI_FACTS_END}};
+#define PLAN_ROW(unit, name, key, label, brief, help)                                              \
+    {key, NULL, PLAN_UNIT_##unit, brief, help, PLAN_MEMBERS_##unit},
+#define PLAN_UNIT_BYTES CLI_UNIT_BYTES
+#define PLAN_UNIT_COUNT CLI_UNIT_COUNT
+#define PLAN_UNIT_SHARE CLI_UNIT_SHARE
+#define PLAN_UNIT_WORD CLI_UNIT_WORD
+#define PLAN_UNIT_YES CLI_UNIT_YES
+#define PLAN_UNIT_BANKS CLI_UNIT_LIST
+#define PLAN_UNIT_KINDS CLI_UNIT_OBJECT
+#define PLAN_UNIT_STAGES CLI_UNIT_OBJECT
+#define PLAN_MEMBERS_BYTES NULL
+#define PLAN_MEMBERS_COUNT NULL
+#define PLAN_MEMBERS_SHARE NULL
+#define PLAN_MEMBERS_WORD NULL
+#define PLAN_MEMBERS_YES NULL
+#define PLAN_MEMBERS_BANKS &plan_bank_facts
+#define PLAN_MEMBERS_KINDS &plan_kinds_facts
+#define PLAN_MEMBERS_STAGES &plan_seconds_facts
+static const cli_facts plan_facts = {
+    .name = "plan",
+    .rows = (const cli_fact[]){
+        CLI_FACT_BRIEF(WORD, "input", NULL, "@: ", "path of the model or problem"),
+        CLI_FACTS_ALSO(&cli_kernels_facts),
+        TN__PLAN_FACTS(PLAN_ROW) CLI_FACTS_ALSO(&cli_holders_facts),
+        CLI_FACTS_ALSO(&cli_split_facts), CLI_FACTS_END}};
+
+static void plan_add_fact(cli_answer *answer, const tn_report *report, tn__plan_fact_id id) {
+    tn__plan_fact fact = tn__plan_fact_of(report, id);
+    tn__text json;
+    if (fact.absent) return;
+    tn__text_init(&json, NULL);
+    tn__plan_fact_json(&json, report, id, &fact);
+    if (answer->style == CLI_STYLE_JSON)
+        cli_add_json(answer, fact.key, json.failed ? "null" : json.data);
+    else if (fact.unit == TN__PLAN_UNIT_SHARE)
+        cli_add_real(answer, fact.key, fact.real);
+    else
+        cli_add(answer, fact.key, fact.whole);
+    if (json.failed) answer->out.failed = true;
+    tn__text_release(&json);
+}
+
+/* In the JSON all facts, else those of the brief line: the others take time. */
+static void plan_add(cli_answer *answer, const tn_report *report) {
+    static const bool brief[] = {
+#define TN_X(unit, name, key, label, words, help) (words) != NULL,
+        TN__PLAN_FACTS(TN_X)
+#undef TN_X
+    };
+    bool optimal = report->layout->verdict == TN_VERDICT_OPTIMAL;
+    cli_add_word(answer, "input", cli_shown_path(report->input));
+    if (report->occupancy != NULL) cli_kernels_add(answer, report->kernels);
+    for (tn__plan_fact_id id = 0; id < TN__PLAN_FACT_COUNT; id++) {
+        if (answer->style == CLI_STYLE_JSON || brief[id]) plan_add_fact(answer, report, id);
+        if (id == TN__PLAN_PEAK)
+            cli_add_brief(answer, ", %s by %s", optimal ? tn__words_verdict(report) : "valid",
+                          report->layout->planner);
+    }
+}
+
+static tn_status plan_put_table(tn__text *table, const tn_report *report, tn_error *error) {
+    char *text;
+    size_t size;
+    TN_TRY(tn_report_render(report, "table", &text, &size, error));
+    tn__text_add(table, text, size);
+    tn_report_release(text);
+    return TN_OK;
+}
+
+/* Prints the plan of a report, with the `shown` largest holders; 0: none. `setup` is NULL for a
+ * problem. */
+static tn_status plan_answer(const tn_report *report, const tn_setup *setup,
+                             const cli_holders *holders, uint32_t shown, bool json,
+                             tn_error *error) {
+    char pieces[CLI_PIECES_MAX];
+    tn_status status = TN_OK;
+    cli_answer answer;
+    cli_progress_end();
+    cli_answer_begin(&answer, &plan_facts, json);
+    tn__text *table = cli_answer_table(&answer);
+    if (table != NULL)
+        status = plan_put_table(table, report, error);
+    else
+        plan_add(&answer, report);
+    if (table != NULL && shown > 0) tn__text_put(table, "\n");
+    if (shown > 0) cli_holders_add(&answer, holders, shown);
+    if (table != NULL && cli_pieces_words(setup, pieces)[0] != '\0')
+        tn__text_printf(table, "  %s\n", pieces);
+    cli_split_add(&answer, setup);
+    if (status == TN_OK) return cli_answer_end(&answer, error);
+    cli_answer_release(&answer);
+    return status;
+}
+
+/* --- options and the command --- */
 
 #define PLAN_OUTPUTS_MAX 16u /* more than there are formats */
 #define PLAN_HOLDERS_FEW 5u  /* rows if nothing fits */
@@ -235,11 +350,11 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
 static char *plan_help(int key, const char *text, void *input) {
     (void)input;
     if (key != 'o') return (char *)text;
-    char all[CLI_SUFFIXES_MAX], *told = malloc(CLI_SUFFIXES_MAX + 64);
-    if (told == NULL) return (char *)text;
-    snprintf(told, CLI_SUFFIXES_MAX + 64, "write the plan as %s; may be repeated",
+    char all[CLI_SUFFIXES_MAX], *made = malloc(CLI_SUFFIXES_MAX + 64);
+    if (made == NULL) return (char *)text;
+    snprintf(made, CLI_SUFFIXES_MAX + 64, "write the plan as %s; may be repeated",
              cli_suffixes(all));
-    return told;
+    return made;
 }
 
 static const char plan_doc[] =
@@ -272,7 +387,7 @@ static const cli_facts plan_refused_facts = {
 /* `plan` has no option --allow. */
 static void plan_put_hints(const plan_arguments *arguments) {
     const tn_fit_answer *answer = &arguments->input.answer;
-    const bool alone = arguments->input.whom.runner == CLI_RUNNER_NONE;
+    const bool alone = arguments->input.target.runner == CLI_RUNNER_NONE;
     if (arguments->hints_apart)
         cli_claims_put_hints(answer,
                              alone ? "`tenure fit` with --kernels none " : "`tenure fit` with ");
@@ -288,12 +403,12 @@ static int plan_fail(const plan_arguments *arguments, const tn_error *error) {
     cli_holders holders = {0};
     cli_answer members;
     bool refused = error->status == TN_E_INFEASIBLE || error->status == TN_E_EXHAUSTED;
-    bool told = refused && input->problem != NULL && plan_holders(input, &holders, NULL) == TN_OK;
+    bool listed = refused && input->problem != NULL && plan_holders(input, &holders, NULL) == TN_OK;
     cli_members_begin(&members, &plan_refused_facts);
-    if (refused) cli_claims_tell(&members, &input->answer);
-    if (told) cli_holders_tell(&members, &holders, PLAN_HOLDERS_MANY);
+    if (refused) cli_claims_add(&members, &input->answer);
+    if (listed) cli_holders_add(&members, &holders, PLAN_HOLDERS_MANY);
     int code = cli_fail_with(error, refused ? cli_members_text(&members) : NULL);
-    if (told) cli_holders_print(&holders, PLAN_HOLDERS_FEW, stderr);
+    if (listed) cli_holders_print(&holders, PLAN_HOLDERS_FEW, stderr);
     if (refused && !cli_tone_asked().json) plan_put_hints(arguments);
     cli_answer_release(&members);
     cli_holders_release(&holders);
@@ -333,8 +448,8 @@ static tn_status plan_print(const plan_arguments *arguments, const tn_report *re
     tn_status status = TN_OK;
     if (arguments->holders > 0) status = plan_holders(input, &holders, error);
     if (status == TN_OK)
-        status = cli_plan_print(report, input->setup, &holders, arguments->holders, arguments->json,
-                                error);
+        status =
+            plan_answer(report, input->setup, &holders, arguments->holders, arguments->json, error);
     cli_holders_release(&holders);
     return status;
 }
@@ -351,7 +466,7 @@ static tn_status plan_report(plan_arguments *arguments, tn_error *error) {
     double start = cli_clock();
     tn_report_kernels kernels;
     cli_words words;
-    report.kernels = cli_whom_told(&input->whom, input->setup, &kernels);
+    report.kernels = cli_kernel_target_report(&input->target, input->setup, &kernels);
     cli_report_model(&report, input);
     cli_words_of(input, input->setup, &words);
     cli_report_words(&report, "plan", &words);
@@ -380,7 +495,7 @@ static int plan_code(const plan_arguments *arguments) {
     const tn_layout *layout = arguments->input.layout;
     int code = plan_has_room(arguments) ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
     if (!cli_interrupted() || layout->verdict == TN_VERDICT_OPTIMAL) return code;
-    return cli_tell_interrupted(layout->peak, layout->lower_bound);
+    return cli_print_interrupted(layout->peak, layout->lower_bound);
 }
 
 static int plan_objects(plan_arguments *arguments) {
@@ -519,8 +634,8 @@ const cli_command cli_command_plan = {
     .name = "plan",
     .summary = "plan the memory of a model or of buffers, verify the plan, draw it",
     .first = "output train batch device capacity dim order kernels holders explain json",
-    .answers = (const cli_facts *const[]){&cli_plan_facts, &cli_objects_facts,
-                                          &cli_split_curve_facts, &cli_wait_curve_facts, NULL},
+    .answers = (const cli_facts *const[]){&plan_facts, &cli_objects_facts, &cli_split_curve_facts,
+                                          &cli_wait_curve_facts, NULL},
     .parser = &plan_parser,
     .run = plan_run,
 };

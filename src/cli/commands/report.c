@@ -3,10 +3,65 @@
  * src/interop/snapshot reads the file and never executes its contents. For each device with memory
  * it reports the peak, the end, each out-of-memory event, holes, other pools, and a plan.
  */
-#include "cli/report.h"
+#include "cli/traces/report.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+
+/* --- other pools --- */
+
+/* The bytes that other pools, and a plan of all live ranges, would have reserved for the requests
+ * of a snapshot. */
+
+static tn_status pools_plan(const cli_report *report, const cli_report_device *device,
+                            cli_report_pool *result) {
+    tn_plan_options options = TN_PLAN_OPTIONS_INIT;
+    tn_problem *problem = NULL;
+    tn_layout layout = {0};
+    options.context = &report->context;
+    options.timeout_s = report->timeout_s;
+    TN_TRY(tn_snapshot_problem(device->lives, 512, &report->context, &problem, report->error));
+    tn_status status = tn_plan(problem, &options, &layout, &result->failure);
+    if (status == TN_OK) {
+        result->done = true;
+        result->reserved = layout.peak;
+        result->planner = layout.planner;
+        result->verdict = tn_verdict_name(layout.verdict);
+    }
+    tn_layout_release(&layout);
+    tn_problem_destroy(problem);
+    return TN_OK;
+}
+
+static tn_status pools_serve(const cli_report *report, const cli_report_device *device,
+                             cli_report_pool *result) {
+    tn_pool_options options = TN_POOL_OPTIONS_INIT;
+    tn_pool *pool = NULL;
+    tn_pool_usage usage;
+    options.context = &report->context;
+    options.pool = result->name;
+    options.alignment = 512;
+    TN_TRY(tn_pool_create(&options, &pool, report->error));
+    result->done = tn_snapshot_serve(device->lives, pool, &result->failure) == TN_OK;
+    tn_pool_measure(pool, &usage);
+    result->reserved = usage.reserved_peak;
+    tn_pool_destroy(pool);
+    return TN_OK;
+}
+
+/* The bytes that the pools and a plan would have reserved. */
+static tn_status report_pools(const cli_report *report, cli_report_device *device) {
+    static const char *const names[CLI_REPORT_POOLS] = {"caching", "bfc", "best-fit", "planned"};
+    for (uint32_t i = 0; i < CLI_REPORT_POOLS; i++) {
+        cli_report_pool *result = &device->pools[device->pool_count++];
+        *result = (cli_report_pool){.name = names[i]};
+        TN_TRY(i == CLI_REPORT_POOLS - 1 ? pools_plan(report, device, result)
+                                         : pools_serve(report, device, result));
+    }
+    return TN_OK;
+}
+
+/* --- options --- */
 
 enum { REPORT_TOP = 400, REPORT_DEVICE, REPORT_NO_POOLS, REPORT_BARS, REPORT_TIMEOUT, REPORT_JSON };
 
@@ -104,7 +159,7 @@ static tn_status report_device(cli_report *report, uint32_t number) {
     const tn_snapshot_facts *facts = tn_snapshot_facts_of(device->lives);
     /* Pools can only be simulated with a history, which has the order of requests. */
     if (!report->no_pools && facts->life_count > 0 && facts->event_count > 0)
-        TN_TRY(cli_report_serve(report, device));
+        TN_TRY(report_pools(report, device));
     return TN_OK;
 }
 
@@ -152,9 +207,9 @@ static tn_status report_draw(const cli_report *report) {
     return TN_OK;
 }
 
-static tn_status report_tell(const cli_report *report) {
+static tn_status report_print(const cli_report *report) {
     cli_progress_end();
-    TN_TRY(cli_report_tell(report));
+    TN_TRY(cli_report_print(report));
     return report_draw(report);
 }
 
@@ -186,7 +241,7 @@ static int report_run(int count, char **words) {
     cli_parse(&cli_command_report, count, words, &report);
     cli_context_read(&report.context);
     tn_status status = report_work(&report);
-    if (status == TN_OK) status = report_tell(&report);
+    if (status == TN_OK) status = report_print(&report);
     int code = status == TN_OK ? 0 : cli_fail(&error);
     report_release(&report);
     return cli_finish(code);

@@ -1,14 +1,11 @@
 /* run.c - `tenure run`: runs a model in its planned arena, and checks the plan. */
-#include "cli/claims.h"
-#include "cli/facts.h"
-#include "cli/holders.h"
-#include "cli/losses.h"
-#include "cli/pruned.h"
-#include "cli/run_arrays.h"
-#include "cli/session_tell.h"
-#include "cli/split.h"
-#include "cli/stream.h"
-#include "cli/whom.h"
+#include "base/base.h"
+#include "cli/answer/facts.h"
+#include "cli/answer/holders.h"
+#include "cli/answer/model_facts.h"
+#include "cli/model/input.h"
+#include "cli/model/kernel_target.h"
+#include "cli/model/opened_model.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,12 +13,196 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/base.h"
-#include "report/format.h"
-#ifndef TENURE_MINIMAL
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+
+typedef struct run_given { /* --input NAME=WHAT */
+    const char *name, *what;
+} run_given;
+
+typedef struct run_arrays {
+    tn_array *inputs, *outputs;
+    uint32_t input_count, output_count;
+} run_arrays;
+
+#ifndef TENURE_MINIMAL
 #endif
+
+/* --- inputs of a run, and buffers for its outputs --- */
+
+static tn_status arrays_make(const tn_tensor *tensor, tn_array *array, tn_error *error) {
+    array->dtype = tensor->dtype;
+    array->rank = tensor->rank;
+    if (tensor->rank > 0) memcpy(array->shape, tensor->shape, tensor->rank * sizeof *tensor->shape);
+    array->bytes = tensor->bytes;
+    array->data = calloc(1, tensor->bytes > 0 ? tensor->bytes : 1);
+    return array->data != NULL ? TN_OK : tn__no_memory(error, "an input or an output");
+}
+
+/* Numbers that any model accepts: reals in [-1, 1), integers and bools 0 or 1. */
+static void arrays_draw(tn_array *array, const char *name, uint64_t seed) {
+    tn__random random = {.state = seed};
+    for (const char *at = name; *at != '\0'; at++) random.state = random.state * 31 + (uint8_t)*at;
+    uint64_t width = tn_dtype_bits(array->dtype) / 8;
+    for (uint64_t i = 0; width > 0 && i < array->bytes / width; i++) {
+        uint64_t bits = tn__random_next(&random);
+        double real = (double)(bits >> 11) * 0x1p-52 - 1;
+        uint8_t *at = (uint8_t *)array->data + i * width;
+        if (array->dtype == TN_FLOAT32)
+            memcpy(at, &(float){(float)real}, 4);
+        else if (array->dtype == TN_FLOAT64)
+            memcpy(at, &real, 8);
+        else if (array->dtype == TN_FLOAT16) /* +-1, +-0.5 */
+            memcpy(at, &(uint16_t){(uint16_t)(0x3800u | (bits & 0x8000u) | (bits & 0x400u))}, 2);
+        else
+            at[0] = (uint8_t)(bits >> 63);
+    }
+}
+
+static void arrays_fill_ones(tn_array *array) {
+    uint64_t width = tn_dtype_bits(array->dtype) / 8;
+    for (uint64_t i = 0; width > 0 && i < array->bytes / width; i++) {
+        uint8_t *at = (uint8_t *)array->data + i * width;
+        if (array->dtype == TN_FLOAT32)
+            memcpy(at, &(float){1}, 4);
+        else if (array->dtype == TN_FLOAT64)
+            memcpy(at, &(double){1}, 8);
+        else if (array->dtype == TN_FLOAT16)
+            memcpy(at, &(uint16_t){0x3c00u}, 2);
+        else if (array->dtype == TN_BFLOAT16)
+            memcpy(at, &(uint16_t){0x3f80u}, 2);
+        else
+            at[0] = 1;
+    }
+}
+
+static tn_status arrays_from_file(const tn_tensor *tensor, const char *path, tn_array *array,
+                                  tn_error *error) {
+    tn_array loaded = {0};
+    TN_TRY(tn_array_load(path, NULL, &loaded, error));
+    bool same = loaded.dtype == tensor->dtype && loaded.rank == tensor->rank;
+    for (uint32_t d = 0; same && d < tensor->rank; d++) same = loaded.shape[d] == tensor->shape[d];
+    if (same) memcpy(array->data, loaded.data, array->bytes);
+    tn_status status = TN_OK;
+    if (!same) {
+        char shape[200] = "";
+        size_t used = 0;
+        for (uint32_t d = 0; d < tensor->rank && used + 24 < sizeof shape; d++)
+            used += (size_t)snprintf(shape + used, sizeof shape - used, "%s%lld", d ? "," : "",
+                                     (long long)tensor->shape[d]);
+        status = tn__fail(
+            error, TN_E_INVALID,
+            "%.100s: not %s [%s], which input '%.60s' needs; give an array of that type and shape",
+            path, tn_dtype_name(tensor->dtype), shape, tensor->name);
+    }
+    tn_array_release(&loaded, NULL);
+    return status;
+}
+
+static tn_status arrays_input(const tn_tensor *tensor, const char *what, tn_array *array,
+                              tn_error *error) {
+    TN_TRY(arrays_make(tensor, array, error));
+    uint64_t seed = 0;
+    char *end;
+    if (strcmp(what, "zeros") == 0) return TN_OK;
+    if (strcmp(what, "ones") == 0) {
+        arrays_fill_ones(array);
+        return TN_OK;
+    }
+    if (strncmp(what, "random", 6) != 0 || (what[6] != '\0' && what[6] != ':'))
+        return arrays_from_file(tensor, what, array, error);
+    if (what[6] == ':') {
+        seed = strtoull(what + 7, &end, 10);
+        if (what[7] == '\0' || *end != '\0')
+            TN_FAIL(error, TN_E_INVALID, "'%.80s' has no valid seed; write random:SEED", what);
+    }
+    arrays_draw(array, tensor->name, seed);
+    return TN_OK;
+}
+
+/* Allocates outputs only. */
+static tn_status arrays_outputs(const tn_graph *graph, run_arrays *arrays, tn_error *error) {
+    const tn_block *block = tn_graph_block(graph, 0);
+    arrays->outputs = calloc((size_t)block->output_count + 1, sizeof *arrays->outputs);
+    if (arrays->outputs == NULL) return tn__no_memory(error, "outputs");
+    arrays->output_count = block->output_count;
+    for (uint32_t k = 0; k < block->output_count; k++)
+        TN_TRY(arrays_make(tn_graph_tensor(graph, block->outputs[k]), &arrays->outputs[k], error));
+    return TN_OK;
+}
+
+#define ARRAYS_NAMES_TEXT 200
+
+/* --input names an input that does not exist: lists those that do, as many as fit. */
+static tn_status arrays_unknown(const tn_graph *graph, const char *name, tn_error *error) {
+    const tn_block *block = tn_graph_block(graph, 0);
+    char names[ARRAYS_NAMES_TEXT] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < block->input_count; i++) {
+        const tn_tensor *tensor = tn_graph_tensor(graph, block->inputs[i]);
+        if (tn_tensor_is_static(tensor) || used + strlen(tensor->name) + 3 > sizeof names) continue;
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "",
+                                 tensor->name);
+    }
+    TN_FAIL(error, TN_E_INVALID, "--input: the model has no input '%.80s'; its inputs are %s", name,
+            used > 0 ? names : "none");
+}
+
+static tn_status arrays_inputs(const tn_graph *graph, const run_given *given, uint32_t given_count,
+                               bool *used, run_arrays *arrays, tn_error *error) {
+    const tn_block *block = tn_graph_block(graph, 0);
+    for (uint32_t i = 0; i < block->input_count; i++) {
+        const tn_tensor *tensor = tn_graph_tensor(graph, block->inputs[i]);
+        const char *what = "random:0";
+        if (tn_tensor_is_static(tensor)) continue;
+        for (uint32_t g = 0; g < given_count; g++) {
+            if (strcmp(given[g].name, tensor->name) != 0) continue;
+            what = given[g].what;
+            used[g] = true;
+        }
+        TN_TRY(arrays_input(tensor, what, &arrays->inputs[arrays->input_count++], error));
+    }
+    for (uint32_t g = 0; g < given_count; g++)
+        if (!used[g]) return arrays_unknown(graph, given[g].name, error);
+    return TN_OK;
+}
+
+/* Allocates the outputs and fills the inputs; an input that is not given gets random:0. */
+static tn_status arrays_prepare(const cli_opened_model *opened, const run_given *given,
+                                uint32_t given_count, run_arrays *arrays, tn_error *error) {
+    const tn_block *block = tn_graph_block(opened->graph, 0);
+    bool *used = calloc((size_t)given_count + 1, sizeof *used);
+    arrays->inputs = calloc((size_t)block->input_count + 1, sizeof *arrays->inputs);
+    tn_status status =
+        used != NULL && arrays->inputs != NULL ? TN_OK : tn__no_memory(error, "inputs");
+    if (status == TN_OK)
+        status = arrays_inputs(opened->graph, given, given_count, used, arrays, error);
+    if (status == TN_OK) status = arrays_outputs(opened->graph, arrays, error);
+    free(used);
+    return status;
+}
+
+/* A run sets the sizes of the outputs to the bytes written; this restores the capacities before the
+ * next run. */
+static void arrays_reset(const tn_graph *graph, run_arrays *arrays) {
+    const tn_block *block = tn_graph_block(graph, 0);
+    for (uint32_t k = 0; k < arrays->output_count; k++)
+        arrays->outputs[k].bytes = tn_graph_tensor(graph, block->outputs[k])->bytes;
+}
+
+static void arrays_release(run_arrays *arrays) {
+    for (uint32_t i = 0; i < arrays->input_count; i++) free(arrays->inputs[i].data);
+    for (uint32_t k = 0; k < arrays->output_count; k++) free(arrays->outputs[k].data);
+    free(arrays->inputs);
+    free(arrays->outputs);
+}
+
+static const char *arrays_output_name(const cli_opened_model *opened, uint32_t index) {
+    const tn_block *block = tn_graph_block(opened->graph, 0);
+    return tn_graph_tensor(opened->graph, block->outputs[index])->name;
+}
+
+/* --- options and the command --- */
 
 #define RUN_HOLDERS_MANY 10u
 #define RUN_REPEAT_MOST (UINT64_C(1) << 40)
@@ -53,15 +234,15 @@ enum {
 
 typedef struct run_arguments {
     cli_input input;
-    cli_session session;
-    cli_given given[RUN_INPUTS_MAX];
+    cli_opened_model opened;
+    run_given given[RUN_INPUTS_MAX];
     uint32_t given_count;
     const char *output_dir;
     uint32_t holders; /* rows; 0: none */
     uint64_t repeat;
     bool json;
     double best_s;
-    cli_arrays arrays;
+    run_arrays arrays;
 } run_arguments;
 
 static const struct argp_option run_options[] = {
@@ -80,18 +261,18 @@ static void run_add_input(struct argp_state *state, run_arguments *arguments, ch
     if (arguments->given_count == RUN_INPUTS_MAX)
         cli_misuse(state, "--input: at most 256 inputs are supported");
     *equals = '\0';
-    arguments->given[arguments->given_count++] = (cli_given){.name = text, .what = equals + 1};
+    arguments->given[arguments->given_count++] = (run_given){.name = text, .what = equals + 1};
 }
 
 static error_t run_parse(int key, char *value, struct argp_state *state) {
     run_arguments *arguments = state->input;
-    cli_session *session = &arguments->session;
+    cli_opened_model *opened = &arguments->opened;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &arguments->input;
-        state->child_inputs[1] = session;
+        state->child_inputs[1] = opened;
         state->child_inputs[2] = &arguments->input.split;
-        state->child_inputs[3] = session;
+        state->child_inputs[3] = opened;
         return 0;
     case RUN_INPUT:
         run_add_input(state, arguments, value);
@@ -102,7 +283,7 @@ static error_t run_parse(int key, char *value, struct argp_state *state) {
         arguments->output_dir = value;
         return 0;
     case RUN_POOL:
-        session->pool = value;
+        opened->pool = value;
         return 0;
     case RUN_REPEAT:
         arguments->repeat = cli_count(state, "repeat", value, RUN_REPEAT_MOST);
@@ -116,7 +297,7 @@ static error_t run_parse(int key, char *value, struct argp_state *state) {
         arguments->json = true;
         return 0;
     case RUN_WEIGHTS_DTYPE:
-        session->weights_dtype =
+        opened->weights_dtype =
             CLI_CHOICE(state, "weights-dtype", value, "f32", "int8") ? TN_INT8 : TN_UNDEFINED;
         return 0;
     case ARGP_KEY_ARG:
@@ -147,21 +328,21 @@ static const char run_doc[] =
 /* --- running --- */
 
 static tn_status run_all(run_arguments *arguments, tn_error *error) {
-    cli_session *session = &arguments->session;
-    cli_arrays *arrays = &arguments->arrays;
+    cli_opened_model *opened = &arguments->opened;
+    run_arrays *arrays = &arguments->arrays;
     tn_engine_usage usage;
     for (uint64_t i = 0; i < arguments->repeat; i++) {
-        cli_arrays_reset(session->graph, arrays);
-        TN_TRY(tn_engine_run(session->engine, arrays->inputs, arrays->input_count, arrays->outputs,
+        arrays_reset(opened->graph, arrays);
+        TN_TRY(tn_engine_run(opened->engine, arrays->inputs, arrays->input_count, arrays->outputs,
                              arrays->output_count, error));
-        tn_engine_measure(session->engine, &usage);
+        tn_engine_measure(opened->engine, &usage);
         if (i == 0 || usage.seconds < arguments->best_s) arguments->best_s = usage.seconds;
     }
     return TN_OK;
 }
 
-static tn_status run_compare(const cli_session *session, const cli_arrays *planned,
-                             const cli_arrays *naive, tn_error *error) {
+static tn_status run_compare(const cli_opened_model *opened, const run_arrays *planned,
+                             const run_arrays *naive, tn_error *error) {
     for (uint32_t k = 0; k < planned->output_count; k++) {
         const tn_array *a = &planned->outputs[k], *b = &naive->outputs[k];
         bool same = a->bytes == b->bytes && a->rank == b->rank;
@@ -172,37 +353,36 @@ static tn_status run_compare(const cli_session *session, const cli_arrays *plann
         TN_FAIL(error, TN_E_CONFLICT,
                 "output '%.80s' differs from byte %llu on, so the plan lets conflicting buffers "
                 "overlap; please report this bug",
-                cli_output_name(session, k), (unsigned long long)at);
+                arrays_output_name(opened, k), (unsigned long long)at);
     }
     return TN_OK;
 }
 
 static tn_status run_check(run_arguments *arguments, tn_error *error) {
-    cli_session naive = {0};
-    cli_arrays arrays = {0};
-    const cli_arrays *inputs = &arguments->arrays;
-    tn_status status = cli_session_naive(&arguments->session, &naive, error);
-    if (status == TN_OK) status = cli_arrays_outputs(arguments->session.graph, &arrays, error);
+    cli_opened_model naive = {0};
+    run_arrays arrays = {0};
+    const run_arrays *inputs = &arguments->arrays;
+    tn_status status = cli_opened_model_naive(&arguments->opened, &naive, error);
+    if (status == TN_OK) status = arrays_outputs(arguments->opened.graph, &arrays, error);
     for (uint64_t i = 0; i < arguments->repeat && status == TN_OK; i++) {
-        cli_arrays_reset(naive.graph, &arrays);
+        arrays_reset(naive.graph, &arrays);
         status = tn_engine_run(naive.engine, inputs->inputs, inputs->input_count, arrays.outputs,
                                arrays.output_count, error);
     }
     if (status == TN_OK)
-        status = run_compare(&arguments->session, &arguments->arrays, &arrays, error);
-    cli_arrays_release(&arrays);
-    cli_session_close(&naive);
+        status = run_compare(&arguments->opened, &arguments->arrays, &arrays, error);
+    arrays_release(&arrays);
+    cli_opened_model_close(&naive);
     return status;
 }
 
 /* --- output --- */
 
-static tn_status run_holders(const cli_session *session, tn_holders_when when, cli_holders *holders,
-                             tn_error *error) {
-    if (session->pool == NULL)
-        return cli_holders_of_model(holders, tn_setup_occupancy(session->setup), TN_NONE, error);
-    return cli_holders_of_pool(holders, tn_engine_pool(session->engine), session->pool, when,
-                               error);
+static tn_status run_holders(const cli_opened_model *opened, tn_holders_when when,
+                             cli_holders *holders, tn_error *error) {
+    if (opened->pool == NULL)
+        return cli_holders_of_model(holders, tn_setup_occupancy(opened->setup), TN_NONE, error);
+    return cli_holders_of_pool(holders, tn_engine_pool(opened->engine), opened->pool, when, error);
 }
 
 /* Makes a file name: characters except letters, digits, dots, dashes and underscores become
@@ -223,11 +403,11 @@ static tn_status run_write(const run_arguments *arguments, tn_error *error) {
                                                * them */
     for (uint32_t k = 0; k < arguments->arrays.output_count; k++) {
         char name[128], path[4096];
-        run_file_name(cli_output_name(&arguments->session, k), name, sizeof name);
+        run_file_name(arrays_output_name(&arguments->opened, k), name, sizeof name);
         bool taken = false; /* a second output with this file name gets its number appended */
         for (uint32_t other = 0; other < k && !taken; other++) {
             char before[sizeof name];
-            run_file_name(cli_output_name(&arguments->session, other), before, sizeof before);
+            run_file_name(arrays_output_name(&arguments->opened, other), before, sizeof before);
             taken = strcmp(before, name) == 0;
         }
         int length =
@@ -270,7 +450,7 @@ static const cli_facts run_facts = {
     .width = 15,
     .rows = (const cli_fact[]){
         CLI_FACT(WORD, "input", NULL, "path of the model"),
-        CLI_FACTS_ALSO(&cli_whom_facts),
+        CLI_FACTS_ALSO(&cli_kernel_target_facts),
         CLI_FACTS_ALSO(&cli_fitted_facts),
         CLI_FACTS_ALSO(&cli_split_facts),
         CLI_FACT(BYTES, "planned_peak", "planned peak", "peak of the arena in the plan"),
@@ -291,119 +471,118 @@ static const cli_facts run_facts = {
         CLI_FACTS_ALSO(&cli_holders_facts),
         CLI_FACTS_END}};
 
-static void run_tell_output(cli_answer *answer, const cli_session *session, uint32_t k,
-                            const tn_array *array) {
+static void run_add_output(cli_answer *answer, const cli_opened_model *opened, uint32_t k,
+                           const tn_array *array) {
     char sum[17], shape[512];
     run_checksum(array, sum);
     run_shape(array, shape, sizeof shape);
     cli_answer_open(answer, NULL);
-    cli_tell_word(answer, "name", cli_output_name(session, k));
-    cli_tell_more(answer, " %s %s, checksum %s", tn_dtype_name(array->dtype), shape, sum);
-    cli_tell_word(answer, "dtype", tn_dtype_name(array->dtype));
+    cli_add_word(answer, "name", arrays_output_name(opened, k));
+    cli_add_more(answer, " %s %s, checksum %s", tn_dtype_name(array->dtype), shape, sum);
+    cli_add_word(answer, "dtype", tn_dtype_name(array->dtype));
     cli_answer_open(answer, "shape");
-    for (uint32_t d = 0; d < array->rank; d++) cli_tell_number(answer, array->shape[d]);
+    for (uint32_t d = 0; d < array->rank; d++) cli_add_number(answer, array->shape[d]);
     cli_answer_close(answer);
-    cli_tell(answer, "bytes", array->bytes);
-    cli_tell_word(answer, "xxh3", sum);
+    cli_add(answer, "bytes", array->bytes);
+    cli_add_word(answer, "xxh3", sum);
     cli_answer_close(answer);
 }
 
-static void run_tell_memory(cli_answer *answer, const run_arguments *arguments,
-                            const tn_engine_usage *usage) {
-    const cli_session *session = &arguments->session;
-    if (session->pool == NULL)
-        cli_tell(answer, "planned_peak", usage->planned_peak);
+static void run_add_memory(cli_answer *answer, const run_arguments *arguments,
+                           const tn_engine_usage *usage) {
+    const cli_opened_model *opened = &arguments->opened;
+    if (opened->pool == NULL)
+        cli_add(answer, "planned_peak", usage->planned_peak);
     else
-        cli_tell_word(answer, "pool", session->pool);
-    cli_tell(answer, "measured_peak", usage->measured_peak);
-    cli_tell(answer, "arena", usage->arena);
-    cli_tell(answer, "weights", usage->static_bytes);
-    cli_stream_tell(answer, session->setup, usage);
-    cli_engine_losses_tell(answer, session->engine);
-    if (session->weights != NULL)
-        cli_tell_line(answer, "", "%u tensors of %s", session->weights_taken,
-                      session->weights_path);
-    cli_tell_real(answer, "seconds", arguments->best_s);
-    cli_tell_as(answer, "%.3f ms%s, %u thread%s", arguments->best_s * 1e3,
-                arguments->repeat > 1 ? " (fastest)" : "", session->choices.threads,
-                session->choices.threads == 1 ? "" : "s");
-    cli_tell_brief(answer, ", %.3f ms", arguments->best_s * 1e3);
-    cli_tell(answer, "runs", usage->run_count);
-    cli_tell(answer, "threads", session->choices.threads);
+        cli_add_word(answer, "pool", opened->pool);
+    cli_add(answer, "measured_peak", usage->measured_peak);
+    cli_add(answer, "arena", usage->arena);
+    cli_add(answer, "weights", usage->static_bytes);
+    cli_stream_add(answer, opened->setup, usage);
+    cli_engine_losses_add(answer, opened->engine);
+    if (opened->weights != NULL)
+        cli_add_line(answer, "", "%u tensors of %s", opened->weights_taken, opened->weights_path);
+    cli_add_real(answer, "seconds", arguments->best_s);
+    cli_add_as(answer, "%.3f ms%s, %u thread%s", arguments->best_s * 1e3,
+               arguments->repeat > 1 ? " (fastest)" : "", opened->choices.threads,
+               opened->choices.threads == 1 ? "" : "s");
+    cli_add_brief(answer, ", %.3f ms", arguments->best_s * 1e3);
+    cli_add(answer, "runs", usage->run_count);
+    cli_add(answer, "threads", opened->choices.threads);
 }
 
-static tn_status run_tell(const run_arguments *arguments, const cli_holders *holders,
-                          tn_error *error) {
-    const cli_session *session = &arguments->session;
-    const cli_whom whom = cli_session_whom(session);
+static tn_status run_print(const run_arguments *arguments, const cli_holders *holders,
+                           tn_error *error) {
+    const cli_opened_model *opened = &arguments->opened;
+    const cli_kernel_target target = cli_opened_model_target(opened);
     tn_engine_usage usage;
     cli_answer answer;
-    tn_engine_measure(session->engine, &usage);
+    tn_engine_measure(opened->engine, &usage);
     cli_answer_begin(&answer, &run_facts, arguments->json);
-    cli_tell_brief(&answer, "%s: ", cli_shown_path(arguments->input.path));
-    cli_tell_word(&answer, "input", cli_shown_path(arguments->input.path));
-    cli_whom_tell(&answer, &whom, session->setup);
-    cli_fitted_tell(&answer, session->setup, &session->answer);
-    cli_split_tell(&answer, session->setup);
-    run_tell_memory(&answer, arguments, &usage);
-    cli_check_tell(&answer, session);
-    if (session->check) cli_tell_brief(&answer, ", every bit equal without reuse");
+    cli_add_brief(&answer, "%s: ", cli_shown_path(arguments->input.path));
+    cli_add_word(&answer, "input", cli_shown_path(arguments->input.path));
+    cli_kernel_target_add(&answer, &target, opened->setup);
+    cli_fitted_add(&answer, opened->setup, &opened->answer);
+    cli_split_add(&answer, opened->setup);
+    run_add_memory(&answer, arguments, &usage);
+    cli_check_add(&answer, opened);
+    if (opened->check) cli_add_brief(&answer, ", every bit equal without reuse");
     cli_answer_open(&answer, "outputs");
     for (uint32_t k = 0; k < arguments->arrays.output_count; k++)
-        run_tell_output(&answer, session, k, &arguments->arrays.outputs[k]);
+        run_add_output(&answer, opened, k, &arguments->arrays.outputs[k]);
     cli_answer_close(&answer);
-    cli_pruned_tell(&answer, session);
-    cli_claims_tell(&answer, &session->answer);
-    if (arguments->holders > 0) cli_holders_tell(&answer, holders, arguments->holders);
+    cli_pruned_add(&answer, opened);
+    cli_claims_add(&answer, &opened->answer);
+    if (arguments->holders > 0) cli_holders_add(&answer, holders, arguments->holders);
     return cli_answer_end(&answer, error);
 }
 
 static tn_status run_model(run_arguments *arguments, tn_error *error) {
-    cli_session *session = &arguments->session;
-    TN_TRY(cli_session_plan(session, error));
-    TN_TRY(cli_arrays_make(session, arguments->given, arguments->given_count, &arguments->arrays,
-                           error));
-    TN_TRY(cli_session_open_trace(session, arguments->repeat, error));
-    TN_TRY(cli_session_open(session, error));
+    cli_opened_model *opened = &arguments->opened;
+    TN_TRY(cli_opened_model_plan(opened, error));
+    TN_TRY(arrays_prepare(opened, arguments->given, arguments->given_count, &arguments->arrays,
+                          error));
+    TN_TRY(cli_opened_model_open_trace(opened, arguments->repeat, error));
+    TN_TRY(cli_opened_model_start(opened, error));
     TN_TRY(run_all(arguments, error));
-    if (session->check) TN_TRY(run_check(arguments, error));
+    if (opened->check) TN_TRY(run_check(arguments, error));
     TN_TRY(run_write(arguments, error));
-    TN_TRY(cli_session_write_trace(session, error));
-    if (session->traces.count > 0 && tn_trace_dropped(session->trace) > 0) {
+    TN_TRY(cli_opened_model_write_trace(opened, error));
+    if (opened->traces.count > 0 && tn_trace_dropped(opened->trace) > 0) {
         cli_prefix(CLI_WARNING);
         fprintf(stderr, "the trace is full and misses %" PRIu64 " events; lower --repeat\n",
-                tn_trace_dropped(session->trace));
+                tn_trace_dropped(opened->trace));
     }
     cli_holders holders = {0};
     tn_status status = TN_OK;
-    if (arguments->holders > 0) status = run_holders(session, TN_HOLDERS_PEAK, &holders, error);
+    if (arguments->holders > 0) status = run_holders(opened, TN_HOLDERS_PEAK, &holders, error);
     cli_progress_end();
-    if (status == TN_OK) status = run_tell(arguments, &holders, error);
+    if (status == TN_OK) status = run_print(arguments, &holders, error);
     cli_holders_release(&holders);
     if (status != TN_OK) return status;
-    bool told = arguments->json || cli_tone_asked().brief;
-    if (!told) cli_paths_print(&session->traces);
+    bool silent = arguments->json || cli_tone_asked().brief;
+    if (!silent) cli_paths_print(&opened->traces);
     return TN_OK;
 }
 
 /* If memory was too small, lists the holders: at the peak of the smallest plan, or when the pool
  * was full. */
 static void run_print_failed(const run_arguments *arguments) {
-    const cli_session *session = &arguments->session;
+    const cli_opened_model *opened = &arguments->opened;
     cli_holders holders = {0};
     tn_error unused;
-    if (session->answer.own != NULL && session->answer.setup == NULL) {
-        cli_claims_holders(&session->answer);
+    if (opened->answer.own != NULL && opened->answer.setup == NULL) {
+        cli_claims_holders(&opened->answer);
         return;
     }
-    bool there = session->pool != NULL ? session->engine != NULL : session->setup != NULL;
-    if (there && run_holders(session, TN_HOLDERS_FAILED, &holders, &unused) == TN_OK)
+    bool there = opened->pool != NULL ? opened->engine != NULL : opened->setup != NULL;
+    if (there && run_holders(opened, TN_HOLDERS_FAILED, &holders, &unused) == TN_OK)
         cli_holders_print(&holders, RUN_HOLDERS_MANY, stderr);
     cli_holders_release(&holders);
 }
 
 static const struct argp_child run_children[] = {{&cli_input_run_argp, 0, "Reading the model:", 0},
-                                                 {&cli_session_argp, 0, "Running it:", 0},
+                                                 {&cli_opened_model_argp, 0, "Running it:", 0},
                                                  {&cli_split_argp, 0, "Operators in tiles:", 0},
                                                  {&cli_pruned_argp, 0, "Pruning its weights:", 0},
                                                  {0}};
@@ -415,22 +594,22 @@ static int run_run(int count, char **words) {
     run_arguments arguments = {
         .repeat = 1,
         .input = {.import = TN_IMPORT_OPTIONS_INIT},
-        .session = {.choices = CLI_CHOICES_INIT},
+        .opened = {.choices = CLI_CHOICES_INIT},
     };
     tn_error error = {0};
-    arguments.session.input = &arguments.input;
-    arguments.input.import.context = arguments.session.choices.plan.context = &context;
+    arguments.opened.input = &arguments.input;
+    arguments.input.import.context = arguments.opened.choices.plan.context = &context;
     cli_parse(&cli_command_run, count, words, &arguments);
     cli_context_read(&context);
     tn_status status = run_model(&arguments, &error);
     int code = 0;
-    if (status != TN_OK && arguments.session.answer.setup == NULL)
-        code = cli_claims_fail(&arguments.session.answer, arguments.input.path, &error);
+    if (status != TN_OK && arguments.opened.answer.setup == NULL)
+        code = cli_claims_fail(&arguments.opened.answer, arguments.input.path, &error);
     else if (status != TN_OK)
         code = cli_fail(&error);
     if (status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE) run_print_failed(&arguments);
-    cli_arrays_release(&arguments.arrays);
-    cli_session_close(&arguments.session);
+    arrays_release(&arguments.arrays);
+    cli_opened_model_close(&arguments.opened);
     cli_input_release(&arguments.input);
     return cli_finish(code);
 }

@@ -1,16 +1,16 @@
 /* split.c - `tenure split`: writes a model with its operators in tiles, for unmodified runtimes.
  */
-#include "cli/combine.h"
-#include "cli/split.h"
+#include "base/base.h"
+#include "cli/answer/model_facts.h"
+#include "cli/command_line/combine.h"
+#include "cli/model/input.h"
+#include "cli/model/kernel_target.h"
+#include <tenure/export.h>
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <tenure/export.h>
-
-#include "base/base.h"
-#include "cli/micro.h"
 
 #define SPLIT_FILE_SHARE 0.25 /* default extra work without --budget */
 
@@ -41,9 +41,9 @@ enum {
     X(SPLIT_FILE_HEAD, "head", NULL,                                                               \
       "for .tflite: count only tensors and scratch, for a runtime with a separate arena for "      \
       "persistent data")                                                                           \
-    X(SPLIT_FILE_TARGET, "target", "NAME", "processor: " CLI_TARGETS " (default: cortex-m4)")      \
+    X(SPLIT_FILE_TARGET, "target", "NAME", "processor: " CLI_PROCESSORS " (default: cortex-m4)")   \
     X(SPLIT_FILE_KERNELS, "kernels", "LIBRARY",                                                    \
-      "for .tflite: kernels that determine the scratch memory: " CLI_KERNELS_FORM                  \
+      "for .tflite: kernels that determine the scratch memory: " CLI_TFLM_KERNELS_FORM             \
       " (default: any)")                                                                           \
     X(SPLIT_FILE_TIMEOUT, "timeout", "TIME",                                                       \
       "stop after this time (10s, 500ms, 2m) with the smallest model so far (default: no limit)")  \
@@ -52,10 +52,10 @@ enum {
     X(SPLIT_FILE_JSON, "json", NULL, "print one JSON object instead of the table")
 
 typedef struct split_file_arguments {
-    const char *input, *output, *target;
+    const char *input, *output, *processor;
     tn_export_options options;
     cli_input sizes; /* of the model's inputs */
-    cli_kernels kernels;
+    cli_tflm_kernels kernels;
     bool json;
     double timeout_s; /* 0: no limit */
 } split_file_arguments;
@@ -83,9 +83,9 @@ static void split_file_check(split_file_arguments *arguments, struct argp_state 
     arguments->options.dim_count = sizes->dim_count;
     arguments->options.input_shapes = sizes->input_shapes;
     arguments->options.input_shape_count = sizes->input_shape_count;
-    cli_kernels_check(state, &arguments->kernels, arguments->target);
+    cli_tflm_kernels_check(state, &arguments->kernels, arguments->processor);
     if (arguments->output != NULL) arguments->output = cli_standard_output(arguments->output);
-    arguments->options.micro = cli_micro(arguments->target, &arguments->kernels, true);
+    arguments->options.micro = cli_tflm_options(arguments->processor, &arguments->kernels, true);
 }
 
 static error_t split_file_parse(int key, char *value, struct argp_state *state) {
@@ -110,11 +110,10 @@ static error_t split_file_parse(int key, char *value, struct argp_state *state) 
         arguments->options.head = true;
         return 0;
     case SPLIT_FILE_TARGET:
-        arguments->target =
-            cli_micro_targets[cli_choice(state, "target", value, cli_micro_targets)];
+        arguments->processor = cli_processors[cli_choice(state, "target", value, cli_processors)];
         return 0;
     case SPLIT_FILE_KERNELS:
-        arguments->kernels = cli_kernels_parse(state, value);
+        arguments->kernels = cli_tflm_kernels_parse(state, value);
         return 0;
     case SPLIT_FILE_TIMEOUT:
         arguments->timeout_s = cli_duration(state, "timeout", value);
@@ -180,48 +179,48 @@ static const cli_facts split_file_facts = {
         CLI_FACT(COUNT, "tried", NULL, "candidates that were written and measured"),
         CLI_FACTS_END}};
 
-static void split_file_tell_sizes(cli_answer *answer, const tn_export_report *report, bool tflite) {
-    cli_tell_line(answer, "", "%-28s %s", "as it is", "in parts");
+static void split_file_add_sizes(cli_answer *answer, const tn_export_report *report, bool tflite) {
+    cli_add_line(answer, "", "%-28s %s", "as it is", "in parts");
     if (!tflite || cli_answer_table(answer) == NULL) {
-        cli_tell(answer, "whole", report->whole);
-        cli_tell(answer, "parts", report->parts);
+        cli_add(answer, "whole", report->whole);
+        cli_add(answer, "parts", report->parts);
     }
     if (tflite) {
-        cli_tell(answer, "whole_arena", report->whole_arena.total);
-        cli_tell(answer, "arena", report->arena.total);
-        cli_tell(answer, "whole_head", report->whole_arena.head);
-        cli_tell(answer, "head", report->arena.head);
-        cli_tell(answer, "whole_tail", report->whole_arena.tail);
-        cli_tell(answer, "tail", report->arena.tail);
+        cli_add(answer, "whole_arena", report->whole_arena.total);
+        cli_add(answer, "arena", report->arena.total);
+        cli_add(answer, "whole_head", report->whole_arena.head);
+        cli_add(answer, "head", report->arena.head);
+        cli_add(answer, "whole_tail", report->whole_arena.tail);
+        cli_add(answer, "tail", report->arena.tail);
     }
-    cli_tell(answer, "whole_file", report->whole_bytes);
-    cli_tell(answer, "file", report->file_bytes);
-    cli_tell(answer, "whole_operators", report->whole_ops);
-    cli_tell(answer, "operators", report->ops);
+    cli_add(answer, "whole_file", report->whole_bytes);
+    cli_add(answer, "file", report->file_bytes);
+    cli_add(answer, "whole_operators", report->whole_ops);
+    cli_add(answer, "operators", report->ops);
 }
 
-static tn_status split_file_tell(const split_file_arguments *arguments,
-                                 const tn_export_report *report, bool found, tn_error *error) {
+static tn_status split_file_print(const split_file_arguments *arguments,
+                                  const tn_export_report *report, bool found, tn_error *error) {
     double whole = (double)report->whole_flops;
     cli_answer answer;
     cli_answer_begin(&answer, &split_file_facts, arguments->json);
-    cli_tell_word(&answer, "input", cli_shown_path(arguments->input));
-    cli_tell(&answer, "found", found);
-    cli_tell_brief(&answer, "%" PRIu64 " of %" PRIu64 " bytes, %u region%s", report->parts,
-                   report->whole, report->regions, report->regions == 1 ? "" : "s");
-    split_file_tell_sizes(&answer, report, tn__has_suffix(arguments->input, ".tflite"));
-    cli_tell(&answer, "regions", report->regions);
+    cli_add_word(&answer, "input", cli_shown_path(arguments->input));
+    cli_add(&answer, "found", found);
+    cli_add_brief(&answer, "%" PRIu64 " of %" PRIu64 " bytes, %u region%s", report->parts,
+                  report->whole, report->regions, report->regions == 1 ? "" : "s");
+    split_file_add_sizes(&answer, report, tn__has_suffix(arguments->input, ".tflite"));
+    cli_add(&answer, "regions", report->regions);
     if (report->regions == 0)
-        cli_tell_as(&answer, "none; it fits without tiles");
+        cli_add_as(&answer, "none; it fits without tiles");
     else
-        cli_tell_more(&answer, "%.2f x less memory",
-                      report->parts > 0 ? (double)report->whole / (double)report->parts : 0);
-    cli_tell_real(&answer, "extra_operations", whole > 0 ? (double)report->flops / whole - 1 : 0);
-    cli_tell(&answer, "copied", report->moved);
-    cli_tell_real(&answer, "work", report->work);
-    if (isfinite(report->work)) cli_tell_brief(&answer, ", %+.1f %% work", 100 * report->work);
-    cli_tell(&answer, "tried", report->tried);
-    if (arguments->output != NULL) cli_tell_text(&answer, "  wrote %s\n", arguments->output);
+        cli_add_more(&answer, "%.2f x less memory",
+                     report->parts > 0 ? (double)report->whole / (double)report->parts : 0);
+    cli_add_real(&answer, "extra_operations", whole > 0 ? (double)report->flops / whole - 1 : 0);
+    cli_add(&answer, "copied", report->moved);
+    cli_add_real(&answer, "work", report->work);
+    if (isfinite(report->work)) cli_add_brief(&answer, ", %+.1f %% work", 100 * report->work);
+    cli_add(&answer, "tried", report->tried);
+    if (arguments->output != NULL) cli_add_text(&answer, "  wrote %s\n", arguments->output);
     return cli_answer_end(&answer, error);
 }
 
@@ -255,7 +254,7 @@ static int split_file_run(int count, char **words) {
     tn_error error = {0};
     tn_export_report report = {0};
     split_file_arguments arguments = {.options = TN_EXPORT_OPTIONS_INIT,
-                                      .target = cli_micro_targets[0],
+                                      .processor = cli_processors[0],
                                       .kernels = {.library = TN_MICRO_ANY}};
     arguments.options.context = &context;
     cli_parse(&cli_command_split, count, words, &arguments);
@@ -272,12 +271,12 @@ static int split_file_run(int count, char **words) {
     cli_deadline(0, NULL);
     tn_error ignored; /* the first error is reported */
     if (status == TN_OK)
-        status = split_file_tell(&arguments, &report, true, &error);
+        status = split_file_print(&arguments, &report, true, &error);
     else if (status == TN_E_EXHAUSTED && arguments.json)
-        (void)split_file_tell(&arguments, &report, false, &ignored);
+        (void)split_file_print(&arguments, &report, false, &ignored);
     int code = status == TN_OK ? 0 : cli_fail(&error);
     if (status == TN_E_EXHAUSTED) split_file_print_binding(&report);
-    if (status == TN_OK && cli_interrupted()) code = cli_tell_interrupted(report.parts, 0);
+    if (status == TN_OK && cli_interrupted()) code = cli_print_interrupted(report.parts, 0);
     cli_input_release(&arguments.sizes);
     return cli_finish(code);
 }

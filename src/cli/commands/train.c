@@ -1,8 +1,9 @@
 /* train.c - `tenure train`: trains a model in its planned arena. */
 #include "base/base.h"
-#include "cli/combine.h"
-#include "cli/claims.h"
-#include "cli/train.h"
+#include "cli/answer/model_facts.h"
+#include "cli/command_line/combine.h"
+#include "cli/model/input.h"
+#include "cli/train/train.h"
 
 enum {
     TRAIN_DATA = 400,
@@ -133,7 +134,7 @@ static error_t train_parse(int key, char *value, struct argp_state *state) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &train->input;
         state->child_inputs[1] = &train->training;
-        state->child_inputs[2] = &train->session;
+        state->child_inputs[2] = &train->opened;
         state->child_inputs[3] = &train->at;
         return 0;
     case ARGP_KEY_ARG:
@@ -200,7 +201,7 @@ static tn_status train_model(cli_train *train, tn_error *error) {
 static const struct argp_child train_children[] = {
     {&cli_input_train_argp, 0, "Reading the model:", 0},
     {&cli_training_argp, 0, "Training:", 0},
-    {&cli_session_argp, 0, "Running it:", 0},
+    {&cli_opened_model_argp, 0, "Running it:", 0},
     {&cli_ranks_argp, 0, "Several ranks:", 0},
     {0}};
 static const struct argp train_parser = {train_options,  train_parse, "MODEL", train_doc,
@@ -214,11 +215,11 @@ static int train_run(int count, char **words) {
         .run = train_model,
         .input = {.import = TN_IMPORT_OPTIONS_INIT},
         .training = CLI_TRAINING_INIT,
-        .session = {.choices = CLI_CHOICES_INIT},
+        .opened = {.choices = CLI_CHOICES_INIT},
     };
     tn_error error = {0};
-    train.session.input = &train.input;
-    train.input.import.context = train.session.choices.plan.context = &context;
+    train.opened.input = &train.input;
+    train.input.import.context = train.opened.choices.plan.context = &context;
     cli_parse(&cli_command_train, count, words, &train);
     cli_context_read(&context);
     int code;
@@ -226,7 +227,7 @@ static int train_run(int count, char **words) {
         code = cli_train_world(&train);
     } else {
         code = train_model(&train, &error) == TN_OK ? 0 : cli_fail(&error);
-        if (code != 0) cli_claims_holders(&train.session.answer);
+        if (code != 0) cli_claims_holders(&train.opened.answer);
     }
     if (code == 0 && train.signal != 0)
         code = 128 + train.signal; /* the exit status of a shell

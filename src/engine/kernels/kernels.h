@@ -3,7 +3,7 @@
 #define TN_KERNELS_KERNELS_H
 
 #include "engine/kernels/cache.h"
-#include "graph/repeats.h"
+#include "graph/derived.h"
 
 struct tn_kernels {
     tn_context context;

@@ -4,7 +4,7 @@
  */
 #include "fit/budget/costs.h"
 
-#include "graph/repeats.h"
+#include "graph/derived.h"
 #include "graph/takes.h"
 
 #include <math.h>

@@ -13,6 +13,7 @@
 #ifndef TN_BUDGET_EXACT_H
 #define TN_BUDGET_EXACT_H
 
+#include "base/table.h"
 #include "fit/budget/pass.h"
 
 enum { EXACT_WORDS = 8, EXACT_MOST = 64 * EXACT_WORDS }; /* jobs, and values */
@@ -116,8 +117,7 @@ typedef struct exact_states {
     uint32_t *parents, *by; /* previous state, and the job that led here */
     size_t key_room, cost_room, bound_room, parent_room, by_room;
     uint32_t count;
-    uint32_t *slots; /* [slot_count] a power of two */
-    size_t slot_count;
+    tn__table table; /* states by key */
     exact_queued *queue;
     size_t queued, queue_room;
 } exact_states;

@@ -1,4 +1,4 @@
-/* exact_states.c - the set of states (open addressing over flat arrays), and the queue of states to
+/* exact_states.c - the set of states (a hash table over flat arrays), and the queue of states to
  * visit (a 4-ary heap). A state that is reached at a lower cost is queued again; its outdated entry
  * is recognised by the cost stored in it. Cost: O(words of a key) for a lookup on average, O(log
  * states) for the queue. */
@@ -8,6 +8,7 @@
 
 void tn__exact_states_init(exact_states *states, const tn_context *context, uint32_t stride) {
     *states = (exact_states){.context = *context, .stride = stride};
+    tn__table_init(&states->table, &states->context);
 }
 
 void tn__exact_states_release(exact_states *s) {
@@ -16,9 +17,10 @@ void tn__exact_states_release(exact_states *s) {
     tn__free(&s->context, s->bounds, s->bound_room * sizeof *s->bounds);
     tn__free(&s->context, s->parents, s->parent_room * sizeof *s->parents);
     tn__free(&s->context, s->by, s->by_room * sizeof *s->by);
-    tn__free(&s->context, s->slots, s->slot_count * sizeof *s->slots);
+    tn__table_release(&s->table);
     tn__free(&s->context, s->queue, s->queue_room * sizeof *s->queue);
     *s = (exact_states){.context = s->context, .stride = s->stride};
+    tn__table_init(&s->table, &s->context);
 }
 
 static uint64_t states_hash(const uint64_t *key, uint32_t stride) {
@@ -30,26 +32,9 @@ static uint64_t states_hash(const uint64_t *key, uint32_t stride) {
     return hash * 0x94d049bb133111ebu >> 7;
 }
 
-static void states_place(exact_states *s, uint32_t id) {
-    size_t at = states_hash(s->keys + (size_t)id * s->stride, s->stride) & (s->slot_count - 1);
-    while (s->slots[at] != 0) at = (at + 1) & (s->slot_count - 1);
-    s->slots[at] = id + 1;
-}
-
-static bool states_grow(exact_states *s) {
-    size_t count = s->slot_count == 0 ? 1024 : 2 * s->slot_count;
-    uint32_t *slots = tn__alloc_array(&s->context, count, sizeof *slots);
-    if (slots == NULL) return false;
-    tn__free(&s->context, s->slots, s->slot_count * sizeof *s->slots);
-    s->slots = slots;
-    s->slot_count = count;
-    for (uint32_t i = 0; i < s->count; i++) states_place(s, i);
-    return true;
-}
-
 static bool states_room(exact_states *s) {
     size_t need = (size_t)s->count + 1;
-    return s->count < STATES_MOST && (2 * need <= s->slot_count || states_grow(s)) &&
+    return s->count < STATES_MOST && tn__table_reserve(&s->table, need) &&
            tn__reserve(&s->context, &s->keys, &s->key_room, need * s->stride, sizeof *s->keys) &&
            tn__reserve(&s->context, &s->costs, &s->cost_room, need, sizeof *s->costs) &&
            tn__reserve(&s->context, &s->bounds, &s->bound_room, need, sizeof *s->bounds) &&
@@ -60,15 +45,14 @@ static bool states_room(exact_states *s) {
 uint32_t tn__exact_state(exact_states *s, const uint64_t *key, bool *is_new) {
     size_t bytes = s->stride * sizeof *key;
     if (!states_room(s)) return TN_NONE;
-    size_t at = states_hash(key, s->stride) & (s->slot_count - 1);
-    for (; s->slots[at] != 0; at = (at + 1) & (s->slot_count - 1)) {
-        uint32_t id = s->slots[at] - 1;
-        *is_new = false;
+    uint64_t hash = states_hash(key, s->stride);
+    tn__probe probe = tn__table_probe(&s->table, hash);
+    *is_new = false;
+    for (uint32_t id; (id = tn__table_next(&s->table, &probe)) != TN__TABLE_NONE;)
         if (memcmp(s->keys + (size_t)id * s->stride, key, bytes) == 0) return id;
-    }
     *is_new = true;
     memcpy(s->keys + (size_t)s->count * s->stride, key, bytes);
-    s->slots[at] = s->count + 1;
+    if (!tn__table_add(&s->table, hash, s->count)) return TN_NONE;
     return s->count++;
 }
 

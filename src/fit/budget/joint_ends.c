@@ -119,8 +119,7 @@ void tn__line_release(tn__line *line) {
     tn__free(context, line->nodes, line->node_room * sizeof *line->nodes);
     tn__free(context, line->touches, line->touch_room * sizeof *line->touches);
     tn__free(context, line->changes, line->change_room * sizeof *line->changes);
-    tn__free(context, line->tree.most, line->most_room * sizeof *line->tree.most);
-    tn__free(context, line->tree.both, line->both_room * sizeof *line->tree.both);
+    tn__free(context, line->tree_memory, line->tree_room * sizeof *line->tree_memory);
     *line = (tn__line){.work = line->work, .context = line->context, .error = line->error};
 }
 

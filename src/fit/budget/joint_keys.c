@@ -16,10 +16,8 @@ static void keys_sum_life(tn__line *line, uint32_t making, int64_t *leaf) {
 }
 
 static void keys_sum(tn__line *line) {
-    tn__line_tree *tree = &line->tree;
+    tn__range_tree *tree = &line->tree;
     int64_t *leaf = tree->most + tree->width, at = 0;
-    memset(tree->most, 0, 2 * (size_t)tree->width * sizeof *tree->most);
-    memset(tree->both, 0, 2 * (size_t)tree->width * sizeof *tree->both);
     for (uint32_t v = 0; v < line->work->value_count; v++)
         for (uint32_t t = line->first_touch[v]; t != TN_NONE; t = line->touches[t].next)
             if (line->touches[t].makes) keys_sum_life(line, t, leaf);
@@ -32,9 +30,7 @@ static void keys_sum(tn__line *line) {
             leaf[node->key] -=
                 tn__line_bytes(line, line->touches[node->touch_first + node->input_count].value);
     }
-    for (uint32_t i = tree->width - 1; i > 0; i--)
-        tree->most[i] =
-            tree->most[2 * i] > tree->most[2 * i + 1] ? tree->most[2 * i] : tree->most[2 * i + 1];
+    tn__range_tree_sum_up(tree);
 }
 
 #define LINE_GAP 8u  /* keys per run after renumbering; at least half of that */
@@ -44,14 +40,14 @@ static void keys_sum(tn__line *line) {
  * start are live then. */
 bool tn__line_number(tn__line *line) {
     size_t need = (size_t)line->linked_count * LINE_GAP + 8;
-    uint32_t width = 16;
-    while (width < need) width *= 2;
-    if (!tn__reserve(&line->context, &line->tree.most, &line->most_room, 2 * (size_t)width,
-                     sizeof *line->tree.most) ||
-        !tn__reserve(&line->context, &line->tree.both, &line->both_room, 2 * (size_t)width,
-                     sizeof *line->tree.both))
+    uint32_t keys = need < UINT32_MAX ? (uint32_t)need : UINT32_MAX;
+    if (keys < 16) keys = 16;
+    size_t room = tn__range_tree_room(keys);
+    if (room == SIZE_MAX || !tn__reserve(&line->context, &line->tree_memory, &line->tree_room, room,
+                                         sizeof *line->tree_memory))
         return false;
-    line->tree.width = width;
+    tn__range_tree_init(&line->tree, keys, line->tree_memory);
+    uint32_t width = line->tree.width;
     uint32_t step = (width - 2) / (line->linked_count + 1), key = 0;
     line->nodes[TN__LINE_HEAD].key = 0;
     for (uint32_t n = line->nodes[TN__LINE_HEAD].next; n != TN_NONE; n = line->nodes[n].next) {
@@ -100,7 +96,7 @@ static uint32_t keys_of(const keys_window *w, uint32_t i) {
 
 static void keys_spread(tn__line *line, const keys_window *w) {
     uint32_t id = w->first;
-    tn__line_tree_get(&line->tree, w->low, w->size, line->old);
+    tn__range_tree_get(&line->tree, w->low, w->size, line->old);
     for (uint32_t i = 0; i < w->count; i++, id = line->nodes[id].next) {
         uint32_t key = keys_of(w, i), end = keys_of(w, i + 1);
         int64_t here = line->old[line->nodes[id].key - w->low];
@@ -112,7 +108,7 @@ static void keys_spread(tn__line *line, const keys_window *w) {
     id = w->first;
     for (uint32_t i = 0; i < w->count; i++, id = line->nodes[id].next)
         line->nodes[id].key = line->spread_keys[i];
-    tn__line_tree_set(&line->tree, w->low, w->size, line->spread);
+    tn__range_tree_set(&line->tree, w->low, w->size, line->spread);
 }
 
 /* Spreads the nodes of the smallest window that is not too full, to get more keys between

@@ -14,22 +14,21 @@
 #ifndef TN_BUDGET_JOINT_LINE_H
 #define TN_BUDGET_JOINT_LINE_H
 
+#include "base/range_tree.h"
 #include "fit/budget/work.h"
 
 /* --- bytes over keys ------------------------------------------------------------------------ */
 
-typedef struct tn__line_tree {
-    uint32_t width;       /* leaves: a power of two */
-    int64_t *most, *both; /* [2 width] maximum below a node; amount added to all leaves below it */
-} tn__line_tree;
 /* Adds bytes to the keys first ... last; does nothing if first > last. */
-void tn__line_tree_add(tn__line_tree *tree, uint32_t first, uint32_t last, int64_t bytes);
-int64_t tn__line_tree_most(const tn__line_tree *tree, uint32_t first, uint32_t last);
-/* Set and read the bytes of `size` keys (a power of two) from `first` (a multiple of it). */
-void tn__line_tree_set(tn__line_tree *tree, uint32_t first, uint32_t size, const int64_t *bytes);
-void tn__line_tree_get(const tn__line_tree *tree, uint32_t first, uint32_t size, int64_t *bytes);
-/* The first key with bytes above `limit`; TN_NONE: no key. */
-uint32_t tn__line_tree_above(const tn__line_tree *tree, int64_t limit);
+static inline void tn__line_tree_add(tn__range_tree *tree, uint32_t first, uint32_t last,
+                                     int64_t bytes) {
+    tn__range_tree_add(tree, first, last + 1, bytes);
+}
+/* The most bytes at the keys first ... last. */
+static inline int64_t tn__line_tree_most(const tn__range_tree *tree, uint32_t first,
+                                         uint32_t last) {
+    return tn__range_tree_most(tree, first, last + 1);
+}
 
 /* --- runs and touches ----------------------------------------------------------------------- */
 
@@ -60,7 +59,7 @@ typedef struct tn__line {
     const tn__work *work;
     tn_context context;
     tn_error *error;
-    tn__line_tree tree;
+    tn__range_tree tree; /* bytes by key */
     tn__line_node *nodes;
     tn__line_touch *touches;
     tn__line_change *changes;
@@ -70,7 +69,8 @@ typedef struct tn__line {
     uint32_t *spare;       /* [jobs] its nodes outside the list, linked by `next` */
     int64_t *old, *spread; /* bytes and keys while nodes are spread over a window of keys */
     uint32_t *spread_keys;
-    size_t node_room, touch_room, change_room, most_room, both_room;
+    size_t node_room, touch_room, change_room, tree_room;
+    int64_t *tree_memory;
     uint32_t node_count, touch_count, change_count, linked_count;
     uint64_t cost;
     bool failed; /* out of memory: the contents are invalid */

@@ -399,7 +399,7 @@ bool tn__repair_run(tn__repair *r) {
     uint32_t most = 40 * r->work->job_count + 1000;
     r->at = TN_NONE;
     for (uint32_t round = 0; round < most; round++) {
-        uint32_t key = tn__line_tree_above(&r->line->tree, (int64_t)r->budget);
+        uint32_t key = tn__range_tree_above(&r->line->tree, (int64_t)r->budget);
         if (key == TN_NONE) return true;
         uint32_t node = r->at;
         if (node == TN_NONE || r->line->nodes[node].key != key) node = repair_go(r, key);

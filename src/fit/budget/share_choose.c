@@ -145,7 +145,7 @@ static double choose_key(const choose_state *s, uint32_t id, choose_plan *plan) 
 static void choose_change(choose_state *s, uint32_t life, uint32_t first, uint32_t last,
                           bool less) {
     int64_t bytes = (int64_t)s->it->lives[life].bytes;
-    tn__share_tree_add(&s->tree, first, last, less ? -bytes : bytes);
+    tn__range_tree_add(&s->tree.bytes, first, last, less ? -bytes : bytes);
 }
 
 static void choose_item_commit(choose_state *s, uint32_t at, choose_item item) {
@@ -242,7 +242,7 @@ static void choose_hang_all(choose_state *s, bool count) {
 static tn_status choose_begin(choose_state *s) {
     const tn__share *it = s->it;
     for (uint32_t p = 0; p < it->schedule->count; p++)
-        tn__share_tree_add(&s->tree, p, p + 1,
+        tn__range_tree_add(&s->tree.bytes, p, p + 1,
                            (int64_t)it->work->jobs[it->schedule->acts[p].what].scratch);
     for (uint32_t b = 0; b < it->life_count; b++) {
         const tn__share_life *life = &it->lives[b];
@@ -280,15 +280,15 @@ static bool choose_one(choose_state *s, uint32_t step, uint64_t budget) {
 
 static void choose_run(choose_state *s, uint64_t budget, uint64_t target, uint32_t most) {
     tn__share_choice *choice = s->choice;
-    int64_t peak;
-    uint32_t step = tn__share_tree_top(&s->tree, &peak);
-    choice->peak = (uint64_t)peak;
+    uint32_t step = tn__range_tree_top(&s->tree.bytes);
+    choice->peak = (uint64_t)tn__range_tree_peak(&s->tree.bytes);
     choice->best = choice->count = 0;
     while (choice->count < most && choice->peak > target && choose_one(s, step, budget)) {
         choice->count++;
-        step = tn__share_tree_top(&s->tree, &peak);
-        if ((uint64_t)peak >= choice->peak) continue;
-        choice->peak = (uint64_t)peak;
+        step = tn__range_tree_top(&s->tree.bytes);
+        uint64_t peak = (uint64_t)tn__range_tree_peak(&s->tree.bytes);
+        if (peak >= choice->peak) continue;
+        choice->peak = peak;
         choice->best = choice->count;
     }
 }

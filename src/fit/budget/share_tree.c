@@ -2,17 +2,19 @@
  * step s is node width + s. Cost: O(log steps) for each operation. */
 #include "fit/budget/share_tree.h"
 
+#include "base/heap.h"
+
 bool tn__share_tree_room(tn__share_tree *tree, uint32_t steps, tn__arena *arena) {
-    for (tree->width = 1; tree->width < steps;) tree->width *= 2;
+    size_t room = tn__range_tree_room(steps);
+    int64_t *memory = tn__arena_array(arena, room, sizeof *memory);
+    if (memory == NULL) return false;
+    tn__range_tree_init(&tree->bytes, steps, memory);
+    tree->width = tree->bytes.width;
     size_t nodes = 2 * (size_t)tree->width;
-    tree->most = tn__arena_array(arena, nodes, sizeof *tree->most);
-    tree->added = tn__arena_array(arena, nodes, sizeof *tree->added);
     tree->first = tn__arena_array(arena, nodes, sizeof *tree->first);
     tree->count = tn__arena_array(arena, nodes, sizeof *tree->count);
-    return tree->most != NULL && tree->added != NULL && tree->first != NULL && tree->count != NULL;
+    return tree->first != NULL && tree->count != NULL;
 }
-
-/* --- bytes --- */
 
 void tn__share_tree_each(const tn__share_tree *tree, uint32_t first, uint32_t last,
                          void (*node)(void *self, uint32_t at), void *self) {
@@ -23,44 +25,12 @@ void tn__share_tree_each(const tn__share_tree *tree, uint32_t first, uint32_t la
     }
 }
 
-typedef struct share_add {
-    tn__share_tree *tree;
-    int64_t bytes;
-} share_add;
-
-static void share_add_node(void *self, uint32_t at) {
-    const share_add *add = self;
-    add->tree->most[at] += add->bytes;
-    add->tree->added[at] += add->bytes;
-}
-
-static void share_mend(tn__share_tree *tree, uint32_t leaf) {
-    for (uint32_t at = leaf / 2; at > 0; at /= 2) {
-        int64_t left = tree->most[2 * at], right = tree->most[2 * at + 1];
-        tree->most[at] = (left > right ? left : right) + tree->added[at];
-    }
-}
-
-void tn__share_tree_add(tn__share_tree *tree, uint32_t first, uint32_t last, int64_t bytes) {
-    share_add add = {tree, bytes};
-    if (first >= last) return;
-    tn__share_tree_each(tree, first, last, share_add_node, &add);
-    share_mend(tree, first + tree->width);
-    share_mend(tree, last - 1 + tree->width);
-}
-
-uint32_t tn__share_tree_top(const tn__share_tree *tree, int64_t *bytes) {
-    uint32_t at = 1;
-    *bytes = tree->most[1];
-    while (at < tree->width) at = 2 * at + (tree->most[2 * at + 1] > tree->most[2 * at]);
-    return at - tree->width;
-}
-
 /* --- heaps --- */
 
-static bool share_before(tn__share_entry a, tn__share_entry b) {
-    return a.key != b.key ? a.key < b.key : a.body < b.body;
+static bool share_before(const tn__share_entry *a, const tn__share_entry *b) {
+    return a->key != b->key ? a->key < b->key : a->body < b->body;
 }
+TN__HEAP(share_heap, tn__share_entry, share_before)
 
 bool tn__share_tree_heaps(tn__share_tree *tree, tn__arena *arena) {
     size_t total = 0;
@@ -75,37 +45,17 @@ bool tn__share_tree_heaps(tn__share_tree *tree, tn__arena *arena) {
 }
 
 void tn__share_tree_push(tn__share_tree *tree, uint32_t node, tn__share_entry entry) {
-    tn__share_entry *heap = &tree->entries[tree->first[node]];
-    uint32_t at = tree->count[node]++;
-    for (; at > 0 && share_before(entry, heap[(at - 1) / 2]); at = (at - 1) / 2)
-        heap[at] = heap[(at - 1) / 2];
-    heap[at] = entry;
-}
-
-static tn__share_entry share_take(tn__share_tree *tree, uint32_t node) {
-    tn__share_entry *heap = &tree->entries[tree->first[node]];
-    uint32_t count = --tree->count[node], at = 0;
-    tn__share_entry top = heap[0], last = heap[count];
-    for (;;) {
-        uint32_t child = 2 * at + 1;
-        if (child >= count) break;
-        if (child + 1 < count && share_before(heap[child + 1], heap[child])) child++;
-        if (!share_before(heap[child], last)) break;
-        heap[at] = heap[child];
-        at = child;
-    }
-    heap[at] = last;
-    return top;
+    share_heap_push(&tree->entries[tree->first[node]], tree->count[node]++, entry);
 }
 
 bool tn__share_tree_pop(tn__share_tree *tree, uint32_t step, uint32_t *node,
                         tn__share_entry *entry) {
     *node = 0;
     for (uint32_t at = step + tree->width; at > 0; at /= 2)
-        if (tree->count[at] > 0 && (*node == 0 || share_before(tree->entries[tree->first[at]],
-                                                               tree->entries[tree->first[*node]])))
+        if (tree->count[at] > 0 && (*node == 0 || share_before(&tree->entries[tree->first[at]],
+                                                               &tree->entries[tree->first[*node]])))
             *node = at;
     if (*node == 0) return false;
-    *entry = share_take(tree, *node);
+    *entry = share_heap_pop(&tree->entries[tree->first[*node]], tree->count[*node]--);
     return true;
 }

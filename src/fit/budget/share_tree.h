@@ -9,7 +9,7 @@
 #ifndef TN_BUDGET_SHARE_TREE_H
 #define TN_BUDGET_SHARE_TREE_H
 
-#include "base/base.h"
+#include "base/range_tree.h"
 
 typedef struct tn__share_entry {
     double key;
@@ -17,20 +17,14 @@ typedef struct tn__share_entry {
 } tn__share_entry;
 
 typedef struct tn__share_tree {
+    tn__range_tree bytes;    /* at every step */
     uint32_t width;          /* leaves: a power of two */
-    int64_t *most;           /* [2 width] maximum below a node, including its own `added` */
-    int64_t *added;          /* [2 width] added to all leaves below a node */
     uint32_t *first, *count; /* [2 width] the heap of a node, in `entries` */
     tn__share_entry *entries;
 } tn__share_tree;
 
 /* Allocates the tree for `steps` steps. False: out of memory. */
 bool tn__share_tree_room(tn__share_tree *tree, uint32_t steps, tn__arena *arena);
-/* Adds bytes to the steps [first, last). */
-void tn__share_tree_add(tn__share_tree *tree, uint32_t first, uint32_t last, int64_t bytes);
-/* The first step with the most bytes. */
-uint32_t tn__share_tree_top(const tn__share_tree *tree, int64_t *bytes);
-
 /* Calls a function for the nodes that cover [first, last). */
 void tn__share_tree_each(const tn__share_tree *tree, uint32_t first, uint32_t last,
                          void (*node)(void *self, uint32_t at), void *self);

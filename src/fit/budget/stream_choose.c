@@ -10,6 +10,7 @@
  * come first, because each read has a latency; among equals the block that is needed first, because
  * no compute can hide its read. Cost: mostly O(uses) schedules. Source: Minoux 1978 (lazy greedy).
  */
+#include "base/heap.h"
 #include "fit/budget/stream.h"
 
 typedef struct pick_item {
@@ -30,23 +31,7 @@ static bool pick_before(const pick_item *a, const pick_item *b) {
     return a->worth != b->worth ? a->worth > b->worth : a->use < b->use;
 }
 
-static void pick_sink(pick_state *state, uint32_t at) {
-    pick_item *heap = state->heap;
-    for (;;) {
-        uint32_t child = 2 * at + 1;
-        if (child + 1 < state->count && pick_before(&heap[child + 1], &heap[child])) child++;
-        if (child >= state->count || !pick_before(&heap[child], &heap[at])) return;
-        pick_item moved = heap[at];
-        heap[at] = heap[child];
-        heap[child] = moved;
-        at = child;
-    }
-}
-
-static void pick_pop(pick_state *state) {
-    state->heap[0] = state->heap[--state->count];
-    pick_sink(state, 0);
-}
+TN__HEAP(pick_heap, pick_item, pick_before)
 
 /* --- candidates --- */
 
@@ -93,7 +78,8 @@ static void pick_fill(pick_state *state) {
         double worth = time != UINT64_MAX ? pick_worth(state, u, time) : 0;
         if (worth > 0) state->heap[state->count++] = (pick_item){worth, u};
     }
-    for (uint32_t i = state->count / 2; i-- > 0;) pick_sink(state, i);
+    for (uint32_t i = state->count / 2; i-- > 0;)
+        pick_heap_sink(state->heap, state->count, i, state->heap[i]);
 }
 
 /* Takes candidates from the heap; returns whether any was taken. */
@@ -107,18 +93,18 @@ static bool pick_round(pick_state *state) {
         uint64_t time = there ? UINT64_MAX : pick_try(state, top->use);
         double worth = time != UINT64_MAX ? pick_worth(state, top->use, time) : 0;
         if (worth <= 0) {
-            pick_pop(state);
+            pick_heap_pop(state->heap, state->count--);
             continue;
         }
         bool stale = worth < top->worth;
         top->worth = worth;
         uint32_t use = top->use;
-        if (stale) pick_sink(state, 0);
+        if (stale) pick_heap_sink(state->heap, state->count, 0, *top);
         if (stale && state->heap[0].use != use) continue;
         pick_set(state->stream, use, true);
         state->time = time;
         any = true;
-        pick_pop(state);
+        pick_heap_pop(state->heap, state->count--);
     }
     return any;
 }

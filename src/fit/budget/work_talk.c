@@ -18,7 +18,7 @@
  */
 #include "fit/budget/work_read.h"
 
-#include "program/happens.h"
+#include "program/liveness/happens.h"
 #include "program/program.h"
 
 static bool talk_is(const tn_instruction *it) { return it->opcode != TN_APPLY; }

@@ -85,7 +85,7 @@ static bool parts_axis(const parts_state *state, tn_op_id id, uint32_t *axis) {
     const tn_tensor *y = tn_graph_tensor(state->graph, op->outputs[0]);
     if (y->rank == TN_RANK_UNKNOWN) return false;
     for (uint32_t a = y->rank; a-- > 0;) {
-        tn__part part = {a, 0, y->shape[a]};
+        tn__tile part = {a, 0, y->shape[a]};
         tn__need need;
         if (y->shape[a] < 2 || !tn__op_splits(state->graph, id, a) ||
             !tn__op_split(state->graph, id, &part, input, &need) || need.axis == TN_NONE)

@@ -46,7 +46,7 @@ tn_status tn__split_ask_begin(split_order *order, tn__arena *arena, tn_error *er
 }
 
 /* Asks the rule, and stores the law of its answer. */
-static bool ask_rule(const split_order *order, struct split_law *law, tn_op_id id, tn__part *part,
+static bool ask_rule(const split_order *order, struct split_law *law, tn_op_id id, tn__tile *part,
                      uint32_t input, tn__need *need) {
     const tn_op *op = tn_graph_op(order->graph, id);
     if (!tn__op_split(order->graph, id, part, input, need)) return false; /* only this part */
@@ -64,7 +64,7 @@ static bool ask_rule(const split_order *order, struct split_law *law, tn_op_id i
     return true;
 }
 
-static bool ask_law(const struct split_law *law, const tn__part *part, tn__need *need) {
+static bool ask_law(const struct split_law *law, const tn__tile *part, tn__need *need) {
     if (part->first < 0 || part->first >= part->last || part->last > law->out_extent) return false;
     *need = (tn__need){.axis = law->axis, .law = law->law};
     if (law->law == TN__LAW_ALL) return true;
@@ -84,7 +84,7 @@ static bool ask_law(const struct split_law *law, const tn__part *part, tn__need 
     return law->joins ? need->first <= need->last : need->first < need->last;
 }
 
-bool tn__split_ask(const split_order *order, tn_op_id id, tn__part *part, uint32_t input,
+bool tn__split_ask(const split_order *order, tn_op_id id, tn__tile *part, uint32_t input,
                    tn__need *need) {
     const tn_op *op = tn_graph_op(order->graph, id);
     if (input >= op->input_count || op->inputs[input] == TN_NONE || part->axis >= SPLIT_KNOWN ||

@@ -192,7 +192,7 @@ static tn_status emit_input(emit_state *emit, uint32_t at, uint32_t input, tn__n
     uint32_t tensor = tn__split_local(region, id);
     bool cut = tn__split_is_cut(region, tensor);
     for (uint32_t c = 0; c < region->axis_count; c++) {
-        tn__part part;
+        tn__tile part;
         if (!tn__split_part_need(region, at, input, c, emit->part[c], &part, &needs[c]))
             TN_FAIL(emit->draft->error, TN_E_INTERNAL, "a part that was possible is not");
         if (needs[c].axis != TN_NONE && needs[c].first == needs[c].last) *left_out = true;
@@ -227,7 +227,7 @@ static tn_status emit_window(emit_state *emit, uint32_t at, const tn__need *need
     uint32_t spatial = y->rank - 2, more_count = 1;
     bool any_extra = false;
     for (uint32_t i = 0; i < spatial; i++) {
-        tn__part part = {2 + i, 0, y->shape[2 + i]};
+        tn__tile part = {2 + i, 0, y->shape[2 + i]};
         tn__need whole;
         const tn__need *need = &whole;
         for (uint32_t c = 0; c < region->axis_count; c++)

@@ -1,4 +1,4 @@
-/* emit_tflite.c - makes parts of TensorFlow Lite's windows (graph/tiles/split_tflite.c explains the
+/* emit_tflite.c - makes parts of TensorFlow Lite's windows (graph/tiles/split_window.c explains the
  * three ways). */
 #include "fit/split/emit.h"
 
@@ -9,7 +9,7 @@ static tn_status tflite_need(const emit_state *emit, uint32_t at, uint32_t axis,
     tn_op_id id = region->ops[at].id;
     const tn_op *op = tn_graph_op(region->graph, id);
     const split_tensor *result = &region->tensors[tn__split_result(region, at)];
-    tn__part part = {axis, 0, tn_graph_tensor(region->graph, op->outputs[0])->shape[axis]};
+    tn__tile part = {axis, 0, tn_graph_tensor(region->graph, op->outputs[0])->shape[axis]};
     for (uint32_t c = 0; c < region->axis_count; c++)
         if (result->axis[c] == axis) {
             *need = needs[c];

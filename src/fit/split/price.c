@@ -184,14 +184,14 @@ static uint64_t price_second(const price_part *at_part, uint32_t at, uint64_t in
     double share = 1;
     *pads = band.way == TN__BAND_PAD;
     for (uint32_t i = 0; i < 2; i++) {
-        tn__part part = {1 + i, 0, band.output[i]};
+        tn__tile part = {1 + i, 0, band.output[i]};
         tn__need need;
         tn__band_made made = {.count = band.output[i]};
         for (uint32_t c = 0; c < region->axis_count; c++) {
             uint32_t result = tn__split_result(region, at);
             split_span span = *tn__split_made(region, c, at_part->part[c], result);
             if (region->tensors[result].axis[c] == 1 + i)
-                part = (tn__part){1 + i, span.first, span.last};
+                part = (tn__tile){1 + i, span.first, span.last};
         }
         if (!tn__op_split(region->graph, region->ops[at].id, &part, 0, &need)) return 0;
         int64_t extent = need.last - need.first;

@@ -108,7 +108,7 @@ static uint64_t price_operand(const price_part *part, uint32_t at, uint32_t inpu
     bool cut = price_is_cut(part, tensor), piece = true, all = true;
     uint64_t taken = whole->bytes == TN_SIZE_UNKNOWN ? 0 : whole->bytes;
     for (uint32_t c = 0; c < region->axis_count; c++) {
-        tn__part wanted;
+        tn__tile wanted;
         tn__need need;
         if (!tn__split_part_need(region, at, input, c, part->part[c], &wanted, &need) ||
             need.axis == TN_NONE)

@@ -77,10 +77,10 @@ static split_span ranges_wanted(split_region *region, uint32_t cut, uint32_t par
 }
 
 bool tn__split_part_need(const split_region *region, uint32_t at, uint32_t input, uint32_t cut,
-                         uint32_t part, tn__part *whole, tn__need *need) {
+                         uint32_t part, tn__tile *whole, tn__need *need) {
     uint32_t result = tn__split_result(region, at);
     split_span made = *tn__split_made(region, cut, part, result);
-    *whole = (tn__part){region->tensors[result].axis[cut], made.first, made.last};
+    *whole = (tn__tile){region->tensors[result].axis[cut], made.first, made.last};
     return tn__split_ask(region->order, region->ops[at].id, whole, input, need);
 }
 
@@ -90,12 +90,12 @@ bool tn__split_part_need(const split_region *region, uint32_t at, uint32_t input
 static tn_status ranges_compute(split_region *region, uint32_t cut, uint32_t part, uint32_t at,
                                 split_span *made) {
     const tn_op *op = tn_graph_op(region->graph, region->ops[at].id);
-    tn__part asked = {region->tensors[tn__split_result(region, at)].axis[cut], made->first,
+    tn__tile asked = {region->tensors[tn__split_result(region, at)].axis[cut], made->first,
                       made->last};
     tn__need needs[RANGES_FEW], need;
     bool more = false;
     for (uint32_t i = 0; i < op->input_count; i++) {
-        const tn__part before = asked;
+        const tn__tile before = asked;
         if (!tn__split_ask(region->order, region->ops[at].id, &asked, i, &need))
             return ranges_fail(region, at, "cannot compute one of the parts");
         more = more || asked.first != before.first || asked.last != before.last;

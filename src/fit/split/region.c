@@ -129,7 +129,7 @@ static uint8_t region_ask(const split_region *region, uint32_t at, uint32_t axis
     bool product = tn__op_has(graph, id, TN_RULE_CONV | TN_RULE_MATMUL);
     if (!tn__op_splits(graph, id, axis)) return KNOWN_NO;
     for (uint32_t i = 0; i < op->input_count && product; i++) {
-        tn__part part = {axis, 0, tn_graph_tensor(graph, op->outputs[0])->shape[axis]};
+        tn__tile part = {axis, 0, tn_graph_tensor(graph, op->outputs[0])->shape[axis]};
         tn__need need;
         if (op->inputs[i] != TN_NONE && tn__split_ask(region->order, id, &part, i, &need) &&
             need.axis != TN_NONE && tn_tensor_is_static(tn_graph_tensor(graph, op->inputs[i])))
@@ -179,7 +179,7 @@ static void region_in_parts(split_region *region, uint32_t at, const uint32_t *a
         uint32_t wanted[TN_SPLIT_AXES];
         if (op->inputs[i] == TN_NONE) continue;
         for (uint32_t c = 0; c < region->axis_count; c++) {
-            tn__part part = {axes[c], 0,
+            tn__tile part = {axes[c], 0,
                              tn_graph_tensor(region->graph, op->outputs[0])->shape[axes[c]]};
             tn__need need;
             (void)tn__split_ask(region->order, region->ops[at].id, &part, i, &need);

@@ -111,7 +111,7 @@ tn_status tn__split_order(const tn_graph *graph, tn__arena *arena, split_order *
                           tn_error *error);
 tn_status tn__split_ask_begin(split_order *order, tn__arena *arena, tn_error *error);
 /* As tn__op_split, from stored answers for the operator. */
-bool tn__split_ask(const split_order *order, tn_op_id op, tn__part *part, uint32_t input,
+bool tn__split_ask(const split_order *order, tn_op_id op, tn__tile *part, uint32_t input,
                    tn__need *need);
 
 /* Reads a region from place `first` to place `last` of the order. The caller ends it, also after
@@ -133,7 +133,7 @@ tn_status tn__split_ranges_op(split_region *region, uint32_t at);
 /* The elements that a part of an operator needs of one of its inputs along one cut; the part is
  * the range of output 0 that is computed, or more. */
 bool tn__split_part_need(const split_region *region, uint32_t op, uint32_t input, uint32_t cut,
-                         uint32_t part, tn__part *whole, tn__need *need);
+                         uint32_t part, tn__tile *whole, tn__need *need);
 /* Local tensor index of the first output of an operator that is cut. */
 uint32_t tn__split_result(const split_region *region, uint32_t op);
 

@@ -117,7 +117,7 @@ static bool search_may_cut(const search_stage *search, tn_op_id id, uint32_t axi
     if (extent < 2 || !tn__op_splits(graph, id, axis)) return false;
     if (!tn__op_has(graph, id, TN_RULE_CONV | TN_RULE_MATMUL)) return true;
     for (uint32_t i = 0; i < op->input_count; i++) {
-        tn__part part = {axis, 0, extent};
+        tn__tile part = {axis, 0, extent};
         tn__need need;
         if (op->inputs[i] == TN_NONE || !tn__split_ask(&search->model.order, id, &part, i, &need))
             continue;

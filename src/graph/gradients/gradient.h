@@ -22,7 +22,7 @@
 
 #include "graph/op.h"
 
-struct tn_gradient {
+typedef struct tn_gradient {
     tn_graph *graph; /* being extended */
     tn_op op;
     tn_op_id id;
@@ -31,7 +31,7 @@ struct tn_gradient {
     const bool *wanted;        /* [op.input_count] */
     tn_tensor_id *found;       /* [op.input_count], TN_NONE at first: for the rule to fill */
     tn_error *error;
-};
+} tn_gradient;
 
 /* A list of operands and its length, for the functions below. */
 #define TN__LIST(...)                                                                              \

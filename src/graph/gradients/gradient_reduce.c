@@ -21,16 +21,16 @@ static tn_status reduce_axis(tn_gradient *it, int64_t axis, uint32_t rank, uint3
 
 /* --- reductions --- */
 
-typedef struct reduce_frame {
+typedef struct reduce_extents {
     uint64_t set; /* bit d: dimension d is reduced */
     int64_t shape[TN_RANK_MAX];
     int64_t kept[TN_RANK_MAX]; /* the shape with 1 where it is reduced */
     uint32_t rank;
     double count; /* number of elements reduced to one */
     tn_dtype dtype;
-} reduce_frame;
+} reduce_extents;
 
-static tn_status reduce_read(tn_gradient *it, reduce_frame *frame) {
+static tn_status reduce_read(tn_gradient *it, reduce_extents *frame) {
     tn_tensor x = tn__gradient_input(it, 0);
     const tn_attr *attr = tn__attr(&it->op, "axes");
     uint32_t count;
@@ -42,7 +42,7 @@ static tn_status reduce_read(tn_gradient *it, reduce_frame *frame) {
         count = attr->count;
     }
     bool none = tn__attr_int(&it->op, "noop_with_empty_axes", 0) != 0;
-    *frame = (reduce_frame){.rank = x.rank, .count = 1, .dtype = x.dtype};
+    *frame = (reduce_extents){.rank = x.rank, .count = 1, .dtype = x.dtype};
     if (count == 0 && !none) frame->set = UINT64_MAX;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t axis;
@@ -59,7 +59,7 @@ static tn_status reduce_read(tn_gradient *it, reduce_frame *frame) {
 }
 
 /* A tensor of the output's shape so that it broadcasts against the input. */
-static tn_status reduce_wide(tn_gradient *it, const reduce_frame *frame, tn_tensor_id id,
+static tn_status reduce_wide(tn_gradient *it, const reduce_extents *frame, tn_tensor_id id,
                              tn_tensor_id *wide) {
     tn_tensor_id list;
     *wide = id;
@@ -68,40 +68,40 @@ static tn_status reduce_wide(tn_gradient *it, const reduce_frame *frame, tn_tens
     return reduce_two(it, "Reshape", id, list, wide);
 }
 
-static tn_status reduce_expand(tn_gradient *it, const reduce_frame *frame, tn_tensor_id wide) {
+static tn_status reduce_expand(tn_gradient *it, const reduce_extents *frame, tn_tensor_id wide) {
     tn_tensor_id list;
     TN_TRY(tn__gradient_list(it, frame->shape, frame->rank, &list));
     return reduce_two(it, "Expand", wide, list, &it->found[0]);
 }
 
-static tn_status reduce_scaled(tn_gradient *it, const reduce_frame *frame, tn_tensor_id id,
+static tn_status reduce_scaled(tn_gradient *it, const reduce_extents *frame, tn_tensor_id id,
                                double by, tn_tensor_id *made) {
     tn_tensor_id number;
     TN_TRY(tn__gradient_number(it, frame->dtype, by, &number));
     return reduce_two(it, "Mul", id, number, made);
 }
 
-static tn_status reduce_sum(tn_gradient *it, const reduce_frame *frame) {
+static tn_status reduce_sum(tn_gradient *it, const reduce_extents *frame) {
     tn_tensor_id wide;
     TN_TRY(reduce_wide(it, frame, it->given[0], &wide));
     return reduce_expand(it, frame, wide);
 }
 
-static tn_status reduce_mean(tn_gradient *it, const reduce_frame *frame) {
+static tn_status reduce_mean(tn_gradient *it, const reduce_extents *frame) {
     tn_tensor_id wide;
     TN_TRY(reduce_scaled(it, frame, it->given[0], 1 / frame->count, &wide));
     TN_TRY(reduce_wide(it, frame, wide, &wide));
     return reduce_expand(it, frame, wide);
 }
 
-static tn_status reduce_sum_square(tn_gradient *it, const reduce_frame *frame) {
+static tn_status reduce_sum_square(tn_gradient *it, const reduce_extents *frame) {
     tn_tensor_id wide;
     TN_TRY(reduce_scaled(it, frame, it->given[0], 2, &wide));
     TN_TRY(reduce_wide(it, frame, wide, &wide));
     return reduce_two(it, "Mul", it->op.inputs[0], wide, &it->found[0]);
 }
 
-static tn_status reduce_l1(tn_gradient *it, const reduce_frame *frame) {
+static tn_status reduce_l1(tn_gradient *it, const reduce_extents *frame) {
     tn_tensor_id wide, sign;
     TN_TRY(reduce_wide(it, frame, it->given[0], &wide));
     TN_TRY(tn__gradient_op(it, "Sign", TN__LIST(it->op.inputs[0]), NULL, 0, &sign));
@@ -109,7 +109,7 @@ static tn_status reduce_l1(tn_gradient *it, const reduce_frame *frame) {
 }
 
 /* dx = x dy / y; nothing where y is 0. */
-static tn_status reduce_l2(tn_gradient *it, const reduce_frame *frame) {
+static tn_status reduce_l2(tn_gradient *it, const reduce_extents *frame) {
     tn_tensor_id zero, none, part, wide;
     TN_TRY(tn__gradient_number(it, frame->dtype, 0, &zero));
     TN_TRY(reduce_two(it, "Equal", it->op.outputs[0], zero, &none));
@@ -120,7 +120,7 @@ static tn_status reduce_l2(tn_gradient *it, const reduce_frame *frame) {
 }
 
 /* y = log(sum x): dx = dy / exp(y). */
-static tn_status reduce_log_sum(tn_gradient *it, const reduce_frame *frame) {
+static tn_status reduce_log_sum(tn_gradient *it, const reduce_extents *frame) {
     tn_tensor_id sum, part, wide;
     TN_TRY(tn__gradient_op(it, "Exp", TN__LIST(it->op.outputs[0]), NULL, 0, &sum));
     TN_TRY(reduce_two(it, "Div", it->given[0], sum, &part));
@@ -130,7 +130,7 @@ static tn_status reduce_log_sum(tn_gradient *it, const reduce_frame *frame) {
 
 /* dx = dy times the product of the other factors. If one factor is 0, only that one has a gradient;
  * if several are 0, all gradients are 0. */
-static tn_status reduce_prod(tn_gradient *it, const reduce_frame *frame) {
+static tn_status reduce_prod(tn_gradient *it, const reduce_extents *frame) {
     int64_t axes[TN_RANK_MAX], to = frame->dtype, yes = 1;
     uint32_t number = 0;
     tn_tensor_id x = it->op.inputs[0], zero, one, none, safe, list, product, ones, zeros, some;
@@ -157,7 +157,7 @@ static tn_status reduce_prod(tn_gradient *it, const reduce_frame *frame) {
 }
 
 /* dx = dy exp(x - y). */
-static tn_status reduce_log_sum_exp(tn_gradient *it, const reduce_frame *frame) {
+static tn_status reduce_log_sum_exp(tn_gradient *it, const reduce_extents *frame) {
     tn_tensor_id y, wide, less, power;
     TN_TRY(reduce_wide(it, frame, it->op.outputs[0], &y));
     TN_TRY(reduce_wide(it, frame, it->given[0], &wide));
@@ -167,7 +167,7 @@ static tn_status reduce_log_sum_exp(tn_gradient *it, const reduce_frame *frame) 
 }
 
 /* ReduceMax and ReduceMin: elements that are equally extreme share the gradient. */
-static tn_status reduce_extreme(tn_gradient *it, const reduce_frame *frame) {
+static tn_status reduce_extreme(tn_gradient *it, const reduce_extents *frame) {
     tn_tensor_id y, wide, mask, ones, count, list, share, zero;
     int64_t axes[TN_RANK_MAX], to = frame->dtype, yes = 1;
     uint32_t number = 0;
@@ -185,10 +185,10 @@ static tn_status reduce_extreme(tn_gradient *it, const reduce_frame *frame) {
     return tn__gradient_op(it, "Where", TN__LIST(mask, share, zero), NULL, 0, &it->found[0]);
 }
 
-typedef tn_status (*reduce_rule)(tn_gradient *it, const reduce_frame *frame);
+typedef tn_status (*reduce_rule)(tn_gradient *it, const reduce_extents *frame);
 
 static tn_status reduce_by(tn_gradient *it, reduce_rule rule) {
-    reduce_frame frame;
+    reduce_extents frame;
     TN_TRY(reduce_read(it, &frame));
     if (frame.set != 0) return rule(it, &frame);
     it->found[0] = it->given[0]; /* over no axes at all it is a copy */

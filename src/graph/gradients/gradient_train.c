@@ -1,8 +1,11 @@
-/* gradient_train.c - gradients of losses and of batch normalisation.
+/* gradient_train.c - gradients of operators that only training graphs contain: losses, batch
+ * normalisation in training, sums over ranks.
  *
  * A loss keeps the scores; a normalisation its input and one mean and variance per channel.
  */
 #include "graph/gradients/gradients.h"
+
+/* --- losses of domain tenure, and batch normalisation ----------------------------------------- */
 
 static tn_status train_loss(tn_gradient *it, const char *type, const tn_attr *attrs,
                             uint32_t count) {
@@ -123,4 +126,181 @@ tn_status tn__gradient_batch_norm(tn_gradient *it) {
         TN_TRY(tn__gradient_op(it, "Cast", TN__LIST(wide), &TN__ATTR_INT("to", &to), 1, &wide));
     }
     return tn__gradient_op(it, "Mul", TN__LIST(it->given[0], wide), NULL, 0, &it->found[0]);
+}
+
+/* --- losses of ONNX --------------------------------------------------------------------------- */
+
+/* Gradients of ONNX's own losses, for models whose output is their loss.
+ *
+ * Let q be the softmax of the scores. Then d scores = s (q - 1 at the label), and for the
+ * likelihood s (-1 at the label). Here s is the weight of a sample's loss: the weight of its class,
+ * 0 if the label is to be ignored, divided by the sum of these with reduction mean.
+ */
+
+typedef struct loss_targets {
+    tn_dtype dtype;
+    tn_tensor_id labels;  /* int64; 0 where they are ignored */
+    tn_tensor_id ignored; /* TN_NONE: none can be */
+    tn_tensor_id counts;  /* weight of each sample */
+} loss_targets;
+
+/* Labels that are to be ignored may be any number: they are read as 0, and count nothing. */
+static tn_status loss_labels(tn_gradient *it, loss_targets *frame) {
+    static const int64_t wide = TN_INT64;
+    const tn_attr *ignore = tn__attr(&it->op, "ignore_index");
+    tn_tensor_id number, zero;
+    frame->ignored = TN_NONE;
+    TN_TRY(tn__gradient_op(it, "Cast", TN__LIST(it->op.inputs[1]), &TN__ATTR_INT("to", &wide), 1,
+                           &frame->labels));
+    if (ignore == NULL || ignore->ints == NULL) return TN_OK;
+    TN_TRY(tn__gradient_integer(it, ignore->ints[0], &number));
+    TN_TRY(tn__gradient_integer(it, 0, &zero));
+    TN_TRY(tn__gradient_op(it, "Equal", TN__LIST(frame->labels, number), NULL, 0, &frame->ignored));
+    return tn__gradient_op(it, "Where", TN__LIST(frame->ignored, zero, frame->labels), NULL, 0,
+                           &frame->labels);
+}
+
+static tn_status loss_counts(tn_gradient *it, loss_targets *frame) {
+    tn_tensor labels = tn__gradient_input(it, 1);
+    tn_tensor_id one, zero, list, weights = tn__gradient_in(it, 2);
+    TN_TRY(tn__gradient_number(it, frame->dtype, 1, &one));
+    TN_TRY(tn__gradient_number(it, frame->dtype, 0, &zero));
+    if (weights != TN_NONE) {
+        TN_TRY(tn__gradient_op(it, "Gather", TN__LIST(weights, frame->labels), NULL, 0,
+                               &frame->counts));
+    } else {
+        TN_TRY(tn__gradient_list(it, labels.shape, labels.rank, &list));
+        TN_TRY(tn__gradient_op(it, "Expand", TN__LIST(one, list), NULL, 0, &frame->counts));
+    }
+    if (frame->ignored == TN_NONE) return TN_OK;
+    return tn__gradient_op(it, "Where", TN__LIST(frame->ignored, zero, frame->counts), NULL, 0,
+                           &frame->counts);
+}
+
+/* dy for each sample, times the weight of the sample. */
+static tn_status loss_scale(tn_gradient *it, const loss_targets *frame, tn_tensor_id *scale) {
+    const char *reduction = tn__attr_string(&it->op, "reduction", "mean");
+    static const int64_t flat = 0, all = -1;
+    tn_tensor_id dy = it->given[0], counts = frame->counts, list, line, sum;
+    if (strcmp(reduction, "mean") == 0) {
+        TN_TRY(tn__gradient_list(it, &all, 1, &list));
+        TN_TRY(tn__gradient_op(it, "Reshape", TN__LIST(counts, list), NULL, 0, &line));
+        TN_TRY(tn__gradient_op(it, "ReduceSum", TN__LIST(line), &TN__ATTR_INT("keepdims", &flat), 1,
+                               &sum));
+        TN_TRY(tn__gradient_op(it, "Div", TN__LIST(counts, sum), NULL, 0, &counts));
+    }
+    return tn__gradient_op(it, "Mul", TN__LIST(counts, dy), NULL, 0, scale);
+}
+
+/* 1 at the label, 0 elsewhere. */
+static tn_status loss_hot(tn_gradient *it, const loss_targets *frame, int64_t classes,
+                          const int64_t *axis, tn_tensor_id *hot) {
+    static const int64_t ends[] = {0, 1};
+    int64_t to = frame->dtype;
+    tn_tensor_id depth, list, values;
+    TN_TRY(tn__gradient_integer(it, classes, &depth));
+    TN_TRY(tn__gradient_list(it, ends, 2, &list));
+    TN_TRY(tn__gradient_op(it, "Cast", TN__LIST(list), &TN__ATTR_INT("to", &to), 1, &values));
+    return tn__gradient_op(it, "OneHot", TN__LIST(frame->labels, depth, values),
+                           &TN__ATTR_INT("axis", axis), 1, hot);
+}
+
+tn_status tn__gradient_class_loss(tn_gradient *it) {
+    static const int64_t axis = 1;
+    const bool soft = strcmp(it->op.type, "SoftmaxCrossEntropyLoss") == 0;
+    tn_tensor x = tn__gradient_input(it, 0);
+    loss_targets frame = {.dtype = x.dtype};
+    tn_tensor_id scale, list, wide, hot, less;
+    if (it->given[0] == TN_NONE || tn__gradient_given(it, 1) != TN_NONE)
+        return tn__gradient_fail(it, "no gradient through log_prob; take LogSoftmax for it");
+    TN_TRY(loss_labels(it, &frame));
+    TN_TRY(loss_counts(it, &frame));
+    TN_TRY(loss_scale(it, &frame, &scale));
+    TN_TRY(tn__gradient_list(it, &axis, 1, &list));
+    TN_TRY(tn__gradient_op(it, "Unsqueeze", TN__LIST(scale, list), NULL, 0, &wide));
+    TN_TRY(loss_hot(it, &frame, x.shape[1], &axis, &hot));
+    if (soft) {
+        TN_TRY(tn__gradient_op(it, "Softmax", TN__LIST(it->op.inputs[0]),
+                               &TN__ATTR_INT("axis", &axis), 1, &less));
+        TN_TRY(tn__gradient_op(it, "Sub", TN__LIST(less, hot), NULL, 0, &less));
+    } else {
+        TN_TRY(tn__gradient_op(it, "Neg", TN__LIST(hot), NULL, 0, &less));
+    }
+    return tn__gradient_op(it, "Mul", TN__LIST(less, wide), NULL, 0, &it->found[0]);
+}
+
+/* --- operators that are divided among ranks --------------------------------------------------- */
+
+/* Gradients of operators that are divided among ranks (ops/ranks.c).
+ *
+ * The loss is one number on all ranks, so the result of a sum over ranks has the same gradient on
+ * all of them, which is the gradient of each summand. A tensor that all ranks read, each for its
+ * part, gets the sum of their gradients. If a rank has only a part of a tensor, the same holds for
+ * that part.
+ */
+
+tn_status tn__gradient_rank_sum(tn_gradient *it) {
+    it->found[0] = it->given[0];
+    return TN_OK;
+}
+
+tn_status tn__gradient_rank_copy(tn_gradient *it) {
+    return tn__gradient_own(it, "RankSum", TN__LIST(it->given[0]), NULL, 0, &it->found[0]);
+}
+
+/* How both are cut. */
+static uint32_t ranks_attrs(const tn_gradient *it, tn_attr attrs[3]) {
+    static const char *const names[] = {"axis", "ranks", "rank"};
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        const tn_attr *attr = tn__attr(&it->op, names[i]);
+        if (attr != NULL) attrs[count++] = *attr;
+    }
+    return count;
+}
+
+tn_status tn__gradient_rank_scatter(tn_gradient *it) {
+    tn_attr attrs[3];
+    uint32_t count = ranks_attrs(it, attrs);
+    return tn__gradient_own(it, "RankGather", TN__LIST(it->given[0]), attrs, count, &it->found[0]);
+}
+
+/* The rank's part of a gradient that all have. */
+static tn_status ranks_own(tn_gradient *it) {
+    tn_tensor x = tn__gradient_input(it, 0);
+    int64_t axis = tn__attr_int(&it->op, "axis", 0);
+    if (axis < 0) axis += x.rank;
+    int64_t first = tn__attr_int(&it->op, "rank", 0) * x.shape[axis];
+    int64_t last = first + x.shape[axis];
+    tn_tensor_id from, to, along;
+    TN_TRY(tn__gradient_list(it, &first, 1, &from));
+    TN_TRY(tn__gradient_list(it, &last, 1, &to));
+    TN_TRY(tn__gradient_list(it, &axis, 1, &along));
+    return tn__gradient_op(it, "Slice", TN__LIST(it->given[0], from, to, along), NULL, 0,
+                           &it->found[0]);
+}
+
+tn_status tn__gradient_rank_gather(tn_gradient *it) {
+    tn_attr attrs[3];
+    uint32_t count = ranks_attrs(it, attrs);
+    if (tn__attr_int(&it->op, "alike", 0) != 0) return ranks_own(it);
+    return tn__gradient_own(it, "RankScatter", TN__LIST(it->given[0]), attrs, count, &it->found[0]);
+}
+
+tn_status tn__gradient_gather_part(tn_gradient *it) {
+    tn_tensor x = tn__gradient_input(it, 0);
+    int64_t axis = tn__attr_int(&it->op, "axis", 0), first = tn__attr_int(&it->op, "first", 0);
+    if (axis < 0) axis += x.rank;
+    int64_t whole = tn__attr_int(&it->op, "whole", x.shape[axis]);
+    const tn_attr attrs[] = {TN__ATTR_INTS("shape", x.shape, x.rank), TN__ATTR_INT("axis", &axis),
+                             TN__ATTR_INT("first", &first), TN__ATTR_INT("whole", &whole)};
+    return tn__gradient_own(it, "GatherGrad", TN__LIST(it->given[0], it->op.inputs[1]), attrs, 4,
+                            &it->found[0]);
+}
+
+tn_status tn__gradient_class_loss_parts(tn_gradient *it) {
+    const tn_tensor_id *in = it->op.inputs;
+    if (it->given[0] == TN_NONE) return TN_OK;
+    return tn__gradient_own(it, "ClassLossGrad", TN__LIST(in[0], in[1], in[2], in[3], it->given[0]),
+                            it->op.attrs, it->op.attr_count, &it->found[0]);
 }

@@ -6,11 +6,11 @@
 
 #define TN__GRADIENT(name) tn_status tn__gradient_##name(tn_gradient *it)
 
-/* gradient_plain.c */
+/* gradient_elementwise.c */
 TN__GRADIENT(add);
 TN__GRADIENT(reshape); /* Reshape, Flatten, Squeeze, Unsqueeze, Identity */
 TN__GRADIENT(relu);
-/* gradient_matmul.c */
+/* gradient_products.c */
 TN__GRADIENT(gemm);
 TN__GRADIENT(matmul);
 /* gradient_conv.c */
@@ -36,16 +36,16 @@ TN__GRADIENT(batch_norm_train);
 TN__GRADIENT(dropout_train);
 TN__GRADIENT(dropout);    /* as in inference */
 TN__GRADIENT(batch_norm); /* as in inference */
-/* gradient_ranks.c: operators of domain "tenure" */
+/* gradient_train.c, too: operators that are divided among ranks */
 TN__GRADIENT(class_loss_parts); /* ClassLoss */
 TN__GRADIENT(gather_part);
 TN__GRADIENT(rank_copy);
 TN__GRADIENT(rank_gather);
 TN__GRADIENT(rank_scatter);
 TN__GRADIENT(rank_sum);
-/* gradient_einsum.c */
+/* gradient_products.c */
 TN__GRADIENT(einsum);
-/* gradient_unary.c */
+/* gradient_elementwise.c: functions of one element */
 #define X(Type, rule, reads, cost) TN__GRADIENT(rule);
 #include "graph/gradients/unary_gradients.def"
 #undef X
@@ -56,7 +56,7 @@ TN__GRADIENT(flat); /* Ceil, Floor, Round, Sign */
 TN__GRADIENT(log);
 TN__GRADIENT(neg);
 TN__GRADIENT(prelu);
-/* gradient_arithmetic.c */
+/* gradient_elementwise.c: arithmetic */
 TN__GRADIENT(div);
 TN__GRADIENT(max);
 TN__GRADIENT(mean);

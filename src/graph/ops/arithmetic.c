@@ -9,9 +9,8 @@
  */
 #include <math.h>
 
-#include "graph/extents.h"
-#include "graph/fold.h"
 #include "graph/gradients/gradients.h"
+#include "graph/rules/fold.h"
 #include "graph/tiles/split.h"
 
 /* --- shapes --- */

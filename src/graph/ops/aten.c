@@ -7,8 +7,8 @@
  * are not in the graph, so the view keeps its whole source alive.
  * Source: PyTorch's native_functions.yaml (which operators alias), torch.fx naming.
  */
-#include "graph/fold.h"
-#include "graph/window.h"
+#include "graph/rules/fold.h"
+#include "graph/rules/window.h"
 
 static tn_status aten_shape(tn_infer *infer) {
     (void)infer; /* stated by the file */

@@ -7,24 +7,23 @@
  * Attributes are read in any operator set, because the window of Attention was added to opset 25
  * after its release. Source: operator texts of ONNX, opsets 23 to 28.
  */
-#include "graph/extents.h"
-#include "graph/fold.h"
 #include "graph/gradients/gradients.h"
+#include "graph/rules/fold.h"
+#include "graph/rules/window.h"
 #include "graph/tiles/split.h"
-#include "graph/window.h"
 
 enum { ATTENTION_HEADS_MAX = 1 << 24 };
 
 /* --- Attention --- */
 
-typedef struct attention_dims {
+typedef struct attention_extents {
     int64_t batch, heads, groups; /* heads of queries, and of keys and values */
     int64_t queries, keys, total; /* lengths: of queries, new keys, all keys */
     int64_t size, value_size;     /* sizes of a head */
     bool flat;                    /* rank 3 */
-} attention_dims;
+} attention_extents;
 
-static tn_status attention_read_heads(tn_infer *infer, attention_dims *dims) {
+static tn_status attention_read_heads(tn_infer *infer, attention_extents *dims) {
     const tn_tensor *q = tn__input(infer, 0), *k = tn__input(infer, 1), *v = tn__input(infer, 2);
     if (!dims->flat) {
         dims->heads = tn__extent(q, 1);
@@ -47,9 +46,9 @@ static tn_status attention_read_heads(tn_infer *infer, attention_dims *dims) {
     return tn__extents_agree(infer, 1, 1, 2, 1);
 }
 
-static tn_status attention_read(tn_infer *infer, attention_dims *dims) {
+static tn_status attention_read(tn_infer *infer, attention_extents *dims) {
     const tn_tensor *q = tn__input(infer, 0), *past = tn__input(infer, 4);
-    *dims = (attention_dims){.flat = q->rank == 3};
+    *dims = (attention_extents){.flat = q->rank == 3};
     if (q->rank != 3 && q->rank != 4)
         return tn__infer_fail(infer, "'%.60s' has rank %u; queries have rank 3 or 4", q->name,
                               q->rank);
@@ -75,7 +74,7 @@ static tn_status attention_read(tn_infer *infer, attention_dims *dims) {
 
 static tn_status attention_shape(tn_infer *infer) {
     const tn_tensor *q = tn__input(infer, 0), *k = tn__input(infer, 1), *v = tn__input(infer, 2);
-    attention_dims dims;
+    attention_extents dims;
     if (!tn__rank_known(q)) {
         TN_TRY(tn__set_dtype(infer, 0, q->dtype));
         TN_TRY(tn__set_dtype(infer, 1, k->dtype));
@@ -98,7 +97,7 @@ static tn_status attention_shape(tn_infer *infer) {
 static uint64_t attention_flops(tn_infer *infer) {
     tn_error unused;
     tn_infer quiet = *infer;
-    attention_dims dims;
+    attention_extents dims;
     quiet.error = &unused;
     if (!tn__rank_known(tn__input(infer, 0)) || attention_read(&quiet, &dims) != TN_OK)
         return TN_SIZE_UNKNOWN;
@@ -192,7 +191,7 @@ static uint64_t attention_flops_causal(tn_infer *infer) {
 
 /* The window of a convolution with a state, and the state of linear attention, are parts of the
  * sequence that come before: such operators are not run in parts along it. */
-static bool attention_split_batch(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+static bool attention_split_batch(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     (void)infer;
     if (part->axis != 0) return false;
     return input == 1 || input == 2 ? tn__need_all(need) : tn__need_same(need, 0, part);

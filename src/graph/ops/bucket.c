@@ -8,15 +8,15 @@
  *
  * A bucket is flat. Tensors lie in it one after the other, each at a multiple of 64 bytes, with
  * zeros between them; tensors of another type are converted. So a tensor of the bucket's type can
- * be made at its place in the bucket (program/fuse.c), and a part is a view: nothing is copied. The
- * room dist inserts communication between the two operators, which changes the bucket. So a bucket
- * is never recomputed: that would give its content before the communication. ShardPart and
- * ShardWhole mark where a rank that keeps only one part gets it, and where it needs the whole;
- * among ranks, SCATTER and GATHER do that.
+ * be made at its place in the bucket (program/liveness/buffers.c), and a part is a view: nothing
+ * is copied. The room dist inserts communication between the two operators, which changes the
+ * bucket. So a bucket is never recomputed: that would give its content before the communication.
+ * ShardPart and ShardWhole mark where a rank that keeps only one part gets it, and where it needs
+ * the whole; among ranks, SCATTER and GATHER do that.
  */
-#include "graph/bucket.h"
+#include "graph/rules/bucket.h"
 
-#include "graph/fold.h"
+#include "graph/rules/fold.h"
 
 #define BUCKET_PARTS_MOST 65536
 

@@ -6,10 +6,9 @@
  * names are usually empty.
  * Source: docs/ContribOperators.md and core/graph/contrib_ops of ONNX Runtime, 2026.
  */
-#include "graph/extents.h"
-#include "graph/fold.h"
+#include "graph/rules/fold.h"
+#include "graph/rules/window.h"
 #include "graph/tiles/split.h"
-#include "graph/window.h"
 
 /* --- normalisations --- */
 

@@ -6,10 +6,9 @@
  * Hidden sizes are [batch, length, heads * size]; caches are [batch, heads, length, size]. Source:
  * docs/ContribOperators.md and core/graph/contrib_ops/bert_defs.cc of ONNX Runtime, 2026.
  */
-#include "graph/extents.h"
-#include "graph/fold.h"
+#include "graph/rules/fold.h"
+#include "graph/rules/window.h"
 #include "graph/tiles/split.h"
-#include "graph/window.h"
 
 enum { CONTRIB_HEADS_MAX = 1 << 24 };
 
@@ -86,11 +85,11 @@ static uint64_t contrib_flops_self(tn_infer *infer) {
 
 /* --- queries, keys and values apart: MultiHeadAttention --- */
 
-typedef struct contrib_multi {
+typedef struct contrib_multi_extents {
     int64_t batch, queries, keys, heads, size, value_size;
-} contrib_multi;
+} contrib_multi_extents;
 
-static tn_status contrib_read_multi(tn_infer *infer, contrib_multi *dims) {
+static tn_status contrib_read_multi(tn_infer *infer, contrib_multi_extents *dims) {
     const tn_tensor *q = tn__input(infer, 0), *k = tn__input(infer, 1), *v = tn__input(infer, 2);
     TN_TRY(contrib_heads(infer, "num_heads", &dims->heads));
     TN_TRY(tn__rank_between(infer, 0, 3, 5));
@@ -132,7 +131,7 @@ static tn_status contrib_set_caches(tn_infer *infer, uint32_t past_at, bool shar
 
 static tn_status contrib_shape_multi(tn_infer *infer) {
     const tn_tensor *q = tn__input(infer, 0), *past = tn__input(infer, 6);
-    contrib_multi dims;
+    contrib_multi_extents dims;
     TN_TRY(contrib_read_multi(infer, &dims));
     int64_t total = past != NULL ? tn__extent_add(tn__extent(past, 2), dims.keys) : dims.keys;
     int64_t y[3] = {dims.batch, dims.queries, tn__extent_mul(dims.heads, dims.value_size)};
@@ -147,7 +146,7 @@ static tn_status contrib_shape_multi(tn_infer *infer) {
 static uint64_t contrib_flops_multi(tn_infer *infer) {
     tn_error unused;
     tn_infer quiet = *infer;
-    contrib_multi dims;
+    contrib_multi_extents dims;
     quiet.error = &unused;
     if (contrib_read_multi(&quiet, &dims) != TN_OK) return TN_SIZE_UNKNOWN;
     const tn_tensor *past = tn__input(infer, 6);
@@ -191,18 +190,18 @@ static uint64_t contrib_inplace_past_3(tn_infer *infer, uint32_t output) {
 
 /* --- fewer heads of keys than of queries: GroupQueryAttention --- */
 
-typedef struct contrib_group {
+typedef struct contrib_group_extents {
     int64_t batch, queries, heads, groups, size, past, total;
     bool packed, bound; /* bound: total is an upper bound */
-} contrib_group;
+} contrib_group_extents;
 
 /* The number of keys is a value that exporters compute from the extents of a mask. If it is
  * unknown, all new keys may follow the past. */
-static tn_status contrib_read_group(tn_infer *infer, contrib_group *dims) {
+static tn_status contrib_read_group(tn_infer *infer, contrib_group_extents *dims) {
     const tn_tensor *q = tn__input(infer, 0), *past = tn__input(infer, 3);
     uint32_t count;
     const int64_t *total = tn__value_ints(infer, 6, &count);
-    *dims = (contrib_group){.packed = tn__input(infer, 1) == NULL};
+    *dims = (contrib_group_extents){.packed = tn__input(infer, 1) == NULL};
     TN_TRY(contrib_heads(infer, "num_heads", &dims->heads));
     TN_TRY(contrib_heads(infer, "kv_num_heads", &dims->groups));
     if (dims->heads % dims->groups != 0)
@@ -229,7 +228,7 @@ static tn_status contrib_read_group(tn_infer *infer, contrib_group *dims) {
 
 static tn_status contrib_shape_group(tn_infer *infer) {
     const tn_tensor *q = tn__input(infer, 0), *past = tn__input(infer, 3);
-    contrib_group dims;
+    contrib_group_extents dims;
     TN_TRY(contrib_read_group(infer, &dims));
     int64_t y[3] = {dims.batch, dims.queries, tn__extent_mul(dims.heads, dims.size)};
     int64_t size = past != NULL ? tn__extent_or(tn__extent(past, 3), dims.size) : dims.size;
@@ -247,7 +246,7 @@ static tn_status contrib_shape_group(tn_infer *infer) {
 static uint64_t contrib_flops_group(tn_infer *infer) {
     tn_error unused;
     tn_infer quiet = *infer;
-    contrib_group dims;
+    contrib_group_extents dims;
     quiet.error = &unused;
     if (contrib_read_group(&quiet, &dims) != TN_OK) return TN_SIZE_UNKNOWN;
     return contrib_flops_over(infer, dims.total);

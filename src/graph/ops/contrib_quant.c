@@ -5,10 +5,9 @@
  * Source: core/graph/contrib_ops/quantization_defs.cc and docs/ContribOperators.md of ONNX Runtime,
  * 2026.
  */
-#include "graph/extents.h"
-#include "graph/fold.h"
+#include "graph/rules/fold.h"
+#include "graph/rules/window.h"
 #include "graph/tiles/split.h"
-#include "graph/window.h"
 
 static tn_status quant_needs(tn_infer *infer, uint32_t input) {
     if (tn__input(infer, input) != NULL) return TN_OK;

@@ -6,10 +6,9 @@
  * Transposes. Weights of NhwcConv have their channels last as well, as far as their extents show.
  * Source: docs/ContribOperators.md and core/graph/contrib_ops of ONNX Runtime, 2026.
  */
-#include "graph/extents.h"
-#include "graph/fold.h"
+#include "graph/rules/fold.h"
+#include "graph/rules/window.h"
 #include "graph/tiles/split.h"
-#include "graph/window.h"
 
 static tn_status vision_shape_conv(tn_infer *infer) {
     return tn__shape_conv(infer, 0, 1, tn__input(infer, 0)->dtype);

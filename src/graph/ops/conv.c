@@ -5,11 +5,10 @@
  * belongs to a kernel (im2col, Winograd, none at all), not to the operator: no workspace here.
  * Source: operator texts of ONNX, opsets 1 to 22.
  */
-#include "graph/extents.h"
-#include "graph/fold.h"
 #include "graph/gradients/gradients.h"
+#include "graph/rules/fold.h"
+#include "graph/rules/window.h"
 #include "graph/tiles/split.h"
-#include "graph/window.h"
 
 tn_status tn__shape_conv(tn_infer *infer, uint32_t data, uint32_t weights, tn_dtype dtype) {
     const tn_tensor *x = tn__input(infer, data), *w = tn__input(infer, weights);

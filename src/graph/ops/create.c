@@ -7,8 +7,8 @@
  */
 #include <math.h>
 
-#include "graph/fold.h"
 #include "graph/gradients/gradients.h"
+#include "graph/rules/fold.h"
 
 /* --- Constant --- */
 

@@ -5,8 +5,8 @@
  * never more than there are.
  * Source: operator texts of ONNX, opsets 10 to 22.
  */
-#include "graph/fold.h"
 #include "graph/gradients/gradients.h"
+#include "graph/rules/fold.h"
 
 static tn_status detect_shape_nms(tn_infer *infer) {
     const tn_tensor *boxes = tn__input(infer, 0), *scores = tn__input(infer, 1);

@@ -5,9 +5,8 @@
  * memory of the data.
  * Source: operator texts of ONNX, opsets 1 to 21.
  */
-#include "graph/extents.h"
-#include "graph/fold.h"
 #include "graph/gradients/gradients.h"
+#include "graph/rules/fold.h"
 #include "graph/tiles/split.h"
 
 /* --- Gather --- */

@@ -3,8 +3,8 @@
  * Random numbers are never folded, because two runs differ. For text only shapes are inferred.
  * Source: operator texts of ONNX, opsets 1 to 22.
  */
-#include "graph/fold.h"
 #include "graph/gradients/gradients.h"
+#include "graph/rules/fold.h"
 
 /* --- random --- */
 

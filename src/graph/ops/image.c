@@ -4,10 +4,10 @@
  */
 #include <math.h>
 
-#include "graph/fold.h"
 #include "graph/gradients/gradients.h"
+#include "graph/rules/fold.h"
+#include "graph/rules/window.h"
 #include "graph/tiles/split.h"
-#include "graph/window.h"
 
 static tn_status image_scale(tn_infer *infer, int64_t extent, double scale, int64_t *result) {
     *result = TN_DIM_UNKNOWN;

@@ -2,11 +2,10 @@
  *
  * Source: operator texts of ONNX, opsets 1 to 22; numpy.matmul for the shapes.
  */
-#include "graph/extents.h"
-#include "graph/fold.h"
 #include "graph/gradients/gradients.h"
+#include "graph/rules/fold.h"
+#include "graph/rules/window.h"
 #include "graph/tiles/split.h"
-#include "graph/window.h"
 
 /* Columns of the left have to be as many as rows of the right; of bounds that is seen at run time.
  */

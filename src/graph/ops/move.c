@@ -5,8 +5,8 @@
  * shape, Tile by 1, Pad by 0) are views.
  * Source: operator texts of ONNX, opsets 1 to 21.
  */
-#include "graph/fold.h"
 #include "graph/gradients/gradients.h"
+#include "graph/rules/fold.h"
 #include "graph/tiles/split.h"
 
 static tn_status move_like(tn_infer *infer) { return tn__set_like(infer, 0, tn__input(infer, 0)); }

@@ -5,9 +5,8 @@
  * training hands its input on: a view.
  * Source: operator texts of ONNX, opsets 1 to 23.
  */
-#include "graph/extents.h"
-#include "graph/fold.h"
 #include "graph/gradients/gradients.h"
+#include "graph/rules/fold.h"
 #include "graph/tiles/split.h"
 
 static tn_status norm_shape(tn_infer *infer) { return tn__set_like(infer, 0, tn__input(infer, 0)); }
@@ -66,7 +65,7 @@ static tn_view norm_view_dropout(tn_infer *infer, uint32_t output) {
 }
 
 /* Drawn numbers depend on where an element is. */
-static bool norm_split_dropout(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+static bool norm_split_dropout(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     return !norm_trains(infer) && tn__split_first(infer, part, input, need);
 }
 

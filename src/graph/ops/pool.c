@@ -2,10 +2,10 @@
  *
  * Source: operator texts of ONNX, opsets 1 to 22.
  */
-#include "graph/fold.h"
 #include "graph/gradients/gradients.h"
+#include "graph/rules/fold.h"
+#include "graph/rules/window.h"
 #include "graph/tiles/split.h"
-#include "graph/window.h"
 
 static tn_status pool_shape(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0);

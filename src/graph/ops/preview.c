@@ -2,8 +2,7 @@
  * and probabilities element by element.
  * Source: operator text of ONNX, ai.onnx.preview 1.
  */
-#include "graph/extents.h"
-#include "graph/fold.h"
+#include "graph/rules/fold.h"
 
 /* Q [B, Hq, S, D], K [B, Hk, L, D], V [B, Hk, L, Dv]: [B, Hq, S, Dv]. */
 static tn_status preview_shape_attention(tn_infer *infer) {

@@ -3,8 +3,7 @@
  * QuantizeLinear's output type follows its zero point, or (opset 21) the attribute output_dtype.
  * Source: operator texts of ONNX, opsets 10 to 23.
  */
-#include "graph/extents.h"
-#include "graph/fold.h"
+#include "graph/rules/fold.h"
 #include "graph/tiles/split.h"
 
 tn_status tn__shape_quantize(tn_infer *infer) {

@@ -27,8 +27,8 @@
  * Source: Shoeybi et al., "Megatron-LM" (2019), section 3; Korthikanti et al., "Reducing Activation
  * Recomputation in Large Transformer Models" (2022), section 4.2.
  */
-#include "graph/fold.h"
 #include "graph/gradients/gradients.h"
+#include "graph/rules/fold.h"
 
 static tn_status ranks_shape_same(tn_infer *infer) {
     return tn__set_like(infer, 0, tn__input(infer, 0));

@@ -4,9 +4,9 @@
  * [directions, gates * hidden, hidden]. Outputs: all steps Y, the last one Y_h, and for LSTM Y_c.
  * Source: operator texts of ONNX, opsets 1 to 22.
  */
-#include "graph/fold.h"
 #include "graph/gradients/gradients.h"
-#include "graph/window.h"
+#include "graph/rules/fold.h"
+#include "graph/rules/window.h"
 
 static tn_status recurrent_shape(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0), *r = tn__input(infer, 2);

@@ -7,8 +7,8 @@
  */
 #include <math.h>
 
-#include "graph/fold.h"
 #include "graph/gradients/gradients.h"
+#include "graph/rules/fold.h"
 #include "graph/tiles/split.h"
 
 /* The axes as a bit set; false: not known. */
@@ -149,7 +149,7 @@ static tn_status reduce_fold_prod(tn_infer *infer) {
 }
 
 /* Along an axis that is not reduced. */
-static bool reduce_split(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+static bool reduce_split(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     const tn_tensor *x = tn__input(infer, 0);
     bool keep = tn__attr_int(infer->op, "keepdims", 1) != 0;
     uint32_t seen = 0;

@@ -4,8 +4,8 @@
  * may be selected. The bound is marked as one, and memory is reserved for it.
  * Source: operator texts of ONNX, opsets 1 to 21.
  */
-#include "graph/fold.h"
 #include "graph/gradients/gradients.h"
+#include "graph/rules/fold.h"
 
 static int64_t select_elements(const tn_tensor *tensor) {
     uint64_t elements = tn__elements(tensor);

@@ -5,7 +5,7 @@
  * shape in common, so the size is then not known.
  * Source: operator texts of ONNX, opsets 11 to 21.
  */
-#include "graph/fold.h"
+#include "graph/rules/fold.h"
 
 /* Adds one more element: `shape`, `rank` and *bound then cover all of them. */
 static void sequence_cover(const tn_tensor *element, int64_t *shape, uint32_t *rank, bool *bound) {

@@ -10,9 +10,8 @@
  * only a part that starts at 0 is a view.
  * Source: operator texts of ONNX, opsets 1 to 21.
  */
-#include "graph/extents.h"
-#include "graph/fold.h"
 #include "graph/gradients/gradients.h"
+#include "graph/rules/fold.h"
 #include "graph/tiles/split.h"
 
 /* --- Slice --- */
@@ -21,16 +20,16 @@ typedef struct slice_plan { /* per dimension of the input */
     int64_t start[TN_RANK_MAX], step[TN_RANK_MAX], extent[TN_RANK_MAX];
 } slice_plan;
 
-typedef struct slice_lists {
+typedef struct slice_operands {
     const int64_t *starts, *ends, *axes, *steps;
     uint32_t count; /* of starts, ends */
     bool bounded;   /* starts or ends are bounds */
-} slice_lists;
+} slice_operands;
 
 /* The lists, from attributes (before opset 10) or inputs. False: contents not known. */
-static bool slice_read(const tn_infer *infer, slice_lists *lists) {
+static bool slice_read(const tn_infer *infer, slice_operands *lists) {
     uint32_t starts, ends, axes, steps;
-    *lists = (slice_lists){0};
+    *lists = (slice_operands){0};
     if (!tn__list(infer, 1, "starts", &lists->starts, &starts) ||
         !tn__list(infer, 2, "ends", &lists->ends, &ends) ||
         !tn__list(infer, 3, "axes", &lists->axes, &axes) ||
@@ -49,7 +48,7 @@ static int64_t slice_clamp(int64_t at, int64_t extent, int64_t low, int64_t high
 }
 
 /* One cut dimension. With bounds as ends and a negative step any part may remain. */
-static void slice_cut(const slice_lists *lists, uint32_t i, uint32_t axis, int64_t step,
+static void slice_cut(const slice_operands *lists, uint32_t i, uint32_t axis, int64_t step,
                       slice_plan *plan) {
     int64_t extent = plan->extent[axis], from = lists->starts[i], to = lists->ends[i];
     plan->step[axis] = step;
@@ -65,7 +64,7 @@ static void slice_cut(const slice_lists *lists, uint32_t i, uint32_t axis, int64
     plan->extent[axis] = (int64_t)(span / stride + (span % stride != 0));
 }
 
-static tn_status slice_plan_make(const tn_infer *infer, const slice_lists *lists,
+static tn_status slice_plan_make(const tn_infer *infer, const slice_operands *lists,
                                  slice_plan *plan) {
     const tn_tensor *input = tn__input(infer, 0);
     uint64_t cut = 0;
@@ -107,7 +106,7 @@ static tn_status slice_unknown(tn_infer *infer) {
 
 static tn_status slice_shape(tn_infer *infer) {
     const tn_tensor *input = tn__input(infer, 0);
-    slice_lists lists;
+    slice_operands lists;
     slice_plan plan;
     if (!tn__rank_known(input)) return tn__set_dtype(infer, 0, input->dtype);
     if (!slice_read(infer, &lists)) return slice_unknown(infer);
@@ -121,7 +120,7 @@ static tn_status slice_fold(tn_infer *infer) {
     const tn_tensor *input = tn__input(infer, 0), *output = tn__output(infer, 0);
     const tn_value *value = tn__value(infer, 0);
     uint32_t count = tn__fold_count(infer, 0);
-    slice_lists lists;
+    slice_operands lists;
     slice_plan plan;
     if (!value || count == TN_NONE || !slice_read(infer, &lists) || lists.bounded) return TN_OK;
     TN_TRY(slice_plan_make(infer, &lists, &plan));
@@ -170,7 +169,7 @@ static tn_view slice_piece(const tn_infer *infer, const tn_tensor *output, const
 }
 
 static tn_view slice_view(tn_infer *infer, uint32_t output) {
-    slice_lists lists;
+    slice_operands lists;
     slice_plan plan;
     const tn_tensor *input = tn__input(infer, 0), *part = tn__output(infer, output);
     if (!part || part->rank != input->rank || !tn__shape_known(input) ||

@@ -18,8 +18,8 @@
  * Part     x -> its elements [starts, ends) along `axes`; `copy`: never in the memory of x
  * PruneWeights   w -> w with zeros except in the `kept` elements of largest magnitude; of equal
  *                ones the first stay
- * SparseWeights  w -> values, places, starts (graph/sparse.h): room for `kept` values, rows along
- *                `axis`; the values of w decide which are stored
+ * SparseWeights  w -> values, places, starts (rules/sparse_weights.h): room for `kept` values,
+ *                rows along `axis`; the values of w decide which are stored
  * SparseConv     x, values, places, starts, bias, summand: Conv from these lists of a matrix of
  *                `rows` by `columns`; `kernel_shape` is there
  * SparseMatMul   the same for a product: x of [..., columns] gives [..., rows]
@@ -28,10 +28,10 @@
  *
  * The result may overwrite the summand, so that it accumulates into it.
  */
-#include "graph/fold.h"
-#include "graph/sparse.h"
+#include "graph/rules/fold.h"
+#include "graph/rules/sparse_weights.h"
+#include "graph/rules/window.h"
 #include "graph/tiles/split.h"
-#include "graph/window.h"
 
 /* --- Conv --- */
 

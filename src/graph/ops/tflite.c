@@ -18,10 +18,10 @@
  * Source: the kernels' registrations (inplace_operator) and reference loops in tensorflow/lite and
  * tflite-micro.
  */
-#include "graph/fold.h"
-#include "graph/tflite_shapes.h"
+#include "graph/rules/fold.h"
+#include "graph/rules/tflite_shapes.h"
+#include "graph/rules/window.h"
 #include "graph/tiles/split.h"
-#include "graph/window.h"
 
 /* A view of a constant is not a view: the operator copies it into the arena. */
 static tn_view tflite_view(tn_infer *infer, uint32_t output) {

@@ -33,9 +33,9 @@
  * Updates write into their operands and hand them back: parameters and state are static memory.
  * Gradients that are computed element by element may overwrite the given gradient.
  */
-#include "graph/fold.h"
 #include "graph/gradients/gradients.h"
-#include "graph/window.h"
+#include "graph/rules/fold.h"
+#include "graph/rules/window.h"
 
 /* --- losses --- */
 
@@ -243,11 +243,63 @@ static tn_view train_view_scale_step(tn_infer *infer, uint32_t output) {
     return view;
 }
 
+/* --- gradients that are operators of their own ------------------------------------------------ */
+
+/* Gradients that are operators of their own, because ONNX's operators would keep or
+ * move more.
+ *
+ *   ClipGrad(d y, y, low, high) -> d x                        zero where y is a bound
+ *   GatherGrad(d y, indices) -> d x                           shape, axis; first, whole: it is rows
+ *                                                             from `first` on, of `whole`
+ *   LRNGrad(d y, x) -> d x                                    those of LRN
+ *   LogSoftmaxGrad, SoftmaxGrad(d y, y) -> d x                axis; flat: all from it on is a row;
+ *                                                             alpha: a factor of the gradient
+ *   NormalizationGrad(d y, x, scale) -> d x, d scale, d bias  count, cycle, each, run: slices of
+ *                                                             `count` elements, in slice s element
+ *                                                             i has scale (s % cycle) * each +
+ *                                                             i / run; epsilon; centered: the mean
+ *                                                             was taken off
+ *   PadGrad(d y) -> d x                                       shape, pads, mode
+ *   ResizeGrad(d y, roi, scales, sizes) -> d x                shape, simple, and those of Resize
+ *   SliceGrad(d y) -> d x                                     shape; starts, steps per dimension
+ */
+
+static tn_status train_parts_shape_like(tn_infer *infer) {
+    return tn__set_like(infer, 0, tn__input(infer, 1));
+}
+
+static tn_status train_parts_shape_given(tn_infer *infer) {
+    uint32_t count;
+    const int64_t *shape = tn__attr_ints(infer->op, "shape", &count);
+    if (count > TN_RANK_MAX) return tn__infer_fail(infer, "attribute shape is missing");
+    return tn__set_output(infer, 0, tn__input(infer, 0)->dtype, count, shape);
+}
+
+static tn_status train_parts_shape_normalization(tn_infer *infer) {
+    static const uint32_t like[] = {1, 2, 2};
+    for (uint32_t k = 0; k < tn__output_count(infer); k++)
+        TN_TRY(tn__set_like(infer, k, tn__input(infer, like[k])));
+    return TN_OK;
+}
+
+/* Every element given is added once (Resize: once per tap). */
+static uint64_t train_parts_flops_given(tn_infer *infer) {
+    return tn__elements(tn__input(infer, 0));
+}
+
+static uint64_t train_parts_flops_resize(tn_infer *infer) {
+    return tn__count_mul(tn__elements(tn__input(infer, 0)), 8);
+}
+
+/* --- the family ------------------------------------------------------------------------------- */
+
 /* clang-format off */
 #define TRAIN(name, least, most, outputs, rule) .type = #name, .inputs_min = least, \
     .inputs_max = most, .outputs_max = outputs, .shape = rule
 #define RECURRENT(name, number) TRAIN(name, 3, 9, 6, train_shape_recurrent), \
     .flops = train_flops_recurrent, .gates = number
+#define PARTS(name, least, most, outputs, rule) .type = #name, .inputs_min = least, \
+    .inputs_max = most, .outputs_max = outputs, .shape = rule
 static const tn_op_rule train_rules[] = {
     {TRAIN(Accumulate, 3, 3, 1, train_shape_step), .view = train_view_step, .changes = 1,
      .flops_per = 1},
@@ -258,10 +310,11 @@ static const tn_op_rule train_rules[] = {
     {TRAIN(BatchNormApply, 5, 5, 1, train_shape_first), .inplace = 1, .flops_per = 2},
     {TRAIN(BatchNormGrad, 5, 5, 3, train_shape_batch_norm_grad), .flags = TN_RULE_IMAGES,
      .inplace = 3, .flops_per = 8},
-    {TRAIN(BatchNormTrain, 5, 5, 5, train_shape_batch_norm), .again = "BatchNormApply",
+    {TRAIN(BatchNormTrain, 5, 5, 5, train_shape_batch_norm), .recompute_as = "BatchNormApply",
      .flags = TN_RULE_IMAGES, .view = train_view_batch_norm,
      .changes = 8 | 16, .inplace = 1, .flops_per = 6, .no_gradient = 8 | 16,
      .gradient = tn__gradient_batch_norm_train},
+    {PARTS(ClipGrad, 2, 4, 1, train_parts_shape_like), .flops_per = 2, .inplace = 3},
     {TRAIN(ConvGradWeights, 2, 2, 1, train_shape_given), .flops = train_flops_conv},
     {TRAIN(CrossEntropy, 2, 2, 2, tn__shape_loss), .flops = train_flops_loss,
      .gradient = tn__gradient_cross_entropy},
@@ -269,7 +322,10 @@ static const tn_op_rule train_rules[] = {
     {TRAIN(DropoutBits, 2, 2, 1, train_shape_first), .inplace = 1, .flops_per = 1},
     {TRAIN(DropoutTrain, 2, 5, 2, train_shape_dropout), .inplace = 1 | 16, .flops_per = 8,
      .gradient = tn__gradient_dropout_train},
+    {PARTS(GatherGrad, 2, 2, 1, train_parts_shape_given), .flops = train_parts_flops_given},
     {RECURRENT(GruGrad, 3)},
+    {PARTS(LRNGrad, 2, 2, 1, train_parts_shape_like), .flops_per = 40, .inplace = 3},
+    {PARTS(LogSoftmaxGrad, 2, 2, 1, train_parts_shape_like), .flops_per = 13, .inplace = 3},
     {TRAIN(LossScale, 1, 1, 1, train_shape_scale)},
     {TRAIN(LossScaleStep, 1, UINT32_MAX, 2, train_shape_scale_step),
      .view = train_view_scale_step, .changes = 1, .flops = train_flops_scale_step},
@@ -285,11 +341,16 @@ static const tn_op_rule train_rules[] = {
     {TRAIN(MeanSquaredGrad, 3, 3, 1, train_shape_first), .inplace = 3, .flops_per = 3},
     {TRAIN(MomentumStep, 4, 6, 2, train_shape_step), .view = train_view_step, .changes = 1 | 4,
      .flops_per = 5},
+    {PARTS(NormalizationGrad, 3, 3, 3, train_parts_shape_normalization), .flops_per = 14, .inplace = 3},
+    {PARTS(PadGrad, 1, 1, 1, train_parts_shape_given), .flops = train_parts_flops_given},
     {TRAIN(ReluGrad, 2, 2, 1, train_shape_first), .flags = TN_RULE_IMAGES, .inplace = 3,
      .flops_per = 1, .signs = 2},
+    {PARTS(ResizeGrad, 1, 4, 1, train_parts_shape_given), .flops = train_parts_flops_resize},
     {RECURRENT(RnnGrad, 1)},
     {TRAIN(SgdStep, 3, 5, 1, train_shape_step), .view = train_view_step, .changes = 1,
      .flops_per = 3},
+    {PARTS(SliceGrad, 1, 1, 1, train_parts_shape_given)},
+    {PARTS(SoftmaxGrad, 2, 2, 1, train_parts_shape_like), .flops_per = 4, .inplace = 3},
     {TRAIN(TransposedMatMul, 2, 2, 1, train_shape_matmul), .flags = TN_RULE_MATMUL,
      .flops = train_flops_matmul},
 };

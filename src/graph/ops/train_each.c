@@ -4,7 +4,7 @@
  * They have the shape of their operands and may overwrite either one: each element is read before
  * its place is written.
  */
-#include "graph/fold.h"
+#include "graph/rules/fold.h"
 
 static tn_status train_each_shape(tn_infer *infer) {
     return tn__set_like(infer, 0, tn__input(infer, 1));

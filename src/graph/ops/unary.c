@@ -8,8 +8,8 @@
  */
 #include <math.h>
 
-#include "graph/fold.h"
 #include "graph/gradients/gradients.h"
+#include "graph/rules/fold.h"
 #include "graph/tiles/split.h"
 
 static tn_status unary_shape(tn_infer *infer) {

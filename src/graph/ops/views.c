@@ -5,8 +5,8 @@
  * numbers of elements need not agree.
  * Source: operator texts of ONNX, opsets 1 to 21.
  */
-#include "graph/fold.h"
 #include "graph/gradients/gradients.h"
+#include "graph/rules/fold.h"
 #include "graph/tiles/split.h"
 
 static tn_view views_whole(tn_infer *infer, uint32_t output) {

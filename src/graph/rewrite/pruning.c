@@ -2,15 +2,15 @@
  *
  * Only numbers of elements are decided here: the mask follows from the number that each weight
  * keeps, and PruneWeights finds it at set-up. For one threshold over all weights, their magnitudes
- * are counted in two passes (graph/sparse.h), and a third pass counts the elements that each weight
- * keeps; so at most one weight is in memory at a time.
+ * are counted in two passes (graph/rules/sparse_weights.h), and a third pass counts the elements
+ * that each weight keeps; so at most one weight is in memory at a time.
  */
 #include <math.h>
 #include <tenure/prune.h>
 
 #include "graph/element.h"
 #include "graph/rewrite/rewrite.h"
-#include "graph/sparse.h"
+#include "graph/rules/sparse_weights.h"
 
 typedef struct pruning_job {
     tn__draft draft;

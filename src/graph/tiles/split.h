@@ -21,7 +21,7 @@
  * outputs, which all have that axis in common; the need lies inside the input. Returns false for
  * a negative padding, and for an empty range unless the operator joins its inputs. An omitted
  * input needs no elements. */
-bool tn__op_split(const tn_graph *graph, tn_op_id op, tn__part *part, uint32_t input,
+bool tn__op_split(const tn_graph *graph, tn_op_id op, tn__tile *part, uint32_t input,
                   tn__need *need);
 /* Whether every input has an answer: the operator can run in parts along that axis of output 0. */
 bool tn__op_splits(const tn_graph *graph, tn_op_id op, uint32_t axis);
@@ -33,48 +33,48 @@ bool tn__op_sums(const tn_graph *graph, tn_op_id op, uint32_t input, uint32_t *a
 /* --- answers: tn_op_rule.split --- */
 
 /* Every input broadcasts to the output. */
-bool tn__split_each(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_each(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
 /* Input 0 has the shape of the output; other inputs are needed whole. */
-bool tn__split_first(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_first(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
 /* Reshapes: both sides must have the axis, with the same number of elements before it. */
-bool tn__split_reshape(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_reshape(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
 /* Windows (FORM_WINDOW): split_window.c. */
-bool tn__split_conv(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-bool tn__split_conv_integer(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-bool tn__split_conv_qlinear(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-bool tn__split_conv_transpose(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-bool tn__split_pool(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-bool tn__split_global_pool(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-/* Products of matrices: split_matmul.c. The last is of domain "tenure". */
-bool tn__split_matmul(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-bool tn__split_gemm(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-bool tn__split_fused_matmul(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-/* Normalisations and operators that move elements: split_move.c. */
-bool tn__split_batch_norm(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-bool tn__split_layer_norm(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-bool tn__split_instance_norm(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-bool tn__split_local_norm(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-bool tn__split_batch(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-bool tn__split_axis_norm(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-bool tn__split_softmax(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-bool tn__split_masked_softmax(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-bool tn__split_quantize(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-bool tn__split_concat(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-bool tn__split_transpose(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-bool tn__split_untouched(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-bool tn__split_outputs(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-bool tn__split_expand(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-bool tn__split_gather(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-bool tn__split_to_space(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-bool tn__split_to_depth(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-bool tn__split_resize(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-/* Of domain "tflite": split_tflite.c. The first is of FORM_BAND, the second of FORM_PAD. */
-bool tn__split_band(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-bool tn__split_tflite_pad(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-bool tn__split_tflite_concat(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-bool tn__split_tflite_rows(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-bool tn__split_tflite_reduce(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
-bool tn__split_tflite_transpose(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_conv(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+bool tn__split_conv_integer(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+bool tn__split_conv_qlinear(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+bool tn__split_conv_transpose(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+bool tn__split_pool(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+bool tn__split_global_pool(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+/* Products of matrices. The last is of domain "tenure". */
+bool tn__split_matmul(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+bool tn__split_gemm(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+bool tn__split_fused_matmul(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+/* Normalisations and operators that move elements. */
+bool tn__split_batch_norm(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+bool tn__split_layer_norm(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+bool tn__split_instance_norm(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+bool tn__split_local_norm(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+bool tn__split_batch(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+bool tn__split_axis_norm(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+bool tn__split_softmax(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+bool tn__split_masked_softmax(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+bool tn__split_quantize(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+bool tn__split_concat(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+bool tn__split_transpose(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+bool tn__split_untouched(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+bool tn__split_outputs(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+bool tn__split_expand(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+bool tn__split_gather(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+bool tn__split_to_space(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+bool tn__split_to_depth(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+bool tn__split_resize(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+/* Of domain "tflite"; split_window.c. The first is of FORM_BAND, the second of FORM_PAD. */
+bool tn__split_band(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+bool tn__split_tflite_pad(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+bool tn__split_tflite_concat(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+bool tn__split_tflite_rows(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+bool tn__split_tflite_reduce(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
+bool tn__split_tflite_transpose(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
 
 /* --- windows of TensorFlow Lite, for code that makes their parts --- */
 typedef enum tn__band_way { TN__BAND_EXACT, TN__BAND_PAD, TN__BAND_CROP } tn__band_way;
@@ -111,7 +111,7 @@ static inline bool tn__need_range(tn__need *need, uint32_t axis, int64_t first, 
     *need = (tn__need){.axis = axis, .first = first, .last = last};
     return true;
 }
-static inline bool tn__need_same(tn__need *need, uint32_t axis, const tn__part *part) {
+static inline bool tn__need_same(tn__need *need, uint32_t axis, const tn__tile *part) {
     *need = (tn__need){.axis = axis, .first = part->first, .last = part->last, .law = TN__LAW_SAME};
     return true;
 }

@@ -11,8 +11,8 @@
  */
 #include <stdio.h>
 
+#include "graph/rules/window.h"
 #include "graph/train/frame.h"
-#include "graph/window.h"
 
 /* --- tensors --- */
 

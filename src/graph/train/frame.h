@@ -1,24 +1,22 @@
 /* frame.h - state and functions that the files of the room share while they make a training graph.
  *
- *   names.c     losses and optimizers by name
+ *   names.c     losses, optimizers, divisions among ranks and orders of a pipeline by name
  *   inline.c    replaces an If with known condition by its branch
- *   parameters.c  separates parameters from constants
- *   needed.c    trained parameters, operators that the loss needs
- *   cut.c       replaces the model by the part of one of several ranks
+ *   parameters.c  separates parameters from constants; trained parameters, operators that the loss
+ *               needs
+ *   tensor_parallel.c  replaces the model by the part of one of several ranks
  *   rounds.c    replaces the model by one copy per micro-batch
  *   stages.c    parts of a pipeline: their operators and tensors
- *   mixed.c     mixed precision: operators that work in 16 bits, and casts
+ *   mixed.c     mixed precision: operators that work in 16 bits, casts, and their repetition in
+ *               the backward pass; seed of the backward pass, and the scale of gradients
  *   copy.c      the model's operators as they work in training
  *   unroll.c    unrolls recurrences without a gradient rule
  *   loss.c      labels, loss
  *   loss_parts.c  the last product and the loss in parts
- *   scale.c     seed of the backward pass, and the scale of gradients
  *   backward.c  visits operators, last first, and applies their gradient rules
- *   cast_again.c repeats casts in the backward pass instead of keeping them
- *   bucket.c    complete gradients, in buckets
- *   shard.c     tensors that one rank of several keeps
+ *   buckets.c   complete gradients, in buckets; shards, the part that one rank of several keeps
  *   update.c    accumulation over micro-batches, optimizers
- *   train.c     the call: options, the steps in order, results
+ *   step.c      the call: options, the steps in order, results
  */
 #ifndef TN_TRAIN_FRAME_H
 #define TN_TRAIN_FRAME_H
@@ -29,7 +27,7 @@
 
 #include "graph/gradients/gradient.h"
 #include "graph/store.h"
-#include "graph/cut/cut.h"
+#include "graph/tensor_parallel/cut.h"
 
 /* scores along one axis, and the tensors that they are computed from */
 typedef struct tn__part_cut {
@@ -39,9 +37,9 @@ typedef struct tn__part_cut {
 
 typedef struct tn__train {
     const tn_graph *model;
-    tn_graph *inlined;      /* NULL; or the model after inline.c */
-    tn_graph *divided;      /* NULL; or the model after loss_parts.c: with its scores in parts */
-    tn_graph *part;         /* NULL; or the model after cut.c: that of one of several ranks */
+    tn_graph *inlined; /* NULL; or the model after inline.c */
+    tn_graph *divided; /* NULL; or the model after loss_parts.c: with its scores in parts */
+    tn_graph *part; /* NULL; or the model after tensor_parallel.c: that of one of several ranks */
     const tn_graph *whole;  /* the model that `part` was cut from */
     const tn_op_id *origin; /* [operators of the part] the same operator in the whole model */
     const tn__cut *cuts;    /* [tensors of the whole]; NULL: no tensor is cut */
@@ -120,11 +118,9 @@ typedef struct tn__train {
     tn_round *round_list; /* [rounds] */
 } tn__train;
 
-/* parameters.c: `begins`, then `constant`, which reads `runs`. */
-tn_status tn__train_parameters(tn__train *it);
-tn_status tn__train_constants(tn__train *it);
+/* parameters.c: whether a tensor is a parameter of the model. */
 bool tn__train_is_parameter(const tn__train *it, tn_tensor_id id);
-/* needed.c. Errors: E_INVALID (a pattern without a parameter, nothing to train). */
+/* Errors: E_INVALID (a pattern without a parameter, nothing to train). */
 tn_status tn__train_choose(tn__train *it);
 /* Whether gradients may flow to an operand: it is a float that the rule treats as such. */
 bool tn__train_flows(const tn_graph *graph, const tn_op *op, const tn_op_rule *rule,
@@ -142,12 +138,11 @@ tn_status tn__train_lower_after(tn__train *it, tn_op_id id, const tn_op *made);
 /* Whether the gradient of a cast of a parameter can serve as the gradient of the parameter: no
  * other gradient is added to it, and updates also read 16 bits. */
 bool tn__train_ends_low(const tn__train *it, const tn_op *op);
-/* Whether the cast is repeated in the backward pass: its input is static, or has fewer bits. */
-bool tn__train_is_free_cast(const tn__train *it, const tn_op *op);
 /* inline.c: replaces the model if the branch of an If in it is known. */
 tn_status tn__train_inline(tn__train *it);
-/* cut.c: replaces the model by a rank's part of it. Errors: those of tn__cuts_graph, E_UNSUPPORTED
- * (an option that does not work with parts). The second function reports the parts at the end. */
+/* tensor_parallel.c: replaces the model by a rank's part of it. Errors: those of tn__cuts_graph,
+ * E_UNSUPPORTED (an option that does not work with parts). The second function reports the parts at
+ * the end. */
 tn_status tn__train_cut(tn__train *it);
 tn_status tn__train_parts(tn__train *it);
 void tn__parts_destroy(const tn_context *context, struct tn_parts *parts);
@@ -202,7 +197,7 @@ void tn__stages_destroy(const tn_context *context, const tn_stages *stages);
 tn_status tn__train_copy_op(tn__train *it, const tn_op *op, tn_block_id block);
 /* copy.c: makes it->graph, without labels and loss. */
 tn_status tn__train_copy(tn__train *it);
-/* scale.c. Errors: E_INVALID (an option that does not work with an adaptive scale). */
+/* mixed.c. Errors: E_INVALID (an option that does not work with an adaptive scale). */
 tn_status tn__train_scale_check(const tn__train *it);
 tn_status tn__train_seed(tn__train *it, tn_tensor_id *seed);
 /* After all gradients are complete: makes `factor`. */
@@ -224,12 +219,12 @@ tn_status tn__train_parts_together(tn__train *it);
 tn_status tn__train_parts_apart(tn__train *it);
 /* backward.c: the backward pass, with updates as soon as they can run. */
 tn_status tn__train_backward(tn__train *it, tn_tensor_id seed);
-/* cast_again.c: called after the backward pass, with the block in that order. */
+/* mixed.c: called after the backward pass, with the block in that order. */
 tn_status tn__train_recompute(tn__train *it);
 /* update.c: inputs for learning rate and step; completes the gradient of one parameter; adds its
  * update. */
 tn_status tn__train_inputs(tn__train *it);
-/* bucket.c: the parameter's gradient (or: every gradient) is complete. If updates are to run at
+/* buckets.c: the parameter's gradient (or: every gradient) is complete. If updates are to run at
  * once, the parameter is updated when its bucket is complete. */
 tn_status tn__train_arrived(tn__train *it, uint32_t parameter);
 tn_status tn__train_arrived_all(tn__train *it);
@@ -238,11 +233,9 @@ tn_status tn__train_update(tn__train *it, uint32_t parameter);
 /* The same for a shard. */
 tn_status tn__train_complete_shard(tn__train *it, uint32_t shard);
 tn_status tn__train_update_shard(tn__train *it, uint32_t shard);
-/* shard.c. Whether a rank keeps only parts. Errors of the check: E_INVALID, E_UNSUPPORTED. */
+/* buckets.c. Whether a rank keeps only parts. Errors of the check: E_INVALID, E_UNSUPPORTED. */
 bool tn__train_shards(const tn__train *it);
 tn_status tn__train_shard_check(const tn__train *it);
-/* Makes a bucket of the gradients of these parameters the next shard. */
-tn_status tn__train_shard(tn__train *it, tn_tensor_id bucket, const uint32_t *list, uint32_t count);
 /* At the end: makes parameters views of their shards, before all other operators in the list. */
 tn_status tn__train_shard_end(tn__train *it);
 

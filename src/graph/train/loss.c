@@ -7,7 +7,7 @@
  * and the gradient may overwrite the scores. The backward pass begins with loss_scale /
  * micro_batches, so that sums of gradients are means.
  */
-#include "graph/fold.h"
+#include "graph/rules/fold.h"
 #include "graph/train/frame.h"
 
 static tn_status loss_output(tn__train *it, const char *name, tn_tensor_id *id) {

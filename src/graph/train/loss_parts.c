@@ -23,7 +23,7 @@
 
 typedef tn__part_cut parts_cut;
 
-typedef struct parts_state {
+typedef struct parts_work {
     tn__train *it;
     tn_op_id chain[PARTS_CHAIN]; /* the scores' producer first, the product last */
     uint32_t chain_count;
@@ -31,7 +31,7 @@ typedef struct parts_state {
     tn_tensor_id base;
     parts_cut cuts[2];
     uint32_t cut_count;
-} parts_state;
+} parts_work;
 
 /* --- finding the cut --- */
 
@@ -65,10 +65,10 @@ static bool parts_may(const tn__train *it, tn_op_id id, uint32_t axis) {
 
 /* Elements [first, last) of the result depend on as many elements of one operand, and on all of the
  * others. */
-static bool parts_need(const tn_graph *model, tn_op_id id, tn__part part, uint32_t *data,
+static bool parts_need(const tn_graph *model, tn_op_id id, tn__tile part, uint32_t *data,
                        tn__need *need) {
     const tn_op *op = tn_graph_op(model, id);
-    const tn__part asked = part;
+    const tn__tile asked = part;
     *data = TN_NONE;
     for (uint32_t i = 0; i < op->input_count; i++) {
         tn__need one;
@@ -84,7 +84,7 @@ static bool parts_need(const tn_graph *model, tn_op_id id, tn__part part, uint32
 }
 
 /* Follows an axis of the scores back to the input of the last product. */
-static bool parts_follow(parts_state *state, uint32_t axis, parts_cut *cut) {
+static bool parts_follow(parts_work *state, uint32_t axis, parts_cut *cut) {
     const tn__train *it = state->it;
     tn_tensor_id at = it->scores;
     uint32_t along = axis, count = 0;
@@ -94,7 +94,7 @@ static bool parts_follow(parts_state *state, uint32_t axis, parts_cut *cut) {
         tn__need need;
         if (tensor->producer == TN_NONE || count == PARTS_CHAIN) return false;
         if (readers > (at == it->scores ? 0u : 1u)) return false;
-        tn__part all = {along, 0, tensor->shape[along]}, half = {along, 0, 1};
+        tn__tile all = {along, 0, tensor->shape[along]}, half = {along, 0, 1};
         if (!parts_may(it, tensor->producer, along) ||
             !parts_need(it->model, tensor->producer, half, &data, &need) || need.first != 0 ||
             need.last != 1 || !parts_need(it->model, tensor->producer, all, &data, &need) ||
@@ -115,7 +115,7 @@ static bool parts_follow(parts_state *state, uint32_t axis, parts_cut *cut) {
 
 /* Cuts the first axis that can be cut into the requested number of parts; if it has fewer elements,
  * cuts the next axis as well. */
-static tn_status parts_choose(parts_state *state) {
+static tn_status parts_choose(parts_work *state) {
     tn__train *it = state->it;
     const tn_tensor *scores = tn_graph_tensor(it->model, it->scores);
     bool classes = it->options.loss == TN_LOSS_CROSS_ENTROPY;
@@ -230,7 +230,7 @@ static tn_status parts_join(tn__train *it, const char *name, const tn_tensor_id 
 
 /* Joins the parts to the scores as the model has them, for readers of all scores: an output that is
  * kept. */
-static tn_status parts_whole(parts_state *state, const tn_tensor_id *parts) {
+static tn_status parts_whole(parts_work *state, const tn_tensor_id *parts) {
     tn__train *it = state->it;
     const parts_cut *cuts = state->cuts;
     const char *name = tn_graph_tensor(it->model, it->scores)->name;
@@ -247,7 +247,7 @@ static tn_status parts_whole(parts_state *state, const tn_tensor_id *parts) {
 }
 
 /* Makes the operators of one part; *at: the product's input, then the scores. */
-static tn_status parts_one(parts_state *state, uint32_t number, tn_tensor_id *at) {
+static tn_status parts_one(parts_work *state, uint32_t number, tn_tensor_id *at) {
     tn__train *it = state->it;
     for (uint32_t c = state->chain_count; c-- > 0;) {
         const tn_op *op = tn_graph_op(it->model, state->chain[c]);
@@ -270,7 +270,7 @@ static tn_status parts_one(parts_state *state, uint32_t number, tn_tensor_id *at
     return TN_OK;
 }
 
-static tn_status parts_all(parts_state *state) {
+static tn_status parts_all(parts_work *state) {
     tn__train *it = state->it;
     const uint32_t axes[2] = {state->cuts[0].base_axis, state->cuts[1].base_axis};
     parts_cut cuts[2] = {state->cuts[0], state->cuts[1]};
@@ -284,13 +284,13 @@ static tn_status parts_all(parts_state *state) {
     return parts_whole(state, it->parts);
 }
 
-static bool parts_is_cut(const parts_state *state, tn_op_id id) {
+static bool parts_is_cut(const parts_work *state, tn_op_id id) {
     for (uint32_t c = 0; c < state->chain_count; c++)
         if (state->chain[c] == id) return true;
     return false;
 }
 
-static tn_status parts_graph(parts_state *state) {
+static tn_status parts_graph(parts_work *state) {
     tn__train *it = state->it;
     tn_tensor_id made;
     TN_TRY(tn_graph_create(it->context, &it->graph, it->error));
@@ -317,7 +317,7 @@ static tn_status parts_graph(parts_state *state) {
 }
 
 tn_status tn__train_loss_parts(tn__train *it) {
-    parts_state state = {.it = it};
+    parts_work state = {.it = it};
     if (it->options.loss_parts < 2) return TN_OK;
     TN_TRY(parts_check(it));
     TN_TRY(parts_choose(&state));

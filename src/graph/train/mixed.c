@@ -1,5 +1,5 @@
-/* mixed.c - mixed precision: chooses the operators that work on 16-bit floats, and adds the casts
- * in between.
+/* mixed.c - mixed precision: chooses the operators that work on 16-bit floats, adds the casts in
+ * between, repeats casts in the backward pass, and scales the loss.
  *
  * Parameters stay float32 and are updated in float32. If an operator works in 16 bits, its float32
  * operands are cast right before it, once per tensor, and its results have 16 bits. Gradients
@@ -7,21 +7,23 @@
  * inside and round once when they store.
  *
  * The following stay in float32: the loss; statistics of normalisations (kernels hold them in
- * float32 anyway; running statistics are operands that stay); operators that sum many elements; and
- * functions that magnify an error of their operand or leave the range of 16 bits. An operator that
- * is not in the table below stays in float32 too.
+ * float32 anyway; running statistics are operands that stay); operators that sum many elements;
+ * and functions that magnify an error of their operand or leave the range of 16 bits. An operator
+ * that is not in the table below stays in float32 too.
  *
  *     w (f32) ── Cast ─┐                          the cast is repeated in the backward pass,
  *     x ── Cast ───── Conv ── BatchNorm ── ...    right before its reader, so no cast copy of
- *                               │ scale, bias,    parameters is kept for it (cast_again.c)
+ *                               │ scale, bias,    parameters is kept for it (below)
  *                               statistics (f32)
  *
  * Source: Micikevicius et al. 2018, Mixed Precision Training (master weights, float32 for sums).
  * Cost: O(operands).
  */
+#include "graph/train/frame.h"
+
 #include <stdio.h>
 
-#include "graph/train/frame.h"
+/* --- operators in 16 bits --------------------------------------------------------------------- */
 
 typedef enum lower_sort {
     LOWER_FULL, /* float32 */
@@ -262,9 +264,248 @@ bool tn__train_ends_low(const tn__train *it, const tn_op *op) {
            it->gradient[from] == TN_NONE;
 }
 
-bool tn__train_is_free_cast(const tn__train *it, const tn_op *op) {
+/* Whether the cast is repeated in the backward pass: its input is static, or has fewer bits. */
+static bool train_is_free_cast(const tn__train *it, const tn_op *op) {
     if (!tn__train_lowers(it) || !tn__op_is(op, "Cast")) return false;
     const tn_tensor *from = tn_graph_tensor(it->graph, op->inputs[0]);
     const tn_tensor *to = tn_graph_tensor(it->graph, op->outputs[0]);
     return tn_tensor_is_static(from) || tn_dtype_bits(from->dtype) < tn_dtype_bits(to->dtype);
+}
+
+/* --- casts that are repeated ------------------------------------------------------------------ */
+
+/* With mixed precision, repeats casts in the backward pass if that costs no memory.
+ *
+ * Two kinds of casts need not be kept for the backward pass: casts of parameters and casts from
+ * fewer bits. The parameter and the shorter numbers are kept anyway. The copy of such a cast stands
+ * right before its first reader in the backward pass. That is before any update of the parameter
+ * that it reads, because the gradient for the update follows that reader. Bits stay the same. Any
+ * other recomputation is a choice within a work budget: tn_program_recompute.
+ */
+
+#define RECOMPUTE_NONE UINT32_MAX
+
+typedef struct recompute_state {
+    tn__train *it;
+    uint32_t count;     /* operators of the main block before this pass */
+    uint32_t *reader;   /* [forward] first position in the backward pass that reads it, or NONE */
+    bool *again;        /* [forward] whether it is repeated */
+    tn_tensor_id *copy; /* [forward] or TN_NONE */
+    tn_op_id *order;    /* the new list */
+    size_t order_count;
+} recompute_state;
+
+/* Whether the tensor is kept until the backward pass is over, or at least until its reader
+ * there. */
+static bool recompute_is_there(const recompute_state *state, tn_tensor_id id) {
+    const tn_tensor *tensor = tn_graph_tensor(state->it->graph, id);
+    if (tensor->producer == TN_NONE || tn_tensor_is_static(tensor)) return true;
+    return id < state->it->forward && state->reader[id] != RECOMPUTE_NONE && !state->again[id];
+}
+
+/* --- copies --- */
+
+static tn_status recompute_make(recompute_state *state, tn_tensor_id id) {
+    tn__train *it = state->it;
+    const tn_tensor like = *tn_graph_tensor(it->graph, id);
+    const tn_op op = *tn_graph_op(it->graph, like.producer);
+    char name[200];
+    tn_op_id copy;
+    snprintf(name, sizeof name, "%.180s.again", like.name);
+    tn_tensor_spec tensor = {.name = name,
+                             .dtype = like.dtype,
+                             .kind = TN_KIND_ACTIVATION,
+                             .rank = like.rank,
+                             .shape = like.shape};
+    TN_TRY(tn_graph_add_tensor(it->graph, &tensor, &state->copy[id], it->error));
+    tn_op_spec spec = {.name = name,
+                       .type = op.type,
+                       .domain = op.domain,
+                       .version = op.version,
+                       .inputs = op.inputs,
+                       .outputs = &state->copy[id],
+                       .attrs = op.attrs,
+                       .input_count = op.input_count,
+                       .output_count = 1,
+                       .attr_count = op.attr_count};
+    TN_TRY(tn_graph_add_op(it->graph, &spec, &copy, it->error));
+    state->order[state->order_count++] = copy;
+    return TN_OK;
+}
+
+/* --- the pass --- */
+
+static tn_status recompute_room(recompute_state *state) {
+    tn__train *it = state->it;
+    size_t forward = it->forward, ops = tn_graph_op_count(it->graph);
+    state->count = tn_graph_block(it->graph, 0)->op_count;
+    state->reader = tn__arena_array(&it->arena, forward, sizeof *state->reader);
+    state->again = tn__arena_array(&it->arena, forward, sizeof *state->again);
+    state->copy = tn__arena_array(&it->arena, forward, sizeof *state->copy);
+    state->order = tn__arena_array(&it->arena, 2 * ops, sizeof *state->order);
+    if (state->reader == NULL || state->again == NULL || state->copy == NULL ||
+        state->order == NULL)
+        return tn__no_memory(it->error, "recomputation");
+    for (size_t i = 0; i < forward; i++) {
+        state->reader[i] = RECOMPUTE_NONE;
+        state->copy[i] = TN_NONE;
+    }
+    return TN_OK;
+}
+
+static void recompute_mark(recompute_state *state) {
+    const tn__train *it = state->it;
+    const tn_block *block = tn_graph_block(it->graph, 0);
+    for (uint32_t p = it->forward_ops; p < state->count; p++) {
+        const tn_op *op = tn_graph_op(it->graph, block->ops[p]);
+        for (uint32_t i = 0; i < op->input_count; i++) {
+            tn_tensor_id id = op->inputs[i];
+            if (id == TN_NONE || id >= it->forward || state->reader[id] != RECOMPUTE_NONE) continue;
+            state->reader[id] = p;
+        }
+    }
+    for (uint32_t p = 0; p < it->forward_ops; p++) {
+        const tn_op *op = tn_graph_op(it->graph, block->ops[p]);
+        tn_tensor_id id = op->output_count > 0 ? op->outputs[0] : TN_NONE;
+        if (id == TN_NONE || state->reader[id] == RECOMPUTE_NONE || op->block != 0) continue;
+        const tn_tensor *tensor = tn_graph_tensor(it->graph, id);
+        if (tensor->flags & TN_TENSOR_IS_OUTPUT || tn_tensor_is_static(tensor)) continue;
+        state->again[id] = train_is_free_cast(it, op) && recompute_is_there(state, op->inputs[0]);
+    }
+}
+
+/* Visits the operator at a position of the backward pass: inserts copies of the casts that it is
+ * the first to read. */
+static tn_status recompute_visit(recompute_state *state, tn_op_id id, uint32_t position) {
+    tn__train *it = state->it;
+    const tn_op op = *tn_graph_op(it->graph, id);
+    bool any = false;
+    tn_tensor_id *inputs =
+        tn__arena_copy(&it->graph->said, op.inputs, op.input_count * sizeof *inputs);
+    if (inputs == NULL) return tn__no_memory(it->error, "recomputation");
+    for (uint32_t i = 0; i < op.input_count; i++) {
+        tn_tensor_id input = op.inputs[i];
+        if (input == TN_NONE || input >= it->forward || !state->again[input]) continue;
+        if (state->reader[input] == position && state->copy[input] == TN_NONE)
+            TN_TRY(recompute_make(state, input));
+        inputs[i] = state->copy[input];
+        any = true;
+    }
+    if (any) it->graph->ops[id].inputs = inputs;
+    state->order[state->order_count++] = id;
+    return TN_OK;
+}
+
+tn_status tn__train_recompute(tn__train *it) {
+    recompute_state state = {.it = it};
+    TN_TRY(recompute_room(&state));
+    recompute_mark(&state);
+    for (uint32_t p = 0; p < state.count; p++) {
+        tn_op_id id = tn_graph_block(it->graph, 0)->ops[p];
+        if (p < it->forward_ops)
+            state.order[state.order_count++] = id;
+        else
+            TN_TRY(recompute_visit(&state, id, p));
+    }
+    memcpy(it->graph->blocks[0].ops, state.order, state.order_count * sizeof *state.order);
+    return TN_OK;
+}
+
+/* --- the scale of the loss -------------------------------------------------------------------- */
+
+/* Seeds the backward pass and scales gradients so that 16 bits can hold them.
+ *
+ * The seed is loss_scale / micro_batches, so that sums of gradients are means, and small gradients
+ * do not vanish in 16 bits; updates divide by the scale again.
+ *
+ * An adaptive scale has state: an exponent relative to the first scale, good steps in a row,
+ * skipped steps (int64, all 0 at first, in every checkpoint). LossScale computes the seed from it.
+ * LossScaleStep looks at all gradients, writes the state, and gives the updates their factor for
+ * gradients: 0 if one was not finite, in which case the updates write nothing. So a step is skipped
+ * within the graph, and no gradient may be used before all are complete: fuse_update is not
+ * allowed. Running statistics of normalisations come from the forward pass and are not restored.
+ * Source: Micikevicius et al. 2018, section 3.2.
+ */
+
+#define SCALE_STATE 3       /* exponent, good steps, skipped steps */
+#define SCALE_FIRST 65536.0 /* 2^16, as PyTorch's and Apex's scalers begin */
+#define SCALE_INTERVAL 2000 /* good steps until the scale doubles */
+
+static tn_status scale_result(tn__train *it, const char *name, tn_tensor_id *id) {
+    tn_tensor_spec spec = {.name = name, .kind = TN_KIND_GRADIENT, .rank = TN_RANK_UNKNOWN};
+    return tn_graph_add_tensor(it->graph, &spec, id, it->error);
+}
+
+static double scale_first(const tn__train *it) {
+    return it->options.loss_scale != 1 ? it->options.loss_scale : SCALE_FIRST;
+}
+
+static tn_status scale_seed(tn__train *it, const tn_tensor *loss, const int64_t *shape,
+                            tn_tensor_id *seed) {
+    static const int64_t count[] = {SCALE_STATE};
+    tn_tensor_spec spec = {.name = "loss_scale",
+                           .dtype = TN_INT64,
+                           .kind = TN_KIND_OPTIMIZER_STATE,
+                           .flags = TN_TENSOR_UPDATED,
+                           .rank = 1,
+                           .shape = count};
+    double first = scale_first(it) / it->options.micro_batches;
+    int64_t to = loss->dtype;
+    const tn_attr attrs[] = {TN__ATTR_FLOAT("first", &first), TN__ATTR_INT("to", &to),
+                             TN__ATTR_INTS("shape", shape, loss->rank)};
+    TN_TRY(tn_graph_add_tensor(it->graph, &spec, &it->made.loss_scale, it->error));
+    TN_TRY(scale_result(it, "d.loss", seed));
+    return tn__train_op(it, "loss_scale", "LossScale", &it->made.loss_scale, 1, seed, 1, attrs, 3);
+}
+
+tn_status tn__train_seed(tn__train *it, tn_tensor_id *seed) {
+    const tn_tensor loss = *tn_graph_tensor(it->graph, it->made.loss);
+    double one = it->options.loss_scale / it->options.micro_batches;
+    int64_t ones[TN_RANK_MAX];
+    for (uint32_t d = 0; d < loss.rank; d++) ones[d] = 1;
+    if (it->options.dynamic_loss_scale) return scale_seed(it, &loss, ones, seed);
+    tn_tensor_spec spec = {.name = "d.loss",
+                           .dtype = loss.dtype,
+                           .kind = TN_KIND_CONSTANT,
+                           .rank = loss.rank,
+                           .shape = ones,
+                           .value = {.count = 1, .floats = &one}};
+    return tn_graph_add_tensor(it->graph, &spec, seed, it->error);
+}
+
+tn_status tn__train_scale_step(tn__train *it) {
+    uint32_t count = 2;
+    tn_tensor_id outputs[2];
+    tn_tensor_id *inputs =
+        tn__arena_array(&it->arena, (size_t)it->made.parameter_count + 2, sizeof *inputs);
+    if (inputs == NULL) return tn__no_memory(it->error, "the scale of the loss");
+    inputs[0] = it->made.loss_scale;
+    inputs[1] = it->made.micro;
+    for (uint32_t i = 0; i < it->made.parameter_count; i++)
+        if (it->made.parameters[i].gradient != TN_NONE)
+            inputs[count++] = it->made.parameters[i].gradient;
+    double first = scale_first(it);
+    int64_t interval = SCALE_INTERVAL, micro = it->options.micro_batches;
+    const tn_attr attrs[] = {TN__ATTR_FLOAT("first", &first), TN__ATTR_INT("interval", &interval),
+                             TN__ATTR_INT("micro_batches", &micro)};
+    TN_TRY(scale_result(it, "loss_scale.new", &outputs[0]));
+    TN_TRY(scale_result(it, "loss_scale.factor", &outputs[1]));
+    it->factor = outputs[1];
+    return tn__train_op(it, "loss_scale", "LossScaleStep", inputs, count, outputs, 2, attrs, 3);
+}
+
+tn_status tn__train_scale_check(const tn__train *it) {
+    const tn_train_options *options = &it->options;
+    if (!options->dynamic_loss_scale) return TN_OK;
+    if (options->fuse_update)
+        TN_FAIL(it->error, TN_E_INVALID,
+                "a loss scale that adapts skips a step by all gradients; with "
+                "`fuse_update` parameters are updated before the others' gradients are there");
+    if (options->optimizer == TN_OPTIMIZER_NONE)
+        TN_FAIL(it->error, TN_E_INVALID, "a loss scale that adapts needs an optimizer");
+    if (options->loss_scale < 0x1p-20 || options->loss_scale > 0x1p40)
+        TN_FAIL(it->error, TN_E_INVALID,
+                "a loss scale that adapts begins between 2^-20 and 2^40, not at %g",
+                options->loss_scale);
+    return TN_OK;
 }

@@ -1,7 +1,13 @@
-/* names.c - looks up losses and optimizers by name, in the two tables of train.h. */
+/* names.c - finds by name: losses, optimizers, what ranks divide among each other, and orders of a
+ * pipeline's passes, in the tables of the public headers.
+ */
 #include <tenure/train.h>
+#include <tenure/shard.h>
+#include <tenure/stages.h>
 
 #include "base/base.h"
+
+/* --- losses and optimizers -------------------------------------------------------------------- */
 
 typedef struct names_entry {
     const char *text, *sentence;
@@ -42,4 +48,44 @@ const char *tn_optimizer_name(tn_optimizer optimizer) {
 }
 const char *tn_optimizer_summary(tn_optimizer optimizer) {
     return (unsigned)optimizer < TN_OPTIMIZER_COUNT ? names_optimizers[optimizer].sentence : NULL;
+}
+
+/* --- divisions among ranks -------------------------------------------------------------------- */
+
+/* Finds by name what ranks divide among each other, in the table of tenure/shard.h. */
+
+static const struct {
+    const char *text, *sentence;
+} shard_entries[] = {
+#define TN_X(name, text, sentence) {text, sentence},
+    TN_SHARD_TABLE(TN_X)
+#undef TN_X
+};
+
+tn_shard tn_shard_find(const char *text) {
+    uint32_t i = 0;
+    while (i < TN_SHARD_COUNT && strcmp(shard_entries[i].text, text) != 0) i++;
+    return (tn_shard)i;
+}
+
+const char *tn_shard_name(tn_shard shard) {
+    return (unsigned)shard < TN_SHARD_COUNT ? shard_entries[shard].text : NULL;
+}
+
+const char *tn_shard_summary(tn_shard shard) {
+    return (unsigned)shard < TN_SHARD_COUNT ? shard_entries[shard].sentence : NULL;
+}
+
+/* --- orders of a pipeline --------------------------------------------------------------------- */
+
+/* Finds orders of a pipeline's passes by name, in the table of tenure/stages.h. */
+
+static const char *const stages_names[] = {
+#define TN_X(name, text, sentence) text,
+    TN_PIPELINE_TABLE(TN_X)
+#undef TN_X
+};
+
+const char *tn_pipeline_name(tn_pipeline schedule) {
+    return (unsigned)schedule < TN_PIPELINE_COUNT ? stages_names[schedule] : NULL;
 }

@@ -1,12 +1,12 @@
 /* large.c - a range of addresses, a pool that divides it, and a table of its blocks.
  *
  * The range is reserved without memory: the system provides pages when they are touched, and gets
- * them back when the pool does not need them. Blocks are whole pages, as the allocator below would
+ * them back when the pool does not need them. Blocks are whole pages, as the next allocator would
  * map them too, so a table with one entry per page finds the block at an address. The pool and its
  * planner allocate memory themselves; `large_busy` marks a thread inside them, and its requests go
- * to the allocator below.
+ * to the next allocator.
  */
-#include "interop/preload/large.h"
+#include "interop/preload/preload.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -18,9 +18,7 @@
 
 #include <tenure/pool.h>
 
-#include "interop/preload/family.h"
-#include "interop/preload/trace.h"
-#include "interop/preload/words.h"
+#include "interop/preload/shared.h"
 
 #define LARGE_PAGE 4096u
 #define LARGE_LEAST (64u << 10)
@@ -42,18 +40,18 @@ static struct large {
     uint64_t capacity, fresh; /* bytes from `fresh` on were never used and are 0 */
     uint64_t count;
     size_t least;
-    bool is_bound, tells, has_told;
+    bool is_bound, prints_stats, has_reported;
 } large = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static tn__trace large_trace = {.file = -1};
 
 static __thread bool large_busy __attribute__((tls_model("initial-exec")));
 
-/* Memory for the pool itself, from the allocator below. */
+/* Memory for the pool itself, from the next allocator. */
 static void *large_own(void *self, void *pointer, size_t old_size, size_t new_size,
                        size_t alignment) {
     (void)self, (void)old_size, (void)alignment;
-    if (new_size != 0) return tn__family_below()->realloc(pointer, new_size);
-    tn__family_below()->free(pointer);
+    if (new_size != 0) return tn__next_allocator_find()->realloc(pointer, new_size);
+    tn__next_allocator_find()->free(pointer);
     return NULL;
 }
 
@@ -105,7 +103,7 @@ static bool large_create(void) {
     options.alignment = LARGE_PAGE;
     options.release = large_release;
     if (tn_pool_create(&options, &large.pool, &error) == TN_OK) return true;
-    tn__say("TENURE_POOL", error.message);
+    tn__message_print("TENURE_POOL", error.message);
     return false;
 }
 
@@ -125,7 +123,7 @@ static void large_after_fork(void) { large_unlock(); }
 /* The parent continues to write the trace. */
 static void large_in_child(void) {
     tn__trace_leave(&large_trace);
-    large.tells = false;
+    large.prints_stats = false;
     pthread_mutex_init(&large.lock, NULL);
     large_busy = false;
 }
@@ -150,16 +148,17 @@ static void large_open_trace(void) {
 
 void tn__large_open(void) {
     uint64_t least = LARGE_LEAST, budget = 0;
-    const char *tells = getenv("TENURE_STATS");
-    if (!tn__say_setting("TENURE_LEAST", &least) || !tn__say_setting("TENURE_BUDGET", &budget))
+    const char *prints_stats = getenv("TENURE_STATS");
+    if (!tn__size_setting("TENURE_LEAST", &least) || !tn__size_setting("TENURE_BUDGET", &budget))
         return;
     large_busy = true;
     large.is_bound = budget != 0;
-    large.tells = tells != NULL && tells[0] != '\0';
+    large.prints_stats = prints_stats != NULL && prints_stats[0] != '\0';
     uint64_t range = large.is_bound ? budget / LARGE_PAGE * LARGE_PAGE : LARGE_RANGE;
     bool done = range != 0 && large_reserve(range);
     while (!done && !large.is_bound && range > LARGE_RANGE_LEAST) done = large_reserve(range /= 2);
-    if (!done) tn__say("no range of addresses for large blocks", "they stay where they were");
+    if (!done)
+        tn__message_print("no range of addresses for large blocks", "they stay where they were");
     done = done && large_create() &&
            pthread_atfork(large_before_fork, large_after_fork, large_in_child) == 0;
     if (done) large_open_trace();
@@ -183,9 +182,9 @@ static large_block *large_at(const void *pointer) {
 }
 
 /* Printed once, because a program at its budget may try again and again. */
-static void large_tell_failure(const tn_error *error) {
-    if (large.is_bound && !large.has_told) tn__say("TENURE_BUDGET", error->message);
-    large.has_told = true;
+static void large_print_failure(const tn_error *error) {
+    if (large.is_bound && !large.has_reported) tn__message_print("TENURE_BUDGET", error->message);
+    large.has_reported = true;
 }
 
 /* `used`: receives how many bytes at the start of the block were in use before and may not be 0. */
@@ -205,7 +204,7 @@ static void *large_take(size_t size, size_t alignment, size_t *used) {
         if (end > large.fresh) large.fresh = end;
         tn__trace_alloc(&large_trace, block->name, size, alignment, 0, NULL);
     } else {
-        large_tell_failure(&error);
+        large_print_failure(&error);
     }
     large_unlock();
     errno = kept;
@@ -233,7 +232,7 @@ void tn__large_free(void *pointer) {
     tn_error error = {0};
     large_lock();
     if (tn_pool_free(large.pool, block->id, &error) != TN_OK) {
-        tn__say("free of what is no block, or was freed before", "stopped");
+        tn__message_print("free of an address that is no block, or was freed before", "stopped");
         abort();
     }
     tn__trace_free(&large_trace, block->name);
@@ -248,7 +247,7 @@ void tn__large_close(void) {
     if (large.pool == NULL) return;
     large_lock();
     tn__trace_close(&large_trace);
-    if (large.tells) tn__say_numbers(large.pool, "large blocks");
-    if (large.tells) tn__trace_print(&large_trace);
+    if (large.prints_stats) tn__pool_print(large.pool, "large blocks");
+    if (large.prints_stats) tn__trace_print(&large_trace);
     large_unlock();
 }

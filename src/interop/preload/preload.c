@@ -2,18 +2,75 @@
  *
  *     LD_PRELOAD=libtenure_preload.so TENURE_TRACE=run.csv TENURE_BUDGET=2GiB python3 train.py
  *
- * Large blocks come from a pool (large.h), all others from the allocator below (family.h). The
+ * Large blocks come from a pool (large.c), all others from the next allocator. The
  * address of a block says which of the two it came from, so it is freed there.
  * Source: the interface is that of ISO C and POSIX; glibc's manual, "Replacing malloc", lists what
  * a replacement must observe.
  */
+#include "interop/preload/preload.h"
+
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "interop/preload/family.h"
-#include "interop/preload/large.h"
+/* --- the next allocator ----------------------------------------------------------------------- */
+
+/* dlsym may itself allocate memory while it searches: until it has returned, memory comes from the
+ * early store. That is a static array and a counter; it takes no lock and calls nothing, so that it
+ * works before any other code has run. */
+
+static _Alignas(64) char early_store[64 << 10];
+static size_t early_used;
+static tn__next_allocator next_allocator;
+static bool next_is_ready;
+
+static void next_find(void *function, const char *name) {
+    void *symbol = dlsym(RTLD_NEXT, name);
+    /* ISO C has no cast from object to function pointer */
+    memcpy(function, &symbol, sizeof symbol);
+}
+
+const tn__next_allocator *tn__next_allocator_find(void) {
+    if (__atomic_load_n(&next_is_ready, __ATOMIC_ACQUIRE)) return &next_allocator;
+    tn__next_allocator found;
+    next_find(&found.malloc, "malloc");
+    next_find(&found.calloc, "calloc");
+    next_find(&found.realloc, "realloc");
+    next_find(&found.free, "free");
+    next_find(&found.posix_memalign, "posix_memalign");
+    next_find(&found.aligned_alloc, "aligned_alloc");
+    next_find(&found.malloc_usable_size, "malloc_usable_size");
+    next_allocator = found; /* two threads that search at once find the same */
+    __atomic_store_n(&next_is_ready, true, __ATOMIC_RELEASE);
+    return &next_allocator;
+}
+
+static bool next_allocator_ready(void) { return __atomic_load_n(&next_is_ready, __ATOMIC_ACQUIRE); }
+
+/* Zeroed bytes of a small store that is never freed; NULL: the store is used up. */
+static void *early_alloc(size_t size, size_t alignment) {
+    if (alignment < 16) alignment = 16;
+    if (size > sizeof early_store || alignment > sizeof early_store) return NULL;
+    size_t taken = (size + 15) / 16 * 16 + alignment;
+    size_t at = __atomic_fetch_add(&early_used, taken, __ATOMIC_RELAXED);
+    if (at + taken > sizeof early_store) return NULL;
+    uintptr_t start = (uintptr_t)early_store + at;
+    return (void *)((start + alignment - 1) / alignment * alignment);
+}
+
+static bool early_owns(const void *pointer) {
+    uintptr_t at = (uintptr_t)pointer, begin = (uintptr_t)early_store;
+    return at >= begin && at < begin + sizeof early_store;
+}
+
+/* The bytes from a block of that store to the end of the store; the block itself may be smaller. */
+static size_t early_rest(const void *pointer) {
+    return (size_t)(early_store + sizeof early_store - (const char *)pointer);
+}
+
+/* --- the allocation functions ----------------------------------------------------------------- */
 
 #define PRELOAD_EXPORT __attribute__((visibility("default")))
 
@@ -33,11 +90,11 @@ PRELOAD_EXPORT size_t malloc_usable_size(void *pointer);
 static __thread bool preload_finding __attribute__((tls_model("initial-exec")));
 
 /* NULL while this thread is looking for it. */
-static const tn__family *preload_below(void) {
-    if (tn__family_ready()) return tn__family_below();
+static const tn__next_allocator *preload_below(void) {
+    if (next_allocator_ready()) return tn__next_allocator_find();
     if (preload_finding) return NULL;
     preload_finding = true;
-    const tn__family *below = tn__family_below();
+    const tn__next_allocator *below = tn__next_allocator_find();
     preload_finding = false;
     return below;
 }
@@ -47,7 +104,7 @@ static void *preload_refused(void) {
     return NULL;
 }
 
-/* Serves a request that belongs to the pool. False: the allocator below must serve it. */
+/* Serves a request that belongs to the pool. False: the next allocator must serve it. */
 static bool preload_large(size_t size, size_t alignment, void **block) {
     bool is_bound;
     if (!tn__large_wants(size) || alignment > 1u << 30) return false;
@@ -58,8 +115,8 @@ static bool preload_large(size_t size, size_t alignment, void **block) {
 void *malloc(size_t size) {
     void *block;
     if (preload_large(size, 0, &block)) return block != NULL ? block : preload_refused();
-    const tn__family *below = preload_below();
-    return below != NULL ? below->malloc(size) : tn__family_early(size, 0);
+    const tn__next_allocator *below = preload_below();
+    return below != NULL ? below->malloc(size) : early_alloc(size, 0);
 }
 
 void *calloc(size_t count, size_t size) {
@@ -70,17 +127,17 @@ void *calloc(size_t count, size_t size) {
         void *block = tn__large_zeroed(bytes, &is_bound);
         if (block != NULL || is_bound) return block != NULL ? block : preload_refused();
     }
-    const tn__family *below = preload_below();
-    return below != NULL ? below->calloc(count, size) : tn__family_early(bytes, 0);
+    const tn__next_allocator *below = preload_below();
+    return below != NULL ? below->calloc(count, size) : early_alloc(bytes, 0);
 }
 
 void free(void *pointer) {
-    if (pointer == NULL || tn__family_is_early(pointer)) return;
+    if (pointer == NULL || early_owns(pointer)) return;
     if (tn__large_owns(pointer)) {
         tn__large_free(pointer);
         return;
     }
-    const tn__family *below = preload_below();
+    const tn__next_allocator *below = preload_below();
     if (below != NULL) below->free(pointer);
 }
 
@@ -95,8 +152,8 @@ static void *preload_move(void *pointer, size_t old_size, size_t size) {
 
 void *realloc(void *pointer, size_t size) {
     if (pointer == NULL) return malloc(size);
-    if (tn__family_is_early(pointer)) {
-        size_t rest = tn__family_early_rest(pointer);
+    if (early_owns(pointer)) {
+        size_t rest = early_rest(pointer);
         return preload_move(pointer, rest, size);
     }
     if (tn__large_owns(pointer)) {
@@ -112,7 +169,7 @@ void *realloc(void *pointer, size_t size) {
         errno = kept; /* a smaller size fits the old block under any budget */
         return pointer;
     }
-    const tn__family *below = preload_below();
+    const tn__next_allocator *below = preload_below();
     if (below == NULL) return NULL;
     if (!tn__large_wants(size)) return below->realloc(pointer, size);
     return preload_move(pointer, below->malloc_usable_size(pointer), size);
@@ -133,9 +190,9 @@ int posix_memalign(void **pointer, size_t alignment, size_t size) {
         *pointer = block;
         return 0;
     }
-    const tn__family *below = preload_below();
+    const tn__next_allocator *below = preload_below();
     if (below != NULL) return below->posix_memalign(pointer, alignment, size);
-    block = tn__family_early(size, alignment);
+    block = early_alloc(size, alignment);
     if (block == NULL) return ENOMEM;
     *pointer = block;
     return 0;
@@ -146,9 +203,9 @@ void *aligned_alloc(size_t alignment, size_t size) {
     bool is_power = alignment != 0 && (alignment & (alignment - 1)) == 0;
     if (is_power && preload_large(size, alignment, &block))
         return block != NULL ? block : preload_refused();
-    const tn__family *below = preload_below();
+    const tn__next_allocator *below = preload_below();
     return below != NULL ? below->aligned_alloc(alignment, size)
-                         : tn__family_early(size, is_power ? alignment : 0);
+                         : early_alloc(size, is_power ? alignment : 0);
 }
 
 void *memalign(size_t alignment, size_t size) {
@@ -167,9 +224,9 @@ void *pvalloc(size_t size) {
 
 size_t malloc_usable_size(void *pointer) {
     if (pointer == NULL) return 0;
-    if (tn__family_is_early(pointer)) return 0;
+    if (early_owns(pointer)) return 0;
     if (tn__large_owns(pointer)) return tn__large_size(pointer);
-    const tn__family *below = preload_below();
+    const tn__next_allocator *below = preload_below();
     return below != NULL ? below->malloc_usable_size(pointer) : 0;
 }
 

@@ -51,7 +51,7 @@ static tn_status build_set_all(tn__build *build, tn__row_kind kind, size_t row,
 /* A frame must have its three fields at once; otherwise its kind is not known yet. */
 static tn_status build_frame(tn__build *build, const tn__pickle_value *pairs, size_t count,
                              size_t *row) {
-    tn__frame frame = {0};
+    tn__stack_frame frame = {0};
     uint32_t number = 0;
     for (size_t i = 0; i < count; i += 2) {
         const tn__pickle_value *key = &pairs[i], *value = &pairs[i + 1];
@@ -177,7 +177,7 @@ static tn__row_kind build_item(const tn__build *build, const tn__pickle_value *v
 /* Room for `more` items at the end of a list: in place if the list is the last one; otherwise it is
  * moved.
  */
-static tn_status build_room(tn__build *build, tn__list *list, size_t more) {
+static tn_status build_room(tn__build *build, tn__snapshot_list *list, size_t more) {
     uint64_t need = (uint64_t)list->count + more;
     bool has_room = list->count > 0;
     if (has_room && need <= 1ull << list->room_log) return TN_OK;
@@ -200,7 +200,7 @@ static tn_status build_room(tn__build *build, tn__list *list, size_t more) {
 
 static tn_status build_add_items(tn__build *build, uint64_t number, const tn__pickle_value *items,
                                  size_t count) {
-    tn__list *list = &build->lists[number];
+    tn__snapshot_list *list = &build->lists[number];
     uint32_t item = 0;
     if (list->kind == TN__ROW_OTHER || count == 0) return TN_OK;
     if (list->kind == TN__ROW_STACK)
@@ -223,16 +223,16 @@ tn_status tn__build_stack(tn__build *build, const tn__pickle_value *value, uint3
     if (value->kind == TN__PICKLE_NONE) return TN_OK;
     if (value->kind != TN__PICKLE_LIST && value->kind != TN__PICKLE_TUPLE)
         TN_FAIL(build->error, TN_E_INVALID, "frames are no list");
-    tn__list *list = &build->lists[value->word];
+    tn__snapshot_list *list = &build->lists[value->word];
     if (list->kind == TN__ROW_STACK) return *stack = (uint32_t)list->start, TN_OK;
     if (list->kind == TN__ROW_NEW || value->word == 0) return TN_OK;
     if (list->kind != TN__ROW_FRAME)
-        TN_FAIL(build->error, TN_E_INVALID, "a list of frames holds what is no frame");
+        TN_FAIL(build->error, TN_E_INVALID, "a list of frames has an item that is not a frame");
     if (!tn__stacks_stack(&build->stacks, build->items + list->start, list->count, stack))
         return build_no_memory(build);
     if (list->start + (1ull << list->room_log) == build->item_count)
         build->item_count = (size_t)list->start;
-    *list = (tn__list){.start = *stack, .kind = TN__ROW_STACK};
+    *list = (tn__snapshot_list){.start = *stack, .kind = TN__ROW_STACK};
     return TN_OK;
 }
 
@@ -248,7 +248,7 @@ static tn_status build_make_list(tn__build *build, const tn__pickle_value *items
                      sizeof *build->lists))
         return build_no_memory(build);
     *number = build->list_count++;
-    build->lists[*number] = (tn__list){.kind = TN__ROW_NEW};
+    build->lists[*number] = (tn__snapshot_list){.kind = TN__ROW_NEW};
     return build_add_items(build, *number, items, count);
 }
 
@@ -298,7 +298,7 @@ bool tn__build_init(tn__build *build, const tn_context *context) {
         !tn__reserve(context, &build->categories, &build->category_room, 1,
                      sizeof *build->categories))
         return false;
-    build->lists[build->list_count++] = (tn__list){.kind = TN__ROW_OTHER};
+    build->lists[build->list_count++] = (tn__snapshot_list){.kind = TN__ROW_OTHER};
     build->streams[build->stream_count++] = 0;
     build->categories[build->category_count++] = TN__WORD_KEY_COUNT; /* the empty text */
     return true;

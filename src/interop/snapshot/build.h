@@ -82,11 +82,11 @@ typedef struct tn__pair {
     tn__pickle_value value;
 } tn__pair;
 
-typedef struct tn__list {
+typedef struct tn__snapshot_list {
     uint64_t start; /* the items are build.items[start, start + count) */
     uint32_t count;
     uint8_t kind, room_log; /* tn__row_kind of the items; room for 2^room_log */
-} tn__list;
+} tn__snapshot_list;
 
 /* A block as it is read. If its dict has no frames, the history supplies them. */
 typedef struct tn__past {
@@ -100,7 +100,7 @@ typedef struct tn__build {
     tn__stacks stacks;
     uint64_t *dicts; /* row << 4 | kind */
     size_t dict_count, dict_room;
-    tn__list *lists; /* number 0: any list or tuple that is not stored */
+    tn__snapshot_list *lists; /* number 0: any list or tuple that is not stored */
     size_t list_count, list_room;
     uint32_t *items; /* rows, or numbers of lists */
     size_t item_count, item_room;

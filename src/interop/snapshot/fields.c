@@ -115,7 +115,7 @@ static tn_status fields_state(tn__build *build, const tn__pickle_value *value, u
     else if (word == TN__WORD_AWAITING_FREE || word == TN__WORD_PENDING_FREE)
         *state = TN_SNAPSHOT_PENDING_FREE;
     else if (word != TN__WORD_INACTIVE)
-        TN_FAIL(build->error, TN_E_INVALID, "the state of a block is none that is known");
+        TN_FAIL(build->error, TN_E_INVALID, "the state of a block is unknown");
     return TN_OK;
 }
 
@@ -123,7 +123,7 @@ static tn_status fields_state(tn__build *build, const tn__pickle_value *value, u
 static tn_status fields_history(tn__build *build, tn_snapshot_block *block,
                                 const tn__pickle_value *value) {
     if (value->kind != TN__PICKLE_LIST) return TN_OK;
-    const tn__list *list = &build->lists[value->word];
+    const tn__snapshot_list *list = &build->lists[value->word];
     if (list->kind != TN__ROW_PAST || list->count == 0) return TN_OK;
     const tn__past *past = &build->pasts[build->items[list->start]];
     block->requested = past->requested;

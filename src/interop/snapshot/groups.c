@@ -66,11 +66,11 @@ static size_t groups_count(const tn_snapshot_lives *lives, tn_snapshot_by by) {
 }
 
 static const char *groups_name(const tn_snapshot_lives *lives, uint32_t number, tn_snapshot_by by) {
-    size_t told = lives->snapshot->category_count;
+    size_t stated = lives->snapshot->category_count;
     if (by != TN_SNAPSHOT_BY_CATEGORY) return lives->names[number];
-    if (number == told + TN_SNAPSHOT_GUESS_COUNT) return "freed, waiting for another stream";
-    return number < told ? lives->snapshot->categories[number]
-                         : tn_snapshot_guess_name(number - (uint32_t)told);
+    if (number == stated + TN_SNAPSHOT_GUESS_COUNT) return "freed, waiting for another stream";
+    return number < stated ? lives->snapshot->categories[number]
+                           : tn_snapshot_guess_name(number - (uint32_t)stated);
 }
 
 const char *tn_snapshot_group_of(const tn_snapshot_lives *lives, uint64_t life, tn_snapshot_by by) {

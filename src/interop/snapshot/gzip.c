@@ -7,7 +7,7 @@
  * seconds, which is rare enough to do without a library.
  * Source: RFC 1951, RFC 1952; the method of decoding is that of M. Adler's puff.c (zlib).
  */
-#include "interop/snapshot/gzip.h"
+#include "interop/snapshot/snapshot.h"
 
 #include <inttypes.h>
 
@@ -95,7 +95,7 @@ static tn_status gzip_symbol(gzip_state *it, const gzip_code *code, uint32_t *sy
         first = (first + count) << 1;
         value <<= 1;
     }
-    return gzip_bad(it, "a code that is none");
+    return gzip_bad(it, "an invalid code");
 }
 
 /* --- blocks --- */
@@ -127,11 +127,11 @@ static tn_status gzip_compressed(gzip_state *it, const gzip_code *letters,
             continue;
         }
         symbol -= 257;
-        if (symbol >= sizeof length_bits) return gzip_bad(it, "a length that is none");
+        if (symbol >= sizeof length_bits) return gzip_bad(it, "an invalid length");
         TN_TRY(gzip_bits(it, length_bits[symbol], &more));
         length = length_base[symbol] + more;
         TN_TRY(gzip_symbol(it, distances, &symbol));
-        if (symbol >= GZIP_DISTANCES) return gzip_bad(it, "a distance that is none");
+        if (symbol >= GZIP_DISTANCES) return gzip_bad(it, "an invalid distance");
         TN_TRY(gzip_bits(it, distance_bits[symbol], &more));
         distance = distance_base[symbol] + more;
         TN_TRY(gzip_copy(it, length, distance));
@@ -161,7 +161,7 @@ static tn_status gzip_lengths(gzip_state *it, const gzip_code *code, uint8_t *le
             lengths[i++] = (uint8_t)symbol;
             continue;
         }
-        if (symbol == 16 && i == 0) return gzip_bad(it, "a repeat of nothing");
+        if (symbol == 16 && i == 0) return gzip_bad(it, "a repeat without a length before it");
         if (symbol == 16) value = lengths[i - 1];
         TN_TRY(gzip_bits(it, symbol == 16 ? 2 : symbol == 17 ? 3 : 7, &more));
         repeats = (symbol == 18 ? 11 : 3) + more;
@@ -188,13 +188,13 @@ static tn_status gzip_dynamic(gzip_state *it) {
         TN_TRY(gzip_bits(it, 3, &bits));
         lengths[order[i]] = (uint8_t)bits;
     }
-    if (!gzip_code_make(&letters, lengths, 19)) return gzip_bad(it, "a code that is none");
+    if (!gzip_code_make(&letters, lengths, 19)) return gzip_bad(it, "an invalid code");
     memset(lengths, 0, sizeof lengths);
     TN_TRY(gzip_lengths(it, &letters, lengths, letter_count + distance_count));
     if (lengths[256] == 0) return gzip_bad(it, "a block without an end");
     if (!gzip_code_make(&letters, lengths, letter_count) ||
         !gzip_code_make(&distances, lengths + letter_count, distance_count))
-        return gzip_bad(it, "a code that is none");
+        return gzip_bad(it, "an invalid code");
     return gzip_compressed(it, &letters, &distances);
 }
 

@@ -11,6 +11,36 @@
 
 #include <inttypes.h>
 
+/* --- texts by number -------------------------------------------------------------------------- */
+
+/* The texts of a pickle by number; equal texts have the same number. */
+
+void tn__pickle_texts_init(tn__pickle_texts *texts, const tn_context *context) {
+    *texts = (tn__pickle_texts){.context = context};
+    tn__names_init(&texts->names, context);
+}
+
+void tn__pickle_texts_release(tn__pickle_texts *texts) {
+    tn__names_release(&texts->names);
+    tn__free(texts->context, texts->texts, texts->room * sizeof *texts->texts);
+    *texts = (tn__pickle_texts){.context = texts->context};
+}
+
+bool tn__pickle_texts_add(tn__pickle_texts *texts, const char *bytes, size_t size,
+                          uint32_t *number) {
+    uint32_t fresh = (uint32_t)texts->count, existing = TN__NAMES_NONE;
+    if (texts->count >= UINT32_MAX - 1 ||
+        !tn__reserve(texts->context, &texts->texts, &texts->room, texts->count + 1,
+                     sizeof *texts->texts) ||
+        !tn__names_add(&texts->names, bytes, size, fresh, &existing))
+        return false;
+    *number = existing == TN__NAMES_NONE ? fresh : existing;
+    if (existing == TN__NAMES_NONE) texts->texts[texts->count++] = (tn__pickle_text){bytes, size};
+    return true;
+}
+
+/* pickle.c - @ */
+
 enum { PICKLE_STACK_MAX = 1 << 22, PICKLE_PROTOCOL_MAX = 5 };
 
 typedef struct pickle_machine {
@@ -109,7 +139,8 @@ static tn_status pickle_unmark(pickle_machine *machine, uint32_t *count) {
 static tn_status pickle_store(pickle_machine *machine, uint64_t number) {
     TN_TRY(pickle_need(machine, 1));
     if (number >= machine->size)
-        PICKLE_FAIL(machine, "number %" PRIu64 " of the memo: the file is too short for so many",
+        PICKLE_FAIL(machine,
+                    "number %" PRIu64 " of the memo: the file is too short to have that many",
                     number);
     if (number >= machine->memo_count) {
         size_t count = (size_t)number + 1;
@@ -226,7 +257,7 @@ static tn_status pickle_add(pickle_machine *machine, uint32_t count, tn__pickle_
     TN_TRY(pickle_need(machine, count + 1));
     const tn__pickle_value *container = &machine->stack[machine->depth - count - 1];
     if (container->kind != kind)
-        PICKLE_FAIL(machine, "items are given to what is no %s",
+        PICKLE_FAIL(machine, "items are added to a value that is no %s",
                     kind == TN__PICKLE_LIST ? "list" : "dict");
     if (kind == TN__PICKLE_DICT && count % 2 != 0)
         PICKLE_FAIL(machine, "a key of a dict has no value");
@@ -295,7 +326,7 @@ static tn_status pickle_refuse(pickle_machine *machine, uint8_t opcode) {
                     "%s: this pickle asks for code to be run; snapshots hold data alone, and this "
                     "reader runs nothing",
                     name);
-    PICKLE_FAIL(machine, "opcode 0x%02x is none that snapshots are made of", opcode);
+    PICKLE_FAIL(machine, "opcode 0x%02x does not occur in snapshots", opcode);
 }
 
 static tn_status pickle_protocol(pickle_machine *machine, uint32_t width, tn__pickle_kind kind) {

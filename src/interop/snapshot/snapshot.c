@@ -8,7 +8,6 @@
 #include <inttypes.h>
 
 #include "interop/snapshot/build.h"
-#include "interop/snapshot/gzip.h"
 
 /* --- putting in order --- */
 
@@ -16,12 +15,12 @@
  * taken only once: otherwise one list could serve as the blocks of a million segments and cost
  * memory that is not in the file. */
 static tn_status snapshot_list(tn__build *build, uint64_t number, tn__row_kind kind,
-                               const char *what, tn__list *list) {
+                               const char *what, tn__snapshot_list *list) {
     *list = build->lists[number];
     if (list->kind == TN__ROW_NEW) return TN_OK;
     if (list->kind != kind)
         TN_FAIL(build->error, TN_E_INVALID,
-                "%s: what is there is no list of such, or was used before", what);
+                "%s: not a list of these, or a list that was used before", what);
     build->lists[number].kind = TN__ROW_OTHER;
     return TN_OK;
 }
@@ -29,7 +28,7 @@ static tn_status snapshot_list(tn__build *build, uint64_t number, tn__row_kind k
 /* Appends the blocks of a segment to those of the segments before. */
 static tn_status snapshot_blocks(tn_snapshot *snapshot, tn__build *build,
                                  tn_snapshot_segment *segment) {
-    tn__list list = {0};
+    tn__snapshot_list list = {0};
     if (segment->first_block == 0) return TN_OK; /* it has no blocks */
     TN_TRY(snapshot_list(build, segment->first_block, TN__ROW_BLOCK, "blocks of a segment", &list));
     segment->first_block = snapshot->block_count;
@@ -45,7 +44,7 @@ static tn_status snapshot_blocks(tn_snapshot *snapshot, tn__build *build,
 }
 
 static tn_status snapshot_segments(tn_snapshot *snapshot, tn__build *build) {
-    tn__list list = {0};
+    tn__snapshot_list list = {0};
     uint64_t blocks = 0;
     if (build->segment_list == UINT64_MAX) return TN_OK;
     TN_TRY(snapshot_list(build, build->segment_list, TN__ROW_SEGMENT, "segments", &list));
@@ -69,8 +68,8 @@ static tn_status snapshot_segments(tn_snapshot *snapshot, tn__build *build) {
 }
 
 /* The events of a list: usually consecutive rows that are already in place. */
-static tn_status snapshot_trace(tn_snapshot *snapshot, const tn__build *build, const tn__list *list,
-                                tn__trace_range *range) {
+static tn_status snapshot_trace(tn_snapshot *snapshot, const tn__build *build,
+                                const tn__snapshot_list *list, tn__trace_range *range) {
     const uint32_t *rows = build->items + list->start;
     bool in_order = true;
     *range = (tn__trace_range){list->count > 0 ? rows[0] : 0, list->count};
@@ -87,7 +86,7 @@ static tn_status snapshot_trace(tn_snapshot *snapshot, const tn__build *build, c
 }
 
 static tn_status snapshot_devices(tn_snapshot *snapshot, tn__build *build) {
-    tn__list list = {0}, trace = {0};
+    tn__snapshot_list list = {0}, trace = {0};
     uint32_t traces = 0;
     if (build->trace_list != UINT64_MAX) {
         TN_TRY(snapshot_list(build, build->trace_list, TN__ROW_LIST, "device_traces", &list));
@@ -300,7 +299,8 @@ uint32_t tn_snapshot_stack(const tn_snapshot *snapshot, uint32_t stack, tn_snaps
     if (stack >= snapshot->stacks.stack_count) return 0;
     const tn__stack_row *row = &snapshot->stacks.stacks[stack];
     for (uint32_t i = 0; i < row->count && i < room; i++) {
-        const tn__frame *frame = &snapshot->stacks.frames[snapshot->stacks.members[row->first + i]];
+        const tn__stack_frame *frame =
+            &snapshot->stacks.frames[snapshot->stacks.members[row->first + i]];
         frames[i] = (tn_snapshot_frame){snapshot->words[frame->function],
                                         snapshot->words[frame->file], frame->line};
     }

@@ -1,9 +1,11 @@
-/* snapshot.h - a snapshot after it was read: tables, and their words. */
+/* snapshot.h - a snapshot after it was read: tables, and their words; the functions that the files
+ * of this room share. */
 #ifndef TN_SNAPSHOT_SNAPSHOT_H
 #define TN_SNAPSHOT_SNAPSHOT_H
 
 #include <tenure/snapshot.h>
 
+#include "base/base.h"
 #include "interop/snapshot/stacks.h"
 
 typedef struct tn__trace_range { /* range of the events of one device */
@@ -33,7 +35,7 @@ struct tn_snapshot {
 /* Facts inferred from a stack. */
 typedef struct tn__stack_facts {
     uint32_t line, module; /* names of groups */
-    uint8_t place;         /* guess.c */
+    uint8_t place;         /* infer.c */
 } tn__stack_facts;
 
 struct tn_snapshot_lives {
@@ -50,16 +52,31 @@ struct tn_snapshot_lives {
     tn__arena arena; /* for facts of stacks and for names */
 };
 
-/* guess.c: lines, modules and places of all stacks. Cost: O(frames of all stacks). */
-tn_status tn__snapshot_judge(tn_snapshot_lives *lives, tn_error *error);
+/* infer.c: lines, modules and places of all stacks. Cost: O(frames of all stacks). */
+tn_status tn__snapshot_infer_stacks(tn_snapshot_lives *lives, tn_error *error);
 /* The category of a block, from the stacks that allocated and freed it, and the times. */
-tn_snapshot_guess tn__snapshot_guess(const tn_snapshot_lives *lives, const tn_snapshot_life *life);
+tn_snapshot_guess tn__snapshot_infer_category(const tn_snapshot_lives *lives,
+                                              const tn_snapshot_life *life);
 
-/* agree.c: checks that segments match their numbers, and that requests to the device are possible.
- * `reserved`: bytes that the events took from the device less the bytes they returned. */
-tn_status tn__snapshot_agree(tn_snapshot_lives *lives, int64_t reserved, tn_error *error);
+/* validate.c: checks that segments match their numbers, and that requests to the device are
+ * possible. `reserved`: bytes that the events took from the device less the bytes they returned. */
+tn_status tn__snapshot_validate(tn_snapshot_lives *lives, int64_t reserved, tn_error *error);
 /* Counts an inconsistency, and stores the message of the first one. */
 void tn__snapshot_wrong(tn_snapshot_lives *lives, uint64_t *count, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* gzip.c */
+bool tn__gzip_is(const void *bytes, size_t size);
+
+/* Unpacks all members. `*made` [*made_room] belongs to the caller: tn__free(context, *made,
+ * *made_room). Errors: E_INVALID with the byte (truncated, damaged, wrong checksum), E_NO_MEMORY.
+ * On failure nothing is allocated. Cost: O(size + made); made is at most 1032 times size.
+ */
+tn_status tn__gzip_read(const tn_context *context, const void *bytes, size_t size, uint8_t **made,
+                        size_t *made_size, size_t *made_room, tn_error *error);
+
+/* write.c: like tn_snapshot_write, but into a text. */
+tn_status tn__snapshot_render(const tn_snapshot_use *uses, uint64_t count, uint64_t arena,
+                              tn__text *text, tn_error *error);
 
 #endif

@@ -8,7 +8,7 @@
  * One version of the viewer stops at a file that has categories but none called "unknown", so the
  * first event has that one.
  */
-#include "interop/snapshot/write.h"
+#include "interop/snapshot/snapshot.h"
 
 #include <inttypes.h>
 
@@ -165,7 +165,7 @@ static tn_status write_alloc(write_run *run, write_pen *pen, uint64_t number) {
     uint64_t held = use->held != 0 ? use->held : use->size, end, step;
     if (block->in_use) return write_refuse(run, number, "the block is in use already");
     if (held < use->size || held >= 1ull << 60)
-        return write_refuse(run, number, "a block has less than what was requested, or too much");
+        return write_refuse(run, number, "a block is smaller than its request, or too large");
     bool is_own = use->address == TN_SIZE_UNKNOWN;
     if (!is_own && (!tn__add(use->address, held, &end) || end > run->arena))
         return write_refuse(run, number, "the block lies beyond the arena");

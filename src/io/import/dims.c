@@ -253,16 +253,16 @@ static tn_status dims_check_used(tn__dims *dims, tn_error *error) {
         if (dims->entries[i].given && !dims->entries[i].used) stray = &dims->entries[i];
     if (!stray) return TN_OK;
     char text[220];
-    tn__list list = tn__list_begin(text, sizeof text);
+    tn__item_list list = tn__item_list_begin(text, sizeof text);
     for (size_t i = 0; i < dims->count; i++)
-        if (dims->entries[i].input) tn__list_add(&list, "'%.80s'", dims->entries[i].text);
+        if (dims->entries[i].input) tn__item_list_add(&list, "'%.80s'", dims->entries[i].text);
     if (!list.count && !list.left_out)
         TN_FAIL(error, TN_E_INVALID,
                 "`dims` %.100s: no dimension has that name; the inputs of this model have no "
                 "symbolic dimensions (`input_shapes` sets a whole shape)",
                 stray->text);
     TN_FAIL(error, TN_E_INVALID, "`dims` %.100s: no dimension has that name; there is %s",
-            stray->text, tn__list_end(&list));
+            stray->text, tn__item_list_end(&list));
 }
 
 /* Would values for the plain names, which are listed anyway, also determine this expression? */
@@ -281,11 +281,11 @@ static bool dims_is_missing(tn__dims *dims, size_t i) {
 }
 
 /* "input 'x' dimensions 0,2 (unnamed)": the entries of one input, which are adjacent. */
-static size_t dims_list_open(const tn__dims *dims, size_t first, tn__list *list) {
+static size_t dims_list_open(const tn__dims *dims, size_t first, tn__item_list *list) {
     const dims_open *open = dims->open;
     size_t end = first + 1;
     if (open[first].axis == TN_RANK_UNKNOWN) {
-        tn__list_add(list, "input '%.80s' (no shape)", open[first].input);
+        tn__item_list_add(list, "input '%.80s' (no shape)", open[first].input);
         return end;
     }
     while (end < dims->open_count && open[end].axis > open[end - 1].axis &&
@@ -295,24 +295,24 @@ static size_t dims_list_open(const tn__dims *dims, size_t first, tn__list *list)
     int used = snprintf(axes, sizeof axes, "%u", open[first].axis);
     for (size_t i = first + 1; i < end && used < 30; i++)
         used += snprintf(axes + used, sizeof axes - (size_t)used, ",%u", open[i].axis);
-    tn__list_add(list, "input '%.80s' dimension%s %s (unnamed)", open[first].input,
-                 end - first > 1 ? "s" : "", axes);
+    tn__item_list_add(list, "input '%.80s' dimension%s %s (unnamed)", open[first].input,
+                      end - first > 1 ? "s" : "", axes);
     return end;
 }
 
-static void dims_list_missing(tn__dims *dims, tn__list *list, const char **first) {
+static void dims_list_missing(tn__dims *dims, tn__item_list *list, const char **first) {
     for (size_t i = 0; i < dims->count; i++) {
         if (!dims_is_missing(dims, i)) continue;
         if (!*first) *first = dims->entries[i].text;
-        tn__list_add(list, "'%.80s'", dims->entries[i].text);
+        tn__item_list_add(list, "'%.80s'", dims->entries[i].text);
     }
 }
 
 tn_status tn__dims_check(tn__dims *dims, tn_error *error) {
     TN_TRY(dims_check_used(dims, error));
     char names[140], shapes[140], give_name[64] = "", give_shape[64] = "";
-    tn__list by_name = tn__list_begin(names, sizeof names);
-    tn__list by_shape = tn__list_begin(shapes, sizeof shapes);
+    tn__item_list by_name = tn__item_list_begin(names, sizeof names);
+    tn__item_list by_shape = tn__item_list_begin(shapes, sizeof shapes);
     const char *first = NULL;
     dims_list_missing(dims, &by_name, &first);
     for (size_t i = 0; i < dims->open_count;) i = dims_list_open(dims, i, &by_shape);
@@ -324,6 +324,6 @@ tn_status tn__dims_check(tn__dims *dims, tn_error *error) {
     if (dims->open_count)
         snprintf(give_shape, sizeof give_shape, ": give `input_shapes` %.30s=...",
                  dims->open[0].input);
-    TN_FAIL(error, TN_E_UNKNOWN, "no value for %s%s%s%s%s", tn__list_end(&by_name), give_name,
-            first && dims->open_count ? "; " : "", tn__list_end(&by_shape), give_shape);
+    TN_FAIL(error, TN_E_UNKNOWN, "no value for %s%s%s%s%s", tn__item_list_end(&by_name), give_name,
+            first && dims->open_count ? "; " : "", tn__item_list_end(&by_shape), give_shape);
 }

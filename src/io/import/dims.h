@@ -13,7 +13,7 @@
 #include <tenure/import.h>
 
 #include "base/base.h"
-#include "io/import/wire.h"
+#include "io/import/onnx/wire.h"
 
 typedef struct tn__dims {
     const tn_context *context;
@@ -48,14 +48,15 @@ bool tn__dims_need_shape(tn__dims *dims, const char *input, uint32_t axis);
 tn_status tn__dims_check(tn__dims *dims, tn_error *error);
 
 /* --- lists in messages: as many items as fit, then "and N more" --- */
-typedef struct tn__list {
+typedef struct tn__item_list {
     char *text;
     size_t room, size;
     uint32_t count, left_out;
-} tn__list;
-tn__list tn__list_begin(char *text, size_t room);
-void tn__list_add(tn__list *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
-const char *tn__list_end(tn__list *list); /* the text */
+} tn__item_list;
+tn__item_list tn__item_list_begin(char *text, size_t room);
+void tn__item_list_add(tn__item_list *list, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+const char *tn__item_list_end(tn__item_list *list); /* the text */
 
 /* Appends a span as text for people and for the graph: bytes that are not UTF-8, and NUL and
  * control characters (they would end the text or reach a terminal), become U+FFFD. */

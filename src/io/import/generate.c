@@ -16,7 +16,7 @@
  */
 #include <math.h>
 
-#include "io/import/contents.h"
+#include "io/import/tensor_data.h"
 
 enum { /* uses of a tensor, as bits */
        GENERATE_POSITIVE = 1u << 0,
@@ -45,15 +45,6 @@ static const struct {
     {"RNN", 1u << 1 | 1u << 2, GENERATE_LAST},
     {"Reciprocal", 1u << 0, GENERATE_POSITIVE},
     {"Sqrt", 1u << 0, GENERATE_POSITIVE},
-};
-
-struct tn__generator {
-    const tn_context *context;
-    uint64_t seed;
-    tn__arena arena; /* texts of the names */
-    tn__names index;
-    uint32_t *roles; /* indexed by the value in `names` */
-    size_t role_room, role_count;
 };
 
 /* --- uses of tensors --- */

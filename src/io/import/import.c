@@ -2,17 +2,259 @@
  * infers shapes.
  *
  * A format is chosen by the suffix of the name, otherwise by content. The parts that all formats
- * share are here: the options, the format of activations, and errors that name the file.
+ * share are here: the options, inputs whose values are known before the run, the format of
+ * activations, and errors that name the file.
  */
-#include "graph/batch.h"
-#include "graph/rebatch.h"
+#include "graph/infer/infer.h"
+#include "io/import/dims.h"
 #include "io/import/importer.h"
+#include <tenure/weights.h>
 
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <tenure/weights.h>
+/* --- names in files as text for people; lists in messages ------------------------------------- */
+
+/* Makes text for people from names in files, and lists that fit into a message. */
+
+/* Bytes of the well-formed UTF-8 character at `bytes` (Unicode 15, table 3-7), or 0; control
+ * characters count as ill-formed. */
+static size_t text_character(const uint8_t *bytes, size_t left) {
+    uint8_t first = bytes[0];
+    if (first < 0x80) return first >= 0x20 && first != 0x7f;
+    size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+    if (first < 0xc2 || first > 0xf4 || left < length) return 0;
+    uint8_t low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    uint8_t high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    if (bytes[1] < low || bytes[1] > high) return 0;
+    for (size_t i = 2; i < length; i++)
+        if ((bytes[i] & 0xc0) != 0x80) return 0;
+    return length;
+}
+
+/* The number of bytes at the start of the span that need no change. */
+static size_t text_clean(tn__span span) {
+    size_t at = 0;
+    while (at < span.size) {
+        uint8_t first = span.bytes[at];
+        if (first >= 0x20 && first < 0x7f) { /* the usual case */
+            at++;
+            continue;
+        }
+        size_t length = text_character(span.bytes + at, span.size - at);
+        if (!length) break;
+        at += length;
+    }
+    return at;
+}
+
+void tn__span_text(tn__text *text, tn__span span) {
+    while (span.size) {
+        size_t clean = text_clean(span);
+        tn__text_add(text, (const char *)span.bytes, clean);
+        if (clean == span.size) return;
+        tn__text_add(text, "\xef\xbf\xbd", 3);
+        span.bytes += clean + 1;
+        span.size -= clean + 1;
+    }
+}
+
+char *tn__span_copy(tn__arena *arena, tn__span span) {
+    if (text_clean(span) == span.size)
+        return tn__arena_string(arena, span.size ? (const char *)span.bytes : "", span.size);
+    tn__text text;
+    tn__text_init(&text, arena->context);
+    tn__span_text(&text, span);
+    char *copy = text.failed ? NULL : tn__arena_string(arena, text.data, text.size);
+    tn__text_release(&text);
+    return copy;
+}
+
+void tn__mend(char *text) {
+    size_t size = strlen(text);
+    for (size_t at = 0; at < size;) {
+        size_t length = text_character((const uint8_t *)text + at, size - at);
+        if (!length) text[at] = '?';
+        at += length ? length : 1;
+    }
+}
+
+/* --- lists --- */
+
+#define TEXT_TAIL 24u /* ", and 4294967295 more" */
+
+tn__item_list tn__item_list_begin(char *text, size_t room) {
+    text[0] = 0;
+    return (tn__item_list){.text = text, .room = room};
+}
+
+void tn__item_list_add(tn__item_list *list, const char *format, ...) {
+    char item[160];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(item, sizeof item, format, arguments);
+    va_end(arguments);
+    size_t need = length < 0 ? 0 : (size_t)length < sizeof item ? (size_t)length : sizeof item - 1;
+    const char *comma = list->count ? ", " : "";
+    if (list->left_out || list->size + need + 2 + TEXT_TAIL >= list->room) {
+        list->left_out++;
+        return;
+    }
+    list->size +=
+        (size_t)snprintf(list->text + list->size, list->room - list->size, "%s%s", comma, item);
+    list->count++;
+}
+
+const char *tn__item_list_end(tn__item_list *list) {
+    if (list->left_out)
+        snprintf(list->text + list->size, list->room - list->size, "%s%u more",
+                 list->count ? ", and " : "", list->left_out);
+    return list->text;
+}
+
+/* --- inputs whose values are known before the run --------------------------------------------- */
+
+/* Inputs with values that are known before the run: `values`.
+ *
+ * If a shape depends on the value of an input, the value must be known before planning. Such an
+ * input becomes a parameter with a small value; shape inference and constant folding do the rest,
+ * for every model format. It is no longer an input of the program: a run cannot change the value
+ * that was planned for.
+ */
+
+#define VALUES_EXACT 9007199254740992.0 /* 2^53: up to here each integer is a double */
+
+static tn_status values_find(const tn_importer *importer, const tn_input_value *given,
+                             tn_tensor_id *id) {
+    char text[220];
+    tn__item_list list = tn__item_list_begin(text, sizeof text);
+    const tn_block *block = tn_graph_block(importer->graph, 0);
+    for (uint32_t i = 0; i < block->input_count; i++) {
+        const tn_tensor *tensor = tn_graph_tensor(importer->graph, block->inputs[i]);
+        *id = block->inputs[i];
+        if (strcmp(tensor->name, given->name) == 0) return TN_OK;
+        tn__item_list_add(&list, "'%.80s'", tensor->name);
+    }
+    TN_FAIL(importer->error, TN_E_INVALID, "`values` %.100s: no input has that name; inputs are %s",
+            given->name, list.count ? tn__item_list_end(&list) : "none");
+}
+
+static tn_status values_check(const tn_importer *importer, const tn_input_value *given,
+                              const tn_tensor *tensor) {
+    uint64_t count = tensor->rank == TN_RANK_UNKNOWN ? TN_SIZE_UNKNOWN : 1;
+    for (uint32_t d = 0; tensor->rank != TN_RANK_UNKNOWN && d < tensor->rank; d++)
+        count = tensor->shape[d] == TN_DIM_UNKNOWN ? TN_SIZE_UNKNOWN
+                                                   : tn__mul_sat(count, (uint64_t)tensor->shape[d]);
+    if ((tensor->flags & TN_TENSOR_SEQUENCE) != 0 || count == TN_SIZE_UNKNOWN)
+        TN_FAIL(importer->error, TN_E_UNSUPPORTED,
+                "`values` %.100s: that input is not a tensor of a known shape (`input_shapes` "
+                "gives one)",
+                given->name);
+    if (count != given->count || count > TN_VALUE_MAX || count == 0)
+        TN_FAIL(importer->error, TN_E_INVALID,
+                "`values` %.100s: %u numbers for an input of %llu elements (at most %u)",
+                given->name, given->count, (unsigned long long)count, TN_VALUE_MAX);
+    return TN_OK;
+}
+
+/* The range of an integer type; false: not an integer type. */
+static bool values_range(tn_dtype dtype, double *least, double *most) {
+    uint32_t bits = tn_dtype_bits(dtype);
+    switch (dtype) {
+    case TN_BOOL:
+        bits = 1; /* fall through */
+    case TN_UINT2:
+    case TN_UINT4:
+    case TN_UINT8:
+    case TN_UINT16:
+    case TN_UINT32:
+    case TN_UINT64:
+        *least = 0;
+        *most = bits > 53 ? VALUES_EXACT : (double)((UINT64_C(1) << bits) - 1);
+        return true;
+    case TN_INT2:
+    case TN_INT4:
+    case TN_INT8:
+    case TN_INT16:
+    case TN_INT32:
+    case TN_INT64:
+        *most = bits > 54 ? VALUES_EXACT : (double)((UINT64_C(1) << (bits - 1)) - 1);
+        *least = bits > 54 ? -VALUES_EXACT : -*most - 1;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static tn_status values_ints(const tn_importer *importer, const tn_input_value *given,
+                             const tn_tensor *tensor, int64_t *ints) {
+    double least = 0, most = 0;
+    if (!values_range(tensor->dtype, &least, &most))
+        TN_FAIL(importer->error, TN_E_UNSUPPORTED,
+                "`values` %.100s: contents of type %s cannot be given", given->name,
+                tn_dtype_name(tensor->dtype));
+    for (uint32_t i = 0; i < given->count; i++) {
+        double number = given->numbers[i];
+        bool fits = number >= least && number <= most; /* no NaN */
+        ints[i] = fits ? (int64_t)number : 0;
+        if (!fits || (double)ints[i] != number)
+            TN_FAIL(importer->error, TN_E_INVALID, "`values` %.100s: %.9g is not of type %s",
+                    given->name, number, tn_dtype_name(tensor->dtype));
+    }
+    return TN_OK;
+}
+
+/* Rounds as the type does, so that folding uses the values of a run. */
+static void values_floats(const tn_input_value *given, tn_dtype dtype, double *floats) {
+    for (uint32_t i = 0; i < given->count; i++)
+        floats[i] = dtype == TN_FLOAT32 ? (double)(float)given->numbers[i] : given->numbers[i];
+}
+
+typedef union values_scratch {
+    int64_t ints[TN_VALUE_MAX];
+    double floats[TN_VALUE_MAX];
+} values_scratch;
+
+static tn_status values_set(const tn_importer *importer, const tn_input_value *given,
+                            values_scratch *scratch) {
+    tn_tensor_id id = TN_NONE;
+    if (!given->name || !given->numbers)
+        TN_FAIL(importer->error, TN_E_INVALID, "`values` needs a name and numbers: size=3,4");
+    TN_TRY(values_find(importer, given, &id));
+    const tn_tensor *tensor = tn_graph_tensor(importer->graph, id);
+    TN_TRY(values_check(importer, given, tensor));
+    bool floating = tensor->dtype == TN_FLOAT32 || tensor->dtype == TN_FLOAT64;
+    if (floating)
+        values_floats(given, tensor->dtype, scratch->floats);
+    else
+        TN_TRY(values_ints(importer, given, tensor, scratch->ints));
+    tn_tensor_spec spec = {.dtype = tensor->dtype,
+                           .kind = TN_KIND_PARAMETER,
+                           .format = tensor->format,
+                           .flags = tensor->flags,
+                           .rank = tensor->rank,
+                           .shape = tensor->shape,
+                           .value = {.count = given->count,
+                                     .ints = floating ? NULL : scratch->ints,
+                                     .floats = floating ? scratch->floats : NULL}};
+    return tn_graph_set_tensor(importer->graph, id, &spec, importer->error);
+}
+
+/* Turns inputs with known values into parameters, after the format has read the model. */
+static tn_status import_values(const tn_importer *importer) {
+    const tn_import_options *options = importer->options;
+    if (options->value_count == 0) return TN_OK;
+    values_scratch *scratch = tn__alloc(importer->context, sizeof *scratch);
+    if (scratch == NULL) return tn__no_memory(importer->error, "the contents of inputs");
+    tn_status status = TN_OK;
+    for (uint32_t i = 0; i < options->value_count && status == TN_OK; i++)
+        status = values_set(importer, &options->values[i], scratch);
+    tn__free(importer->context, scratch, sizeof *scratch);
+    return status;
+}
+
+/* --- the frame -------------------------------------------------------------------------------- */
 
 #define TN_FORMAT(name) extern const tn_import_format tn__import_##name;
 #include "io/import/formats.def"
@@ -69,13 +311,13 @@ tn_status tn__import_choose(const char *name, tn__span file, const tn_import_for
                 "weights without a network: `tn_weights_total` counts their bytes; to run them, "
                 "export the network as .onnx and add them (`tn_weights_bind`)");
     char text[120];
-    tn__list list = tn__list_begin(text, sizeof text);
+    tn__item_list list = tn__item_list_begin(text, sizeof text);
     for (uint32_t i = 0; i < IMPORT_FORMAT_COUNT; i++)
-        tn__list_add(&list, "%s", import_formats[i]->name);
+        tn__item_list_add(&list, "%s", import_formats[i]->name);
     TN_FAIL(error, TN_E_UNSUPPORTED,
             "neither name nor content say which model format this is; "
             "known: %s",
-            tn__list_end(&list));
+            tn__item_list_end(&list));
 }
 
 /* --- options --- */
@@ -141,12 +383,13 @@ static tn_status import_check_used(const tn_importer *importer) {
     }
     if (!stray) return TN_OK;
     char text[220];
-    tn__list list = tn__list_begin(text, sizeof text);
+    tn__item_list list = tn__item_list_begin(text, sizeof text);
     const tn_block *block = tn_graph_block(importer->graph, 0);
     for (uint32_t i = 0; i < block->input_count; i++)
-        tn__list_add(&list, "'%.80s'", tn_graph_tensor(importer->graph, block->inputs[i])->name);
+        tn__item_list_add(&list, "'%.80s'",
+                          tn_graph_tensor(importer->graph, block->inputs[i])->name);
     TN_FAIL(importer->error, TN_E_INVALID, "%s %.100s: no input has that name; inputs are %s", what,
-            stray, list.count ? tn__list_end(&list) : "none");
+            stray, list.count ? tn__item_list_end(&list) : "none");
 }
 
 /* Blocked formats pad activations of rank 4 and 5. Inputs and outputs keep the layout of the file,
@@ -277,7 +520,7 @@ static tn_status import_run(tn_importer *importer, const char *name) {
     TN_TRY(tn__dims_init(&importer->dims, importer->context, importer->options, importer->error));
     TN_TRY(format->read(importer));
     TN_TRY(import_check_used(importer));
-    TN_TRY(tn__import_values(importer));
+    TN_TRY(import_values(importer));
     tn_status status = import_infer(importer);
     TN_TRY(import_check_batch(importer));
     if (status != TN_OK) return status;

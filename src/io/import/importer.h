@@ -8,11 +8,12 @@
 #ifndef TN_IMPORT_IMPORTER_H
 #define TN_IMPORT_IMPORTER_H
 
+#include <tenure/array.h>
 #include <tenure/import.h>
 
 #include "base/base.h"
 #include "io/import/dims.h"
-#include "io/import/wire.h"
+#include "io/import/onnx/wire.h"
 
 /* A callback that reports how parts of the file map to the graph. For each tensor of the file: the
  * tensor of the graph, several times if several operators run a subgraph. With index TN__MET_BLOCK:
@@ -75,17 +76,19 @@ const tn_input_shape *tn__import_shape(tn_importer *importer, tn__span name);
 /* Does a glob of options.parameters match? Marks the glob as used. */
 bool tn__import_is_parameter(tn_importer *importer, const char *name);
 
-/* values.c: turns inputs with known values into parameters, after the format has read the model. */
-tn_status tn__import_values(const tn_importer *importer);
-
-/* contents.c: `size` bytes of an external file, mapped until the contents are closed. *found false:
- * data of such files is generated instead. Errors: E_IO (no such file, too short). */
+/* tensor_data.c: `size` bytes of an external file, mapped until the contents are closed. *found
+ * false: data of such files is generated instead. Errors: E_IO (no such file, too short). */
 tn_status tn__contents_external(tn_contents *contents, tn__span location, uint64_t offset,
                                 uint64_t size, tn__span *bytes, bool *found, tn_error *error);
 /* tn_contents_open for a file in memory, which must stay valid; external files cannot be read. */
 tn_status tn__contents_memory(const char *name, tn__span file, const tn_context *context,
                               tn_contents **contents, tn_error *error);
 const tn_context *tn__contents_context(const tn_contents *contents);
+
+/* array.c: reads one array in any of its formats; `name` is for messages. Its data is allocated
+ * from the context. */
+tn_status tn__array_read(const char *name, tn__span file, const tn_context *context,
+                         tn_array *array, tn_error *error);
 
 /* One line to the context's log, with the file's name in front. */
 void tn__import_log(const tn_importer *importer, const char *format, ...)

@@ -234,7 +234,7 @@ static tn_status index_parts(tn__weights_reader *it, json_t *map, json_t *seen,
         const char *file = json_string_value(value);
         if (file == NULL || !index_is_plain(file))
             TN_FAIL(it->error, TN_E_INVALID,
-                    "\"weight_map\" says '%.80s' of '%.80s'; it must be a file beside the index",
+                    "\"weight_map\" says '%.80s' of '%.80s'; it must be a file next to the index",
                     file != NULL ? file : "?", name);
         if (json_object_get(seen, file) != NULL) continue;
         if (json_object_size(seen) >= TN__WEIGHTS_PARTS_MOST)

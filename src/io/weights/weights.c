@@ -1,7 +1,112 @@
-/* weights.c - opens weight files by their content, part by part, and finds tensors by name. */
-#include <stdio.h>
-
+/* weights.c - opens weight files by their content, part by part, and finds tensors by name;
+ * recognises files that only the framework which wrote them can read. */
 #include "io/weights/weights.h"
+
+#include <stdio.h>
+#include <strings.h>
+
+/* --- storage types ---------------------------------------------------------------------------- */
+
+/* The storage types of numbers: block sizes as in ggml's structures and the format of safetensors.
+ */
+
+typedef struct types_row {
+    const char *text, *safetensors;
+    int32_t gguf;
+    uint32_t block, bytes;
+    tn_dtype dtype;
+} types_row;
+
+static const types_row types_rows[] = {
+#define TN_X(name, text, gguf, safetensors, block, bytes, dtype)                                   \
+    {text, safetensors, gguf, block, bytes, TN_##dtype},
+    TN_WEIGHT_TYPE_TABLE(TN_X)
+#undef TN_X
+};
+
+const char *tn_weight_type_name(tn_weight_type type) {
+    return (uint32_t)type < TN_WEIGHT_TYPE_COUNT ? types_rows[type].text : "?";
+}
+
+tn_weight_type tn_weight_type_find(const char *name) {
+    uint32_t i = 0;
+    while (i < TN_WEIGHT_TYPE_COUNT && strcasecmp(types_rows[i].text, name) != 0) i++;
+    return (tn_weight_type)i;
+}
+
+tn_dtype tn_weight_type_dtype(tn_weight_type type) {
+    return (uint32_t)type < TN_WEIGHT_TYPE_COUNT ? types_rows[type].dtype : TN_UNDEFINED;
+}
+
+uint32_t tn_weight_type_block(tn_weight_type type) {
+    return (uint32_t)type < TN_WEIGHT_TYPE_COUNT ? types_rows[type].block : 0;
+}
+
+uint64_t tn_weight_type_bytes(tn_weight_type type, uint64_t rows, uint64_t columns) {
+    if ((uint32_t)type >= TN_WEIGHT_TYPE_COUNT) return UINT64_MAX;
+    uint64_t block = types_rows[type].block;
+    uint64_t blocks = columns / block + (columns % block != 0);
+    return tn__mul_sat(rows, tn__mul_sat(blocks, types_rows[type].bytes));
+}
+
+tn_weight_type tn__weight_type_of_gguf(uint32_t number) {
+    uint32_t i = 0;
+    while (i < TN_WEIGHT_TYPE_COUNT && (int64_t)types_rows[i].gguf != (int64_t)number) i++;
+    return (tn_weight_type)i;
+}
+
+tn_weight_type tn__weight_type_of_safetensors(const char *name) {
+    uint32_t i = 0;
+    while (i < TN_WEIGHT_TYPE_COUNT &&
+           (*types_rows[i].safetensors == '\0' || strcmp(types_rows[i].safetensors, name) != 0))
+        i++;
+    return (tn_weight_type)i;
+}
+
+/* --- files that cannot be read, and how to export from them ----------------------------------- */
+
+/* Recognises files that only the framework which wrote them can read (pickled objects, archives of
+ * code), and says how to export from them. */
+
+static const struct {
+    const char *suffix, *how;
+} export_ways[] = {
+    {".pt2", "a program of torch.export: torch.onnx.export(torch.export.load(\"model.pt2\"), "
+             "f=\"model.onnx\", dynamo=True) writes what is read here"},
+    {".pt",
+     "a pickle of PyTorch: torch.onnx.export(model, example_input, \"model.onnx\") writes the "
+     "network, safetensors.torch.save_file(model.state_dict(), \"model.safetensors\") its "
+     "weights"},
+    {".pth", "a pickle of PyTorch: torch.onnx.export(model, example_input, \"model.onnx\") writes "
+             "the network, safetensors.torch.save_file(model.state_dict(), \"model.safetensors\") "
+             "its weights"},
+    {".bin", "perhaps a pickle of PyTorch's weights: model.save_pretrained(\"folder\", "
+             "safe_serialization=True) writes model.safetensors; its config.json is read as well"},
+    {".ckpt", "a checkpoint of another framework: export the network as .onnx (torch.onnx.export, "
+              "tf2onnx), its weights as .safetensors"},
+    {".h5", "a model of Keras: python3 -m tf2onnx.convert --keras model.h5 --output model.onnx, or "
+            "tf.lite.TFLiteConverter for a .tflite file"},
+    {".hdf5", "a model of Keras: python3 -m tf2onnx.convert --keras model.hdf5 --output "
+              "model.onnx, or tf.lite.TFLiteConverter for a .tflite file"},
+    {".keras", "a model of Keras: model.export(\"folder\"), then python3 -m tf2onnx.convert "
+               "--saved-model folder --output model.onnx"},
+    {".pb", "perhaps a graph of TensorFlow: python3 -m tf2onnx.convert --saved-model folder "
+            "--output model.onnx"},
+    {".mlmodel", "a model of Core ML: export it as .onnx where it was made (torch.onnx.export)"},
+    {".mlpackage", "a model of Core ML: export it as .onnx where it was made (torch.onnx.export)"},
+    {".pdmodel", "a model of PaddlePaddle: paddle2onnx --model_dir . --save_file model.onnx"},
+    {".engine", "a plan of TensorRT for one device: give the .onnx file that it was built from"},
+    {".npz", "arrays of NumPy: safetensors.numpy.save_file(dict(numpy.load(\"weights.npz\")), "
+             "\"weights.safetensors\") writes what is read here"},
+};
+
+const char *tn_weights_how_to_export(const char *path) {
+    for (size_t i = 0; i < sizeof export_ways / sizeof *export_ways; i++)
+        if (tn__has_suffix(path, export_ways[i].suffix)) return export_ways[i].how;
+    return NULL;
+}
+
+/* --- weight files ----------------------------------------------------------------------------- */
 
 bool tn__weights_elements(const int64_t *shape, uint32_t rank, uint64_t *elements) {
     uint64_t count = 1;
@@ -55,16 +160,16 @@ typedef struct weights_parts {
     const char *path; /* of the index, or of the first part */
 } weights_parts;
 
-/* `beside` NULL: the file that the caller names; otherwise a file that the file `beside` names. */
-static tn_status weights_map(tn__weights_reader *it, const char *beside, const char *path) {
+/* `named_by` NULL: the caller names the file; otherwise the file `named_by` does. */
+static tn_status weights_map(tn__weights_reader *it, const char *named_by, const char *path) {
     tn_weights *to = it->to;
     if (!tn__reserve(&to->context, &to->files, &to->file_room, to->file_count + 1,
                      sizeof *to->files))
         return tn__no_memory(it->error, "files");
     tn__file *made = &to->files[to->file_count];
-    TN_TRY(beside == NULL ? tn__file_map_most(path, to->context.read_limit, made, it->error)
-                          : tn__file_map_beneath(beside, tn__base_name(path),
-                                                 to->context.follow_links, made, it->error));
+    TN_TRY(named_by == NULL ? tn__file_map_most(path, to->context.read_limit, made, it->error)
+                            : tn__file_map_beneath(named_by, tn__base_name(path),
+                                                   to->context.follow_links, made, it->error));
     const tn__file *file = &to->files[to->file_count++];
     it->bytes = file->bytes;
     it->size = file->size;
@@ -72,8 +177,8 @@ static tn_status weights_map(tn__weights_reader *it, const char *beside, const c
     return TN_OK;
 }
 
-static tn_status weights_path(tn__weights_reader *it, const char *beside, const char *path) {
-    TN_TRY(weights_map(it, beside, path));
+static tn_status weights_path(tn__weights_reader *it, const char *named_by, const char *path) {
+    TN_TRY(weights_map(it, named_by, path));
     tn_status status = weights_file(it);
     return status == TN_OK ? TN_OK : tn__where(it->error, status, "%s", path);
 }

@@ -1,11 +1,10 @@
 /* weights.h - the table that readers of weight files fill in.
  *
- *   types.c        storage types of numbers
- *   weights.c      opening, parts, looking up
+ *   weights.c      opening, parts, looking up; storage types of numbers; files of formats that are
+ *                  only recognised, and how to export from them
  *   folder.c       the files of a model in a folder
  *   safetensors.c  a header of JSON before packed tensors; an index of several files
  *   gguf.c         counts, keys with values, tensors, aligned contents
- *   export.c       formats that are only recognised, and how to export from them
  *   bind.c         tensors of a file as a graph's parameters
  */
 #ifndef TN_WEIGHTS_WEIGHTS_H

@@ -48,9 +48,9 @@ static const char *check_storage(const tn__evict *e, uint32_t id, uint64_t *byte
         storage->locks == 0 && !storage->is_pinned)
         return "bytes that nobody needs were kept";
     if (storage->is_going || storage->is_tied || storage->is_counted) return "a walk left its mark";
-    if (outside == 0 && stuck > 0 && uses > 0 && storage->spent == TN__NONE)
-        return "a value that may be spent is not listed";
-    if (storage->spent != TN__NONE && e->spent[storage->spent] != id) return "a list out of place";
+    if (outside == 0 && stuck > 0 && uses > 0 && storage->dead == TN__NONE)
+        return "a value that may be dead is not listed";
+    if (storage->dead != TN__NONE && e->dead[storage->dead] != id) return "a list out of place";
     if (lasting && storage->state == TN__DROPPED) return "a value that nobody can make was dropped";
     if (storage->locks > 0 && storage->state != TN__RESIDENT)
         return "a locked storage is not there";

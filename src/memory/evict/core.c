@@ -127,8 +127,8 @@ void tn__evict_destroy(tn__evict *e) {
     tn__free(&context, e->offers, e->offer_room * sizeof *e->offers);
     tn__free(&context, e->cheap, e->cheap_room * sizeof *e->cheap);
     tn__free(&context, e->parts, e->part_room * sizeof *e->parts);
-    tn__free(&context, e->doom_order, e->doom_room * sizeof *e->doom_order);
-    tn__free(&context, e->spent, e->spent_room * sizeof *e->spent);
+    tn__free(&context, e->unreachable_order, e->unreachable_room * sizeof *e->unreachable_order);
+    tn__free(&context, e->dead, e->dead_room * sizeof *e->dead);
     tn__free(&context, e->kept, e->kept_room * sizeof *e->kept);
     tn__free(&context, e->run_at, e->run_room * sizeof *e->run_at);
     tn__free(&context, e->run_blocks, e->run_block_room * sizeof *e->run_blocks);
@@ -147,7 +147,7 @@ static void core_take_back(tn__evict *e, uint32_t op) {
         e->storages[tensor->storage].outside -= tensor->outside;
         record->refs -= tensor->outside;
         tensor->outside = 0;
-        tn__spent_list(e, tensor->storage);
+        tn__dead_list(e, tensor->storage);
     }
     if (!e->options.exact) tn__records_forget(e, op); /* without records, the chain ends here */
 }
@@ -233,7 +233,7 @@ static void core_leave(tn__evict *e, uint32_t storage) {
     const tn__evict_storage *record = &e->storages[storage];
     if (record->outside > 0 || record->is_pinned || record->locks > 0) return;
     if (record->stuck > 0 && record->uses > 0) {
-        tn__spent_came(e, storage);
+        tn__dead_came(e, storage);
         return;
     }
     if (record->state == TN__RESIDENT) tn__space_evict(e, storage);
@@ -248,7 +248,7 @@ void tn__evict_release(tn__evict *e, uint32_t tensor) {
     record->outside--;
     e->storages[storage].outside--;
     e->ops[op].refs--;
-    tn__spent_list(e, storage);
+    tn__dead_list(e, storage);
     if (e->storages[storage].outside == 0 && e->storages[storage].state == TN__DROPPED &&
         e->policy->released != NULL)
         e->policy->released(e, storage);
@@ -275,7 +275,7 @@ tn_status tn__evict_pin(tn__evict *e, uint32_t tensor, tn_error *error) {
     uint32_t storage = e->tensors[tensor].storage;
     e->storages[storage].is_pinned = true;
     tn__candidates_settle(e, storage);
-    tn__least_note(e, TN__NONE);
+    tn__lower_bound_note(e, TN__NONE);
     return TN_OK;
 }
 

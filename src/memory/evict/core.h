@@ -48,13 +48,13 @@ typedef struct tn__evict_tensor {
     uint64_t shift;
 } tn__evict_tensor;
 
-typedef struct tn__link {
+typedef struct tn__storage_link {
     uint32_t storage, count; /* number of edges */
-} tn__link;
+} tn__storage_link;
 typedef struct tn__links { /* neighbours of a storage, each once: see tn__links_of */
     union {
-        tn__link few[TN__LINKS_FEW]; /* used while room == 0 */
-        tn__link *many;
+        tn__storage_link few[TN__LINKS_FEW]; /* used while room == 0 */
+        tn__storage_link *many;
     } of;
     uint32_t count, room;
 } tn__links;
@@ -70,15 +70,16 @@ typedef struct tn__evict_storage {
     uint32_t block;     /* with addresses: its block, or NONE */
     uint8_t state;      /* tn__evict_state */
     bool is_pinned, is_vacant;
-    bool is_going, is_tied, is_counted; /* scratch flags of walks (doom.c, spent.c), left false */
-    uint64_t cost;                      /* total of the distinct operators that make its tensors */
+    bool is_going, is_tied,
+        is_counted; /* scratch flags of walks (unreachable.c, dead_storages.c), left false */
+    uint64_t cost;  /* total of the distinct operators that make its tensors */
     tn__links parents, children;
     uint64_t made_at;     /* number of operators run before it was first made */
     uint64_t host;        /* if on the host: the caller's handle */
     uint32_t first, last; /* tensors */
     uint32_t uses;        /* number of uses of its tensors as operands */
     uint32_t drops;       /* how often it was dropped */
-    uint32_t spent;       /* index in the list of possibly spent storages, or NONE */
+    uint32_t dead;        /* index in the list of possibly dead storages, or NONE */
 } tn__evict_storage;
 
 typedef struct tn__evict_frame { /* an operator in preparation */
@@ -94,12 +95,12 @@ typedef struct tn__evict_block { /* a range of the arena; blocks tile the arena 
     uint32_t free_before, free_after; /* neighbours in the free list of its bin; vacant: the next */
     uint32_t owner;                   /* a storage, or TN__BLOCK_* */
 } tn__evict_block;
-typedef struct tn__evict_offer { /* a candidate that stretch.c compares */
+typedef struct tn__evict_offer { /* a candidate that contiguous.c compares */
     uint32_t storage;
     double score;
     uint64_t size;
 } tn__evict_offer;
-typedef struct tn__evict_part { /* stretch.c's decision for one block */
+typedef struct tn__evict_part { /* contiguous.c's decision for one block */
     double cost, score;
     double loss;     /* score * evicted bytes */
     uint64_t freed;  /* bytes; 0 if the block is moved */
@@ -159,7 +160,7 @@ struct tn__evict {
     uint32_t bins[TN__EVICT_BINS];
     uint64_t bin_bits; /* bit b: bin b of free blocks is not empty */
     uint64_t free_bytes;
-    /* of one stretch search: all candidates; those that set the price */
+    /* of one region search: all candidates; those that set the price */
     tn__evict_offer *offers, *cheap;
     size_t offer_room, cheap_room;
     tn__evict_part *parts; /* [block] */
@@ -169,18 +170,18 @@ struct tn__evict {
 
     uint32_t *kept; /* storages locked during an overwrite */
     size_t kept_room, kept_count;
-    bool has_doomed; /* doomed operators are marked until the overwriting one has run */
+    bool has_doomed; /* unreachable operators are marked until the overwriting one has run */
 
-    uint32_t *doom_order; /* doomed operators, producers before consumers */
-    size_t doom_room, doom_count;
+    uint32_t *unreachable_order; /* unreachable operators, producers before consumers */
+    size_t unreachable_room, unreachable_count;
 
     /* Storages without outside references that others were made from, now or earlier. */
-    uint32_t *spent;
-    size_t spent_room;
-    uint32_t spent_count;
-    bool has_spent;      /* a storage became spent or left the list since the last look */
-    bool has_evicted;    /* a storage with outside references was evicted at some time */
-    uint64_t spent_next; /* value of ops_run at which the list is looked at in any case */
+    uint32_t *dead;
+    size_t dead_room;
+    uint32_t dead_count;
+    bool has_dead;      /* a storage became dead or left the list since the last look */
+    bool has_evicted;   /* a storage with outside references was evicted at some time */
+    uint64_t dead_next; /* value of ops_run at which the list is looked at in any case */
 
     uint64_t *run_at; /* of one run: offsets of operands and results */
     size_t run_room;
@@ -195,7 +196,7 @@ static inline const uint32_t *tn__op_inputs(const tn__evict_op *op) {
 static inline const uint32_t *tn__op_outputs(const tn__evict_op *op) {
     return tn__op_inputs(op) + op->input_count;
 }
-static inline const tn__link *tn__links_of(const tn__links *links) {
+static inline const tn__storage_link *tn__links_of(const tn__links *links) {
     return links->room > 0 ? links->of.many : links->of.few;
 }
 static inline bool tn__is_there(const tn__evict *e, uint32_t tensor) {
@@ -220,7 +221,7 @@ void tn__records_leave(tn__evict *e, uint32_t storage);
 void tn__records_lose(tn__evict *e, uint32_t op);
 void tn__links_free(tn__evict *e, tn__links *links);
 
-/* --- candidates.c --- */
+/* --- candidates (records.c) --- */
 bool tn__candidates_reserve(tn__evict *e, uint32_t more);
 void tn__candidates_add(tn__evict *e, uint32_t storage);
 void tn__candidates_remove(tn__evict *e, uint32_t storage);
@@ -276,18 +277,16 @@ void tn__arena_free(tn__evict *e, uint32_t block); /* merges it with free neighb
 void tn__arena_discard(tn__evict *e, uint32_t block);
 uint32_t tn__arena_gap(tn__evict *e, uint32_t before, uint64_t first, uint64_t end, uint32_t after);
 
-/* --- window.c --- */
+/* --- contiguous.c --- */
 /* The first block of the cheapest run of at least `size` bytes that can be evicted whole; or
  * NONE. */
 uint32_t tn__window_find(tn__evict *e, uint64_t size);
 
-/* --- stretch.c --- */
-
 /* Frees `size` contiguous bytes: evicts some blocks and moves others together. *done: a way was
  * found. */
-tn_status tn__stretch_clear(tn__evict *e, uint64_t size, bool *done, tn_error *error);
+tn_status tn__contiguous_clear(tn__evict *e, uint64_t size, bool *done, tn_error *error);
 /* With sampling, a search frees at least this many bytes at once. */
-uint64_t tn__stretch_ahead(const tn__evict *e);
+uint64_t tn__contiguous_ahead(const tn__evict *e);
 
 /* --- compact.c --- */
 static inline bool tn__arena_stays(const tn__evict *e, uint32_t block) { /* it may not be moved */
@@ -320,37 +319,37 @@ bool tn__make_give_up(tn__evict *e);
 /* Makes the tensor resident. */
 tn_status tn__make_tensor(tn__evict *e, uint32_t tensor, tn_error *error);
 
-/* --- doom.c --- */
+/* --- unreachable.c --- */
 
 /* Marks operators that cannot run again once the storages with is_going are gone, except one
  * operator (NONE: no exception). False: out of host memory. */
-bool tn__doom_walk(tn__evict *e, uint32_t except);
+bool tn__unreachable_walk(tn__evict *e, uint32_t except);
 /* Sets is_tied for storages that a dropped result with outside references needs, or that an
  * operator in preparation needs, if every operator on the path would have to run again. The caller
  * clears is_tied. False: out of host memory. */
-bool tn__doom_tie(tn__evict *e);
-bool tn__doom_is(const tn__evict *e, uint32_t op); /* marked */
-/* This result of a doomed operator has outside references: it must be resident, and it stays. */
-bool tn__doom_stays(const tn__evict *e, uint32_t tensor);
-/* forgets the doomed operators and their unreferenced results */
-void tn__doom_finish(tn__evict *e);
+bool tn__unreachable_tie(tn__evict *e);
+bool tn__unreachable_is(const tn__evict *e, uint32_t op); /* marked */
+/* This result of an unreachable operator has outside references: it must be resident and stay. */
+bool tn__unreachable_stays(const tn__evict *e, uint32_t tensor);
+/* forgets the unreachable operators and their unreferenced results */
+void tn__unreachable_finish(tn__evict *e);
 
-/* --- spent.c --- */
+/* --- dead_storages.c --- */
 
-bool tn__spent_reserve(tn__evict *e, uint32_t more);
-/* lists it if it may be spent; ignores locks and size */
-void tn__spent_list(tn__evict *e, uint32_t storage);
-void tn__spent_unlist(tn__evict *e, uint32_t storage); /* its record is about to be reused */
-void tn__spent_came(tn__evict *e, uint32_t storage);   /* it may have become spent */
+bool tn__dead_reserve(tn__evict *e, uint32_t more);
+/* lists it if it may be dead; ignores locks and size */
+void tn__dead_list(tn__evict *e, uint32_t storage);
+void tn__dead_unlist(tn__evict *e, uint32_t storage); /* its record is about to be reused */
+void tn__dead_came(tn__evict *e, uint32_t storage);   /* it may have become dead */
 /* Evicts a value that has no outside reference and cannot be recomputed, if that saves bytes; with
  * `last`, if that is possible at all. False: no such value exists. */
-bool tn__spent_let_go(tn__evict *e, bool last);
+bool tn__dead_let_go(tn__evict *e, bool last);
 
-/* --- least.c --- */
+/* --- lower_bound.c --- */
 
 /* Records the bytes that must be resident while the operator (NONE: no operator) runs for the first
  * time. */
-void tn__least_note(tn__evict *e, uint32_t op);
+void tn__lower_bound_note(tn__evict *e, uint32_t op);
 
 /* --- overwrite.c --- */
 /* Call before an operator with these results runs: makes and locks the tensors that are needed

@@ -26,7 +26,7 @@
  * are reused. Some tensors are no result of an operator that may run again: constants, results of
  * operators that run once, values whose operands were overwritten. Such a tensor is never dropped
  * while it has an outside reference. Without one it may be evicted even if others were made from
- * it; those others then stay (spent.c).
+ * it; those others then stay (dead_storages.c).
  *
  * Host memory grows with the history.
  * Errors: E_EXHAUSTED (the budget is too small: the message names what is locked and a budget that

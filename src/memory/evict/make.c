@@ -251,7 +251,7 @@ static tn_status make_run(tn__evict *e, const tn__evict_frame *frame, tn_error *
                      sizeof *e->locked))
         return tn__no_memory(error, "the operands of an operator");
     make_begin_results(e, op);
-    if (!frame->again) tn__least_note(e, op);
+    if (!frame->again) tn__lower_bound_note(e, op);
     TN_TRY((e->options.addresses ? make_in_places : make_in_bytes)(e, frame, error));
     return make_settle(e, frame, error);
 }

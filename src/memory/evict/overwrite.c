@@ -1,9 +1,9 @@
 /* overwrite.c - an operator writes new contents into a storage in place: saves the values that
  * still need the old contents, and retires the old tensors.
  *
- * Operators that read the storage are doomed, and others with them (doom.c). Their results with
- * outside references are made first if they are missing, and locked. A training step usually ends
- * with updates of storages that no other operator reads; then no walk is needed.
+ * Operators that read the storage are unreachable, and others with them (unreachable.c). Their
+ * results with outside references are made first if they are missing, and locked. A training step
+ * usually ends with updates of storages that no other operator reads; then no walk is needed.
  */
 #include "memory/evict/policy.h"
 
@@ -15,14 +15,14 @@ static bool overwrite_keep(tn__evict *e, uint32_t storage) {
     return true;
 }
 
-/* Locks results of doomed operators that have outside references. First the resident ones; with
- * `make` it recomputes and locks the others. */
+/* Locks results of unreachable operators that have outside references. First the resident ones;
+ * with `make` it recomputes and locks the others. */
 static tn_status overwrite_keep_all(tn__evict *e, bool make, tn_error *error) {
     for (uint32_t op = 0; op < e->op_count; op++) {
-        if (!tn__doom_is(e, op)) continue;
+        if (!tn__unreachable_is(e, op)) continue;
         for (uint32_t o = 0; o < e->ops[op].output_count; o++) {
             uint32_t tensor = tn__op_outputs(&e->ops[op])[o];
-            if (!tn__doom_stays(e, tensor)) continue;
+            if (!tn__unreachable_stays(e, tensor)) continue;
             bool is_there = tn__is_there(e, tensor);
             if (!is_there && (!make || e->tensors[tensor].is_defined))
                 continue; /* also if the value is on the host */
@@ -58,7 +58,7 @@ tn_status tn__overwrite_prepare(tn__evict *e, const tn__evict_call *call, uint32
     if (!e->has_doomed) return TN_OK;
     overwrite_mark(e, call, true);
     tn_status status = TN_OK;
-    if (!tn__doom_walk(e, op))
+    if (!tn__unreachable_walk(e, op))
         status = tn__no_memory(error, "operators whose operands are overwritten");
     if (status == TN_OK) status = overwrite_keep_all(e, false, error);
     if (status == TN_OK) status = overwrite_keep_all(e, true, error);
@@ -86,6 +86,6 @@ void tn__overwrite_finish(tn__evict *e, const tn__evict_call *call, uint32_t op)
     for (uint32_t o = 0; o < call->output_count; o++)
         if (call->outputs[o].overwrites)
             overwrite_lose_tensors(e, e->tensors[tn__op_outputs(&e->ops[op])[o]].storage, op);
-    if (e->has_doomed) tn__doom_finish(e);
+    if (e->has_doomed) tn__unreachable_finish(e);
     tn__records_lose(e, op);
 }

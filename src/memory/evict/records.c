@@ -10,12 +10,12 @@
 
 /* --- links between storages: parents and children --- */
 
-static tn__link *links_items(tn__links *links) {
+static tn__storage_link *links_items(tn__links *links) {
     return links->room > 0 ? links->of.many : links->of.few;
 }
 
-static tn__link *links_find(tn__links *links, uint32_t storage) {
-    tn__link *items = links_items(links);
+static tn__storage_link *links_find(tn__links *links, uint32_t storage) {
+    tn__storage_link *items = links_items(links);
     for (uint32_t i = links->count; i-- > 0;) /* the newest link is looked up most often */
         if (items[i].storage == storage) return &items[i];
     return NULL;
@@ -23,7 +23,7 @@ static tn__link *links_find(tn__links *links, uint32_t storage) {
 
 /* Room for one more. */
 static bool links_grow(tn__evict *e, tn__links *links) {
-    tn__link *many = links->room > 0 ? links->of.many : NULL;
+    tn__storage_link *many = links->room > 0 ? links->of.many : NULL;
     size_t room = links->room;
     if (links->room == 0 && links->count < TN__LINKS_FEW) return true;
     if (!tn__reserve(&e->context, &many, &room, (size_t)links->count + 1, sizeof *many))
@@ -35,23 +35,24 @@ static bool links_grow(tn__evict *e, tn__links *links) {
 }
 
 static bool links_add(tn__evict *e, tn__links *links, uint32_t storage, uint32_t count) {
-    tn__link *known = links_find(links, storage);
+    tn__storage_link *known = links_find(links, storage);
     if (known != NULL) {
         known->count += count;
         return true;
     }
     if (!links_grow(e, links)) return false;
-    links_items(links)[links->count++] = (tn__link){storage, count};
+    links_items(links)[links->count++] = (tn__storage_link){storage, count};
     return true;
 }
 
 static void links_remove(tn__links *links, uint32_t storage) {
-    tn__link *known = links_find(links, storage);
+    tn__storage_link *known = links_find(links, storage);
     if (known != NULL && --known->count == 0) *known = links_items(links)[--links->count];
 }
 
 void tn__links_free(tn__evict *e, tn__links *links) {
-    if (links->room > 0) tn__free(&e->context, links->of.many, links->room * sizeof(tn__link));
+    if (links->room > 0)
+        tn__free(&e->context, links->of.many, links->room * sizeof(tn__storage_link));
     *links = (tn__links){0};
 }
 
@@ -129,7 +130,7 @@ static bool records_reserve(tn__evict *e, uint32_t outputs) {
                         sizeof *e->tensors) &&
            records_room(e, &e->storages, &e->storage_room, e->storage_count, outputs,
                         sizeof *e->storages) &&
-           tn__candidates_reserve(e, outputs) && tn__spent_reserve(e, outputs);
+           tn__candidates_reserve(e, outputs) && tn__dead_reserve(e, outputs);
 }
 
 static uint32_t records_new_storage(tn__evict *e, uint64_t size) {
@@ -144,7 +145,7 @@ static uint32_t records_new_storage(tn__evict *e, uint64_t size) {
                                           .last = TN__NONE,
                                           .candidate = TN__NONE,
                                           .block = TN__NONE,
-                                          .spent = TN__NONE};
+                                          .dead = TN__NONE};
     return id;
 }
 
@@ -205,7 +206,7 @@ tn_status tn__records_add(tn__evict *e, const tn__evict_call *call, uint32_t *op
         ids[i] = call->inputs[i];
         e->tensors[ids[i]].uses++;
         e->storages[e->tensors[ids[i]].storage].uses++;
-        tn__spent_list(e, e->tensors[ids[i]].storage);
+        tn__dead_list(e, e->tensors[ids[i]].storage);
         e->ops[e->tensors[ids[i]].op].refs++;
     }
     for (uint32_t o = 0; o < call->output_count; o++) {
@@ -233,13 +234,13 @@ static void records_drop_storage(tn__evict *e, uint32_t storage) {
     if (record->state == TN__RESIDENT) tn__space_leave(e, storage, TN__DROPPED);
     if (record->state == TN__ON_HOST) tn__space_forget_copy(e, storage);
     if (e->policy->vanished != NULL) e->policy->vanished(e, storage);
-    tn__spent_unlist(e, storage);
+    tn__dead_unlist(e, storage);
     tn__links_free(e, &record->parents);
     tn__links_free(e, &record->children);
     *record = (tn__evict_storage){.first = e->storage_vacant,
                                   .candidate = TN__NONE,
                                   .block = TN__NONE,
-                                  .spent = TN__NONE,
+                                  .dead = TN__NONE,
                                   .is_vacant = true};
     e->storage_vacant = storage;
 }
@@ -352,8 +353,77 @@ void tn__records_lose(tn__evict *e, uint32_t op) {
     for (uint32_t o = 0; o < record->output_count; o++) {
         uint32_t storage = e->tensors[tn__op_outputs(record)[o]].storage;
         tn__candidates_settle(e, storage);
-        tn__spent_list(e, storage);
-        if (e->storages[storage].outside == 0) tn__spent_came(e, storage);
+        tn__dead_list(e, storage);
+        if (e->storages[storage].outside == 0) tn__dead_came(e, storage);
     }
     records_forget_all(e, dying);
+}
+
+/* --- candidates: the storages that could be evicted now, oldest candidate first ----------------
+ *
+ * A storage that leaves the list leaves a gap. The gaps are closed when they are half of the list.
+ * So joining and leaving are O(1), the order is kept, and a search reads memory from front to back.
+ */
+
+bool tn__candidates_reserve(tn__evict *e, uint32_t more) {
+    /* every storage once, and as many gaps */
+    size_t need = 2 * ((size_t)e->storage_count + more) + 16;
+    return tn__reserve(&e->context, &e->candidates, &e->candidate_room, need,
+                       sizeof *e->candidates);
+}
+
+static void candidates_close_gaps(tn__evict *e) {
+    uint32_t end = 0;
+    for (uint32_t i = 0; i < e->candidate_end; i++) {
+        uint32_t storage = e->candidates[i];
+        if (storage == TN__NONE) continue;
+        e->storages[storage].candidate = end;
+        e->candidates[end++] = storage;
+    }
+    e->candidate_end = end;
+}
+
+void tn__candidates_add(tn__evict *e, uint32_t storage) {
+    tn__evict_storage *record = &e->storages[storage];
+    if (record->candidate != TN__NONE) return;
+    if (e->candidate_end == e->candidate_room) candidates_close_gaps(e);
+    record->candidate = e->candidate_end;
+    e->candidates[e->candidate_end++] = storage;
+    e->candidate_count++;
+    e->candidate_bytes += record->size;
+}
+
+void tn__candidates_remove(tn__evict *e, uint32_t storage) {
+    tn__evict_storage *record = &e->storages[storage];
+    if (record->candidate == TN__NONE) return;
+    e->candidates[record->candidate] = TN__NONE;
+    record->candidate = TN__NONE;
+    e->candidate_count--;
+    e->candidate_bytes -= record->size;
+    if (e->candidate_count == 0)
+        e->candidate_end = 0;
+    else if (e->candidate_end > 2 * e->candidate_count + 16)
+        candidates_close_gaps(e);
+}
+
+void tn__candidates_settle(tn__evict *e, uint32_t storage) {
+    const tn__evict_storage *record = &e->storages[storage];
+    bool may_leave = record->stuck == 0 ||
+                     ((e->policy->features & TN__POLICY_SWAPS) && e->options.link_bytes_per_s > 0);
+    if (record->state == TN__RESIDENT && record->locks == 0 && !record->is_pinned && may_leave)
+        tn__candidates_add(e, storage);
+    else
+        tn__candidates_remove(e, storage);
+}
+
+void tn__lock(tn__evict *e, uint32_t storage) {
+    tn_assert(e->storages[storage].state == TN__RESIDENT);
+    if (e->storages[storage].locks++ == 0) tn__candidates_remove(e, storage);
+}
+
+void tn__unlock(tn__evict *e, uint32_t storage) {
+    tn_assert(e->storages[storage].locks > 0);
+    if (--e->storages[storage].locks > 0) return;
+    tn__candidates_settle(e, storage);
+    tn__records_leave(e, storage);
 }

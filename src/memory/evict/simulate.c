@@ -5,7 +5,7 @@
 #include "memory/evict/log.h"
 #include "memory/evict/policy.h"
 
-typedef struct simulate_run {
+typedef struct simulate_replay {
     const tn_evict_log *log;
     const tn_context *context;
     tn__evict *evict;
@@ -13,9 +13,9 @@ typedef struct simulate_run {
     tn__evict_output *outputs;
     uint32_t *inputs;
     size_t most_outputs, most_inputs;
-} simulate_run;
+} simulate_replay;
 
-static void simulate_room(simulate_run *run) {
+static void simulate_room(simulate_replay *run) {
     for (size_t i = 0; i < run->log->op_count; i++) {
         const tn__log_op *op = &run->log->ops[i];
         if (op->input_count > run->most_inputs) run->most_inputs = op->input_count;
@@ -23,7 +23,7 @@ static void simulate_room(simulate_run *run) {
     }
 }
 
-static bool simulate_alloc(simulate_run *run) {
+static bool simulate_alloc(simulate_replay *run) {
     simulate_room(run);
     run->tensors = tn__alloc_array(run->context, run->log->tensor_count, sizeof *run->tensors);
     run->outputs = tn__alloc_array(run->context, run->most_outputs, sizeof *run->outputs);
@@ -31,14 +31,14 @@ static bool simulate_alloc(simulate_run *run) {
     return run->tensors != NULL && run->outputs != NULL && run->inputs != NULL;
 }
 
-static void simulate_free(simulate_run *run) {
+static void simulate_free(simulate_replay *run) {
     tn__evict_destroy(run->evict);
     tn__free(run->context, run->tensors, run->log->tensor_count * sizeof *run->tensors);
     tn__free(run->context, run->outputs, run->most_outputs * sizeof *run->outputs);
     tn__free(run->context, run->inputs, run->most_inputs * sizeof *run->inputs);
 }
 
-static tn_status simulate_apply(simulate_run *run, const tn__log_op *op, tn_error *error) {
+static tn_status simulate_apply(simulate_replay *run, const tn__log_op *op, tn_error *error) {
     const tn_evict_log *log = run->log;
     for (uint32_t i = 0; i < op->input_count; i++)
         run->inputs[i] = run->tensors[log->inputs[op->first_input + i]];
@@ -59,12 +59,12 @@ static tn_status simulate_apply(simulate_run *run, const tn__log_op *op, tn_erro
     return tn__evict_apply(run->evict, &call, &run->tensors[op->first_output], error);
 }
 
-static tn_status simulate_constant(simulate_run *run, const tn__log_op *op, tn_error *error) {
+static tn_status simulate_constant(simulate_replay *run, const tn__log_op *op, tn_error *error) {
     tn__evict_value value = {.bytes = run->log->tensors[op->first_output].bytes, .pinned = true};
     return tn__evict_constant(run->evict, &value, &run->tensors[op->first_output], error);
 }
 
-static tn_status simulate_command(simulate_run *run, const tn__log_command *command,
+static tn_status simulate_command(simulate_replay *run, const tn__log_command *command,
                                   tn_error *error) {
     switch ((tn__log_what)command->what) {
     case TN__LOG_CONSTANT:
@@ -83,7 +83,7 @@ static tn_status simulate_command(simulate_run *run, const tn__log_command *comm
     return TN_OK;
 }
 
-static void simulate_tell(const simulate_run *run, tn_evict_outcome *outcome) {
+static void simulate_tell(const simulate_replay *run, tn_evict_outcome *outcome) {
     const tn_evict_counts *counts = tn__evict_count(run->evict);
     uint64_t plain = run->log->facts.plain_cost;
     outcome->counts = *counts;
@@ -94,7 +94,7 @@ static void simulate_tell(const simulate_run *run, tn_evict_outcome *outcome) {
     if (outcome->end == TN_EVICT_FULL) outcome->needed = tn__evict_needed(run->evict);
 }
 
-static tn_status simulate_all(simulate_run *run, tn_evict_outcome *outcome, tn_error *error) {
+static tn_status simulate_all(simulate_replay *run, tn_evict_outcome *outcome, tn_error *error) {
     const tn_evict_log *log = run->log;
     tn_error full = {0};
     for (size_t i = 0; i < log->command_count; i++) {
@@ -128,7 +128,7 @@ tn_status tn_evict_plain_least(const tn_evict_log *log, tn_evict_least *least, t
     const tn__evict_options core = {
         .context = &log->context, .policy = "lru", .budget = UINT64_MAX, .find_least = true};
     tn_context context = tn__context(core.context);
-    simulate_run run = {.log = log, .context = &context};
+    simulate_replay run = {.log = log, .context = &context};
     tn_evict_outcome outcome = {0};
     tn_status status = tn__evict_create(&core, &run.evict, error);
     if (status == TN_OK && !simulate_alloc(&run)) status = tn__no_memory(error, "a simulation");
@@ -158,7 +158,7 @@ static tn_status simulate(const tn_evict_log *log, const tn_evict_options *optio
                               .host_bytes = options->host_bytes,
                               .move_bytes_per_s = options->move_bytes_per_s};
     tn_context context = tn__context(core.context);
-    simulate_run run = {.log = log, .context = &context};
+    simulate_replay run = {.log = log, .context = &context};
     tn_evict_outcome made = {0};
     tn_status status = tn__evict_create(&core, &run.evict, error);
     if (status == TN_OK && !simulate_alloc(&run)) status = tn__no_memory(error, "a simulation");

@@ -7,7 +7,7 @@
  * is long enough. If enough bytes are free but not contiguous, more candidates are evicted until
  * recomputing them would take as long as compacting the arena; then, or when no candidate is left,
  * the arena is compacted (compact.c). A policy that weighs moves evicts some blocks of a region and
- * moves the others (stretch.c).
+ * moves the others (contiguous.c).
  */
 #include "memory/evict/policy.h"
 
@@ -15,7 +15,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#define SPACE_GONE 4u  /* evictions for one request before a stretch is tried, */
+#define SPACE_GONE 4u  /* evictions for one request before a region is tried, */
 #define SPACE_MANY 16u /* if about this many more like them would be needed */
 
 static uint64_t space_taken(const tn__evict *e, uint32_t storage) {
@@ -249,7 +249,7 @@ static uint32_t space_choose(tn__evict *e, uint64_t bytes) {
 
 static bool space_let_go(tn__evict *e, bool last) {
     double since = tn__search_begin(e);
-    bool done = tn__spent_let_go(e, last);
+    bool done = tn__dead_let_go(e, last);
     tn__search_end(e, since);
     return done;
 }
@@ -376,21 +376,21 @@ static tn_status space_stuck(tn__evict *e, space_wish *wish, bool is_hole, tn_er
  * it. */
 static bool space_is_ahead(const tn__evict *e, const space_wish *wish) {
     if (!e->options.sample) return false;
-    return wish->size < tn__stretch_ahead(e) ||
+    return wish->size < tn__contiguous_ahead(e) ||
            (wish->gone >= SPACE_GONE && wish->gone_bytes < wish->size / SPACE_MANY * wish->gone);
 }
 
-/* For a policy that chooses whole stretches. With sampling it first tries a longer stretch; then
+/* For a policy that chooses whole regions. With sampling it first tries a longer region; then
  * candidates are evicted singly, which is faster, unless the free bytes suffice and are only
  * scattered. *done: this step made progress or failed. */
 static tn_status space_in_stretch(tn__evict *e, space_wish *wish, bool is_hole, bool *done,
                                   tn_error *error) {
-    uint64_t ahead = tn__stretch_ahead(e);
+    uint64_t ahead = tn__contiguous_ahead(e);
     *done = false;
     if (space_is_ahead(e, wish))
-        TN_TRY(tn__stretch_clear(e, ahead > wish->size ? ahead : wish->size, done, error));
+        TN_TRY(tn__contiguous_clear(e, ahead > wish->size ? ahead : wish->size, done, error));
     if (*done || (e->options.sample && !is_hole)) return TN_OK;
-    TN_TRY(tn__stretch_clear(e, wish->size, done, error));
+    TN_TRY(tn__contiguous_clear(e, wish->size, done, error));
     if (*done) return TN_OK;
     *done = true;
     return space_stuck(e, wish, is_hole, error);

@@ -53,13 +53,13 @@ static bool expand_has_addresses(const tn_pool *pool, uint32_t chunk, uint64_t s
 }
 
 static uint32_t expand_begin(tn_pool *pool, const tn__expand *it, uint32_t stream, bool large) {
-    uint32_t found = tn__set_at_least(pool, it->outside, 0, it->segment);
+    uint32_t found = tn__chunk_set_at_least(pool, it->outside, 0, it->segment);
     if (found == TN__CHUNK_NONE) return found;
-    tn__set_remove(pool, it->outside, found);
+    tn__chunk_set_remove(pool, it->outside, found);
     if (it->segment < pool->chunks[found].size) {
         uint32_t rest = tn__chunk_split(pool, found, it->segment);
         pool->chunks[rest].is_segment = true; /* never joined with a segment */
-        tn__set_add(pool, it->outside, rest);
+        tn__chunk_set_add(pool, it->outside, rest);
     }
     tn__chunk *chunk = &pool->chunks[found];
     chunk->is_segment = chunk->is_span = true;
@@ -85,13 +85,13 @@ static uint32_t expand_find(tn_pool *pool, const tn__expand *it, uint64_t size, 
 
 static void expand_put(tn_pool *pool, const tn__expand *it, uint32_t chunk) {
     pool->chunks[chunk].birth = it->clock;
-    tn__set_add(pool, it->free[pool->chunks[chunk].is_large], chunk);
+    tn__chunk_set_add(pool, it->free[pool->chunks[chunk].is_large], chunk);
 }
 
 /* Maps the first pages of an unmapped chunk, and joins them with free neighbours. Returns the free
  * chunk, in no set; NONE: above the limit. */
 static uint32_t expand_pages(tn_pool *pool, const tn__expand *it, uint32_t chunk, uint64_t size) {
-    tn__set *set = it->free[pool->chunks[chunk].is_large];
+    tn__chunk_set *set = it->free[pool->chunks[chunk].is_large];
     uint64_t bytes = expand_up(size, expand_page(&pool->chunks[chunk]));
     if (bytes > it->limit || pool->reserved > it->limit - bytes) return TN__CHUNK_NONE;
     if (bytes < pool->chunks[chunk].size) tn__chunk_split(pool, chunk, bytes);
@@ -99,11 +99,11 @@ static uint32_t expand_pages(tn_pool *pool, const tn__expand *it, uint32_t chunk
     pool->reserved += bytes;
     if (tn__chunk_joins_before(pool, chunk)) {
         chunk = pool->chunks[chunk].before;
-        tn__set_remove(pool, set, chunk);
+        tn__chunk_set_remove(pool, set, chunk);
         tn__chunk_join(pool, chunk);
     }
     if (tn__chunk_joins_after(pool, chunk)) {
-        tn__set_remove(pool, set, pool->chunks[chunk].after);
+        tn__chunk_set_remove(pool, set, pool->chunks[chunk].after);
         tn__chunk_join(pool, chunk);
     }
     return chunk;
@@ -114,7 +114,7 @@ uint32_t tn__expand_map(tn_pool *pool, const tn__expand *it, uint64_t size, uint
     uint32_t chunk = expand_find(pool, it, size, stream, large);
     if (chunk == TN__CHUNK_NONE) return chunk;
     const bool mapped = !expand_is_unmapped(pool, chunk);
-    if (mapped) tn__set_remove(pool, it->free[large], chunk);
+    if (mapped) tn__chunk_set_remove(pool, it->free[large], chunk);
     while (expand_is_unmapped(pool, chunk) || pool->chunks[chunk].size < size) {
         const bool begins = expand_is_unmapped(pool, chunk);
         const uint32_t next = begins ? chunk : expand_next(pool, chunk);
@@ -135,7 +135,7 @@ static uint32_t expand_release(tn_pool *pool, const tn__expand *it, uint32_t chu
     const uint64_t begin = pool->chunks[chunk].offset, end = begin + pool->chunks[chunk].size;
     const uint64_t from = expand_up(begin, page), to = end / page * page;
     if (from >= to) return chunk;
-    tn__set_remove(pool, it->free[pool->chunks[chunk].is_large], chunk);
+    tn__chunk_set_remove(pool, it->free[pool->chunks[chunk].is_large], chunk);
     if (to < end) expand_put(pool, it, tn__chunk_split(pool, chunk, to - begin));
     if (from > begin) {
         uint32_t pages = tn__chunk_split(pool, chunk, from - begin);

@@ -6,11 +6,11 @@
 #include "memory/pool/chunks.h"
 
 typedef struct tn__expand {
-    tn__set *free[2]; /* free chunks for small and for large requests; lane: the stream */
-    tn__set *outside; /* bytes of the range without a segment */
-    uint64_t segment; /* bytes of address range for each segment, a multiple of all pages */
-    uint64_t limit;   /* the most bytes to map */
-    uint64_t clock;   /* written to `birth` of chunks that become free */
+    tn__chunk_set *free[2]; /* free chunks for small and for large requests; lane: the stream */
+    tn__chunk_set *outside; /* bytes of the range without a segment */
+    uint64_t segment;       /* bytes of address range for each segment, a multiple of all pages */
+    uint64_t limit;         /* the most bytes to map */
+    uint64_t clock;         /* written to `birth` of chunks that become free */
 } tn__expand;
 
 /* The bytes that a free chunk may grow to without another segment. */

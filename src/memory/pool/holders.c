@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/heap.h"
 #include "memory/pool/technique.h"
 
 bool tn__holders_grow(tn_pool *pool) {
@@ -45,72 +46,50 @@ void tn__holders_release(tn_pool *pool) {
 
 /* --- the largest few: a heap with the least of them on top --- */
 
-typedef struct holders_heap {
+typedef struct holders_list {
     const tn_pool *pool;
     tn_holder *items;
     uint32_t count, room;
-} holders_heap;
+} holders_list;
 
-static bool holders_before(const tn_holder *a, const tn_holder *b) {
-    if (a->allocated != b->allocated) return a->allocated > b->allocated;
-    return a->birth < b->birth;
+static bool holders_after(const tn_holder *a, const tn_holder *b) {
+    if (a->allocated != b->allocated) return a->allocated < b->allocated;
+    return a->birth > b->birth;
 }
+TN__HEAP(holders_heap, tn_holder, holders_after)
 
-static void holders_sink(holders_heap *heap, uint32_t at, uint32_t count) {
-    tn_holder moved = heap->items[at];
-    for (;;) {
-        uint32_t child = 2 * at + 1;
-        if (child >= count) break;
-        if (child + 1 < count && holders_before(&heap->items[child], &heap->items[child + 1]))
-            child++;
-        if (!holders_before(&moved, &heap->items[child])) break;
-        heap->items[at] = heap->items[child];
-        at = child;
-    }
-    heap->items[at] = moved;
-}
-
-static void holders_offer(holders_heap *heap, const tn__holder_record *record) {
-    tn_holder holder = {.label = heap->pool->labels[record->tag],
+static void holders_offer(holders_list *list, const tn__holder_record *record) {
+    tn_holder holder = {.label = list->pool->labels[record->tag],
                         .requested = record->requested,
                         .allocated = record->allocated,
                         .birth = record->birth,
                         .stream = record->stream};
-    if (heap->count < heap->room) {
-        uint32_t at = heap->count++;
-        for (; at > 0 && holders_before(&heap->items[(at - 1) / 2], &holder); at = (at - 1) / 2)
-            heap->items[at] = heap->items[(at - 1) / 2];
-        heap->items[at] = holder;
-    } else if (heap->room > 0 && holders_before(&holder, &heap->items[0])) {
-        heap->items[0] = holder;
-        holders_sink(heap, 0, heap->count);
-    }
+    if (list->count < list->room)
+        holders_heap_push(list->items, list->count++, holder);
+    else if (list->room > 0 && holders_after(&list->items[0], &holder))
+        holders_heap_sink(list->items, list->count, 0, holder);
 }
 
-/* Sorts the heap: the last block in order is on top, so blocks are taken off from the end. */
-static void holders_sort(holders_heap *heap) {
-    for (uint32_t count = heap->count; count > 1; count--) {
-        tn_holder last = heap->items[0];
-        heap->items[0] = heap->items[count - 1];
-        heap->items[count - 1] = last;
-        holders_sink(heap, 0, count - 1);
-    }
+/* Sorts: the last block in order is on top of the heap, so blocks are taken off from the end. */
+static void holders_sort(holders_list *list) {
+    for (uint32_t count = list->count; count > 1; count--)
+        list->items[count - 1] = holders_heap_pop(list->items, count);
 }
 
 static uint32_t holders_collect(const tn_pool *pool, uint64_t stamp, const tn__mark *mark,
                                 tn_holder *holders, uint32_t room) {
-    holders_heap heap = {.pool = pool, .items = holders, .room = room};
+    holders_list list = {.pool = pool, .items = holders, .room = room};
     uint32_t found = 0;
     for (uint32_t i = 0; i < pool->chunk_count; i++) {
         const tn__chunk *chunk = &pool->chunks[i];
         if (chunk->state != TN__CHUNK_USED || chunk->birth > stamp) continue;
-        holders_offer(&heap, &(tn__holder_record){chunk->requested, chunk->size, chunk->birth,
+        holders_offer(&list, &(tn__holder_record){chunk->requested, chunk->size, chunk->birth,
                                                   chunk->tag, chunk->lane});
         found++;
     }
     for (size_t i = 0; mark != NULL && i < mark->left_count; i++, found++)
-        holders_offer(&heap, &mark->left[i]);
-    holders_sort(&heap);
+        holders_offer(&list, &mark->left[i]);
+    holders_sort(&list);
     return found;
 }
 

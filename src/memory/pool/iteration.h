@@ -5,7 +5,7 @@
 #define TN_POOL_ITERATION_H
 
 #include "memory/pool/lanes.h"
-#include "memory/pool/script.h"
+#include "memory/pool/recorded.h"
 
 typedef struct tn__iteration {
     tn__lanes lanes;
@@ -13,7 +13,7 @@ typedef struct tn__iteration {
     /* A plan is to be made before request number `calm`, if iterations of `period` requests go on
      * repeating as they did when `run` requests had been alike. period 0: not known yet. */
     uint64_t period, calm, run;
-    tn__script script;         /* count 0: there is no plan */
+    tn__recorded recorded;     /* count 0: there is no plan */
     uint64_t inner;            /* number of blocks in use within the plan */
     uint64_t beyond;           /* bytes reserved for surprises since the plan came into force */
     uint64_t round, surprises; /* in the current round */
@@ -26,7 +26,7 @@ typedef struct tn__iteration {
 } tn__iteration;
 
 static inline bool tn__iteration_has_plan(const tn__iteration *state) {
-    return state->script.count > 0;
+    return state->recorded.count > 0;
 }
 
 /* Slack that may be reserved beyond the blocks (1/256), and beyond the requests (1/128). The second

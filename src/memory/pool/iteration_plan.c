@@ -56,7 +56,7 @@ static void iteration_unlend(tn_pool *pool, const tn__sort_item *inner, uint64_t
     for (uint32_t at = pool->first; at != TN__CHUNK_NONE; at = pool->chunks[at].after) {
         const tn__chunk *chunk = &pool->chunks[at];
         if (chunk->state != TN__CHUNK_LENT) continue;
-        uint32_t lane = tn__lanes_of(pool, &state->lanes, state->script.streams[chunk->lane - 1]);
+        uint32_t lane = tn__lanes_of(pool, &state->lanes, state->recorded.streams[chunk->lane - 1]);
         tn_assert(lane != 0); /* it was requested before there was a plan */
         if (next < count && inner[next].key < chunk->offset + chunk->size) {
             uint32_t before = chunk->before;
@@ -77,9 +77,9 @@ bool tn__iteration_forget(tn_pool *pool) {
     if (inner == NULL) return false;
     bool done = tn__chunks_reserve(pool, state->inner * 2 + TN__CHUNKS_PER_CALL);
     if (done) {
-        uint64_t held = state->script.rounds;
+        uint64_t held = state->recorded.rounds;
         iteration_unlend(pool, inner, state->inner);
-        tn__script_close(&pool->context, &state->script);
+        tn__recorded_close(&pool->context, &state->recorded);
         tn__learn_forget(&state->learn);
         state->period = 0;
         if (held >= ITERATION_ROUNDS_GOOD)
@@ -97,7 +97,7 @@ bool tn__iteration_forget(tn_pool *pool) {
 
 /* The edges of the blocks in use between the plan's base and its height, with room for those of the
  * plan. The height is raised if a block crosses it. NULL: no memory. */
-static tn__sort_item *iteration_edges(const tn_pool *pool, tn__lives *lives, size_t *count,
+static tn__sort_item *iteration_edges(const tn_pool *pool, tn__live_ranges *lives, size_t *count,
                                       size_t *room) {
     uint64_t *height = &lives->borders[lives->zones - 1];
     size_t blocks = 0;
@@ -122,23 +122,23 @@ static tn__sort_item *iteration_edges(const tn_pool *pool, tn__lives *lives, siz
 }
 
 /* Marks the slots of blocks that are in use already as taken until these are freed. */
-static void iteration_hold(const tn_pool *pool, tn__script *script) {
-    uint64_t height = script->borders[script->zones - 1];
+static void iteration_hold(const tn_pool *pool, tn__recorded *recorded) {
+    uint64_t height = recorded->borders[recorded->zones - 1];
     for (uint32_t at = pool->first; at != TN__CHUNK_NONE; at = pool->chunks[at].after) {
         const tn__chunk *chunk = &pool->chunks[at];
         if (chunk->state != TN__CHUNK_USED || chunk->offset >= height) continue;
         uint64_t end = chunk->offset + chunk->size;
-        uint64_t from = chunk->offset > script->base ? chunk->offset : script->base;
-        if (end <= script->base) continue;
-        tn__slots_take(&script->slots, tn__slots_at(&script->slots, from),
-                       end < height ? tn__slots_at(&script->slots, end - 1) + 1
-                                    : script->slots.count);
+        uint64_t from = chunk->offset > recorded->base ? chunk->offset : recorded->base;
+        if (end <= recorded->base) continue;
+        tn__slots_take(&recorded->slots, tn__slots_at(&recorded->slots, from),
+                       end < height ? tn__slots_at(&recorded->slots, end - 1) + 1
+                                    : recorded->slots.count);
     }
 }
 
 /* Whether the plan fits into the reserved bytes; if it lies above all blocks in use, into the bytes
  * that may be reserved. */
-static bool iteration_is_worth(const tn_pool *pool, const tn__lives *lives) {
+static bool iteration_is_worth(const tn_pool *pool, const tn__live_ranges *lives) {
     uint64_t top = lives->borders[lives->zones - 1];
     if (lives->base == 0) return top <= pool->reserved;
     return top <= pool->capacity &&
@@ -146,27 +146,27 @@ static bool iteration_is_worth(const tn_pool *pool, const tn__lives *lives) {
 }
 
 /* The bytes of the plan and of the blocks that stay outside it. */
-static uint64_t iteration_height(const tn__lives *lives) {
+static uint64_t iteration_height(const tn__live_ranges *lives) {
     uint64_t height = lives->borders[lives->zones - 1] - lives->base;
     for (size_t a = 0; a < lives->around_count && lives->base != 0; a++)
         height = tn__add_sat(height, lives->around[a].size);
     return height;
 }
 
-static bool iteration_install(tn_pool *pool, tn__lives *lives) {
+static bool iteration_install(tn_pool *pool, tn__live_ranges *lives) {
     tn__iteration *state = pool->state;
     size_t count, room;
     if (!iteration_is_worth(pool, lives)) return false;
     tn__sort_item *edges = iteration_edges(pool, lives, &count, &room);
     bool done = edges != NULL && tn__chunks_reserve(pool, lives->zones + TN__CHUNKS_PER_CALL) &&
-                tn__script_open(&pool->context, &state->script, lives, edges, count);
+                tn__recorded_open(&pool->context, &state->recorded, lives, edges, count);
     tn__free(&pool->context, edges, room * sizeof *edges);
     if (!done) return false;
     tn__pool_settle(pool);
     tn__lanes_trim(pool, &state->lanes);
-    iteration_hold(pool, &state->script);
+    iteration_hold(pool, &state->recorded);
     tn__lanes_lend(pool, &state->lanes, lives->base, lives->borders, lives->zones);
-    state->script.next = (uint32_t)((state->learn.count - lives->now) % lives->count);
+    state->recorded.next = (uint32_t)((state->learn.count - lives->now) % lives->count);
     state->beyond = state->round = state->surprises = state->held = state->jammed = 0;
     /* bytes that are freed below the plan are released after a round */
     state->has_strangers = lives->base != 0;
@@ -193,41 +193,41 @@ bool tn__iteration_is_due(const tn__iteration *state) {
 /* Two iterations were alike: computes the next calm moment. */
 static void iteration_foresee(tn_pool *pool) {
     tn__iteration *state = pool->state;
-    tn__lives lives = {0};
+    tn__live_ranges lives = {0};
     uint64_t now = state->learn.count, period = tn__learn_period(&state->learn, state->patience);
-    if (period != 0 && tn__lives_gather(pool, &state->learn, period, &lives)) {
-        uint32_t calm = tn__lives_calm(&pool->context, &lives);
+    if (period != 0 && tn__live_ranges_gather(pool, &state->learn, period, &lives)) {
+        uint32_t calm = tn__live_ranges_calm(&pool->context, &lives);
         state->period = period;
         state->run = now - state->learn.run;
         state->calm = now + (calm != 0 ? calm : period);
     }
-    tn__lives_close(&pool->context, &lives);
+    tn__live_ranges_close(&pool->context, &lives);
 }
 
 /* Plans from `base` on; releases the lock meanwhile. */
-static bool iteration_plan_from(tn_pool *pool, tn__lives *lives, uint64_t base) {
+static bool iteration_plan_from(tn_pool *pool, tn__live_ranges *lives, uint64_t base) {
     pthread_mutex_unlock(&pool->lock);
     lives->base = base;
-    bool done = tn__lives_plan(&pool->context, lives, pool->unit);
+    bool done = tn__live_ranges_plan(&pool->context, lives, pool->unit);
     pthread_mutex_lock(&pool->lock);
     return done;
 }
 
 /* Whether a plan around the blocks in use is higher than the bytes that may be reserved. */
-static bool iteration_is_high(const tn_pool *pool, const tn__lives *lives) {
+static bool iteration_is_high(const tn_pool *pool, const tn__live_ranges *lives) {
     return lives->base == 0 && lives->borders[lives->zones - 1] > tn__iteration_bound(pool, NULL);
 }
 
 /* Makes the plan and puts it in force. */
 static void iteration_plan(tn_pool *pool) {
     tn__iteration *state = pool->state;
-    tn__lives lives = {0};
-    bool any =
-        iteration_goes_on(state) && tn__lives_gather(pool, &state->learn, state->period, &lives);
+    tn__live_ranges lives = {0};
+    bool any = iteration_goes_on(state) &&
+               tn__live_ranges_gather(pool, &state->learn, state->period, &lives);
     state->is_planning = true;
     any = any && iteration_plan_from(pool, &lives, lives.base);
     if (any && pool->is_sparse && iteration_is_high(pool, &lives))
-        any = iteration_plan_from(pool, &lives, tn__lives_end_of_use(pool));
+        any = iteration_plan_from(pool, &lives, tn__live_ranges_end_of_use(pool));
     if (any && lives.base != 0 && !iteration_is_worth(pool, &lives))
         /* no room above: plan around the blocks in use */
         any = iteration_plan_from(pool, &lives, 0);
@@ -235,7 +235,7 @@ static void iteration_plan(tn_pool *pool) {
     state->period = 0;
     bool is_wanted = any && iteration_goes_on(state) && !tn__iteration_has_plan(state);
     if (!is_wanted || !iteration_install(pool, &lives)) iteration_wait(state);
-    tn__lives_close(&pool->context, &lives);
+    tn__live_ranges_close(&pool->context, &lives);
 }
 
 void tn__iteration_rest(tn_pool *pool) {
@@ -251,15 +251,16 @@ void tn__iteration_rest(tn_pool *pool) {
 
 void tn__iteration_reclaim(tn_pool *pool) {
     tn__iteration *state = pool->state;
-    tn__script *script = &state->script;
+    tn__recorded *recorded = &state->recorded;
     tn__pool_settle(pool);
     tn__lanes_trim(pool, &state->lanes);
     /* marked anew: two blocks may have shared a slot, and one of them is gone */
-    memset(script->slots.taken, 0, tn__slots_words(&script->slots) * sizeof *script->slots.taken);
-    iteration_hold(pool, script);
+    memset(recorded->slots.taken, 0,
+           tn__slots_words(&recorded->slots) * sizeof *recorded->slots.taken);
+    iteration_hold(pool, recorded);
     for (uint32_t i = 0; state->inner > 0 && i < pool->chunk_count; i++)
         if (pool->chunks[i].state == TN__CHUNK_USED && pool->chunks[i].is_inner)
-            tn__slots_take(&script->slots, pool->chunks[i].before, pool->chunks[i].after);
-    tn__lanes_lend(pool, &state->lanes, script->base, script->borders, script->zones);
+            tn__slots_take(&recorded->slots, pool->chunks[i].before, pool->chunks[i].after);
+    tn__lanes_lend(pool, &state->lanes, recorded->base, recorded->borders, recorded->zones);
     state->beyond = 0;
 }

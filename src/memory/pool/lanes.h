@@ -11,7 +11,7 @@
 #ifndef TN_POOL_LANES_H
 #define TN_POOL_LANES_H
 
-#include "memory/pool/bins.h"
+#include "memory/pool/free_chunks.h"
 
 typedef struct tn__pool_lane {
     uint32_t stream;
@@ -39,7 +39,7 @@ uint32_t tn__lanes_give(tn_pool *pool, tn__lanes *all, uint32_t chunk);
 void tn__lanes_trim(tn_pool *pool, tn__lanes *all);
 /* The same with up to `bytes` bytes, the highest first. Needs room for one chunk. */
 void tn__lanes_release(tn_pool *pool, tn__lanes *all, uint64_t bytes);
-/* Lends the outside bytes from `base` on and below `end` to the caller, who deals them out; they
+/* Lends the outside bytes from `base` on and below `end` to the caller, which deals them out; they
  * are in no bin. The lent chunks do not cross `borders` [count], which ascend and end with `end`.
  * Chunks that cross base or end are cut. Needs room for `count` + 1 more chunks. */
 void tn__lanes_lend(tn_pool *pool, tn__lanes *all, uint64_t base, const uint64_t *borders,

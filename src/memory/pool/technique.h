@@ -143,25 +143,27 @@ static inline void tn__pool_release(tn_pool *pool, uint64_t offset, uint64_t siz
 /* Checks all invariants: NULL, or the one that is violated. O(n). */
 const char *tn__pool_check(const tn_pool *pool);
 
-/* --- ordered sets of free chunks (set.c): by lane, size, offset, or by offset alone --- */
+/* --- ordered sets of free chunks (free_chunks.c): by lane, size, offset, or by offset alone --- */
 
-typedef struct tn__set {
+typedef struct tn__chunk_set {
     uint32_t root; /* TN__CHUNK_NONE: empty */
     bool by_offset;
-} tn__set;
+} tn__chunk_set;
 
-void tn__set_add(tn_pool *pool, tn__set *set, uint32_t chunk);
-void tn__set_remove(tn_pool *pool, tn__set *set, uint32_t chunk); /* the chunk must be in the set */
+void tn__chunk_set_add(tn_pool *pool, tn__chunk_set *set, uint32_t chunk);
+void tn__chunk_set_remove(tn_pool *pool, tn__chunk_set *set,
+                          uint32_t chunk); /* the chunk must be in the set */
 /* The smallest chunk of at least `size` bytes in the lane, the lowest of equal ones. */
-uint32_t tn__set_at_least(const tn_pool *pool, const tn__set *set, uint32_t lane, uint64_t size);
+uint32_t tn__chunk_set_at_least(const tn_pool *pool, const tn__chunk_set *set, uint32_t lane,
+                                uint64_t size);
 /* For a set by lane: the next chunk of the same lane; TN__CHUNK_NONE: none. */
-uint32_t tn__set_after(const tn_pool *pool, const tn__set *set, uint32_t chunk);
+uint32_t tn__chunk_set_after(const tn_pool *pool, const tn__chunk_set *set, uint32_t chunk);
 /* The one before it. */
-uint32_t tn__set_before(const tn_pool *pool, const tn__set *set, uint32_t chunk);
+uint32_t tn__chunk_set_before(const tn_pool *pool, const tn__chunk_set *set, uint32_t chunk);
 /* The chunk with the most bytes in the lane, the highest of equal ones; TN__CHUNK_NONE: none. */
-uint32_t tn__set_last(const tn_pool *pool, const tn__set *set, uint32_t lane);
+uint32_t tn__chunk_set_last(const tn_pool *pool, const tn__chunk_set *set, uint32_t lane);
 /* For a set by offset: the last chunk that starts at `offset` or before. */
-uint32_t tn__set_up_to(const tn_pool *pool, const tn__set *set, uint64_t offset);
+uint32_t tn__chunk_set_up_to(const tn_pool *pool, const tn__chunk_set *set, uint64_t offset);
 
 /* --- holders (holders.c) --- */
 

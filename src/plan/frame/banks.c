@@ -25,6 +25,7 @@
  * Cost: O(n log n) and O(log n) plans for each bank and each order; the search makes at most
  *       BANKS_SEARCH_PLANS plans.
  */
+#include "base/range_tree.h"
 #include "plan/frame/planner_run.h"
 
 #include <float.h>
@@ -45,10 +46,11 @@ typedef struct banks_unit { /* a body, or a group, that may choose */
     uint64_t size;
 } banks_unit;
 
-typedef struct banks_profile { /* live bytes at each step; a tree without lazy propagation */
+typedef struct banks_profile { /* live bytes at each step */
     int64_t *times;
-    uint32_t time_count, leaf_count;
-    int64_t *most, *late; /* [2 * leaf_count]: maximum below, and the amount added to all below */
+    uint32_t time_count;
+    tn__range_tree live; /* by rank of time */
+    int64_t *memory;     /* of the tree */
 } banks_profile;
 
 /* The order in which bodies are offered to a bank, and how they are placed. */
@@ -79,53 +81,15 @@ static uint32_t banks_rank(const banks_profile *profile, int64_t time) {
     return tn__time_rank(profile->times, profile->time_count, time);
 }
 
-static void banks_lift(banks_profile *profile, uint32_t node, int64_t bytes) {
-    profile->most[node] += bytes;
-    profile->late[node] += bytes;
-}
-
-static void banks_pull(banks_profile *profile, uint32_t node) {
-    for (node /= 2; node >= 1; node /= 2) {
-        int64_t left = profile->most[2 * node], right = profile->most[2 * node + 1];
-        profile->most[node] = (left > right ? left : right) + profile->late[node];
-    }
-}
-
 static void banks_add(banks_profile *profile, int64_t first, int64_t last, int64_t bytes) {
-    uint32_t n = profile->leaf_count;
-    uint32_t low = banks_rank(profile, first) + n, high = banks_rank(profile, last) + n;
-    uint32_t from = low, to = high - 1;
-    for (; low < high; low /= 2, high /= 2) {
-        if (low & 1) banks_lift(profile, low++, bytes);
-        if (high & 1) banks_lift(profile, --high, bytes);
-    }
-    banks_pull(profile, from);
-    banks_pull(profile, to);
+    tn__range_tree_add(&profile->live, banks_rank(profile, first), banks_rank(profile, last),
+                       bytes);
 }
-
-typedef struct banks_subtree {
-    uint32_t node, first, width;
-    int64_t above; /* the amounts added at ancestors */
-} banks_subtree;
 
 static int64_t banks_most(const banks_profile *profile, int64_t first, int64_t last) {
-    uint32_t low = banks_rank(profile, first), high = banks_rank(profile, last), depth = 0;
-    int64_t most = 0;
-    banks_subtree stack[66]; /* two per level */
-    stack[depth++] = (banks_subtree){1, 0, profile->leaf_count, 0};
-    while (depth > 0) {
-        banks_subtree at = stack[--depth];
-        if (at.first >= high || at.first + at.width <= low) continue;
-        if (at.first >= low && at.first + at.width <= high) {
-            if (profile->most[at.node] + at.above > most) most = profile->most[at.node] + at.above;
-            continue;
-        }
-        int64_t above = at.above + profile->late[at.node];
-        at.width /= 2;
-        stack[depth++] = (banks_subtree){2 * at.node, at.first, at.width, above};
-        stack[depth++] = (banks_subtree){2 * at.node + 1, at.first + at.width, at.width, above};
-    }
-    return most;
+    int64_t most =
+        tn__range_tree_most(&profile->live, banks_rank(profile, first), banks_rank(profile, last));
+    return most > 0 ? most : 0;
 }
 
 static void banks_put(banks_profile *profile, const tn_body *body, bool in) {
@@ -150,8 +114,7 @@ static bool banks_has_room(const banks_profile *profile, const tn_body *body, ui
 static void banks_begin(banks *all, tn_bank_id bank) {
     const tn_problem *problem = all->call->problem;
     banks_profile *profile = &all->profile;
-    memset(profile->most, 0, 2 * (size_t)profile->leaf_count * sizeof *profile->most);
-    memset(profile->late, 0, 2 * (size_t)profile->leaf_count * sizeof *profile->late);
+    tn__range_tree_init(&profile->live, profile->time_count, profile->memory);
     for (size_t i = 0; i < problem->count; i++) {
         const tn_body *body = tn__whole_in(&all->call->wholes, i, bank);
         if (body != NULL && !(body->flags & TN_BODY_ANY_BANK)) banks_put(profile, body, true);
@@ -330,7 +293,7 @@ static tn_status banks_refuse_sum(const tn__call *call) {
 /* --- planning the bodies taken --- */
 
 typedef struct banks_trial {
-    tn__prepared prepared;
+    tn__prepared_bank prepared;
     tn_run run;
     bool ran, fits, refuted; /* refuted: proved not to fit */
     int64_t step;            /* the step at which the bound has its peak */
@@ -352,16 +315,16 @@ static tn_status banks_forgive(const tn__call *call, tn_status status) {
 /* There are many choices, and most are thrown away, so the long search of `auto` without a limit is
  * not worth its time for each. */
 static const tn_planner *banks_planner(const tn__call *call) {
-    const tn_planner *draft = tn__planner_find("fast");
+    const tn_planner *quick = tn__planner_find("fast");
     bool limited = call->options.work_limit != 0 || call->options.timeout_s > 0;
-    return draft != NULL && !limited && strcmp(call->planner->name, "auto") == 0 ? draft
+    return quick != NULL && !limited && strcmp(call->planner->name, "auto") == 0 ? quick
                                                                                  : call->planner;
 }
 
 /* Plans the bodies assigned to the bank. The caller releases the trial on failure too. */
 static tn_status banks_try(const banks *all, tn_bank_id bank, banks_trial *trial) {
     tn__call *call = all->call;
-    tn__prepared *prepared = &trial->prepared;
+    tn__prepared_bank *prepared = &trial->prepared;
     *prepared = tn__call_prepared(call, bank);
     TN_TRY(tn__prepare(prepared, bank, call->error));
     TN_TRY(tn__call_refuse(call, prepared->needs));
@@ -411,7 +374,7 @@ static bool banks_drop(banks *all, int64_t first, int64_t last) {
 /* Gives up at most `count` bodies; false if none of those taken is live where the plan is too
  * high. */
 static bool banks_give_up(banks *all, const banks_trial *trial, uint32_t count) {
-    const tn__prepared *prepared = &trial->prepared;
+    const tn__prepared_bank *prepared = &trial->prepared;
     uint32_t gone = 0;
     bool placed = trial->ran && trial->run.best_peak != UINT64_MAX;
     if (!placed)
@@ -708,15 +671,12 @@ tn_status tn__choose_banks(tn__call *call) {
     banks all = {.call = call};
     banks_profile *profile = &all.profile;
     size_t times = 2 * call->wholes.piece_count, units = problem->any_count;
-    profile->leaf_count = 1;
-    while (profile->leaf_count < times) profile->leaf_count *= 2;
-    size_t nodes = 2 * (size_t)profile->leaf_count;
+    size_t room = tn__range_tree_room(times < UINT32_MAX ? (uint32_t)times : UINT32_MAX);
     all.units = tn__alloc_array(context, units, sizeof *all.units);
     all.order = tn__alloc_array(context, problem->bank_count, sizeof *all.order);
     profile->times = tn__alloc_array(context, times, sizeof *profile->times);
-    profile->most = tn__alloc_array(context, nodes, sizeof *profile->most);
-    profile->late = tn__alloc_array(context, nodes, sizeof *profile->late);
-    bool fits = all.units && all.order && profile->times && profile->most && profile->late;
+    profile->memory = tn__alloc_array(context, room, sizeof *profile->memory);
+    bool fits = all.units && all.order && profile->times && profile->memory;
     tn_status status = fits ? TN_OK : tn__no_memory(call->error, "the choice of banks");
     if (status == TN_OK) {
         banks_sort(&all);
@@ -726,7 +686,6 @@ tn_status tn__choose_banks(tn__call *call) {
     tn__free(context, all.units, units * sizeof *all.units);
     tn__free(context, all.order, problem->bank_count * sizeof *all.order);
     tn__free(context, profile->times, times * sizeof *profile->times);
-    tn__free(context, profile->most, nodes * sizeof *profile->most);
-    tn__free(context, profile->late, nodes * sizeof *profile->late);
+    tn__free(context, profile->memory, room * sizeof *profile->memory);
     return status;
 }

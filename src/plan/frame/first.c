@@ -42,7 +42,7 @@ typedef struct first_block { /* a body or a hole, in order of addresses */
 } first_block;
 
 typedef struct first_heap {
-    const tn__prepared *prepared;
+    const tn__prepared_bank *prepared;
     bool tight;    /* holes are kept in the tree ... */
     bool last;     /* ... and among equal ones the highest is taken, not the lowest */
     uint32_t root; /* root of the tree */
@@ -290,7 +290,7 @@ static tn_status first_look(const first_heap *heap, uint32_t done, tn_error *err
 }
 
 static tn_status first_in_time(first_heap *heap, uint64_t *offset, tn_error *error) {
-    const tn__prepared *p = heap->prepared;
+    const tn__prepared_bank *p = heap->prepared;
     bool pins = (p->needs & TN_PLANS_PINS) != 0;
     for (uint32_t t = 0; t < p->time_count; t++) {
         for (uint32_t at = heap->end[t], next; at != FIRST_NONE; at = next) {
@@ -308,7 +308,7 @@ static tn_status first_in_time(first_heap *heap, uint64_t *offset, tn_error *err
 }
 
 /* Places each body in memory of its own. */
-static tn_status first_end_to_end(const tn__prepared *p, uint64_t base, uint64_t *offset,
+static tn_status first_end_to_end(const tn__prepared_bank *p, uint64_t base, uint64_t *offset,
                                   tn_error *error) {
     for (uint32_t i = 0; i < p->count; i++) {
         if (p->bodies[i].size == 0 || p->pins[i] != TN__FREE) continue;
@@ -323,7 +323,7 @@ static tn_status first_end_to_end(const tn__prepared *p, uint64_t base, uint64_t
 /* Places all bodies above `base`. */
 static tn_status first_heap_run(first_heap *heap, uint64_t base, uint64_t *offset,
                                 tn_error *error) {
-    const tn__prepared *p = heap->prepared;
+    const tn__prepared_bank *p = heap->prepared;
     size_t times = p->time_count;
     heap->spare = heap->top = heap->root = FIRST_NONE;
     for (uint32_t i = 0; i < FIRST_LISTS; i++) heap->list[i] = FIRST_NONE;
@@ -337,7 +337,7 @@ static tn_status first_heap_run(first_heap *heap, uint64_t base, uint64_t *offse
     return status;
 }
 
-tn_status tn__first_layout(const tn__prepared *p, uint64_t *offset, uint64_t *peak,
+tn_status tn__first_layout(const tn__prepared_bank *p, uint64_t *offset, uint64_t *peak,
                            tn_error *error) {
     uint64_t base = 0;
     for (uint32_t i = 0; i < p->count; i++) {
@@ -358,7 +358,7 @@ tn_status tn__first_layout(const tn__prepared *p, uint64_t *offset, uint64_t *pe
 
 /* A hole of the tree fits if it is long enough, because every start is aligned for every body. */
 bool tn__run_replays(const tn_run *run) {
-    const tn__prepared *p = run->prepared;
+    const tn__prepared_bank *p = run->prepared;
     uint64_t sizes = 0, alignment = 1;
     if (p->needs & ~(uint32_t)TN_PLANS_ALIGNMENT) return false;
     for (uint32_t i = 0; i < p->count; i++) {

@@ -207,7 +207,7 @@ const tn_pair *tn__judge_pairs(const tn__judge *judge, size_t *count) {
 
 uint64_t tn__judge_units(const tn__judge *judge) { return judge->units; }
 
-void tn__judge_bind(tn__judge *judge, const tn__prepared *p) {
+void tn__judge_bind(tn__judge *judge, const tn__prepared_bank *p) {
     for (size_t i = 0; i < judge->problem->count; i++) judge->run_id[i] = UINT32_MAX;
     for (uint32_t i = 0; i < p->count; i++) judge->run_id[p->ids[i]] = i;
     for (size_t i = 0; i < judge->problem->count; i++) {

@@ -14,7 +14,7 @@ typedef struct part_times {
     uint32_t *rank;       /* [2 * count] */
 } part_times;
 
-static bool part_rank(tn__prepared *p, const tn__part *part, part_times *times) {
+static bool part_rank(tn__prepared_bank *p, const tn__subproblem *part, part_times *times) {
     size_t count = 2 * (size_t)part->count;
     const tn_context *context = &p->context;
     for (uint32_t i = 0; i < part->count; i++) {
@@ -33,11 +33,11 @@ static bool part_rank(tn__prepared *p, const tn__part *part, part_times *times) 
 }
 
 /* Copies the real times of ranks, because some orders depend on real durations. */
-static void part_real_times(tn__prepared *p, const tn__prepared *whole) {
+static void part_real_times(tn__prepared_bank *p, const tn__prepared_bank *whole) {
     for (uint32_t t = 0; t < p->time_count; t++) p->times[t] = whole->times[p->times[t]];
 }
 
-static bool part_room(tn__prepared *p, uint32_t count) {
+static bool part_room(tn__prepared_bank *p, uint32_t count) {
     const tn_context *context = &p->context;
     p->count = p->piece_count = count;
     p->ids = tn__alloc_array(context, count, sizeof *p->ids);
@@ -47,9 +47,9 @@ static bool part_room(tn__prepared *p, uint32_t count) {
     return p->ids && p->pins && p->bodies && p->pieces;
 }
 
-static void part_fill(tn__prepared *p, const tn__part *part, const uint32_t *rank) {
+static void part_fill(tn__prepared_bank *p, const tn__subproblem *part, const uint32_t *rank) {
     for (uint32_t i = 0; i < part->count; i++) {
-        const tn__part_body *body = &part->bodies[i];
+        const tn__subproblem_body *body = &part->bodies[i];
         p->ids[i] = i;
         p->pins[i] = body->pin;
         p->bodies[i] = (tn_run_body){.size = body->size,
@@ -64,7 +64,7 @@ static void part_fill(tn__prepared *p, const tn__part *part, const uint32_t *ran
     }
 }
 
-static tn_status part_prepare(tn__prepared *p, tn_run *run, const tn__part *part) {
+static tn_status part_prepare(tn__prepared_bank *p, tn_run *run, const tn__subproblem *part) {
     const tn_context *context = &p->context;
     size_t room = 2 * (size_t)part->count;
     int64_t step;
@@ -81,16 +81,16 @@ static tn_status part_prepare(tn__prepared *p, tn_run *run, const tn__part *part
     return tn__prepared_live_bytes(p, &p->lower_bound, &step, run->error);
 }
 
-tn_status tn__run_part(tn_run *run, const tn__part *part, uint64_t *offset, uint64_t *peak) {
-    const tn__prepared *whole = run->prepared;
-    tn__prepared p = {.problem = whole->problem,
-                      .wholes = whole->wholes,
-                      .options = whole->options,
-                      .context = whole->context,
-                      .capacity = part->capacity,
-                      .has_capacity = part->capacity != UINT64_MAX,
-                      .deadline_s = whole->deadline_s,
-                      .streams = 1};
+tn_status tn__run_part(tn_run *run, const tn__subproblem *part, uint64_t *offset, uint64_t *peak) {
+    const tn__prepared_bank *whole = run->prepared;
+    tn__prepared_bank p = {.problem = whole->problem,
+                           .wholes = whole->wholes,
+                           .options = whole->options,
+                           .context = whole->context,
+                           .capacity = part->capacity,
+                           .has_capacity = part->capacity != UINT64_MAX,
+                           .deadline_s = whole->deadline_s,
+                           .streams = 1};
     tn_run inner;
     *peak = UINT64_MAX;
     tn_status status = part_prepare(&p, run, part);

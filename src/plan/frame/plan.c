@@ -79,16 +79,16 @@ uint64_t tn__call_capacity(const tn__call *call, tn_bank_id which) {
     return capacity != 0 ? capacity : UINT64_MAX;
 }
 
-tn__prepared tn__call_prepared(const tn__call *call, tn_bank_id which) {
+tn__prepared_bank tn__call_prepared(const tn__call *call, tn_bank_id which) {
     double timeout_s = call->options.timeout_s;
     uint64_t capacity = tn__call_capacity(call, which);
-    return (tn__prepared){.problem = call->problem,
-                          .wholes = &call->wholes,
-                          .options = &call->options,
-                          .context = tn__context(call->options.context),
-                          .capacity = capacity,
-                          .has_capacity = capacity != UINT64_MAX,
-                          .deadline_s = timeout_s > 0 ? call->start_s + timeout_s : 0};
+    return (tn__prepared_bank){.problem = call->problem,
+                               .wholes = &call->wholes,
+                               .options = &call->options,
+                               .context = tn__context(call->options.context),
+                               .capacity = capacity,
+                               .has_capacity = capacity != UINT64_MAX,
+                               .deadline_s = timeout_s > 0 ? call->start_s + timeout_s : 0};
 }
 
 /* If bodies chose their banks, another choice might have fitted: then nothing is proved. */
@@ -107,7 +107,7 @@ static tn_status plan_too_small(const tn__call *call, const char *bank, uint64_t
 
 /* The bytes that are live at one step exceed the capacity. */
 static tn_status plan_refuse(const tn__call *call, const char *bank, int64_t step,
-                             const tn__prepared *p) {
+                             const tn__prepared_bank *p) {
     char least[TN_SIZE_TEXT_MAX], capacity[TN_SIZE_TEXT_MAX];
     TN_FAIL(call->error, TN_E_INFEASIBLE,
             "%s: the buffers at step %" PRId64 " need %s, so no layout of these buffers fits in %s",
@@ -121,7 +121,7 @@ typedef struct plan_found {
     uint64_t peak, lower_bound;
 } plan_found;
 
-static tn_status plan_take(tn__call *call, const tn__prepared *prepared, plan_found found,
+static tn_status plan_take(tn__call *call, const tn__prepared_bank *prepared, plan_found found,
                            tn_bank_id which) {
     tn_layout *layout = &call->layout;
     layout->bank_peak[which] = found.peak;
@@ -142,14 +142,15 @@ static tn_status plan_take(tn__call *call, const tn__prepared *prepared, plan_fo
 }
 
 /* Whether the reuse cost of this bank is to be minimised, once there is a layout that fits. */
-static bool plan_wants_cost(const tn__call *call, const tn__prepared *p) {
+static bool plan_wants_cost(const tn__call *call, const tn__prepared_bank *p) {
     if (p->judge != NULL) return true;
     return call->options.objective == TN_OBJECTIVE_PAIRS && p->costs.item_count > 0;
 }
 
 /* Goes on from a layout within the capacity: the least reuse cost that the planner finds with the
  * rest of the work and the time. */
-static tn_status plan_bank_cost(tn__call *call, tn__prepared *p, tn_run *run, double deadline_s) {
+static tn_status plan_bank_cost(tn__call *call, tn__prepared_bank *p, tn_run *run,
+                                double deadline_s) {
     tn_run by_cost;
     p->by_cost = true;
     p->deadline_s = deadline_s;
@@ -179,7 +180,7 @@ static void plan_take_bound(tn__call *call, uint64_t bound) {
 
 /* A bank whose reuse cost is minimised spends up to half of its work and time on a layout that
  * fits. */
-static tn_status plan_bank_run(tn__call *call, tn_bank_id which, tn__prepared *p,
+static tn_status plan_bank_run(tn__call *call, tn_bank_id which, tn__prepared_bank *p,
                                const uint64_t *first) {
     const char *bank = call->problem->banks[which].name;
     double deadline_s = p->deadline_s, now_s = tn__clock_s();
@@ -206,7 +207,7 @@ static tn_status plan_bank_run(tn__call *call, tn_bank_id which, tn__prepared *p
 /* With a time limit, the first layout is made before anything else; if making it took all the time,
  * it is the answer. Making it takes about as long as verifying the final layout, so that much time
  * is reserved for the verification. */
-static tn_status plan_bank_timed(tn__call *call, tn_bank_id which, tn__prepared *p,
+static tn_status plan_bank_timed(tn__call *call, tn_bank_id which, tn__prepared_bank *p,
                                  double start_s) {
     uint64_t *first = tn__alloc(&p->context, p->count * sizeof *first), peak;
     tn_status status = first != NULL ? TN_OK : tn__no_memory(call->error, "the first layout");
@@ -224,7 +225,7 @@ static tn_status plan_bank_timed(tn__call *call, tn_bank_id which, tn__prepared 
 }
 
 /* A sufficient peak acts as a capacity for planners, if a layout with that peak may exist. */
-static void plan_note_enough(const tn__call *call, tn__prepared *p) {
+static void plan_note_enough(const tn__call *call, tn__prepared_bank *p) {
     uint64_t enough = call->options.enough;
     if (p->has_capacity || enough < p->lower_bound || enough == 0) return;
     p->has_capacity = true;
@@ -236,7 +237,7 @@ static const char *plan_objective_text(const tn__call *call) {
     return call->options.objective == TN_OBJECTIVE_WAITS ? "number of waits" : "time";
 }
 
-static tn_status plan_bank(tn__call *call, tn_bank_id which, tn__prepared *p) {
+static tn_status plan_bank(tn__call *call, tn_bank_id which, tn__prepared_bank *p) {
     int64_t step;
     double start_s = tn__clock_s();
     p->judge = call->judge;
@@ -284,7 +285,7 @@ static tn_status plan_banks(tn__call *call) {
             TN_TRY(plan_bank_again(call, which));
             continue;
         }
-        tn__prepared prepared = tn__call_prepared(call, which);
+        tn__prepared_bank prepared = tn__call_prepared(call, which);
         tn_status status = plan_bank(call, which, &prepared);
         tn__prepared_release(&prepared);
         if (status != TN_OK) return status;

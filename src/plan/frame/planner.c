@@ -1,9 +1,9 @@
 /* planner.c - the functions that planners are written with: orders, holes, placing, limits.
  *
  * The question "which placed bodies overlap this one in time?" is asked once per body. Bodies are
- * kept on shelves by the length of their lives and by their first step (prepare.c), so only a few
- * shelves have to be searched: for lives of up to 2^k steps, those that begin at most 2^k steps
- * before the body. The first search sorts the bodies of a shelf by offset. So the forbidden starts
+ * kept in buckets by the length of their lives and by their first step (prepare.c), so only a few
+ * buckets have to be searched: for lives of up to 2^k steps, those that begin at most 2^k steps
+ * before the body. The first search sorts the bodies of a bucket by offset. So the forbidden starts
  * come as a few sorted rows of ranges. They are merged in one sweep from the bottom, and the gaps
  * between them are the holes. With clocks (several streams), time does not limit the search, so all
  * placed bodies are checked.
@@ -14,19 +14,19 @@
 
 #define RUN_LOOK_EVERY 256u     /* units of work between two checks of the clock ... */
 #define RUN_LOOK_BODIES 100000u /* ... or this number of bodies checked */
-#define RUN_SHELF_FEW 64u       /* up to this number, bodies are inserted into a shelf one by one */
+#define RUN_BUCKET_FEW 64u /* up to this number, bodies are inserted into a bucket one by one */
 
 /* --- making and ending --- */
 
-#define RUN_ARRAYS(X, n, shelves)                                                                  \
+#define RUN_ARRAYS(X, n, buckets)                                                                  \
     X(offset, n)                                                                                   \
     X(placed, n)                                                                                   \
     X(order, n)                                                                                    \
     X(near, n)                                                                                     \
     X(best, n)                                                                                     \
-    X(shelf, shelves)
+    X(bucket, buckets)
 
-tn_status tn__run_create(tn_run *run, const tn__prepared *prepared, const tn_planner *planner,
+tn_status tn__run_create(tn_run *run, const tn__prepared_bank *prepared, const tn_planner *planner,
                          tn_error *error) {
     const tn_context *context = &prepared->context;
     size_t n = prepared->count;
@@ -39,12 +39,12 @@ tn_status tn__run_create(tn_run *run, const tn__prepared *prepared, const tn_pla
                     .work_limit = prepared->options->work_limit,
                     .threads = prepared->options->threads};
     tn__arena_init(&run->scratch, context);
-    run->shelved = tn__alloc(context, n * sizeof *run->shelved);
-    bool all = run->shelved != NULL;
+    run->entries = tn__alloc(context, n * sizeof *run->entries);
+    bool all = run->entries != NULL;
 #define TN_X(field, room)                                                                          \
     run->field = tn__alloc_array(context, room, sizeof *run->field);                               \
     all = all && run->field != NULL;
-    RUN_ARRAYS(TN_X, n, prepared->rack[prepared->class_count])
+    RUN_ARRAYS(TN_X, n, prepared->class_begin[prepared->class_count])
 #undef TN_X
     if (all) {
         for (uint32_t i = 0; i < prepared->count; i++)
@@ -56,13 +56,13 @@ tn_status tn__run_create(tn_run *run, const tn__prepared *prepared, const tn_pla
 }
 
 void tn__run_release(tn_run *run) {
-    const tn__prepared *prepared = run->prepared;
+    const tn__prepared_bank *prepared = run->prepared;
     const tn_context *context = &prepared->context;
     size_t n = prepared->count;
 #define TN_X(field, room) tn__free(context, run->field, (room) * sizeof *run->field);
-    RUN_ARRAYS(TN_X, n, prepared->rack[prepared->class_count])
+    RUN_ARRAYS(TN_X, n, prepared->class_begin[prepared->class_count])
 #undef TN_X
-    tn__free(context, run->shelved, n * sizeof *run->shelved);
+    tn__free(context, run->entries, n * sizeof *run->entries);
     tn__free(context, run->blocked, run->blocked_room * sizeof *run->blocked);
     tn__free(context, run->merged, run->merged_room * sizeof *run->merged);
     tn__free(context, run->holes, run->hole_room * sizeof *run->holes);
@@ -147,7 +147,7 @@ static void run_tell(const tn_run *run) {
 }
 
 static void run_look(tn_run *run) {
-    const tn__prepared *prepared = run->prepared;
+    const tn__prepared_bank *prepared = run->prepared;
     const tn_context *context = &prepared->context;
     if (prepared->deadline_s != 0 && tn__clock_s() >= prepared->deadline_s) {
         run->timed_out = true;
@@ -259,34 +259,36 @@ tn_status tn__run_order_by_key(tn_run *run, const uint64_t *key, tn_run_compare 
 /* --- placing --- */
 
 static int run_by_bytes(const void *a, const void *b) {
-    const tn__shelved *x = a, *y = b;
+    const tn__placed_entry *x = a, *y = b;
     if (x->bytes.first != y->bytes.first) return x->bytes.first < y->bytes.first ? -1 : 1;
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Removes unplaced bodies from the shelf; the others keep their order. */
-static void run_clear_shelf(const tn_run *run, tn__shelf *shelf, tn__shelved *bodies) {
+/* Removes unplaced bodies from the bucket; the others keep their order. */
+static void run_clear_bucket(const tn_run *run, tn__placed_bucket *bucket,
+                             tn__placed_entry *bodies) {
     uint32_t left = 0, sorted = 0;
-    for (uint32_t i = 0; i < shelf->count && shelf->gone > 0; i++) {
-        if (i == shelf->sorted) sorted = left;
+    for (uint32_t i = 0; i < bucket->count && bucket->gone > 0; i++) {
+        if (i == bucket->sorted) sorted = left;
         if (run->placed[bodies[i].id]) bodies[left++] = bodies[i];
     }
-    if (shelf->gone == 0) return;
-    *shelf = (tn__shelf){.count = left, .sorted = shelf->sorted < shelf->count ? sorted : left};
+    if (bucket->gone == 0) return;
+    *bucket = (tn__placed_bucket){.count = left,
+                                  .sorted = bucket->sorted < bucket->count ? sorted : left};
 }
 
-/* The placed bodies of a shelf, sorted by their bytes. */
-static const tn__shelved *run_shelf(tn_run *run, uint32_t which) {
-    tn__shelf *shelf = &run->shelf[which];
-    tn__shelved *bodies = run->shelved + run->prepared->shelves[which];
-    run_clear_shelf(run, shelf, bodies);
-    if (shelf->count - shelf->sorted > RUN_SHELF_FEW) {
-        qsort(bodies, shelf->count, sizeof *bodies, run_by_bytes);
-        shelf->sorted = shelf->count;
+/* The placed bodies of a bucket, sorted by their bytes. */
+static const tn__placed_entry *run_bucket(tn_run *run, uint32_t which) {
+    tn__placed_bucket *bucket = &run->bucket[which];
+    tn__placed_entry *bodies = run->entries + run->prepared->buckets[which];
+    run_clear_bucket(run, bucket, bodies);
+    if (bucket->count - bucket->sorted > RUN_BUCKET_FEW) {
+        qsort(bodies, bucket->count, sizeof *bodies, run_by_bytes);
+        bucket->sorted = bucket->count;
     }
-    for (; shelf->sorted < shelf->count; shelf->sorted++) {
-        tn__shelved body = bodies[shelf->sorted];
-        uint32_t low = 0, high = shelf->sorted;
+    for (; bucket->sorted < bucket->count; bucket->sorted++) {
+        tn__placed_entry body = bodies[bucket->sorted];
+        uint32_t low = 0, high = bucket->sorted;
         while (low < high) {
             uint32_t middle = low + (high - low) / 2;
             if (bodies[middle].bytes.first <= body.bytes.first)
@@ -294,7 +296,7 @@ static const tn__shelved *run_shelf(tn_run *run, uint32_t which) {
             else
                 high = middle;
         }
-        memmove(&bodies[low + 1], &bodies[low], (shelf->sorted - low) * sizeof *bodies);
+        memmove(&bodies[low + 1], &bodies[low], (bucket->sorted - low) * sizeof *bodies);
         bodies[low] = body;
     }
     return bodies;
@@ -302,20 +304,20 @@ static const tn__shelved *run_shelf(tn_run *run, uint32_t which) {
 
 void tn__run_place(tn_run *run, uint32_t body, uint64_t offset) {
     tn_assert(!run->placed[body]);
-    const tn__prepared *prepared = run->prepared;
+    const tn__prepared_bank *prepared = run->prepared;
     const tn_run_body *facts = &prepared->bodies[body];
     if (offset > TN__PLAN_HEIGHT_MAX - facts->size) { /* sizes and pins are below it: problem.c */
         run->too_high = true;
         offset = 0;
     }
-    uint32_t which = tn__prepared_shelf(prepared, facts);
-    tn__shelf *shelf = &run->shelf[which];
-    tn__shelved *bodies = run->shelved + prepared->shelves[which];
-    run_clear_shelf(run, shelf, bodies); /* it may be among the unplaced bodies */
+    uint32_t which = tn__prepared_bucket(prepared, facts);
+    tn__placed_bucket *bucket = &run->bucket[which];
+    tn__placed_entry *bodies = run->entries + prepared->buckets[which];
+    run_clear_bucket(run, bucket, bodies); /* it may be among the unplaced bodies */
     run->placed[body] = 1;
     run->offset[body] = offset;
-    tn__shelved *made = &bodies[shelf->count++];
-    *made = (tn__shelved){{offset, offset}, facts->first, facts->last, body};
+    tn__placed_entry *made = &bodies[bucket->count++];
+    *made = (tn__placed_entry){{offset, offset}, facts->first, facts->last, body};
     if (facts->piece_count != 1) return;
     const tn_run_piece *piece = &prepared->pieces[facts->piece_first];
     made->bytes = (tn__blocked){offset + piece->lo, offset + piece->hi};
@@ -325,24 +327,24 @@ void tn__run_unplace(tn_run *run, uint32_t body) {
     tn_assert(run->placed[body]);
     tn_assert(!tn__run_pinned(run, body));
     run->placed[body] = 0;
-    run->shelf[tn__prepared_shelf(run->prepared, &run->prepared->bodies[body])].gone++;
+    run->bucket[tn__prepared_bucket(run->prepared, &run->prepared->bodies[body])].gone++;
 }
 
 /* --- holes --- */
 
-/* Finds the placed bodies with hulls that overlap [first, last): their indices in run->shelved go
- * to run->near; those of each shelf are sorted by their bytes. */
+/* Finds the placed bodies with hulls that overlap [first, last): their indices in run->entries go
+ * to run->near; those of each bucket are sorted by their bytes. */
 static uint32_t run_find_near(tn_run *run, uint32_t first, uint32_t last) {
-    const tn__prepared *p = run->prepared;
+    const tn__prepared_bank *p = run->prepared;
     uint32_t found = 0, *near = run->near;
     for (uint32_t k = 0; k < p->class_count; k++) {
-        uint32_t shift = p->shift[k], begin = p->rack[k], end = p->rack[k + 1];
-        if (p->shelves[begin] == p->shelves[end] || first >= last) continue;
+        uint32_t shift = p->shift[k], begin = p->class_begin[k], end = p->class_begin[k + 1];
+        if (p->buckets[begin] == p->buckets[end] || first >= last) continue;
         uint32_t from = first >> shift, to = (last - 1) >> shift;
         for (uint32_t which = begin + from - (from > 0); which <= begin + to; which++) {
-            if (run->shelf[which].count == 0) continue;
-            const tn__shelved *bodies = run_shelf(run, which);
-            uint32_t count = run->shelf[which].count, at = p->shelves[which];
+            if (run->bucket[which].count == 0) continue;
+            const tn__placed_entry *bodies = run_bucket(run, which);
+            uint32_t count = run->bucket[which].count, at = p->buckets[which];
             run->unseen += count / 8;
             for (uint32_t i = 0; i < count; i++) {
                 near[found] = at + i;
@@ -365,7 +367,7 @@ static bool run_block_room(tn_run *run, size_t need) {
 }
 
 static bool run_collect_pieces(tn_run *run, const tn_run_body *body, uint32_t id, size_t *count) {
-    const tn__prepared *prepared = run->prepared;
+    const tn__prepared_bank *prepared = run->prepared;
     const tn_run_body *other = &prepared->bodies[id];
     const tn_run_piece *mine = prepared->pieces + body->piece_first;
     const tn_run_piece *theirs = prepared->pieces + other->piece_first;
@@ -385,7 +387,7 @@ static bool run_collect_pieces(tn_run *run, const tn_run_body *body, uint32_t id
 }
 
 bool tn__run_pieces_meet(const tn_run *run, uint32_t piece_a, uint32_t piece_b) {
-    const tn__prepared *prepared = run->prepared;
+    const tn__prepared_bank *prepared = run->prepared;
     const tn_run_piece *a = &prepared->pieces[piece_a], *b = &prepared->pieces[piece_b];
     if (a->first < b->last && b->first < a->last) return true;
     if (prepared->begins == NULL) return false;
@@ -399,7 +401,7 @@ bool tn__run_pieces_meet(const tn_run *run, uint32_t piece_a, uint32_t piece_b) 
 
 /* With clocks, bodies far apart in time may conflict: all placed bodies are checked. */
 static bool run_collect_unordered(tn_run *run, const tn_run_body *body, size_t *count) {
-    const tn__prepared *prepared = run->prepared;
+    const tn__prepared_bank *prepared = run->prepared;
     for (uint32_t id = 0; id < prepared->count; id++) {
         if (!run->placed[id]) continue;
         const tn_run_body *other = &prepared->bodies[id];
@@ -422,7 +424,7 @@ static bool run_collect_unordered(tn_run *run, const tn_run_body *body, size_t *
 
 /* Starts that reserved ranges and separated bodies forbid, whatever the live ranges are. */
 static bool run_collect_apart(tn_run *run, uint32_t id, size_t *count) {
-    const tn__prepared *p = run->prepared;
+    const tn__prepared_bank *p = run->prepared;
     const tn_run_body *body = &p->bodies[id];
     size_t first = p->apart.begin != NULL ? p->apart.begin[id] : 0;
     size_t last = p->apart.begin != NULL ? p->apart.begin[id + 1] : 0;
@@ -453,7 +455,7 @@ static bool run_collect(tn_run *run, const tn_run_body *body, size_t *count) {
     uint32_t near_count = run_find_near(run, body->first, body->last);
     if (!run_block_room(run, near_count)) return false;
     for (uint32_t i = 0; i < near_count; i++) {
-        const tn__shelved *other = &run->shelved[run->near[i]];
+        const tn__placed_entry *other = &run->entries[run->near[i]];
         if (other->bytes.first == other->bytes.last || body->piece_count != 1) {
             if (!run_collect_pieces(run, body, other->id, count)) return false;
             if (!run_block_room(run, *count + near_count - i)) return false;
@@ -467,7 +469,7 @@ static bool run_collect(tn_run *run, const tn_run_body *body, size_t *count) {
 
 uint32_t tn__run_near(tn_run *run, uint32_t first, uint32_t last, const uint32_t **ids) {
     uint32_t count = run_find_near(run, first, last);
-    for (uint32_t i = 0; i < count; i++) run->near[i] = run->shelved[run->near[i]].id;
+    for (uint32_t i = 0; i < count; i++) run->near[i] = run->entries[run->near[i]].id;
     *ids = run->near;
     return count;
 }
@@ -492,7 +494,7 @@ static void run_merge_blocked(const tn__blocked *from, tn__blocked *to, size_t f
     memcpy(to + (middle - a), from + b, (last - b) * sizeof *to);
 }
 
-/* Sorts run->blocked by first: each shelf gives one ascending row, and rows are merged two by
+/* Sorts run->blocked by first: each bucket gives one ascending row, and rows are merged two by
  * two. */
 static bool run_sort_blocked(tn_run *run, size_t count) {
     if (!tn__reserve(&run->prepared->context, &run->merged, &run->merged_room, run->blocked_room,
@@ -604,7 +606,7 @@ bool tn__run_is_better(const tn_run *run, const tn_run *than) {
 }
 
 void tn__run_keep_offsets(tn_run *run, const uint64_t *offsets) {
-    const tn__prepared *prepared = run->prepared;
+    const tn__prepared_bank *prepared = run->prepared;
     uint64_t peak = 0;
     for (uint32_t i = 0; i < prepared->count; i++) {
         uint64_t end = offsets[i] + prepared->bodies[i].size;
@@ -651,7 +653,7 @@ tn_status tn__run_solve(tn_run *run) {
 }
 
 tn_status tn__run_answer(tn_run *run, const uint64_t *first) {
-    const tn__prepared *prepared = run->prepared;
+    const tn__prepared_bank *prepared = run->prepared;
     tn_status status = tn__run_solve(run);
     bool limit = status == TN_E_STOPPED && !run->cancelled && !run->too_high;
     if (!limit || run->best_peak != UINT64_MAX) return status;

@@ -178,20 +178,20 @@ tn_status tn__reuse_exact(tn_run *run);
 
 /* A smaller problem: bodies of one whole piece, in the run's compressed times. */
 #define TN__FREE UINT64_MAX /* not pinned */
-typedef struct tn__part_body {
+typedef struct tn__subproblem_body {
     uint64_t size, alignment;
     uint32_t first, last;
     uint64_t pin; /* offset; TN__FREE: the planner chooses it */
-} tn__part_body;
-typedef struct tn__part {
-    const tn__part_body *bodies; /* [count] */
+} tn__subproblem_body;
+typedef struct tn__subproblem {
+    const tn__subproblem_body *bodies; /* [count] */
     uint32_t count;
     const tn_planner *planner;
     uint64_t capacity;   /* a sufficient peak; UINT64_MAX: as low as possible */
     uint64_t work_limit; /* counts as work of the run */
-} tn__part;
+} tn__subproblem;
 /* Fills in offset[count]; *peak UINT64_MAX: no layout was found. */
-tn_status tn__run_part(tn_run *run, const tn__part *part, uint64_t *offset, uint64_t *peak);
+tn_status tn__run_part(tn_run *run, const tn__subproblem *part, uint64_t *offset, uint64_t *peak);
 
 /* The placed bodies that overlap [first, last) by their hulls, in any order; valid until the next
  * call of this or of tn__run_holes. */

@@ -15,17 +15,17 @@ typedef struct tn__blocked {
 #define TN__CLASSES 17u /* length classes: 2^0, 2^2, ... 2^31 steps and more */
 
 /* A placed body, reduced to the data that a search for holes needs. */
-typedef struct tn__shelved {
+typedef struct tn__placed_entry {
     /* bytes of its only piece; with several pieces it is empty, at the body's offset */
     tn__blocked bytes;
     uint32_t first, last, id;
-} tn__shelved;
+} tn__placed_entry;
 
-typedef struct tn__shelf {
-    uint32_t count;  /* number of bodies that were put on the shelf; */
+typedef struct tn__placed_bucket {
+    uint32_t count;  /* number of bodies that were put into the bucket; */
     uint32_t sorted; /* the first `sorted` of them are sorted by bytes; */
     uint32_t gone;   /* `gone` of them were unplaced since */
-} tn__shelf;
+} tn__placed_bucket;
 
 /* Bytes [lo, hi) of a body of the run that must not share bytes with bytes [other_lo, other_hi) of
  * another one (a separation), or that pay `cost` if they do. For plain bodies these are all bytes;
@@ -47,7 +47,7 @@ typedef struct tn__besides {
 typedef struct tn__judge tn__judge;
 
 /* Shared by all runs of a call; nothing here changes while they run. */
-typedef struct tn__prepared {
+typedef struct tn__prepared_bank {
     const tn_problem *problem;
     const tn__wholes *wholes;
     const tn_plan_options *options;
@@ -62,53 +62,50 @@ typedef struct tn__prepared {
     uint32_t *by_first; /* [count], bodies by (first, number) */
     uint32_t *until;    /* [time_count + 1], number of bodies that begin before the time */
     /* Lengths of lives in classes: class c holds up to 2^shift steps, the last class all others. A
-     * shelf holds the bodies of one class that begin within 2^shift steps; those of class c are
-     * [rack[c], rack[c + 1]). */
-    uint32_t class_count, shift[TN__CLASSES], rack[TN__CLASSES + 1];
-    uint32_t *shelves; /* [rack[class_count] + 1], number of bodies on all shelves before */
+     * bucket holds the bodies of one class that begin within 2^shift steps; those of class c are
+     * [class_begin[c], class_begin[c + 1]). */
+    uint32_t class_count, shift[TN__CLASSES], class_begin[TN__CLASSES + 1];
+    uint32_t *buckets; /* [class_begin[class_count] + 1], number of bodies on all buckets before */
     uint64_t lower_bound, capacity;
     bool has_capacity;
     uint32_t streams;
     uint32_t needs; /* TN_PLANS_* that a planner must honour */
     size_t clock_room;
     tn__besides apart, costs; /* separations; reuse costs of pairs that may share bytes */
-    tn__bytes *reserved;      /* [reserved_count], sorted and merged */
+    tn__byte_range *reserved; /* [reserved_count], sorted and merged */
     uint32_t reserved_count;
     size_t reserved_room;
     tn__judge *judge;  /* with it, the cost of a placement is its value; NULL: its reuse cost */
     bool by_cost;      /* runs minimise the reuse cost within the capacity, not the peak */
     double deadline_s; /* tn__clock_s when time is up; 0: never */
-} tn__prepared;
+} tn__prepared_bank;
 
 /* Fills the arrays of `prepared` with the bodies of one bank; problem, wholes, options, context,
  * capacity and deadline must be set. The caller releases it on failure too. */
-tn_status tn__prepare(tn__prepared *prepared, tn_bank_id which, tn_error *error);
-/* apart.c: fills apart, costs and reserved; called by tn__prepare. */
-tn_status tn__prepare_apart(tn__prepared *prepared, tn_bank_id which, tn_error *error);
-void tn__prepared_release_apart(tn__prepared *prepared);
+tn_status tn__prepare(tn__prepared_bank *prepared, tn_bank_id which, tn_error *error);
 /* The lowest start from `offset` on, aligned, that keeps `body` out of the reserved ranges.
  * Saturates. */
-uint64_t tn__prepared_above_reserved(const tn__prepared *prepared, const tn_run_body *body,
+uint64_t tn__prepared_above_reserved(const tn__prepared_bank *prepared, const tn_run_body *body,
                                      uint64_t offset);
 /* The cost of a placement of the bank, offset[count]: its reuse cost, or its value by the judge.
  * Saturates. */
-uint64_t tn__prepared_cost(const tn__prepared *prepared, const uint64_t *offset);
-void tn__prepared_release(tn__prepared *prepared);
+uint64_t tn__prepared_cost(const tn__prepared_bank *prepared, const uint64_t *offset);
+void tn__prepared_release(tn__prepared_bank *prepared);
 /* tn__lower_bound of the bank, in O(n) if no alignment costs a byte. */
-tn_status tn__prepared_bound(const tn__prepared *prepared, tn_bank_id which, uint64_t *bytes,
+tn_status tn__prepared_bound(const tn__prepared_bank *prepared, tn_bank_id which, uint64_t *bytes,
                              int64_t *step, tn_error *error);
 
 /* Live bytes at the fullest step; they are the bound unless an alignment or a pin raises it. */
-tn_status tn__prepared_live_bytes(const tn__prepared *prepared, uint64_t *bytes, int64_t *step,
+tn_status tn__prepared_live_bytes(const tn__prepared_bank *prepared, uint64_t *bytes, int64_t *step,
                                   tn_error *error);
-/* Makes by_first, until and shelves from the bodies; false: no memory. */
-bool tn__prepared_index(tn__prepared *prepared);
-/* The shelf of a body. */
-uint32_t tn__prepared_shelf(const tn__prepared *prepared, const tn_run_body *body);
+/* Makes by_first, until and buckets from the bodies; false: no memory. */
+bool tn__prepared_index(tn__prepared_bank *prepared);
+/* The bucket of a body. */
+uint32_t tn__prepared_bucket(const tn__prepared_bank *prepared, const tn_run_body *body);
 
 /* Makes a valid layout in linear time: offset[count]. E_STOPPED if the caller wants to stop, or if
  * it would end beyond 2^63 - 1 bytes. */
-tn_status tn__first_layout(const tn__prepared *prepared, uint64_t *offset, uint64_t *peak,
+tn_status tn__first_layout(const tn__prepared_bank *prepared, uint64_t *offset, uint64_t *peak,
                            tn_error *error);
 
 /* One call of tn_plan. */
@@ -126,8 +123,8 @@ typedef struct tn__call {
 } tn__call;
 
 uint64_t tn__call_capacity(const tn__call *call, tn_bank_id which); /* UINT64_MAX: none */
-/* A tn__prepared with everything set that comes from the call. */
-tn__prepared tn__call_prepared(const tn__call *call, tn_bank_id which);
+/* A tn__prepared_bank with everything set that comes from the call. */
+tn__prepared_bank tn__call_prepared(const tn__call *call, tn_bank_id which);
 /* Refuses a problem if the planner does not model a constraint in `needs`. */
 tn_status tn__call_refuse(const tn__call *call, uint32_t needs);
 
@@ -137,7 +134,7 @@ void tn__judge_destroy(tn__judge *judge, const tn_context *context); /* NULL is 
  * which a search finds its way. */
 const tn_pair *tn__judge_pairs(const tn__judge *judge, size_t *count);
 /* For placements of this bank from now on. */
-void tn__judge_bind(tn__judge *judge, const tn__prepared *prepared);
+void tn__judge_bind(tn__judge *judge, const tn__prepared_bank *prepared);
 /* The objective for the placement offset[count]. */
 uint64_t tn__judge_value(tn__judge *judge, const uint64_t *offset);
 double tn__judge_unit(const tn__judge *judge); /* a typical change of the value */
@@ -150,15 +147,15 @@ uint64_t tn__judge_units(const tn__judge *judge); /* of work, for one value */
 tn_status tn__choose_banks(tn__call *call);
 
 struct tn_run {
-    const tn__prepared *prepared;
+    const tn__prepared_bank *prepared;
     const tn_planner *planner;
     tn_error *error;
-    uint64_t *offset;     /* [count] */
-    uint8_t *placed;      /* [count] */
-    tn__shelf *shelf;     /* [shelves] */
-    tn__shelved *shelved; /* [count], those of each shelf together */
-    uint32_t *order;      /* [count], scratch of tn__run_order */
-    uint32_t *near;       /* [count], scratch of tn__run_holes and tn__run_near */
+    uint64_t *offset;          /* [count] */
+    uint8_t *placed;           /* [count] */
+    tn__placed_bucket *bucket; /* [buckets] */
+    tn__placed_entry *entries; /* [count], those of each bucket together */
+    uint32_t *order;           /* [count], scratch of tn__run_order */
+    uint32_t *near;            /* [count], scratch of tn__run_holes and tn__run_near */
     tn__blocked *blocked, *merged;
     size_t blocked_room, merged_room, hole_room;
     tn_hole *holes;
@@ -180,7 +177,7 @@ struct tn_run {
     tn__arena scratch;
 };
 
-tn_status tn__run_create(tn_run *run, const tn__prepared *prepared, const tn_planner *planner,
+tn_status tn__run_create(tn_run *run, const tn__prepared_bank *prepared, const tn_planner *planner,
                          tn_error *error);
 void tn__run_release(tn_run *run);
 /* Solves, keeps the final placement too, and returns OK if there is any placement, even after

@@ -9,8 +9,8 @@
 
 __extension__ typedef unsigned __int128 prepare_sum; /* 2^30 pieces of 2^63 bytes fit */
 
-#define PREPARE_DENSE 4u   /* steps per time up to which all of them are marked */
-#define PREPARE_SHELF 128u /* bodies per shelf of the shortest lives, about */
+#define PREPARE_DENSE 4u    /* steps per time up to which all of them are marked */
+#define PREPARE_BUCKET 128u /* bodies per bucket of the shortest lives, about */
 
 /* The times of all pieces in input order, and their ranks. */
 typedef struct prepare_times {
@@ -20,7 +20,9 @@ typedef struct prepare_times {
     int64_t least, most;
 } prepare_times;
 
-void tn__prepared_release(tn__prepared *p) {
+static void prepare_release_apart(tn__prepared_bank *p);
+
+void tn__prepared_release(tn__prepared_bank *p) {
     const tn_context *context = &p->context;
     size_t n = p->count;
     tn__free(context, p->ids, n * sizeof *p->ids);
@@ -32,8 +34,9 @@ void tn__prepared_release(tn__prepared *p) {
     tn__free(context, p->ends, p->clock_room * sizeof *p->ends);
     tn__free(context, p->by_first, n * sizeof *p->by_first);
     tn__free(context, p->until, ((size_t)p->time_count + 1) * sizeof *p->until);
-    tn__free(context, p->shelves, ((size_t)p->rack[p->class_count] + 1) * sizeof *p->shelves);
-    tn__prepared_release_apart(p);
+    tn__free(context, p->buckets,
+             ((size_t)p->class_begin[p->class_count] + 1) * sizeof *p->buckets);
+    prepare_release_apart(p);
 }
 
 static void prepare_note(prepare_times *times, int64_t time) {
@@ -43,7 +46,7 @@ static void prepare_note(prepare_times *times, int64_t time) {
 }
 
 /* Gathers bodies and times: those of each piece, or of the body if it has no pieces. */
-static tn_status prepare_gather(tn__prepared *p, tn_bank_id which, prepare_times *times,
+static tn_status prepare_gather(tn__prepared_bank *p, tn_bank_id which, prepare_times *times,
                                 size_t *time_room, tn_error *error) {
     const tn_problem *problem = p->problem;
     const tn_body *body;
@@ -76,14 +79,14 @@ static tn_status prepare_gather(tn__prepared *p, tn_bank_id which, prepare_times
     return TN_OK;
 }
 
-static bool prepare_time_room(tn__prepared *p, uint32_t count) {
+static bool prepare_time_room(tn__prepared_bank *p, uint32_t count) {
     p->time_count = count;
     p->times = tn__alloc_array(&p->context, count, sizeof *p->times);
     return p->times != NULL;
 }
 
 /* Ranks by marks in an array of all steps. */
-static bool prepare_mark(tn__prepared *p, prepare_times *times, size_t steps) {
+static bool prepare_mark(tn__prepared_bank *p, prepare_times *times, size_t steps) {
     uint32_t *mark = tn__alloc_array(&p->context, steps, sizeof *mark), count = 0;
     if (mark == NULL) return false;
     for (size_t i = 0; i < times->count; i++) mark[times->time[i] - times->least] = 1;
@@ -100,7 +103,7 @@ static bool prepare_mark(tn__prepared *p, prepare_times *times, size_t steps) {
     return room;
 }
 
-static bool prepare_sort(tn__prepared *p, prepare_times *times) {
+static bool prepare_sort(tn__prepared_bank *p, prepare_times *times) {
     tn__sort_item *items = tn__alloc(&p->context, times->count * sizeof *items);
     if (items == NULL) return false;
     for (size_t i = 0; i < times->count; i++)
@@ -117,7 +120,7 @@ static bool prepare_sort(tn__prepared *p, prepare_times *times) {
     return room;
 }
 
-static tn_status prepare_rank(tn__prepared *p, prepare_times *times, tn_error *error) {
+static tn_status prepare_rank(tn__prepared_bank *p, prepare_times *times, tn_error *error) {
     if (times->count == 0) return TN_OK;
     uint64_t range = (uint64_t)times->most - (uint64_t)times->least;
     bool dense = range < PREPARE_DENSE * (uint64_t)times->count;
@@ -126,7 +129,7 @@ static tn_status prepare_rank(tn__prepared *p, prepare_times *times, tn_error *e
 }
 
 /* Bodies by first step: counting sort, since first steps are ranks. until[] is its by-product. */
-static void prepare_sort_by_first(tn__prepared *p) {
+static void prepare_sort_by_first(tn__prepared_bank *p) {
     for (uint32_t i = 0; i < p->count; i++) p->until[p->bodies[i].first + 1]++;
     for (uint32_t t = 0; t < p->time_count; t++) p->until[t + 1] += p->until[t];
     /* until[t] = bodies that begin before t; fill from there, which shifts it by one step */
@@ -138,40 +141,40 @@ static void prepare_sort_by_first(tn__prepared *p) {
     p->until[0] = 0;
 }
 
-uint32_t tn__prepared_shelf(const tn__prepared *p, const tn_run_body *body) {
+uint32_t tn__prepared_bucket(const tn__prepared_bank *p, const tn_run_body *body) {
     uint32_t k = 0, length = body->last - body->first;
     while (k + 1 < p->class_count && length > 1u << p->shift[k]) k++;
-    return p->rack[k] + (body->first >> p->shift[k]);
+    return p->class_begin[k] + (body->first >> p->shift[k]);
 }
 
 /* A class holds lives up to four times as long as the class before; the last one takes all longer
- * lives, on one or two shelves. */
-static void prepare_racks(tn__prepared *p) {
+ * lives, on one or two buckets. */
+static void prepare_buckets(tn__prepared_bank *p) {
     uint32_t shift = 0;
-    while (shift < 31 && p->time_count >> shift > p->count / PREPARE_SHELF) shift++;
+    while (shift < 31 && p->time_count >> shift > p->count / PREPARE_BUCKET) shift++;
     for (bool last = false; !last; shift += 2) {
         uint32_t k = p->class_count++;
         p->shift[k] = shift < 31 ? shift : 31;
-        p->rack[k + 1] = p->rack[k] + (p->time_count >> p->shift[k]) + 1;
+        p->class_begin[k + 1] = p->class_begin[k] + (p->time_count >> p->shift[k]) + 1;
         last = p->time_count >> p->shift[k] == 0 || shift >= 31;
     }
 }
 
-bool tn__prepared_index(tn__prepared *p) {
+bool tn__prepared_index(tn__prepared_bank *p) {
     const tn_context *context = &p->context;
-    prepare_racks(p);
-    size_t shelves = p->rack[p->class_count];
+    prepare_buckets(p);
+    size_t buckets = p->class_begin[p->class_count];
     p->by_first = tn__alloc(context, p->count * sizeof *p->by_first);
     p->until = tn__alloc_array(context, (size_t)p->time_count + 1, sizeof *p->until);
-    p->shelves = tn__alloc_array(context, shelves + 1, sizeof *p->shelves);
-    if (!p->by_first || !p->until || !p->shelves) return false;
+    p->buckets = tn__alloc_array(context, buckets + 1, sizeof *p->buckets);
+    if (!p->by_first || !p->until || !p->buckets) return false;
     prepare_sort_by_first(p);
-    for (uint32_t i = 0; i < p->count; i++) p->shelves[tn__prepared_shelf(p, &p->bodies[i]) + 1]++;
-    for (size_t i = 0; i < shelves; i++) p->shelves[i + 1] += p->shelves[i];
+    for (uint32_t i = 0; i < p->count; i++) p->buckets[tn__prepared_bucket(p, &p->bodies[i]) + 1]++;
+    for (size_t i = 0; i < buckets; i++) p->buckets[i + 1] += p->buckets[i];
     return true;
 }
 
-static bool prepare_fill_room(tn__prepared *p) {
+static bool prepare_fill_room(tn__prepared_bank *p) {
     const tn_context *context = &p->context;
     p->bodies = tn__alloc(context, p->count * sizeof *p->bodies);
     p->pieces = tn__alloc(context, p->piece_count * sizeof *p->pieces);
@@ -185,7 +188,7 @@ static bool prepare_fill_room(tn__prepared *p) {
     return p->begins != NULL && p->ends != NULL;
 }
 
-static void prepare_fill_piece(tn__prepared *p, const tn_body *body, const tn_piece *from,
+static void prepare_fill_piece(tn__prepared_bank *p, const tn_body *body, const tn_piece *from,
                                uint32_t piece, const uint32_t rank[2]) {
     p->pieces[piece] =
         (tn_run_piece){.first = rank[0], .last = rank[1], .lo = from->lo, .hi = from->hi};
@@ -196,7 +199,7 @@ static void prepare_fill_piece(tn__prepared *p, const tn_body *body, const tn_pi
     p->ends[piece] = from->ends;
 }
 
-static void prepare_fill_body(tn__prepared *p, const tn_body *body, uint32_t i, uint32_t piece,
+static void prepare_fill_body(tn__prepared_bank *p, const tn_body *body, uint32_t i, uint32_t piece,
                               prepare_times *times) {
     const uint32_t *rank = times->rank + times->next;
     tn_run_body made = {.size = body->size,
@@ -216,7 +219,7 @@ static void prepare_fill_body(tn__prepared *p, const tn_body *body, uint32_t i, 
     if (body->flags & TN_BODY_PINNED) p->needs |= TN_PLANS_PINS;
 }
 
-static tn_status prepare_fill(tn__prepared *p, prepare_times *times, tn_error *error) {
+static tn_status prepare_fill(tn__prepared_bank *p, prepare_times *times, tn_error *error) {
     if (!prepare_fill_room(p)) return tn__no_memory(error, "a bank's bodies");
     uint32_t piece_count = 0;
     for (uint32_t i = 0; i < p->count; i++) {
@@ -226,7 +229,9 @@ static tn_status prepare_fill(tn__prepared *p, prepare_times *times, tn_error *e
     return TN_OK;
 }
 
-tn_status tn__prepare(tn__prepared *p, tn_bank_id which, tn_error *error) {
+static tn_status prepare_apart(tn__prepared_bank *p, tn_bank_id which, tn_error *error);
+
+tn_status tn__prepare(tn__prepared_bank *p, tn_bank_id which, tn_error *error) {
     prepare_times times = {.least = INT64_MAX, .most = INT64_MIN};
     size_t room = 0;
     p->streams = p->problem->streams;
@@ -236,14 +241,14 @@ tn_status tn__prepare(tn__prepared *p, tn_bank_id which, tn_error *error) {
     if (status == TN_OK) status = prepare_fill(p, &times, error);
     tn__free(&p->context, times.rank, room * sizeof *times.rank);
     if (status == TN_OK && !tn__prepared_index(p)) status = tn__no_memory(error, "a bank");
-    return status == TN_OK ? tn__prepare_apart(p, which, error) : status;
+    return status == TN_OK ? prepare_apart(p, which, error) : status;
 }
 
 /* --- the bound --- */
 
 /* The largest sum of live bytes over all steps, in one sweep over all pieces. Correct if no
  * alignment costs a byte. */
-tn_status tn__prepared_live_bytes(const tn__prepared *p, uint64_t *bytes, int64_t *step,
+tn_status tn__prepared_live_bytes(const tn__prepared_bank *p, uint64_t *bytes, int64_t *step,
                                   tn_error *error) {
     size_t room = (size_t)p->time_count + 1;
     prepare_sum *change = tn__alloc_array(&p->context, room, sizeof *change), live = 0, most = 0;
@@ -264,7 +269,7 @@ tn_status tn__prepared_live_bytes(const tn__prepared *p, uint64_t *bytes, int64_
     return TN_OK;
 }
 
-tn_status tn__prepared_bound(const tn__prepared *p, tn_bank_id which, uint64_t *bytes,
+tn_status tn__prepared_bound(const tn__prepared_bank *p, tn_bank_id which, uint64_t *bytes,
                              int64_t *step, tn_error *error) {
     uint64_t rest = 0;
     for (uint32_t i = 0; i < p->count; i++) {
@@ -285,4 +290,200 @@ tn_status tn__prepared_bound(const tn__prepared *p, tn_bank_id which, uint64_t *
         *step = p->times[p->bodies[i].first];
     }
     return TN_OK;
+}
+
+/* --- separations, reserved ranges and reuse costs --------------------------------------------
+ *
+ * A pair of bodies of the problem becomes an entry of both bodies of the run. A member of a group
+ * keeps its own bytes within the group. Left out are pairs whose bodies are in other banks, have no
+ * bytes, or belong to one group. Reuse costs of pairs that cannot share bytes are left out, too:
+ * plain bodies that meet in time, and separated bodies.
+ *
+ * Cost: O(n + pairs log pairs).
+ */
+
+typedef struct apart_map {
+    uint32_t *run_id; /* [problem->count], number in the run of each root; UINT32_MAX: not in it */
+    size_t room;
+} apart_map;
+
+static void prepare_release_apart(tn__prepared_bank *p) {
+    tn__besides *both[] = {&p->apart, &p->costs};
+    for (int i = 0; i < 2; i++) {
+        size_t begins = both[i]->begin != NULL ? (size_t)p->count + 1 : 0;
+        tn__free(&p->context, both[i]->begin, begins * sizeof *both[i]->begin);
+        tn__free(&p->context, both[i]->items, both[i]->item_count * sizeof *both[i]->items);
+        *both[i] = (tn__besides){0};
+    }
+    tn__free(&p->context, p->reserved, p->reserved_room * sizeof *p->reserved);
+    p->reserved = NULL;
+    p->reserved_room = 0;
+}
+
+/* Both entries of a pair; false: it has no effect in this bank. */
+static bool apart_entries(const tn__prepared_bank *p, const apart_map *map, const tn_pair *pair,
+                          uint32_t ids[2], tn__beside entries[2]) {
+    const tn_problem *problem = p->problem;
+    tn_body_id of[2] = {pair->a, pair->b};
+    uint64_t lo[2], hi[2];
+    for (int i = 0; i < 2; i++) {
+        const tn_body *body = &problem->bodies[of[i]];
+        bool tied = (body->flags & TN_BODY_TIED) != 0;
+        ids[i] = map->run_id[tied ? body->leader : of[i]];
+        if (ids[i] == UINT32_MAX || body->size == 0) return false;
+        lo[i] = tied ? body->delta : 0;
+        hi[i] = lo[i] + body->size;
+    }
+    if (ids[0] == ids[1]) return false;
+    for (int i = 0; i < 2; i++)
+        entries[i] = (tn__beside){.other = ids[!i],
+                                  .cost = pair->cost,
+                                  .lo = lo[i],
+                                  .hi = hi[i],
+                                  .other_lo = lo[!i],
+                                  .other_hi = hi[!i]};
+    return true;
+}
+
+static bool apart_is_plain(const tn__prepared_bank *p, uint32_t id) {
+    const tn_run_body *body = &p->bodies[id];
+    const tn_run_piece *piece = &p->pieces[body->piece_first];
+    return body->piece_count == 1 && piece->lo == 0 && piece->hi == body->size &&
+           !(p->problem->bodies[p->ids[id]].flags & TN_BODY_LEADS);
+}
+
+/* Whether two plain bodies must not share bytes, because of their live ranges and clocks. */
+static bool apart_meet(const tn__prepared_bank *p, uint32_t a, uint32_t b) {
+    const tn_run view = {.prepared = p};
+    if (!apart_is_plain(p, a) || !apart_is_plain(p, b)) return false;
+    return tn__run_pieces_meet(&view, p->bodies[a].piece_first, p->bodies[b].piece_first);
+}
+
+static int apart_by_other(const void *a, const void *b) {
+    const tn__beside *x = a, *y = b;
+    if (x->other != y->other) return x->other < y->other ? -1 : 1;
+    if (x->lo != y->lo) return x->lo < y->lo ? -1 : 1;
+    return (x->other_lo > y->other_lo) - (x->other_lo < y->other_lo);
+}
+
+/* Whether two plain bodies are separated; the lists of p->apart are sorted. */
+static bool apart_separated(const tn__prepared_bank *p, uint32_t a, uint32_t b) {
+    if (p->apart.begin == NULL || !apart_is_plain(p, a) || !apart_is_plain(p, b)) return false;
+    size_t low = p->apart.begin[a], end = p->apart.begin[a + 1], high = end;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (p->apart.items[middle].other < b)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < end && p->apart.items[low].other == b;
+}
+
+static bool apart_counts(const tn__prepared_bank *p, bool costs, const uint32_t ids[2],
+                         const tn_pair *pair) {
+    if (!costs) return true;
+    return pair->cost > 0 && !apart_meet(p, ids[0], ids[1]) && !apart_separated(p, ids[0], ids[1]);
+}
+
+/* Lists the pairs by body: counts, then fills, then sorts each list. */
+static bool apart_list(tn__prepared_bank *p, const apart_map *map, const tn_pair *pairs,
+                       size_t count, bool costs, tn__besides *out) {
+    uint32_t ids[2];
+    tn__beside entries[2];
+    tn__besides made = {.begin =
+                            tn__alloc_array(&p->context, (size_t)p->count + 1, sizeof *made.begin)};
+    if (made.begin == NULL) return false;
+    for (size_t i = 0; i < count; i++) {
+        if (!apart_entries(p, map, &pairs[i], ids, entries) ||
+            !apart_counts(p, costs, ids, &pairs[i]))
+            continue;
+        made.begin[ids[0]]++;
+        made.begin[ids[1]]++;
+        made.item_count += 2;
+    }
+    made.items = tn__alloc(&p->context, made.item_count * sizeof *made.items);
+    if (made.items == NULL) {
+        tn__free(&p->context, made.begin, ((size_t)p->count + 1) * sizeof *made.begin);
+        return false;
+    }
+    size_t at = 0; /* begin[i] becomes the end of list i, and then its begin */
+    for (uint32_t i = 0; i < p->count; i++) made.begin[i] = at += made.begin[i];
+    made.begin[p->count] = at;
+    for (size_t i = count; i-- > 0;) {
+        if (!apart_entries(p, map, &pairs[i], ids, entries) ||
+            !apart_counts(p, costs, ids, &pairs[i]))
+            continue;
+        for (int k = 0; k < 2; k++) made.items[--made.begin[ids[k]]] = entries[k];
+    }
+    for (uint32_t i = 0; i < p->count; i++)
+        if (made.begin[i + 1] - made.begin[i] > 1)
+            qsort(made.items + made.begin[i], made.begin[i + 1] - made.begin[i], sizeof *made.items,
+                  apart_by_other);
+    *out = made;
+    return true;
+}
+
+static bool apart_fill(tn__prepared_bank *p, const apart_map *map) {
+    const tn_problem *problem = p->problem;
+    memset(map->run_id, 0xff, map->room * sizeof *map->run_id);
+    for (uint32_t i = 0; i < p->count; i++) map->run_id[p->ids[i]] = i;
+    if (problem->separation_count > 0 &&
+        !apart_list(p, map, problem->separations, problem->separation_count, false, &p->apart))
+        return false;
+    size_t count = problem->reuse_cost_count;
+    const tn_pair *costs = problem->reuse_costs;
+    if (p->judge != NULL) costs = tn__judge_pairs(p->judge, &count);
+    return count == 0 || apart_list(p, map, costs, count, true, &p->costs);
+}
+
+/* Fills apart, costs and reserved. */
+static tn_status prepare_apart(tn__prepared_bank *p, tn_bank_id which, tn_error *error) {
+    const tn_problem *problem = p->problem;
+    bool made = true;
+    if (problem->reserved_count > 0) {
+        p->reserved_room = problem->reserved_count;
+        p->reserved = tn__alloc(&p->context, p->reserved_room * sizeof *p->reserved);
+        made = p->reserved != NULL;
+        if (made) p->reserved_count = tn__reserved_of(problem, which, p->reserved);
+    }
+    if (p->judge != NULL) tn__judge_bind(p->judge, p);
+    if (made && (problem->separation_count > 0 || problem->reuse_cost_count > 0 || p->judge)) {
+        apart_map map = {.room = problem->count};
+        map.run_id = tn__alloc(&p->context, map.room * sizeof *map.run_id);
+        made = map.run_id != NULL && apart_fill(p, &map);
+        tn__free(&p->context, map.run_id, map.room * sizeof *map.run_id);
+    }
+    if (!made) return tn__no_memory(error, "the pairs of a bank");
+    if (p->reserved_count > 0 || p->apart.item_count > 0) p->needs |= TN_PLANS_APART;
+    return TN_OK;
+}
+
+uint64_t tn__prepared_above_reserved(const tn__prepared_bank *p, const tn_run_body *body,
+                                     uint64_t offset) {
+    uint64_t start;
+    if (!tn__align_up(offset, body->alignment, &start)) return UINT64_MAX;
+    for (uint32_t i = 0; i < p->reserved_count && body->size > 0; i++) {
+        if (p->reserved[i].last <= start) continue;
+        if (p->reserved[i].first >= tn__add_sat(start, body->size)) break;
+        if (!tn__align_up(p->reserved[i].last, body->alignment, &start)) return UINT64_MAX;
+    }
+    return start;
+}
+
+uint64_t tn__prepared_cost(const tn__prepared_bank *p, const uint64_t *offset) {
+    uint64_t sum = 0;
+    if (p->judge != NULL) return tn__judge_value(p->judge, offset);
+    if (p->costs.begin == NULL) return 0;
+    for (uint32_t i = 0; i < p->count; i++) {
+        for (size_t k = p->costs.begin[i]; k < p->costs.begin[i + 1]; k++) {
+            const tn__beside *pair = &p->costs.items[k];
+            if (pair->other < i) continue; /* it counts once */
+            uint64_t mine = offset[i], theirs = offset[pair->other];
+            if (mine + pair->lo < theirs + pair->other_hi &&
+                theirs + pair->other_lo < mine + pair->hi)
+                sum = tn__add_sat(sum, pair->cost);
+        }
+    }
+    return sum;
 }

@@ -22,6 +22,7 @@
  */
 #include "plan/io/dsa.h"
 
+#include "base/table.h"
 #include "plan/problem/problem.h"
 
 #include <inttypes.h>
@@ -29,11 +30,10 @@
 #define DSA_POOLS_MAX 64u
 #define DSA_INTERVALS_MAX ((size_t)1 << 20) /* of one buffer */
 
-/* Numbers of the items of a list by their ids: open addressing, at most half full. */
+/* Numbers of the items of a list by their ids. */
 typedef struct dsa_ids {
     int64_t *ids; /* [count], by number; in the problem's arena */
-    uint32_t *slots;
-    size_t room; /* of slots, a power of two */
+    tn__table table;
 } dsa_ids;
 
 typedef struct dsa_reader {
@@ -43,37 +43,29 @@ typedef struct dsa_reader {
 
 #define DSA_FAIL(reader, ...) TN_FAIL((reader)->reading->error, TN_E_INVALID, __VA_ARGS__)
 
-static size_t dsa_slot(const dsa_ids *ids, int64_t id) {
-    uint64_t hash = (uint64_t)id * 0x9e3779b97f4a7c15u;
-    size_t at = (size_t)(hash ^ hash >> 32) & (ids->room - 1);
-    while (ids->slots[at] != UINT32_MAX && ids->ids[ids->slots[at]] != id)
-        at = (at + 1) & (ids->room - 1);
-    return at;
-}
+static uint64_t dsa_hash(int64_t id) { return (uint64_t)id * 0x9e3779b97f4a7c15u; }
 
 static tn_status dsa_ids_init(dsa_reader *reader, dsa_ids *ids, size_t count) {
-    tn_problem *problem = reader->reading->problem;
-    for (ids->room = 4; ids->room < 2 * count; ids->room *= 2) continue;
-    ids->slots = tn__alloc(&problem->context, ids->room * sizeof *ids->slots);
-    ids->ids = tn__arena_array(&problem->arena, count, sizeof *ids->ids);
-    if (ids->slots == NULL) ids->room = 0;
-    if (ids->slots == NULL || ids->ids == NULL) return tn__no_memory(reader->reading->error, "ids");
-    memset(ids->slots, 0xff, ids->room * sizeof *ids->slots);
+    ids->ids = tn__arena_array(&reader->reading->problem->arena, count, sizeof *ids->ids);
+    if (ids->ids == NULL || !tn__table_reserve(&ids->table, count))
+        return tn__no_memory(reader->reading->error, "ids");
     return TN_OK;
-}
-
-/* Adds item `number`; false: an earlier one has this id. */
-static bool dsa_ids_add(dsa_ids *ids, int64_t id, uint32_t number) {
-    size_t at = dsa_slot(ids, id);
-    if (ids->slots[at] != UINT32_MAX) return false;
-    ids->ids[number] = id;
-    ids->slots[at] = number;
-    return true;
 }
 
 /* UINT32_MAX: no item has this id. */
 static uint32_t dsa_ids_find(const dsa_ids *ids, int64_t id) {
-    return ids->slots[dsa_slot(ids, id)];
+    tn__probe probe = tn__table_probe(&ids->table, dsa_hash(id));
+    uint32_t number;
+    do number = tn__table_next(&ids->table, &probe);
+    while (number != TN__TABLE_NONE && ids->ids[number] != id);
+    return number;
+}
+
+/* Adds item `number`, for which there is room; false: an earlier one has this id. */
+static bool dsa_ids_add(dsa_ids *ids, int64_t id, uint32_t number) {
+    if (dsa_ids_find(ids, id) != UINT32_MAX) return false;
+    ids->ids[number] = id;
+    return tn__table_add(&ids->table, dsa_hash(id), number);
 }
 
 /* Reads an integer of at least `least`. */
@@ -293,8 +285,10 @@ static tn_status dsa_problem(dsa_reader *reader, const json_t *root) {
 tn_status tn__dsa_read(tn__reading *reading, const json_t *root) {
     const tn_context *context = &reading->problem->context;
     dsa_reader reader = {.reading = reading};
+    tn__table_init(&reader.pools.table, context);
+    tn__table_init(&reader.buffers.table, context);
     tn_status status = dsa_problem(&reader, root);
-    tn__free(context, reader.pools.slots, reader.pools.room * sizeof *reader.pools.slots);
-    tn__free(context, reader.buffers.slots, reader.buffers.room * sizeof *reader.buffers.slots);
+    tn__table_release(&reader.pools.table);
+    tn__table_release(&reader.buffers.table);
     return status;
 }

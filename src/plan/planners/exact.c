@@ -29,7 +29,6 @@
  */
 #include "plan/frame/planner.h"
 #include "plan/search/search.h"
-#include "plan/search/windows.h"
 
 #include <pthread.h>
 #include <time.h>
@@ -548,11 +547,11 @@ static bool exact_gives_up(const exact_state *exact) {
  * there are fewer, and often without the slack of the bodies. It is repeated whenever four times
  * the work was done. */
 static tn_status exact_block_turn(exact_state *exact) {
-    const tn_planner *uncut = tn__planner_find("guillotine");
+    const tn_planner *guillotine = tn__planner_find("guillotine");
     uint64_t nodes = exact->plain_nodes + exact->shuffled_nodes;
     exact->blocks_after = EXACT_BLOCKS_AGAIN * nodes;
-    if (uncut == NULL) return TN_OK;
-    TN_TRY(tn__run_portfolio(exact->run, &uncut, 1, EXACT_BLOCKS_SHARE * nodes));
+    if (guillotine == NULL) return TN_OK;
+    TN_TRY(tn__run_portfolio(exact->run, &guillotine, 1, EXACT_BLOCKS_SHARE * nodes));
     exact->high = (tn__run_best(exact->run) + exact->unit - 1) / exact->unit;
     return TN_OK;
 }
@@ -564,12 +563,13 @@ static bool exact_wants_blocks(const exact_state *exact) {
 /* Makes a first plan: with the quick planners if they are quick, then with a short run of
  * `scale`. */
 static tn_status exact_begin(tn_run *run) {
-    const tn_planner *scale = tn__planner_find("scale"), *uncut = tn__planner_find("guillotine");
+    const tn_planner *scale = tn__planner_find("scale"),
+                     *guillotine = tn__planner_find("guillotine");
     uint64_t work = (uint64_t)EXACT_BEGIN_WORK * tn__run_count(run);
     if (tn__run_count(run) <= EXACT_QUICK)
         TN_TRY(tn__run_quick_portfolio(run));
-    else if (uncut != NULL)
-        TN_TRY(tn__run_portfolio(run, &uncut, 1, work));
+    else if (guillotine != NULL)
+        TN_TRY(tn__run_portfolio(run, &guillotine, 1, work));
     if (tn__run_is_done(run) || scale == NULL) return TN_OK;
     return tn__run_portfolio(run, &scale, 1, work);
 }

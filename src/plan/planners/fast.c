@@ -32,7 +32,7 @@
  */
 #include "plan/frame/peers.h"
 #include "plan/frame/planner_run.h"
-#include "plan/skyline/uncut.h"
+#include "plan/skyline/perfect_packing.h"
 
 #define FAST_GREEDY 4096u
 #define FAST_SEARCH 1500u
@@ -156,7 +156,7 @@ tn_status tn__run_fast(tn_run *run) {
     uint32_t n = tn__run_count(run);
     bool greedy = n <= FAST_GREEDY, limited = tn__run_is_limited(run);
     bool plain = !(tn__run_needs(run) & ~(uint32_t)TN_PLANS_ALIGNMENT);
-    bool full = plain && tn__uncut_is_full(run);
+    bool full = plain && tn__packing_is_full(run);
     uint64_t put_work = FAST_PUT_WORK + (uint64_t)FAST_PUT_WORK_EACH * n;
     TN_TRY(fast_simplest(run));
     if (tn__run_is_done(run)) return TN_OK;

@@ -7,6 +7,7 @@
  * Cost:   O(n log n) for the order, then O(sum of neighbours * log n).
  * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288), greedy by breadth, with offsets for objects.
  */
+#include "base/range_tree.h"
 #include "plan/frame/planner.h"
 
 typedef struct breadth_slot {
@@ -37,32 +38,20 @@ static void breadth_measure(tn_run *run, breadth_slot *slots, uint32_t slot_coun
     }
 }
 
-/* The smallest of the tree's leaves [first, last); its root is 1, its leaves begin at `leaves`. */
-static uint32_t breadth_least(const uint32_t *tree, uint32_t leaves, uint32_t first,
-                              uint32_t last) {
-    uint32_t least = UINT32_MAX;
-    for (first += leaves, last += leaves; first < last; first /= 2, last /= 2) {
-        if (first % 2 == 1 && tree[first] < least) least = tree[first];
-        if (first % 2 == 1) first++;
-        if (last % 2 == 1 && tree[--last] < least) least = tree[last];
-    }
-    return least;
-}
-
 static tn_status greedy_by_breadth_solve(tn_run *run) {
     const tn_run_body *bodies = tn__run_bodies(run);
     uint32_t count, slot_count = tn__run_time_count(run);
     breadth_slot *slots = tn__run_scratch(run, (size_t)slot_count + 1, sizeof *slots);
-    uint32_t *tree = tn__run_scratch(run, 2 * (size_t)slot_count + 2, sizeof *tree);
+    uint64_t *tree = tn__run_scratch(run, 2 * (size_t)slot_count + 2, sizeof *tree);
     uint64_t *key = tn__run_scratch(run, tn__run_count(run), sizeof *key);
     if (slots == NULL || tree == NULL || key == NULL) return TN_E_NO_MEMORY;
     breadth_measure(run, slots, slot_count);
     qsort(slots, slot_count, sizeof *slots, breadth_compare);
-    for (uint32_t rank = 0; rank < slot_count; rank++) tree[slot_count + slots[rank].slot] = rank;
-    for (uint32_t at = slot_count; at-- > 1;)
-        tree[at] = tree[2 * at] < tree[2 * at + 1] ? tree[2 * at] : tree[2 * at + 1];
+    for (uint32_t rank = 0; rank < slot_count; rank++)
+        tree[slot_count + slots[rank].slot] = slot_count - rank;
+    tn__range_max_init(tree, slot_count);
     for (uint32_t i = 0; i < tn__run_count(run); i++)
-        key[i] = breadth_least(tree, slot_count, bodies[i].first, bodies[i].last);
+        key[i] = slot_count - tn__range_max(tree, slot_count, bodies[i].first, bodies[i].last);
     const uint32_t *order;
     TN_TRY(tn__run_order_by_key(run, key, tn__larger_first, &order, &count));
     return tn__run_greedy(run, order, count, tn__choose_tightest);

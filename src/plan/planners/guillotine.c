@@ -1,11 +1,11 @@
 /* guillotine.c - joins bodies that fit without a gap to blocks, then plans the blocks as usual.
  *
- * skyline/uncut.c makes blocks out of bodies that seem to have been cut from one. The remaining
- * blocks are planned by `scale`, and by `exact` if they are few; a packing that was cut from one
- * rectangle often becomes a single block. Steps are visited in several orders; in a perfect
- * packing, wrong joins are repaired. Within a limit all orders are tried again with more work for
- * `exact`, until the limit. Alignments must hold inside a block: bodies are joined only if all
- * sizes are multiples of the largest alignment, and only without windows, pins and streams.
+ * skyline/perfect_packing.c makes blocks out of bodies that seem to have been cut from one. The
+ * remaining blocks are planned by `scale`, and by `exact` if they are few; a packing that was cut
+ * from one rectangle often becomes a single block. Steps are visited in several orders; in a
+ * perfect packing, wrong joins are repaired. Within a limit all orders are tried again with more
+ * work for `exact`, until the limit. Alignments must hold inside a block: bodies are joined only if
+ * all sizes are multiples of the largest alignment, and only without windows, pins and streams.
  *
  * It is the best for perfect packings, for which all greedy orders stay a tenth or more above the
  * bound, and for problems made of them. If no bodies fit together, it is `scale`; if many fit by
@@ -13,7 +13,7 @@
  * Cost:   O(n log n), plus the cost of these planners.
  * Source: ours.
  */
-#include "plan/skyline/uncut.h"
+#include "plan/skyline/perfect_packing.h"
 
 #define GUILLOTINE_SCALE_WORK 50u      /* placements per block */
 #define GUILLOTINE_EXACT_BLOCKS 1500u  /* up to this number of blocks, `exact` runs */
@@ -35,10 +35,10 @@ typedef struct guillotine_plan {
     tn_run *run;
     uint32_t *ids; /* [count], bodies with bytes */
     uint32_t count;
-    tn__uncut blocks;
-    uint64_t *offset;      /* [run count] */
-    tn__part_body *bodies; /* [room], blocks that are not part of another ... */
-    uint64_t *found;       /* [room], ... and their offsets */
+    tn__packing blocks;
+    uint64_t *offset;            /* [run count] */
+    tn__subproblem_body *bodies; /* [room], blocks that are not part of another ... */
+    uint64_t *found;             /* [room], ... and their offsets */
     uint32_t room;
     bool full;       /* a perfect packing */
     uint64_t effort; /* work of joining, in total */
@@ -72,7 +72,7 @@ static tn_status guillotine_prepare(guillotine_plan *plan) {
     if (!plan->ids || !plan->offset) return TN_E_NO_MEMORY;
     for (uint32_t i = 0; i < n; i++)
         if (tn__run_bodies(run)[i].size > 0) plan->ids[plan->count++] = i;
-    return tn__uncut_create(run, plan->ids, plan->count, &plan->blocks);
+    return tn__packing_create(run, plan->ids, plan->count, &plan->blocks);
 }
 
 /* Lists the blocks that are not part of another, as bodies. */
@@ -86,23 +86,23 @@ static tn_status guillotine_list(guillotine_plan *plan) {
         plan->room = count;
     }
     for (uint32_t i = 0; i < count; i++) {
-        const tn__uncut_block *block = &plan->blocks.blocks[plan->blocks.standing[i]];
-        plan->bodies[i] = (tn__part_body){.size = block->size,
-                                          .alignment = alignment,
-                                          .first = block->first,
-                                          .last = block->last,
-                                          .pin = TN__FREE};
+        const tn__packing_block *block = &plan->blocks.blocks[plan->blocks.standing[i]];
+        plan->bodies[i] = (tn__subproblem_body){.size = block->size,
+                                                .alignment = alignment,
+                                                .first = block->first,
+                                                .last = block->last,
+                                                .pin = TN__FREE};
     }
     return TN_OK;
 }
 
 /* Keeps the offsets that bodies have in their blocks. */
 static void guillotine_keep(guillotine_plan *plan) {
-    const tn__uncut_block *blocks = plan->blocks.blocks;
+    const tn__packing_block *blocks = plan->blocks.blocks;
     for (uint32_t i = 0; i < plan->count; i++) {
         uint64_t offset = 0;
         uint32_t at = i;
-        for (; blocks[at].parent != TN__UNCUT_NONE; at = blocks[at].parent)
+        for (; blocks[at].parent != TN__PACKING_NONE; at = blocks[at].parent)
             offset += blocks[at].delta;
         plan->offset[plan->ids[i]] = offset + plan->found[blocks[at].place];
     }
@@ -112,11 +112,11 @@ static void guillotine_keep(guillotine_plan *plan) {
 static tn_status guillotine_ask(guillotine_plan *plan, const char *planner, uint64_t work) {
     tn_run *run = plan->run;
     uint64_t peak;
-    tn__part part = {.bodies = plan->bodies,
-                     .count = plan->blocks.standing_count,
-                     .planner = tn__planner_find(planner),
-                     .capacity = tn__run_capacity(run),
-                     .work_limit = work};
+    tn__subproblem part = {.bodies = plan->bodies,
+                           .count = plan->blocks.standing_count,
+                           .planner = tn__planner_find(planner),
+                           .capacity = tn__run_capacity(run),
+                           .work_limit = work};
     if (part.planner == NULL || tn__run_is_done(run)) return TN_OK;
     TN_TRY(tn__run_part(run, &part, plan->found, &peak));
     if (peak != UINT64_MAX) guillotine_keep(plan);
@@ -140,7 +140,7 @@ static tn_status guillotine_mend(guillotine_plan *plan) {
         uint64_t before = tn__run_best(plan->run);
         uint32_t count = plan->blocks.standing_count;
         if (plan->blocks.effort >= plan->effort) return TN_OK;
-        TN_TRY(tn__uncut_mend(&plan->blocks, plan->effort));
+        TN_TRY(tn__packing_mend(&plan->blocks, plan->effort));
         TN_TRY(guillotine_plan_blocks(plan));
         if (plan->blocks.standing_count < count || tn__run_best(plan->run) < before) stale = 0;
     }
@@ -157,8 +157,8 @@ static bool guillotine_is_of_use(const guillotine_plan *plan) {
 
 /* Joins bodies in one order and plans the blocks. *end: another order is useless. */
 static tn_status guillotine_turn(guillotine_plan *plan, uint32_t turn, bool *end) {
-    tn__uncut_reset(&plan->blocks);
-    TN_TRY(tn__uncut_join(&plan->blocks, turn));
+    tn__packing_reset(&plan->blocks);
+    TN_TRY(tn__packing_join(&plan->blocks, turn));
     bool of_use = guillotine_is_of_use(plan);
     *end = plan->count > GUILLOTINE_FEW || !of_use;
     if (!of_use) return TN_OK;
@@ -198,12 +198,12 @@ static tn_status guillotine_solve(tn_run *run) {
     guillotine_plan plan = {.run = run};
     if (!guillotine_may_join(run))
         return tn__run_best(run) != UINT64_MAX ? TN_OK : tn__run_as(run, "scale");
-    plan.full = tn__uncut_is_full(run);
+    plan.full = tn__packing_is_full(run);
     tn_status status = guillotine_prepare(&plan);
     plan.effort = tn__mul_sat(GUILLOTINE_MEND, plan.count);
     if (plan.effort > GUILLOTINE_MEND_MAX) plan.effort = GUILLOTINE_MEND_MAX;
     if (status == TN_OK && plan.count > 0) status = guillotine_search(&plan);
-    if (plan.blocks.state != NULL) tn__uncut_release(&plan.blocks);
+    if (plan.blocks.state != NULL) tn__packing_release(&plan.blocks);
     TN_TRY(status);
     if (plan.count == 0) tn__run_keep_offsets(run, plan.offset); /* all bodies are empty */
     return tn__run_best(run) != UINT64_MAX ? TN_OK : tn__run_as(run, "scale");

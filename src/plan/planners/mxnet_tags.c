@@ -14,15 +14,15 @@
 
 #define TAGS_RANGE 16u /* MXNet's default */
 
-typedef struct tags_end {
+typedef struct mxnet_end {
     uint32_t last, body;
-} tags_end;
+} mxnet_end;
 
 typedef struct tags {
     tn_run *run;
     const uint32_t *order;
     uint32_t count;
-    tags_end *ends;  /* bodies by the end of their live ranges */
+    mxnet_end *ends; /* bodies by the end of their live ranges */
     uint32_t *tag;   /* [body] */
     uint64_t *size;  /* [tag] */
     uint32_t *queue; /* free tags, the longest free first */
@@ -30,7 +30,7 @@ typedef struct tags {
 } tags;
 
 static int tags_by_end(const void *a, const void *b) {
-    const tags_end *x = a, *y = b;
+    const mxnet_end *x = a, *y = b;
     if (x->last != y->last) return x->last < y->last ? -1 : 1;
     return (x->body > y->body) - (x->body < y->body);
 }
@@ -94,7 +94,7 @@ static tn_status mxnet_tags_solve(tn_run *run) {
     if (!keys || !state.ends || !state.tag || !state.size || !state.queue) return TN_E_NO_MEMORY;
     for (uint32_t i = 0; i < state.count; i++) {
         keys[i].key[0] = ~(uint64_t)bodies[keys[i].id].first;
-        state.ends[i] = (tags_end){bodies[keys[i].id].last, keys[i].id};
+        state.ends[i] = (mxnet_end){bodies[keys[i].id].last, keys[i].id};
     }
     state.order = tn__peers_order(run, keys, state.count);
     if (state.order == NULL) return TN_E_NO_MEMORY;

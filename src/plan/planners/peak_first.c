@@ -5,11 +5,11 @@
  * gap, while other steps have slack. A planner that takes all bodies at once spends its time on the
  * slack. So the bodies that are live at a step with a load above a share of the highest load are
  * planned alone by `scale`. On real networks these are a tenth of the bodies, and `scale` reaches
- * their bound in milliseconds. Humps of the crest that share no step are planned separately,
- * because one order seldom suits all of them. The other bodies take the lowest remaining holes, in
- * order of the load at their steps, then of the length of their lives. A body that ends above the
- * bound joins the crest in the next turn. If that does not help, another share is tried, and then
- * more work for `scale`.
+ * their bound in milliseconds. Peaks that share no step are planned separately, because one order
+ * seldom suits all of them. The other bodies take the lowest remaining holes, in order of the load
+ * at their steps, then of the length of their lives. A body that ends above the bound joins the
+ * peak set in the next turn. If that does not help, another share is tried, and then more work for
+ * `scale`.
  *
  * Windows, pins and streams are left to `scale`.
  * Cost:   O(bodies x those that live at the same time) a turn, half a second for 10^8 pairs; 60
@@ -17,13 +17,13 @@
  * Source: ours; the blame is that of squeaky wheel optimisation (Joslin, Clements 1999).
  */
 #include "plan/frame/peers.h"
-#include "plan/skyline/recipes.h"
+#include "plan/skyline/weighted_orders.h"
 
 /* turns with one share; after these, the plan is usually too high elsewhere each time */
 #define PEAK_TURNS 4u
 #define PEAK_PAIRS 128u    /* pairs of simultaneous bodies that cost as much as one placement */
-#define PEAK_REST 4u       /* at least 1/4 of the bodies must be outside the crest */
-#define PEAK_WORK 50u      /* placements of `scale` for each body of the crest, at first ... */
+#define PEAK_REST 4u       /* at least 1/4 of the bodies must be outside the peak set */
+#define PEAK_WORK 50u      /* placements of `scale` for each body of the peak set, at first ... */
 #define PEAK_MORE 4u       /* ... and this factor more in each round */
 #define PEAK_ROUNDS 1u     /* rounds over all shares without a limit ... */
 #define PEAK_ROUNDS_MAX 4u /* ... and with a limit */
@@ -34,13 +34,13 @@ static const uint32_t peak_shares[] = {3584, 3840, 3072, 4032};
 
 typedef struct peak_state {
     tn_run *run;
-    tn__recipes recipes;
-    bool *is_crest;        /* [count] */
-    uint32_t *ids;         /* [peak_count], bodies of the crest, grouped by hump */
-    tn__part_body *bodies; /* [peak_count], the same */
-    uint32_t peak_count;
-    uint32_t *hump;                 /* [steps + 1], the hump of each step */
-    uint32_t *hump_end, hump_count; /* [hump_count], ends in ids; room for count + 1 */
+    tn__weighted_orders orders;
+    bool *in_set;                /* [count] */
+    uint32_t *ids;               /* [set_count], bodies of the peak set, by peak */
+    tn__subproblem_body *bodies; /* [set_count], the same */
+    uint32_t set_count;
+    uint32_t *peak_of;              /* [steps + 1], the peak that each step belongs to */
+    uint32_t *peak_end, peak_count; /* [peak_count], ends in ids; room for count + 1 */
     uint64_t *offset, *key;         /* [count] */
     uint64_t work;                  /* placements of `scale` per body */
     uint64_t fill_work;             /* units of work to place the others */
@@ -59,153 +59,155 @@ static int peak_longer_first(const tn_run_body *a, const tn_run_body *b) {
     return (a->size < b->size) - (a->size > b->size);
 }
 
-static tn_status peak_prepare(peak_state *crest) {
-    tn_run *run = crest->run;
+static tn_status peak_prepare(peak_state *state) {
+    tn_run *run = state->run;
     uint32_t n = tn__run_count(run);
-    crest->is_crest = tn__run_scratch(run, n, sizeof *crest->is_crest);
-    crest->ids = tn__run_scratch(run, n, sizeof *crest->ids);
-    crest->bodies = tn__run_scratch(run, n, sizeof *crest->bodies);
-    crest->offset = tn__run_scratch(run, n, sizeof *crest->offset);
-    crest->key = tn__run_scratch(run, n, sizeof *crest->key);
-    crest->hump = tn__run_scratch(run, (size_t)tn__run_time_count(run) + 1, sizeof *crest->hump);
-    crest->hump_end = tn__run_scratch(run, (size_t)n + 1, sizeof *crest->hump_end);
-    if (!crest->is_crest || !crest->ids || !crest->bodies || !crest->offset || !crest->key ||
-        !crest->hump || !crest->hump_end)
+    state->in_set = tn__run_scratch(run, n, sizeof *state->in_set);
+    state->ids = tn__run_scratch(run, n, sizeof *state->ids);
+    state->bodies = tn__run_scratch(run, n, sizeof *state->bodies);
+    state->offset = tn__run_scratch(run, n, sizeof *state->offset);
+    state->key = tn__run_scratch(run, n, sizeof *state->key);
+    state->peak_of =
+        tn__run_scratch(run, (size_t)tn__run_time_count(run) + 1, sizeof *state->peak_of);
+    state->peak_end = tn__run_scratch(run, (size_t)n + 1, sizeof *state->peak_end);
+    if (!state->in_set || !state->ids || !state->bodies || !state->offset || !state->key ||
+        !state->peak_of || !state->peak_end)
         return TN_E_NO_MEMORY;
-    for (uint32_t i = 0; i < n; i++) crest->ids[i] = i;
-    if (!tn__recipes_prepare(run, crest->ids, n, &crest->recipes)) return TN_E_NO_MEMORY;
-    if (!tn__peers_degrees(run, crest->key)) return TN_E_NO_MEMORY;
+    for (uint32_t i = 0; i < n; i++) state->ids[i] = i;
+    if (!tn__weighted_orders_prepare(run, state->ids, n, &state->orders)) return TN_E_NO_MEMORY;
+    if (!tn__peers_degrees(run, state->key)) return TN_E_NO_MEMORY;
     for (uint32_t i = 0; i < n; i++) {
-        crest->fill_work += crest->key[i] / PEAK_PAIRS;
-        crest->key[i] = UINT32_MAX - crest->recipes.load[i];
+        state->fill_work += state->key[i] / PEAK_PAIRS;
+        state->key[i] = UINT32_MAX - state->orders.load[i];
     }
     return TN_OK;
 }
 
-static bool peak_has(const peak_state *crest, uint32_t body) {
-    return crest->is_crest[body] && tn__run_bodies(crest->run)[body].size > 0;
+static bool peak_has(const peak_state *state, uint32_t body) {
+    return state->in_set[body] && tn__run_bodies(state->run)[body].size > 0;
 }
 
-/* Finds the hump of each step: steps that no live range of the crest crosses divide the humps. */
-static void peak_find_humps(peak_state *crest) {
-    const tn_run_body *bodies = tn__run_bodies(crest->run);
-    uint32_t times = tn__run_time_count(crest->run), live = 0, *change = crest->hump;
+/* Finds the peak of each step: steps that no live range of the peak set crosses divide the peaks.
+ * */
+static void peak_divide(peak_state *state) {
+    const tn_run_body *bodies = tn__run_bodies(state->run);
+    uint32_t times = tn__run_time_count(state->run), live = 0, *change = state->peak_of;
     memset(change, 0, ((size_t)times + 1) * sizeof *change);
-    for (uint32_t i = 0; i < tn__run_count(crest->run); i++) {
-        if (!peak_has(crest, i)) continue;
+    for (uint32_t i = 0; i < tn__run_count(state->run); i++) {
+        if (!peak_has(state, i)) continue;
         change[bodies[i].first]++; /* modulo 2^32: the sums are right */
         change[bodies[i].last]--;
     }
-    crest->hump_count = 0;
+    state->peak_count = 0;
     for (uint32_t t = 0; t <= times; t++) {
         uint32_t before = live;
         live += change[t];
-        crest->hump[t] = crest->hump_count;
-        crest->hump_count += before > 0 && live == 0; /* no live range crosses: a new hump begins */
+        state->peak_of[t] = state->peak_count;
+        state->peak_count += before > 0 && live == 0; /* no live range crosses: a new peak begins */
     }
 }
 
-/* Bodies of the crest by hump: counting sort. */
-static void peak_gather(peak_state *crest) {
-    const tn_run_body *bodies = tn__run_bodies(crest->run);
-    uint32_t *end = crest->hump_end, n = tn__run_count(crest->run);
-    peak_find_humps(crest);
-    memset(end, 0, ((size_t)crest->hump_count + 1) * sizeof *end);
+/* Bodies of the peak set by peak: counting sort. */
+static void peak_gather(peak_state *state) {
+    const tn_run_body *bodies = tn__run_bodies(state->run);
+    uint32_t *end = state->peak_end, n = tn__run_count(state->run);
+    peak_divide(state);
+    memset(end, 0, ((size_t)state->peak_count + 1) * sizeof *end);
     for (uint32_t i = 0; i < n; i++)
-        if (peak_has(crest, i)) end[crest->hump[bodies[i].first] + 1]++;
-    for (uint32_t h = 0; h < crest->hump_count; h++) end[h + 1] += end[h];
-    crest->peak_count = end[crest->hump_count];
+        if (peak_has(state, i)) end[state->peak_of[bodies[i].first] + 1]++;
+    for (uint32_t h = 0; h < state->peak_count; h++) end[h + 1] += end[h];
+    state->set_count = end[state->peak_count];
     for (uint32_t i = 0; i < n; i++) {
-        if (!peak_has(crest, i)) continue;
-        uint32_t at = end[crest->hump[bodies[i].first]]++;
-        crest->ids[at] = i;
-        crest->bodies[at] = (tn__part_body){.size = bodies[i].size,
-                                            .alignment = bodies[i].alignment,
-                                            .first = bodies[i].first,
-                                            .last = bodies[i].last,
-                                            .pin = TN__FREE};
+        if (!peak_has(state, i)) continue;
+        uint32_t at = end[state->peak_of[bodies[i].first]]++;
+        state->ids[at] = i;
+        state->bodies[at] = (tn__subproblem_body){.size = bodies[i].size,
+                                                  .alignment = bodies[i].alignment,
+                                                  .first = bodies[i].first,
+                                                  .last = bodies[i].last,
+                                                  .pin = TN__FREE};
     }
 }
 
-/* Plans the humps of the crest into offset[]; returns the height of the crest, or of the first hump
+/* Plans the peaks into offset[]; returns the height of the highest, or of the first peak
  * that is too high. */
-static tn_status peak_plan(peak_state *crest, uint64_t *peak) {
-    tn_run *run = crest->run;
-    peak_gather(crest);
+static tn_status peak_plan(peak_state *state, uint64_t *peak) {
+    tn_run *run = state->run;
+    peak_gather(state);
     *peak = 0;
-    tn__part part = {.planner = tn__planner_find("scale"), .capacity = peak_goal(run)};
-    for (uint32_t h = 0, from = 0; part.planner != NULL && h < crest->hump_count; h++) {
+    tn__subproblem part = {.planner = tn__planner_find("scale"), .capacity = peak_goal(run)};
+    for (uint32_t h = 0, from = 0; part.planner != NULL && h < state->peak_count; h++) {
         uint64_t height;
-        part.bodies = crest->bodies + from;
-        part.count = crest->hump_end[h] - from;
-        part.work_limit = tn__mul_sat(crest->work, part.count);
-        TN_TRY(tn__run_part(run, &part, crest->offset + from, &height));
-        from = crest->hump_end[h];
+        part.bodies = state->bodies + from;
+        part.count = state->peak_end[h] - from;
+        part.work_limit = tn__mul_sat(state->work, part.count);
+        TN_TRY(tn__run_part(run, &part, state->offset + from, &height));
+        from = state->peak_end[h];
         if (height > *peak) *peak = height;
         if (*peak >= tn__run_best(run)) return TN_OK;
     }
     return TN_OK;
 }
 
-/* Places the other bodies around the crest. */
-static tn_status peak_fill(peak_state *crest) {
-    tn_run *run = crest->run;
+/* Places the other bodies around the peak set. */
+static tn_status peak_fill(peak_state *state) {
+    tn_run *run = state->run;
     const uint32_t *order;
     uint32_t count;
     for (uint32_t i = 0; i < tn__run_count(run); i++)
         if (tn__run_placed(run, i)) tn__run_unplace(run, i);
-    for (uint32_t i = 0; i < crest->peak_count; i++)
-        tn__run_place(run, crest->ids[i], crest->offset[i]);
-    TN_TRY(tn__run_order_by_key(run, crest->key, peak_longer_first, &order, &count));
+    for (uint32_t i = 0; i < state->set_count; i++)
+        tn__run_place(run, state->ids[i], state->offset[i]);
+    TN_TRY(tn__run_order_by_key(run, state->key, peak_longer_first, &order, &count));
     TN_TRY(tn__run_greedy_all(run, order, count, tn__choose_lowest));
     TN_TRY(tn__run_keep(run));
-    crest->kept = true;
-    return tn__run_work(run, crest->fill_work);
+    state->kept = true;
+    return tn__run_work(run, state->fill_work);
 }
 
-/* Adds bodies that end too high to the crest; returns the number of bodies added. */
-static uint32_t peak_blame(peak_state *crest) {
-    tn_run *run = crest->run;
+/* Adds bodies that end too high to the peak set; returns the number of bodies added. */
+static uint32_t peak_blame(peak_state *state) {
+    tn_run *run = state->run;
     uint64_t goal = peak_goal(run);
     uint32_t count = 0;
     for (uint32_t i = 0; i < tn__run_count(run); i++) {
         uint64_t end = tn__run_offset(run, i) + tn__run_bodies(run)[i].size;
-        if (end <= goal || crest->is_crest[i]) continue;
-        crest->is_crest[i] = true;
+        if (end <= goal || state->in_set[i]) continue;
+        state->in_set[i] = true;
         count++;
     }
     return count;
 }
 
-static tn_status peak_share(peak_state *crest, uint32_t share) {
-    tn_run *run = crest->run;
+static tn_status peak_share(peak_state *state, uint32_t share) {
+    tn_run *run = state->run;
     uint32_t n = tn__run_count(run), count = 0;
     for (uint32_t i = 0; i < n; i++) {
-        crest->is_crest[i] = crest->recipes.load[i] >= share;
-        count += crest->is_crest[i];
+        state->in_set[i] = state->orders.load[i] >= share;
+        count += state->in_set[i];
     }
     /* nearly all bodies: `scale` plans them as well */
     if (count > n - n / PEAK_REST) return TN_OK;
     for (uint32_t turn = 0; turn < PEAK_TURNS && !tn__run_is_done(run); turn++) {
         uint64_t peak;
-        TN_TRY(peak_plan(crest, &peak));
+        TN_TRY(peak_plan(state, &peak));
         if (peak >= tn__run_best(run)) return TN_OK; /* already too high without the other bodies */
-        TN_TRY(peak_fill(crest));
-        if (peak_blame(crest) == 0) return TN_OK;
+        TN_TRY(peak_fill(state));
+        if (peak_blame(state) == 0) return TN_OK;
     }
     return TN_OK;
 }
 
 static tn_status peak_solve(tn_run *run) {
-    peak_state crest = {.run = run, .work = PEAK_WORK};
+    peak_state state = {.run = run, .work = PEAK_WORK};
     uint32_t rounds = tn__run_is_limited(run) ? PEAK_ROUNDS_MAX : PEAK_ROUNDS;
     if (tn__run_needs(run) & ~(uint32_t)TN_PLANS_ALIGNMENT) return tn__run_as(run, "scale");
-    TN_TRY(peak_prepare(&crest));
-    for (uint32_t round = 0; round < rounds; round++, crest.work *= PEAK_MORE)
+    TN_TRY(peak_prepare(&state));
+    for (uint32_t round = 0; round < rounds; round++, state.work *= PEAK_MORE)
         for (uint32_t i = 0; i < PEAK_SHARES && !tn__run_is_done(run); i++)
-            TN_TRY(peak_share(&crest, peak_shares[i]));
+            TN_TRY(peak_share(&state, peak_shares[i]));
     /* every share takes nearly all bodies, so there is nothing to plan around them */
-    return crest.kept ? TN_OK : tn__run_as(run, "scale");
+    return state.kept ? TN_OK : tn__run_as(run, "scale");
 }
 
 const tn_planner tn__planner_peak_first = {

@@ -30,7 +30,7 @@
  *         allocation with reuse penalties, dsa-solver 2026 (documents, no code).
  */
 #include "plan/frame/planner_run.h"
-#include "plan/search/cliques.h"
+#include "plan/search/search.h"
 
 #define REUSE_BODIES 4096u              /* more are left to the greedy planners ... */
 #define REUSE_EDGES ((size_t)1 << 22)   /* ... and so are more pairs of neighbours */
@@ -114,7 +114,7 @@ static void reuse_add(reuse *state, size_t *at, bool fills, reuse_edge edge) {
 static void reuse_list(reuse *state, uint32_t id, bool fills, size_t *at) {
     const tn_run_body *body = &state->bodies[id];
     const tn_run_piece *pieces = tn__run_pieces(state->run);
-    const tn__prepared *p = state->run->prepared;
+    const tn__prepared_bank *p = state->run->prepared;
     for (uint32_t other = 0; other < state->count && body->size > 0; other++) {
         const tn_run_body *theirs = &state->bodies[other];
         if (other == id ||
@@ -171,7 +171,7 @@ static void reuse_add_end(reuse *state, size_t *at, const reuse_edge *edge) {
 
 /* Lists the ends of all edges. A reserved range is an edge to a body at 0 that is always placed. */
 static tn_status reuse_ends(reuse *state, size_t edges, size_t most, bool *possible) {
-    const tn__prepared *p = state->run->prepared;
+    const tn__prepared_bank *p = state->run->prepared;
     uint32_t ranges = 0;
     size_t at = 0;
     while (ranges < p->reserved_count && p->reserved[ranges].first < (uint64_t)state->capacity)
@@ -240,7 +240,7 @@ static tn_status reuse_neighbours(reuse *state, bool *possible) {
 static tn_status reuse_init(reuse *state, bool *possible) {
     tn_run *run = state->run;
     uint32_t n = state->count;
-    const tn__prepared *p = run->prepared;
+    const tn__prepared_bank *p = run->prepared;
     uint64_t capacity = tn__run_capacity(run), taken = 0;
     state->capacity = capacity < (uint64_t)REUSE_HEIGHT ? (int64_t)capacity : REUSE_HEIGHT;
     for (uint32_t i = 0; i < p->reserved_count; i++) {
@@ -615,7 +615,7 @@ static bool reuse_least(reuse *state, uint32_t id, int64_t least, uint64_t *cost
 
 /* Whether body `id` may start there, and at which cost. */
 static bool reuse_cost_at(const reuse *state, uint32_t id, int64_t start, uint64_t *cost) {
-    const tn__prepared *p = state->run->prepared;
+    const tn__prepared_bank *p = state->run->prepared;
     uint64_t first = (uint64_t)start, last = first + state->bodies[id].size;
     if (start > reuse_most(state, id)) return false;
     for (uint32_t i = 0; i < p->reserved_count && p->reserved[i].first < last; i++)
@@ -644,7 +644,7 @@ static int reuse_by_cost(const void *a, const void *b) {
 
 /* All starts of the unplaced bodies that continue the order; UINT32_MAX: too many. */
 static uint32_t reuse_places(reuse *state, int64_t last, uint32_t last_id, reuse_place *places) {
-    const tn__prepared *p = state->run->prepared;
+    const tn__prepared_bank *p = state->run->prepared;
     uint32_t count = 0;
     for (uint32_t k = 0; k < state->free_count; k++) {
         uint32_t id = state->free[k], own = count;

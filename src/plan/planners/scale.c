@@ -3,9 +3,10 @@
  *
  * A plan is made by filling a skyline in some order (skyline.c): this takes milliseconds for 10^4
  * bodies, a second for 10^6. This allows many orders. The orders are drawn from one family
- * (recipes.c). The order of the lowest plan so far is repaired: bodies that end too high in that
- * plan move forward in the order, and the next plan is made from it. For each repair, the height
- * that counts as too high is drawn between the lower bound and the height of the lowest plan.
+ * (weighted_orders.c). The order of the lowest plan so far is repaired: bodies that end too high in
+ * that plan move forward in the order, and the next plan is made from it. For each repair, the
+ * height that counts as too high is drawn between the lower bound and the height of the lowest
+ * plan.
  *
  * The skyline handles plain bodies, alignments, gaps and windows directly. If bodies have gaps, all
  * bodies are then lowered once more, in order of their offsets. The skyline ignores pins; with
@@ -22,13 +23,13 @@
  */
 #include "plan/skyline/drop.h"
 #include "plan/frame/planner.h"
-#include "plan/skyline/recipes.h"
+#include "plan/skyline/weighted_orders.h"
 #include "plan/skyline/skyline.h"
 
 #define SCALE_WORK 2000000u  /* placements, if there is no other limit */
 #define SCALE_PLANS 2u       /* at least this number of plans, for any number of bodies ... */
 #define SCALE_PLANS_MAX 400u /* ... and at most this */
-#define SCALE_DRAWS 12u      /* recipes in a round ... */
+#define SCALE_DRAWS 12u      /* orders in a round ... */
 #define SCALE_REPAIRS 24u    /* ... and repairs after them */
 #define SCALE_STALE 12u      /* repairs without success until the best order is taken again */
 /* repairs in a row with equal heights: the bodies that move do not decide the height */
@@ -48,7 +49,7 @@ typedef struct scale_state {
     uint32_t count;
     bool plain;    /* bodies of one whole piece, no pins */
     bool by_holes; /* streams, or bytes beyond 2^63: only tn__run_holes knows the way */
-    tn__recipes recipes;
+    tn__weighted_orders orders;
     tn__skyline *skyline;
     tn__drop *drop;
     scale_pin *pins; /* [pin_count], pinned bodies, lowest first */
@@ -56,7 +57,7 @@ typedef struct scale_state {
     uint32_t *order, *best_order; /* [count], orders */
     uint32_t *fall;               /* [count], an order by offsets */
     tn__skyline_rule rule, best_rule;
-    tn__recipe best_recipe;                    /* recipe of the best plan before its repair */
+    tn__order_weights best_weights;            /* of the best plan before its repair */
     uint64_t *offsets, *best_offsets, *fallen; /* [run count] */
     uint64_t best;                             /* height of best_order's plan */
     uint64_t peak;                             /* height of the last plan */
@@ -126,9 +127,10 @@ static tn_status scale_prepare(scale_state *scale) {
         return TN_E_NO_MEMORY;
     scale_gather(scale);
     scale->by_holes = tn__run_has_streams(run) || !scale_is_small(run);
-    if (!tn__recipes_prepare(run, scale->ids, scale->count, &scale->recipes)) return TN_E_NO_MEMORY;
+    if (!tn__weighted_orders_prepare(run, scale->ids, scale->count, &scale->orders))
+        return TN_E_NO_MEMORY;
     if (scale->by_holes) return TN_OK;
-    tn__lives_input input = {context, tn__run_bodies(run), scale->ids, scale->count, run};
+    tn__live_tree_input input = {context, tn__run_bodies(run), scale->ids, scale->count, run};
     scale->skyline = tn__skyline_create(&input, tn__run_pieces(run), tn__run_time_count(run));
     if (!tn__run_goes_on(run)) return tn__run_work(run, 0);
     if (!scale->plain) scale->drop = tn__drop_create(context, tn__run_time_count(run));
@@ -181,10 +183,10 @@ static uint64_t scale_above_pins(const scale_state *scale, const tn_run_body *bo
 /* Sorts order[] by scale->offsets; equal offsets keep their order. */
 static void scale_sort_by_offset(scale_state *scale) {
     for (uint32_t i = 0; i < scale->count; i++) {
-        scale->recipes.key[i] = scale->offsets[scale->ids[i]];
+        scale->orders.key[i] = scale->offsets[scale->ids[i]];
         scale->fall[i] = i;
     }
-    tn__recipes_sort(scale->recipes.key, scale->fall, scale->recipes.spare, scale->count);
+    tn__weighted_orders_sort(scale->orders.key, scale->fall, scale->orders.spare, scale->count);
 }
 
 /* Lets all bodies fall in order of their offsets; with too many pins, onto all of them. Fills
@@ -300,10 +302,10 @@ static void scale_blame(scale_state *scale, const uint64_t *offsets) {
         uint32_t weight = 1024;
         if (offsets[id] + bodies[id].size > height)
             weight -= (uint32_t)tn__random_below(&scale->random, 308);
-        scale->recipes.key[number] = (uint64_t)place * weight;
+        scale->orders.key[number] = (uint64_t)place * weight;
     }
     for (uint32_t i = 0; i < scale->count; i++) scale->order[i] = i;
-    tn__recipes_sort(scale->recipes.key, scale->order, scale->recipes.spare, scale->count);
+    tn__weighted_orders_sort(scale->orders.key, scale->order, scale->orders.spare, scale->count);
 }
 
 /* Repairs until it no longer helps: a body that is too high because of bodies that are not is
@@ -329,13 +331,13 @@ static tn_status scale_repair(scale_state *scale) {
 static tn_status scale_search(scale_state *scale) {
     for (uint32_t turn = 0; turn == 0 || !scale_is_done(scale);) {
         for (uint32_t i = 0; i < SCALE_DRAWS && (turn == 0 || !scale_is_done(scale)); i++) {
-            tn__recipe recipe = tn__recipes_draw(turn, &scale->random);
+            tn__order_weights weights = tn__weighted_orders_draw(turn, &scale->random);
             if (turn++ >= SCALE_DRAWS && i % 2 != 0)
-                recipe = tn__recipes_vary(&scale->best_recipe, &scale->random);
-            tn__recipes_order(&scale->recipes, &recipe, &scale->random, scale->order);
-            scale->rule = recipe.rule;
+                weights = tn__weighted_orders_vary(&scale->best_weights, &scale->random);
+            tn__weighted_orders_order(&scale->orders, &weights, &scale->random, scale->order);
+            scale->rule = weights.rule;
             TN_TRY(scale_try(scale, scale->best));
-            if (scale->is_better) scale->best_recipe = recipe;
+            if (scale->is_better) scale->best_weights = weights;
         }
         TN_TRY(scale_repair(scale));
     }

@@ -15,6 +15,7 @@
  * Cost:   O(n log n) per length tried.
  * Source: two-ended allocation of long- and short-lived tensors.
  */
+#include "base/heap.h"
 #include "plan/frame/planner.h"
 
 #define TWO_ENDED_LENGTHS 9u /* eighths of all lengths, including both extremes */
@@ -29,29 +30,14 @@ typedef struct two_ended_side {
     uint32_t count;
 } two_ended_side;
 
-static void two_ended_push(two_ended_side *side, two_ended_live item) {
-    uint32_t at = side->count++;
-    for (; at > 0 && side->live[(at - 1) / 2].end < item.end; at = (at - 1) / 2)
-        side->live[at] = side->live[(at - 1) / 2];
-    side->live[at] = item;
+static bool two_ended_before(const two_ended_live *a, const two_ended_live *b) {
+    return a->end > b->end;
 }
-
-static void two_ended_pop(two_ended_side *side) {
-    two_ended_live moved = side->live[--side->count];
-    uint32_t at = 0;
-    for (;;) {
-        uint32_t child = 2 * at + 1;
-        if (child >= side->count) break;
-        if (child + 1 < side->count && side->live[child + 1].end > side->live[child].end) child++;
-        if (side->live[child].end <= moved.end) break;
-        side->live[at] = side->live[child];
-        at = child;
-    }
-    if (side->count > 0) side->live[at] = moved;
-}
+TN__HEAP(two_ended_heap, two_ended_live, two_ended_before)
 
 static uint64_t two_ended_pointer(two_ended_side *side, uint32_t now) {
-    while (side->count > 0 && side->live[0].last <= now) two_ended_pop(side);
+    while (side->count > 0 && side->live[0].last <= now)
+        two_ended_heap_pop(side->live, side->count--);
     return side->count > 0 ? side->live[0].end : 0;
 }
 
@@ -89,11 +75,13 @@ static tn_status two_ended_bump(tn_run *run, two_ended_try *attempt, uint64_t *h
         if (body->last - body->first >= attempt->length) {
             attempt->place[id] = two_ended_align(front, body->alignment);
             front = tn__add_sat(attempt->place[id], body->size);
-            two_ended_push(&attempt->front, (two_ended_live){front, body->last});
+            two_ended_heap_push(attempt->front.live, attempt->front.count++,
+                                (two_ended_live){front, body->last});
         } else {
             back = two_ended_align(tn__add_sat(back, body->size), body->alignment);
             attempt->place[id] = back;
-            two_ended_push(&attempt->back, (two_ended_live){back, body->last});
+            two_ended_heap_push(attempt->back.live, attempt->back.count++,
+                                (two_ended_live){back, body->last});
             if (body->alignment > attempt->alignment) attempt->alignment = body->alignment;
         }
         if (tn__add_sat(front, back) > *height) *height = tn__add_sat(front, back);

@@ -12,6 +12,7 @@
  *         scratchpads.
  * Source: Arm Ethos-U Vela, hill-climb allocator (2020-2023).
  */
+#include "base/range_tree.h"
 #include "plan/frame/peers.h"
 
 #define VELA_ATTEMPTS 99999u /* Vela's numbers, all three */
@@ -169,16 +170,9 @@ static bool vela_urgency(tn_run *run, uint64_t *urgency) {
         live[bodies[i].last] -= bodies[i].size; /* wraps, the sum does not */
     }
     for (uint32_t t = 1; t < slots; t++) live[t] += live[t - 1];
-    for (uint32_t at = slots; at-- > 1;)
-        tree[at] = tree[2 * at] > tree[2 * at + 1] ? tree[2 * at] : tree[2 * at + 1];
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t low = bodies[i].first + slots, high = bodies[i].last + slots;
-        for (urgency[i] = 0; low < high; low /= 2, high /= 2) {
-            if (low % 2 == 1 && tree[low] > urgency[i]) urgency[i] = tree[low];
-            if (low % 2 == 1) low++;
-            if (high % 2 == 1 && tree[--high] > urgency[i]) urgency[i] = tree[high];
-        }
-    }
+    tn__range_max_init(tree, slots);
+    for (uint32_t i = 0; i < n; i++)
+        urgency[i] = tn__range_max(tree, slots, bodies[i].first, bodies[i].last);
     return true;
 }
 

@@ -32,169 +32,169 @@ typedef struct window_state {
     uint64_t *best;   /* [count], the current plan */
     uint32_t *order;  /* [count], bodies that are too high, by first step */
     uint32_t *inside; /* [WINDOW_BODIES] */
-    tn__part_body *bodies;
+    tn__subproblem_body *bodies;
     uint64_t *offset;
     uint32_t target; /* bodies that a window should hold */
     uint64_t goal;   /* target height of windows */
     bool better;     /* a window improved in this round */
 } window_state;
 
-static uint64_t window_end(const window_state *slide, uint32_t body) {
-    return slide->best[body] + tn__run_bodies(slide->run)[body].size;
+static uint64_t window_end(const window_state *state, uint32_t body) {
+    return state->best[body] + tn__run_bodies(state->run)[body].size;
 }
 
 /* Places all bodies as in the plan, the lowest first. */
-static tn_status window_place_all(window_state *slide) {
-    tn_run *run = slide->run;
+static tn_status window_place_all(window_state *state) {
+    tn_run *run = state->run;
     const uint32_t *order;
     uint32_t count;
     for (uint32_t i = 0; i < tn__run_count(run); i++)
         if (tn__run_placed(run, i) && !tn__run_pinned(run, i)) tn__run_unplace(run, i);
-    TN_TRY(tn__run_order_by_key(run, slide->best, tn__larger_first, &order, &count));
-    for (uint32_t i = 0; i < count; i++) tn__run_place(run, order[i], slide->best[order[i]]);
+    TN_TRY(tn__run_order_by_key(run, state->best, tn__larger_first, &order, &count));
+    for (uint32_t i = 0; i < count; i++) tn__run_place(run, order[i], state->best[order[i]]);
     return tn__run_work(run, 0);
 }
 
 /* Opens a window around the body with about `target` bodies inside; returns the number that overlap
  * it, 0: too many. *near are those bodies. */
-static uint32_t window_open(window_state *slide, uint32_t body, uint32_t stretch[2],
+static uint32_t window_open(window_state *state, uint32_t body, uint32_t steps[2],
                             const uint32_t **near) {
-    tn_run *run = slide->run;
+    tn_run *run = state->run;
     const tn_run_body *bodies = tn__run_bodies(run), *facts = &bodies[body];
     uint32_t end = tn__run_time_count(run) - 1, margin = 0;
     for (;;) {
-        stretch[0] = facts->first > margin ? facts->first - margin : 0;
-        stretch[1] = end - facts->last > margin ? facts->last + margin : end;
-        uint32_t count = tn__run_near(run, stretch[0], stretch[1], near), inside = 0;
+        steps[0] = facts->first > margin ? facts->first - margin : 0;
+        steps[1] = end - facts->last > margin ? facts->last + margin : end;
+        uint32_t count = tn__run_near(run, steps[0], steps[1], near), inside = 0;
         if (count > WINDOW_BODIES) return 0;
         for (uint32_t i = 0; i < count; i++)
-            inside +=
-                bodies[(*near)[i]].first >= stretch[0] && bodies[(*near)[i]].last <= stretch[1];
-        if (inside >= slide->target || (stretch[0] == 0 && stretch[1] == end)) return count;
+            inside += bodies[(*near)[i]].first >= steps[0] && bodies[(*near)[i]].last <= steps[1];
+        if (inside >= state->target || (steps[0] == 0 && steps[1] == end)) return count;
         margin += margin / 2 + 1;
     }
 }
 
-static bool window_is_free(const window_state *slide, uint32_t id, const uint32_t stretch[2]) {
-    const tn_run_body *body = &tn__run_bodies(slide->run)[id];
-    return !tn__run_pinned(slide->run, id) && body->first >= stretch[0] && body->last <= stretch[1];
+static bool window_is_free(const window_state *state, uint32_t id, const uint32_t steps[2]) {
+    const tn_run_body *body = &tn__run_bodies(state->run)[id];
+    return !tn__run_pinned(state->run, id) && body->first >= steps[0] && body->last <= steps[1];
 }
 
 /* Fills the part with `count` of inside[]; returns the number of bodies left in it. Bytes of fixed
  * bodies above the goal are ignored: another window will repair them. */
-static uint32_t window_fill(window_state *slide, const uint32_t stretch[2], uint32_t count) {
-    tn_run *run = slide->run;
+static uint32_t window_fill(window_state *state, const uint32_t steps[2], uint32_t count) {
+    tn_run *run = state->run;
     uint32_t left = 0;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t id = slide->inside[i];
+        uint32_t id = state->inside[i];
         const tn_run_body *body = &tn__run_bodies(run)[id];
-        tn__part_body made = {.size = body->size,
-                              .alignment = body->alignment,
-                              .first = body->first > stretch[0] ? body->first : stretch[0],
-                              .last = body->last < stretch[1] ? body->last : stretch[1],
-                              .pin = TN__FREE};
-        if (!window_is_free(slide, id, stretch)) {
-            if (slide->best[id] >= slide->goal) continue;
-            made.pin = slide->best[id];
-            if (window_end(slide, id) > slide->goal) made.size = slide->goal - made.pin;
+        tn__subproblem_body made = {.size = body->size,
+                                    .alignment = body->alignment,
+                                    .first = body->first > steps[0] ? body->first : steps[0],
+                                    .last = body->last < steps[1] ? body->last : steps[1],
+                                    .pin = TN__FREE};
+        if (!window_is_free(state, id, steps)) {
+            if (state->best[id] >= state->goal) continue;
+            made.pin = state->best[id];
+            if (window_end(state, id) > state->goal) made.size = state->goal - made.pin;
         }
-        slide->inside[left] = id;
-        slide->bodies[left++] = made;
+        state->inside[left] = id;
+        state->bodies[left++] = made;
     }
     return left;
 }
 
-static void window_move(window_state *slide, uint32_t count) {
-    tn_run *run = slide->run;
+static void window_move(window_state *state, uint32_t count) {
+    tn_run *run = state->run;
     for (uint32_t i = 0; i < count; i++) {
-        if (slide->bodies[i].pin != TN__FREE) continue;
-        tn__run_unplace(run, slide->inside[i]);
-        slide->best[slide->inside[i]] = slide->offset[i];
-        tn__run_place(run, slide->inside[i], slide->offset[i]);
+        if (state->bodies[i].pin != TN__FREE) continue;
+        tn__run_unplace(run, state->inside[i]);
+        state->best[state->inside[i]] = state->offset[i];
+        tn__run_place(run, state->inside[i], state->offset[i]);
     }
-    slide->better = true;
+    state->better = true;
 }
 
-static tn_status window_window(window_state *slide, uint32_t body, uint64_t work) {
-    tn_run *run = slide->run;
-    uint32_t stretch[2];
+static tn_status window_window(window_state *state, uint32_t body, uint64_t work) {
+    tn_run *run = state->run;
+    uint32_t steps[2];
     const uint32_t *near;
-    uint32_t count = window_open(slide, body, stretch, &near);
+    uint32_t count = window_open(state, body, steps, &near);
     TN_TRY(tn__run_work(run, 1));
     if (count < 2) return TN_OK;
-    memcpy(slide->inside, near, count * sizeof *near);
-    count = window_fill(slide, stretch, count);
+    memcpy(state->inside, near, count * sizeof *near);
+    count = window_fill(state, steps, count);
     uint64_t peak;
-    tn__part part = {.bodies = slide->bodies,
-                     .count = count,
-                     .planner = tn__planner_find("exact"),
-                     .capacity = slide->goal,
-                     .work_limit = (uint64_t)WINDOW_BEGIN * count + work * WINDOW_NARROW / count};
+    tn__subproblem part = {.bodies = state->bodies,
+                           .count = count,
+                           .planner = tn__planner_find("exact"),
+                           .capacity = state->goal,
+                           .work_limit =
+                               (uint64_t)WINDOW_BEGIN * count + work * WINDOW_NARROW / count};
     if (part.planner == NULL) return TN_OK;
-    TN_TRY(tn__run_part(run, &part, slide->offset, &peak));
-    if (peak <= slide->goal) window_move(slide, count);
+    TN_TRY(tn__run_part(run, &part, state->offset, &peak));
+    if (peak <= state->goal) window_move(state, count);
     return TN_OK;
 }
 
 /* Lists the bodies that end above `height`, by first step. */
-static uint32_t window_find_high(window_state *slide, uint64_t height) {
-    const tn_run_body *bodies = tn__run_bodies(slide->run);
+static uint32_t window_find_high(window_state *state, uint64_t height) {
+    const tn_run_body *bodies = tn__run_bodies(state->run);
     uint32_t count = 0;
-    for (uint32_t i = 0; i < tn__run_count(slide->run); i++)
-        if (bodies[i].size > 0 && !tn__run_pinned(slide->run, i) && window_end(slide, i) > height)
-            slide->order[count++] = i;
+    for (uint32_t i = 0; i < tn__run_count(state->run); i++)
+        if (bodies[i].size > 0 && !tn__run_pinned(state->run, i) && window_end(state, i) > height)
+            state->order[count++] = i;
     return count;
 }
 
 /* Repairs bodies that end above a height between the best and the bound: `eighths` of the way
  * down. */
-static tn_status window_round(window_state *slide, uint32_t round, uint32_t eighths) {
-    tn_run *run = slide->run;
+static tn_status window_round(window_state *state, uint32_t round, uint32_t eighths) {
+    tn_run *run = state->run;
     uint64_t bound = tn__run_lower_bound(run), gap = tn__run_best(run) - bound;
     uint64_t step = gap / 8 * eighths + (gap % 8 * eighths + 7) / 8; /* at least one byte */
-    slide->goal = tn__run_best(run) - step;
-    uint32_t count = window_find_high(slide, slide->goal);
+    state->goal = tn__run_best(run) - step;
+    uint32_t count = window_find_high(state, state->goal);
     bool limited = tn__run_is_limited(run);
-    slide->better = false;
-    slide->target = WINDOW_NARROW << round % WINDOW_WIDTHS;
+    state->better = false;
+    state->target = WINDOW_NARROW << round % WINDOW_WIDTHS;
     for (uint32_t i = 0; i < count && (limited || i < WINDOW_WINDOWS); i++) {
         /* repaired together with another one */
-        if (window_end(slide, slide->order[i]) <= slide->goal) continue;
+        if (window_end(state, state->order[i]) <= state->goal) continue;
         TN_TRY(
-            window_window(slide, slide->order[i], (uint64_t)WINDOW_WORK << round / WINDOW_WIDTHS));
+            window_window(state, state->order[i], (uint64_t)WINDOW_WORK << round / WINDOW_WIDTHS));
     }
-    tn__run_keep_offsets(run, slide->best);
+    tn__run_keep_offsets(run, state->best);
     return TN_OK;
 }
 
-static tn_status window_begin(window_state *slide) {
-    tn_run *run = slide->run;
+static tn_status window_begin(window_state *state) {
+    tn_run *run = state->run;
     uint32_t n = tn__run_count(run);
     if (tn__run_best(run) == UINT64_MAX) TN_TRY(tn__run_as(run, "greedy-by-size"));
-    slide->best = tn__run_scratch(run, n, sizeof *slide->best);
-    slide->order = tn__run_scratch(run, n, sizeof *slide->order);
-    slide->inside = tn__run_scratch(run, WINDOW_BODIES, sizeof *slide->inside);
-    slide->bodies = tn__run_scratch(run, WINDOW_BODIES, sizeof *slide->bodies);
-    slide->offset = tn__run_scratch(run, WINDOW_BODIES, sizeof *slide->offset);
-    if (!slide->best || !slide->order || !slide->inside || !slide->bodies || !slide->offset)
+    state->best = tn__run_scratch(run, n, sizeof *state->best);
+    state->order = tn__run_scratch(run, n, sizeof *state->order);
+    state->inside = tn__run_scratch(run, WINDOW_BODIES, sizeof *state->inside);
+    state->bodies = tn__run_scratch(run, WINDOW_BODIES, sizeof *state->bodies);
+    state->offset = tn__run_scratch(run, WINDOW_BODIES, sizeof *state->offset);
+    if (!state->best || !state->order || !state->inside || !state->bodies || !state->offset)
         return TN_E_NO_MEMORY;
-    memcpy(slide->best, tn__run_best_offsets(run), n * sizeof *slide->best);
-    return window_place_all(slide);
+    memcpy(state->best, tn__run_best_offsets(run), n * sizeof *state->best);
+    return window_place_all(state);
 }
 
 static tn_status window_solve(tn_run *run) {
-    window_state slide = {.run = run};
+    window_state state = {.run = run};
     uint32_t most = tn__run_is_limited(run) ? WINDOW_ROUNDS_MAX : WINDOW_ROUNDS, eighths = 4;
     if (tn__run_needs(run) & (TN_PLANS_PIECES | TN_PLANS_STREAMS)) return tn__run_as(run, "scale");
-    TN_TRY(window_begin(&slide));
+    TN_TRY(window_begin(&state));
     for (uint32_t round = 0, idle = 0; round < most && idle < WINDOW_WIDTHS; round++) {
         uint64_t before = tn__run_best(run);
         if (before <= tn__run_lower_bound(run)) return TN_OK;
-        tn_status status = window_round(&slide, round, eighths);
-        tn__run_keep_offsets(run, slide.best);
+        tn_status status = window_round(&state, round, eighths);
+        tn__run_keep_offsets(run, state.best);
         if (status != TN_OK) return status;
         bool lower = tn__run_best(run) < before;
-        idle = lower || slide.better || eighths > 1 ? 0 : idle + 1;
+        idle = lower || state.better || eighths > 1 ? 0 : idle + 1;
         if (lower)
             eighths = 4;
         else if (round % WINDOW_WIDTHS + 1 == WINDOW_WIDTHS && eighths > 1)

@@ -7,6 +7,7 @@
  * Cost:   O(1) for each event and order; the time: O(events^2 / 64 + orders + events log events).
  * Source: list scheduling: Graham 1966.
  */
+#include "base/heap.h"
 #include "plan/problem/problem.h"
 
 #include <inttypes.h>
@@ -187,26 +188,14 @@ static bool events_before(const events_item *a, const events_item *b) {
     return a->key != b->key ? a->key < b->key : a->id < b->id;
 }
 
+TN__HEAP(events_queue, events_item, events_before)
+
 static void events_push(events_heap *heap, uint64_t key, uint64_t id) {
-    events_item item = {key, id};
-    uint32_t at = heap->count++;
-    for (; at > 0 && events_before(&item, &heap->items[(at - 1) / 2]); at = (at - 1) / 2)
-        heap->items[at] = heap->items[(at - 1) / 2];
-    heap->items[at] = item;
+    events_queue_push(heap->items, heap->count++, (events_item){key, id});
 }
 
 static events_item events_pop(events_heap *heap) {
-    events_item least = heap->items[0], last = heap->items[--heap->count];
-    uint32_t at = 0;
-    for (uint32_t child = 1; child < heap->count; child = 2 * at + 1) {
-        if (child + 1 < heap->count && events_before(&heap->items[child + 1], &heap->items[child]))
-            child++;
-        if (!events_before(&heap->items[child], &last)) break;
-        heap->items[at] = heap->items[child];
-        at = child;
-    }
-    heap->items[at] = last;
-    return least;
+    return events_queue_pop(heap->items, heap->count--);
 }
 
 typedef struct events_run {

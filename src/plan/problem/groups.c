@@ -72,7 +72,7 @@ static void groups_pin(tn__wholes *wholes, tn_body *whole, tn_body_id *by, tn_bo
 /* The group's body without its pieces, which go to members->pieces. */
 static size_t groups_join(tn__wholes *wholes, const groups_members *members, size_t g) {
     const tn_problem *problem = wholes->problem;
-    const tn__group *group = &problem->groups[g];
+    const tn__body_group *group = &problem->groups[g];
     tn_body *whole = &wholes->bodies[g];
     tn_body_id pinned_by = group->root;
     size_t count = 0;

@@ -264,13 +264,13 @@ static void problem_tie(tn_problem *problem, tn_body *made) {
     if (!(root->flags & TN_BODY_LEADS)) {
         root->flags |= TN_BODY_LEADS;
         problem->group_of[made->leader] = (uint32_t)problem->group_count;
-        problem->groups[problem->group_count++] = (tn__group){.root = made->leader,
-                                                              .body_count = 1,
-                                                              .piece_count = root->piece_count,
-                                                              .size = root->size,
-                                                              .alignment = root->alignment};
+        problem->groups[problem->group_count++] = (tn__body_group){.root = made->leader,
+                                                                   .body_count = 1,
+                                                                   .piece_count = root->piece_count,
+                                                                   .size = root->size,
+                                                                   .alignment = root->alignment};
     }
-    tn__group *group = &problem->groups[problem->group_of[made->leader]];
+    tn__body_group *group = &problem->groups[problem->group_of[made->leader]];
     group->body_count++;
     group->piece_count += made->piece_count;
     if (made->size != 0 && made->delta + made->size > group->size)
@@ -337,7 +337,7 @@ tn_status tn_problem_set_alignment(tn_problem *problem, uint64_t alignment, tn_e
     for (size_t g = 0; g < problem->group_count; g++) problem->groups[g].alignment = 1;
     for (size_t i = 0; i < problem->count && problem->group_count > 0; i++) {
         if (problem->group_of[i] == TN__NO_GROUP) continue;
-        tn__group *group = &problem->groups[problem->group_of[i]];
+        tn__body_group *group = &problem->groups[problem->group_of[i]];
         if (problem->bodies[i].alignment > group->alignment)
             group->alignment = problem->bodies[i].alignment;
     }
@@ -373,7 +373,7 @@ uint64_t tn_problem_naive(const tn_problem *problem) {
         sum = tn__add_sat(sum, size);
     }
     for (size_t g = 0; g < problem->group_count; g++) {
-        const tn__group *group = &problem->groups[g];
+        const tn__body_group *group = &problem->groups[g];
         if (!tn__align_up(group->size, group->alignment, &size)) return UINT64_MAX;
         sum = tn__add_sat(sum, size);
     }
@@ -395,4 +395,55 @@ uint32_t tn__time_rank(const int64_t *times, uint32_t count, int64_t time) {
             high = middle;
     }
     return low;
+}
+
+/* --- other banks for an existing problem ----------------------------------------------------
+ *
+ * Banks with names of the problem's own banks change these; else they replace the problem's banks
+ * in order, and add to them. A body in bank 0 may then choose, unless it is pinned or explicitly
+ * bound to bank 0, because 0 is the default bank. A group chooses together or not at all.
+ * Cost: O(bodies + banks^2).
+ */
+
+static tn_bank_id offer_named(const tn_problem *problem, const char *name) {
+    for (size_t i = 0; i < problem->bank_count; i++)
+        if (name != NULL && strcmp(problem->banks[i].name, name) == 0) return (tn_bank_id)i;
+    return UINT32_MAX;
+}
+
+static tn_status offer_banks(tn_problem *problem, const tn_bank *banks, uint32_t count,
+                             tn_error *error) {
+    uint32_t named = 0;
+    for (uint32_t i = 0; i < count; i++) named += offer_named(problem, banks[i].name) != UINT32_MAX;
+    if (named != 0 && named != count)
+        TN_FAIL(error, TN_E_INVALID,
+                "some banks have names of the problem's own and some have not; give all or none");
+    for (uint32_t i = 0; i < count; i++) {
+        tn_bank_id id = named != 0 ? offer_named(problem, banks[i].name) : i;
+        TN_TRY(tn_problem_set_bank(problem, id, &banks[i], error));
+    }
+    return TN_OK;
+}
+
+tn_status tn_problem_offer_banks(tn_problem *problem, const tn_bank *banks, uint32_t count,
+                                 tn_error *error) {
+    TN_TRY(offer_banks(problem, banks, count, error));
+    bool *stays = tn__alloc_array(&problem->context, problem->group_count, sizeof *stays);
+    if (stays == NULL) return tn__no_memory(error, "the groups of tied bodies");
+    for (size_t i = 0; i < problem->count && problem->group_count > 0; i++) {
+        const tn_body *body = &problem->bodies[i];
+        if (problem->group_of[i] == TN__NO_GROUP) continue;
+        stays[problem->group_of[i]] |= (body->flags & (TN_BODY_PINNED | TN__BODY_IN_BANK)) != 0;
+    }
+    problem->any_count = 0;
+    for (size_t i = 0; i < problem->count; i++) {
+        tn_body *body = &problem->bodies[i];
+        bool tied = problem->group_count > 0 && problem->group_of[i] != TN__NO_GROUP;
+        bool held = (body->flags & TN_BODY_PINNED) || (tied && stays[problem->group_of[i]]);
+        bool bound = held || (body->flags & TN__BODY_IN_BANK) != 0;
+        if (body->bank == 0 && !bound) body->flags |= TN_BODY_ANY_BANK;
+        problem->any_count += (body->flags & TN_BODY_ANY_BANK) != 0;
+    }
+    tn__free(&problem->context, stays, problem->group_count * sizeof *stays);
+    return TN_OK;
 }

@@ -7,12 +7,12 @@
 #include "base/base.h"
 
 /* Facts about a root and the bodies tied to it, taken together. */
-typedef struct tn__group {
+typedef struct tn__body_group {
     tn_body_id root;
     uint32_t body_count;
     size_t piece_count;       /* of all bodies, as given */
     uint64_t size, alignment; /* up to the highest byte; the largest alignment */
-} tn__group;
+} tn__body_group;
 #define TN__NO_GROUP UINT32_MAX
 
 /* A flag of tn_body in addition to the public ones: its file binds it to `bank`. */
@@ -30,7 +30,7 @@ struct tn_problem {
     size_t any_count;   /* bodies that choose their bank */
     uint32_t streams;
     const int64_t *clock_zero, *clock_never; /* [streams], for pieces without clocks */
-    tn__group *groups;                       /* in the order of their first tied body */
+    tn__body_group *groups;                  /* in the order of their first tied body */
     uint32_t *group_of;                      /* [count], TN__NO_GROUP; only with groups */
     size_t group_count, group_room, group_of_room;
     tn_pair *separations, *reuse_costs; /* as given */
@@ -84,11 +84,11 @@ static inline bool tn__keeps_apart(const tn_problem *problem) {
     return problem->separation_count > 0 || problem->reserved_count > 0;
 }
 /* Bytes [first, last). */
-typedef struct tn__bytes {
+typedef struct tn__byte_range {
     uint64_t first, last;
-} tn__bytes;
+} tn__byte_range;
 /* The reserved ranges of a bank, sorted and merged: `out` [problem->reserved_count]. */
-uint32_t tn__reserved_of(const tn_problem *problem, tn_bank_id bank, tn__bytes *out);
+uint32_t tn__reserved_of(const tn_problem *problem, tn_bank_id bank, tn__byte_range *out);
 /* The least height that has `bytes` bytes outside of the reserved ranges of the bank. Saturates. */
 tn_status tn__above_reserved(const tn_problem *problem, tn_bank_id bank, uint64_t *bytes,
                              tn_error *error);

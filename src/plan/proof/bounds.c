@@ -15,6 +15,7 @@
  * its size: these ends are bounds as well.
  * Cost: O(n log n + n * blocks) time for at most 41 blocks (most often one), O(n) memory.
  */
+#include "base/heap.h"
 #include "plan/problem/problem.h"
 
 __extension__ typedef unsigned __int128 bounds_sum; /* 2^30 pieces of 2^63 bytes fit */
@@ -33,50 +34,31 @@ static int bounds_order(const void *a, const void *b) { /* ends before starts */
 }
 
 /* The slacks of live pieces: a heap, largest on top; dead ones are dropped when they surface. */
-typedef struct bounds_heap {
-    struct bounds_slack {
-        uint64_t slack;
-        int64_t last;
-    } * items;
-    size_t count;
-} bounds_heap;
+typedef struct bounds_slack {
+    uint64_t slack;
+    int64_t last;
+} bounds_slack;
 
-static void bounds_push(bounds_heap *heap, uint64_t slack, int64_t last) {
-    size_t at = heap->count++;
-    for (; at > 0 && heap->items[(at - 1) / 2].slack < slack; at = (at - 1) / 2)
-        heap->items[at] = heap->items[(at - 1) / 2];
-    heap->items[at].slack = slack;
-    heap->items[at].last = last;
+static bool bounds_before(const bounds_slack *a, const bounds_slack *b) {
+    return a->slack > b->slack;
 }
-
-static void bounds_pop(bounds_heap *heap) {
-    struct bounds_slack moved = heap->items[--heap->count];
-    size_t at = 0;
-    for (;;) {
-        size_t child = 2 * at + 1;
-        if (child >= heap->count) break;
-        if (child + 1 < heap->count && heap->items[child + 1].slack > heap->items[child].slack)
-            child++;
-        if (heap->items[child].slack <= moved.slack) break;
-        heap->items[at] = heap->items[child];
-        at = child;
-    }
-    if (heap->count > 0) heap->items[at] = moved;
-}
-
-static uint64_t bounds_largest(bounds_heap *heap, int64_t now) {
-    while (heap->count > 0 && heap->items[0].last <= now) bounds_pop(heap);
-    return heap->count > 0 ? heap->items[0].slack : 0;
-}
+TN__HEAP(bounds_heap, bounds_slack, bounds_before)
 
 typedef struct bounds {
     bounds_event *events;
     size_t event_count;
-    bounds_heap heap;
+    bounds_slack *slacks; /* a heap */
+    size_t slack_count;
     uint64_t blocks; /* a set of exponents */
     uint64_t bytes;  /* the largest bound so far */
     int64_t step;
 } bounds;
+
+static uint64_t bounds_largest(bounds *found, int64_t now) {
+    while (found->slack_count > 0 && found->slacks[0].last <= now)
+        bounds_heap_pop(found->slacks, found->slack_count--);
+    return found->slack_count > 0 ? found->slacks[0].slack : 0;
+}
 
 static void bounds_raise(bounds *found, bounds_sum bytes, int64_t step) {
     if (bytes <= found->bytes) return;
@@ -89,21 +71,23 @@ static void bounds_sweep(bounds *found, uint8_t exponent) {
     const bounds_event *events = found->events;
     const uint64_t mask = ((uint64_t)1 << exponent) - 1;
     bounds_sum live = 0;
-    found->heap.count = 0;
+    found->slack_count = 0;
     for (size_t i = 0; i < found->event_count; i++) {
         const tn_piece *piece = events[i].piece;
         if (events[i].block >= exponent) {
             uint64_t exact = piece->hi - piece->lo, slack = (0 - exact) & mask;
             if (events[i].starts) {
                 live += (bounds_sum)exact + slack;
-                if (mask != 0) bounds_push(&found->heap, slack, piece->last);
+                if (mask != 0)
+                    bounds_heap_push(found->slacks, found->slack_count++,
+                                     (bounds_slack){slack, piece->last});
             } else {
                 live -= (bounds_sum)exact + slack;
             }
         }
         bool more = i + 1 < found->event_count && events[i + 1].time == events[i].time;
         if (more || live <= found->bytes) continue;
-        bounds_raise(found, live - bounds_largest(&found->heap, events[i].time), events[i].time);
+        bounds_raise(found, live - bounds_largest(found, events[i].time), events[i].time);
     }
 }
 
@@ -138,8 +122,8 @@ tn_status tn__lower_bound(const tn__wholes *wholes, tn_bank_id bank, uint64_t *b
     const tn_context *context = &wholes->problem->context;
     size_t pieces = wholes->piece_count;
     bounds found = {.events = tn__alloc_array(context, 2 * pieces, sizeof *found.events),
-                    .heap = {.items = tn__alloc_array(context, pieces, sizeof *found.heap.items)}};
-    bool fits = found.events != NULL && found.heap.items != NULL;
+                    .slacks = tn__alloc_array(context, pieces, sizeof *found.slacks)};
+    bool fits = found.events != NULL && found.slacks != NULL;
     tn_status status = TN_OK;
     if (fits) {
         bounds_gather(wholes, bank, &found);
@@ -153,7 +137,7 @@ tn_status tn__lower_bound(const tn__wholes *wholes, tn_bank_id bank, uint64_t *b
         if (step != NULL) *step = found.step;
     }
     tn__free(context, found.events, 2 * pieces * sizeof *found.events);
-    tn__free(context, found.heap.items, pieces * sizeof *found.heap.items);
+    tn__free(context, found.slacks, pieces * sizeof *found.slacks);
     return fits ? status : tn__no_memory(error, "the lower bound");
 }
 

@@ -212,9 +212,9 @@ static void verify_body(const tn_problem *problem, const tn_layout *layout, tn_b
 /* The bytes of a body at its place. Bodies without bytes, and bodies in a bank that does not exist
  * or beyond 64 bits (conflicts in themselves), have none. */
 static bool verify_bytes_of(const tn_problem *problem, const tn_layout *layout, tn_body_id id,
-                            tn__bytes *bytes) {
+                            tn__byte_range *bytes) {
     uint64_t size = problem->bodies[id].size, offset = layout->offset[id];
-    *bytes = (tn__bytes){offset, tn__add_sat(offset, size)};
+    *bytes = (tn__byte_range){offset, tn__add_sat(offset, size)};
     return size > 0 && layout->bank[id] < problem->bank_count && offset <= UINT64_MAX - size;
 }
 
@@ -222,7 +222,7 @@ static void verify_separations(const tn_problem *problem, const tn_layout *layou
                                tn_conflict *first) {
     for (size_t i = 0; i < problem->separation_count; i++) {
         tn_body_id a = problem->separations[i].a, b = problem->separations[i].b;
-        tn__bytes x, y;
+        tn__byte_range x, y;
         if (layout->bank[a] != layout->bank[b] || !verify_bytes_of(problem, layout, a, &x) ||
             !verify_bytes_of(problem, layout, b, &y))
             continue;
@@ -240,7 +240,7 @@ static void verify_separations(const tn_problem *problem, const tn_layout *layou
 }
 
 /* The first of the sorted, disjoint ranges that ends above `byte`. */
-static uint32_t verify_range_above(const tn__bytes *ranges, uint32_t count, uint64_t byte) {
+static uint32_t verify_range_above(const tn__byte_range *ranges, uint32_t count, uint64_t byte) {
     uint32_t low = 0, high = count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
@@ -256,7 +256,7 @@ static tn_status verify_reserved(const tn_problem *problem, const tn_layout *lay
                                  tn_conflict *first, tn_error *error) {
     size_t room = problem->reserved_count;
     if (room == 0) return TN_OK;
-    tn__bytes *ranges = tn__alloc(&problem->context, room * sizeof *ranges), bytes;
+    tn__byte_range *ranges = tn__alloc(&problem->context, room * sizeof *ranges), bytes;
     if (ranges == NULL) return tn__no_memory(error, "the verifier");
     for (tn_bank_id bank = 0; bank < problem->bank_count; bank++) {
         uint32_t count = tn__reserved_of(problem, bank, ranges);
@@ -264,7 +264,7 @@ static tn_status verify_reserved(const tn_problem *problem, const tn_layout *lay
             if (layout->bank[id] != bank || !verify_bytes_of(problem, layout, id, &bytes)) continue;
             uint32_t at = verify_range_above(ranges, count, bytes.first);
             if (at == count || ranges[at].first >= bytes.last) continue;
-            const tn__bytes *range = &ranges[at];
+            const tn__byte_range *range = &ranges[at];
             verify_consider(
                 first, &(tn_conflict){.reason = TN_CONFLICT_RESERVED,
                                       .a = id,
@@ -288,7 +288,7 @@ tn_status tn_layout_reuse_cost(const tn_problem *problem, const tn_layout *layou
     for (size_t i = 0; i < problem->reuse_cost_count; i++) {
         const tn_pair *pair = &problem->reuse_costs[i];
         const uint32_t *group_of = problem->group_count > 0 ? problem->group_of : NULL;
-        tn__bytes x, y;
+        tn__byte_range x, y;
         bool shares = layout->bank[pair->a] == layout->bank[pair->b] &&
                       verify_bytes_of(problem, layout, pair->a, &x) &&
                       verify_bytes_of(problem, layout, pair->b, &y) && x.first < y.last &&

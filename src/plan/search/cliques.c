@@ -16,7 +16,7 @@
  * Cost:   O(attempts * n * members), n^2 numbers of memory.
  * Source: clique inequalities; dual ascent for covering problems (Erlenkotter 1978).
  */
-#include "plan/search/cliques.h"
+#include "plan/search/search.h"
 
 #define CLIQUES_SHIFT 20u                    /* exact fractions of a cost */
 #define CLIQUES_COST_MAX ((uint64_t)1 << 40) /* the sum of costs, so that sums fit in 64 bits */

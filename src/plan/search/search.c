@@ -29,6 +29,8 @@
  */
 #include "plan/search/search.h"
 
+#include "base/heap.h"
+
 #include <stdlib.h>
 
 #define SEARCH_MEMORY_BITS 14u               /* failed parts remembered: 2^14 of 16 bytes */
@@ -277,28 +279,17 @@ static uint64_t search_key(const tn__search *search, uint32_t id, char letter) {
     }
 }
 
-static bool search_before(const tn__search *search, uint32_t a, uint32_t b) {
-    if (search->shuffle[a] != search->shuffle[b]) return search->shuffle[a] < search->shuffle[b];
+static bool search_after(const tn__search *search, const uint32_t *a, const uint32_t *b) {
+    if (search->shuffle[*a] != search->shuffle[*b])
+        return search->shuffle[*a] > search->shuffle[*b];
     for (const char *letter = search->keys; *letter; letter++) {
-        uint64_t x = search_key(search, a, *letter), y = search_key(search, b, *letter);
-        if (x != y) return x > y;
+        uint64_t x = search_key(search, *a, *letter), y = search_key(search, *b, *letter);
+        if (x != y) return x < y;
     }
-    return a < b;
+    return *a > *b;
 }
-
 /* Heap sort: no recursion, no context in a global, the same on every C library. */
-static void search_sift(const tn__search *search, uint32_t *list, uint32_t root, uint32_t count) {
-    uint32_t value = list[root];
-    for (;;) {
-        uint32_t child = 2 * root + 1;
-        if (child >= count) break;
-        if (child + 1 < count && search_before(search, list[child], list[child + 1])) child++;
-        if (!search_before(search, value, list[child])) break;
-        list[root] = list[child];
-        root = child;
-    }
-    list[root] = value;
-}
+TN__HEAP_OF(search_heap, const tn__search, uint32_t, search_after, TN__HEAP_UNPLACED)
 
 /* Ranks the bodies of a part by the order's keys, with the totals as they are now. */
 static void search_rank(tn__search *search, search_part part) {
@@ -311,13 +302,10 @@ static void search_rank(tn__search *search, search_part part) {
             top = search_max(top, search->total[slot]);
         search->top_total[list[i]] = top;
     }
-    for (uint32_t root = part.count / 2; root-- > 0;) search_sift(search, list, root, part.count);
-    for (uint32_t end = part.count; end-- > 1;) {
-        uint32_t last = list[end];
-        list[end] = list[0];
-        list[0] = last;
-        search_sift(search, list, 0, end);
-    }
+    for (uint32_t root = part.count / 2; root-- > 0;)
+        search_heap_sink(search, list, part.count, root, list[root]);
+    for (uint32_t end = part.count; end > 1; end--)
+        list[end - 1] = search_heap_pop(search, list, end);
     for (uint32_t i = 0; i < part.count; i++) search->rank[list[i]] = i;
 }
 

@@ -10,6 +10,7 @@
 #define TN_PLAN_SEARCH_SEARCH_H
 
 #include "base/base.h"
+#include "plan/frame/planner.h"
 
 /* Two bodies that overlap in time: `other` starts at least `above` after this one's start, or this
  * one starts at least `below` after the start of `other`. Every conflict is in both lists; a list
@@ -93,5 +94,42 @@ void tn__search_destroy(tn__search *search);
 tn__search_outcome tn__search_decide(tn__search *search, tn__search_order order, uint64_t capacity,
                                      uint64_t node_limit, tn__search_poll poll, uint64_t *offsets,
                                      uint64_t *nodes);
+
+/* --- windows: whether the bodies in a few slots fit, a bound for the whole problem --- */
+
+/* Asks tn__search_decide about the bodies in slots [from, to), cut off at both ends. NONE is a
+ * proof for all of `input` if it is complete; FOUND says nothing about other slots. *nodes: number
+ * of nodes visited. NO_MEMORY if the part cannot be set up.
+ * Cost: O(bodies + their conflicts), and the search.
+ */
+tn__search_outcome tn__window_decide(const tn_context *context, const tn__search_input *input,
+                                     uint32_t from, uint32_t to, tn__search_order order,
+                                     uint64_t capacity, uint64_t node_limit, tn__search_poll poll,
+                                     uint64_t *nodes);
+
+/* --- cliques: a lower bound of the reuse cost from bodies that do not fit side by side --- */
+
+#define TN__CLIQUE_BODIES 2048u /* the search keeps a table of all pairs */
+#define TN__CLIQUE_HARD UINT64_MAX
+
+/* A pair of plain bodies that must not share bytes (TN__CLIQUE_HARD), or that pays `cost`. The
+ * costs of a pair that is given several times add up. */
+typedef struct tn__clique_pair {
+    uint32_t a, b;
+    uint64_t cost;
+} tn__clique_pair;
+
+typedef struct tn__cliques {
+    const tn_run_body *bodies; /* [count] */
+    uint32_t count;
+    const tn__clique_pair *pairs; /* [pair_count] */
+    size_t pair_count;
+    uint64_t usable;   /* bytes of the memory */
+    uint32_t attempts; /* sets that are tried; each is a unit of work */
+    uint64_t seed;
+} tn__cliques;
+
+/* Raises *bound to a proved lower bound of the cost. E_STOPPED, E_NO_MEMORY as the run says. */
+tn_status tn__clique_bound(tn_run *run, const tn__cliques *given, uint64_t *bound);
 
 #endif

@@ -5,7 +5,7 @@
  * live bytes, a complete search of a few crowded slots proves it much sooner than a search of the
  * whole problem.
  */
-#include "plan/search/windows.h"
+#include "plan/search/search.h"
 
 typedef struct window {
     tn__search_input input;

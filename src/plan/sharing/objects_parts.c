@@ -7,6 +7,9 @@
  * maximum.
  */
 #include "plan/sharing/object.h"
+
+#include "base/heap.h"
+#include "base/range_tree.h"
 #include "plan/problem/problem.h"
 
 /* --- a heap on (last, object) --- */
@@ -20,29 +23,15 @@ static bool objects_sooner(const struct object_heap_item *a, const struct object
     return a->last != b->last ? a->last < b->last : a->object < b->object;
 }
 
+TN__HEAP(objects_queue, struct object_heap_item, objects_sooner)
+
 void tn__object_heap_push(tn__object_heap *heap, int64_t last, uint32_t object) {
-    struct object_heap_item item = {last, object};
-    uint32_t at = heap->count++;
-    for (; at > 0 && objects_sooner(&item, &heap->items[(at - 1) / 2]); at = (at - 1) / 2)
-        heap->items[at] = heap->items[(at - 1) / 2];
-    heap->items[at] = item;
+    objects_queue_push(heap->items, heap->count++, (struct object_heap_item){last, object});
 }
 
 bool tn__object_heap_pop(tn__object_heap *heap, int64_t now, uint32_t *object) {
     if (heap->count == 0 || heap->items[0].last > now) return false;
-    *object = heap->items[0].object;
-    struct object_heap_item moved = heap->items[--heap->count];
-    uint32_t at = 0;
-    for (;;) {
-        uint32_t child = 2 * at + 1;
-        if (child >= heap->count) break;
-        if (child + 1 < heap->count && objects_sooner(&heap->items[child + 1], &heap->items[child]))
-            child++;
-        if (!objects_sooner(&heap->items[child], &moved)) break;
-        heap->items[at] = heap->items[child];
-        at = child;
-    }
-    if (heap->count > 0) heap->items[at] = moved;
+    *object = objects_queue_pop(heap->items, heap->count--).object;
     return true;
 }
 
@@ -141,43 +130,7 @@ static bool objects_slots_init(tn__arena *arena, const tn_object_record *records
     return true;
 }
 
-/* --- records that are live at once: add one over a range, find the maximum anywhere --- */
-
-typedef struct objects_tree {
-    uint32_t *most, *added; /* [2 * leaves], root 1; most includes what was added at the node */
-    uint32_t leaves;
-} objects_tree;
-
-static bool objects_tree_init(tn__arena *arena, objects_tree *tree, uint32_t slots) {
-    for (tree->leaves = 1; tree->leaves < slots;) tree->leaves *= 2;
-    tree->most = tn__arena_array(arena, 2 * (size_t)tree->leaves, sizeof *tree->most);
-    tree->added = tn__arena_array(arena, 2 * (size_t)tree->leaves, sizeof *tree->added);
-    return tree->most != NULL && tree->added != NULL;
-}
-
-static void objects_tree_refresh(objects_tree *tree, uint32_t node) {
-    for (node /= 2; node >= 1; node /= 2) {
-        uint32_t left = tree->most[2 * node], right = tree->most[2 * node + 1];
-        tree->most[node] = (left > right ? left : right) + tree->added[node];
-    }
-}
-
-static uint32_t objects_tree_add(objects_tree *tree, uint32_t first, uint32_t last) {
-    uint32_t low = first + tree->leaves, high = last + tree->leaves;
-    for (; low < high; low /= 2, high /= 2) {
-        if (low % 2 == 1) {
-            tree->most[low]++;
-            tree->added[low++]++;
-        }
-        if (high % 2 == 1) {
-            tree->most[--high]++;
-            tree->added[high]++;
-        }
-    }
-    objects_tree_refresh(tree, first + tree->leaves);
-    objects_tree_refresh(tree, last - 1 + tree->leaves);
-    return tree->most[1];
-}
+/* --- positional maximums --- */
 
 typedef struct objects_sized {
     uint64_t bulk;
@@ -195,17 +148,19 @@ static bool objects_measure(tn__arena *arena, const tn_object_record *records, o
                             uint32_t count, uint64_t *maximums, uint32_t *position,
                             uint32_t *found) {
     objects_slots slots;
-    objects_tree tree;
+    tn__range_tree tree; /* records that are live at once */
     uint32_t most = 0;
     *found = 0;
     if (count == 0) return true;
-    if (!objects_slots_init(arena, records, count, &slots) ||
-        !objects_tree_init(arena, &tree, slots.slot_count))
-        return false;
+    if (!objects_slots_init(arena, records, count, &slots)) return false;
+    int64_t *memory = tn__arena_array(arena, tn__range_tree_room(slots.slot_count), sizeof *memory);
+    if (memory == NULL) return false;
+    tn__range_tree_init(&tree, slots.slot_count, memory);
     qsort(sized, count, sizeof *sized, objects_larger_first);
     for (uint32_t i = 0, same = 0; i < count; i++) {
         uint32_t id = sized[i].id;
-        most = objects_tree_add(&tree, slots.first[id], slots.last[id]);
+        tn__range_tree_add(&tree, slots.first[id], slots.last[id], 1);
+        most = (uint32_t)tn__range_tree_peak(&tree);
         for (; *found < most; (*found)++)
             if (maximums != NULL) maximums[*found] = sized[i].bulk;
         if (i + 1 < count && sized[i + 1].bulk == sized[i].bulk) continue;
@@ -277,28 +232,16 @@ typedef struct objects_ranked {
 
 static int objects_ranked_order(const void *a, const void *b) {
     const objects_ranked *x = a, *y = b;
-    if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
+    if (x->rank != y->rank) return x->rank > y->rank ? -1 : 1;
     if (x->bulk != y->bulk) return x->bulk > y->bulk ? -1 : 1;
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* The least of the tree's leaves [first, last). */
-static uint32_t objects_least(const uint32_t *tree, uint32_t leaves, uint32_t first,
-                              uint32_t last) {
-    uint32_t least = UINT32_MAX;
-    for (first += leaves, last += leaves; first < last; first /= 2, last /= 2) {
-        if (first % 2 == 1 && tree[first] < least) least = tree[first];
-        if (first % 2 == 1) first++;
-        if (last % 2 == 1 && tree[--last] < least) least = tree[last];
-    }
-    return least;
-}
-
-/* Ranks of slots by live bytes, the most first, then the earlier: leaves of a tree of minima. */
-static uint32_t *objects_rank_slots(tn_object_run *run, const objects_slots *slots) {
+/* Ranks of slots by live bytes, the fewest first, then the later: leaves of a tree of maximums. */
+static uint64_t *objects_rank_slots(tn_object_run *run, const objects_slots *slots) {
     uint32_t n = slots->slot_count;
     objects_sized *breadth = tn__object_scratch(run, n, sizeof *breadth);
-    uint32_t *tree = tn__object_scratch(run, 2 * (size_t)n, sizeof *tree);
+    uint64_t *tree = tn__object_scratch(run, 2 * (size_t)n, sizeof *tree);
     if (breadth == NULL || tree == NULL) return NULL;
     for (uint32_t i = 0; i < run->count; i++) {
         breadth[slots->first[i]].bulk += run->bulk[i];
@@ -309,9 +252,8 @@ static uint32_t *objects_rank_slots(tn_object_run *run, const objects_slots *slo
         if (slot > 0) breadth[slot].bulk += breadth[slot - 1].bulk;
     }
     qsort(breadth, n, sizeof *breadth, objects_larger_first);
-    for (uint32_t rank = 0; rank < n; rank++) tree[n + breadth[rank].id] = rank;
-    for (uint32_t at = n; at-- > 1;)
-        tree[at] = tree[2 * at] < tree[2 * at + 1] ? tree[2 * at] : tree[2 * at + 1];
+    for (uint32_t rank = 0; rank < n; rank++) tree[n + breadth[rank].id] = n - rank;
+    tn__range_max_init(tree, n);
     return tree;
 }
 
@@ -320,11 +262,11 @@ tn_status tn__object_by_breadth(tn_object_run *run, uint32_t *order) {
     objects_ranked *ranked = tn__object_scratch(run, run->count, sizeof *ranked);
     if (ranked == NULL || !objects_slots_init(&run->scratch, run->records, run->count, &slots))
         return TN_E_NO_MEMORY;
-    const uint32_t *tree = objects_rank_slots(run, &slots);
+    const uint64_t *tree = objects_rank_slots(run, &slots);
     if (tree == NULL) return TN_E_NO_MEMORY;
     for (uint32_t i = 0; i < run->count; i++) {
-        uint32_t rank = objects_least(tree, slots.slot_count, slots.first[i], slots.last[i]);
-        ranked[i] = (objects_ranked){rank, i, run->bulk[i]};
+        uint64_t rank = tn__range_max(tree, slots.slot_count, slots.first[i], slots.last[i]);
+        ranked[i] = (objects_ranked){(uint32_t)rank, i, run->bulk[i]};
     }
     qsort(ranked, run->count, sizeof *ranked, objects_ranked_order);
     for (uint32_t i = 0; i < run->count; i++) order[i] = ranked[i].id;

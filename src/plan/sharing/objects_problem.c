@@ -76,7 +76,7 @@ static tn_status objects_clocks_list(const objects_clocks *clocks, const tn_cont
                                      tn_edges *edges, tn_error *error) {
     size_t count = clocks->problem->count, total = 0;
     uint32_t *begin = tn__alloc_array(context, count + 1, sizeof *begin);
-    if (begin == NULL) return tn__no_memory(error, "who may follow whom");
+    if (begin == NULL) return tn__no_memory(error, "the order of the records");
     for (size_t a = 0; a < count; a++) {
         for (size_t b = 0; b < count; b++) total += objects_clocks_before(clocks, a, b);
         begin[a + 1] = (uint32_t)total; /* at most 8192^2 */
@@ -84,7 +84,7 @@ static tn_status objects_clocks_list(const objects_clocks *clocks, const tn_cont
     uint32_t *target = tn__alloc_array(context, total, sizeof *target);
     if (target == NULL) {
         tn__free(context, begin, (count + 1) * sizeof *begin);
-        return tn__no_memory(error, "who may follow whom");
+        return tn__no_memory(error, "the order of the records");
     }
     uint32_t at = 0;
     for (size_t a = 0; a < count; a++)

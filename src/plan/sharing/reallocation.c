@@ -13,18 +13,18 @@
 
 #include "base/base.h"
 
-typedef struct reallocation {
+typedef struct reallocation_state {
     const tn_edges *uses;
     uint32_t count;
     size_t words;    /* words in a row */
     uint64_t *after; /* [count] rows: the vertices that are reachable, without the vertex itself */
     uint64_t *may;   /* [count] rows: the result */
     uint32_t *queue;
-} reallocation;
+} reallocation_state;
 
 static bool reallocation_has(const uint64_t *row, uint32_t v) { return row[v / 64] >> v % 64 & 1; }
 
-static void reallocation_walk(reallocation *walk, uint32_t start) {
+static void reallocation_walk(reallocation_state *walk, uint32_t start) {
     uint64_t *row = walk->after + start * walk->words;
     uint32_t head = 0, tail = 0;
     walk->queue[tail++] = start;
@@ -39,7 +39,7 @@ static void reallocation_walk(reallocation *walk, uint32_t start) {
     }
 }
 
-static void reallocation_mark(reallocation *walk, uint32_t x) {
+static void reallocation_mark(reallocation_state *walk, uint32_t x) {
     const tn_edges *uses = walk->uses;
     if (uses->begin[x] == uses->begin[x + 1]) return;
     for (uint32_t y = 0; y < walk->count; y++) {
@@ -52,7 +52,7 @@ static void reallocation_mark(reallocation *walk, uint32_t x) {
     }
 }
 
-static tn_status reallocation_lists(const reallocation *walk, const tn_context *context,
+static tn_status reallocation_lists(const reallocation_state *walk, const tn_context *context,
                                     tn_edges *edges, tn_error *error) {
     size_t total = 0, rows = walk->count * walk->words;
     for (size_t i = 0; i < rows; i++) total += (size_t)__builtin_popcountll(walk->may[i]);
@@ -76,7 +76,7 @@ static tn_status reallocation_lists(const reallocation *walk, const tn_context *
 
 tn_status tn_reallocation_graph(const tn_edges *uses, const tn_context *context, tn_edges *graph,
                                 tn_error *error) {
-    reallocation walk = {.uses = uses, .count = uses->vertex_count};
+    reallocation_state walk = {.uses = uses, .count = uses->vertex_count};
     for (uint32_t v = 0; v < walk.count; v++)
         if (uses->begin[v] > uses->begin[v + 1])
             TN_FAIL(error, TN_E_INVALID, "the lists of the graph overlap at vertex %u", v);

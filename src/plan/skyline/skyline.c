@@ -26,6 +26,8 @@
  */
 #include "plan/skyline/skyline.h"
 
+#include "base/heap.h"
+
 #define SKYLINE_POLL 1024u  /* steps between two checks of the clock */
 #define SKYLINE_CAVES 128u  /* caves open at once */
 #define SKYLINE_CHAIN 1024u /* limit of bodies in a chain ... */
@@ -41,7 +43,7 @@ struct tn__skyline {
     const tn_run_piece *pieces;
     const uint32_t *ids;
     uint32_t count, time_count;
-    tn__lives lives; /* bodies that are not placed yet */
+    tn__live_tree lives; /* bodies that are not placed yet */
     /* rows: numbers by first step, then the longest life first; [starts[t], starts[t + 1]) begin at
      * t */
     uint32_t *by_length, *starts;
@@ -82,7 +84,7 @@ void tn__skyline_destroy(tn__skyline *skyline) {
 #define TN_X(field, room) tn__free(&context, skyline->field, (room) * sizeof *skyline->field);
     SKYLINE_ARRAYS(TN_X, skyline->count, skyline->time_count)
 #undef TN_X
-    tn__lives_release(&skyline->lives);
+    tn__live_tree_release(&skyline->lives);
     tn__free(&context, skyline, sizeof *skyline);
 }
 
@@ -113,7 +115,7 @@ static void skyline_sort_rows(tn__skyline *skyline) {
     skyline->mean_area = area / 2 / (skyline->count > 0 ? skyline->count : 1);
 }
 
-tn__skyline *tn__skyline_create(const tn__lives_input *input, const tn_run_piece *pieces,
+tn__skyline *tn__skyline_create(const tn__live_tree_input *input, const tn_run_piece *pieces,
                                 uint32_t time_count) {
     const tn_context *context = input->context;
     uint32_t count = input->count;
@@ -125,7 +127,7 @@ tn__skyline *tn__skyline_create(const tn__lives_input *input, const tn_run_piece
                           .ids = input->ids,
                           .count = count,
                           .time_count = time_count};
-    bool all = tn__lives_create(&made->lives, input);
+    bool all = tn__live_tree_create(&made->lives, input);
 #define TN_X(field, room)                                                                          \
     made->field = tn__alloc_array(context, room, sizeof *made->field);                             \
     all = all && made->field != NULL;
@@ -141,50 +143,28 @@ tn__skyline *tn__skyline_create(const tn__lives_input *input, const tn_run_piece
 
 /* --- the heap of segments --- */
 
-static bool skyline_lower(const tn__skyline *skyline, uint32_t a, uint32_t b) {
-    if (skyline->floor[a] != skyline->floor[b]) return skyline->floor[a] < skyline->floor[b];
-    return a < b;
+static bool skyline_lower(const tn__skyline *skyline, const uint32_t *a, const uint32_t *b) {
+    if (skyline->floor[*a] != skyline->floor[*b]) return skyline->floor[*a] < skyline->floor[*b];
+    return *a < *b;
 }
 
-static void skyline_set(tn__skyline *skyline, uint32_t at, uint32_t segment) {
-    skyline->heap[at] = segment;
-    skyline->heap_at[segment] = at;
+static void skyline_placed(tn__skyline *skyline, const uint32_t *segment, size_t at) {
+    skyline->heap_at[*segment] = (uint32_t)at;
 }
-
-static void skyline_up(tn__skyline *skyline, uint32_t segment) {
-    uint32_t at = skyline->heap_at[segment];
-    for (; at > 0 && skyline_lower(skyline, segment, skyline->heap[(at - 1) / 2]);
-         at = (at - 1) / 2)
-        skyline_set(skyline, at, skyline->heap[(at - 1) / 2]);
-    skyline_set(skyline, at, segment);
-}
-
-static void skyline_down(tn__skyline *skyline, uint32_t segment) {
-    uint32_t at = skyline->heap_at[segment];
-    for (;;) {
-        uint32_t child = 2 * at + 1;
-        if (child >= skyline->heap_count) break;
-        if (child + 1 < skyline->heap_count &&
-            skyline_lower(skyline, skyline->heap[child + 1], skyline->heap[child]))
-            child++;
-        if (!skyline_lower(skyline, skyline->heap[child], segment)) break;
-        skyline_set(skyline, at, skyline->heap[child]);
-        at = child;
-    }
-    skyline_set(skyline, at, segment);
-}
+TN__HEAP_OF(skyline_heap, tn__skyline, uint32_t, skyline_lower, skyline_placed)
 
 static void skyline_enter(tn__skyline *skyline, uint32_t segment) {
-    skyline->heap_at[segment] = skyline->heap_count++;
-    skyline_up(skyline, segment);
+    skyline_heap_push(skyline, skyline->heap, skyline->heap_count++, segment);
+}
+
+/* The floor of the segment was raised. */
+static void skyline_sink(tn__skyline *skyline, uint32_t segment) {
+    skyline_heap_sink(skyline, skyline->heap, skyline->heap_count, skyline->heap_at[segment],
+                      segment);
 }
 
 static void skyline_leave(tn__skyline *skyline, uint32_t segment) {
-    uint32_t at = skyline->heap_at[segment], moved = skyline->heap[--skyline->heap_count];
-    if (moved == segment) return;
-    skyline_set(skyline, at, moved);
-    skyline_up(skyline, moved);
-    skyline_down(skyline, moved);
+    skyline_heap_remove(skyline, skyline->heap, skyline->heap_count--, skyline->heap_at[segment]);
 }
 
 /* --- segments --- */
@@ -216,13 +196,13 @@ static void skyline_join_next(tn__skyline *skyline, uint32_t segment) {
 static void skyline_lift(tn__skyline *skyline, uint32_t segment) {
     uint32_t next = skyline->next[segment], previous = skyline->previous[segment];
     uint64_t level = UINT64_MAX;
-    if (previous != TN__LIVES_NONE) level = skyline->floor[previous];
+    if (previous != TN__LIVE_TREE_NONE) level = skyline->floor[previous];
     if (next != skyline_end(skyline) && skyline->floor[next] < level) level = skyline->floor[next];
     tn_assert(level != UINT64_MAX); /* all of time holds every body */
     skyline->floor[segment] = level;
-    skyline_down(skyline, segment);
+    skyline_sink(skyline, segment);
     skyline_join_next(skyline, segment);
-    if (previous != TN__LIVES_NONE) skyline_join_next(skyline, previous);
+    if (previous != TN__LIVE_TREE_NONE) skyline_join_next(skyline, previous);
 }
 
 /* [first, last) lies within what was one level segment; `at` is a segment that begins at or before
@@ -243,7 +223,7 @@ static uint32_t skyline_raise(tn__skyline *skyline, uint32_t at, uint32_t first,
         }
         if (skyline->floor[at] < top) {
             skyline->floor[at] = top;
-            skyline_down(skyline, at);
+            skyline_sink(skyline, at);
         }
         if (skyline->next[at] == last) return first;
     }
@@ -251,7 +231,7 @@ static uint32_t skyline_raise(tn__skyline *skyline, uint32_t at, uint32_t first,
 
 /* Joins level segments from the one before `first` to the one after `last`. */
 static void skyline_join_all(tn__skyline *skyline, uint32_t first, uint32_t last) {
-    uint32_t at = skyline->previous[first] != TN__LIVES_NONE ? skyline->previous[first] : first;
+    uint32_t at = skyline->previous[first] != TN__LIVE_TREE_NONE ? skyline->previous[first] : first;
     while (at < last && at != skyline_end(skyline)) {
         uint32_t next = skyline->next[at];
         if (next == skyline_end(skyline)) return;
@@ -299,7 +279,7 @@ static uint32_t skyline_row(const tn__skyline *skyline, uint32_t time, uint32_t 
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         uint32_t number = skyline->by_first[middle];
-        if (tn__lives_at(&skyline->lives, number)->last > end)
+        if (tn__live_tree_at(&skyline->lives, number)->last > end)
             low = middle + 1;
         else
             high = middle;
@@ -321,12 +301,12 @@ static uint32_t skyline_find_chain(tn__skyline *skyline, uint32_t segment, bool 
         if (at[depth] >= skyline->starts[time + 1]) { /* no continuation: back to the body before */
             skyline->dead[time] = skyline->dead_now;
             if (depth-- == 0) return 0;
-            time = tn__lives_at(&skyline->lives, chain[depth])->first;
+            time = tn__live_tree_at(&skyline->lives, chain[depth])->first;
             at[depth]++;
             continue;
         }
         chain[depth] = skyline->by_first[at[depth]];
-        uint32_t last = tn__lives_at(&skyline->lives, chain[depth])->last;
+        uint32_t last = tn__live_tree_at(&skyline->lives, chain[depth])->last;
         if (last == end) return depth + 1;
         if (last > end || skyline->dead[last] == skyline->dead_now || depth + 1 == SKYLINE_CHAIN) {
             at[depth]++;
@@ -344,7 +324,7 @@ static uint32_t skyline_find_chain(tn__skyline *skyline, uint32_t segment, bool 
 static bool skyline_may_lift(const tn__skyline *skyline, uint32_t segment, uint32_t most) {
     uint32_t next = skyline->next[segment], previous = skyline->previous[segment];
     uint64_t level = UINT64_MAX;
-    if (previous != TN__LIVES_NONE) level = skyline->floor[previous];
+    if (previous != TN__LIVE_TREE_NONE) level = skyline->floor[previous];
     if (next != skyline_end(skyline) && skyline->floor[next] < level) level = skyline->floor[next];
     if (level == UINT64_MAX) return false;
     skyline_area waste = (skyline_area)(level - skyline->floor[segment]) * (next - segment);
@@ -354,13 +334,15 @@ static bool skyline_may_lift(const tn__skyline *skyline, uint32_t segment, uint3
 /* --- filling --- */
 
 static uint32_t skyline_choose(const tn__skyline *skyline, uint32_t segment, tn__skyline_fit fit) {
-    uint32_t end = skyline->next[segment], best = TN__LIVES_NONE;
+    uint32_t end = skyline->next[segment], best = TN__LIVE_TREE_NONE;
     if (fit == TN__SKYLINE_WALL) {
-        best = tn__lives_find(&skyline->lives, (tn__lives_box){segment, segment, 0, end, 0}, best);
-        best = tn__lives_find(&skyline->lives, (tn__lives_box){segment, end, end, end, 0}, best);
-        if (best != TN__LIVES_NONE) return best;
+        best = tn__live_tree_find(&skyline->lives, (tn__live_tree_box){segment, segment, 0, end, 0},
+                                  best);
+        best = tn__live_tree_find(&skyline->lives, (tn__live_tree_box){segment, end, end, end, 0},
+                                  best);
+        if (best != TN__LIVE_TREE_NONE) return best;
     }
-    return tn__lives_find(&skyline->lives, (tn__lives_box){segment, end, 0, end, 0}, best);
+    return tn__live_tree_find(&skyline->lives, (tn__live_tree_box){segment, end, 0, end, 0}, best);
 }
 
 /* Puts a body on the floor of the segment that its life lies within; returns its highest end. */
@@ -379,11 +361,11 @@ static uint64_t skyline_place(tn__skyline *skyline, uint32_t segment, const tn_r
 }
 
 static void skyline_reset(tn__skyline *skyline, const uint32_t *order, tn__skyline_fit fit) {
-    tn__lives_reset(&skyline->lives, order);
+    tn__live_tree_reset(&skyline->lives, order);
     skyline_reset_rows(skyline, order, fit);
     skyline->floor[0] = 0;
     skyline->next[0] = skyline_end(skyline);
-    skyline->previous[0] = TN__LIVES_NONE;
+    skyline->previous[0] = TN__LIVE_TREE_NONE;
     skyline->heap_count = 0;
     skyline_enter(skyline, 0);
 }
@@ -396,7 +378,7 @@ typedef struct skyline_filling {
 } skyline_filling;
 
 static void skyline_count(tn__skyline *skyline, uint32_t number, skyline_filling *filling) {
-    tn__lives_remove(&skyline->lives, number);
+    tn__live_tree_remove(&skyline->lives, number);
     skyline->unplaced[skyline->row_of[number]]++;
     filling->since++;
     filling->left--;
@@ -416,9 +398,9 @@ static void skyline_fill_cave(tn__skyline *skyline, skyline_cave cave, skyline_f
     while (depth > 0) {
         cave = stack[--depth];
         if (cave.first >= cave.last || cave.floor >= cave.ceiling) continue;
-        tn__lives_box box = {cave.first, cave.last, 0, cave.last, cave.ceiling - cave.floor};
-        uint32_t rank = tn__lives_find(&skyline->lives, box, TN__LIVES_NONE);
-        if (rank == TN__LIVES_NONE) continue;
+        tn__live_tree_box box = {cave.first, cave.last, 0, cave.last, cave.ceiling - cave.floor};
+        uint32_t rank = tn__live_tree_find(&skyline->lives, box, TN__LIVE_TREE_NONE);
+        if (rank == TN__LIVE_TREE_NONE) continue;
         uint32_t number = filling->order[rank], id = skyline->ids[number];
         const tn_run_body *body = &skyline->bodies[id];
         uint64_t mask = body->alignment - 1, at = (cave.floor + mask) & ~mask;
@@ -459,27 +441,27 @@ static void skyline_put(tn__skyline *skyline, uint32_t segment, uint32_t number,
 /* One body, one row, or one lift. */
 static void skyline_step(tn__skyline *skyline, tn__skyline_rule rule, skyline_filling *filling) {
     uint32_t segment = skyline->heap[0];
-    uint32_t rank = TN__LIVES_NONE;
+    uint32_t rank = TN__LIVE_TREE_NONE;
     bool lift = false;
     if (rule.fit == TN__SKYLINE_ROWS || rule.fit == TN__SKYLINE_ROWS_RANKED) {
         bool limited = false, ranked = rule.fit == TN__SKYLINE_ROWS_RANKED;
         uint32_t length = skyline_find_chain(skyline, segment, ranked, &limited);
         for (uint32_t i = length; i-- > 0;) {    /* from the right: the segment keeps its start */
             uint32_t number = skyline->chain[i]; /* it may lie in a cave of another body by now */
-            if (tn__lives_at(&skyline->lives, number)->rank != TN__LIVES_NONE)
+            if (tn__live_tree_at(&skyline->lives, number)->rank != TN__LIVE_TREE_NONE)
                 skyline_put(skyline, segment, number, filling);
         }
         if (length > 0) return;
         if (limited) { /* too wide: a row that was ended makes it narrower */
             uint32_t end = skyline->next[segment];
-            rank =
-                tn__lives_find(&skyline->lives, (tn__lives_box){segment, end, end, end, 0}, rank);
+            rank = tn__live_tree_find(&skyline->lives,
+                                      (tn__live_tree_box){segment, end, end, end, 0}, rank);
         } else {
             lift = skyline_may_lift(skyline, segment, rule.lift);
         }
     }
-    if (rank == TN__LIVES_NONE && !lift) rank = skyline_choose(skyline, segment, rule.fit);
-    if (rank == TN__LIVES_NONE)
+    if (rank == TN__LIVE_TREE_NONE && !lift) rank = skyline_choose(skyline, segment, rule.fit);
+    if (rank == TN__LIVE_TREE_NONE)
         skyline_lift(skyline, segment);
     else
         skyline_put(skyline, segment, filling->order[rank], filling);

@@ -9,7 +9,7 @@
 #define TN_PLAN_SKYLINE_SKYLINE_H
 
 #include "plan/frame/planner.h"
-#include "plan/skyline/lives.h"
+#include "plan/skyline/live_tree.h"
 
 typedef struct tn__skyline tn__skyline;
 
@@ -35,7 +35,7 @@ typedef struct tn__skyline_poll {
 
 /* All bodies must have a nonzero size and at least one piece. NULL if memory is out or the input's
  * run is to stop. Cost: O(n log n); about 60 bytes per body. */
-tn__skyline *tn__skyline_create(const tn__lives_input *input, const tn_run_piece *pieces,
+tn__skyline *tn__skyline_create(const tn__live_tree_input *input, const tn_run_piece *pieces,
                                 uint32_t time_count);
 void tn__skyline_destroy(tn__skyline *skyline);
 

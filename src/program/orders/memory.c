@@ -1,7 +1,7 @@
 /* memory.c - finds an order with the lowest memory at its worst step.
  *
- * The objective is the peak of live bytes, after views and in-place (order.h). The search has
- * four stages:
+ * The objective is the peak of live bytes, after views and in-place (order.h). The search has four
+ * stages:
  *
  *   start    three orders: the file's, a greedy one, and merged hills and valleys. In each, steps
  *            that free at least the bytes they make move forward, and steps that make at least
@@ -13,17 +13,16 @@
  *   beam     if a gap is left, the best few hundred states per step.
  *   exact    complete search below the best order so far, up to a limit of states.
  *
- * The search ends as soon as the peak equals the bound: no other order has a lower peak
- * (proved). On real networks this is nearly always the case at once.
+ * The search ends as soon as the peak equals the bound: no other order has a lower peak (proved).
+ * On real networks this is nearly always the case at once.
  *
  * Cost: near-linear in operands for the start; a maximum flow per cut, counted in arcs against a
- * limit that grows with the block; beam and exact search count states. All limits count work, never
- * time.
- * Source: submodular cuts as lower bounds and moves: ours. Downsets as states: Kahn & Saks, 1984.
- * The complete search is a bottleneck form of Dijkstra's. Early updates: MODeL (Steiner et al.,
- * ICML 2023).
+ * limit that grows with the block; beam and exact search count states. All limits count work,
+ * never time. Source: submodular cuts as lower bounds and moves: ours. Downsets as states: Kahn &
+ * Saks, 1984. The complete search is a bottleneck form of Dijkstra's. Early updates: MODeL
+ * (Steiner et al., ICML 2023).
  */
-#include "program/order.h"
+#include "program/order/order.h"
 
 #define MEMORY_BYTES_MAX (UINT64_MAX / 8) /* differences fit int64, infinite arcs are larger */
 #define MEMORY_PATIENCE 20u               /* number of moves by cuts without an improvement */

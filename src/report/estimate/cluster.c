@@ -1,11 +1,253 @@
-/* cluster.c - computes the time of an iteration: micro-batches through the stages, then gradients
- * and updates.
+/* cluster.c - computes the time of a training iteration on many devices, and finds the division of
+ * a transformer among them that takes the least time.
+ *
+ * An iteration is micro-batches through the stages of a pipeline, then gradients and updates.
  */
-#include <math.h>
-
 #include "base/base.h"
 #include "graph/takes.h"
+#include "program/clock.h"
+#include "program/passes.h"
 #include "report/estimate/cluster.h"
+
+#include <math.h>
+
+/* --- a micro-batch on one rank ---------------------------------------------------------------- */
+
+/* Layers, embedding and loss on one rank.
+ *
+ * There is no graph of such a model, so operators are known by their sizes. A matrix product has 2
+ * m n k operations and the bytes of three matrices. All other operators move bytes: numbers of
+ * `weight_bytes`, masks of one byte. Elementwise operators that follow each other count as one
+ * (bias + GELU, scale + mask + softmax, bias + dropout + add), as in the published runs. Backward:
+ * each product twice (by its input and by its weights), and twice the bytes of the rest.
+ */
+
+typedef struct work_rank { /* one rank, with the tokens of one micro-batch */
+    const tn_cluster *cluster;
+    const tn_large *large;
+    double tokens, hidden, width, kv, inner, heads, outside;
+    bool masks;
+} work_rank;
+
+static work_rank work_rank_of(const tn_cluster *cluster, const tn_large *large) {
+    double t = (double)large->tensor;
+    uint64_t kv = large->model.kv_heads / large->tensor;
+    return (work_rank){
+        .cluster = cluster,
+        .large = large,
+        .tokens = (double)large->sequence * (double)large->micro,
+        .hidden = (double)large->model.hidden,
+        .width = (double)large->model.heads * (double)large->model.head_size / t,
+        .kv = (double)(kv > 0 ? kv : 1) * (double)large->model.head_size,
+        .inner = (double)large->model.inner / t,
+        .heads = (double)large->model.heads / t,
+        .outside = large->sequence_parallel ? t : 1,
+        .masks = !large->model.no_dropout,
+    };
+}
+
+/* One operator: the time of all estimates (graph/takes.h). */
+static double work_takes(const work_rank *rank, double operations, double bytes) {
+    const tn__machine machine = {rank->cluster->flops, rank->cluster->bytes_per_s};
+    return tn__takes(operations, bytes, &machine);
+}
+
+/* times: the number of products of that size. */
+static void work_product(const work_rank *rank, tn__cluster_work *work, double times, double m,
+                         double n, double k) {
+    double bytes = rank->large->weight_bytes * (m * k + k * n + m * n);
+    work->products += times * work_takes(rank, 2 * m * n * k, bytes);
+}
+
+/* `numbers` are read or written, and in addition `masks` bytes. */
+static void work_move(const work_rank *rank, tn__cluster_work *work, double numbers, double masks) {
+    double bytes = numbers * rank->large->weight_bytes + (rank->masks ? masks : 0);
+    work->other += work_takes(rank, 0, bytes);
+}
+
+/* Scores, softmax, values: the operators that selective recomputation repeats. Each head
+ * separately. */
+static void work_attention(const work_rank *rank, tn__cluster_work *work, double times) {
+    double s = (double)rank->large->sequence, head = (double)rank->large->model.head_size;
+    double heads = rank->heads * (double)rank->large->micro, scores = heads * s * s;
+    work_product(rank, work, times * heads, s, s, head);
+    work_product(rank, work, times * heads, s, head, s);
+    work_move(rank, work, times * 2 * scores, 0);
+    if (rank->masks) work_move(rank, work, times * 2 * scores, times * scores);
+}
+
+static void work_layer(const work_rank *rank, tn__cluster_work *work, double times) {
+    const tn_large *large = rank->large;
+    double rows = rank->tokens, h = rank->hidden, outside = rows * h / rank->outside;
+    double up = large->model.gated ? 2 : 1;
+    work_product(rank, work, times, rows, rank->width + 2 * rank->kv, h);
+    work_product(rank, work, times, rows, h, rank->width);
+    work_product(rank, work, times * up, rows, rank->inner, h);
+    work_product(rank, work, times, rows, h, rank->inner);
+    work_attention(rank, work, times);
+    work_move(rank, work, times * 2 * 2 * outside, 0);                   /* two normalisations */
+    work_move(rank, work, times * (up + 1) * rows * rank->inner, 0);     /* bias and GELU */
+    work_move(rank, work, times * 2 * 3 * outside, times * 2 * outside); /* dropout and add */
+}
+
+/* The link between `ranks` ranks that are `apart` devices from one another. */
+static double cluster_link(const tn_cluster *cluster, uint64_t ranks, uint64_t apart) {
+    return tn__mul_sat(ranks, apart) <= cluster->per_node ? cluster->fast : cluster->slow;
+}
+
+/* Two sums over all tokens in each direction. With sequence parallelism each is a gather and a
+ * reduce-scatter of the same bytes. */
+static double work_sums(const work_rank *rank) {
+    double t = (double)rank->large->tensor;
+    double bytes = rank->tokens * rank->hidden * rank->large->weight_bytes;
+    return 2 * 2 * (t - 1) / t * bytes / cluster_link(rank->cluster, rank->large->tensor, 1);
+}
+
+static void work_layers(const work_rank *rank, tn__cluster_parts *parts) {
+    tn__cluster_work *back = &parts->layer[TN__BACKWARD];
+    work_layer(rank, &parts->layer[TN__FORWARD], 1);
+    work_layer(rank, back, 2);
+    parts->layer[TN__FORWARD].tensor = back->tensor = work_sums(rank);
+    if (rank->large->recompute == TN_RECOMPUTE_SELECTIVE) work_attention(rank, back, 1);
+    if (rank->large->recompute != TN_RECOMPUTE_FULL) return;
+    work_layer(rank, back, 1);
+    back->tensor += work_sums(rank);
+}
+
+/* Rows of the embedding table; after the layers a normalisation, logits, and the loss in fp32. */
+static void work_ends(const work_rank *rank, tn__cluster_parts *parts) {
+    const tn_large *large = rank->large;
+    double columns = (double)((large->model.vocabulary + large->tensor - 1) / large->tensor);
+    double rows = rank->tokens, outside = rows * rank->hidden / rank->outside;
+    for (uint32_t way = 0; way < TN__WAY_COUNT; way++) {
+        double times = way == TN__FORWARD ? 1 : 2;
+        tn__cluster_work *last = &parts->last[way];
+        work_move(rank, &parts->first[way], times * 3 * outside, times * outside);
+        work_move(rank, last, times * 2 * outside, 0);
+        work_product(rank, last, times, rows, columns, rank->hidden);
+        last->other += work_takes(rank, 0, 2 * 4 * rows * columns);
+    }
+    /* one sum each: rows on other ranks, and the gradient of the logits' input */
+    parts->first[TN__FORWARD].tensor = parts->last[TN__BACKWARD].tensor = work_sums(rank) / 2;
+}
+
+/* `large` with its defaults in place (tn__large_complete). */
+static tn__cluster_parts cluster_parts_make(const tn_cluster *cluster, const tn_large *large) {
+    tn__cluster_parts parts = {0};
+    work_rank rank = work_rank_of(cluster, large);
+    work_layers(&rank, &parts);
+    work_ends(&rank, &parts);
+    return parts;
+}
+
+/* --- micro-batches through stages ------------------------------------------------------------- */
+
+/* Simulates micro-batches through the stages of a pipeline, 1F1B, interleaved or not.
+ *
+ * A stage is a lane of a clock (program/clock.h), with a list of passes in a fixed order
+ * (program/passes.h). A pass begins when its lane is free and its input has arrived: from the part
+ * before it, or in the backward direction from the part after it. The unit of the clock is a power
+ * of two, chosen so that all passes one after the other take less than 2^62 units.
+ */
+
+#define SCHEDULE_BITS 62
+#define SCHEDULE_LATER UINT64_MAX /* not known yet */
+
+typedef struct schedule_state {
+    const tn__schedule_job *job;
+    double unit;                   /* seconds */
+    uint64_t *done[TN__WAY_COUNT]; /* [part x rounds + round]: end of each pass */
+    uint64_t *next;                /* [stage]: number of its passes that are done */
+    tn__lane *lanes;               /* [stage] */
+} schedule_state;
+
+static double schedule_unit(const tn__schedule_job *job) {
+    double all = 0;
+    int exponent;
+    for (uint64_t part = 0; part < job->stages * job->pieces; part++)
+        all += (double)job->rounds *
+               (job->time[TN__FORWARD][part] + job->time[TN__BACKWARD][part] + 2 * job->send);
+    (void)frexp(all, &exponent);
+    return all > 0 && isfinite(all) ? ldexp(1, exponent - SCHEDULE_BITS) : 1;
+}
+
+static uint64_t schedule_units(const schedule_state *state, double seconds) {
+    return tn__lane_units(seconds / state->unit);
+}
+
+static tn__cluster_way schedule_way(const tn__pass *pass) {
+    return pass->backward ? TN__BACKWARD : TN__FORWARD;
+}
+
+/* When the input of the pass arrives. */
+static uint64_t schedule_ready(const schedule_state *state, const tn__pass *pass) {
+    const tn__schedule_job *job = state->job;
+    uint64_t parts = job->stages * job->pieces;
+    bool forward = !pass->backward;
+    if (forward && pass->part == 0) return 0;
+    uint64_t from = forward ? pass->part - 1 : pass->part + 1;
+    if (!forward && from == parts) /* the loss reads its own forward pass */
+        return state->done[TN__FORWARD][pass->part * job->rounds + pass->round];
+    uint64_t done = state->done[schedule_way(pass)][from * job->rounds + pass->round];
+    bool crosses = job->stages > 1;
+    return tn__add_sat(done, crosses ? schedule_units(state, job->send) : 0);
+}
+
+/* Runs the passes of a stage that can run now. */
+static bool schedule_go_on(schedule_state *state, uint64_t stage) {
+    const tn__schedule_job *job = state->job;
+    const tn__passes passes = {job->stages, job->pieces, job->rounds, false};
+    uint64_t all = 2 * job->rounds * job->pieces, before = state->next[stage];
+    while (state->next[stage] < all) {
+        tn__pass pass = tn__passes_kth(&passes, stage, state->next[stage]);
+        tn__cluster_way way = schedule_way(&pass);
+        uint64_t ready = schedule_ready(state, &pass);
+        if (ready == SCHEDULE_LATER) break;
+        state->done[way][pass.part * job->rounds + pass.round] = tn__lane_put(
+            &state->lanes[stage], ready, schedule_units(state, job->time[way][pass.part]));
+        state->next[stage]++;
+    }
+    return state->next[stage] > before;
+}
+
+/* Sweeps over the stages in both directions: a pass reads from a neighbouring stage, so each sweep
+ * advances many passes. */
+static double schedule_finish(schedule_state *state) {
+    uint64_t stages = state->job->stages;
+    bool moved = true;
+    tn__lane end = {0};
+    while (moved) {
+        moved = false;
+        for (uint64_t i = 0; i < stages; i++) moved |= schedule_go_on(state, i);
+        for (uint64_t i = stages; i-- > 0;) moved |= schedule_go_on(state, i);
+    }
+    for (uint64_t i = 0; i < stages; i++) tn__lane_wait(&end, state->lanes[i]);
+    return (double)end.at * state->unit;
+}
+
+tn_status tn__schedule_run(const tn__schedule_job *job, double *seconds, tn_error *error) {
+    uint64_t passes = tn__mul_sat(tn__mul_sat(job->stages, job->pieces), job->rounds);
+    tn__arena arena;
+    schedule_state state = {.job = job, .unit = schedule_unit(job)};
+    tn_status status = TN_OK;
+    tn__arena_init(&arena, NULL);
+    for (uint32_t way = 0; way < TN__WAY_COUNT; way++)
+        state.done[way] = tn__arena_array(&arena, (size_t)passes, sizeof(uint64_t));
+    state.next = tn__arena_array(&arena, (size_t)job->stages, sizeof *state.next);
+    state.lanes = tn__arena_array(&arena, (size_t)job->stages, sizeof *state.lanes);
+    if (state.done[TN__FORWARD] == NULL || state.done[TN__BACKWARD] == NULL || state.next == NULL ||
+        state.lanes == NULL) {
+        status = tn__no_memory(error, "the passes of a pipeline");
+    } else {
+        for (uint64_t i = 0; i < passes; i++)
+            state.done[TN__FORWARD][i] = state.done[TN__BACKWARD][i] = SCHEDULE_LATER;
+        *seconds = schedule_finish(&state);
+    }
+    tn__arena_release(&arena);
+    return status;
+}
+
+/* --- an iteration ----------------------------------------------------------------------------- */
 
 #define CLUSTER_PASSES (UINT64_C(1) << 22) /* passes that are simulated one by one */
 
@@ -56,12 +298,12 @@ static double cluster_send(const cluster_run *run, double *slow) {
     double t = (double)large->tensor, bytes = (double)large->sequence * (double)large->micro;
     bytes *= (double)large->model.hidden * large->weight_bytes;
     uint64_t apart = tn__mul_sat(large->tensor, large->data);
-    double link = tn__cluster_link(run->cluster, large->pipeline, apart);
+    double link = cluster_link(run->cluster, large->pipeline, apart);
     bool whole = run->cluster->whole_sends && !large->sequence_parallel;
     double sent = whole ? bytes : bytes / t;
     *slow = link < run->cluster->fast ? sent : 0;
     double gather = whole || large->sequence_parallel ? 0 : (t - 1) / t * bytes;
-    return sent / link + gather / tn__cluster_link(run->cluster, large->tensor, 1);
+    return sent / link + gather / cluster_link(run->cluster, large->tensor, 1);
 }
 
 static tn_status cluster_pass(cluster_run *run, tn_error *error) {
@@ -92,7 +334,7 @@ static void cluster_data(cluster_run *run, const tn_large_stage *stage) {
     if (large->shard == TN_SHARD_GRADIENTS) bytes = rounds * gradients + weights;
     if (large->shard == TN_SHARD_PARAMETERS) bytes = rounds * (gradients + 2 * weights);
     bytes *= (d - 1) / d;
-    double link = tn__cluster_link(run->cluster, large->data, large->tensor);
+    double link = cluster_link(run->cluster, large->data, large->tensor);
     double kept = count * (large->weight_bytes + large->gradient_bytes + large->state_bytes);
     run->made.data = bytes / link;
     if (link < run->cluster->fast) run->made.slow_bytes += (uint64_t)fmin(bytes, 9e18);
@@ -119,7 +361,8 @@ static void cluster_total(cluster_run *run, const tn_large_estimate *estimate) {
         operations / (made->seconds * (double)run->cluster->devices * run->cluster->flops);
 }
 
-tn_status tn__cluster_check(const tn_cluster *it, tn_error *error) {
+/* Errors: E_INVALID (a rate is not positive and finite, or no devices). */
+static tn_status cluster_check(const tn_cluster *it, tn_error *error) {
     const struct {
         const char *name;
         double value;
@@ -161,7 +404,7 @@ static tn_status cluster_make(cluster_run *run, tn_error *error) {
     TN_TRY(tn_large_estimate_make(large, &estimate, error));
     run->rounds = large->batch / large->data / large->micro;
     run->count = large->pipeline * large->interleave;
-    run->parts = tn__cluster_parts_make(run->cluster, large);
+    run->parts = cluster_parts_make(run->cluster, large);
     for (uint64_t i = 0; i < large->pipeline; i++) cluster_stage(run, i);
     TN_TRY(cluster_pass(run, error));
     cluster_data(run, &estimate.largest);
@@ -176,7 +419,7 @@ tn_status tn_cluster_time_make(const tn_cluster *cluster, const tn_large *large,
     tn__arena arena;
     if (it.per_node == 0) it.per_node = 8;
     TN_TRY(tn__large_complete(large, &complete, error));
-    TN_TRY(tn__cluster_check(&it, error));
+    TN_TRY(cluster_check(&it, error));
     TN_TRY(cluster_check_ranks(&it, &complete, error));
     cluster_run run = {.cluster = &it, .large = &complete};
     tn__arena_init(&arena, NULL);
@@ -189,4 +432,153 @@ tn_status tn_cluster_time_make(const tn_cluster *cluster, const tn_large *large,
     tn__arena_release(&arena);
     if (status == TN_OK) *time = run.made;
     return status;
+}
+
+/* --- the fastest division --------------------------------------------------------------------- */
+
+/* Finds the division of a transformer among devices that takes the least time.
+ *
+ * All divisions are examined. A division that does not fit costs one sum. One that fits is timed,
+ * unless a lower bound shows that it is no faster: the operations of a rank at the device's rate.
+ */
+
+typedef struct cluster_search_state {
+    const tn_cluster *cluster;
+    const tn_cluster_free *choices;
+    tn_cluster_found best;
+    bool any;
+    uint64_t least; /* least memory of all tried divisions */
+    tn_error *error;
+} cluster_search_state;
+
+/* No iteration is faster than its operations, and their number is least without recomputation. */
+static double search_bound(const cluster_search_state *state, const tn_large_estimate *estimate) {
+    return 0.75 * estimate->flops / ((double)state->cluster->devices * state->cluster->flops);
+}
+
+static bool search_better(const cluster_search_state *state, const tn_cluster_time *time,
+                          const tn_large_estimate *memory) {
+    if (!state->any || time->seconds < state->best.time.seconds) return true;
+    return time->seconds == state->best.time.seconds &&
+           memory->largest.total < state->best.memory.largest.total;
+}
+
+static tn_status search_try(cluster_search_state *state, const tn_large *large) {
+    tn_large_estimate memory;
+    tn_cluster_time time;
+    tn_status status = tn_large_estimate_make(large, &memory, NULL);
+    if (status == TN_E_INVALID) return TN_OK; /* not divisible, so no valid division */
+    TN_TRY(status);
+    state->best.tried++;
+    if (memory.largest.total < state->least) state->least = memory.largest.total;
+    if (state->cluster->memory > 0 && memory.largest.total > state->cluster->memory) return TN_OK;
+    state->best.fitting++;
+    if (state->any && search_bound(state, &memory) >= state->best.time.seconds) return TN_OK;
+    status = tn_cluster_time_make(state->cluster, large, &time, NULL);
+    if (status == TN_E_INVALID) return TN_OK;
+    TN_TRY(status);
+    if (!search_better(state, &time, &memory)) return TN_OK;
+    state->best.large = *large;
+    state->best.memory = memory;
+    state->best.time = time;
+    state->any = true;
+    return TN_OK;
+}
+
+static tn_status search_sharding(cluster_search_state *state, const tn_large *large) {
+    static const tn_shard shards[] = {TN_SHARD_NONE, TN_SHARD_OPTIMIZER, TN_SHARD_GRADIENTS,
+                                      TN_SHARD_PARAMETERS};
+    tn_large it = *large;
+    if (!state->choices->shard || it.data <= 1) return search_try(state, &it);
+    for (size_t i = 0; i < sizeof shards / sizeof *shards; i++) {
+        it.shard = shards[i];
+        TN_TRY(search_try(state, &it));
+    }
+    return TN_OK;
+}
+
+static tn_status search_recompute(cluster_search_state *state, const tn_large *large) {
+    static const tn_recompute ways[] = {TN_RECOMPUTE_NONE, TN_RECOMPUTE_SELECTIVE,
+                                        TN_RECOMPUTE_FULL};
+    tn_large it = *large;
+    if (!state->choices->recompute) return search_sharding(state, &it);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        it.recompute = ways[i];
+        TN_TRY(search_sharding(state, &it));
+    }
+    return TN_OK;
+}
+
+static tn_status search_micro(cluster_search_state *state, const tn_large *large) {
+    tn_large it = *large;
+    for (it.micro = 1; it.micro <= large->batch / large->data; it.micro *= 2)
+        TN_TRY(search_recompute(state, &it));
+    return TN_OK;
+}
+
+static tn_status search_interleave(cluster_search_state *state, const tn_large *large) {
+    uint64_t layers = large->model.layers / large->pipeline;
+    tn_large it = *large;
+    for (it.interleave = 1; it.interleave <= layers; it.interleave++) {
+        if (layers % it.interleave != 0) continue;
+        TN_TRY(search_micro(state, &it));
+        if (it.pipeline == 1) break;
+    }
+    return TN_OK;
+}
+
+static tn_status search_tensor(cluster_search_state *state, const tn_large *large,
+                               uint64_t tensor) {
+    tn_large it = *large;
+    it.tensor = tensor;
+    if (state->choices->sequence_parallel) it.sequence_parallel = tensor > 1;
+    for (it.pipeline = 1; it.pipeline <= it.model.layers && it.pipeline <= state->cluster->devices;
+         it.pipeline++) {
+        uint64_t ranks = tn__mul_sat(tensor, it.pipeline);
+        if (it.model.layers % it.pipeline != 0 || state->cluster->devices % ranks != 0) continue;
+        it.data = state->cluster->devices / ranks;
+        if (it.batch % it.data == 0) TN_TRY(search_interleave(state, &it));
+    }
+    return TN_OK;
+}
+
+static tn_status search_all(cluster_search_state *state, const tn_large *large, tn_error *error) {
+    for (uint64_t t = 1; t <= state->cluster->per_node && t <= state->cluster->devices; t *= 2)
+        TN_TRY(search_tensor(state, large, t));
+    if (state->any) return TN_OK;
+    if (state->best.tried == 0)
+        TN_FAIL(error, TN_E_INFEASIBLE,
+                "no division of %llu layers and a batch of %llu among %llu devices",
+                (unsigned long long)large->model.layers, (unsigned long long)large->batch,
+                (unsigned long long)state->cluster->devices);
+    char memory[TN_SIZE_TEXT_MAX], least[TN_SIZE_TEXT_MAX];
+    TN_FAIL(error, TN_E_INFEASIBLE,
+            "no division among %llu devices fits in %s: the least takes %s on one of them",
+            (unsigned long long)state->cluster->devices,
+            tn_size_format(state->cluster->memory, memory), tn_size_format(state->least, least));
+}
+
+/* All values that are not divided must be valid before anything is divided. */
+static tn_status search_begin(const tn_large *large, tn_large *whole, tn_error *error) {
+    tn_large it = *large;
+    it.tensor = it.pipeline = it.data = it.micro = it.interleave = 1;
+    it.shard = TN_SHARD_NONE;
+    return tn__large_complete(&it, whole, error);
+}
+
+tn_status tn_cluster_search(const tn_cluster *cluster, const tn_large *large,
+                            const tn_cluster_free *choices, tn_cluster_found *found,
+                            tn_error *error) {
+    tn_cluster it = *cluster;
+    tn_cluster_free asked = TN_CLUSTER_FREE_INIT;
+    tn_large whole;
+    tn__options(&asked, sizeof asked, choices);
+    if (it.per_node == 0) it.per_node = 8;
+    TN_TRY(cluster_check(&it, error));
+    TN_TRY(search_begin(large, &whole, error));
+    if (!asked.shard) whole.shard = large->shard;
+    cluster_search_state state = {.cluster = &it, .choices = &asked, .least = UINT64_MAX};
+    TN_TRY(search_all(&state, &whole, error));
+    *found = state.best;
+    return TN_OK;
 }

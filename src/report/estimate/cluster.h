@@ -1,9 +1,8 @@
 /* cluster.h - the parts of the time of an iteration on many devices.
  *
- *   cluster_work.c      a layer, and the operators before and after the layers, on one rank
- *   cluster_schedule.c  micro-batches through stages, in the order of the schedule
- *   cluster.c           both together, and the work after the last backward pass
- *   cluster_search.c    the division that takes the least time
+ * cluster.c: a layer, and the operators before and after the layers, on one rank; micro-batches
+ * through stages, in the order of the schedule; both together, and the work after the last backward
+ * pass; the division that takes the least time. large.c: tn__large_complete.
  */
 #ifndef TN_ESTIMATE_CLUSTER_H
 #define TN_ESTIMATE_CLUSTER_H
@@ -22,13 +21,9 @@ typedef struct tn__cluster_parts { /* by direction; recomputation counts as back
 } tn__cluster_parts;
 
 /* `large` with its defaults in place (tn__large_complete). */
-tn__cluster_parts tn__cluster_parts_make(const tn_cluster *cluster, const tn_large *large);
 static inline double tn__cluster_sum(const tn__cluster_work *work) {
     return work->products + work->other + work->tensor;
 }
-
-/* The link between `ranks` ranks that are `apart` devices from one another. */
-double tn__cluster_link(const tn_cluster *cluster, uint64_t ranks, uint64_t apart);
 
 /* Stages times pieces, stage p of piece v at [v * stages + p]. */
 typedef struct tn__schedule_job {
@@ -42,9 +37,6 @@ typedef struct tn__schedule_job {
  * Errors: E_NO_MEMORY. */
 TN_CHECKED tn_status tn__schedule_run(const tn__schedule_job *job, double *seconds,
                                       tn_error *error);
-
-/* Errors: E_INVALID (a rate is not positive and finite, or no devices). */
-TN_CHECKED tn_status tn__cluster_check(const tn_cluster *cluster, tn_error *error);
 
 /* The caller's description with defaults filled in. Errors: as tn_large_estimate_make. */
 TN_CHECKED tn_status tn__large_complete(const tn_large *given, tn_large *large, tn_error *error);

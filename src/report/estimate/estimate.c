@@ -2,17 +2,241 @@
  * and by phase.
  *
  * The arena is not estimated but planned, by the planners that plan a run; a pool is not modelled
- * but run (serve.c). This file does the bookkeeping: which static tensors are kept, the live ranges
+ * but run (below). This file does the bookkeeping: which static tensors are kept, the live ranges
  * under each policy, the phase of each instruction.
  *
  * Cost: planning, plus O(operands + lives log lives).
  */
-#include "report/estimate/estimator.h"
 #include "report/estimate/phases.h"
-
+#include "base/base.h"
+#include "base/lists.h"
+#include "program/program.h"
+#include <tenure/pool.h>
 #include <tenure/trace.h>
 
-#include "program/program.h"
+#include <string.h>
+
+/* --- phases ----------------------------------------------------------------------------------- */
+
+/* Finds the phase of a training step that each instruction belongs to.
+ *
+ * The backward pass begins with the first operator that defines a gradient. An operator that reads
+ * a gradient and writes into a parameter or the optimizer's state belongs to the update. Graphs
+ * traced from PyTorch have no kinds: there the first `..._backward` begins the backward pass. An
+ * instruction without an operator has the phase of the previous one.
+ */
+
+static bool phases_is_update(const tn_graph *graph, tn_op_id id) {
+    const tn_op *op = tn_graph_op(graph, id);
+    uint64_t changes = tn_op_changes(graph, id);
+    bool reads = false, writes = false;
+    for (uint32_t i = 0; i < op->input_count && changes != 0; i++) {
+        if (op->inputs[i] == TN_NONE) continue;
+        const tn_tensor *tensor = tn_graph_tensor(graph, op->inputs[i]);
+        bool changed = i < 64 && (changes >> i & 1);
+        reads = reads || tensor->kind == TN_KIND_GRADIENT;
+        writes = writes || (changed && (tensor->kind == TN_KIND_PARAMETER ||
+                                        tensor->kind == TN_KIND_OPTIMIZER_STATE));
+    }
+    return reads && writes;
+}
+
+static bool phases_is_backward(const tn_graph *graph, tn_op_id id) {
+    const tn_op *op = tn_graph_op(graph, id);
+    for (uint32_t k = 0; k < op->output_count; k++)
+        if (op->outputs[k] != TN_NONE &&
+            tn_graph_tensor(graph, op->outputs[k])->kind == TN_KIND_GRADIENT)
+            return true;
+    return strcmp(op->domain, "aten") == 0 && strstr(op->type, "_backward") != NULL;
+}
+
+void tn__phases_of(const tn_program *program, uint8_t *phases) {
+    const tn_graph *graph = tn_program_graph(program);
+    const tn_instruction *instructions = tn_program_instructions(program);
+    bool backward = false;
+    for (uint32_t s = 0; s < tn_program_count(program); s++) {
+        bool applies = instructions[s].opcode == TN_APPLY;
+        bool update = applies && phases_is_update(graph, instructions[s].op);
+        if (applies && !update && !backward)
+            backward = phases_is_backward(graph, instructions[s].op);
+        phases[s] = update ? TN_PHASE_UPDATE : backward ? TN_PHASE_BACKWARD : TN_PHASE_FORWARD;
+    }
+}
+
+/* --- one estimate ----------------------------------------------------------------------------- */
+
+typedef struct estimate_body { /* a body of the problem, under the policies */
+    uint64_t bytes;
+    uint32_t first, last; /* held in steps [first, last); last == steps: until the end */
+    tn_part part;         /* of its first live range */
+} estimate_body;
+
+typedef struct estimator {
+    tn_context context;
+    const tn_occupancy *occupancy;
+    const tn_program *program;
+    const tn_graph *graph;
+    const tn_problem *problem;
+    tn_estimate_options options;
+    tn_error *error;
+    tn__arena arena; /* all that follows */
+    uint32_t steps, body_count, static_count;
+    uint8_t *phase; /* [steps] tn_phase of the first run */
+    estimate_body *bodies;
+    tn_static_block *statics;      /* [static_count] */
+    uint64_t fixed[TN_PART_COUNT]; /* requested static memory, by category */
+    uint64_t loaded;               /* all of it, aligned */
+    bool inside;                   /* static memory lies in the arena: bodies of the problem */
+    tn_estimate made;
+} estimator;
+
+/* The category of a kind of tensors. */
+static tn_part estimate_part_of(tn_kind kind);
+/* Records `total` for a phase, and as the whole estimate if it is the maximum so far. */
+static void estimate_seen(estimator *it, tn_phase phase, uint64_t total,
+                          const uint64_t part[TN_PART_COUNT], uint32_t step, uint32_t run);
+
+/* --- a pool ----------------------------------------------------------------------------------- */
+
+/* Runs a pool on the requests of a program, to estimate what a run would reserve.
+ *
+ * The requests are those of the engine: static memory first, one long-lived block each; then at
+ * each step the buffers that ended are freed and those that begin are allocated, in the order of
+ * the problem's bodies; at the end of a run the remaining buffers are freed. A pool decides only by
+ * earlier requests, so the same requests give the same blocks, and the estimate equals what a run
+ * reserves. There are two runs, because the second begins with a used pool.
+ * Cost: O(steps x blocks) for the measuring, O(log n) a request.
+ */
+
+typedef struct serve_state {
+    estimator *it;
+    tn_pool *pool;
+    uint64_t *blocks;             /* [bodies] ids */
+    uint8_t *held;                /* [bodies] */
+    tn__lists begins, ends;       /* [steps + 1] bodies, by number */
+    uint64_t part[TN_PART_COUNT]; /* requested now */
+} serve_state;
+
+static void serve_fill_begins(void *self, tn__lists *begins) {
+    const estimator *it = self;
+    for (uint32_t b = 0; b < it->body_count; b++) tn__lists_add(begins, it->bodies[b].first, b);
+}
+
+static void serve_fill_ends(void *self, tn__lists *ends) {
+    const estimator *it = self;
+    for (uint32_t b = 0; b < it->body_count; b++) tn__lists_add(ends, it->bodies[b].last, b);
+}
+
+static tn_status serve_take(serve_state *state, uint64_t bytes, uint32_t flags, tn_part part,
+                            uint64_t *id) {
+    tn_allocation block;
+    tn_pool_request request = {.size = bytes, .flags = flags};
+    TN_TRY(tn_pool_alloc(state->pool, &request, &block, state->it->error));
+    state->part[part] += bytes;
+    if (id != NULL) *id = block.id;
+    return TN_OK;
+}
+
+static void serve_seen(serve_state *state, tn_phase phase, uint32_t step, uint32_t run) {
+    tn_pool_usage usage;
+    uint64_t part[TN_PART_COUNT];
+    tn_pool_measure(state->pool, &usage);
+    memcpy(part, state->part, sizeof part);
+    part[TN_PART_OVERHEAD] = usage.reserved - usage.requested;
+    part[TN_PART_RUNTIME] = state->it->options.runtime;
+    uint64_t total = tn__add_sat(usage.reserved, state->it->options.runtime);
+    estimate_seen(state->it, phase, total, part, step, run);
+}
+
+/* Static memory; with late optimizer state, only that or only the rest. */
+static tn_status serve_statics(serve_state *state, bool late) {
+    estimator *it = state->it;
+    for (uint32_t i = 0; i < it->static_count; i++) {
+        tn_part part = estimate_part_of(tn_graph_tensor(it->graph, it->statics[i].tensor)->kind);
+        bool is_late = it->options.late_state && part == TN_PART_OPTIMIZER_STATE;
+        if (is_late != late) continue;
+        TN_TRY(serve_take(state, it->statics[i].bytes, TN_POOL_LONG_LIVED, part, NULL));
+    }
+    return TN_OK;
+}
+
+static tn_status serve_free(serve_state *state, uint32_t b) {
+    if (!state->held[b]) return TN_OK;
+    state->held[b] = 0;
+    state->part[state->it->bodies[b].part] -= state->it->bodies[b].bytes;
+    return tn_pool_free(state->pool, state->blocks[b], state->it->error);
+}
+
+static tn_status serve_run(serve_state *state, uint32_t run) {
+    estimator *it = state->it;
+    bool late = it->options.late_state && run == 0;
+    for (uint32_t s = 0; s < it->steps; s++) {
+        for (uint32_t e = state->ends.first[s]; e < state->ends.first[s + 1]; e++)
+            TN_TRY(serve_free(state, state->ends.items[e]));
+        if (late && it->phase[s] == TN_PHASE_UPDATE) {
+            TN_TRY(serve_statics(state, true));
+            late = false;
+        }
+        for (uint32_t i = state->begins.first[s]; i < state->begins.first[s + 1]; i++) {
+            uint32_t b = state->begins.items[i];
+            if (state->held[b]) continue; /* from an earlier run, and never released */
+            TN_TRY(
+                serve_take(state, it->bodies[b].bytes, 0, it->bodies[b].part, &state->blocks[b]));
+            state->held[b] = 1;
+        }
+        serve_seen(state, run == 0 ? (tn_phase)it->phase[s] : TN_PHASE_LATER_STEPS, s, run);
+    }
+    bool exits = it->options.release == TN_RELEASE_ON_EXIT;
+    for (uint32_t b = 0; b < it->body_count && !exits; b++) TN_TRY(serve_free(state, b));
+    return TN_OK;
+}
+
+static tn_status serve_all(serve_state *state) {
+    estimator *it = state->it;
+    tn_pool_usage usage;
+    TN_TRY(serve_statics(state, false));
+    if (it->options.alloc == TN_ALLOC_ON_START && it->steps > 0)
+        for (uint32_t i = 0; i < state->begins.first[1]; i++) {
+            uint32_t b = state->begins.items[i];
+            TN_TRY(
+                serve_take(state, it->bodies[b].bytes, 0, it->bodies[b].part, &state->blocks[b]));
+            state->held[b] = 1;
+        }
+    serve_seen(state, TN_PHASE_LOAD, 0, 0);
+    TN_TRY(serve_run(state, 0));
+    TN_TRY(serve_run(state, 1));
+    tn_pool_measure(state->pool, &usage);
+    it->made.arena = usage.reserved_peak;
+    it->made.requested = usage.requested_peak;
+    it->made.allocated = usage.allocated_peak;
+    it->made.phase[TN_PHASE_CHECKPOINT] =
+        tn__add_sat(tn__add_sat(usage.reserved, it->options.runtime), it->made.largest_static);
+    return TN_OK;
+}
+
+static tn_status estimate_serve(estimator *it) {
+    serve_state state = {.it = it};
+    tn_pool_options options = TN_POOL_OPTIONS_INIT;
+    if (tn_program_region_count(it->program) > 0)
+        TN_FAIL(it->error, TN_E_UNSUPPORTED,
+                "what a pool is asked for depends on which branch runs and how often loops turn; "
+                "estimate this model without a pool");
+    options.context = &it->context;
+    options.pool = it->options.pool;
+    options.capacity = it->options.pool_capacity;
+    state.blocks = tn__arena_array(&it->arena, it->body_count, sizeof *state.blocks);
+    state.held = tn__arena_array(&it->arena, it->body_count, sizeof *state.held);
+    if (state.blocks == NULL || state.held == NULL ||
+        !tn__lists_make(&state.begins, it->steps + 1, &it->arena, serve_fill_begins, it) ||
+        !tn__lists_make(&state.ends, it->steps + 1, &it->arena, serve_fill_ends, it))
+        return tn__no_memory(it->error, "the blocks of a run");
+    TN_TRY(tn_pool_create(&options, &state.pool, it->error));
+    tn_status status = serve_all(&state);
+    tn_pool_destroy(state.pool);
+    return status;
+}
+
+/* --- the estimate ----------------------------------------------------------------------------- */
 
 #define ESTIMATE_ALIGNMENT 64u /* of static blocks, as in the engine */
 
@@ -39,7 +263,7 @@ const char *tn_phase_meaning(tn_phase phase) {
     return (unsigned)phase < TN_PHASE_COUNT ? estimate_phases[phase].meaning : "?";
 }
 
-tn_part tn__part_of(tn_kind kind) {
+static tn_part estimate_part_of(tn_kind kind) {
     switch (kind) {
     case TN_KIND_PARAMETER:
     case TN_KIND_CONSTANT:
@@ -55,8 +279,8 @@ tn_part tn__part_of(tn_kind kind) {
     }
 }
 
-void tn__estimator_seen(tn__estimator *it, tn_phase phase, uint64_t total,
-                        const uint64_t part[TN_PART_COUNT], uint32_t step, uint32_t run) {
+static void estimate_seen(estimator *it, tn_phase phase, uint64_t total,
+                          const uint64_t part[TN_PART_COUNT], uint32_t step, uint32_t run) {
     tn_estimate *made = &it->made;
     if (made->phase[phase] == TN_SIZE_UNKNOWN || total > made->phase[phase])
         made->phase[phase] = total;
@@ -70,7 +294,7 @@ void tn__estimator_seen(tn__estimator *it, tn_phase phase, uint64_t total,
 /* --- static memory --- */
 
 /* Static memory that the occupancy has bodies for. */
-static tn_status estimate_inside(tn__estimator *it) {
+static tn_status estimate_inside(estimator *it) {
     uint32_t count = tn_occupancy_life_count(it->occupancy);
     const tn_life *lives = tn_occupancy_lives(it->occupancy);
     it->statics = tn__arena_array(&it->arena, count, sizeof *it->statics);
@@ -86,7 +310,7 @@ static tn_status estimate_inside(tn__estimator *it) {
     return TN_OK;
 }
 
-static tn_status estimate_find_statics(tn__estimator *it) {
+static tn_status estimate_find_statics(estimator *it) {
     const tn_estimate_options *options = &it->options;
     size_t count = options->static_count;
     TN_TRY(estimate_inside(it));
@@ -99,13 +323,13 @@ static tn_status estimate_find_statics(tn__estimator *it) {
     return it->statics != NULL ? TN_OK : tn__no_memory(it->error, "static memory");
 }
 
-static tn_status estimate_statics(tn__estimator *it) {
+static tn_status estimate_statics(estimator *it) {
     uint64_t all = 0;
     TN_TRY(estimate_find_statics(it));
     for (uint32_t i = 0; i < it->static_count; i++) {
         const tn_life life = {.tensor = it->statics[i].tensor, .is_static = it->inside};
         uint64_t bytes = it->statics[i].bytes, aligned = 0;
-        uint64_t *part = &it->fixed[tn__part_of(tn_life_kind(it->graph, &life))];
+        uint64_t *part = &it->fixed[estimate_part_of(tn_life_kind(it->graph, &life))];
         if (bytes == TN_SIZE_UNKNOWN || !tn__align_up(bytes, ESTIMATE_ALIGNMENT, &aligned) ||
             !tn__add(*part, bytes, part) || !tn__add(all, aligned, &all))
             TN_FAIL(it->error, TN_E_INVALID, "the weights have more than 2^64 bytes");
@@ -118,7 +342,7 @@ static tn_status estimate_statics(tn__estimator *it) {
 
 /* --- bodies under the policies --- */
 
-static tn_status estimate_bodies(tn__estimator *it) {
+static tn_status estimate_bodies(estimator *it) {
     const tn_life *lives = tn_occupancy_lives(it->occupancy);
     bool start = it->options.alloc == TN_ALLOC_ON_START;
     bool exits = it->options.release == TN_RELEASE_ON_EXIT;
@@ -135,7 +359,7 @@ static tn_status estimate_bodies(tn__estimator *it) {
     for (uint32_t i = 0; i < tn_occupancy_life_count(it->occupancy); i++) {
         estimate_body *body = &it->bodies[lives[i].body];
         if (body->part != TN_PART_COUNT) continue;
-        body->part = tn__part_of(tn_life_kind(it->graph, &lives[i]));
+        body->part = estimate_part_of(tn_life_kind(it->graph, &lives[i]));
     }
     for (tn_body_id b = 0; b < it->body_count; b++)
         if (it->bodies[b].part == TN_PART_COUNT) it->bodies[b].part = TN_PART_ACTIVATIONS;
@@ -144,11 +368,11 @@ static tn_status estimate_bodies(tn__estimator *it) {
 
 /* --- the planned arena --- */
 
-static bool estimate_keeps_lives(const tn__estimator *it) {
+static bool estimate_keeps_lives(const estimator *it) {
     return it->options.alloc == TN_ALLOC_ON_DEMAND && it->options.release == TN_RELEASE_ON_DEATH;
 }
 
-static tn_status estimate_live(tn__estimator *it, uint64_t (*live)[TN_PART_COUNT]) {
+static tn_status estimate_live(estimator *it, uint64_t (*live)[TN_PART_COUNT]) {
     if (estimate_keeps_lives(it)) {
         uint64_t(*kinds)[TN_KIND_COUNT] =
             tn__arena_array(&it->arena, (size_t)it->steps + 1, sizeof *kinds);
@@ -156,7 +380,7 @@ static tn_status estimate_live(tn__estimator *it, uint64_t (*live)[TN_PART_COUNT
         TN_TRY(tn_occupancy_live(it->occupancy, kinds, it->error));
         for (uint32_t s = 0; s < it->steps; s++)
             for (uint32_t kind = 0; kind < TN_KIND_COUNT; kind++)
-                live[s][tn__part_of((tn_kind)kind)] += kinds[s][kind];
+                live[s][estimate_part_of((tn_kind)kind)] += kinds[s][kind];
         return TN_OK;
     }
     for (uint32_t b = 0; b < it->body_count; b++) /* differences, summed below */
@@ -171,7 +395,7 @@ static tn_status estimate_live(tn__estimator *it, uint64_t (*live)[TN_PART_COUNT
 }
 
 /* Plans the same bodies with the live ranges under the policies. */
-static tn_status estimate_plan_again(tn__estimator *it, uint64_t *arena) {
+static tn_status estimate_plan_again(estimator *it, uint64_t *arena) {
     tn_problem *problem = NULL;
     tn_layout layout = {0};
     tn_status status = tn_problem_create(&it->context, &problem, it->error);
@@ -191,7 +415,7 @@ static tn_status estimate_plan_again(tn__estimator *it, uint64_t *arena) {
     return status;
 }
 
-static tn_status estimate_arena(tn__estimator *it, uint64_t *arena) {
+static tn_status estimate_arena(estimator *it, uint64_t *arena) {
     tn_layout layout = {0};
     if (!estimate_keeps_lives(it)) return estimate_plan_again(it, arena);
     if (it->options.layout != NULL) {
@@ -204,7 +428,7 @@ static tn_status estimate_arena(tn__estimator *it, uint64_t *arena) {
     return TN_OK;
 }
 
-static tn_status estimate_plan(tn__estimator *it) {
+static tn_status estimate_plan(estimator *it) {
     tn_estimate *made = &it->made;
     uint64_t base = tn__add_sat(made->fixed, it->options.runtime), most = 0;
     uint64_t(*live)[TN_PART_COUNT] =
@@ -214,13 +438,13 @@ static tn_status estimate_plan(tn__estimator *it) {
     TN_TRY(estimate_live(it, live));
     uint64_t loaded = it->inside ? it->loaded : 0; /* above the base, before any instruction runs */
     const uint64_t none[TN_PART_COUNT] = {0};
-    tn__estimator_seen(it, TN_PHASE_LOAD, tn__add_sat(base, loaded), it->inside ? it->fixed : none,
-                       0, 0);
+    estimate_seen(it, TN_PHASE_LOAD, tn__add_sat(base, loaded), it->inside ? it->fixed : none, 0,
+                  0);
     for (uint32_t s = 0; s < it->steps; s++) {
         uint64_t sum = base;
         for (uint32_t part = 0; part < TN_PART_COUNT; part++) sum = tn__add_sat(sum, live[s][part]);
-        tn__estimator_seen(it, (tn_phase)it->phase[s], sum, live[s], s, 0);
-        tn__estimator_seen(it, TN_PHASE_LATER_STEPS, sum, live[s], s, 1);
+        estimate_seen(it, (tn_phase)it->phase[s], sum, live[s], s, 0);
+        estimate_seen(it, TN_PHASE_LATER_STEPS, sum, live[s], s, 1);
     }
     most = made->total;
     uint64_t listed = it->options.runtime;
@@ -239,7 +463,7 @@ static tn_status estimate_plan(tn__estimator *it) {
 
 /* --- all of it --- */
 
-static tn_status estimate_make(tn__estimator *it) {
+static tn_status estimate_make(estimator *it) {
     const tn_instruction *instructions = tn_program_instructions(it->program);
     for (uint32_t phase = 0; phase < TN_PHASE_COUNT; phase++)
         it->made.phase[phase] = TN_SIZE_UNKNOWN;
@@ -248,7 +472,7 @@ static tn_status estimate_make(tn__estimator *it) {
     if (it->phase == NULL) return tn__no_memory(it->error, "phases");
     tn__phases_of(it->program, it->phase);
     TN_TRY(estimate_bodies(it));
-    TN_TRY(it->options.pool != NULL ? tn__estimator_serve(it) : estimate_plan(it));
+    TN_TRY(it->options.pool != NULL ? estimate_serve(it) : estimate_plan(it));
     it->made.peak_op =
         it->made.peak_step < it->steps ? instructions[it->made.peak_step].op : TN_NONE;
     return TN_OK;
@@ -256,11 +480,11 @@ static tn_status estimate_make(tn__estimator *it) {
 
 tn_status tn_estimate_make(const tn_occupancy *occupancy, const tn_estimate_options *options,
                            tn_estimate *estimate, tn_error *error) {
-    tn__estimator it = {.occupancy = occupancy,
-                        .program = tn_occupancy_program(occupancy),
-                        .problem = tn_occupancy_problem(occupancy),
-                        .options = TN_ESTIMATE_OPTIONS_INIT,
-                        .error = error};
+    estimator it = {.occupancy = occupancy,
+                    .program = tn_occupancy_program(occupancy),
+                    .problem = tn_occupancy_problem(occupancy),
+                    .options = TN_ESTIMATE_OPTIONS_INIT,
+                    .error = error};
     tn__options(&it.options, sizeof it.options, options);
     it.context = tn__context(it.options.context);
     it.graph = tn_program_graph(it.program);

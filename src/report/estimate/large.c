@@ -1,9 +1,9 @@
 /* large.c - formulas for transformers that are too large to be built as a graph, counted matrix by
- * matrix.
+ * matrix; the sizes that they need, from a config.json or from a graph.
  *
- * They leave out the memory of a run time, fragmentation, and communication buffers. Activations
- * are stored in numbers of 2 bytes. Per token and layer, with hidden size h, inner size f, q and v
- * numbers of a query and of a key or value, a heads, divided by t tensor-parallel ranks:
+ * The formulas leave out the memory of a run time, fragmentation, and communication buffers.
+ * Activations are stored in numbers of 2 bytes. Per token and layer, with hidden size h, inner size
+ * f, q and v numbers of a query and of a key or value, a heads, divided by t tensor-parallel ranks:
  *
  *     fused attention    16 h  +  (4 q + 4 v + 4 a + 8 f) / t       (4 f without a gate)
  *     unfused            8 h  +  (4 q + 4 v + 8 f + 2 a s) / t
@@ -25,11 +25,150 @@
  * in v pieces a stage stores 2 (p - i - 1) + (v - 1) p + 1 of them. ZeRO (Rajbhandari et al. 2020)
  * divides the optimizer state, then gradients, then parameters by the data-parallel ranks.
  */
-#include <math.h>
-
 #include "base/base.h"
-
+#include "graph/op.h"
 #include "report/estimate/cluster.h"
+#include <tenure/estimate.h>
+#include <tenure/llm.h>
+
+#include <math.h>
+#include <stdio.h>
+
+/* --- sizes from a config.json ----------------------------------------------------------------- */
+
+/* Reads the sizes of a transformer for training from a config.json of Hugging Face.
+ *
+ * tn_llm_config reads the file, as for running. The formulas below know fewer kinds of
+ * transformers. If they would count a different number of parameters than the matrices have, the
+ * family is an error.
+ */
+
+#ifdef TENURE_MINIMAL
+tn_status tn_large_config(const char *name, const void *bytes, size_t size,
+                          const tn_context *context, tn_large *large, tn_error *error) {
+    (void)bytes, (void)size, (void)context, (void)large;
+    TN_FAIL(error, TN_E_UNSUPPORTED, "%s: this build reads no JSON", name);
+}
+#else
+
+static tn_status config_sequence(tn_large *large, tn_error *error) {
+    const tn_transformer *model = &large->model;
+    if (large->sequence == 0) large->sequence = model->positions;
+    if (large->sequence == 0)
+        TN_FAIL(error, TN_E_INVALID, "no \"max_position_embeddings\": state `sequence`");
+    if (model->position_rows > 0 && large->sequence > model->positions)
+        TN_FAIL(error, TN_E_INVALID,
+                "a sequence of %llu tokens exceeds the %llu positions of the model",
+                (unsigned long long)large->sequence, (unsigned long long)model->positions);
+    return TN_OK;
+}
+
+/* Do the formulas count the parameters that exist? */
+static tn_status config_compare(const tn_large *large, const tn_llm *llm, tn_error *error) {
+    tn_large alone = *large;
+    tn_large_estimate estimate = {0};
+    alone.tensor = alone.pipeline = alone.data = alone.micro = alone.batch = alone.interleave = 0;
+    tn_status status = tn_large_estimate_make(&alone, &estimate, NULL);
+    if (status == TN_OK && estimate.exact_parameters == llm->parameters) return TN_OK;
+    TN_FAIL(error, TN_E_UNSUPPORTED,
+            "the formulas for training do not count all matrices of model_type %s; only the memory "
+            "to run it can be estimated",
+            llm->type);
+}
+
+tn_status tn_large_config(const char *name, const void *bytes, size_t size,
+                          const tn_context *context, tn_large *large, tn_error *error) {
+    tn_large made = *large;
+    tn_context own = tn__context(context);
+    tn_llm *llm = tn__alloc(&own, sizeof *llm);
+    if (llm == NULL) return tn__no_memory(error, "a model");
+    tn_status status = tn_llm_config(name, bytes, size, llm, error);
+    if (status == TN_OK) {
+        made.model = llm->model;
+        status = config_sequence(&made, error);
+        if (status == TN_OK) status = config_compare(&made, llm, error);
+        if (status != TN_OK) tn__where(error, status, "%s", name);
+    }
+    tn__free(&own, llm, sizeof *llm);
+    if (status == TN_OK) *large = made;
+    return status;
+}
+#endif
+
+/* --- sizes from a graph ----------------------------------------------------------------------- */
+
+/* Finds the sizes of a transformer in its graph.
+ *
+ * Exporters write attention in many ways. All have one Softmax over [batch, heads, tokens, tokens]
+ * in each layer, and a Gather from a table of embeddings. So
+ *
+ *     layers, heads, sequence   from those Softmax
+ *     vocabulary, hidden        the largest table that a Gather reads
+ *     inner size                the widest product of the hidden size, except the vocabulary's and
+ *                               query, key and value in one (3 hidden)
+ *
+ * For any other graph the formulas do not apply, and the result is an error.
+ */
+
+static const tn_tensor *shape_operand(const tn_graph *graph, const tn_op *op, uint32_t i) {
+    return i < op->input_count && op->inputs[i] != TN_NONE ? tn_graph_tensor(graph, op->inputs[i])
+                                                           : NULL;
+}
+
+static void shape_attention(const tn_graph *graph, const tn_op *op, tn_large *made) {
+    const tn_tensor *scores = shape_operand(graph, op, 0);
+    if (scores == NULL || scores->rank != 4 || scores->shape[1] < 1 || scores->shape[3] < 1 ||
+        scores->shape[2] != scores->shape[3])
+        return;
+    made->model.layers++;
+    made->model.heads = (uint64_t)scores->shape[1];
+    made->sequence = (uint64_t)scores->shape[3];
+}
+
+static void shape_table(const tn_graph *graph, const tn_op *op, tn_transformer *made) {
+    const tn_tensor *table = shape_operand(graph, op, 0);
+    if (table == NULL || table->kind != TN_KIND_PARAMETER || table->rank != 2 ||
+        table->shape[0] < 1 || table->shape[1] < 1)
+        return;
+    if ((uint64_t)table->shape[0] <= made->vocabulary) return;
+    made->vocabulary = (uint64_t)table->shape[0];
+    made->hidden = (uint64_t)table->shape[1];
+}
+
+static void shape_inner(const tn_graph *graph, const tn_op *op, tn_transformer *made) {
+    const tn_tensor *weights = shape_operand(graph, op, 1);
+    if (weights == NULL || weights->rank != 2 || !tn_tensor_is_static(weights)) return;
+    for (uint32_t side = 0; side < 2; side++) {
+        uint64_t a = (uint64_t)weights->shape[side], b = (uint64_t)weights->shape[1 - side];
+        if (a == made->hidden && b > made->inner && b != made->vocabulary && b != 3 * made->hidden)
+            made->inner = b;
+    }
+}
+
+tn_status tn_large_from_graph(const tn_graph *graph, tn_large *large, tn_error *error) {
+    tn_large made = *large;
+    tn_transformer *model = &made.model;
+    *model = (tn_transformer){.position_rows = TN_SIZE_UNKNOWN};
+    uint64_t sequence = large->sequence;
+    for (tn_op_id id = 0; id < tn_graph_op_count(graph); id++) {
+        const tn_op *op = tn_graph_op(graph, id);
+        if (tn__op_is(op, "Softmax")) shape_attention(graph, op, &made);
+        if (tn__op_is(op, "Gather")) shape_table(graph, op, model);
+    }
+    for (tn_op_id id = 0; id < tn_graph_op_count(graph); id++)
+        if (tn__op_has(graph, id, TN_RULE_MATMUL))
+            shape_inner(graph, tn_graph_op(graph, id), model);
+    if (model->layers == 0 || model->hidden == 0)
+        TN_FAIL(error, TN_E_INVALID, "the graph is not recognised as a transformer (%s)",
+                model->layers == 0 ? "no Softmax over [batch, heads, tokens, tokens]"
+                                   : "no table of embeddings");
+    if (model->inner <= model->hidden) model->inner = 0; /* not found: 4 hidden is used */
+    if (sequence > 0) made.sequence = sequence;
+    *large = made;
+    return TN_OK;
+}
+
+/* --- formulas --------------------------------------------------------------------------------- */
 
 /* limit of each member: products of a few fit a double exactly */
 #define LARGE_MOST (UINT64_C(1) << 40)

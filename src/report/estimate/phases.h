@@ -4,8 +4,8 @@
 
 #include <tenure/estimate.h>
 
-/* phases: out, [instructions] of tn_phase: FORWARD, BACKWARD or UPDATE, the update. A program
- * without training is all FORWARD. Cost: O(instructions + operands). */
+/* estimate.c. phases: out, [instructions] of tn_phase: FORWARD, BACKWARD or UPDATE, the update. A
+ * program without training is all FORWARD. Cost: O(instructions + operands). */
 void tn__phases_of(const tn_program *program, uint8_t *phases);
 
 #endif

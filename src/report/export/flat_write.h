@@ -10,7 +10,7 @@
 #define TN_EXPORT_FLAT_WRITE_H
 
 #include "base/base.h"
-#include "io/import/flat.h"
+#include "io/import/tflite/flat.h"
 
 #define FLAT_ALIGNMENT 16u /* of tensor data, and of the old file after the new part */
 

@@ -4,7 +4,7 @@
  * The file is read again from memory like any other file. A file that our own reader refuses, or
  * that has other inputs or outputs, is never written.
  * Cost: O(file). */
-#include "report/export/measure.h"
+#include "report/export/export.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include <tenure/program.h>
 
 #include "graph/takes.h"
-#include "io/import/tflite_micro.h"
+#include "io/import/tflm/tflm.h"
 #include "report/format.h"
 
 #define MEASURE_PLAN_WORK 200000u /* in placements, not time, so that plans can be reproduced */
@@ -26,10 +26,9 @@ static tn_status source_scratch(export_source *source, const tn_export_options *
     source->workspaces = tn__alloc_array(&source->context, ops, sizeof *source->workspaces);
     source->kept = tn__alloc_array(&source->context, ops, sizeof *source->kept);
     if (source->workspaces == NULL || source->kept == NULL) return tn__no_memory(error, "scratch");
-    TN_TRY(
-        tn__micro_workspaces_of(&source->plan, source->graph, &asked->micro, source->workspaces));
-    return tn__micro_kept_of(&source->plan, source->graph, &asked->micro, source->kept,
-                             &source->move_kept);
+    TN_TRY(tn__tflm_workspaces_of(&source->plan, source->graph, &asked->micro, source->workspaces));
+    return tn__tflm_kept_of(&source->plan, source->graph, &asked->micro, source->kept,
+                            &source->move_kept);
 }
 
 /* The extents that the caller gave, for dimensions that the file leaves open. */
@@ -166,7 +165,7 @@ static tn_status measure_planned(const tflite_plan *file, const tn_graph *graph,
                                  export_candidate *to) {
     tn_micro_arena planned;
     tn__text image;
-    TN_TRY(tn__micro_arena_at(file, graph, offsets, &asked->micro, &planned, NULL));
+    TN_TRY(tn__tflm_arena_at(file, graph, offsets, &asked->micro, &planned, NULL));
     if (!asked->plan || measure_count(asked, &planned) > measure_count(asked, &to->arena))
         return TN_OK;
     to->arena = planned;
@@ -190,10 +189,10 @@ static tn_status measure_open_tflite(const tflite_plan *file, const tn_graph *gr
     uint64_t *scratch = tn__alloc_array(&to->context, ops, sizeof *scratch);
     uint64_t *offsets = tn__alloc_array(&to->context, tensors, sizeof *offsets);
     tn_status status = scratch != NULL && offsets != NULL ? TN_OK : tn__no_memory(error, "a plan");
-    if (status == TN_OK) status = tn__micro_workspaces_of(file, graph, &asked->micro, scratch);
+    if (status == TN_OK) status = tn__tflm_workspaces_of(file, graph, &asked->micro, scratch);
     if (status == TN_OK) status = measure_plan(graph, scratch, 16, offsets, to, error);
     if (status == TN_OK)
-        status = tn__micro_arena_at(file, graph, NULL, &asked->micro, &to->arena, NULL);
+        status = tn__tflm_arena_at(file, graph, NULL, &asked->micro, &to->arena, NULL);
     if (status == TN_OK) status = measure_planned(file, graph, asked, offsets, to);
     to->bytes = measure_count(asked, &to->arena);
     if (scratch != NULL) tn__free(&to->context, scratch, ops * sizeof *scratch);

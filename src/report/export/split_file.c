@@ -19,8 +19,6 @@
 #include <tenure/program.h>
 #include <unistd.h>
 
-#include "report/export/measure.h"
-
 #define FILE_CANDIDATES 2000u
 #define FILE_TRIES                                                                                 \
     100u /* limit for files that are measured, and for candidates that cannot be written */

@@ -34,7 +34,7 @@ static tn_status allocations_render(const tn_report *report, tn__text *text, tn_
     const tn_event *events = tn_trace_events(report->trace, &count);
     if (tn_trace_dropped(report->trace) > 0)
         TN_FAIL(error, TN_E_INVALID,
-                "%llu events had no room in the trace: what is left is not a whole run",
+                "%llu events had no room in the trace: the rest is not a whole run",
                 (unsigned long long)tn_trace_dropped(report->trace));
     tn__text_put(text, "action,id,size,stream,lifetime,name,kind,op\n");
     for (uint64_t i = 0; i < count; i++)

@@ -13,7 +13,7 @@
 static void csv_fates(tn__scene *scene, tn__text *text) {
     tn__text_put(text, "\ntensor,decision,bytes,first,last\n");
     for (uint32_t i = 0; i < scene->item_count; i++) {
-        const tn__item *item = &scene->items[i];
+        const tn__report_item *item = &scene->items[i];
         tn__csv_put(text, item->name);
         tn__text_printf(text, ",%s,%" PRIu64 ",%" PRId64 ",%" PRId64 "\n", tn_fate_name(item->fate),
                         item->bytes, item->first, item->last);

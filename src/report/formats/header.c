@@ -198,7 +198,7 @@ static tn_status header_tensors(header_writer *writer, const char **names) {
     const tn_layout *layout = writer->report->layout;
     tn__text *text = writer->text;
     for (uint32_t i = 0; i < writer->scene->item_count; i++) {
-        const tn__item *item = &writer->scene->items[i];
+        const tn__report_item *item = &writer->scene->items[i];
         char name[HEADER_NAME_MAX + 16];
         if (!header_tensor_name(writer, i, name)) return tn__no_memory(writer->error, "the header");
         names[i] = tn__arena_string(&writer->scene->arena, name, strlen(name));
@@ -221,7 +221,7 @@ static void header_table(const header_writer *writer, const char *const *names) 
         "#define %s_TENSORS(X)",
         writer->upper);
     for (uint32_t i = 0; i < writer->scene->item_count; i++) {
-        const tn__item *item = &writer->scene->items[i];
+        const tn__report_item *item = &writer->scene->items[i];
         tn__text_put(text, " \\\n    X(");
         header_string(text, item->name);
         tn__text_printf(text, ", %u, %s_OFFSET_%s, %s_BYTES_%s, ", layout->bank[item->body],
@@ -237,7 +237,7 @@ static void header_table(const header_writer *writer, const char *const *names) 
 static void header_assert_tensors(const header_writer *writer, const char *const *names) {
     const tn_layout *layout = writer->report->layout;
     for (uint32_t i = 0; i < writer->scene->item_count; i++) {
-        const tn__item *item = &writer->scene->items[i];
+        const tn__report_item *item = &writer->scene->items[i];
         char bank[HEADER_NAME_MAX + 12];
         header_bank(writer, layout->bank[item->body], true, bank);
         tn__text_printf(

@@ -40,7 +40,7 @@ static tn_status html_string(tn__html_page *page, const char *string, uint32_t *
     return TN_OK;
 }
 
-static tn_status html_shape(tn__html_page *page, const tn__item *item, uint32_t *number,
+static tn_status html_shape(tn__html_page *page, const tn__report_item *item, uint32_t *number,
                             tn_error *error) {
     tn__text shape;
     tn__text_init(&shape, page->scene.report->context);
@@ -67,7 +67,7 @@ static tn_status html_strings(tn__html_page *page, tn_error *error) {
     page->step_name = page->step_type + steps;
     TN_TRY(html_string(page, "", &none, error)); /* number 0 */
     for (uint32_t i = 0; i < items; i++) {
-        const tn__item *item = &scene->items[i];
+        const tn__report_item *item = &scene->items[i];
         const char *type = item->tensor ? tn_dtype_name(item->tensor->dtype) : "";
         TN_TRY(html_string(page, item->name, &page->item_name[i], error));
         TN_TRY(html_string(page, type, &page->item_type[i], error));

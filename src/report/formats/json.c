@@ -1,8 +1,8 @@
 /* json.c - writes the whole plan as JSON, format "mem-plan": the options that made it, pools,
  * buffers with their offsets, and for a model its tensors, steps and static memory.
  *
- * The document is self-contained: src/plan/io/json.c reads the buffers, src/cli/plan_file.c reads
- * the options, tensors and steps. Tensors and operators are identified by their index in the
+ * The document is self-contained: src/plan/io/json.c reads the buffers, src/cli/model/plan_file.c
+ * reads the options, tensors and steps. Tensors and operators are identified by their index in the
  * planned graph; names are for people and may be empty or repeated. All numbers except the gap are
  * integers; an unknown value is null. Each buffer, tensor and step has its own line, so that two
  * plans can be compared by line. The same plan gives the same bytes: the output contains no time
@@ -244,7 +244,8 @@ static void json_limits(tn__text *text, const tn_problem *problem, const tn_body
 static tn_status json_buffers(tn__text *text, tn__scene *scene, tn_error *error) {
     const tn_problem *problem = scene->report->problem;
     uint32_t count = tn_problem_count(problem);
-    const tn__item **owner = tn__arena_array(&scene->arena, (size_t)count + 1, sizeof(void *));
+    const tn__report_item **owner =
+        tn__arena_array(&scene->arena, (size_t)count + 1, sizeof(void *));
     if (owner == NULL) return tn__no_memory(error, "a JSON plan");
     for (uint32_t i = scene->item_count; i-- > 0;) owner[scene->items[i].body] = &scene->items[i];
     tn__text_put(text, ",\n\"buffers\":[");
@@ -295,7 +296,7 @@ static void json_shape(tn__text *text, const tn_tensor *tensor) {
  * of its node. */
 static void json_tensor(tn__text *text, const tn__scene *scene, uint32_t index) {
     static const char *const shares[] = {"own", "view", "inplace", "fused"};
-    const tn__item *item = &scene->items[index];
+    const tn__report_item *item = &scene->items[index];
     const tn_life *life = &tn_occupancy_lives(scene->report->occupancy)[index];
     uint64_t base = scene->report->layout->offset[item->body];
     tn__step step = tn__step_of(scene->report, item->step);

@@ -6,7 +6,7 @@
  *
  * Cost: O(events log events).
  */
-#include "interop/snapshot/write.h"
+#include "interop/snapshot/snapshot.h"
 #include "report/format.h"
 
 /* Numbers of blocks: first bodies, then tensors. */
@@ -44,7 +44,7 @@ static tn_status snapshot_render(const tn_report *report, tn__text *text, tn_err
         TN_FAIL(error, TN_E_INVALID, "a snapshot of a run needs a problem");
     if (tn_trace_dropped(report->trace) > 0)
         TN_FAIL(error, TN_E_INVALID,
-                "%llu events had no room in the trace: what is left is not a whole run",
+                "%llu events had no room in the trace: the rest is not a whole run",
                 (unsigned long long)tn_trace_dropped(report->trace));
     tn_snapshot_use *uses = tn__alloc_array(report->context, (size_t)count + 1, sizeof *uses);
     if (uses == NULL) return tn__no_memory(error, "a snapshot");

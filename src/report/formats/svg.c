@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "report/svg_fit.h"
+#include "report/svg/svg.h"
 
 enum {
     SVG_WIDTH = 1000,
@@ -77,7 +77,7 @@ _Static_assert(TN__ROLE_COUNT <= TN__KIND_COUNT && TN_FATE_COUNT <= TN__KIND_COU
  * step by role, in a fit by decision) and shade. Views of one body share a shade, so that
  * neighbours in memory can be distinguished. */
 static uint32_t svg_style(const tn__scene *scene, uint32_t item) {
-    const tn__item *items = scene->items;
+    const tn__report_item *items = scene->items;
     if (item == SVG_RESERVED) return 0;
     bool view = items[item].share == TN_SHARE_VIEW;
     uint32_t colour = scene->phases ? (uint32_t)items[item].role : items[item].kind;
@@ -122,7 +122,7 @@ static tn_status svg_rects(svg_picture *picture, tn_error *error) {
         svg_add(picture, model ? SVG_RESERVED : body, body, &scene->pieces[p].piece);
     }
     for (uint32_t i = 0; i < scene->item_count; i++) {
-        const tn__item *item = &scene->items[i];
+        const tn__report_item *item = &scene->items[i];
         if (pieced[item->body] || item->hi == item->lo) continue;
         tn_piece piece = {.first = item->first, .last = item->last, .lo = item->lo, .hi = item->hi};
         svg_add(picture, i, item->body, &piece);
@@ -203,7 +203,7 @@ static void svg_fill(const svg_picture *picture, uint32_t style) {
 }
 
 /* "name, 1x64x56x56 float32, 802,816 bytes, live 3 to 9, at 1,024" */
-static void svg_title(const svg_picture *picture, const tn__item *item) {
+static void svg_title(const svg_picture *picture, const tn__report_item *item) {
     tn__text *text = picture->text;
     char bytes[TN__WORDS_MAX], offset[TN__WORDS_MAX];
     uint64_t base = picture->scene.report->layout->offset[item->body];

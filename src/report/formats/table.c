@@ -329,7 +329,7 @@ static const char *table_plain(const char *type, char plain[TABLE_PLAIN_MAX]) {
     return plain;
 }
 
-static void table_model_row(tn__text *text, const tn__scene *scene, const tn__item *item) {
+static void table_model_row(tn__text *text, const tn__scene *scene, const tn__report_item *item) {
     tn__text shape;
     tn__text_init(&shape, scene->report->context);
     tn__words_shape(&shape, item->tensor);
@@ -346,7 +346,7 @@ static void table_model_row(tn__text *text, const tn__scene *scene, const tn__it
     tn__text_release(&shape);
 }
 
-static void table_problem_row(tn__text *text, const tn__scene *scene, const tn__item *item) {
+static void table_problem_row(tn__text *text, const tn__scene *scene, const tn__report_item *item) {
     char offset[TN__WORDS_MAX];
     tn__words_cell(text, item->name, table_name_width(scene->report, TABLE_BESIDE_BUFFER), false);
     tn__text_printf(text, "  %15s  %lld to %lld",
@@ -405,7 +405,7 @@ static tn_status table_holders(tn__text *text, tn__scene *scene, tn_error *error
             rest = tn__add_sat(rest, holders[i].bytes);
             continue;
         }
-        const tn__item *item = &scene->items[holders[i].item];
+        const tn__report_item *item = &scene->items[holders[i].item];
         tn__text_printf(text, "  %15s  ", tn__grouped(holders[i].bytes, exact));
         if (scene->report->occupancy)
             table_model_row(text, scene, item);

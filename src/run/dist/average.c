@@ -4,10 +4,10 @@
  *     stream 0   ... APPLY bucket.0   APPLY ...   APPLY bucket.1   updates by bucket.0   ...
  *     stream 1              REDUCE bucket.0 ─────────▶ REDUCE bucket.1 ────▶
  *
- * If the state of a step is divided (graph/train/shard.c), a rank needs only the mean of its part.
- * Then a SCATTER replaces the REDUCE: in place, or into the part if gradients are divided, so that
- * the bucket is freed. The rank's updated part of a whole shard goes to all others by a GATHER in
- * place.
+ * If the state of a step is divided (graph/train/buckets.c), a rank needs only the mean of its
+ * part. Then a SCATTER replaces the REDUCE: in place, or into the part if gradients are divided, so
+ * that the bucket is freed. The rank's updated part of a whole shard goes to all others by a GATHER
+ * in place.
  *
  * A REDUCE begins when its bucket is complete. Later instructions that touch the bucket, on any
  * stream, wait for it. Instructions that need its result are held back until the next bucket's
@@ -37,9 +37,9 @@ typedef struct average_state {
     uint32_t made;
     tn_instruction *held;
     uint32_t held_count;
-    uint32_t *at;    /* [count + 1] new index of each instruction; unused with `holds` */
-    uint32_t *given; /* [tensors] the signal of a bucket's REDUCE; 0: not a bucket */
-    uint64_t *told;  /* [tensors] bit s: stream s has waited for that signal */
+    uint32_t *at;     /* [count + 1] new index of each instruction; unused with `holds` */
+    uint32_t *given;  /* [tensors] the signal of a bucket's REDUCE; 0: not a bucket */
+    uint64_t *waited; /* [tensors] bit s: stream s has waited for that signal */
     /* [tensors] read by a held instruction; defined or changed by one. */
     uint8_t *reads, *defines;
 } average_state;
@@ -116,8 +116,8 @@ static void average_wait(average_state *it, tn_instruction *in, uint32_t signal)
 /* Waits for a bucket that the instruction touches, if its stream has not waited for it yet. */
 static void average_wait_for(average_state *it, tn_instruction *in, tn_tensor_id id) {
     uint64_t mine = UINT64_C(1) << in->stream;
-    if (id == TN_NONE || it->given[id] == 0 || (it->told[id] & mine)) return;
-    it->told[id] |= mine;
+    if (id == TN_NONE || it->given[id] == 0 || (it->waited[id] & mine)) return;
+    it->waited[id] |= mine;
     average_wait(it, in, it->given[id]);
 }
 
@@ -179,7 +179,7 @@ static void average_bucket(average_state *it, const tn_instruction *from) {
     average_let_go(it, it->held_count);
     tn_tensor_id mean = reduce.other != TN_NONE ? reduce.other : reduce.tensor;
     it->given[mean] = reduce.signal;
-    it->told[mean] = UINT64_C(1) << it->stream;
+    it->waited[mean] = UINT64_C(1) << it->stream;
 }
 
 /* The SCATTER makes the part, so a stream that waited for the operator that took it from the bucket
@@ -253,18 +253,18 @@ static tn_status average_parts(average_state *it, uint32_t buckets) {
 
 static tn_status average_begin(average_state *it, uint32_t *buckets) {
     uint32_t tensors = tn_graph_tensor_count(it->graph), last = 0, updates = 0;
-    bool talks = false;
+    bool communicates = false;
     for (uint32_t s = 0; s < it->count; s++) {
         const tn_instruction *in = &it->from[s];
         if (in->stream > last) last = in->stream;
         if (in->signal > it->signal) it->signal = in->signal;
-        talks = talks || tn_opcode_facts_of(in->opcode)->blocks == TN_BLOCKS_PEER;
+        communicates = communicates || tn_opcode_facts_of(in->opcode)->blocks == TN_BLOCKS_PEER;
         *buckets += average_is_bucket(it, in);
         updates += average_is_update(it, in);
     }
     it->stream = last + 1;
     it->holds = last == 0 && tn_program_region_count(it->program) == 0;
-    if (*buckets == 0 && !talks) /* a stage of a pipeline may train nothing */
+    if (*buckets == 0 && !communicates) /* a stage of a pipeline may train nothing */
         TN_FAIL(it->error, TN_E_INVALID,
                 "there is nothing to be averaged: gradients lie in no buckets "
                 "(tn_train_options.bucket_bytes)");
@@ -276,10 +276,10 @@ static tn_status average_begin(average_state *it, uint32_t *buckets) {
     it->held = tn__arena_array(&it->arena, (size_t)it->count + 1, sizeof *it->held);
     it->given = tn__arena_array(&it->arena, tensors, sizeof *it->given);
     it->at = tn__arena_array(&it->arena, (size_t)it->count + 1, sizeof *it->at);
-    it->told = tn__arena_array(&it->arena, tensors, sizeof *it->told);
+    it->waited = tn__arena_array(&it->arena, tensors, sizeof *it->waited);
     it->reads = tn__arena_array(&it->arena, tensors, 1);
     it->defines = tn__arena_array(&it->arena, tensors, 1);
-    bool all = it->at && it->to && it->held && it->given && it->told && it->reads && it->defines;
+    bool all = it->at && it->to && it->held && it->given && it->waited && it->reads && it->defines;
     return all ? TN_OK : tn__no_memory(it->error, "a program of several ranks");
 }
 

@@ -1,7 +1,7 @@
 /* collectives.c - turns collective operations into messages: reduce, scatter, gather, broadcast.
  *
  * In a reduction each member owns a slice. It receives the others' contributions to the slice, adds
- * them in the order of reduce.c, and sends the sum to all. So every byte crosses a link at most
+ * them in a fixed order (below), and sends the sum to all. So every byte crosses a link at most
  * twice, all members do the same amount of work, and received data needs a buffer for only a part
  * of the tensor: longer tensors are processed one buffer at a time.
  *
@@ -15,10 +15,89 @@
  */
 #include "run/dist/world.h"
 
+/* --- sums ------------------------------------------------------------------------------------- */
+
+/* Reduces the elements of several ranks to one.
+ *
+ * The order of additions is a tree over the ranks: neighbours first, then pairs of them. It is the
+ * same for each element, wherever it lies in a message. So sums depend neither on how tensors are
+ * packed into messages nor on which rank is fast.
+ *
+ *     0   1   2   3   4
+ *     └─+─┘   └─+─┘   │
+ *       └───+───┘     │
+ *           └────+────┘
+ */
+
+#define REDUCE_SUM(name, type)                                                                     \
+    static void name##_sum(void *to, const void *from, uint64_t count) {                           \
+        type *a = to;                                                                              \
+        const type *b = from;                                                                      \
+        for (uint64_t i = 0; i < count; i++) a[i] = (type)(a[i] + b[i]);                           \
+    }
+#define REDUCE_MAX(name, type)                                                                     \
+    static void name##_max(void *to, const void *from, uint64_t count) {                           \
+        type *a = to;                                                                              \
+        const type *b = from;                                                                      \
+        for (uint64_t i = 0; i < count; i++)                                                       \
+            if (!(b[i] <= a[i]) && a[i] == a[i]) a[i] = b[i]; /* NaN wins */                       \
+    }
+REDUCE_SUM(reduce_float, float)
+REDUCE_SUM(reduce_double, double)
+REDUCE_SUM(reduce_int, uint32_t) /* sums of integers wrap */
+REDUCE_SUM(reduce_long, uint64_t)
+REDUCE_MAX(reduce_float, float)
+REDUCE_MAX(reduce_double, double)
+REDUCE_MAX(reduce_int, int32_t)
+REDUCE_MAX(reduce_long, int64_t)
+
+typedef void (*reduce_loop)(void *to, const void *from, uint64_t count);
+
+static reduce_loop reduce_find(tn_dtype dtype, tn_reduction reduction) {
+    bool most = reduction == TN_REDUCTION_MAX;
+    switch (dtype) {
+    case TN_FLOAT32:
+        return most ? reduce_float_max : reduce_float_sum;
+    case TN_FLOAT64:
+        return most ? reduce_double_max : reduce_double_sum;
+    case TN_INT32:
+        return most ? reduce_int_max : reduce_int_sum;
+    case TN_INT64:
+        return most ? reduce_long_max : reduce_long_sum;
+    default:
+        return NULL;
+    }
+}
+
+static bool reduce_supports(tn_dtype dtype, tn_reduction reduction) {
+    bool real = dtype == TN_FLOAT32 || dtype == TN_FLOAT64;
+    return (size_t)reduction < TN_REDUCTION_COUNT && reduce_find(dtype, reduction) != NULL &&
+           (reduction != TN_REDUCTION_MEAN || real);
+}
+
+static void reduce_divide(void *data, uint64_t count, tn_dtype dtype, uint32_t ranks) {
+    float *floats = data;
+    double *doubles = data;
+    for (uint64_t i = 0; i < count && dtype == TN_FLOAT32; i++) floats[i] /= (float)ranks;
+    for (uint64_t i = 0; i < count && dtype == TN_FLOAT64; i++) doubles[i] /= ranks;
+}
+
+/* `parts`: [ranks] of `count` elements each. They are overwritten; the result is in parts[0]. */
+static void reduce_parts(void *const *parts, uint32_t ranks, uint64_t count, tn_dtype dtype,
+                         tn_reduction reduction) {
+    reduce_loop loop = reduce_find(dtype, reduction);
+    for (uint32_t apart = 1; apart < ranks; apart *= 2)
+        for (uint32_t i = 0; i + apart < ranks; i += 2 * apart)
+            loop(parts[i], parts[i + apart], count);
+    if (reduction == TN_REDUCTION_MEAN) reduce_divide(parts[0], count, dtype, ranks);
+}
+
+/* --- collectives as messages ------------------------------------------------------------------ */
+
 typedef struct collective {
     tn_world *world;
-    const tn__group *group;
-    tn__room *room;
+    const tn__rank_group *group;
+    tn__message_buffer *room;
     uint32_t posted;
 } collective;
 
@@ -27,7 +106,7 @@ static tn_status collective_begin(tn_world *world, uint32_t number, collective *
     *it = (collective){.world = world, .group = tn__world_find(world, number)};
     if (it->group == NULL || it->group->mine == TN_NONE)
         TN_FAIL(error, TN_E_INVALID, "rank %u has no part in group %u", world->rank, number);
-    it->room = tn__room_take(world);
+    it->room = tn__message_buffer_take(world);
     return it->room != NULL ? TN_OK : tn__no_memory(error, "what arrives from other ranks");
 }
 
@@ -49,7 +128,7 @@ static tn_status collective_move(collective *it, tn_error *error) {
 }
 
 static tn_status collective_end(collective *it, tn_status status) {
-    tn__room_give(it->world, it->room);
+    tn__message_buffer_give(it->world, it->room);
     return status;
 }
 
@@ -64,7 +143,7 @@ static uint64_t collective_slice(const collective *it, uint64_t count, uint32_t 
 /* How many elements of `width` bytes fit a buffer: every slice but the member's own arrives. */
 static uint64_t collective_most(const collective *it, uint64_t width) {
     uint64_t slices = it->group->count > 1 ? it->group->count - 1 : 1;
-    return TN__ROOM_BYTES / slices / width;
+    return TN__MESSAGE_BUFFER_BYTES / slices / width;
 }
 
 /* Adds the contributions of all members to `mine` [count], which holds its own contribution; the
@@ -77,7 +156,7 @@ static void collective_sum(collective *it, void *mine, uint64_t count, tn_dtype 
         it->room->parts[m] = m == it->group->mine ? mine : arrived;
         if (m != it->group->mine) arrived += bytes;
     }
-    tn__reduce(it->room->parts, it->group->count, count, dtype, reduction);
+    reduce_parts(it->room->parts, it->group->count, count, dtype, reduction);
     if (it->group->mine != 0 && bytes > 0) memcpy(mine, it->room->parts[0], (size_t)bytes);
 }
 
@@ -111,7 +190,7 @@ static tn_status collective_reduce(void *self, uint32_t group, void *data, uint6
     collective it;
     uint64_t width = tn_dtype_bits(dtype) / 8;
     tn_status status = TN_OK;
-    if (!tn__reduces(dtype, reduction))
+    if (!reduce_supports(dtype, reduction))
         TN_FAIL(error, TN_E_UNSUPPORTED, "%s of %s", tn_reduction_name(reduction),
                 tn_dtype_name(dtype));
     TN_TRY(collective_begin(self, group, &it, error));
@@ -149,7 +228,7 @@ static tn_status collective_scatter(void *self, uint32_t group, void *all, void 
     collective it;
     uint64_t width = tn_dtype_bits(dtype) / 8;
     tn_status status = TN_OK;
-    if (!tn__reduces(dtype, reduction))
+    if (!reduce_supports(dtype, reduction))
         TN_FAIL(error, TN_E_UNSUPPORTED, "%s of %s", tn_reduction_name(reduction),
                 tn_dtype_name(dtype));
     TN_TRY(collective_begin(self, group, &it, error));
@@ -249,7 +328,7 @@ static tn_status collective_recv(void *self, uint32_t peer, uint32_t tag, void *
 /* --- the table --- */
 
 static uint32_t collective_members(void *self, uint32_t group, uint32_t *mine) {
-    const tn__group *found = tn__world_find(self, group);
+    const tn__rank_group *found = tn__world_find(self, group);
     if (found == NULL || found->mine == TN_NONE) return 0;
     *mine = found->mine;
     return found->count;
@@ -257,7 +336,7 @@ static uint32_t collective_members(void *self, uint32_t group, uint32_t *mine) {
 
 static bool collective_reduces(void *self, tn_dtype dtype, tn_reduction reduction) {
     (void)self;
-    return tn__reduces(dtype, reduction);
+    return reduce_supports(dtype, reduction);
 }
 
 void tn__collectives(tn_world *world) {

@@ -6,11 +6,11 @@
  *                ◀── ahead ──▶
  *
  * A unit is a shard: the result of its GATHER (`whole`), the model's parameters in it, and views of
- * those. The reads of a unit are divided into intervals, called stretches here. A unit stays
+ * those. The reads of a unit are divided into intervals. A unit stays
  * resident between two reads if at most `most` bytes of units, its own included, are read from the
  * first to the second. So at most that many bytes are resident, as in a least-recently-used cache
- * of that size. Each stretch begins with a GATHER, issued as early as `most` allows but not before
- * that of an earlier stretch: all ranks issue them in the same order.
+ * of that size. Each interval begins with a GATHER, issued as early as `most` allows but not before
+ * that of an earlier interval: all ranks issue them in the same order.
  *
  * Cost: O(instructions + reads x units), memory O(instructions + tensors).
  */
@@ -21,14 +21,14 @@ typedef struct gather_unit {
     tn_tensor_id part, whole;
     uint64_t bytes;
     uint32_t update;   /* instruction that changes the part */
-    uint32_t stretch;  /* number of its latest stretch; GATHER_NONE */
+    uint32_t interval; /* number of its latest interval; GATHER_NONE */
     tn_tensor_id here; /* its resident tensors as a list, the newest first; TN_NONE */
     uint32_t signal;   /* of its latest GATHER, until stream 0 has waited for it */
 } gather_unit;
 
-typedef struct gather_stretch { /* positions in the old list */
+typedef struct gather_interval { /* positions in the old list */
     uint32_t unit, start, first, last;
-} gather_stretch;
+} gather_interval;
 
 typedef struct gather_state {
     const tn_program *program;
@@ -46,8 +46,8 @@ typedef struct gather_state {
     uint32_t unit_count;
     uint32_t *recent; /* [unit_count] units by their last read, the latest first */
     uint32_t recent_count;
-    gather_stretch *stretches;
-    size_t stretch_count, stretch_room;
+    gather_interval *intervals;
+    size_t interval_count, interval_room;
     uint64_t *used; /* [count] bytes of units that are resident at an instruction */
     uint64_t most;
     tn_instruction *to;
@@ -99,7 +99,7 @@ static tn_status gather_add_unit(gather_state *it, const tn_op *op) {
                                                 .bytes = whole->bytes,
                                                 .here = TN_NONE,
                                                 .update = GATHER_NONE,
-                                                .stretch = GATHER_NONE};
+                                                .interval = GATHER_NONE};
     return TN_OK;
 }
 
@@ -184,7 +184,7 @@ static tn_status gather_find_most(gather_state *it) {
     return TN_OK;
 }
 
-/* --- stretches --- */
+/* --- intervals --- */
 
 /* Marks the unit as the most recently read one. Returns the bytes of all units read since its last
  * read, plus its own. */
@@ -199,7 +199,7 @@ static uint64_t gather_touch(gather_state *it, uint32_t unit) {
     return bytes;
 }
 
-static tn_status gather_see_stretch(gather_state *it, uint32_t step, tn_tensor_id id) {
+static tn_status gather_see_interval(gather_state *it, uint32_t step, tn_tensor_id id) {
     uint32_t number = it->unit_of[id];
     gather_unit *unit = &it->units[number];
     uint64_t since = gather_touch(it, number);
@@ -209,41 +209,41 @@ static tn_status gather_see_stretch(gather_state *it, uint32_t step, tn_tensor_i
                 "parameters; by gradients it is (`shard` gradients)",
                 tn_graph_tensor(it->graph, id)->name);
     bool updated = unit->update != GATHER_NONE && step > unit->update; /* its part has changed */
-    if (updated && unit->stretch == GATHER_NONE) /* the order of GATHERs would differ */
+    if (updated && unit->interval == GATHER_NONE) /* the order of GATHERs would differ */
         TN_FAIL(it->error, TN_E_UNSUPPORTED,
-                "'%.80s' is read behind its update alone, as by a rank that is sent it, or where "
+                "'%.80s' is read only after its update, as by a rank that is sent it, or where "
                 "updates stand among a pipeline's passes: such a program is not divided by "
                 "parameters; by gradients it is (`shard` gradients)",
                 tn_graph_tensor(it->graph, id)->name);
-    if (unit->stretch != GATHER_NONE && (since <= it->most || updated)) {
-        it->stretches[unit->stretch].last = step;
+    if (unit->interval != GATHER_NONE && (since <= it->most || updated)) {
+        it->intervals[unit->interval].last = step;
         return TN_OK;
     }
-    if (!tn__reserve(tn_graph_context(it->graph), &it->stretches, &it->stretch_room,
-                     it->stretch_count + 1, sizeof *it->stretches))
+    if (!tn__reserve(tn_graph_context(it->graph), &it->intervals, &it->interval_room,
+                     it->interval_count + 1, sizeof *it->intervals))
         return tn__no_memory(it->error, "a program of several ranks");
-    unit->stretch = (uint32_t)it->stretch_count;
-    it->stretches[it->stretch_count++] = (gather_stretch){number, step, step, step};
+    unit->interval = (uint32_t)it->interval_count;
+    it->intervals[it->interval_count++] = (gather_interval){number, step, step, step};
     return TN_OK;
 }
 
-/* Moves the start of each stretch as early as the resident bytes allow. */
+/* Moves the start of each interval as early as the resident bytes allow. */
 static void gather_ahead(gather_state *it) {
-    for (size_t g = 0; g < it->stretch_count; g++)
-        for (uint32_t s = it->stretches[g].start; s <= it->stretches[g].last; s++)
-            it->used[s] = tn__add_sat(it->used[s], it->units[it->stretches[g].unit].bytes);
-    for (uint32_t u = 0; u < it->unit_count; u++) it->units[u].stretch = GATHER_NONE;
-    for (size_t g = 0; g < it->stretch_count; g++) {
-        gather_stretch *at = &it->stretches[g];
+    for (size_t g = 0; g < it->interval_count; g++)
+        for (uint32_t s = it->intervals[g].start; s <= it->intervals[g].last; s++)
+            it->used[s] = tn__add_sat(it->used[s], it->units[it->intervals[g].unit].bytes);
+    for (uint32_t u = 0; u < it->unit_count; u++) it->units[u].interval = GATHER_NONE;
+    for (size_t g = 0; g < it->interval_count; g++) {
+        gather_interval *at = &it->intervals[g];
         gather_unit *unit = &it->units[at->unit];
-        uint32_t before = g > 0 ? it->stretches[g - 1].start : 0;
-        if (unit->stretch != GATHER_NONE && it->stretches[unit->stretch].last >= before)
-            before = it->stretches[unit->stretch].last + 1;
+        uint32_t before = g > 0 ? it->intervals[g - 1].start : 0;
+        if (unit->interval != GATHER_NONE && it->intervals[unit->interval].last >= before)
+            before = it->intervals[unit->interval].last + 1;
         for (; at->start > before && unit->bytes <= it->most &&
                it->used[at->start - 1] <= it->most - unit->bytes;
              at->start--)
             it->used[at->start - 1] += unit->bytes;
-        unit->stretch = (uint32_t)g;
+        unit->interval = (uint32_t)g;
     }
 }
 
@@ -324,8 +324,8 @@ static tn_status gather_emit(gather_state *it) {
     size_t next = 0;
     it->last = TN_NONE;
     for (uint32_t s = 0; s < it->count; s++) {
-        for (; next < it->stretch_count && it->stretches[next].start == s; next++)
-            TN_TRY(gather_begin(it, it->stretches[next].unit));
+        for (; next < it->interval_count && it->intervals[next].start == s; next++)
+            TN_TRY(gather_begin(it, it->intervals[next].unit));
         if (gather_is_given(it, &it->from[s])) {
             if (it->from[s].wait != 0 || it->from[s].signal != 0)
                 TN_FAIL(it->error, TN_E_UNSUPPORTED,
@@ -368,7 +368,7 @@ static tn_status gather_make(gather_state *it, tn_program **gathered) {
     for (uint32_t s = 0; s < it->count; s++) gather_note_update(it, s);
     TN_TRY(gather_find_most(it));
     for (uint32_t s = 0; s < it->count; s++)
-        if (!gather_is_given(it, &it->from[s])) TN_TRY(gather_reads(it, s, gather_see_stretch));
+        if (!gather_is_given(it, &it->from[s])) TN_TRY(gather_reads(it, s, gather_see_interval));
     gather_ahead(it);
     TN_TRY(gather_emit(it));
     return tn_program_from(it->graph, it->to, (uint32_t)it->made, NULL, 0, gathered, it->error);
@@ -386,7 +386,7 @@ static tn_status gather_program(const tn_program *program, const tn_program_shar
     it.tensors = tn_graph_tensor_count(it.graph);
     tn__arena_init(&it.arena, context);
     tn_status status = gather_make(&it, gathered);
-    tn__free(context, it.stretches, it.stretch_room * sizeof *it.stretches);
+    tn__free(context, it.intervals, it.interval_room * sizeof *it.intervals);
     tn__free(context, it.to, it.room * sizeof *it.to);
     tn__arena_release(&it.arena);
     return status;

@@ -25,12 +25,12 @@ typedef struct join_state {
     tn_instruction *to;
     uint32_t *at; /* [count + 1] new index of each instruction */
     /* The following arrays describe gathered tensors; NULL: every tensor is kept. */
-    uint32_t *talks;     /* [tensors] value of `talked` when it was last read or gathered */
+    uint32_t *calls;     /* [tensors] value of `called` when it was last read or gathered */
     tn__lists uses;      /* of every tensor */
     tn_tensor_id *whole; /* [tensors] the gathered tensor that it is, or views; TN_NONE */
     /* [tensors] the last instruction that reads one of its views made so far */
     uint32_t *viewed;
-    uint32_t talked; /* number of collectives so far */
+    uint32_t called; /* number of collectives so far */
     tn__arena arena;
     tn_error *error;
 } join_state;
@@ -116,10 +116,10 @@ static tn_status join_begin(join_state *it, const tn_program *program) {
     if (it->at == NULL) return tn__no_memory(it->error, "a program of several ranks");
     for (uint32_t s = 0; s < it->count; s++) any = any || join_is(it, &it->from[s], JOIN_GATHERS);
     if (stays || !any) return TN_OK;
-    it->talks = tn__arena_array(&it->arena, tensors, sizeof *it->talks);
+    it->calls = tn__arena_array(&it->arena, tensors, sizeof *it->calls);
     it->viewed = tn__arena_array(&it->arena, tensors, sizeof *it->viewed);
     it->whole = tn__arena_array(&it->arena, tensors, sizeof *it->whole);
-    if (!it->talks || !it->viewed || !it->whole)
+    if (!it->calls || !it->viewed || !it->whole)
         return tn__no_memory(it->error, "a program of several ranks");
     for (size_t t = 0; t < tensors; t++) it->whole[t] = TN_NONE;
     TN_TRY(tn__program_uses(program, &it->arena, &it->uses, it->error));
@@ -140,8 +140,8 @@ static tn_status join_gather(join_state *it, const tn_instruction *in, tn_op_id 
     gather.group = it->group;
     gather.wait = in->wait;
     gather.signal = in->signal;
-    it->talked++;
-    if (it->whole != NULL) it->talks[op->outputs[0]] = it->talked;
+    it->called++;
+    if (it->whole != NULL) it->calls[op->outputs[0]] = it->called;
     return join_put(it, gather);
 }
 
@@ -149,14 +149,14 @@ static tn_status join_gather(join_state *it, const tn_instruction *in, tn_op_id 
 static tn_status join_see(join_state *it, uint32_t step, tn_tensor_id id) {
     const tn_instruction plain = TN_INSTRUCTION_INIT;
     if (it->whole[id] != id) return TN_OK;
-    if (it->talks[id] != it->talked && it->viewed[id] < step) {
+    if (it->calls[id] != it->called && it->viewed[id] < step) {
         tn_instruction drop = TN_INSTRUCTION_INIT;
         drop.opcode = TN_DROP;
         drop.tensor = id;
         TN_TRY(join_put(it, drop));
         TN_TRY(join_gather(it, &plain, tn_graph_tensor(it->graph, id)->producer));
     }
-    it->talks[id] = it->talked;
+    it->calls[id] = it->called;
     return TN_OK;
 }
 
@@ -186,7 +186,7 @@ static tn_status join_reduce(join_state *it, tn_instruction in) {
     reduce.signal = in.signal;
     reduce.wait = part ? in.wait : 0;
     in.signal = 0;
-    it->talked++;
+    it->called++;
     if (!part) TN_TRY(join_put(it, in));
     return join_put(it, reduce);
 }

@@ -12,10 +12,363 @@
  *
  * Cost: O(stages x operands + messages).
  */
-#include "run/dist/pipeline.h"
+#include <tenure/dist.h>
 
+#include "program/passes.h"
 #include "graph/op.h"
 #include "program/program.h"
+
+typedef struct pipeline_message { /* one tensor, sent from one stage to another */
+    uint32_t from, to;
+    tn_tensor_id tensor;
+    uint32_t need; /* first pass of `to` that reads it, or a later one of its lane */
+    bool back;     /* from a backward pass */
+} pipeline_message;
+
+typedef struct pipeline_op { /* an operator of one stage, in the order of that stage */
+    uint32_t pass, step;     /* step: in the program of all stages */
+} pipeline_op;
+
+typedef struct pipeline {
+    const tn_program *program;
+    const tn_graph *graph;
+    const tn_stages *stages;
+    const uint32_t *ranks; /* [count] */
+    tn__passes passes;
+    uint32_t count;         /* stages */
+    uint32_t tensor;        /* number of ranks that share each stage; 1: not cut */
+    uint32_t part;          /* which of them this rank is */
+    uint32_t group;         /* group of the ranks that share the current stage */
+    bool whole_sends;       /* each rank sends the tensors that they have in common whole */
+    uint32_t slack;         /* a SEND is waited for this many passes later */
+    uint32_t pass_count;    /* per stage; one of them is for updates */
+    tn_home *homes;         /* [operators] */
+    uint64_t *on;           /* [operators] bit s: stage s runs it */
+    pipeline_op **ops;      /* [count] */
+    uint32_t *op_count;     /* [count] */
+    pipeline_message *list; /* [message_count] by sender, in the order of sending */
+    uint32_t message_count;
+    uint32_t *first_of; /* [tensors] its first message; TN_NONE: no message */
+    tn__arena arena;
+    tn_error *error;
+} pipeline;
+
+/* Does the operator provide parameters of a shard? It then runs on every stage that reads them,
+ * before all passes. */
+static bool pipeline_is_shard(const tn_home *home) {
+    return home->way == TN_WAY_FORWARD && home->of != TN_NONE;
+}
+/* The stage that sends an operator's results to stages that do not run it. */
+static uint32_t pipeline_sender(const pipeline *pipe, tn_op_id id);
+/* Does each rank of a stage send a part of this tensor, which they have in common? The receivers
+ * then gather the parts.
+ */
+static bool pipeline_in_parts(const pipeline *pipe, tn_tensor_id id);
+static tn_status pipeline_emit(pipeline *pipe, uint32_t stage, tn_program **made);
+
+/* --- the program of one stage ----------------------------------------------------------------- */
+
+/* Makes the program of one stage of a pipeline.
+ *
+ *     stream 0   F0 ─────▶ F1 ──────────▶ B0 ...
+ *     to next     └▶ SEND ─────▶ SEND
+ *     from next          RECV ──────────┘
+ *
+ * There is a stream for each neighbour, direction and way (forward, backward), because a call lasts
+ * until the other end is ready. The tensors that a pass needs from other stages are received during
+ * the previous pass, not earlier, to save memory. Two passes after a SEND the stage waits for it,
+ * and its memory is free. A tensor that all ranks of a stage have in common is sent in parts: each
+ * rank sends one to the rank with the same part of the model. The receivers gather it when it is
+ * first read. So it crosses the link between stages once. Source of that: Narayanan et al.,
+ * "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM" (2021), section
+ * 4.1, scatter/gather.
+ * Cost: O(instructions + operands).
+ */
+
+typedef struct emit_lane { /* a stream */
+    uint32_t peer;
+    bool takes, back;
+    uint32_t over; /* signal of a SEND to wait for now; 0: none */
+} emit_lane;
+
+typedef struct emit_sent {
+    uint32_t lane, pass, signal;
+    tn_tensor_id of; /* the static tensor of which it is a view; TN_NONE */
+} emit_sent;
+
+typedef struct stage_writer {
+    pipeline *pipe;
+    uint32_t stage, pass;
+    tn_instruction *to;
+    uint32_t made, signal;
+    uint32_t last; /* the last operator so far; TN_NONE: none */
+    emit_lane lanes[TN_STREAM_MAX];
+    uint32_t lane_count;
+    uint32_t *given;  /* [tensors] the signal of its RECV; 0: not received, or already waited for */
+    uint8_t *there;   /* [tensors] inputs of the graph that were PUT */
+    uint8_t *fetched; /* [tensors] outputs of the graph */
+    /* [take_count] messages to this stage, by `need`, then in the order of sending */
+    uint32_t *takes;
+    uint32_t take_count, taken;
+    emit_sent *sent; /* [sent_count] SENDs to wait for; the first `over` are done */
+    uint32_t sent_count, over;
+} stage_writer;
+
+static tn_instruction *emit_add(stage_writer *it, tn_opcode opcode, tn_tensor_id tensor) {
+    tn_instruction *made = &it->to[it->made++];
+    *made = (tn_instruction)TN_INSTRUCTION_INIT;
+    made->opcode = opcode;
+    made->tensor = tensor;
+    return made;
+}
+
+static uint32_t emit_rank(const stage_writer *it, uint32_t stage) {
+    return it->pipe->ranks != NULL ? it->pipe->ranks[stage] : stage;
+}
+
+static tn_status emit_find_lane(stage_writer *it, uint32_t peer, bool takes, bool back,
+                                uint32_t *lane) {
+    for (uint32_t i = 0; i < it->lane_count; i++) {
+        const emit_lane *one = &it->lanes[i];
+        *lane = i;
+        if (one->peer == peer && one->takes == takes && one->back == back) return TN_OK;
+    }
+    *lane = it->lane_count++;
+    if (*lane + 2 >= TN_STREAM_MAX)
+        TN_FAIL(it->pipe->error, TN_E_UNSUPPORTED,
+                "stage %u communicates with more stages than there are streams for", it->stage);
+    it->lanes[*lane] = (emit_lane){.peer = peer, .takes = takes, .back = back};
+    return TN_OK;
+}
+
+static uint32_t emit_signal_of(stage_writer *it, uint32_t step) {
+    if (it->to[step].signal == 0) it->to[step].signal = ++it->signal;
+    return it->to[step].signal;
+}
+
+/* The static tensor of which this is a view, such as a rank's part of a parameter; or the gathered
+ * whole of a shard. */
+static tn_tensor_id emit_static_of(const pipeline *pipe, tn_tensor_id id) {
+    const tn_graph *graph = pipe->graph;
+    while (id != TN_NONE && !tn_tensor_is_static(tn_graph_tensor(graph, id))) {
+        tn_op_id from = tn_graph_tensor(graph, id)->producer;
+        tn_tensor_id source = TN_NONE;
+        for (uint32_t k = 0; from != TN_NONE && k < tn_graph_op(graph, from)->output_count; k++)
+            if (tn_graph_op(graph, from)->outputs[k] == id)
+                source = tn_op_view(graph, from, k).source;
+        if (source == TN_NONE && from != TN_NONE && pipeline_is_shard(&pipe->homes[from]))
+            return id;
+        id = source;
+    }
+    return id;
+}
+
+static void emit_wait(stage_writer *it, uint32_t signal) {
+    if (signal != 0) emit_add(it, TN_WAIT, TN_NONE)->wait = signal;
+}
+
+/* --- messages --- */
+
+static void emit_part(const stage_writer *it, tn_instruction *made) {
+    if (!pipeline_in_parts(it->pipe, made->tensor)) return;
+    made->part = it->pipe->part;
+    made->parts = it->pipe->tensor;
+}
+
+static tn_status emit_take(stage_writer *it, const pipeline_message *one) {
+    uint32_t lane;
+    TN_TRY(emit_find_lane(it, one->from, true, one->back, &lane));
+    uint32_t wait = it->last != TN_NONE ? emit_signal_of(it, it->last) : 0;
+    tn_instruction *made = emit_add(it, TN_RECV, one->tensor);
+    made->stream = lane + 1;
+    made->peer = emit_rank(it, one->from);
+    made->tag = one->tensor;
+    emit_part(it, made);
+    made->wait = wait;
+    made->signal = it->given[one->tensor] = ++it->signal;
+    return TN_OK;
+}
+
+static tn_status emit_send(stage_writer *it, tn_tensor_id tensor, uint32_t step) {
+    const pipeline *pipe = it->pipe;
+    uint32_t lane, m = pipe->first_of[tensor];
+    for (; m < pipe->message_count && pipe->list[m].tensor == tensor; m++) {
+        const pipeline_message *one = &pipe->list[m];
+        if (one->from != it->stage) return TN_OK; /* another stage has it too, and sends it */
+        TN_TRY(emit_find_lane(it, one->to, false, one->back, &lane));
+        uint32_t wait = emit_signal_of(it, step);
+        tn_instruction *made = emit_add(it, TN_SEND, tensor);
+        made->stream = lane + 1;
+        made->peer = emit_rank(it, one->to);
+        made->tag = tensor;
+        emit_part(it, made);
+        made->wait = wait;
+        made->signal = ++it->signal;
+        /* its reader may be the very last operator */
+        bool last = one->need == pipe->pass_count - 1;
+        if (last) continue;
+        it->sent[it->sent_count++] =
+            (emit_sent){lane, it->pass, made->signal, emit_static_of(pipe, tensor)};
+    }
+    return TN_OK;
+}
+
+/* Before a pass: first receives the tensors of the next pass, then waits for SENDs of some passes
+ * ago. The order matters: instructions after a WAIT do not start, and the other end may be unable
+ * to send before this stage has received. */
+static tn_status emit_begin(stage_writer *it) {
+    const pipeline *pipe = it->pipe;
+    for (; it->over < it->sent_count; it->over++) {
+        const emit_sent *one = &it->sent[it->over];
+        if (one->pass + pipe->slack > it->pass) break;
+        it->lanes[one->lane].over = one->signal;
+    }
+    for (; it->taken < it->take_count; it->taken++) {
+        const pipeline_message *one = &pipe->list[it->takes[it->taken]];
+        if (one->need > it->pass + 1) break;
+        TN_TRY(emit_take(it, one));
+    }
+    for (uint32_t i = 0; i < it->lane_count; i++) {
+        emit_wait(it, it->lanes[i].over);
+        it->lanes[i].over = 0;
+    }
+    return TN_OK;
+}
+
+/* --- operators --- */
+
+/* Waits for a tensor from another stage; gathers the parts that arrived at the other ranks of this
+ * stage. */
+static void emit_there(stage_writer *it, tn_tensor_id id) {
+    if (it->given[id] == 0) return;
+    emit_wait(it, it->given[id]);
+    it->given[id] = 0;
+    if (pipeline_in_parts(it->pipe, id)) emit_add(it, TN_GATHER, id)->group = it->pipe->group;
+}
+
+/* Also issues a PUT for each input of the graph that is read for the first time. */
+static void emit_inputs(stage_writer *it, const tn_op *op) {
+    const tn_graph *graph = it->pipe->graph;
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        tn_tensor_id id = op->inputs[i];
+        if (id == TN_NONE) continue;
+        const tn_tensor *tensor = tn_graph_tensor(graph, id);
+        emit_there(it, id);
+        if (tensor->producer != TN_NONE || it->there[id] || tn_tensor_is_static(tensor)) continue;
+        it->there[id] = 1;
+        (void)emit_add(it, TN_PUT, id);
+    }
+}
+
+/* A tensor that the operator changes may still be being sent, for example by an update right after
+ * the pass: waits for those SENDs. */
+static void emit_changes(stage_writer *it, tn_op_id id) {
+    const tn_op *op = tn_graph_op(it->pipe->graph, id);
+    uint64_t changes = tn_op_changes(it->pipe->graph, id);
+    for (uint32_t i = 0; i < op->input_count && i < 64 && changes >> i != 0; i++)
+        for (uint32_t k = it->over; k < it->sent_count && (changes >> i & 1) != 0; k++) {
+            emit_sent *one = &it->sent[k];
+            if (one->of == TN_NONE || one->of != op->inputs[i]) continue;
+            emit_wait(it, one->signal);
+            one->of = TN_NONE;
+        }
+}
+
+/* Does the operator do nothing, because its results are views of static tensors? Parameters in a
+ * shard are such views; programs for ranks that divide the shard make them elsewhere. */
+static bool emit_is_given(const pipeline *pipe, const tn_op *op) {
+    bool given = op->output_count > 0;
+    for (uint32_t k = 0; k < op->output_count && given; k++)
+        given = op->outputs[k] != TN_NONE && emit_static_of(pipe, op->outputs[k]) != TN_NONE;
+    return given;
+}
+
+static tn_status emit_op(stage_writer *it, const tn_instruction *from) {
+    const pipeline *pipe = it->pipe;
+    const tn_op *op = tn_graph_op(pipe->graph, from->op);
+    emit_inputs(it, op);
+    emit_changes(it, from->op);
+    uint32_t step = it->made;
+    it->to[it->made++] = *from;
+    if (!emit_is_given(pipe, op)) it->last = step;
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        tn_tensor_id id = op->outputs[k];
+        if (id == TN_NONE) continue;
+        bool first = pipeline_sender(pipe, from->op) == it->stage;
+        if (it->fetched[id] && first) (void)emit_add(it, TN_GET, id);
+        if (pipe->first_of[id] != TN_NONE) TN_TRY(emit_send(it, id, step));
+    }
+    return TN_OK;
+}
+
+static tn_status emit_all(stage_writer *it) {
+    const pipeline *pipe = it->pipe;
+    const tn_instruction *list = tn_program_instructions(pipe->program);
+    const pipeline_op *ops = pipe->ops[it->stage];
+    uint32_t at = 0;
+    for (it->pass = 0; it->pass < pipe->pass_count; it->pass++) {
+        TN_TRY(emit_begin(it));
+        for (; at < pipe->op_count[it->stage] && ops[at].pass == it->pass; at++)
+            TN_TRY(emit_op(it, &list[ops[at].step]));
+    }
+    return TN_OK;
+}
+
+/* --- the whole --- */
+
+static int emit_order(const void *a, const void *b) {
+    const uint64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* Sorts the messages to this stage by the pass that needs them. */
+static tn_status emit_takes(stage_writer *it, tn__arena *arena) {
+    const pipeline *pipe = it->pipe;
+    uint64_t *keys = tn__arena_array(arena, (size_t)pipe->message_count + 1, sizeof *keys);
+    it->takes = tn__arena_array(arena, (size_t)pipe->message_count + 1, sizeof *it->takes);
+    if (keys == NULL || it->takes == NULL) return tn__no_memory(pipe->error, "a pipeline");
+    for (uint32_t m = 0; m < pipe->message_count; m++)
+        if (pipe->list[m].to == it->stage)
+            keys[it->take_count++] = (uint64_t)pipe->list[m].need << 32 | m;
+    if (it->take_count > 0) qsort(keys, it->take_count, sizeof *keys, emit_order);
+    for (uint32_t i = 0; i < it->take_count; i++) it->takes[i] = (uint32_t)keys[i];
+    return TN_OK;
+}
+
+static tn_status emit_room(stage_writer *it, tn__arena *arena) {
+    const pipeline *pipe = it->pipe;
+    const tn_block *block = tn_graph_block(pipe->graph, 0);
+    uint32_t tensors = tn_graph_tensor_count(pipe->graph);
+    size_t lanes = pipe->count < 16 ? 4 * (size_t)pipe->count : TN_STREAM_MAX;
+    size_t room = pipe->op_count[it->stage] + 3 * (size_t)pipe->message_count + block->input_count +
+                  block->output_count + lanes * pipe->pass_count + 1;
+    it->to = tn__arena_array(arena, room, sizeof *it->to);
+    it->given = tn__arena_array(arena, tensors, sizeof *it->given);
+    it->there = tn__arena_array(arena, tensors, 1);
+    it->fetched = tn__arena_array(arena, tensors, 1);
+    it->sent = tn__arena_array(arena, (size_t)pipe->message_count + 1, sizeof *it->sent);
+    if (!it->sent || !it->to || !it->given || !it->there || !it->fetched)
+        return tn__no_memory(pipe->error, "a pipeline");
+    for (uint32_t s = 0; s < tn_program_count(pipe->program); s++) {
+        const tn_instruction *from = &tn_program_instructions(pipe->program)[s];
+        if (from->opcode == TN_GET) it->fetched[from->tensor] = 1;
+    }
+    return emit_takes(it, arena);
+}
+
+static tn_status pipeline_emit(pipeline *pipe, uint32_t stage, tn_program **made) {
+    stage_writer it = {.pipe = pipe, .stage = stage, .last = TN_NONE};
+    tn__arena arena;
+    tn__arena_init(&arena, tn_graph_context(pipe->graph));
+    tn_status status = emit_room(&it, &arena);
+    if (status == TN_OK) status = emit_all(&it);
+    if (status == TN_OK)
+        status = tn_program_from(pipe->graph, it.to, it.made, NULL, 0, made, pipe->error);
+    tn__arena_release(&arena);
+    return status;
+}
+
+/* --- the stages of a pipeline ----------------------------------------------------------------- */
 
 /* --- homes of operators --- */
 
@@ -26,7 +379,7 @@ static bool pipe_is_before(const tn_home *a, const tn_home *b) {
     return a->way == TN_WAY_FORWARD ? a->part < b->part : a->part > b->part;
 }
 
-static const tn_home *pipe_told(const tn__pipe *pipe, const tn_op *op) {
+static const tn_home *pipe_stated(const pipeline *pipe, const tn_op *op) {
     for (uint32_t k = 0; k < op->output_count; k++)
         if (op->outputs[k] != TN_NONE && op->outputs[k] < pipe->stages->tensors)
             return &pipe->stages->homes[op->outputs[k]];
@@ -34,7 +387,7 @@ static const tn_home *pipe_told(const tn__pipe *pipe, const tn_op *op) {
 }
 
 /* From the last operator to the first, because an operator's readers come after it. */
-static tn_status pipe_homes(tn__pipe *pipe) {
+static tn_status pipe_homes(pipeline *pipe) {
     const tn_instruction *list = tn_program_instructions(pipe->program);
     uint32_t tensors = tn_graph_tensor_count(pipe->graph);
     tn_home *first = tn__arena_array(&pipe->arena, tensors, sizeof *first);
@@ -43,16 +396,16 @@ static tn_status pipe_homes(tn__pipe *pipe) {
     for (uint32_t s = tn_program_count(pipe->program); s-- > 0;) {
         if (list[s].opcode != TN_APPLY) continue;
         const tn_op *op = tn_graph_op(pipe->graph, list[s].op);
-        const tn_home *told = pipe_told(pipe, op);
+        const tn_home *stated = pipe_stated(pipe, op);
         tn_home home = {.of = TN_NONE};
         bool any = false;
-        for (uint32_t k = 0; k < op->output_count && told == NULL; k++) {
+        for (uint32_t k = 0; k < op->output_count && stated == NULL; k++) {
             tn_tensor_id id = op->outputs[k];
             if (id == TN_NONE || !read[id]) continue;
             if (!any || pipe_is_before(&first[id], &home)) home = first[id];
             any = true;
         }
-        if (told != NULL) home = *told;
+        if (stated != NULL) home = *stated;
         pipe->homes[list[s].op] = home;
         for (uint32_t i = 0; i < op->input_count; i++) {
             tn_tensor_id id = op->inputs[i];
@@ -64,7 +417,7 @@ static tn_status pipe_homes(tn__pipe *pipe) {
     return TN_OK;
 }
 
-static uint64_t pipe_stages_of(const tn__pipe *pipe, const tn_home *home) {
+static uint64_t pipe_stages_of(const pipeline *pipe, const tn_home *home) {
     uint64_t on = 0, parts = UINT64_C(1) << home->part;
     if (home->of != TN_NONE) parts = pipe->stages->homes[home->of].readers;
     for (uint32_t part = 0; part < pipe->stages->parts; part++)
@@ -76,7 +429,7 @@ static uint64_t pipe_stages_of(const tn__pipe *pipe, const tn_home *home) {
  * stage an operator would read its initial contents for ever, for example one that a rewrite merged
  * across a cut.
  */
-static tn_status pipe_check_kept(const tn__pipe *pipe, tn_op_id id) {
+static tn_status pipe_check_kept(const pipeline *pipe, tn_op_id id) {
     const tn_op *op = tn_graph_op(pipe->graph, id);
     for (uint32_t i = 0; i < op->input_count; i++) {
         tn_tensor_id in = op->inputs[i];
@@ -98,7 +451,7 @@ static tn_status pipe_check_kept(const tn__pipe *pipe, tn_op_id id) {
     return TN_OK;
 }
 
-uint32_t tn__pipe_sender(const tn__pipe *pipe, tn_op_id id) {
+static uint32_t pipeline_sender(const pipeline *pipe, tn_op_id id) {
     uint32_t stage = 0;
     while (!(pipe->on[id] >> stage & 1)) stage++;
     return stage;
@@ -107,7 +460,7 @@ uint32_t tn__pipe_sender(const tn__pipe *pipe, tn_op_id id) {
 /* --- passes --- */
 
 /* number: [parts x rounds x 2] the position of each pass on its stage. */
-static void pipe_number(const tn__pipe *pipe, uint32_t *number) {
+static void pipe_number(const pipeline *pipe, uint32_t *number) {
     for (uint32_t s = 0; s < pipe->count; s++)
         for (uint32_t k = 0; k + 1 < pipe->pass_count; k++) {
             tn__pass pass = tn__passes_kth(&pipe->passes, s, k);
@@ -116,18 +469,18 @@ static void pipe_number(const tn__pipe *pipe, uint32_t *number) {
 }
 
 static int pipe_order(const void *a, const void *b) {
-    const tn__pipe_op *x = a, *y = b;
+    const pipeline_op *x = a, *y = b;
     if (x->pass != y->pass) return x->pass < y->pass ? -1 : 1;
     return (x->step > y->step) - (x->step < y->step);
 }
 
 /* Lists the operators of a stage. None comes before an operator of the same stage that it reads,
  * even after a rewrite. */
-static tn_status pipe_stage(tn__pipe *pipe, uint32_t stage, const uint32_t *number,
+static tn_status pipe_stage(pipeline *pipe, uint32_t stage, const uint32_t *number,
                             uint32_t *pass_of) {
     const tn_instruction *list = tn_program_instructions(pipe->program);
     uint32_t steps = tn_program_count(pipe->program), count = 0;
-    tn__pipe_op *ops = tn__arena_array(&pipe->arena, (size_t)steps + 1, sizeof *ops);
+    pipeline_op *ops = tn__arena_array(&pipe->arena, (size_t)steps + 1, sizeof *ops);
     if (ops == NULL) return tn__no_memory(pipe->error, "a pipeline");
     for (uint32_t s = 0; s < steps; s++) {
         if (list[s].opcode != TN_APPLY || !(pipe->on[list[s].op] >> stage & 1)) continue;
@@ -136,7 +489,7 @@ static tn_status pipe_stage(tn__pipe *pipe, uint32_t stage, const uint32_t *numb
         uint64_t at = home->part * pipe->passes.rounds + home->round;
         uint32_t pass = number[at * 2 + (home->way == TN_WAY_BACKWARD)];
         if (home->way == TN_WAY_UPDATE) pass = pipe->pass_count - 1;
-        if (tn__pipe_is_shard(home)) pass = 0;
+        if (pipeline_is_shard(home)) pass = 0;
         for (uint32_t i = 0; i < op->input_count; i++) {
             tn_op_id from = op->inputs[i] == TN_NONE
                                 ? TN_NONE
@@ -145,7 +498,7 @@ static tn_status pipe_stage(tn__pipe *pipe, uint32_t stage, const uint32_t *numb
             if (own && pass_of[from] > pass) pass = pass_of[from];
         }
         pass_of[list[s].op] = pass;
-        ops[count++] = (tn__pipe_op){pass, s};
+        ops[count++] = (pipeline_op){pass, s};
     }
     if (count > 0) qsort(ops, count, sizeof *ops, pipe_order);
     pipe->ops[stage] = ops;
@@ -153,7 +506,7 @@ static tn_status pipe_stage(tn__pipe *pipe, uint32_t stage, const uint32_t *numb
     return TN_OK;
 }
 
-static tn_status pipe_passes(tn__pipe *pipe) {
+static tn_status pipe_passes(pipeline *pipe) {
     size_t numbers = (size_t)pipe->stages->parts * pipe->stages->rounds * 2;
     uint32_t ops = tn_graph_op_count(pipe->graph);
     uint32_t *number = tn__arena_array(&pipe->arena, numbers, sizeof *number);
@@ -167,7 +520,7 @@ static tn_status pipe_passes(tn__pipe *pipe) {
 /* --- messages --- */
 
 /* The stages that read a tensor they do not make: [tensors] bit s. */
-static tn_status pipe_wanted(tn__pipe *pipe, uint64_t *wanted, size_t *count) {
+static tn_status pipe_wanted(pipeline *pipe, uint64_t *wanted, size_t *count) {
     const tn_instruction *list = tn_program_instructions(pipe->program);
     for (uint32_t s = 0; s < tn_program_count(pipe->program); s++) {
         if (list[s].opcode != TN_APPLY) continue;
@@ -185,7 +538,7 @@ static tn_status pipe_wanted(tn__pipe *pipe, uint64_t *wanted, size_t *count) {
     return TN_OK;
 }
 
-static void pipe_send(tn__pipe *pipe, uint32_t stage, tn_op_id id, const uint64_t *wanted) {
+static void pipe_send(pipeline *pipe, uint32_t stage, tn_op_id id, const uint64_t *wanted) {
     const tn_op *op = tn_graph_op(pipe->graph, id);
     for (uint32_t k = 0; k < op->output_count; k++) {
         tn_tensor_id tensor = op->outputs[k];
@@ -194,15 +547,15 @@ static void pipe_send(tn__pipe *pipe, uint32_t stage, tn_op_id id, const uint64_
         for (uint32_t to = 0; to < pipe->count; to++)
             if (wanted[tensor] >> to & 1)
                 pipe->list[pipe->message_count++] =
-                    (tn__message){.from = stage,
-                                  .to = to,
-                                  .tensor = tensor,
-                                  .need = TN_NONE,
-                                  .back = pipe->homes[id].way != TN_WAY_FORWARD};
+                    (pipeline_message){.from = stage,
+                                       .to = to,
+                                       .tensor = tensor,
+                                       .need = TN_NONE,
+                                       .back = pipe->homes[id].way != TN_WAY_FORWARD};
     }
 }
 
-static tn__message *pipe_find(tn__pipe *pipe, tn_tensor_id tensor, uint32_t to) {
+static pipeline_message *pipe_find(pipeline *pipe, tn_tensor_id tensor, uint32_t to) {
     uint32_t m = tensor == TN_NONE ? TN_NONE : pipe->first_of[tensor];
     for (; m < pipe->message_count && pipe->list[m].tensor == tensor; m++)
         if (pipe->list[m].to == to) return &pipe->list[m];
@@ -211,14 +564,14 @@ static tn__message *pipe_find(tn__pipe *pipe, tn_tensor_id tensor, uint32_t to) 
 
 /* Between two stages, messages in one direction are received in the order in which they are sent.
  * So a message is needed no later than those sent after it. */
-static tn_status pipe_needs(tn__pipe *pipe) {
+static tn_status pipe_needs(pipeline *pipe) {
     const tn_instruction *list = tn_program_instructions(pipe->program);
     for (uint32_t s = 0; s < pipe->count; s++)
         for (uint32_t n = 0; n < pipe->op_count[s]; n++) {
-            const tn__pipe_op *at = &pipe->ops[s][n];
+            const pipeline_op *at = &pipe->ops[s][n];
             const tn_op *op = tn_graph_op(pipe->graph, list[at->step].op);
             for (uint32_t i = 0; i < op->input_count; i++) {
-                tn__message *one = pipe_find(pipe, op->inputs[i], s);
+                pipeline_message *one = pipe_find(pipe, op->inputs[i], s);
                 if (one != NULL && at->pass < one->need) one->need = at->pass;
             }
         }
@@ -226,7 +579,7 @@ static tn_status pipe_needs(tn__pipe *pipe) {
     uint32_t *least = tn__arena_array(&pipe->arena, lanes, sizeof *least);
     if (least == NULL) return tn__no_memory(pipe->error, "a pipeline");
     for (uint32_t m = pipe->message_count, from = TN_NONE; m-- > 0;) {
-        tn__message *one = &pipe->list[m];
+        pipeline_message *one = &pipe->list[m];
         if (one->from != from) memset(least, 0xff, lanes * sizeof *least);
         from = one->from;
         uint32_t *lane = &least[one->to * 2 + one->back];
@@ -236,7 +589,7 @@ static tn_status pipe_needs(tn__pipe *pipe) {
     return TN_OK;
 }
 
-static tn_status pipe_messages(tn__pipe *pipe) {
+static tn_status pipe_messages(pipeline *pipe) {
     const tn_instruction *list = tn_program_instructions(pipe->program);
     uint32_t tensors = tn_graph_tensor_count(pipe->graph);
     size_t count = 0;
@@ -250,14 +603,14 @@ static tn_status pipe_messages(tn__pipe *pipe) {
     for (uint32_t s = 0; s < pipe->count; s++)
         for (uint32_t n = 0; n < pipe->op_count[s]; n++) {
             tn_op_id id = list[pipe->ops[s][n].step].op;
-            if (tn__pipe_sender(pipe, id) == s) pipe_send(pipe, s, id, wanted);
+            if (pipeline_sender(pipe, id) == s) pipe_send(pipe, s, id, wanted);
         }
     return pipe_needs(pipe);
 }
 
 /* --- the whole --- */
 
-static tn_status pipe_check(const tn__pipe *pipe, const tn_program_pipeline_options *options) {
+static tn_status pipe_check(const pipeline *pipe, const tn_program_pipeline_options *options) {
     const tn_stages *stages = pipe->stages;
     uint32_t encoded;
     bool plain = tn_program_region_count(pipe->program) == 0;
@@ -292,7 +645,7 @@ static tn_status pipe_check(const tn__pipe *pipe, const tn_program_pipeline_opti
     return TN_OK;
 }
 
-static tn_status pipe_prepare(tn__pipe *pipe) {
+static tn_status pipe_prepare(pipeline *pipe) {
     const tn_instruction *list = tn_program_instructions(pipe->program);
     uint32_t ops = tn_graph_op_count(pipe->graph);
     pipe->homes = tn__arena_array(&pipe->arena, ops, sizeof *pipe->homes);
@@ -311,7 +664,7 @@ static tn_status pipe_prepare(tn__pipe *pipe) {
     return pipe_messages(pipe);
 }
 
-bool tn__pipe_in_parts(const tn__pipe *pipe, tn_tensor_id id) {
+static bool pipeline_in_parts(const pipeline *pipe, tn_tensor_id id) {
     const tn_stages *stages = pipe->stages;
     const tn_tensor *tensor = tn_graph_tensor(pipe->graph, id);
     bool alike = stages->alike != NULL && id < stages->tensors && stages->alike[id];
@@ -320,13 +673,13 @@ bool tn__pipe_in_parts(const tn__pipe *pipe, tn_tensor_id id) {
 }
 
 /* The program of one rank of a stage; if stages are cut, with the collectives among its ranks. */
-static tn_status pipe_make(tn__pipe *pipe, uint32_t stage, uint32_t part, uint32_t group,
+static tn_status pipe_make(pipeline *pipe, uint32_t stage, uint32_t part, uint32_t group,
                            tn_program **made) {
     tn_program *plain;
     pipe->part = part;
     pipe->group = group;
-    if (pipe->tensor == 1) return tn__pipe_emit(pipe, stage, made);
-    TN_TRY(tn__pipe_emit(pipe, stage, &plain));
+    if (pipe->tensor == 1) return pipeline_emit(pipe, stage, made);
+    TN_TRY(pipeline_emit(pipe, stage, &plain));
     tn_status status = tn_program_join(plain, group, made, pipe->error);
     tn_program_destroy(plain);
     return status;
@@ -334,7 +687,7 @@ static tn_status pipe_make(tn__pipe *pipe, uint32_t stage, uint32_t part, uint32
 
 /* Do the programs of all ranks fit together? Makes one for each part of every stage; parts
  * communicate alike. */
-static tn_status pipe_verify_once(tn__pipe *pipe, tn_program **all, uint32_t *ranks) {
+static tn_status pipe_verify_once(pipeline *pipe, tn_program **all, uint32_t *ranks) {
     uint32_t made = 0, count = pipe->count * pipe->tensor;
     tn_status status = TN_OK;
     pipe->ranks = ranks;
@@ -352,7 +705,7 @@ static tn_status pipe_verify_once(tn__pipe *pipe, tn_program **all, uint32_t *ra
 
 /* A stage that waits for its SEND may block the receiver; then the wait is moved to a later
  * pass. */
-static tn_status pipe_verify(tn__pipe *pipe) {
+static tn_status pipe_verify(pipeline *pipe) {
     const uint32_t *given = pipe->ranks;
     size_t count = (size_t)pipe->count * pipe->tensor;
     tn_program **all = tn__arena_array(&pipe->arena, count, sizeof *all);
@@ -378,7 +731,7 @@ tn_status tn_program_pipeline(const tn_program *program, const tn_program_pipeli
         TN_FAIL(error, TN_E_INVALID,
                 "a pipeline of which step, of how many stages, in what order?");
     uint32_t pieces = options.stages->parts / options.stage_count;
-    tn__pipe pipe = {.program = program,
+    pipeline pipe = {.program = program,
                      .graph = tn_program_graph(program),
                      .stages = options.stages,
                      .ranks = options.ranks,

@@ -1,8 +1,245 @@
-/* world.c - creates a world from its options, makes groups, and checks that all ranks agree. */
+/* world.c - creates a world from its options, makes groups, arranges ranks along axes, and checks
+ * that all ranks agree.
+ */
+#include "graph/attr.h"
 #include "run/dist/world.h"
 
 #include <math.h>
 #include <stdio.h>
+
+/* --- the same computation on all ranks -------------------------------------------------------- */
+
+/* Checks that all ranks are about to run the same computation, by comparing hashes of it.
+ *
+ * From the graph the hash covers operators, types and extents, and attributes except seeds and
+ * those that name a rank's part. From the program it covers the communication in its order. A group
+ * is described by its size and by when it is first called, because its number may differ from rank
+ * to rank. How a rank stays within its memory is not compared.
+ * Cost: O(graph + instructions x groups). Source of the hash: FNV-1a.
+ */
+
+static uint64_t alike_bytes(uint64_t hash, const void *bytes, size_t size) {
+    const uint8_t *at = bytes;
+    for (size_t i = 0; i < size; i++) hash = (hash ^ at[i]) * 1099511628211u;
+    return hash;
+}
+#define ALIKE_BEGIN UINT64_C(14695981039346656037)
+
+static uint64_t alike_text(uint64_t hash, const char *text) {
+    return alike_bytes(hash, text, strlen(text) + 1);
+}
+
+static uint64_t alike_number(uint64_t hash, uint64_t number) {
+    return alike_bytes(hash, &number, sizeof number);
+}
+
+static uint64_t alike_tensor(uint64_t hash, const tn_tensor *tensor) {
+    hash = alike_number(hash, tensor->dtype);
+    hash = alike_number(hash, tensor->rank);
+    bool shaped = tensor->rank <= TN_RANK_MAX;
+    for (uint32_t d = 0; shaped && d < tensor->rank; d++)
+        hash = alike_number(hash, (uint64_t)tensor->shape[d]);
+    return hash;
+}
+
+static uint64_t alike_attr(uint64_t hash, const tn_op *op, const tn_attr *attr) {
+    if (tn__attr_of_ranks(op, attr->name) != TN__ATTR_SAME) return hash;
+    hash = alike_text(hash, attr->name);
+    if (attr->ints != NULL) hash = alike_bytes(hash, attr->ints, attr->count * sizeof(int64_t));
+    if (attr->floats != NULL) hash = alike_bytes(hash, attr->floats, attr->count * sizeof(double));
+    for (uint32_t i = 0; attr->strings != NULL && i < attr->count; i++)
+        hash = alike_text(hash, attr->strings[i]);
+    return hash;
+}
+
+static uint64_t alike_graph(const tn_graph *graph) {
+    uint64_t hash = ALIKE_BEGIN;
+    for (tn_tensor_id id = 0; id < tn_graph_tensor_count(graph); id++)
+        hash = alike_tensor(hash, tn_graph_tensor(graph, id));
+    for (tn_op_id id = 0; id < tn_graph_op_count(graph); id++) {
+        const tn_op *op = tn_graph_op(graph, id);
+        hash = alike_text(hash, op->type);
+        hash = alike_bytes(hash, op->inputs, op->input_count * sizeof *op->inputs);
+        hash = alike_bytes(hash, op->outputs, op->output_count * sizeof *op->outputs);
+        for (uint32_t i = 0; i < op->attr_count; i++) hash = alike_attr(hash, op, &op->attrs[i]);
+    }
+    return hash;
+}
+
+#define ALIKE_GROUPS 32u /* groups that the hash distinguishes */
+
+/* Hashes its size and its index in the order of first use. */
+static uint64_t alike_group(uint64_t hash, tn_world *world, uint32_t group, uint32_t *seen,
+                            uint32_t *count) {
+    const tn__rank_group *found = tn__world_find(world, group);
+    uint32_t at = 0;
+    while (at < *count && seen[at] != group) at++;
+    if (at == *count && at < ALIKE_GROUPS) seen[(*count)++] = group;
+    return alike_number(alike_number(hash, at), found != NULL ? found->count : 0);
+}
+
+/* Stages of a pipeline communicate differently; tn_programs_verify has checked them together. */
+static bool alike_is_stage(const tn_program *program) {
+    bool stage = false;
+    for (uint32_t s = 0; s < tn_program_count(program); s++) {
+        const tn_instruction *it = &tn_program_instructions(program)[s];
+        stage = stage || tn_opcode_facts_of(it->opcode)->blocks == TN_BLOCKS_PEER;
+    }
+    return stage;
+}
+
+static uint64_t alike_talks(tn_world *world, const tn_program *program) {
+    uint32_t seen[ALIKE_GROUPS], groups = 0;
+    uint64_t hash = ALIKE_BEGIN;
+    if (alike_is_stage(program)) return hash;
+    for (uint32_t s = 0; s < tn_program_count(program); s++) {
+        const tn_instruction *it = &tn_program_instructions(program)[s];
+        if (tn_opcode_facts_of(it->opcode)->blocks != TN_BLOCKS_GROUP) continue;
+        hash = alike_number(hash, it->opcode);
+        hash = alike_group(hash, world, it->group, seen, &groups);
+        hash = alike_number(hash, it->reduction);
+        hash = alike_tensor(hash, tn_graph_tensor(tn_program_graph(program), it->tensor));
+    }
+    return hash;
+}
+
+tn_status tn_world_alike(tn_world *world, const tn_program *program, uint64_t seed,
+                         tn_error *error) {
+    const tn_world_same same[] = {
+        {"version of tenure", alike_text(ALIKE_BEGIN, tn_version())},
+        {"model", alike_graph(tn_program_graph(program))},
+        {"sequence of messages", alike_talks(world, program)},
+        {"seed", seed},
+    };
+    return tn_world_compare(world, same, sizeof same / sizeof *same, error);
+}
+
+/* --- axes of ranks ---------------------------------------------------------------------------- */
+
+/* Arranges ranks along the axes data, tensor and pipeline, and makes the groups along each axis.
+ *
+ * Ranks are numbered as in Megatron-LM: along `tensor` first, then `data`, then `pipeline`. */
+
+/* --- from words --- */
+
+typedef struct grid_word {
+    const char *name;
+    size_t offset;
+} grid_word;
+static const grid_word grid_words[] = {{"data=", offsetof(tn_grid, data)},
+                                       {"tensor=", offsetof(tn_grid, tensor)},
+                                       {"pipeline=", offsetof(tn_grid, pipeline)},
+                                       {"interleave=", offsetof(tn_grid, interleave)}};
+#define GRID_WORDS (sizeof grid_words / sizeof *grid_words)
+
+/* Parses a number and advances `text`; 0: not a valid number. */
+static uint32_t grid_number(const char **text) {
+    uint64_t number = 0;
+    const char *at = *text;
+    while (*at >= '0' && *at <= '9' && number <= TN_GRID_MOST)
+        number = 10 * number + (uint64_t)(*at++ - '0');
+    bool ends = at > *text && (*at == ',' || *at == '\0');
+    *text = at;
+    return ends && number <= TN_GRID_MOST ? (uint32_t)number : 0;
+}
+
+static tn_status grid_one(const char **text, tn_grid *grid, bool *seen, tn_error *error) {
+    size_t i = 0;
+    while (i < GRID_WORDS && strncmp(*text, grid_words[i].name, strlen(grid_words[i].name)) != 0)
+        i++;
+    const char *word = *text;
+    if (i < GRID_WORDS && seen[i])
+        TN_FAIL(error, TN_E_INVALID, "%s is there twice", grid_words[i].name);
+    if (i < GRID_WORDS) *text += strlen(grid_words[i].name);
+    uint32_t number = i < GRID_WORDS ? grid_number(text) : 0;
+    if (number == 0)
+        TN_FAIL(error, TN_E_INVALID,
+                "'%.40s' should read data=N,tensor=N,pipeline=N, each from 1 to %u", word,
+                TN_GRID_MOST);
+    seen[i] = true;
+    memcpy((char *)grid + grid_words[i].offset, &number, sizeof number);
+    return TN_OK;
+}
+
+static uint64_t grid_product(const tn_grid *grid) {
+    return tn__mul_sat(tn__mul_sat(grid->tensor, grid->data), grid->pipeline);
+}
+
+tn_status tn_grid_parse(const char *text, tn_grid *grid, tn_error *error) {
+    tn_grid found = TN_GRID_INIT;
+    bool seen[GRID_WORDS] = {false};
+    for (const char *at = text;; at++) {
+        TN_TRY(grid_one(&at, &found, seen, error));
+        if (*at == '\0') break;
+    }
+    if (grid_product(&found) > UINT32_MAX)
+        TN_FAIL(error, TN_E_INVALID, "'%.80s' are more ranks than can be numbered", text);
+    *grid = found;
+    return TN_OK;
+}
+
+/* --- positions --- */
+
+uint32_t tn_grid_ranks(const tn_grid *grid) { return (uint32_t)grid_product(grid); }
+
+tn_place tn_grid_place(const tn_grid *grid, uint32_t rank) {
+    return (tn_place){.tensor = rank % grid->tensor,
+                      .data = rank / grid->tensor % grid->data,
+                      .pipeline = rank / grid->tensor / grid->data};
+}
+
+uint32_t tn_grid_rank(const tn_grid *grid, tn_place place) {
+    return (place.pipeline * grid->data + place.data) * grid->tensor + place.tensor;
+}
+
+static uint32_t grid_count(const tn_grid *grid, tn_grid_axis axis) {
+    return axis == TN_GRID_TENSOR ? grid->tensor
+           : axis == TN_GRID_DATA ? grid->data
+                                  : grid->pipeline;
+}
+
+/* The rank at position `number` along the axis, in the group of `rank`. */
+static uint32_t grid_member(const tn_grid *grid, tn_grid_axis axis, uint32_t rank,
+                            uint32_t number) {
+    tn_place place = tn_grid_place(grid, rank);
+    uint32_t *along = axis == TN_GRID_TENSOR ? &place.tensor
+                      : axis == TN_GRID_DATA ? &place.data
+                                             : &place.pipeline;
+    *along = number;
+    return tn_grid_rank(grid, place);
+}
+
+uint32_t tn_grid_group(const tn_grid *grid, tn_grid_axis axis, uint32_t rank) {
+    if (axis == TN_GRID_AXES) return 1 + TN_GRID_AXES * tn_grid_ranks(grid);
+    if (grid_count(grid, axis) == tn_grid_ranks(grid)) return 0;
+    return 1 + TN_GRID_AXES * grid_member(grid, axis, rank, 0) + (uint32_t)axis;
+}
+
+/* --- their groups --- */
+
+static tn_status grid_along(tn_world *world, const tn_grid *grid, tn_grid_axis axis,
+                            tn_error *error) {
+    uint32_t count = grid_count(grid, axis), group = tn_grid_group(grid, axis, world->rank);
+    if (group == 0) return TN_OK;
+    uint32_t *members = tn__alloc_array(&world->context, count, sizeof *members);
+    if (members == NULL) return tn__no_memory(error, "a group of ranks");
+    for (uint32_t m = 0; m < count; m++) members[m] = grid_member(grid, axis, world->rank, m);
+    tn_status status = tn_world_group(world, group, members, count, error);
+    tn__free(&world->context, members, count * sizeof *members);
+    return status;
+}
+
+tn_status tn_world_grid(tn_world *world, const tn_grid *grid, tn_error *error) {
+    if (grid_product(grid) != world->ranks)
+        TN_FAIL(error, TN_E_INVALID,
+                "data=%u, tensor=%u and pipeline=%u are %llu ranks, and there are %u", grid->data,
+                grid->tensor, grid->pipeline, (unsigned long long)grid_product(grid), world->ranks);
+    for (uint32_t axis = 0; axis < TN_GRID_AXES; axis++)
+        TN_TRY(grid_along(world, grid, (tn_grid_axis)axis, error));
+    return TN_OK;
+}
+
+/* --- the world -------------------------------------------------------------------------------- */
 
 #define WORLD_TELL_S 2 /* time for the rank that reports that the world failed to start */
 
@@ -40,14 +277,14 @@ struct timespec tn__link_until(double seconds) {
 /* Like tn_world_group, but the number is not checked. */
 static tn_status world_add(tn_world *world, uint32_t group, const uint32_t *ranks, uint32_t count,
                            tn_error *error) {
-    tn__group *made = tn__alloc_array(&world->context, 1, sizeof *made);
+    tn__rank_group *made = tn__alloc_array(&world->context, 1, sizeof *made);
     uint32_t *members = tn__alloc_array(&world->context, count, sizeof *members);
     if (made == NULL || members == NULL) {
         tn__free(&world->context, made, sizeof *made);
         tn__free(&world->context, members, count * sizeof *members);
         return tn__no_memory(error, "a group of ranks");
     }
-    *made = (tn__group){.number = group, .count = count, .mine = TN_NONE, .ranks = members};
+    *made = (tn__rank_group){.number = group, .count = count, .mine = TN_NONE, .ranks = members};
     for (uint32_t m = 0; m < count; m++) {
         members[m] = ranks != NULL ? ranks[m] : m;
         if (members[m] == world->rank) made->mine = m;
@@ -67,16 +304,16 @@ static tn_status world_make(tn_world *world, tn_error *error) {
 
 static void world_release(tn_world *world) {
     const tn_context *context = &world->context;
-    for (tn__group *group = world->groups, *next; group != NULL; group = next) {
+    for (tn__rank_group *group = world->groups, *next; group != NULL; group = next) {
         next = group->next;
         tn__free(context, group->ranks, group->count * sizeof *group->ranks);
         tn__free(context, group, sizeof *group);
     }
-    for (tn__room *room = world->rooms, *next; room != NULL; room = next) {
+    for (tn__message_buffer *room = world->rooms, *next; room != NULL; room = next) {
         next = room->next;
         tn__free(context, room->transfers, 2 * (size_t)world->ranks * sizeof *room->transfers);
         tn__free(context, room->parts, world->ranks * sizeof *room->parts);
-        tn__free(context, room->bytes, (size_t)TN__ROOM_BYTES);
+        tn__free(context, room->bytes, (size_t)TN__MESSAGE_BUFFER_BYTES);
         tn__free(context, room, sizeof *room);
     }
     pthread_mutex_destroy(&world->lock);
@@ -104,7 +341,7 @@ tn_world_usage tn_world_measure(tn_world *world) {
     tn_world_usage usage = {.messages = world->messages,
                             .bytes = world->bytes,
                             .direct_bytes = world->direct_bytes,
-                            .scratch = world->room_count * TN__ROOM_BYTES};
+                            .scratch = world->room_count * TN__MESSAGE_BUFFER_BYTES};
     pthread_mutex_unlock(&world->lock);
     return usage;
 }
@@ -126,24 +363,24 @@ tn_status tn__world_move(tn_world *world, tn__transfer *transfers, uint32_t coun
 
 /* --- rooms --- */
 
-static tn__room *room_make(tn_world *world) {
+static tn__message_buffer *room_make(tn_world *world) {
     const tn_context *context = &world->context;
-    tn__room *room = tn__alloc_array(context, 1, sizeof *room);
+    tn__message_buffer *room = tn__alloc_array(context, 1, sizeof *room);
     if (room == NULL) return NULL;
     room->transfers = tn__alloc_array(context, 2 * (size_t)world->ranks, sizeof *room->transfers);
     room->parts = tn__alloc_array(context, world->ranks, sizeof *room->parts);
-    room->bytes = tn__alloc(context, (size_t)TN__ROOM_BYTES);
+    room->bytes = tn__alloc(context, (size_t)TN__MESSAGE_BUFFER_BYTES);
     if (room->transfers != NULL && room->parts != NULL && room->bytes != NULL) return room;
     tn__free(context, room->transfers, 2 * (size_t)world->ranks * sizeof *room->transfers);
     tn__free(context, room->parts, world->ranks * sizeof *room->parts);
-    tn__free(context, room->bytes, (size_t)TN__ROOM_BYTES);
+    tn__free(context, room->bytes, (size_t)TN__MESSAGE_BUFFER_BYTES);
     tn__free(context, room, sizeof *room);
     return NULL;
 }
 
-tn__room *tn__room_take(tn_world *world) {
+tn__message_buffer *tn__message_buffer_take(tn_world *world) {
     pthread_mutex_lock(&world->lock);
-    tn__room *room = world->rooms;
+    tn__message_buffer *room = world->rooms;
     if (room != NULL) {
         world->rooms = room->next;
     } else if ((room = room_make(world)) != NULL) {
@@ -153,7 +390,7 @@ tn__room *tn__room_take(tn_world *world) {
     return room;
 }
 
-void tn__room_give(tn_world *world, tn__room *room) {
+void tn__message_buffer_give(tn_world *world, tn__message_buffer *room) {
     pthread_mutex_lock(&world->lock);
     room->next = world->rooms;
     world->rooms = room;
@@ -162,9 +399,9 @@ void tn__room_give(tn_world *world, tn__room *room) {
 
 /* --- groups --- */
 
-const tn__group *tn__world_find(tn_world *world, uint32_t group) {
+const tn__rank_group *tn__world_find(tn_world *world, uint32_t group) {
     pthread_mutex_lock(&world->lock);
-    const tn__group *at = world->groups;
+    const tn__rank_group *at = world->groups;
     while (at != NULL && at->number != group) at = at->next;
     pthread_mutex_unlock(&world->lock);
     return at;
@@ -190,13 +427,13 @@ tn_status tn_world_group(tn_world *world, uint32_t group, const uint32_t *ranks,
 
 void tn__world_words(uint32_t rank, const tn_error *from, tn_error *error) {
     if (error == NULL) return;
-    tn_error told = *from;
+    tn_error given = *from;
     char number[16];
     snprintf(number, sizeof number, "rank %u", rank);
-    error->status = told.status;
-    snprintf(error->where, sizeof error->where, "%s%s%.*s", number, told.where[0] ? ", " : "",
-             (int)(sizeof error->where - sizeof number - 3), told.where);
-    memcpy(error->message, told.message, sizeof error->message);
+    error->status = given.status;
+    snprintf(error->where, sizeof error->where, "%s%s%.*s", number, given.where[0] ? ", " : "",
+             (int)(sizeof error->where - sizeof number - 3), given.where);
+    memcpy(error->message, given.message, sizeof error->message);
 }
 
 #define TN_X(name, exit_status, sentence) +1

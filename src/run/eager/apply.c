@@ -8,53 +8,54 @@
 
 /* Refuses an operator that writes into a tensor without a fixed place, or that names the written
  * tensor twice. */
-static tn_status apply_check_written(const tn_eager *eager, const tn__recipe *recipe,
-                                     const tn__item_id *inputs, tn_error *error) {
-    for (uint32_t i = 0; i < recipe->input_count; i++) {
-        if ((recipe->changes >> i & 1) == 0) continue;
-        if (!tn__item_is_fixed(&eager->items[inputs[i]]))
+static tn_status apply_check_written(const tn_eager *eager, const tn__cached_op *cached,
+                                     const tn__eager_item_id *inputs, tn_error *error) {
+    for (uint32_t i = 0; i < cached->input_count; i++) {
+        if ((cached->changes >> i & 1) == 0) continue;
+        if (!tn__eager_item_is_fixed(&eager->items[inputs[i]]))
             TN_FAIL(error, TN_E_INVALID,
                     "%.60s writes into its input %u: put that as a parameter, optimizer state or "
                     "gradient",
-                    recipe->op->type, i);
-        for (uint32_t j = 0; j < recipe->input_count; j++)
+                    cached->op->type, i);
+        for (uint32_t j = 0; j < cached->input_count; j++)
             if (j != i && inputs[j] == inputs[i])
                 TN_FAIL(error, TN_E_INVALID, "%.60s writes into its input %u and reads it as %u",
-                        recipe->op->type, i, j);
+                        cached->op->type, i, j);
     }
     return TN_OK;
 }
 
 /* Makes the item of a written input refer to the new tensor. */
-static void apply_hand_back(tn_eager *eager, tn__item_id id, uint32_t tensor) {
-    tn__item *item = &eager->items[id];
+static void apply_hand_back(tn_eager *eager, tn__eager_item_id id, uint32_t tensor) {
+    tn__eager_item *item = &eager->items[id];
     tn__evict_release(eager->memory.core, item->tensor);
     item->tensor = tensor;
 }
 
 /* Makes items for the data outputs `tensors`. Room was reserved. */
-static void apply_outputs(tn_eager *eager, const tn__recipe *recipe, const tn__item_id *inputs,
-                          const uint32_t *tensors, tn__item_id *outputs) {
-    for (uint32_t d = 0, k = 0; k < recipe->output_count; k++) {
-        const tn__result *result = &recipe->results[k];
+static void apply_outputs(tn_eager *eager, const tn__cached_op *cached,
+                          const tn__eager_item_id *inputs, const uint32_t *tensors,
+                          tn__eager_item_id *outputs) {
+    for (uint32_t d = 0, k = 0; k < cached->output_count; k++) {
+        const tn__result *result = &cached->results[k];
         outputs[k] = TN_NONE;
-        if (result->type == TN_NONE || (k == 0 && recipe->again != NULL)) continue;
+        if (result->type == TN_NONE || (k == 0 && cached->again != NULL)) continue;
         uint32_t tensor = result->known ? TN_NONE : tensors[d++];
         if (result->handed)
             apply_hand_back(eager, inputs[result->view_of], tensor);
         else
-            (void)tn__item_make(eager, tensor, result->type, &outputs[k], NULL);
+            (void)tn__eager_item_make(eager, tensor, result->type, &outputs[k], NULL);
     }
 }
 
-static tn_status apply_run(tn_eager *eager, tn__recipe *recipe, const tn__item_id *inputs,
-                           tn__item_id *outputs, tn_error *error) {
+static tn_status apply_run(tn_eager *eager, tn__cached_op *cached, const tn__eager_item_id *inputs,
+                           tn__eager_item_id *outputs, tn_error *error) {
     uint32_t from[TN__OPERANDS_MOST], tensors[TN__OPERANDS_MOST];
-    for (uint32_t i = 0; i < recipe->data_input_count; i++)
-        from[i] = eager->items[inputs[recipe->data_inputs[i]]].tensor;
-    if (recipe->data_output_count > 0)
-        TN_TRY(tn__memory_apply(eager, recipe, from, tensors, error));
-    apply_outputs(eager, recipe, inputs, tensors, outputs);
+    for (uint32_t i = 0; i < cached->data_input_count; i++)
+        from[i] = eager->items[inputs[cached->data_inputs[i]]].tensor;
+    if (cached->data_output_count > 0)
+        TN_TRY(tn__eager_memory_apply(eager, cached, from, tensors, error));
+    apply_outputs(eager, cached, inputs, tensors, outputs);
     return TN_OK;
 }
 
@@ -66,97 +67,102 @@ typedef struct apply_kept {
     uint64_t size;
 } apply_kept;
 
-static uint64_t apply_kept_size(const tn_eager *eager, const tn__recipe *recipe, uint32_t input) {
-    bool changes = (recipe->changes >> input & 1) != 0;
-    return changes ? tn__type_of(&eager->types, recipe->inputs[input])->bytes : 0;
+static uint64_t apply_kept_size(const tn_eager *eager, const tn__cached_op *cached,
+                                uint32_t input) {
+    bool changes = (cached->changes >> input & 1) != 0;
+    return changes ? tn__type_of(&eager->types, cached->inputs[input])->bytes : 0;
 }
 
-static tn_status apply_keep(tn_eager *eager, const tn__recipe *recipe, const tn__item_id *inputs,
-                            apply_kept *kept, tn_error *error) {
-    for (uint32_t i = 0; i < recipe->input_count; i++)
-        kept->size += apply_kept_size(eager, recipe, i);
+static tn_status apply_keep(tn_eager *eager, const tn__cached_op *cached,
+                            const tn__eager_item_id *inputs, apply_kept *kept, tn_error *error) {
+    for (uint32_t i = 0; i < cached->input_count; i++)
+        kept->size += apply_kept_size(eager, cached, i);
     kept->bytes = tn__alloc(&eager->context, (size_t)kept->size);
-    if (kept->bytes == NULL) return tn__no_memory(error, "what an operator writes into");
+    if (kept->bytes == NULL)
+        return tn__no_memory(error, "a copy of the tensor that an operator writes into");
     uint8_t *at = kept->bytes;
-    for (uint32_t i = 0; i < recipe->input_count; i++) {
-        uint64_t size = apply_kept_size(eager, recipe, i);
+    for (uint32_t i = 0; i < cached->input_count; i++) {
+        uint64_t size = apply_kept_size(eager, cached, i);
         if (size == 0) continue;
-        TN_TRY(tn__memory_get(eager, eager->items[inputs[i]].tensor, at, size, error));
+        TN_TRY(tn__eager_memory_get(eager, eager->items[inputs[i]].tensor, at, size, error));
         at += size;
     }
     return TN_OK;
 }
 
-static void apply_put_back(tn_eager *eager, const tn__recipe *recipe, const tn__item_id *inputs,
-                           const apply_kept *kept) {
+static void apply_put_back(tn_eager *eager, const tn__cached_op *cached,
+                           const tn__eager_item_id *inputs, const apply_kept *kept) {
     const uint8_t *at = kept->bytes;
-    for (uint32_t i = 0; i < recipe->input_count; i++) {
-        uint64_t size = apply_kept_size(eager, recipe, i);
+    for (uint32_t i = 0; i < cached->input_count; i++) {
+        uint64_t size = apply_kept_size(eager, cached, i);
         if (size == 0) continue;
-        tn__memory_put_back(eager, eager->items[inputs[i]].tensor, at, size);
+        tn__eager_memory_put_back(eager, eager->items[inputs[i]].tensor, at, size);
         at += size;
     }
 }
 
 /* Makes output 0 with the operator that can recompute it, from the outputs of the first part. */
-static tn_status apply_again(tn_eager *eager, const tn__recipe *recipe, const tn__item_id *inputs,
-                             tn__item_id *outputs, tn_error *error) {
-    tn__item_id from[TN__OPERANDS_MOST];
-    for (uint32_t i = 0; i < recipe->again->input_count; i++)
-        from[i] = (recipe->again_found >> i & 1) != 0 ? outputs[i] : inputs[i];
-    tn_status status = apply_run(eager, recipe->again, from, &outputs[0], error);
-    for (uint32_t k = 1; k < recipe->output_count && status != TN_OK; k++)
-        tn__item_drop(eager, outputs[k]);
+static tn_status apply_again(tn_eager *eager, const tn__cached_op *cached,
+                             const tn__eager_item_id *inputs, tn__eager_item_id *outputs,
+                             tn_error *error) {
+    tn__eager_item_id from[TN__OPERANDS_MOST];
+    for (uint32_t i = 0; i < cached->again->input_count; i++)
+        from[i] = (cached->again_found >> i & 1) != 0 ? outputs[i] : inputs[i];
+    tn_status status = apply_run(eager, cached->again, from, &outputs[0], error);
+    for (uint32_t k = 1; k < cached->output_count && status != TN_OK; k++)
+        tn__eager_item_drop(eager, outputs[k]);
     return status;
 }
 
 /* The second part may lack memory that the first one had. Then the tensors that the first part
  * wrote are restored. */
-static tn_status apply_in_parts(tn_eager *eager, tn__recipe *recipe, const tn__item_id *inputs,
-                                tn__item_id *outputs, tn_error *error) {
+static tn_status apply_in_parts(tn_eager *eager, tn__cached_op *cached,
+                                const tn__eager_item_id *inputs, tn__eager_item_id *outputs,
+                                tn_error *error) {
     apply_kept kept = {0};
-    tn_status status = apply_keep(eager, recipe, inputs, &kept, error);
-    if (status == TN_OK) status = apply_run(eager, recipe, inputs, outputs, error);
+    tn_status status = apply_keep(eager, cached, inputs, &kept, error);
+    if (status == TN_OK) status = apply_run(eager, cached, inputs, outputs, error);
     if (status == TN_OK) {
-        status = apply_again(eager, recipe, inputs, outputs, error);
-        if (status != TN_OK) apply_put_back(eager, recipe, inputs, &kept);
+        status = apply_again(eager, cached, inputs, outputs, error);
+        if (status != TN_OK) apply_put_back(eager, cached, inputs, &kept);
     }
     tn__free(&eager->context, kept.bytes, (size_t)kept.size);
     return status;
 }
 
-tn_status tn__apply(tn_eager *eager, tn__recipe *recipe, const tn__item_id *inputs,
-                    tn__item_id *outputs, tn_error *error) {
-    if (recipe->changes != 0) TN_TRY(apply_check_written(eager, recipe, inputs, error));
-    TN_TRY(tn__items_reserve(eager, recipe->output_count, error));
+tn_status tn__apply(tn_eager *eager, tn__cached_op *cached, const tn__eager_item_id *inputs,
+                    tn__eager_item_id *outputs, tn_error *error) {
+    if (cached->changes != 0) TN_TRY(apply_check_written(eager, cached, inputs, error));
+    TN_TRY(tn__eager_items_reserve(eager, cached->output_count, error));
     TN_TRY(tn__record_reserve(eager, error));
-    if (eager->record.on) tn__record_reads(eager, recipe, inputs);
+    if (eager->record.on) tn__record_reads(eager, cached, inputs);
     tn_status status =
-        (recipe->again != NULL ? apply_in_parts : apply_run)(eager, recipe, inputs, outputs, error);
-    if (eager->record.on && status == TN_OK) tn__record_makes(eager, recipe, inputs, outputs);
-    if (eager->record.on && status != TN_OK) tn__record_take_back(eager, recipe);
+        (cached->again != NULL ? apply_in_parts : apply_run)(eager, cached, inputs, outputs, error);
+    if (eager->record.on && status == TN_OK) tn__record_makes(eager, cached, inputs, outputs);
+    if (eager->record.on && status != TN_OK) tn__record_take_back(eager, cached);
     return status;
 }
 
-tn_status tn__apply_sum(tn_eager *eager, tn__item_id sum, tn__item_id term, tn_error *error) {
-    const tn__item_id terms[] = {sum, term};
+tn_status tn__apply_sum(tn_eager *eager, tn__eager_item_id sum, tn__eager_item_id term,
+                        tn_error *error) {
+    const tn__eager_item_id terms[] = {sum, term};
     tn__ask ask = {.type = "Add", .domain = "", .input_count = 2, .output_count = 1};
     uint32_t from[] = {eager->items[sum].tensor, eager->items[term].tensor}, made;
-    tn__recipe *recipe;
-    TN_TRY(tn__recipe_on(eager, &ask, terms, &recipe, error));
+    tn__cached_op *cached;
+    TN_TRY(tn__cached_op_on(eager, &ask, terms, &cached, error));
     TN_TRY(tn__record_reserve(eager, error));
     /* always possible: both terms have the same type */
-    tn_assert((tn_op_inplace(recipe->graph, 0, 0) & 1) != 0);
-    TN_TRY(tn__memory_add(eager, recipe, from, &made, error));
-    if (eager->record.on) tn__record_reads(eager, recipe, terms);
+    tn_assert((tn_op_inplace(cached->graph, 0, 0) & 1) != 0);
+    TN_TRY(tn__eager_memory_add(eager, cached, from, &made, error));
+    if (eager->record.on) tn__record_reads(eager, cached, terms);
     apply_hand_back(eager, sum, made);
-    if (eager->record.on) tn__record_makes(eager, recipe, terms, &sum);
+    if (eager->record.on) tn__record_makes(eager, cached, terms, &sum);
     if (eager->record.on) tn__record_onto_first(eager);
     return TN_OK;
 }
 
-tn_status tn__recipe_on(tn_eager *eager, tn__ask *ask, const tn__item_id *inputs,
-                        tn__recipe **recipe, tn_error *error) {
+tn_status tn__cached_op_on(tn_eager *eager, tn__ask *ask, const tn__eager_item_id *inputs,
+                           tn__cached_op **cached, tn_error *error) {
     uint32_t types[TN__OPERANDS_MOST];
     if (ask->input_count > TN__OPERANDS_MOST)
         TN_FAIL(error, TN_E_UNSUPPORTED, "%.60s with more than %u inputs", ask->type,
@@ -164,12 +170,12 @@ tn_status tn__recipe_on(tn_eager *eager, tn__ask *ask, const tn__item_id *inputs
     for (uint32_t i = 0; i < ask->input_count; i++)
         types[i] = inputs[i] == TN_NONE ? TN_NONE : eager->items[inputs[i]].type;
     ask->inputs = types;
-    return tn__recipes_find(&eager->recipes, ask, recipe, error);
+    return tn__op_cache_find(&eager->op_cache, ask, cached, error);
 }
 
-tn_status tn__apply_named(tn_eager *eager, tn__ask *ask, const tn__item_id *inputs,
-                          tn__item_id *outputs, tn_error *error) {
-    tn__recipe *recipe;
-    TN_TRY(tn__recipe_on(eager, ask, inputs, &recipe, error));
-    return tn__apply(eager, recipe, inputs, outputs, error);
+tn_status tn__apply_named(tn_eager *eager, tn__ask *ask, const tn__eager_item_id *inputs,
+                          tn__eager_item_id *outputs, tn_error *error) {
+    tn__cached_op *cached;
+    TN_TRY(tn__cached_op_on(eager, ask, inputs, &cached, error));
+    return tn__apply(eager, cached, inputs, outputs, error);
 }

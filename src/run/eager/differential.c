@@ -1,19 +1,20 @@
 /* differential.c - turns the gradients of one operator into a list of operators on local tensors.
  *
  * The operator's gradient rule (graph/gradients/gradient.h) is applied in a graph of its own. Each
- * operator that the rule adds becomes a step with its own recipe, because its types follow from
- * those of the operator. Tensors with known data (axes, shapes) become immediates, and operators
- * that compute nothing else are left out. So a tape applies the rule once for all equal operators.
+ * operator that the rule adds becomes a step with its own cached operator, because its types follow
+ * from those of the operator. Tensors with known data (axes, shapes) become immediates, and
+ * operators that compute nothing else are left out. So a tape applies the rule once for all equal
+ * operators.
  * Cost: inference of a few operators, once.
  */
-#include "graph/fold.h"
+#include "graph/rules/fold.h"
 #include "graph/gradients/gradient.h"
-#include "run/eager/recipes.h"
+#include "run/eager/op_cache.h"
 
 /* The state of making one differential. */
 typedef struct differential_work {
-    tn__recipes *recipes;
-    tn__recipe *recipe;
+    tn__op_cache *cache;
+    tn__cached_op *cached;
     tn_graph *graph;
     tn__differential *made;
     tn_tensor_id given[TN__OPERANDS_MOST], found[TN__OPERANDS_MOST];
@@ -25,27 +26,27 @@ typedef struct differential_work {
 /* --- the graph --- */
 
 static tn_status differential_begin(differential_work *it) {
-    const tn__recipe *recipe = it->recipe;
+    const tn__cached_op *cached = it->cached;
     tn_tensor_id ids[2 * TN__OPERANDS_MOST];
-    tn__ask ask = {.type = recipe->op->type,
-                   .domain = recipe->op->domain,
-                   .version = recipe->op->version,
-                   .attr_count = recipe->op->attr_count,
-                   .attrs = recipe->op->attrs,
-                   .input_count = recipe->input_count,
-                   .output_count = recipe->output_count,
-                   .inputs = recipe->inputs};
-    for (uint32_t k = 0; k < recipe->output_count; k++)
-        if (recipe->results[k].type == TN_NONE) ask.omitted |= UINT64_C(1) << k;
-    TN_TRY(tn__recipe_graph(it->recipes->types, it->graph, &ask, ids, it->error));
+    tn__ask ask = {.type = cached->op->type,
+                   .domain = cached->op->domain,
+                   .version = cached->op->version,
+                   .attr_count = cached->op->attr_count,
+                   .attrs = cached->op->attrs,
+                   .input_count = cached->input_count,
+                   .output_count = cached->output_count,
+                   .inputs = cached->inputs};
+    for (uint32_t k = 0; k < cached->output_count; k++)
+        if (cached->results[k].type == TN_NONE) ask.omitted |= UINT64_C(1) << k;
+    TN_TRY(tn__cached_op_graph(it->cache->types, it->graph, &ask, ids, it->error));
     return tn_graph_infer(it->graph, it->error);
 }
 
 static tn_status differential_given(differential_work *it) {
-    for (uint32_t k = 0; k < it->recipe->output_count; k++) {
+    for (uint32_t k = 0; k < it->cached->output_count; k++) {
         it->given[k] = TN_NONE;
         if ((it->made->given >> k & 1) == 0) continue;
-        const tn__type *type = tn__type_of(it->recipes->types, it->recipe->results[k].type);
+        const tn__type *type = tn__type_of(it->cache->types, it->cached->results[k].type);
         const tn_tensor_spec spec = {.name = "d",
                                      .dtype = type->dtype,
                                      .kind = TN_KIND_INPUT,
@@ -57,11 +58,11 @@ static tn_status differential_given(differential_work *it) {
 }
 
 static tn_status differential_ask(differential_work *it) {
-    const tn_op_rule *rule = it->recipe->rule;
+    const tn_op_rule *rule = it->cached->rule;
     if (rule == NULL || rule->gradient == NULL)
         TN_FAIL(it->error, TN_E_UNSUPPORTED,
                 "%.60s has no gradient, but lies between what gradients are wanted of and the loss",
-                it->recipe->op->type);
+                it->cached->op->type);
     tn_gradient ask = {.graph = it->graph,
                        .op = *tn_graph_op(it->graph, 0),
                        .given = it->given,
@@ -69,7 +70,7 @@ static tn_status differential_ask(differential_work *it) {
                        .found = it->found,
                        .error = it->error};
     ask.version = ask.op.version != 0 ? ask.op.version : UINT32_MAX;
-    for (uint32_t i = 0; i < it->recipe->input_count; i++) {
+    for (uint32_t i = 0; i < it->cached->input_count; i++) {
         it->wanted[i] = (it->made->wanted >> i & 1) != 0;
         it->found[i] = TN_NONE;
     }
@@ -93,10 +94,10 @@ static bool differential_is_known(const tn_tensor *tensor) {
 /* Operands first, then the rest; immediates are locals, too. */
 static tn_status differential_locals(differential_work *it) {
     const tn_op *op = tn_graph_op(it->graph, 0);
-    tn__arena *arena = &it->recipes->arena;
+    tn__arena *arena = &it->cache->arena;
     uint32_t tensors = tn_graph_tensor_count(it->graph);
     uint32_t room = tensors + op->input_count + 2 * op->output_count;
-    it->local = tn__alloc_array(it->recipes->context, tensors, sizeof *it->local);
+    it->local = tn__alloc_array(it->cache->context, tensors, sizeof *it->local);
     uint32_t *known = tn__arena_array(arena, room, sizeof *known);
     uint32_t *last = tn__arena_array(arena, room, sizeof *last);
     if (it->local == NULL || known == NULL || last == NULL)
@@ -111,8 +112,7 @@ static tn_status differential_locals(differential_work *it) {
         if (it->local[t] == TN_NONE) it->local[t] = it->made->local_count++;
         const tn_tensor *tensor = tn_graph_tensor(it->graph, t);
         if (differential_is_known(tensor))
-            TN_TRY(
-                tn__types_of_tensor(it->recipes->types, tensor, &known[it->local[t]], it->error));
+            TN_TRY(tn__types_of_tensor(it->cache->types, tensor, &known[it->local[t]], it->error));
     }
     it->made->known = known;
     it->made->last = last;
@@ -131,14 +131,15 @@ static bool differential_needless(const differential_work *it, const tn_op *op) 
 
 static tn_status differential_list(differential_work *it, const tn_tensor_id *ids, uint32_t count,
                                    const uint32_t **list) {
-    uint32_t *made = tn__arena_array(&it->recipes->arena, count, sizeof *made);
+    uint32_t *made = tn__arena_array(&it->cache->arena, count, sizeof *made);
     if (made == NULL) return tn__no_memory(it->error, "gradients");
     for (uint32_t i = 0; i < count; i++) made[i] = ids[i] == TN_NONE ? TN_NONE : it->local[ids[i]];
     *list = made;
     return TN_OK;
 }
 
-static tn_status differential_recipe(differential_work *it, const tn_op *op, tn__recipe **recipe) {
+static tn_status differential_cached(differential_work *it, const tn_op *op,
+                                     tn__cached_op **cached) {
     uint32_t types[TN__OPERANDS_MOST];
     tn__ask ask = {.type = op->type,
                    .domain = op->domain,
@@ -151,20 +152,19 @@ static tn_status differential_recipe(differential_work *it, const tn_op *op, tn_
     for (uint32_t i = 0; i < op->input_count && i < TN__OPERANDS_MOST; i++) {
         types[i] = TN_NONE;
         if (op->inputs[i] != TN_NONE)
-            TN_TRY(tn__types_of_tensor(it->recipes->types,
-                                       tn_graph_tensor(it->graph, op->inputs[i]), &types[i],
-                                       it->error));
+            TN_TRY(tn__types_of_tensor(it->cache->types, tn_graph_tensor(it->graph, op->inputs[i]),
+                                       &types[i], it->error));
     }
     for (uint32_t k = 0; k < op->output_count && k < TN__OPERANDS_MOST; k++)
         if (op->outputs[k] == TN_NONE) ask.omitted |= UINT64_C(1) << k;
-    return tn__recipes_find(it->recipes, &ask, recipe, it->error);
+    return tn__op_cache_find(it->cache, &ask, cached, it->error);
 }
 
 /* Notes which of the operator's own operands the step reads. Steps are visited in order, so the
  * latest note is the last read. */
 static void differential_reads(differential_work *it, const uint32_t *locals, uint32_t count,
                                uint32_t step) {
-    uint32_t inputs = it->recipe->input_count, outputs = it->recipe->output_count;
+    uint32_t inputs = it->cached->input_count, outputs = it->cached->output_count;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t local = locals[i];
         if (local == TN_NONE) continue;
@@ -179,20 +179,20 @@ static void differential_reads(differential_work *it, const uint32_t *locals, ui
 static tn_status differential_steps(differential_work *it) {
     const tn_block *block = tn_graph_block(it->graph, 0);
     tn__differential_step *steps =
-        tn__arena_array(&it->recipes->arena, block->op_count, sizeof *steps);
+        tn__arena_array(&it->cache->arena, block->op_count, sizeof *steps);
     if (steps == NULL) return tn__no_memory(it->error, "gradients");
     for (uint32_t p = 0; p < block->op_count; p++) {
         const tn_op *op = tn_graph_op(it->graph, block->ops[p]);
         if (block->ops[p] == 0 || differential_needless(it, op)) continue;
         tn__differential_step *step = &steps[it->made->step_count];
-        TN_TRY(differential_recipe(it, op, &step->recipe));
+        TN_TRY(differential_cached(it, op, &step->cached));
         TN_TRY(differential_list(it, op->inputs, op->input_count, &step->inputs));
         TN_TRY(differential_list(it, op->outputs, op->output_count, &step->outputs));
         differential_reads(it, step->inputs, op->input_count, it->made->step_count++);
     }
     it->made->steps = steps;
-    TN_TRY(differential_list(it, it->found, it->recipe->input_count, &it->made->found));
-    differential_reads(it, it->made->found, it->recipe->input_count, it->made->step_count);
+    TN_TRY(differential_list(it, it->found, it->cached->input_count, &it->made->found));
+    differential_reads(it, it->made->found, it->cached->input_count, it->made->step_count);
     return TN_OK;
 }
 
@@ -206,46 +206,46 @@ static tn_status differential_make(differential_work *it) {
     return differential_steps(it);
 }
 
-tn_status tn__recipes_differential(tn__recipes *recipes, tn__recipe *recipe, uint64_t given,
-                                   uint64_t wanted, const tn__differential **differential,
-                                   tn_error *error) {
-    for (tn__differential *it = recipe->differentials; it != NULL; it = it->next)
+tn_status tn__op_cache_differential(tn__op_cache *cache, tn__cached_op *cached, uint64_t given,
+                                    uint64_t wanted, const tn__differential **differential,
+                                    tn_error *error) {
+    for (tn__differential *it = cached->differentials; it != NULL; it = it->next)
         if (it->given == given && it->wanted == wanted) {
             *differential = it;
             return TN_OK;
         }
-    differential_work work = {.recipes = recipes, .recipe = recipe, .error = error};
-    work.made = tn__arena_alloc(&recipes->arena, sizeof *work.made);
+    differential_work work = {.cache = cache, .cached = cached, .error = error};
+    work.made = tn__arena_alloc(&cache->arena, sizeof *work.made);
     if (work.made == NULL) return tn__no_memory(error, "gradients");
     work.made->given = given;
     work.made->wanted = wanted;
-    TN_TRY(tn_graph_create(recipes->context, &work.graph, error));
+    TN_TRY(tn_graph_create(cache->context, &work.graph, error));
     tn_status status = differential_make(&work);
     if (work.local != NULL)
-        tn__free(recipes->context, work.local,
+        tn__free(cache->context, work.local,
                  tn_graph_tensor_count(work.graph) * sizeof *work.local);
     tn_graph_destroy(work.graph);
     if (status != TN_OK) return status;
-    work.made->next = recipe->differentials;
-    recipe->differentials = work.made;
+    work.made->next = cached->differentials;
+    cached->differentials = work.made;
     *differential = work.made;
     return TN_OK;
 }
 
 /* --- reads --- */
 
-bool tn__recipe_differs(const tn__recipes *recipes, const tn__recipe *recipe, uint32_t output) {
-    const tn__result *result = &recipe->results[output];
+bool tn__cached_op_differs(const tn__op_cache *cache, const tn__cached_op *cached,
+                           uint32_t output) {
+    const tn__result *result = &cached->results[output];
     return result->type != TN_NONE && !result->known && !result->handed &&
-           tn__is_float(tn__type_of(recipes->types, result->type)->dtype);
+           tn__is_float(tn__type_of(cache->types, result->type)->dtype);
 }
 
-static tn_status differential_join(tn__recipes *recipes, tn__recipe *recipe, uint64_t given,
+static tn_status differential_join(tn__op_cache *cache, tn__cached_op *cached, uint64_t given,
                                    tn__differential *all, tn_error *error) {
     const tn__differential *one;
     tn_error refused;
-    tn_status status =
-        tn__recipes_differential(recipes, recipe, given, all->wanted, &one, &refused);
+    tn_status status = tn__op_cache_differential(cache, cached, given, all->wanted, &one, &refused);
     if (status == TN_E_NO_MEMORY) return tn__no_memory(error, "gradients");
     /* the error is reported when the differential itself is asked for */
     if (status != TN_OK) return TN_OK;
@@ -255,23 +255,23 @@ static tn_status differential_join(tn__recipes *recipes, tn__recipe *recipe, uin
 }
 
 /* Also kept, like a differential with no outputs given. */
-tn_status tn__recipes_reads(tn__recipes *recipes, tn__recipe *recipe, uint64_t wanted,
-                            uint64_t *inputs, uint64_t *outputs, tn_error *error) {
-    tn__differential *all = recipe->differentials;
+tn_status tn__op_cache_reads(tn__op_cache *cache, tn__cached_op *cached, uint64_t wanted,
+                             uint64_t *inputs, uint64_t *outputs, tn_error *error) {
+    tn__differential *all = cached->differentials;
     while (all != NULL && (all->given != 0 || all->wanted != wanted)) all = all->next;
     if (all == NULL) {
         uint64_t given = 0;
-        all = tn__arena_alloc(&recipes->arena, sizeof *all);
+        all = tn__arena_alloc(&cache->arena, sizeof *all);
         if (all == NULL) return tn__no_memory(error, "gradients");
         all->wanted = wanted;
-        for (uint32_t k = 0; k < recipe->output_count; k++) {
-            if (!tn__recipe_differs(recipes, recipe, k)) continue;
+        for (uint32_t k = 0; k < cached->output_count; k++) {
+            if (!tn__cached_op_differs(cache, cached, k)) continue;
             given |= UINT64_C(1) << k;
-            TN_TRY(differential_join(recipes, recipe, UINT64_C(1) << k, all, error));
+            TN_TRY(differential_join(cache, cached, UINT64_C(1) << k, all, error));
         }
-        TN_TRY(differential_join(recipes, recipe, given, all, error));
-        all->next = recipe->differentials;
-        recipe->differentials = all;
+        TN_TRY(differential_join(cache, cached, given, all, error));
+        all->next = cached->differentials;
+        cached->differentials = all;
     }
     *inputs = all->reads_inputs;
     *outputs = all->reads_outputs;

@@ -1,7 +1,112 @@
-/* eager.c - implements the interpreter's commands: put, apply, del, get (tenure/eager.h). */
+/* eager.c - implements the interpreter's commands: put, apply, del, get (tenure/eager.h), and
+ * manages the tensors of handles.
+ */
+#include "run/eager/interpreter.h"
+
 #include <stdio.h>
 
-#include "run/eager/interpreter.h"
+/* --- tensors of handles ----------------------------------------------------------------------- */
+
+/* Manages the tensors of handles (interpreter.h).
+ *
+ * A handle has 28 bits for the item's number and 36 bits for the count of uses of that number.
+ * Every interpreter starts counting at another value, so a handle of another interpreter is
+ * refused. Numbers are reused, so a loop that deletes its tensors needs no more of them however
+ * long it runs.
+ * Cost: O(1).
+ */
+
+#define ITEM_BITS 28u
+#define ITEM_MOST ((uint32_t)1 << ITEM_BITS)
+#define ITEM_USES ((UINT64_C(1) << 36) - 1)
+
+tn_status tn__eager_items_reserve(tn_eager *eager, uint32_t count, tn_error *error) {
+    size_t need = (size_t)eager->item_count + count;
+    if (need >= ITEM_MOST ||
+        !tn__reserve(&eager->context, &eager->items, &eager->item_room, need, sizeof *eager->items))
+        return tn__no_memory(error, "handles");
+    return TN_OK;
+}
+
+tn_status tn__eager_item_make(tn_eager *eager, uint32_t tensor, uint32_t type,
+                              tn__eager_item_id *id, tn_error *error) {
+    tn__eager_item_id at = eager->free_item;
+    if (at == TN_NONE) {
+        TN_TRY(tn__eager_items_reserve(eager, 1, error));
+        at = eager->item_count++;
+        eager->items[at] = (tn__eager_item){.uses = eager->first_use};
+    }
+    tn__eager_item *item = &eager->items[at];
+    if (eager->free_item == at) eager->free_item = item->next;
+    *item = (tn__eager_item){.uses = (item->uses + 1) & ITEM_USES,
+                             .tensor = tensor,
+                             .type = type,
+                             .variable = TN_NONE,
+                             .refs = 1,
+                             .recorded = TN_NONE,
+                             .name = ""};
+    *id = at;
+    return TN_OK;
+}
+
+void tn__eager_item_hold(tn_eager *eager, tn__eager_item_id id) { eager->items[id].refs++; }
+
+void tn__eager_item_drop(tn_eager *eager, tn__eager_item_id id) {
+    if (id == TN_NONE) return;
+    tn__eager_item *item = &eager->items[id];
+    if (--item->refs > 0) return;
+    tn__record_release(eager, id);
+    if (item->tensor != TN_NONE) tn__evict_release(eager->memory.core, item->tensor);
+    item->next = eager->free_item;
+    eager->free_item = id;
+}
+
+tn_handle tn__eager_item_open(tn_eager *eager, tn__eager_item_id id) {
+    tn__eager_item *item = &eager->items[id];
+    item->open = true;
+    eager->open_count++;
+    return item->uses << ITEM_BITS | id;
+}
+
+tn_status tn__eager_item_of(const tn_eager *eager, tn_handle handle, const char *what,
+                            tn__eager_item_id *id, tn_error *error) {
+    uint32_t at = (uint32_t)(handle & (ITEM_MOST - 1));
+    uint64_t uses = handle >> ITEM_BITS;
+    bool known = at < eager->item_count && handle != TN_HANDLE_NONE;
+    const tn__eager_item *item = known ? &eager->items[at] : NULL;
+    if (known && item->refs > 0 && item->open && item->uses == uses) {
+        *id = at;
+        return TN_OK;
+    }
+    if (handle == TN_HANDLE_NONE)
+        tn__fail(error, TN_E_INVALID, "there is no handle");
+    else if (known && ((uses - eager->first_use) & ITEM_USES) != 0 &&
+             ((item->uses - uses) & ITEM_USES) <= ((item->uses - eager->first_use) & ITEM_USES))
+        tn__fail(error, TN_E_INVALID, "the handle was deleted before");
+    else
+        tn__fail(error, TN_E_INVALID, "the handle is of another interpreter");
+    return tn__where(error, TN_E_INVALID, "%.100s", what);
+}
+
+/* A copy that is kept once; "" for NULL. Returns NULL if memory is out. */
+static const char *eager_name(tn_eager *eager, const char *name) {
+    if (name == NULL || name[0] == '\0') return "";
+    size_t length = strlen(name);
+    uint32_t at = tn__names_find(&eager->names, name, length);
+    if (at == TN__NAMES_NONE) {
+        size_t count = eager->names.count;
+        char *kept = tn__arena_string(&eager->arena, name, length);
+        if (kept == NULL ||
+            !tn__reserve(&eager->context, &eager->kept, &eager->kept_room, count + 1,
+                         sizeof kept) ||
+            !tn__names_add(&eager->names, kept, length, (uint32_t)count, NULL))
+            return NULL;
+        eager->kept[at = (uint32_t)count] = kept;
+    }
+    return eager->kept[at];
+}
+
+/* --- commands --------------------------------------------------------------------------------- */
 
 #define EAGER_ONNX_NEWEST 21u /* operator set of the rules */
 
@@ -11,9 +116,9 @@ static tn_status eager_open(tn_eager *eager, tn_error *error) {
     const tn_eager_options *options = &eager->options;
     TN_TRY(tn__kernel_cache_create(&eager->context, options->threads, options->plain,
                                    &eager->kernels, error));
-    tn__recipes_init(&eager->recipes, &eager->context, &eager->types, eager->kernels,
-                     &eager->random);
-    return tn__memory_open(eager, error);
+    tn__op_cache_init(&eager->op_cache, &eager->context, &eager->types, eager->kernels,
+                      &eager->random);
+    return tn__eager_memory_open(eager, error);
 }
 
 tn_status tn_eager_create(const tn_eager_options *options, tn_eager **eager, tn_error *error) {
@@ -44,10 +149,10 @@ tn_status tn_eager_create(const tn_eager_options *options, tn_eager **eager, tn_
 void tn_eager_destroy(tn_eager *eager) {
     if (eager == NULL) return;
     tn_context context = eager->context;
-    tn__memory_close(eager);
+    tn__eager_memory_close(eager);
     tn__tape_release(eager);
     tn__record_close(eager);
-    if (eager->kernels != NULL) tn__recipes_release(&eager->recipes);
+    if (eager->kernels != NULL) tn__op_cache_release(&eager->op_cache);
     tn__kernel_cache_release(eager->kernels);
     tn__types_release(&eager->types);
     tn__names_release(&eager->names);
@@ -75,25 +180,26 @@ static tn_status eager_put_type(tn_eager *eager, const tn_eager_data *data, uint
                                type, error);
 }
 
-static tn_status eager_put(tn_eager *eager, const tn_eager_data *data, tn__item_id *id,
+static tn_status eager_put(tn_eager *eager, const tn_eager_data *data, tn__eager_item_id *id,
                            tn_error *error) {
     uint32_t type, tensor = TN_NONE;
-    const char *name = tn__eager_name(eager, data->name);
-    const tn__item like = {.kind = data->kind};
+    const char *name = eager_name(eager, data->name);
+    const tn__eager_item like = {.kind = data->kind};
     if (name == NULL) return tn__no_memory(error, "a name");
     TN_TRY(eager_put_type(eager, data, &type, error));
-    TN_TRY(tn__items_reserve(eager, 1, error));
+    TN_TRY(tn__eager_items_reserve(eager, 1, error));
     TN_TRY(tn__record_reserve(eager, error));
     if (data->kind != TN_KIND_CONSTANT)
-        TN_TRY(tn__memory_put(eager, data->data, tn__type_of(&eager->types, type)->bytes,
-                              tn__item_is_fixed(&like), name, &tensor, error));
-    TN_TRY(tn__item_make(eager, tensor, type, id, error));
+        TN_TRY(tn__eager_memory_put(eager, data->data, tn__type_of(&eager->types, type)->bytes,
+                                    tn__eager_item_is_fixed(&like), name, &tensor, error));
+    TN_TRY(tn__eager_item_make(eager, tensor, type, id, error));
     eager->items[*id].kind = data->kind;
     eager->items[*id].name = name;
     return TN_OK;
 }
 
-tn_status tn__put(tn_eager *eager, const tn_eager_data *data, tn__item_id *id, tn_error *error) {
+tn_status tn__put(tn_eager *eager, const tn_eager_data *data, tn__eager_item_id *id,
+                  tn_error *error) {
     tn_status status = eager_put(eager, data, id, error);
     if (status != TN_OK)
         return tn__where(error, status, "put '%.100s'", data->name != NULL ? data->name : "");
@@ -103,16 +209,16 @@ tn_status tn__put(tn_eager *eager, const tn_eager_data *data, tn__item_id *id, t
 
 tn_status tn_eager_put(tn_eager *eager, const tn_eager_data *data, tn_handle *handle,
                        tn_error *error) {
-    tn__item_id id;
+    tn__eager_item_id id = TN_NONE;
     TN_TRY(tn__put(eager, data, &id, error));
-    *handle = tn__item_open(eager, id);
+    *handle = tn__eager_item_open(eager, id);
     return TN_OK;
 }
 
 /* --- apply --- */
 
-static tn_status eager_inputs(const tn_eager *eager, const tn_eager_call *call, tn__item_id *inputs,
-                              tn_error *error) {
+static tn_status eager_inputs(const tn_eager *eager, const tn_eager_call *call,
+                              tn__eager_item_id *inputs, tn_error *error) {
     char what[80];
     if (call->type == NULL) TN_FAIL(error, TN_E_INVALID, "an operator without a type");
     if (call->input_count > TN__OPERANDS_MOST || call->output_count > TN__OPERANDS_MOST)
@@ -121,9 +227,9 @@ static tn_status eager_inputs(const tn_eager *eager, const tn_eager_call *call, 
     for (uint32_t i = 0; i < call->input_count; i++) {
         inputs[i] = TN_NONE;
         if (call->inputs[i] == TN_HANDLE_NONE) continue;
-        if (tn__item_of(eager, call->inputs[i], "", &inputs[i], NULL) == TN_OK) continue;
+        if (tn__eager_item_of(eager, call->inputs[i], "", &inputs[i], NULL) == TN_OK) continue;
         snprintf(what, sizeof what, "%.60s, input %u", call->type, i);
-        return tn__item_of(eager, call->inputs[i], what, &inputs[i], error);
+        return tn__eager_item_of(eager, call->inputs[i], what, &inputs[i], error);
     }
     return TN_OK;
 }
@@ -166,10 +272,10 @@ static tn_status eager_check(const tn_eager_call *call, tn_error *error) {
     return TN_OK;
 }
 
-static tn_status eager_apply(tn_eager *eager, const tn_eager_call *call, tn__item_id *outputs,
+static tn_status eager_apply(tn_eager *eager, const tn_eager_call *call, tn__eager_item_id *outputs,
                              tn_error *error) {
-    tn__item_id inputs[TN__OPERANDS_MOST];
-    tn__recipe *recipe;
+    tn__eager_item_id inputs[TN__OPERANDS_MOST];
+    tn__cached_op *cached;
     uint64_t wanted = 0;
     TN_TRY(eager_inputs(eager, call, inputs, error));
     TN_TRY(eager_check(call, error));
@@ -180,33 +286,33 @@ static tn_status eager_apply(tn_eager *eager, const tn_eager_call *call, tn__ite
                    .input_count = call->input_count,
                    .output_count = call->output_count,
                    .attrs = call->attrs};
-    TN_TRY(tn__recipe_on(eager, &ask, inputs, &recipe, error));
-    if (eager->tape.on) TN_TRY(tn__tape_prepare(eager, recipe, inputs, &wanted, error));
-    TN_TRY(tn__apply(eager, recipe, inputs, outputs, error));
-    if (wanted != 0) tn__tape_add(eager, recipe, inputs, outputs, wanted);
+    TN_TRY(tn__cached_op_on(eager, &ask, inputs, &cached, error));
+    if (eager->tape.on) TN_TRY(tn__tape_prepare(eager, cached, inputs, &wanted, error));
+    TN_TRY(tn__apply(eager, cached, inputs, outputs, error));
+    if (wanted != 0) tn__tape_add(eager, cached, inputs, outputs, wanted);
     return TN_OK;
 }
 
 tn_status tn_eager_apply(tn_eager *eager, const tn_eager_call *call, tn_handle *outputs,
                          tn_error *error) {
-    tn__item_id made[TN__OPERANDS_MOST];
+    tn__eager_item_id made[TN__OPERANDS_MOST];
     tn_status status = eager_apply(eager, call, made, error);
     if (status != TN_OK)
         return tn__where(error, status, "operator %.60s", call->type != NULL ? call->type : "");
     for (uint32_t k = 0; k < call->output_count; k++)
-        outputs[k] = made[k] == TN_NONE ? TN_HANDLE_NONE : tn__item_open(eager, made[k]);
+        outputs[k] = made[k] == TN_NONE ? TN_HANDLE_NONE : tn__eager_item_open(eager, made[k]);
     return TN_OK;
 }
 
 /* --- del, get, set --- */
 
 tn_status tn_eager_del(tn_eager *eager, tn_handle handle, tn_error *error) {
-    tn__item_id id;
+    tn__eager_item_id id = TN_NONE;
     if (handle == TN_HANDLE_NONE) return TN_OK;
-    TN_TRY(tn__item_of(eager, handle, "del", &id, error));
+    TN_TRY(tn__eager_item_of(eager, handle, "del", &id, error));
     eager->items[id].open = false;
     eager->open_count--;
-    tn__item_drop(eager, id);
+    tn__eager_item_drop(eager, id);
     return TN_OK;
 }
 
@@ -214,9 +320,9 @@ typedef tn_status eager_free(tn__evict *core, uint32_t tensor, tn_error *error);
 
 static tn_status eager_go(tn_eager *eager, tn_handle handle, eager_free *how, const char *what,
                           tn_error *error) {
-    tn__item_id id;
-    TN_TRY(tn__item_of(eager, handle, what, &id, error));
-    const tn__item *item = &eager->items[id];
+    tn__eager_item_id id = TN_NONE;
+    TN_TRY(tn__eager_item_of(eager, handle, what, &id, error));
+    const tn__eager_item *item = &eager->items[id];
     if (item->tensor == TN_NONE)
         TN_FAIL(error, TN_E_UNSUPPORTED, "a constant that rules know takes no memory");
     return how(eager->memory.core, item->tensor, error);
@@ -231,9 +337,9 @@ tn_status tn_eager_offload(tn_eager *eager, tn_handle handle, tn_error *error) {
                      "offload");
 }
 
-static tn_status eager_check_size(const tn_eager *eager, tn__item_id id, uint64_t size,
+static tn_status eager_check_size(const tn_eager *eager, tn__eager_item_id id, uint64_t size,
                                   tn_error *error) {
-    const tn__type *type = tn__item_type(eager, id);
+    const tn__type *type = tn__eager_item_type(eager, id);
     char text[120];
     if (size != type->bytes)
         TN_FAIL(error, TN_E_INVALID, "%llu bytes for %s, which has %llu", (unsigned long long)size,
@@ -243,15 +349,15 @@ static tn_status eager_check_size(const tn_eager *eager, tn__item_id id, uint64_
 
 static tn_status eager_get(tn_eager *eager, tn_handle handle, void *data, uint64_t size,
                            tn_error *error) {
-    tn__item_id id;
-    TN_TRY(tn__item_of(eager, handle, "get", &id, error));
+    tn__eager_item_id id = TN_NONE;
+    TN_TRY(tn__eager_item_of(eager, handle, "get", &id, error));
     TN_TRY(eager_check_size(eager, id, size, error));
     TN_TRY(tn__record_reserve(eager, error));
-    const tn__item *item = &eager->items[id];
+    const tn__eager_item *item = &eager->items[id];
     if (item->tensor == TN_NONE)
-        memcpy(data, tn__item_type(eager, id)->data, (size_t)size);
+        memcpy(data, tn__eager_item_type(eager, id)->data, (size_t)size);
     else
-        TN_TRY(tn__memory_get(eager, item->tensor, data, size, error));
+        TN_TRY(tn__eager_memory_get(eager, item->tensor, data, size, error));
     tn__record_get(eager, id);
     return TN_OK;
 }
@@ -263,16 +369,16 @@ tn_status tn_eager_get(tn_eager *eager, tn_handle handle, void *data, uint64_t s
 
 static tn_status eager_set(tn_eager *eager, tn_handle handle, const void *data, uint64_t size,
                            tn_error *error) {
-    tn__item_id id;
-    TN_TRY(tn__item_of(eager, handle, "set", &id, error));
+    tn__eager_item_id id = TN_NONE;
+    TN_TRY(tn__eager_item_of(eager, handle, "set", &id, error));
     TN_TRY(eager_check_size(eager, id, size, error));
     TN_TRY(tn__record_reserve(eager, error));
-    tn__item *item = &eager->items[id];
-    if (!tn__item_is_fixed(item))
+    tn__eager_item *item = &eager->items[id];
+    if (!tn__eager_item_is_fixed(item))
         TN_FAIL(error, TN_E_INVALID,
                 "only what lies at a fixed place is set: a parameter, optimizer "
                 "state or gradient that was put");
-    TN_TRY(tn__memory_set(eager, data, size, &item->tensor, error));
+    TN_TRY(tn__eager_memory_set(eager, data, size, &item->tensor, error));
     tn__record_release(eager, id);
     tn__record_put(eager, id);
     return TN_OK;
@@ -287,10 +393,10 @@ tn_status tn_eager_set(tn_eager *eager, tn_handle handle, const void *data, uint
 
 tn_status tn_eager_describe(const tn_eager *eager, tn_handle handle, tn_eager_about *about,
                             tn_error *error) {
-    tn__item_id id;
-    TN_TRY(tn__item_of(eager, handle, "describe", &id, error));
-    const tn__item *item = &eager->items[id];
-    const tn__type *type = tn__item_type(eager, id);
+    tn__eager_item_id id = TN_NONE;
+    TN_TRY(tn__eager_item_of(eager, handle, "describe", &id, error));
+    const tn__eager_item *item = &eager->items[id];
+    const tn__type *type = tn__eager_item_type(eager, id);
     *about = (tn_eager_about){.dtype = type->dtype,
                               .kind = item->tensor == TN_NONE ? TN_KIND_CONSTANT : item->kind,
                               .rank = type->rank,
@@ -305,7 +411,7 @@ void tn_eager_count(const tn_eager *eager, tn_eager_counts *counts) {
     *counts = (tn_eager_counts){.budget = eager->memory.size,
                                 .handles = eager->open_count,
                                 .history = eager->memory.history,
-                                .recipes = eager->recipes.count,
+                                .recipes = eager->op_cache.count,
                                 .evict = *tn__evict_count(eager->memory.core)};
 }
 

@@ -1,13 +1,12 @@
 /* interpreter.h - types and functions shared by the files of this room.
  *
- *   types.c, recipes.c, differential.c   facts about operators before they run (recipes.h)
- *   items.c     the tensors of handles, reference-counted
+ *   op_cache.c, differential.c   facts about operators before they run (op_cache.h)
  *   memory.c    the arena and the core that evicts: hooks that compute, move, copy, poison
- *   eager.c     the commands
+ *   eager.c     the commands; the tensors of handles, reference-counted
  *   apply.c     one operator, on items: the core of ApplyOp, of gradients and of updates
- *   tape.c      operators and operands for gradients; tape_backward.c walks them
+ *   tape.c      operators and operands for gradients; the backward pass
  *   update.c    optimizers
- *   record.c    record of all commands; recorded.c: as graph and program; log.c: as lines
+ *   record.c    a recording of all commands: as graph and program, or as lines
  *
  * An item is a tensor as the interpreter knows it: its type and its tensor in the core. A handle
  * holds the number of an item and a count of the uses of that number, so a deleted handle is
@@ -19,16 +18,74 @@
 #include <tenure/eager.h>
 
 #include "memory/evict/evict.h"
-#include "run/eager/recipes.h"
-#include "run/eager/record.h"
+#include "run/eager/op_cache.h"
 
-typedef uint32_t tn__item_id;
+/* --- record.c --------------------------------------------------------------------------------- */
 
-typedef struct tn__item {
+/* Records the commands that were run, to be written as a graph and a program or as a log.
+ *
+ * A value is a tensor at one time: an operator that writes into a tensor makes another value of it.
+ * A recording never reuses the number of a value, and operators refer to their operands by these
+ * numbers.
+ * Cost: O(operands) per operator; a recording grows without limit.
+ */
+
+typedef enum tn__record_kind {
+    TN__RECORD_PUT, /* a value from outside */
+    TN__RECORD_APPLY,
+    TN__RECORD_GET,
+    TN__RECORD_RELEASE /* the last reference to the value has ended */
+} tn__record_kind;
+
+typedef struct tn__record_value {
+    const tn__type *type;
+    const char *name;
+    tn_kind kind;
+} tn__record_value;
+
+typedef struct tn__record_entry {
+    tn__record_kind kind;
+    uint32_t value;              /* for all kinds but APPLY */
+    const tn__cached_op *cached; /* for APPLY */
+    size_t first;                /* position of its operands: inputs, then outputs */
+    bool onto_first;             /* APPLY: its result was written over its first input */
+} tn__record_entry;
+
+typedef struct tn__record {
+    bool on;
+    tn__record_entry *entries;
+    tn__record_value *values;
+    uint32_t *operands; /* values; TN_NONE: omitted, or an immediate */
+    size_t entry_count, value_count, operand_count;
+    size_t entry_room, value_room, operand_room;
+} tn__record;
+
+/* Reserves room for the most that one command adds, so that recording cannot fail after the command
+ * took effect. */
+tn_status tn__record_reserve(tn_eager *eager, tn_error *error);
+void tn__record_put(tn_eager *eager, uint32_t item);
+/* Records an operator: before it runs the values that it reads, afterwards the values that it
+ * makes. */
+void tn__record_reads(tn_eager *eager, const tn__cached_op *cached, const uint32_t *inputs);
+void tn__record_makes(tn_eager *eager, const tn__cached_op *cached, const uint32_t *inputs,
+                      const uint32_t *outputs);
+/* The operator recorded last wrote over its first input. */
+void tn__record_onto_first(tn_eager *eager);
+/* the operator failed: removes its entry */
+void tn__record_take_back(tn_eager *eager, const tn__cached_op *cached);
+void tn__record_get(tn_eager *eager, uint32_t item);
+void tn__record_release(tn_eager *eager, uint32_t item);
+void tn__record_close(tn_eager *eager);
+
+/* --- items, memory, tape ---------------------------------------------------------------------- */
+
+typedef uint32_t tn__eager_item_id;
+
+typedef struct tn__eager_item {
     /* uses of this number, plus the interpreter's first count; part of the handle */
     uint64_t uses;
     uint32_t tensor;   /* tensor in the core; TN_NONE: an immediate */
-    uint32_t type;     /* types.h */
+    uint32_t type;     /* op_cache.h */
     uint32_t variable; /* on the tape; TN_NONE: gradients do not flow to it */
     /* references by the handle, the tape, gradients in progress; 0: the number is free */
     uint32_t refs;
@@ -37,9 +94,9 @@ typedef struct tn__item {
     tn_kind kind;
     bool open; /* the handle is not deleted */
     const char *name;
-} tn__item;
+} tn__eager_item;
 
-typedef struct tn__memory {
+typedef struct tn__eager_memory {
     tn__evict *core;
     tn_device *device;
     tn_stream *stream;
@@ -55,26 +112,26 @@ typedef struct tn__memory {
     tn_evict_least least; /* the least budget that suffices for the commands so far */
     uint64_t history;     /* operators that the core remembers */
     size_t drawn_room, label_room;
-} tn__memory;
+} tn__eager_memory;
 
 /* An operand of an operator on the tape. */
 typedef struct tn__taped {
-    uint32_t variable; /* TN_NONE: no gradient flows to it */
-    tn__item_id item;  /* held, because its data will be read; TN_NONE: it will not */
+    uint32_t variable;      /* TN_NONE: no gradient flows to it */
+    tn__eager_item_id item; /* held, because its data will be read; TN_NONE: it will not */
 } tn__taped;
 
 typedef struct tn__tape_entry {
-    tn__recipe *recipe;
+    tn__cached_op *cached;
     size_t first; /* position of its operands: inputs, then outputs */
 } tn__tape_entry;
 
 typedef struct tn__tape {
     tn__tape_entry *entries;
     tn__taped *operands;
-    tn__item_id *variable; /* [variables] the item that has the variable, or had it */
-    tn__item_id *gradient; /* [variables] during the backward run; TN_NONE: none yet */
-    bool *is_sum;          /* [variables] whether only this variable holds the gradient */
-    tn__item_id *local;    /* [locals] of the current operator (recipes.h) */
+    tn__eager_item_id *variable; /* [variables] the item that has the variable, or had it */
+    tn__eager_item_id *gradient; /* [variables] during the backward run; TN_NONE: none yet */
+    bool *is_sum;                /* [variables] whether only this variable holds the gradient */
+    tn__eager_item_id *local;    /* [locals] of the current operator (op_cache.h) */
     size_t entry_count, operand_count, variable_count;
     size_t entry_room, operand_room, variable_room, gradient_room, sum_room, local_room;
     bool on;
@@ -85,10 +142,10 @@ struct tn_eager {
     tn_eager_options options;
     tn__types types;
     tn__kernel_cache *kernels;
-    tn__recipes recipes;
+    tn__op_cache op_cache;
     uint64_t random; /* counter for random numbers */
-    tn__memory memory;
-    tn__item *items;
+    tn__eager_memory memory;
+    tn__eager_item *items;
     size_t item_room;
     uint32_t item_count, free_item;
     uint64_t first_use, open_count;
@@ -100,80 +157,82 @@ struct tn_eager {
     tn__record record;
 };
 
-/* --- items.c --- */
+/* --- eager.c: the tensors of handles --- */
 
 /* Makes an item with one reference. tensor: TN_NONE with an immediate type. */
-tn_status tn__item_make(tn_eager *eager, uint32_t tensor, uint32_t type, tn__item_id *id,
-                        tn_error *error);
+tn_status tn__eager_item_make(tn_eager *eager, uint32_t tensor, uint32_t type,
+                              tn__eager_item_id *id, tn_error *error);
 /* Reserves room for `count` more items, so that making them cannot fail. */
-tn_status tn__items_reserve(tn_eager *eager, uint32_t count, tn_error *error);
-void tn__item_hold(tn_eager *eager, tn__item_id id);
-void tn__item_drop(tn_eager *eager, tn__item_id id); /* accepts TN_NONE */
+tn_status tn__eager_items_reserve(tn_eager *eager, uint32_t count, tn_error *error);
+void tn__eager_item_hold(tn_eager *eager, tn__eager_item_id id);
+void tn__eager_item_drop(tn_eager *eager, tn__eager_item_id id); /* accepts TN_NONE */
 /* The item of an open handle. Errors: E_INVALID; `what` names the handle in the message. */
-tn_status tn__item_of(const tn_eager *eager, tn_handle handle, const char *what, tn__item_id *id,
-                      tn_error *error);
+tn_status tn__eager_item_of(const tn_eager *eager, tn_handle handle, const char *what,
+                            tn__eager_item_id *id, tn_error *error);
 /* the item's reference moves to the handle */
-tn_handle tn__item_open(tn_eager *eager, tn__item_id id);
-static inline const tn__type *tn__item_type(const tn_eager *eager, tn__item_id id) {
+tn_handle tn__eager_item_open(tn_eager *eager, tn__eager_item_id id);
+static inline const tn__type *tn__eager_item_type(const tn_eager *eager, tn__eager_item_id id) {
     return tn__type_of(&eager->types, eager->items[id].type);
 }
-static inline bool tn__item_is_fixed(const tn__item *item) {
+static inline bool tn__eager_item_is_fixed(const tn__eager_item *item) {
     return item->kind == TN_KIND_PARAMETER || item->kind == TN_KIND_OPTIMIZER_STATE ||
            item->kind == TN_KIND_GRADIENT;
 }
-/* A copy that is kept once; "" for NULL. Returns NULL if memory is out. */
-const char *tn__eager_name(tn_eager *eager, const char *name);
 
 /* --- memory.c --- */
 
-tn_status tn__memory_open(tn_eager *eager, tn_error *error);
-void tn__memory_close(tn_eager *eager);
-/* Puts data from outside; it is at tn__memory_at when the function returns. bytes NULL: zeros. */
-tn_status tn__memory_put(tn_eager *eager, const void *bytes, uint64_t size, bool fixed,
-                         const char *label, uint32_t *tensor, tn_error *error);
-tn_status tn__memory_get(tn_eager *eager, uint32_t tensor, void *bytes, uint64_t size,
-                         tn_error *error);
+tn_status tn__eager_memory_open(tn_eager *eager, tn_error *error);
+void tn__eager_memory_close(tn_eager *eager);
+/* Puts data from outside; it is in place when the function returns. bytes NULL:
+ * zeros. */
+tn_status tn__eager_memory_put(tn_eager *eager, const void *bytes, uint64_t size, bool fixed,
+                               const char *label, uint32_t *tensor, tn_error *error);
+tn_status tn__eager_memory_get(tn_eager *eager, uint32_t tensor, void *bytes, uint64_t size,
+                               tn_error *error);
 /* Writes over a fixed tensor; *tensor is the new tensor at the same place. */
-tn_status tn__memory_set(tn_eager *eager, const void *bytes, uint64_t size, uint32_t *tensor,
-                         tn_error *error);
+tn_status tn__eager_memory_set(tn_eager *eager, const void *bytes, uint64_t size, uint32_t *tensor,
+                               tn_error *error);
 /* Restores the old data of a fixed tensor that has not been read since it was overwritten. */
-void tn__memory_put_back(tn_eager *eager, uint32_t tensor, const void *bytes, uint64_t size);
-/* Runs a recipe on its data inputs and data outputs. */
-tn_status tn__memory_apply(tn_eager *eager, tn__recipe *recipe, const uint32_t *inputs,
-                           uint32_t *outputs, tn_error *error);
+void tn__eager_memory_put_back(tn_eager *eager, uint32_t tensor, const void *bytes, uint64_t size);
+/* Runs a cached operator on its data inputs and data outputs. */
+tn_status tn__eager_memory_apply(tn_eager *eager, tn__cached_op *cached, const uint32_t *inputs,
+                                 uint32_t *outputs, tn_error *error);
 
 /* The same for a sum that is written over its first term. */
-tn_status tn__memory_add(tn_eager *eager, tn__recipe *recipe, const uint32_t *inputs,
-                         uint32_t *output, tn_error *error);
+tn_status tn__eager_memory_add(tn_eager *eager, tn__cached_op *cached, const uint32_t *inputs,
+                               uint32_t *output, tn_error *error);
 
-/* --- eager.c --- */
+/* --- eager.c: commands --- */
 
 /* As tn_eager_put, without a handle: an item with one reference. */
-tn_status tn__put(tn_eager *eager, const tn_eager_data *data, tn__item_id *id, tn_error *error);
+tn_status tn__put(tn_eager *eager, const tn_eager_data *data, tn__eager_item_id *id,
+                  tn_error *error);
 
 /* --- apply.c --- */
 
-/* Runs a recipe on items. outputs [output_count]: new items with one reference each; TN_NONE if
- * omitted or handed back. An item that is written into refers to its new tensor afterwards. */
-tn_status tn__apply(tn_eager *eager, tn__recipe *recipe, const tn__item_id *inputs,
-                    tn__item_id *outputs, tn_error *error);
+/* Runs a cached operator on items. outputs [output_count]: new items with one reference each;
+ * TN_NONE if omitted or handed back. An item that is written into refers to its new tensor
+ * afterwards. */
+tn_status tn__apply(tn_eager *eager, tn__cached_op *cached, const tn__eager_item_id *inputs,
+                    tn__eager_item_id *outputs, tn_error *error);
 /* Adds `term` to the item `sum`, in place. No other item may refer to the tensor of `sum`. */
-tn_status tn__apply_sum(tn_eager *eager, tn__item_id sum, tn__item_id term, tn_error *error);
-/* Finds the recipe of an operator on items of any types; the second function applies it as well. */
-tn_status tn__recipe_on(tn_eager *eager, tn__ask *ask, const tn__item_id *inputs,
-                        tn__recipe **recipe, tn_error *error);
-tn_status tn__apply_named(tn_eager *eager, tn__ask *ask, const tn__item_id *inputs,
-                          tn__item_id *outputs, tn_error *error);
+tn_status tn__apply_sum(tn_eager *eager, tn__eager_item_id sum, tn__eager_item_id term,
+                        tn_error *error);
+/* Finds the cached operator of an operator on items of any types; the second function applies it as
+ * well. */
+tn_status tn__cached_op_on(tn_eager *eager, tn__ask *ask, const tn__eager_item_id *inputs,
+                           tn__cached_op **cached, tn_error *error);
+tn_status tn__apply_named(tn_eager *eager, tn__ask *ask, const tn__eager_item_id *inputs,
+                          tn__eager_item_id *outputs, tn_error *error);
 
 /* --- tape.c --- */
 
 /* Before an operator runs: reserves room on the tape, so that adding it cannot fail. *wanted: the
  * inputs that may need gradients, as a set; 0: the operator does not go on the tape. */
-tn_status tn__tape_prepare(tn_eager *eager, tn__recipe *recipe, const tn__item_id *inputs,
+tn_status tn__tape_prepare(tn_eager *eager, tn__cached_op *cached, const tn__eager_item_id *inputs,
                            uint64_t *wanted, tn_error *error);
-void tn__tape_add(tn_eager *eager, tn__recipe *recipe, const tn__item_id *inputs,
-                  const tn__item_id *outputs, uint64_t wanted);
-void tn__tape_clear(tn_eager *eager);
+void tn__tape_add(tn_eager *eager, tn__cached_op *cached, const tn__eager_item_id *inputs,
+                  const tn__eager_item_id *outputs, uint64_t wanted);
 void tn__tape_release(tn_eager *eager);
 
 #endif

@@ -26,7 +26,7 @@ enum { MEMORY_FRESH, MEMORY_FREE, MEMORY_HELD };
 
 /* --- poison --- */
 
-static bool memory_is_clean(const tn__memory *memory, uint64_t unit) {
+static bool memory_is_clean(const tn__eager_memory *memory, uint64_t unit) {
     const uint64_t *words = (const uint64_t *)(const void *)(memory->bytes + unit * MEMORY_UNIT);
     uint64_t want = memory->owned[unit] == MEMORY_FRESH ? 0 : UINT64_MAX;
     for (uint32_t i = 0; i < MEMORY_UNIT / sizeof *words; i++)
@@ -41,7 +41,8 @@ static tn_status memory_conflict(uint64_t unit, const char *what, tn_error *erro
 }
 
 /* A tensor takes these bytes; reports a unit that is held or was written while it was free. */
-static tn_status memory_hold(tn__memory *memory, uint64_t at, uint64_t bytes, tn_error *error) {
+static tn_status memory_hold(tn__eager_memory *memory, uint64_t at, uint64_t bytes,
+                             tn_error *error) {
     uint64_t end = (at + bytes + MEMORY_UNIT - 1) / MEMORY_UNIT;
     for (uint64_t unit = at / MEMORY_UNIT; memory->owned != NULL && bytes > 0 && unit < end;
          unit++) {
@@ -55,7 +56,7 @@ static tn_status memory_hold(tn__memory *memory, uint64_t at, uint64_t bytes, tn
 }
 
 static void memory_poison(void *self, uint64_t at, uint64_t bytes) {
-    tn__memory *memory = &((tn_eager *)self)->memory;
+    tn__eager_memory *memory = &((tn_eager *)self)->memory;
     if (memory->owned == NULL || bytes == 0) return;
     uint64_t first = at / MEMORY_UNIT, end = (at + bytes + MEMORY_UNIT - 1) / MEMORY_UNIT;
     memset(memory->owned + first, MEMORY_FREE, (size_t)(end - first));
@@ -64,7 +65,7 @@ static void memory_poison(void *self, uint64_t at, uint64_t bytes) {
 }
 
 tn_status tn_eager_check(const tn_eager *eager, tn_error *error) {
-    const tn__memory *memory = &eager->memory;
+    const tn__eager_memory *memory = &eager->memory;
     const char *broken = tn__evict_check(memory->core);
     if (broken != NULL) TN_FAIL(error, TN_E_INTERNAL, "%.300s", broken);
     if (memory->owned == NULL) return TN_OK;
@@ -84,65 +85,67 @@ static uint64_t memory_now(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Writes the addresses of operands into the prepared call of the recipe. The result that a
+/* Writes the addresses of operands into the prepared call of the cached operator. The result that a
  * repeat form recomputes lies after the scratch. */
-static void memory_bind(const tn__memory *memory, tn__recipe *recipe, const tn__evict_run *run) {
-    tn_operand *inputs = (tn_operand *)(uintptr_t)recipe->call.inputs;
-    for (uint32_t i = 0; i < recipe->data_input_count; i++)
-        inputs[recipe->data_inputs[i]].data = memory->bytes + run->input_at[i];
-    for (uint32_t k = 0; k < recipe->data_output_count; k++)
-        recipe->call.outputs[recipe->data_outputs[k]].data = memory->bytes + run->output_at[k];
-    recipe->call.workspace = memory->bytes + run->scratch_at;
-    if (recipe->again != NULL)
-        recipe->call.outputs[0].data = memory->bytes + run->scratch_at + recipe->aside;
+static void memory_bind(const tn__eager_memory *memory, tn__cached_op *cached,
+                        const tn__evict_run *run) {
+    tn_operand *inputs = (tn_operand *)(uintptr_t)cached->call.inputs;
+    for (uint32_t i = 0; i < cached->data_input_count; i++)
+        inputs[cached->data_inputs[i]].data = memory->bytes + run->input_at[i];
+    for (uint32_t k = 0; k < cached->data_output_count; k++)
+        cached->call.outputs[cached->data_outputs[k]].data = memory->bytes + run->output_at[k];
+    cached->call.workspace = memory->bytes + run->scratch_at;
+    if (cached->again != NULL)
+        cached->call.outputs[0].data = memory->bytes + run->scratch_at + cached->aside;
 }
 
-static tn_status memory_hold_all(tn__memory *memory, const tn__recipe *recipe,
+static tn_status memory_hold_all(tn__eager_memory *memory, const tn__cached_op *cached,
                                  const tn__evict_run *run, tn_error *error) {
-    for (uint32_t k = 0; k < recipe->data_output_count; k++)
-        if (recipe->data_as[k].alias == TN__EVICT_NONE && (!memory->in_place || run->again) &&
+    for (uint32_t k = 0; k < cached->data_output_count; k++)
+        if (cached->data_as[k].alias == TN__EVICT_NONE && (!memory->in_place || run->again) &&
             !(run->again && tn__evict_is_there(memory->core, run->outputs[k])))
-            TN_TRY(memory_hold(memory, run->output_at[k], recipe->data_as[k].bytes, error));
+            TN_TRY(memory_hold(memory, run->output_at[k], cached->data_as[k].bytes, error));
     return memory_hold(memory, run->scratch_at, run->scratch_bytes, error);
 }
 
 /* A random operator draws the same numbers as in its first run. */
-static tn_status memory_draw(tn_eager *eager, tn__recipe *recipe, const tn__evict_run *run) {
-    tn__memory *memory = &eager->memory;
+static tn_status memory_draw(tn_eager *eager, tn__cached_op *cached, const tn__evict_run *run) {
+    tn__eager_memory *memory = &eager->memory;
     uint64_t now = eager->random;
     if (!tn__reserve(&eager->context, &memory->drawn, &memory->drawn_room, (size_t)run->op + 1,
                      sizeof *memory->drawn))
-        return tn__no_memory(recipe->call.error, "counters of random operators");
+        return tn__no_memory(cached->call.error, "counters of random operators");
     if (run->again)
         eager->random = memory->drawn[run->op];
     else
         memory->drawn[run->op] = now;
-    tn_status status = recipe->prepared->kernel->run(&recipe->call);
+    tn_status status = cached->prepared->kernel->run(&cached->call);
     if (run->again) eager->random = now;
     return status;
 }
 
-static tn_status memory_run(tn_eager *eager, tn__recipe *recipe, const tn__evict_run *run) {
-    return recipe->random ? memory_draw(eager, recipe, run)
-                          : recipe->prepared->kernel->run(&recipe->call);
+static tn_status memory_run(tn_eager *eager, tn__cached_op *cached, const tn__evict_run *run) {
+    return cached->random ? memory_draw(eager, cached, run)
+                          : cached->prepared->kernel->run(&cached->call);
 }
 
-static tn_status memory_timed(tn_eager *eager, tn__recipe *recipe, const tn__evict_run *run) {
+static tn_status memory_timed(tn_eager *eager, tn__cached_op *cached, const tn__evict_run *run) {
     uint64_t began = memory_now();
-    tn_status status = memory_run(eager, recipe, run);
+    tn_status status = memory_run(eager, cached, run);
     uint64_t took = memory_now() - began;
-    if (recipe->timed++ == 0 || took < recipe->cost_ns) recipe->cost_ns = took > 0 ? took : 1;
+    if (cached->timed++ == 0 || took < cached->cost_ns) cached->cost_ns = took > 0 ? took : 1;
     return status;
 }
 
 /* Modelled costs, which are the same in every run. */
-static uint64_t memory_model(const tn__recipe *recipe) {
-    double ns = 1e9 * tn__op_takes(recipe->graph, 0, &TN__PLAIN_MACHINE, NULL);
+static uint64_t memory_model(const tn__cached_op *cached) {
+    double ns = 1e9 * tn__op_takes(cached->graph, 0, &TN__PLAIN_MACHINE, NULL);
     return MEMORY_CALL_NS + (ns < 1e18 ? (uint64_t)ns : (uint64_t)1e18);
 }
 
 /* Writes new contents into a fixed tensor: no operator runs, the interpreter holds the bytes. */
-static tn_status memory_overwrite(tn__memory *memory, const tn__evict_run *run, tn_error *error) {
+static tn_status memory_overwrite(tn__eager_memory *memory, const tn__evict_run *run,
+                                  tn_error *error) {
     return tn_device_put(memory->stream, memory->arena + run->output_at[0], memory->given,
                          memory->given_bytes, error);
 }
@@ -150,21 +153,21 @@ static tn_status memory_overwrite(tn__memory *memory, const tn__evict_run *run, 
 static tn_status memory_compute(void *self, const tn__evict_run *run, uint64_t *cost,
                                 tn_error *error) {
     tn_eager *eager = self;
-    tn__recipe *recipe = run->what;
-    if (recipe == NULL) return memory_overwrite(&eager->memory, run, error);
-    if (recipe->prepared == NULL) return TN_OK; /* views: their data exist already */
-    if (eager->memory.owned != NULL) TN_TRY(memory_hold_all(&eager->memory, recipe, run, error));
-    memory_bind(&eager->memory, recipe, run);
-    recipe->call.error = error;
-    bool timed = recipe->timed < MEMORY_TIMED && !eager->options.model_costs;
-    if (eager->options.model_costs && recipe->cost_ns == 0) recipe->cost_ns = memory_model(recipe);
-    tn_status status = timed ? memory_timed(eager, recipe, run) : memory_run(eager, recipe, run);
-    *cost = recipe->cost_ns;
+    tn__cached_op *cached = run->what;
+    if (cached == NULL) return memory_overwrite(&eager->memory, run, error);
+    if (cached->prepared == NULL) return TN_OK; /* views: their data exist already */
+    if (eager->memory.owned != NULL) TN_TRY(memory_hold_all(&eager->memory, cached, run, error));
+    memory_bind(&eager->memory, cached, run);
+    cached->call.error = error;
+    bool timed = cached->timed < MEMORY_TIMED && !eager->options.model_costs;
+    if (eager->options.model_costs && cached->cost_ns == 0) cached->cost_ns = memory_model(cached);
+    tn_status status = timed ? memory_timed(eager, cached, run) : memory_run(eager, cached, run);
+    *cost = cached->cost_ns;
     return status;
 }
 
 static void memory_move(void *self, uint64_t from, uint64_t to, uint64_t bytes) {
-    tn__memory *memory = &((tn_eager *)self)->memory;
+    tn__eager_memory *memory = &((tn_eager *)self)->memory;
     memmove(memory->bytes + to, memory->bytes + from, (size_t)bytes);
     if (memory->owned == NULL || bytes == 0) return;
     uint64_t units = (bytes + MEMORY_UNIT - 1) / MEMORY_UNIT;
@@ -192,7 +195,7 @@ static tn_status memory_copy_out(void *self, uint64_t at, uint64_t bytes, uint64
 
 static tn_status memory_copy_in(void *self, uint64_t host, uint64_t at, uint64_t bytes,
                                 tn_error *error) {
-    tn__memory *memory = &((tn_eager *)self)->memory;
+    tn__eager_memory *memory = &((tn_eager *)self)->memory;
     TN_TRY(memory_hold(memory, at, bytes, error));
     return tn_device_put(memory->stream, memory->arena + at, (const void *)(uintptr_t)host, bytes,
                          error);
@@ -203,7 +206,7 @@ static void memory_forget_copy(void *self, uint64_t host, uint64_t bytes) {
 }
 
 static const char *memory_name(void *self, uint32_t tensor) {
-    const tn__memory *memory = &((tn_eager *)self)->memory;
+    const tn__eager_memory *memory = &((tn_eager *)self)->memory;
     return tensor < memory->label_room ? memory->labels[tensor] : NULL;
 }
 
@@ -223,7 +226,7 @@ static uint64_t memory_most(const tn_eager *eager) {
 }
 
 static tn_status memory_arena(tn_eager *eager, tn_error *error) {
-    tn__memory *memory = &eager->memory;
+    tn__eager_memory *memory = &eager->memory;
     bool given = eager->options.budget != 0;
     uint64_t size = given ? eager->options.budget : memory_most(eager);
     for (;; size /= 2) {
@@ -242,7 +245,7 @@ static tn_status memory_arena(tn_eager *eager, tn_error *error) {
 }
 
 static tn_status memory_device(tn_eager *eager, tn_error *error) {
-    tn__memory *memory = &eager->memory;
+    tn__eager_memory *memory = &eager->memory;
     tn_device_options options = TN_DEVICE_OPTIONS_INIT;
     options.context = &eager->context;
     memory->device = eager->options.device;
@@ -254,8 +257,8 @@ static tn_status memory_device(tn_eager *eager, tn_error *error) {
     return tn_stream_create(memory->device, TN_STREAM_INLINE, &memory->stream, error);
 }
 
-tn_status tn__memory_open(tn_eager *eager, tn_error *error) {
-    tn__memory *memory = &eager->memory;
+tn_status tn__eager_memory_open(tn_eager *eager, tn_error *error) {
+    tn__eager_memory *memory = &eager->memory;
     TN_TRY(memory_device(eager, error));
     TN_TRY(memory_arena(eager, error));
     const tn_eager_options *asked = &eager->options;
@@ -284,8 +287,8 @@ tn_status tn__memory_open(tn_eager *eager, tn_error *error) {
     return tn__evict_create(&options, &memory->core, error);
 }
 
-void tn__memory_close(tn_eager *eager) {
-    tn__memory *memory = &eager->memory;
+void tn__eager_memory_close(tn_eager *eager) {
+    tn__eager_memory *memory = &eager->memory;
     tn__evict_destroy(memory->core);
     if (memory->arena != 0) tn_device_free(memory->device, memory->arena);
     if (memory->stream != NULL) tn_stream_destroy(memory->stream);
@@ -299,7 +302,7 @@ void tn__memory_close(tn_eager *eager) {
 
 /* Stores a label for messages, and notes the operator or value with the largest need. */
 static void memory_label(tn_eager *eager, uint32_t tensor, const char *label) {
-    tn__memory *memory = &eager->memory;
+    tn__eager_memory *memory = &eager->memory;
     if (tn__evict_least_of(memory->core)->bytes > memory->least.bytes) {
         memory->least = *tn__evict_least_of(memory->core);
         memory->least.name = label;
@@ -313,17 +316,17 @@ static void memory_label(tn_eager *eager, uint32_t tensor, const char *label) {
     memory->labels[tensor] = label;
 }
 
-static tn_status memory_fill(tn__memory *memory, const void *bytes, uint64_t size, uint64_t at,
-                             tn_error *error) {
+static tn_status memory_fill(tn__eager_memory *memory, const void *bytes, uint64_t size,
+                             uint64_t at, tn_error *error) {
     TN_TRY(memory_hold(memory, at, size, error));
     if (bytes != NULL) return tn_device_put(memory->stream, memory->arena + at, bytes, size, error);
     if (size > 0) memset(memory->bytes + at, 0, (size_t)size);
     return TN_OK;
 }
 
-tn_status tn__memory_put(tn_eager *eager, const void *bytes, uint64_t size, bool fixed,
-                         const char *label, uint32_t *tensor, tn_error *error) {
-    tn__memory *memory = &eager->memory;
+tn_status tn__eager_memory_put(tn_eager *eager, const void *bytes, uint64_t size, bool fixed,
+                               const char *label, uint32_t *tensor, tn_error *error) {
+    tn__eager_memory *memory = &eager->memory;
     const tn__evict_value value = {.bytes = size, .pinned = fixed};
     uint32_t made;
     TN_TRY(tn__evict_constant(memory->core, &value, &made, error));
@@ -336,9 +339,9 @@ tn_status tn__memory_put(tn_eager *eager, const void *bytes, uint64_t size, bool
     return status;
 }
 
-tn_status tn__memory_get(tn_eager *eager, uint32_t tensor, void *bytes, uint64_t size,
-                         tn_error *error) {
-    tn__memory *memory = &eager->memory;
+tn_status tn__eager_memory_get(tn_eager *eager, uint32_t tensor, void *bytes, uint64_t size,
+                               tn_error *error) {
+    tn__eager_memory *memory = &eager->memory;
     TN_TRY(tn__evict_want(memory->core, tensor, error));
     tn_address from = memory->arena + tn__evict_at(memory->core, tensor);
     tn_status status = size > 0 ? tn_device_get(memory->stream, bytes, from, size, error) : TN_OK;
@@ -346,9 +349,9 @@ tn_status tn__memory_get(tn_eager *eager, uint32_t tensor, void *bytes, uint64_t
     return status;
 }
 
-tn_status tn__memory_set(tn_eager *eager, const void *bytes, uint64_t size, uint32_t *tensor,
-                         tn_error *error) {
-    tn__memory *memory = &eager->memory;
+tn_status tn__eager_memory_set(tn_eager *eager, const void *bytes, uint64_t size, uint32_t *tensor,
+                               tn_error *error) {
+    tn__eager_memory *memory = &eager->memory;
     const tn__evict_output over = {.bytes = size, .alias = 0, .overwrites = true};
     const tn__evict_call call = {
         .inputs = tensor, .input_count = 1, .outputs = &over, .output_count = 1};
@@ -361,36 +364,36 @@ tn_status tn__memory_set(tn_eager *eager, const void *bytes, uint64_t size, uint
     return TN_OK;
 }
 
-void tn__memory_put_back(tn_eager *eager, uint32_t tensor, const void *bytes, uint64_t size) {
-    const tn__memory *memory = &eager->memory;
+void tn__eager_memory_put_back(tn_eager *eager, uint32_t tensor, const void *bytes, uint64_t size) {
+    const tn__eager_memory *memory = &eager->memory;
     memcpy(memory->bytes + tn__evict_at(memory->core, tensor), bytes, (size_t)size);
 }
 
-tn_status tn__memory_apply(tn_eager *eager, tn__recipe *recipe, const uint32_t *inputs,
-                           uint32_t *outputs, tn_error *error) {
-    const tn__evict_call call = {.what = recipe,
-                                 .cost = recipe->cost_ns,
-                                 .scratch = recipe->scratch,
-                                 .flags = recipe->repeats ? 0 : TN__EVICT_ONCE,
-                                 .input_count = recipe->data_input_count,
-                                 .output_count = recipe->data_output_count,
+tn_status tn__eager_memory_apply(tn_eager *eager, tn__cached_op *cached, const uint32_t *inputs,
+                                 uint32_t *outputs, tn_error *error) {
+    const tn__evict_call call = {.what = cached,
+                                 .cost = cached->cost_ns,
+                                 .scratch = cached->scratch,
+                                 .flags = cached->repeats ? 0 : TN__EVICT_ONCE,
+                                 .input_count = cached->data_input_count,
+                                 .output_count = cached->data_output_count,
                                  .inputs = inputs,
-                                 .outputs = recipe->data_as};
+                                 .outputs = cached->data_as};
     TN_TRY(tn__evict_apply(eager->memory.core, &call, outputs, error));
     eager->memory.history++;
-    for (uint32_t k = 0; k < recipe->data_output_count; k++)
-        memory_label(eager, outputs[k], recipe->op->type);
+    for (uint32_t k = 0; k < cached->data_output_count; k++)
+        memory_label(eager, outputs[k], cached->op->type);
     return TN_OK;
 }
 
-tn_status tn__memory_add(tn_eager *eager, tn__recipe *recipe, const uint32_t *inputs,
-                         uint32_t *output, tn_error *error) {
-    tn__memory *memory = &eager->memory;
+tn_status tn__eager_memory_add(tn_eager *eager, tn__cached_op *cached, const uint32_t *inputs,
+                               uint32_t *output, tn_error *error) {
+    tn__eager_memory *memory = &eager->memory;
     const tn__evict_output over = {
-        .bytes = recipe->data_as[0].bytes, .alias = 0, .overwrites = true};
-    const tn__evict_call call = {.what = recipe,
-                                 .cost = recipe->cost_ns,
-                                 .scratch = recipe->scratch,
+        .bytes = cached->data_as[0].bytes, .alias = 0, .overwrites = true};
+    const tn__evict_call call = {.what = cached,
+                                 .cost = cached->cost_ns,
+                                 .scratch = cached->scratch,
                                  .input_count = 2,
                                  .output_count = 1,
                                  .inputs = inputs,
@@ -400,6 +403,6 @@ tn_status tn__memory_add(tn_eager *eager, tn__recipe *recipe, const uint32_t *in
     memory->in_place = false;
     if (status != TN_OK) return status;
     memory->history++;
-    memory_label(eager, *output, recipe->op->type);
+    memory_label(eager, *output, cached->op->type);
     return TN_OK;
 }

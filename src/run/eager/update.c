@@ -7,15 +7,15 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "graph/fold.h"
+#include "graph/rules/fold.h"
 #include "graph/gradients/gradient.h"
 #include "run/eager/interpreter.h"
 
 #define UPDATE_STATES 2u /* a parameter has at most this number of state tensors */
 
 typedef struct update_parameter {
-    tn__item_id item;
-    tn__item_id state[UPDATE_STATES]; /* TN_NONE: not used */
+    tn__eager_item_id item;
+    tn__eager_item_id state[UPDATE_STATES]; /* TN_NONE: not used */
 } update_parameter;
 
 struct tn_eager_optimizer {
@@ -28,11 +28,11 @@ struct tn_eager_optimizer {
 
 /* --- the handle --- */
 
-static tn_status update_state(tn_eager_optimizer *it, tn__item_id parameter, uint32_t number,
-                              tn__item_id *state, tn_error *error) {
+static tn_status update_state(tn_eager_optimizer *it, tn__eager_item_id parameter, uint32_t number,
+                              tn__eager_item_id *state, tn_error *error) {
     static const char *const names[][UPDATE_STATES] = {{"velocity", ""}, {"moment1", "moment2"}};
     tn_eager *eager = it->eager;
-    const tn__type *type = tn__item_type(eager, parameter);
+    const tn__type *type = tn__eager_item_type(eager, parameter);
     char name[200];
     snprintf(name, sizeof name, "%.180s.%s", eager->items[parameter].name,
              names[it->state_count - 1][number]);
@@ -46,16 +46,16 @@ static tn_status update_state(tn_eager_optimizer *it, tn__item_id parameter, uin
 
 static tn_status update_parameter_add(tn_eager_optimizer *it, tn_handle handle, tn_error *error) {
     update_parameter *parameter = &it->parameters[it->count];
-    tn__item_id id;
-    TN_TRY(tn__item_of(it->eager, handle, "optimizer", &id, error));
+    tn__eager_item_id id;
+    TN_TRY(tn__eager_item_of(it->eager, handle, "optimizer", &id, error));
     if (it->eager->items[id].kind != TN_KIND_PARAMETER ||
-        !tn__is_float(tn__item_type(it->eager, id)->dtype))
+        !tn__is_float(tn__eager_item_type(it->eager, id)->dtype))
         TN_FAIL(error, TN_E_INVALID,
                 "an optimizer updates what was put as a parameter of a floating type; number %u is "
                 "none",
                 it->count);
     *parameter = (update_parameter){.item = id, .state = {TN_NONE, TN_NONE}};
-    tn__item_hold(it->eager, id);
+    tn__eager_item_hold(it->eager, id);
     it->count++;
     for (uint32_t s = 0; s < it->state_count; s++)
         TN_TRY(update_state(it, id, s, &parameter->state[s], error));
@@ -104,8 +104,8 @@ void tn_eager_optimizer_destroy(tn_eager_optimizer *optimizer) {
     tn_eager *eager = optimizer->eager;
     for (uint32_t i = 0; i < optimizer->count; i++) {
         for (uint32_t s = 0; s < UPDATE_STATES; s++)
-            tn__item_drop(eager, optimizer->parameters[i].state[s]);
-        tn__item_drop(eager, optimizer->parameters[i].item);
+            tn__eager_item_drop(eager, optimizer->parameters[i].state[s]);
+        tn__eager_item_drop(eager, optimizer->parameters[i].item);
     }
     tn__free(&eager->context, optimizer->parameters,
              optimizer->room * sizeof *optimizer->parameters);
@@ -135,12 +135,12 @@ static uint32_t update_attrs(const tn_eager_optimizer *it, const int64_t *nester
 }
 
 static tn_status update_one(tn_eager_optimizer *it, const update_parameter *parameter,
-                            tn__item_id gradient, tn__item_id rate, tn__item_id step,
-                            tn_error *error) {
+                            tn__eager_item_id gradient, tn__eager_item_id rate,
+                            tn__eager_item_id step, tn_error *error) {
     static const char *const types[] = {"SgdStep", "MomentumStep", "AdamStep"};
     const int64_t nesterov = it->options.nesterov;
     const int64_t apart = it->options.optimizer == TN_OPTIMIZER_ADAMW;
-    tn__item_id inputs[6], outputs[3];
+    tn__eager_item_id inputs[6], outputs[3];
     tn_attr attrs[8];
     tn__ask ask = {.type = types[it->state_count],
                    .domain = "tenure",
@@ -155,12 +155,12 @@ static tn_status update_one(tn_eager_optimizer *it, const update_parameter *para
     return tn__apply_named(it->eager, &ask, inputs, outputs, error);
 }
 
-static tn_status update_all(tn_eager_optimizer *it, tn_handle *gradients, tn__item_id rate,
-                            tn__item_id step, tn_error *error) {
+static tn_status update_all(tn_eager_optimizer *it, tn_handle *gradients, tn__eager_item_id rate,
+                            tn__eager_item_id step, tn_error *error) {
     for (uint32_t i = 0; i < it->count; i++) {
-        tn__item_id gradient;
+        tn__eager_item_id gradient;
         if (gradients[i] == TN_HANDLE_NONE) continue;
-        TN_TRY(tn__item_of(it->eager, gradients[i], "gradient", &gradient, error));
+        TN_TRY(tn__eager_item_of(it->eager, gradients[i], "gradient", &gradient, error));
         tn_status status = update_one(it, &it->parameters[i], gradient, rate, step, error);
         if (status != TN_OK)
             return tn__where(error, status, "update of parameter %u, '%.100s'", i,
@@ -179,13 +179,13 @@ tn_status tn_eager_optimizer_step(tn_eager_optimizer *it, tn_handle *gradients,
         .dtype = TN_FLOAT32, .kind = TN_KIND_INPUT, .data = &rate, .name = "learning_rate"};
     const tn_eager_data step_data = {
         .dtype = TN_INT64, .kind = TN_KIND_INPUT, .data = &step, .name = "step"};
-    tn__item_id rate_item = TN_NONE, step_item = TN_NONE;
+    tn__eager_item_id rate_item = TN_NONE, step_item = TN_NONE;
     tn_status status = tn__put(it->eager, &rate_data, &rate_item, error);
     if (status != TN_OK) return status;
     if (it->state_count == 2) status = tn__put(it->eager, &step_data, &step_item, error);
     if (status == TN_OK) status = update_all(it, gradients, rate_item, step_item, error);
-    tn__item_drop(it->eager, rate_item);
-    tn__item_drop(it->eager, step_item);
+    tn__eager_item_drop(it->eager, rate_item);
+    tn__eager_item_drop(it->eager, step_item);
     if (status == TN_OK) it->step = step;
     return status;
 }

@@ -15,7 +15,9 @@
 
 /* --- tickets --- */
 
-tn_status tn__cache_ticket(tn_embedding *e, uint32_t number, tn__ticket **ticket, tn_error *error) {
+/* The ticket of an open batch; fails if the table is broken. */
+static tn_status cache_ticket(tn_embedding *e, uint32_t number, tn__ticket **ticket,
+                              tn_error *error) {
     if (e->is_broken) {
         if (error != NULL) *error = e->broken;
         return e->broken.status;
@@ -122,7 +124,7 @@ static tn_status batch_hold(tn_embedding *e, uint32_t number, tn_error *error) {
 
 static void batch_read(tn_embedding *e, const tn__hold *hold) {
     for (uint32_t i = hold->hits; i < hold->distinct_count; i++) tn__move_in(e, hold->distinct[i]);
-    if (tn__feed_is_busy(&e->io)) tn__feed_start(&e->io);
+    if (tn__row_io_is_busy(&e->io)) tn__row_io_start(&e->io);
 }
 
 tn_status tn_embedding_begin(tn_embedding *e, const tn_embedding_batch *batch, uint32_t *ticket,
@@ -136,7 +138,7 @@ tn_status tn_embedding_begin(tn_embedding *e, const tn_embedding_batch *batch, u
     e->tickets[number].batch = *batch;
     tn_status status = batch_hold(e, number, error);
     if (status != TN_OK) {
-        if (tn__feed_is_busy(&e->io)) tn__feed_start(&e->io); /* writes that make room */
+        if (tn__row_io_is_busy(&e->io)) tn__row_io_start(&e->io); /* writes that make room */
         return status;
     }
     batch_read(e, &e->tickets[number].hold);
@@ -224,7 +226,7 @@ static void batch_sum_bag(tn_embedding *e, const tn__ticket *ticket, uint32_t ba
 
 tn_status tn_embedding_sums(tn_embedding *e, uint32_t number, float *sums, tn_error *error) {
     tn__ticket *ticket = NULL;
-    TN_TRY(tn__cache_ticket(e, number, &ticket, error));
+    TN_TRY(cache_ticket(e, number, &ticket, error));
     TN_TRY(tn__move_await(e, ticket, error));
     for (uint32_t bag = 0; bag < ticket->batch.bag_count; bag++)
         batch_sum_bag(e, ticket, bag, sums + (size_t)bag * e->table.dim);
@@ -253,7 +255,7 @@ static tn_status batch_touch(tn_embedding *e, uint32_t slot, tn_error *error) {
 static tn_status batch_writable(tn_embedding *e, uint32_t number, tn__ticket **ticket,
                                 tn_error *error) {
     if (e->read_only) TN_FAIL(error, TN_E_UNSUPPORTED, "the table is open for reading alone");
-    TN_TRY(tn__cache_ticket(e, number, ticket, error));
+    TN_TRY(cache_ticket(e, number, ticket, error));
     return tn__move_await(e, *ticket, error);
 }
 

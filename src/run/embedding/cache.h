@@ -2,7 +2,7 @@
 #ifndef TN_EMBEDDING_CACHE_H
 #define TN_EMBEDDING_CACHE_H
 
-#include "run/embedding/feed.h"
+#include "run/embedding/row_io.h"
 #include "run/embedding/policy.h"
 #include "run/embedding/table.h"
 
@@ -10,10 +10,8 @@
 typedef struct tn__cache_wish {
     tn_embedding_options options;
     const tn__row_policy *policy;
-    const tn__feeder *reader;
+    const tn__row_reader *reader;
 } tn__cache_wish;
-tn_status tn__cache_complete(const tn_embedding_options *given, tn__cache_wish *wish,
-                             tn_error *error);
 
 /* Where each part of the slab begins. */
 typedef struct tn__division {
@@ -21,8 +19,6 @@ typedef struct tn__division {
     uint64_t total;
     uint32_t slot_count, batch_rows, depth, journal_rows;
 } tn__division;
-/* For cache_bytes of the options: as many slots as fit; 0: not even one. */
-tn__division tn__divide(const tn_embedding_table *table, const tn__cache_wish *wish);
 
 typedef struct tn__ticket {
     bool is_open;
@@ -58,7 +54,7 @@ struct tn_embedding {
     tn__ticket tickets[TN_EMBEDDING_OPEN_MAX];
     uint32_t *chain;         /* [batch_rows]: the next place with the same row */
     float *scratch, *second; /* [dim] */
-    tn__feed io;
+    tn__row_io io;
     tn__journal journal;
     tn_embedding_facts facts; /* the counters */
 };
@@ -81,8 +77,6 @@ tn_status tn__move_await(tn_embedding *e, const tn__ticket *ticket, tn_error *er
 
 /* From now on every call fails with this error. */
 tn_status tn__cache_break(tn_embedding *e, tn_status status, const tn_error *error);
-/* The ticket of an open batch; fails if the table is broken. */
-tn_status tn__cache_ticket(tn_embedding *e, uint32_t number, tn__ticket **ticket, tn_error *error);
 
 /* --- journal.c --- */
 
@@ -95,7 +89,6 @@ tn_status tn__journal_add(tn_embedding *e, uint32_t slot, tn_error *error);
 /* Makes all added records durable against a crash of the machine. */
 tn_status tn__journal_secure(tn_embedding *e, tn_error *error);
 /* Call when the next checkpoint exists. */
-tn_status tn__journal_restart(tn_embedding *e, tn_error *error);
 void tn__journal_close(tn_embedding *e);
 
 /* --- checkpoint.c --- */

@@ -21,7 +21,7 @@ tn_status tn__cache_break(tn_embedding *e, tn_status status, const tn_error *err
 
 /* --- finished transfers --- */
 
-static void move_arrived(tn_embedding *e, const tn__haul *it) {
+static void move_arrived(tn_embedding *e, const tn__row_transfer *it) {
     tn__slot *slot = &e->r.slots[it->slot];
     slot->flags &= (uint8_t)~TN__SLOT_READING;
     if (it->failure == 0) {
@@ -32,7 +32,7 @@ static void move_arrived(tn_embedding *e, const tn__haul *it) {
     slot->mark = (uint32_t)it->failure;
 }
 
-static void move_written(tn_embedding *e, const tn__haul *it) {
+static void move_written(tn_embedding *e, const tn__row_transfer *it) {
     tn_error error = {.where = ""};
     char what[64];
     if (it->failure == 0) return;
@@ -42,13 +42,13 @@ static void move_written(tn_embedding *e, const tn__haul *it) {
 }
 
 void tn__move_finish(tn_embedding *e) {
-    uint32_t transfer = tn__feed_finish(&e->io);
-    const tn__haul *it = &e->io.transfers[transfer];
+    uint32_t transfer = tn__row_io_finish(&e->io);
+    const tn__row_transfer *it = &e->io.transfers[transfer];
     if (it->writes)
         move_written(e, it);
     else
         move_arrived(e, it);
-    tn__feed_give(&e->io, transfer);
+    tn__row_io_give(&e->io, transfer);
 }
 
 static tn_status move_whole(const tn_embedding *e, tn_error *error) {
@@ -60,7 +60,7 @@ static tn_status move_whole(const tn_embedding *e, tn_error *error) {
 tn_status tn__move_settle(tn_embedding *e, tn_error *error) {
     if (e->io.writing == 0) return move_whole(e, error);
     double before = tn__clock_s();
-    tn__feed_start(&e->io);
+    tn__row_io_start(&e->io);
     while (e->io.writing > 0) tn__move_finish(e);
     e->facts.waited_s += tn__clock_s() - before;
     return move_whole(e, error);
@@ -68,13 +68,13 @@ tn_status tn__move_settle(tn_embedding *e, tn_error *error) {
 
 /* --- begun --- */
 
-static tn__haul *move_take(tn_embedding *e, uint32_t *transfer) {
-    *transfer = tn__feed_take(&e->io);
-    if (*transfer == TN__HAUL_NONE) {
+static tn__row_transfer *move_take(tn_embedding *e, uint32_t *transfer) {
+    *transfer = tn__row_io_take(&e->io);
+    if (*transfer == TN__ROW_TRANSFER_NONE) {
         double before = tn__clock_s();
-        tn__feed_start(&e->io);
+        tn__row_io_start(&e->io);
         tn__move_finish(e);
-        *transfer = tn__feed_take(&e->io);
+        *transfer = tn__row_io_take(&e->io);
         e->facts.waited_s += tn__clock_s() - before;
     }
     return &e->io.transfers[*transfer];
@@ -82,22 +82,22 @@ static tn__haul *move_take(tn_embedding *e, uint32_t *transfer) {
 
 void tn__move_in(tn_embedding *e, uint32_t slot) {
     uint32_t transfer;
-    tn__haul *it = move_take(e, &transfer);
+    tn__row_transfer *it = move_take(e, &transfer);
     it->data = tn__cache_row(e, slot);
     it->offset = tn__table_at(&e->table, e->r.slots[slot].row);
     it->size = e->row_bytes;
     it->slot = slot;
     it->writes = false;
-    tn__feed_begin(&e->io, transfer);
+    tn__row_io_begin(&e->io, transfer);
 }
 
 tn_status tn__move_out(tn_embedding *e, uint32_t slot, tn_error *error) {
     uint32_t transfer, row = e->r.slots[slot].row;
     TN_TRY(tn__journal_secure(e, error));
-    tn__haul *it = move_take(e, &transfer);
+    tn__row_transfer *it = move_take(e, &transfer);
     tn_status status = move_whole(e, error);
     if (status != TN_OK) {
-        tn__feed_give(&e->io, transfer);
+        tn__row_io_give(&e->io, transfer);
         return status;
     }
     it->data = e->io.copies + (size_t)transfer * e->row_bytes;
@@ -108,7 +108,7 @@ tn_status tn__move_out(tn_embedding *e, uint32_t slot, tn_error *error) {
     it->writes = true;
     e->r.slots[slot].flags &= (uint8_t)~TN__SLOT_DIRTY;
     e->facts.written++;
-    tn__feed_begin(&e->io, transfer);
+    tn__row_io_begin(&e->io, transfer);
     return TN_OK;
 }
 

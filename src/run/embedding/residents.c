@@ -79,7 +79,7 @@ static uint32_t residents_place(const tn__residents *r, uint32_t row) {
     return place;
 }
 
-uint32_t tn__residents_find(const tn__residents *r, uint32_t row) {
+static uint32_t residents_find(const tn__residents *r, uint32_t row) {
     const tn__entry *entry = &r->index[residents_place(r, row)];
     return entry->row == row ? entry->slot : TN__SLOT_NONE;
 }
@@ -101,7 +101,8 @@ static void residents_forget(tn__residents *r, uint32_t row) {
 
 /* --- slots --- */
 
-void tn__residents_remove(tn__residents *r, uint32_t slot) {
+/* The row is no longer resident; no batch has locked it. */
+static void residents_remove(tn__residents *r, uint32_t slot) {
     tn_assert(r->slots[slot].held == 0);
     residents_forget(r, r->slots[slot].row);
     r->slots[slot] = (tn__slot){.row = TN__ROW_NONE, .mark = r->vacant};
@@ -125,7 +126,7 @@ static tn_status residents_take(tn__residents *r, const tn__movers *movers, uint
         tn_assert(tn__may_go(r, chosen));
         if (movers != NULL) TN_TRY(movers->going(movers->self, chosen, error));
         if (r->policy->leave != NULL) r->policy->leave(r, chosen);
-        tn__residents_remove(r, chosen);
+        residents_remove(r, chosen);
     }
     *slot = r->vacant;
     r->vacant = r->slots[*slot].mark;
@@ -145,7 +146,7 @@ static void residents_lock(tn__residents *r, uint32_t slot, uint8_t mask, tn__ho
 static void residents_hold_hits(tn__residents *r, uint8_t mask, const uint32_t *rows,
                                 tn__hold *hold) {
     for (uint32_t i = 0; i < hold->row_count; i++) {
-        uint32_t slot = hold->slot_of[i] = tn__residents_find(r, rows[i]);
+        uint32_t slot = hold->slot_of[i] = residents_find(r, rows[i]);
         if (slot == TN__SLOT_NONE) continue;
         hold->lookup_hits++;
         if (r->slots[slot].held & mask) continue;
@@ -157,7 +158,7 @@ static void residents_hold_hits(tn__residents *r, uint8_t mask, const uint32_t *
 
 static tn_status residents_hold_miss(tn__residents *r, uint8_t mask, uint32_t row, tn__hold *hold,
                                      const tn__movers *movers, uint32_t *slot, tn_error *error) {
-    *slot = tn__residents_find(r, row);
+    *slot = residents_find(r, row);
     if (*slot != TN__SLOT_NONE) return TN_OK; /* an earlier place of this batch has the same row */
     if (!residents_has_room(r)) return TN_E_EXHAUSTED;
     TN_TRY(residents_take(r, movers, slot, error));
@@ -178,7 +179,7 @@ static void residents_undo(tn__residents *r, uint8_t mask, const tn__hold *hold)
         if (i < hold->hits)
             r->policy->enter(r, slot, r->slots[slot].flags & TN__SLOT_FRESH, 0);
         else
-            tn__residents_remove(r, slot);
+            residents_remove(r, slot);
     }
 }
 
@@ -211,7 +212,7 @@ void tn__residents_let(tn__residents *r, uint32_t bit, const tn__hold *hold, con
         r->policy->enter(r, slot, fresh, next != NULL ? next[i] : TN__ROW_NEVER);
         if (!(it->flags & TN__SLOT_FAILED)) continue;
         if (r->policy->leave != NULL) r->policy->leave(r, slot);
-        tn__residents_remove(r, slot);
+        residents_remove(r, slot);
     }
 }
 
@@ -222,7 +223,7 @@ const char *tn__residents_check(const tn__residents *r) {
         if (slot->row == TN__ROW_NONE) continue;
         resident++;
         locked += slot->held != 0;
-        if (tn__residents_find(r, slot->row) != i) return "a row is not found where it is";
+        if (residents_find(r, slot->row) != i) return "a row is not found where it is";
     }
     for (uint32_t i = 0; i < r->index_count; i++) entries += r->index[i].row != TN__ROW_NONE;
     for (uint32_t i = r->vacant; i != TN__SLOT_NONE; i = r->slots[i].mark) vacant++;

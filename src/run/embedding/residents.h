@@ -55,9 +55,6 @@ void tn__residents_open(tn__residents *r);
 static inline bool tn__may_go(const tn__residents *r, uint32_t slot) {
     return slot < r->used && r->slots[slot].row != TN__ROW_NONE && r->slots[slot].held == 0;
 }
-uint32_t tn__residents_find(const tn__residents *r, uint32_t row);
-/* The row is no longer resident; no batch has locked it. */
-void tn__residents_remove(tn__residents *r, uint32_t slot);
 
 /* The rows of a batch, as slots. */
 typedef struct tn__hold {

@@ -275,7 +275,7 @@ static tn_status table_write(const char *path, const tn_embedding_table *table, 
     if (!tn__new_file_open(&part, path)) return tn__file_reason(path, "create it", error);
     tn_status status = tn__file_put(part.descriptor, path, &head, sizeof head, 0, error);
     if (status == TN_OK && ftruncate(part.descriptor, (off_t)tn__table_at(table, table->rows)) != 0)
-        status = tn__file_reason(path, "make it so long", error);
+        status = tn__file_reason(path, "make it as long as the table", error);
     if (status == TN_OK && fsync(part.descriptor) != 0)
         status = tn__file_reason(path, "write", error);
     if (status != TN_OK)

@@ -1,4 +1,4 @@
-/* trace.h - the internals of recorded lookups, and Zipf's law one draw at a time. */
+/* trace.h - the internals of recorded lookups. */
 #ifndef TN_EMBEDDING_TRACE_H
 #define TN_EMBEDDING_TRACE_H
 
@@ -11,16 +11,5 @@ struct tn_embedding_trace {
     uint32_t *rows;
     size_t count, room;
 };
-
-typedef struct tn__zipf {
-    double exponent;
-    double first, last; /* draws lie between these areas */
-    double near;        /* a rank this close above its draw is accepted at once */
-    uint64_t rows, factor;
-    tn__random random;
-} tn__zipf;
-
-tn_status tn__zipf_open(tn__zipf *zipf, const tn_embedding_zipf *wanted, tn_error *error);
-uint32_t tn__zipf_next(tn__zipf *zipf);
 
 #endif

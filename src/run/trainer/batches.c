@@ -115,7 +115,7 @@ static void batches_fill_array(const tn_batches *batches, const tn_array *from, 
                     elements);
 }
 
-static void batches_fill_text(const tn_batches *batches, const tn__set *set, tn_array *input,
+static void batches_fill_text(const tn_batches *batches, const tn__data_set *set, tn_array *input,
                               tn_array *labels) {
     uint64_t window = batches->labels, wide = tn_dtype_bits(input->dtype) / 8;
     for (uint32_t i = 0; i < batches->size; i++) {
@@ -127,7 +127,7 @@ static void batches_fill_text(const tn_batches *batches, const tn__set *set, tn_
     }
 }
 
-static void batches_fill(const tn_batches *batches, const tn__set *set, tn_array *input,
+static void batches_fill(const tn_batches *batches, const tn__data_set *set, tn_array *input,
                          tn_array *labels) {
     if (batches->data->text) {
         batches_fill_text(batches, set, input, labels);
@@ -181,7 +181,7 @@ uint32_t tn_batches_fill_test(tn_batches *batches, uint64_t number, tn_array *sa
 /* --- the calls --- */
 
 static tn_status batches_count(tn_batches *batches, tn_error *error) {
-    const tn__set *set = &batches->data->train;
+    const tn__data_set *set = &batches->data->train;
     if (batches->data->text && set->count <= batches->labels)
         TN_FAIL(error, TN_E_INVALID,
                 "%.200s has %llu bytes to train on; the model reads %llu and the next one",

@@ -1,11 +1,13 @@
-/* checkpoint.c - reads a checkpoint file; every value in it is checked before it is used. */
+/* checkpoint.c - reads a checkpoint file, checking every value in it before it is used; writes the
+ * state of a training run to a checkpoint, and restores it.
+ */
 #include "run/trainer/checkpoint.h"
+#include "graph/element.h"
+#include <tenure/train.h>
 
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <tenure/train.h>
 
 /* --- hash --- */
 
@@ -122,7 +124,7 @@ static tn_status checkpoint_is_whole(const char *name, const void *bytes, size_t
                 "%.200s is one of the parts of a checkpoint: give the file that names them", name);
     if (size >= 8 && memcmp(bytes, TN__SHARDS_MAGIC, 8) == 0)
         TN_FAIL(error, TN_E_INVALID,
-                "%.200s names the parts of a checkpoint, which lie beside it: give its path "
+                "%.200s names the parts of a checkpoint, which lie next to it: give its path "
                 "(tn_checkpoint_open)",
                 name);
     return TN_OK;
@@ -220,7 +222,8 @@ const tn_kept *tn_checkpoint_find(const tn_checkpoint *checkpoint, const char *n
     return NULL;
 }
 
-bool tn__kept_is(const tn_kept *kept, const tn__keep *keep) {
+/* Do name, type and shape agree? */
+static bool checkpoint_kept_is(const tn_kept *kept, const tn__keep *keep) {
     bool same = strcmp(kept->name, keep->name) == 0 && kept->dtype == keep->dtype &&
                 kept->rank == keep->rank && kept->size == keep->bytes;
     for (uint32_t d = 0; same && d < kept->rank; d++) same = kept->shape[d] == keep->shape[d];
@@ -233,7 +236,7 @@ static bool checkpoint_is_tensor(const tn_kept *kept, const tn_tensor *tensor) {
                            .rank = tensor->rank,
                            .shape = tensor->shape,
                            .bytes = tensor->bytes};
-    return tensor->kind == TN_KIND_PARAMETER && tn__kept_is(kept, &keep);
+    return tensor->kind == TN_KIND_PARAMETER && checkpoint_kept_is(kept, &keep);
 }
 
 static bool checkpoint_is_in(const tn_kept *kept, const tn_graph *model) {
@@ -268,4 +271,119 @@ tn_status tn_checkpoint_model(const tn_checkpoint *checkpoint, const tn_graph *g
     else
         tn_graph_destroy(made);
     return status;
+}
+
+/* --- the state of a run ----------------------------------------------------------------------- */
+
+/* Writes the state of a training run to a checkpoint, and restores it. */
+
+/* --- writing --- */
+
+static uint64_t run_size(const tn__keeping *keeping) {
+    uint64_t size = sizeof(tn__checkpoint_head);
+    for (uint32_t i = 0; i < keeping->count; i++) {
+        const tn__keep *keep = &keeping->list[i];
+        size = tn__add_sat(size, TN__CHECKPOINT_LEAST + strlen(keep->name) + 8 * keep->rank);
+        size = tn__add_sat(size, keep->bytes);
+    }
+    return size;
+}
+
+/* odd: out, the first parameter or statistic that is not finite; NULL: none. */
+static tn_status run_fill(uint8_t *at, tn_engine *engine, const tn__keeping *keeping,
+                          const char **odd, tn_error *error) {
+    for (uint32_t i = 0; i < keeping->count; i++) {
+        const tn__keep *keep = &keeping->list[i];
+        at = tn__keep_put(at, keep);
+        TN_TRY(tn__keep_gather(keeping, keep, engine, at, error));
+        if (keep->role != TN_ROLE_STATE && *odd == NULL &&
+            tn__first_odd(at, keep->bytes, keep->dtype) != TN_SIZE_UNKNOWN)
+            *odd = keep->name;
+        at += keep->bytes;
+    }
+    return TN_OK;
+}
+
+tn_status tn__checkpoint_is_odd(const char *odd, const char *path, const tn_checkpoint_run *run,
+                                tn_error *error) {
+    if (odd == NULL) return TN_OK;
+    TN_FAIL(error, TN_E_INVALID,
+            "after step %llu '%.80s' holds what is not a number; no checkpoint is written, %.200s "
+            "stays as it is; try a lower learning rate",
+            (unsigned long long)run->step, odd, path);
+}
+
+static tn_status run_write(const char *path, uint8_t *file, uint64_t size, tn_engine *engine,
+                           const tn__keeping *keeping, const tn_checkpoint_run *run,
+                           tn_error *error) {
+    const char *odd = NULL;
+    tn__checkpoint_head head = {
+        .version = TN__CHECKPOINT_VERSION, .count = keeping->count, .run = *run};
+    memcpy(head.magic, "TENURECK", 8);
+    TN_TRY(run_fill(file + sizeof head, engine, keeping, &odd, error));
+    TN_TRY(tn__checkpoint_is_odd(odd, path, run, error));
+    tn__checkpoint_seal(file, size, &head);
+    return tn__file_write(path, file, size, error);
+}
+
+tn_status tn__checkpoint_save(const char *path, tn_engine *engine, const tn__keeping *keeping,
+                              const tn_checkpoint_run *run, uint64_t *bytes, tn_error *error) {
+    uint64_t size = run_size(keeping);
+    uint8_t *file = tn__alloc_array(keeping->context, size, 1);
+    if (file == NULL) return tn__no_memory(error, "a checkpoint");
+    tn_status status = run_write(path, file, size, engine, keeping, run, error);
+    tn__free(keeping->context, file, size);
+    if (status != TN_OK) return status;
+    *bytes = size;
+    /* files of an earlier checkpoint of several ranks */
+    tn__shards_sweep(path, keeping->context, 0);
+    return TN_OK;
+}
+
+/* --- restoring --- */
+
+static tn_status run_compare(const tn_checkpoint *checkpoint, const tn_checkpoint_run *run,
+                             tn_error *error) {
+    const tn_checkpoint_run *was = &checkpoint->run;
+    if (was->seed == run->seed && was->batch == run->batch && was->optimizer == run->optimizer &&
+        was->dtype == run->dtype && was->micro_batches == run->micro_batches &&
+        was->samples == run->samples && (was->loss == run->loss || was->loss == 0))
+        return TN_OK; /* a loss of 0 is from an old version, which wrote it for every loss */
+    TN_FAIL(error, TN_E_INVALID,
+            "%.200s is of a run with another seed, batch, optimizer, loss, element type or data: "
+            "seed %llu, batch %llu x %llu, %s, %llu samples",
+            checkpoint->path, (unsigned long long)was->seed, (unsigned long long)was->batch,
+            (unsigned long long)was->micro_batches,
+            was->optimizer < TN_OPTIMIZER_COUNT ? tn_optimizer_name((tn_optimizer)was->optimizer)
+                                                : "no optimizer",
+            (unsigned long long)was->samples);
+}
+
+static tn_status run_compare_tensors(const tn_checkpoint *checkpoint, const tn__keeping *keeping,
+                                     tn_error *error) {
+    uint32_t count = keeping->count;
+    for (uint32_t i = 0; i < count || i < checkpoint->count; i++) {
+        const tn__keep *keep = i < count ? &keeping->list[i] : NULL;
+        if (keep != NULL && i < checkpoint->count && checkpoint->kept[i].role == keep->role &&
+            checkpoint_kept_is(&checkpoint->kept[i], keep))
+            continue;
+        TN_FAIL(error, TN_E_INVALID, "%.200s is of another model: %s%.80s%s", checkpoint->path,
+                keep != NULL ? "'" : "it holds more tensors than this one",
+                keep != NULL ? keep->name : "",
+                keep != NULL ? "' is expected where it has something else" : "");
+    }
+    return TN_OK;
+}
+
+tn_status tn__checkpoint_suits(const tn_checkpoint *checkpoint, const tn__keeping *keeping,
+                               const tn_checkpoint_run *run, tn_error *error) {
+    TN_TRY(run_compare(checkpoint, run, error));
+    return run_compare_tensors(checkpoint, keeping, error);
+}
+
+tn_status tn__checkpoint_restore(const tn_checkpoint *checkpoint, tn_engine *engine,
+                                 const tn__keeping *keeping, tn_error *error) {
+    for (uint32_t i = 0; i < keeping->count; i++)
+        TN_TRY(tn__keep_set(&keeping->list[i], engine, checkpoint->kept[i].bytes, error));
+    return TN_OK;
 }

@@ -1,11 +1,10 @@
 /* checkpoint.h - writes a training run to disk and reads it back; the file format is described in
  * tenure/checkpoint.h.
  *
- *   checkpoint.c        reads a file and finds its tensors
- *   checkpoint_run.c    writes the state of a run, and restores it into an engine
- *   keeping.c           lists the tensors of a checkpoint, and where a rank holds them
- *   shards.c            reads a checkpoint that ranks wrote together as one
- *   shards_write.c      writes such a checkpoint
+ *   checkpoint.c   reads a file and finds its tensors; writes the state of a run, and restores it
+ *                  into an engine
+ *   keeping.c      lists the tensors of a checkpoint, and where a rank holds them
+ *   shards.c       writes a checkpoint of several ranks together, and reads it as one
  */
 #ifndef TN_TRAINER_CHECKPOINT_H
 #define TN_TRAINER_CHECKPOINT_H
@@ -111,9 +110,6 @@ typedef struct tn__keeping {
     uint32_t data_group;         /* group of the ranks that divide this rank's part */
 } tn__keeping;
 
-/* Do name, type and shape agree? */
-bool tn__kept_is(const tn_kept *kept, const tn__keep *keep);
-
 /* keeping.c. Writes the description of a tensor, which precedes its data; returns the address after
  * it. */
 uint8_t *tn__keep_put(uint8_t *at, const tn__keep *keep);
@@ -154,5 +150,34 @@ tn_status tn__checkpoint_suits(const tn_checkpoint *checkpoint, const tn__keepin
 /* Copies into an engine's static memory the tensors that this rank holds. */
 tn_status tn__checkpoint_restore(const tn_checkpoint *checkpoint, tn_engine *engine,
                                  const tn__keeping *keeping, tn_error *error);
+
+/* --- a checkpoint that several ranks write together ------------------------------------------- */
+
+/* One shard's entry in the index file, as it stands after the shard's name. */
+typedef struct tn__shard_entry {
+    uint64_t bytes, hash;
+} tn__shard_entry;
+/* Writes shards next to `path`. tn__shards_begin chooses the generation, one above
+ * all that exist there, and takes the file mode of `path`; one rank decides for all. Then each rank
+ * writes its shard. Last, one rank writes the index with the entries of all, which replaces `path`
+ * at once; the shards of the old index are deleted. */
+typedef struct tn__shard_job {
+    const char *path;
+    struct tn__shard_turn {
+        uint64_t generation;
+        uint64_t mode; /* file mode; 0: no file existed at `path` */
+    } turn;
+    uint32_t part, parts;
+} tn__shard_job;
+tn_status tn__shards_begin(tn__shard_job *job, const tn_context *context, tn_error *error);
+tn_status tn__shards_write(const tn__shard_job *job, tn_engine *engine, const tn__keeping *keeping,
+                           const tn_checkpoint_run *run, tn__shard_entry *entry, tn_error *error);
+/* Errors: E_IO (a shard is missing in the folder of `path` or differs from the one written: `path`
+ * is unchanged). */
+tn_status tn__shards_name_all(const tn__shard_job *job, const tn__shard_entry *entries,
+                              const tn_context *context, const tn_checkpoint_run *run,
+                              tn_error *error);
+/* Deletes the shard files of `path`, except one generation; 0: all. */
+void tn__shards_sweep(const char *path, const tn_context *context, uint64_t but);
 
 #endif

@@ -1,9 +1,8 @@
 /* data.h - the internals of a data set.
  *
- *   data.c         loads it, by name or from arrays
- *   idx.c          files of idx format
- *   data_check.c   checks the data against the model, before anything runs
- *   batches.c      fills batches, without further checks
+ *   data.c      loads it, by name or from arrays; checks it against the model, before anything runs
+ *   idx.c       files of idx format
+ *   batches.c   fills batches, without further checks
  */
 #ifndef TN_TRAINER_DATA_H
 #define TN_TRAINER_DATA_H
@@ -12,17 +11,17 @@
 
 #include "base/base.h"
 
-typedef struct tn__set {
+typedef struct tn__data_set {
     tn_array samples, labels; /* [count, ...]; text: samples [count] bytes, and no labels, because
                                * the next bytes are the labels */
     const char *samples_path, *labels_path; /* for messages */
     uint64_t count;
-} tn__set;
+} tn__data_set;
 
 struct tn_data {
     tn_context context;
     tn__arena arena;
-    tn__set train, test; /* test.count 0: no test samples */
+    tn__data_set train, test; /* test.count 0: no test samples */
     bool text;
     bool lent; /* the arrays belong to the caller */
 };

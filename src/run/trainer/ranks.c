@@ -8,7 +8,7 @@
  */
 #include <stdio.h>
 
-#include "run/trainer/shards.h"
+#include "run/trainer/checkpoint.h"
 #include "run/trainer/trainer.h"
 
 #define RANKS_PIECE (UINT64_C(64) << 20) /* bytes that are broadcast at once */
@@ -78,7 +78,7 @@ tn_status tn__trainer_find_part(tn_trainer *trainer, tn_error *error) {
     return ranks_find_tensor(trainer, error);
 }
 
-bool tn__trainer_talks(const tn_trainer *trainer) {
+bool tn__trainer_communicates(const tn_trainer *trainer) {
     bool parts = trainer->options.exchange != NULL && trainer->tensor_ranks > 1;
     return parts || trainer->state.parts > 1 || trainer->stages > 1;
 }
@@ -387,9 +387,9 @@ tn_status tn__trainer_sum(tn_trainer *trainer, double *loss, int64_t *correct, t
         *correct = (int64_t)sums[1];
     }
     /* these ranks have the same loss already */
-    if (tn__trainer_talks(trainer) && trainer->tensor_ranks > 1)
+    if (tn__trainer_communicates(trainer) && trainer->tensor_ranks > 1)
         TN_TRY(to->reduce(to->self, options->tensor_group, &sums[2], 1, TN_FLOAT64,
                           TN_REDUCTION_SUM, error));
-    trainer->told = sums[2] > 0;
+    trainer->stopping = sums[2] > 0;
     return TN_OK;
 }

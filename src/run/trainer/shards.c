@@ -1,4 +1,5 @@
-/* shards.c - reads a checkpoint that several ranks wrote, each to its own file, as one.
+/* shards.c - writes a checkpoint of several ranks together, each to its own file, and reads it as
+ * one.
  *
  * The file at the given path lists the names and hashes of the others. Each of those holds pieces
  * of tensors. Put together they are the tensors of a single checkpoint (checkpoint.c), in its
@@ -7,9 +8,276 @@
  * Memory: a tensor that was written in one piece is read from the mapped file; other tensors are
  * assembled in memory.
  */
-#include <stdio.h>
+#include "graph/element.h"
+#include "run/trainer/checkpoint.h"
 
-#include "run/trainer/shards.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+/* Writes a checkpoint of several ranks together.
+ *
+ *     run.ck                  names the others: "run.ck.7.0-of-2", "run.ck.7.1-of-2"
+ *     run.ck.7.0-of-2         ranges of tensors, of generation 7
+ *     run.ck.7.1-of-2
+ *     run.ck.6.0-of-2         deleted once run.ck no longer names it
+ *
+ * A new generation is above all existing ones, so a file that run.ck names is never overwritten.
+ * The index that names the new files is written when all of them are on disk, and replaces the old
+ * one by one rename. So run.ck names complete files even if the process is killed at any time.
+ * Files left by a killed run are deleted at the next checkpoint.
+ */
+
+#define WRITE_NAME_ROOM 64u /* characters after the path */
+
+/* --- names --- */
+
+/* The name of a part, for `path` or only its last component; the memory [*room] is from the
+ * context. NULL: out of memory. */
+static char *write_name(const char *path, const tn__shard_job *job, uint32_t part,
+                        const tn_context *context, size_t *room) {
+    *room = strlen(path) + WRITE_NAME_ROOM;
+    char *name = tn__alloc(context, *room);
+    if (name != NULL)
+        snprintf(name, *room, "%s.%llu.%u-of-%u", path, (unsigned long long)job->turn.generation,
+                 part, job->parts);
+    return name;
+}
+
+static const char *write_base(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+/* Parses digits and returns the address after them. NULL: no digits, or too many. */
+static const char *write_digits(const char *text, uint64_t *number) {
+    const char *at = text;
+    for (*number = 0; *at >= '0' && *at <= '9'; at++) {
+        if (*number > UINT64_MAX / 10 - 1) return NULL;
+        *number = *number * 10 + (uint64_t)(*at - '0');
+    }
+    return at > text ? at : NULL;
+}
+
+/* The suffix of a temporary file, which tn__file_write uses until the file is complete. */
+static bool write_is_begun(const char *end) {
+    uint64_t number;
+    const char *at = *end == '.' ? write_digits(end + 1, &number) : NULL;
+    if (at == NULL || *at != '-' || (at = write_digits(at + 1, &number)) == NULL) return false;
+    return strcmp(at, ".part") == 0;
+}
+
+/* Is it the name of a shard of `base`, or of its temporary file? Also returns the generation. */
+static bool write_is_shard(const char *name, const char *base, uint64_t *generation) {
+    uint64_t number;
+    size_t length = strlen(base);
+    if (strncmp(name, base, length) != 0 || name[length] != '.') return false;
+    *generation = 0;
+    if (write_is_begun(name + length)) return true;
+    const char *at = write_digits(name + length + 1, generation);
+    if (at == NULL || *at != '.' || (at = write_digits(at + 1, &number)) == NULL) return false;
+    if (strncmp(at, "-of-", 4) != 0 || (at = write_digits(at + 4, &number)) == NULL) return false;
+    return *at == 0 || write_is_begun(at);
+}
+
+/* Opens the folder of a path; NULL on failure. */
+static DIR *write_folder(const char *path, const tn_context *context) {
+    size_t length = (size_t)(write_base(path) - path);
+    char *folder = tn__alloc(context, length + 3);
+    if (folder == NULL) return NULL;
+    memcpy(folder, length > 0 ? path : "./", length > 0 ? length : 3);
+    if (length > 0) folder[length] = 0;
+    DIR *made = opendir(folder);
+    tn__free(context, folder, length + 3);
+    return made;
+}
+
+tn_status tn__shards_begin(tn__shard_job *job, const tn_context *context, tn_error *error) {
+    uint64_t most = 0, found;
+    const char *path = job->path;
+    DIR *folder = write_folder(path, context);
+    if (folder == NULL)
+        return tn__where(error, tn__fail_system(error, errno, "look into its folder"), "%.200s",
+                         path);
+    for (struct dirent *at = readdir(folder); at != NULL; at = readdir(folder))
+        if (write_is_shard(at->d_name, write_base(path), &found) && found > most) most = found;
+    closedir(folder);
+    job->turn.generation = most + 1;
+    job->turn.mode = tn__file_mode(path);
+    return TN_OK;
+}
+
+void tn__shards_sweep(const char *path, const tn_context *context, uint64_t but) {
+    uint64_t found;
+    DIR *folder = write_folder(path, context);
+    if (folder == NULL) return;
+    for (struct dirent *at = readdir(folder); at != NULL; at = readdir(folder))
+        if (write_is_shard(at->d_name, write_base(path), &found) && found != but)
+            (void)unlinkat(dirfd(folder), at->d_name, 0);
+    closedir(folder);
+}
+
+/* A rename is on disk once its folder is synced. True: synced, as far as the file system supports
+ * it. */
+static bool write_sync(const char *path, const tn_context *context) {
+    DIR *folder = write_folder(path, context);
+    if (folder == NULL) return false;
+    bool synced = fsync(dirfd(folder)) == 0 || errno == EINVAL; /* not supported here */
+    closedir(folder);
+    return synced;
+}
+
+/* --- one rank's shard --- */
+
+/* A tensor that ranks do not divide is written by the first rank. */
+static bool write_is_mine(const tn__keep *keep, uint32_t part) {
+    return keep->in_shard ? keep->length > 0 || (keep->bytes == 0 && part == 0) : part == 0;
+}
+
+static uint64_t write_size(const tn__keeping *keeping, uint32_t part) {
+    uint64_t size = sizeof(tn__checkpoint_head);
+    for (uint32_t i = 0; i < keeping->count; i++) {
+        const tn__keep *keep = &keeping->list[i];
+        if (!write_is_mine(keep, part)) continue;
+        size = tn__add_sat(size, TN__SHARD_LEAST + strlen(keep->name) + 8 * (uint64_t)keep->rank);
+        size = tn__add_sat(size, keep->length);
+    }
+    return size;
+}
+
+static tn_status write_stretch(const tn__keep *keep, tn_engine *engine, uint8_t *to,
+                               tn_error *error) {
+    if (keep->length == 0) return TN_OK;
+    return tn_engine_get_static_at(engine, keep->in, keep->at + (keep->writes - keep->from), to,
+                                   keep->length, error);
+}
+
+/* odd: as in run_fill of checkpoint.c. */
+static tn_status write_fill(uint8_t *at, uint32_t part, tn_engine *engine,
+                            const tn__keeping *keeping, uint32_t *count, const char **odd,
+                            tn_error *error) {
+    for (uint32_t i = 0; i < keeping->count; i++) {
+        const tn__keep *keep = &keeping->list[i];
+        if (!write_is_mine(keep, part)) continue;
+        memcpy(at, &i, 4);
+        at = tn__keep_put(at + 4, keep);
+        memcpy(at, &keep->writes, 8);
+        memcpy(at + 8, &keep->length, 8);
+        at += 16;
+        TN_TRY(write_stretch(keep, engine, at, error));
+        if (keep->role != TN_ROLE_STATE && *odd == NULL &&
+            tn__first_odd(at, keep->length, keep->dtype) != TN_SIZE_UNKNOWN)
+            *odd = keep->name;
+        at += keep->length;
+        ++*count;
+    }
+    return TN_OK;
+}
+
+static tn_status write_file(const tn__shard_job *job, uint8_t *file, uint64_t size,
+                            tn_engine *engine, const tn__keeping *keeping,
+                            const tn_checkpoint_run *run, tn__shard_entry *entry, tn_error *error) {
+    const char *odd = NULL;
+    size_t room;
+    tn__checkpoint_head head = {.version = TN__CHECKPOINT_VERSION, .run = *run};
+    memcpy(head.magic, TN__SHARD_MAGIC, 8);
+    TN_TRY(write_fill(file + sizeof head, job->part, engine, keeping, &head.count, &odd, error));
+    TN_TRY(tn__checkpoint_is_odd(odd, job->path, run, error));
+    tn__checkpoint_seal(file, size, &head);
+    char *name = write_name(job->path, job, job->part, keeping->context, &room);
+    if (name == NULL) return tn__no_memory(error, "a checkpoint");
+    tn_status status = tn__file_write_new(name, (uint32_t)job->turn.mode, file, size, error);
+    /* the rank that writes the index syncs again and checks */
+    (void)write_sync(name, keeping->context);
+    tn__free(keeping->context, name, room);
+    *entry = (tn__shard_entry){.bytes = size, .hash = head.hash};
+    return status;
+}
+
+tn_status tn__shards_write(const tn__shard_job *job, tn_engine *engine, const tn__keeping *keeping,
+                           const tn_checkpoint_run *run, tn__shard_entry *entry, tn_error *error) {
+    if (strcmp(job->path, "-") == 0)
+        TN_FAIL(error, TN_E_INVALID, "a checkpoint of several files cannot go to '-'");
+    uint64_t size = write_size(keeping, job->part);
+    uint8_t *file = tn__alloc_array(keeping->context, size, 1);
+    if (file == NULL) return tn__no_memory(error, "a checkpoint");
+    tn_status status = write_file(job, file, size, engine, keeping, run, entry, error);
+    tn__free(keeping->context, file, size);
+    return status;
+}
+
+/* --- the index --- */
+
+static uint8_t *write_entry(uint8_t *at, const char *name, const tn__shard_entry *entry) {
+    uint32_t length = (uint32_t)strlen(name);
+    memcpy(at, &length, 4);
+    memcpy(at + 4, name, (size_t)length + 1);
+    memcpy(at + 5 + length, entry, sizeof *entry);
+    return at + 5 + length + sizeof *entry;
+}
+
+/* A reader of `path` looks for shards next to it. A rank on another machine may have written to a
+ * different folder of the same name. */
+static tn_status write_is_there(const tn__shard_job *job, uint32_t part,
+                                const tn__shard_entry *entry, const tn_context *context,
+                                tn_error *error) {
+    struct stat facts;
+    size_t room;
+    char *name = write_name(job->path, job, part, context, &room);
+    if (name == NULL) return tn__no_memory(error, "a checkpoint");
+    bool there = stat(name, &facts) == 0 && (uint64_t)facts.st_size == entry->bytes;
+    tn__free(context, name, room);
+    if (there) return TN_OK;
+    TN_FAIL(error, TN_E_IO,
+            "%.200s: part %u of %u is not next to it: give all ranks the same file, in a folder "
+            "that they share; the checkpoint before this one stays",
+            job->path, part, job->parts);
+}
+
+static tn_status write_names(const tn__shard_job *job, const tn__shard_entry *entries,
+                             const tn_context *context, uint8_t **at, tn_error *error) {
+    for (uint32_t i = 0; i < job->parts; i++) {
+        size_t room;
+        TN_TRY(write_is_there(job, i, &entries[i], context, error));
+        char *name = write_name(write_base(job->path), job, i, context, &room);
+        if (name == NULL) return tn__no_memory(error, "a checkpoint");
+        *at = write_entry(*at, name, &entries[i]);
+        tn__free(context, name, room);
+    }
+    return TN_OK;
+}
+
+tn_status tn__shards_name_all(const tn__shard_job *job, const tn__shard_entry *entries,
+                              const tn_context *context, const tn_checkpoint_run *run,
+                              tn_error *error) {
+    size_t most =
+        sizeof(tn__checkpoint_head) +
+        job->parts * (strlen(write_base(job->path)) + WRITE_NAME_ROOM + (size_t)TN__SHARD_NAMED);
+    tn__checkpoint_head head = {
+        .version = TN__CHECKPOINT_VERSION, .count = job->parts, .run = *run};
+    memcpy(head.magic, TN__SHARDS_MAGIC, 8);
+    uint8_t *file = tn__alloc_array(context, most, 1);
+    if (file == NULL) return tn__no_memory(error, "a checkpoint");
+    uint8_t *at = file + sizeof head;
+    tn_status status = write_names(job, entries, context, &at, error);
+    size_t size = (size_t)(at - file);
+    tn__checkpoint_seal(file, size, &head);
+    bool synced = status == TN_OK && write_sync(job->path, context); /* all parts */
+    if (status == TN_OK) status = tn__file_write(job->path, file, size, error);
+    tn__free(context, file, most);
+    if (status != TN_OK) return status;
+    /* otherwise the old shards may still be needed */
+    synced = write_sync(job->path, context) && synced;
+    if (synced) tn__shards_sweep(job->path, context, job->turn.generation);
+    return TN_OK;
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
 
 bool tn__shards_are(const tn__file *file) {
     return file->size >= 8 && memcmp(file->bytes, TN__SHARDS_MAGIC, 8) == 0;
@@ -18,7 +286,7 @@ bool tn__shards_are(const tn__file *file) {
 typedef struct shards_piece { /* a range of tensor `number` */
     uint32_t number;
     const uint8_t *facts; /* the description of the whole tensor, the same in each piece; */
-    size_t told;          /* its size in bytes */
+    size_t fact_bytes;    /* its size in bytes */
     uint64_t from, size;
     const uint8_t *bytes;
 } shards_piece;
@@ -39,7 +307,7 @@ static tn_status shards_piece_of(shards_state *it, tn__checkpoint_reader *reader
     TN_TRY(tn__checkpoint_copy(reader, &piece.number, 4));
     piece.facts = reader->at;
     TN_TRY(tn__checkpoint_facts(reader, &whole));
-    piece.told = (size_t)(reader->at - piece.facts);
+    piece.fact_bytes = (size_t)(reader->at - piece.facts);
     TN_TRY(tn__checkpoint_copy(reader, &piece.from, 8));
     TN_TRY(tn__checkpoint_copy(reader, &piece.size, 8));
     if (piece.from > whole.size || piece.size > whole.size - piece.from)
@@ -82,14 +350,14 @@ static int shards_order(const void *a, const void *b) {
 }
 
 static bool shards_same(const shards_piece *a, const shards_piece *b) {
-    return a->told == b->told && memcmp(a->facts, b->facts, a->told) == 0;
+    return a->fact_bytes == b->fact_bytes && memcmp(a->facts, b->facts, a->fact_bytes) == 0;
 }
 
 static tn_status shards_whole(const shards_state *it, const shards_piece *piece, tn_kept *kept) {
     tn__checkpoint_reader reader = {.path = it->path,
                                     .start = piece->facts,
                                     .at = piece->facts,
-                                    .left = piece->told,
+                                    .left = piece->fact_bytes,
                                     .error = it->error};
     return tn__checkpoint_facts(&reader, kept);
 }
@@ -146,7 +414,7 @@ static tn_status shards_path(shards_state *it, const char *name, char **path) {
     const char *slash = strrchr(it->path, '/');
     size_t folder = slash != NULL ? (size_t)(slash - it->path) + 1 : 0, length = strlen(name);
     if (length == 0 || strchr(name, '/') != NULL || strcmp(name, "-") == 0)
-        TN_FAIL(it->error, TN_E_INVALID, "%.200s names a part that is not beside it", it->path);
+        TN_FAIL(it->error, TN_E_INVALID, "%.200s names a part that is not next to it", it->path);
     *path = tn__arena_alloc(&it->checkpoint->arena, folder + length + 1);
     if (*path == NULL) return tn__no_memory(it->error, "a checkpoint");
     memcpy(*path, it->path, folder);
@@ -178,8 +446,9 @@ static tn_status shards_all(shards_state *it, tn__checkpoint_reader *reader, uin
         if (memchr(name, 0, (size_t)length + 1) != name + length)
             return tn__checkpoint_damaged(reader);
         if (!shards_is_part((const char *)name, i, count))
-            TN_FAIL(it->error, TN_E_INVALID, "%.200s: what it names as part %u of %u is '%.80s'",
-                    it->path, i, count, (const char *)name);
+            TN_FAIL(it->error, TN_E_INVALID,
+                    "%.200s: the file it names as part %u of %u is '%.80s'", it->path, i, count,
+                    (const char *)name);
         TN_TRY(shards_path(it, (const char *)name, &path));
         TN_TRY(shards_file(it, path, &entry));
     }

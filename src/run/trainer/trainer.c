@@ -1,6 +1,9 @@
-/* trainer.c - sets up a training run over an engine that runs the graph of its step. */
+/* trainer.c - sets up a training run over an engine that runs the graph of its step: from a model,
+ * or from an engine that is open; tests the trained model.
+ */
 #include "run/trainer/trainer.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -16,8 +19,9 @@ static tn_status trainer_array(tn__arena *arena, const tn_tensor *tensor, tn_arr
     return array->data != NULL ? TN_OK : tn__no_memory(error, "an input or an output");
 }
 
-tn_status tn__trainer_outputs(tn__arena *arena, const tn_graph *graph, tn_array **outputs,
-                              tn_error *error) {
+/* [outputs of the graph], zeroed, in the arena. */
+static tn_status trainer_outputs(tn__arena *arena, const tn_graph *graph, tn_array **outputs,
+                                 tn_error *error) {
     const tn_block *block = tn_graph_block(graph, 0);
     tn_array *made = tn__arena_array(arena, block->output_count, sizeof *made);
     if (made == NULL) return tn__no_memory(error, "outputs");
@@ -78,7 +82,7 @@ static tn_status trainer_arrays(tn_trainer *trainer, tn_error *error) {
     memset(trainer->rounds, 0xff, trainer->round_count * sizeof *trainer->rounds); /* TN_NONE */
     for (uint32_t i = 0; i < block->input_count; i++)
         TN_TRY(trainer_input(trainer, block->inputs[i], error));
-    TN_TRY(tn__trainer_outputs(&trainer->arena, step->graph, &trainer->outputs, error));
+    TN_TRY(trainer_outputs(&trainer->arena, step->graph, &trainer->outputs, error));
     trainer->output_count = block->output_count;
     for (uint32_t k = 0; k < block->output_count; k++) {
         if (block->outputs[k] == step->loss) trainer->rounds[0].loss = k;
@@ -220,7 +224,7 @@ static tn_status trainer_start(tn_trainer *trainer, tn_error *error) {
     tn_error why = {0};
     tn_status status = trainer_resume(trainer, &from, &why);
     why.status = status;
-    if (tn__trainer_talks(trainer))
+    if (tn__trainer_communicates(trainer))
         status = tn__trainer_spread(trainer, from, &why, error);
     else if (status != TN_OK && error != NULL)
         *error = why;
@@ -262,8 +266,9 @@ static tn_status trainer_options(tn_trainer *trainer, tn_error *error) {
     return TN_OK;
 }
 
-tn_status tn__trainer_begin(tn_trainer *trainer, const tn_graph *model,
-                            const tn_trainer_options *options, tn_error *error) {
+/* Sets up the run over its training graph and engine; `trainer` has only a context yet. */
+static tn_status trainer_begin(tn_trainer *trainer, const tn_graph *model,
+                               const tn_trainer_options *options, tn_error *error) {
     const tn_block *block = tn_graph_block(model, 0);
     trainer->options = *options;
     if (trainer->contents.read == NULL) trainer->contents = options->contents;
@@ -299,7 +304,8 @@ tn_status tn__trainer_begin(tn_trainer *trainer, const tn_graph *model,
     return trainer_start(trainer, error);
 }
 
-tn_trainer *tn__trainer_make(const tn_context *given) {
+/* NULL: out of memory */
+static tn_trainer *trainer_make(const tn_context *given) {
     tn_context context = tn__context(given);
     tn_trainer *made = tn__alloc_array(&context, 1, sizeof *made);
     if (made == NULL) return NULL;
@@ -314,11 +320,11 @@ tn_status tn_trainer_create(const tn_graph *model, const tn_training *training, 
                             tn_error *error) {
     tn_trainer_options options = TN_TRAINER_OPTIONS_INIT;
     tn__options(&options, sizeof options, given);
-    tn_trainer *made = tn__trainer_make(options.context);
+    tn_trainer *made = trainer_make(options.context);
     if (made == NULL) return tn__no_memory(error, "a trainer");
     made->training = training;
     made->engine = engine;
-    tn_status status = tn__trainer_begin(made, model, &options, error);
+    tn_status status = trainer_begin(made, model, &options, error);
     if (status == TN_OK)
         *trainer = made;
     else
@@ -353,4 +359,198 @@ bool tn_trainer_read(tn_trainer *trainer, const char *name, void *bytes, uint64_
     if (trainer->gathered == NULL || trainer->gathered[at] == NULL) return false;
     memcpy(bytes, trainer->gathered[at], (size_t)size);
     return true;
+}
+
+/* --- the model on test samples ---------------------------------------------------------------- */
+
+/* Scores a trained model on the test samples. */
+
+typedef struct test_sums {
+    double loss; /* nats, over labels */
+    uint64_t right, seen;
+} test_sums;
+
+/* Compares the scores of each sample or position with its label. */
+static void test_judge(const tn_array *scores, const tn_array *labels, uint64_t label_count,
+                       test_sums *sums) {
+    uint32_t axis = tn_loss_axis(scores->rank, scores->shape);
+    uint64_t classes = (uint64_t)scores->shape[axis], inner = 1;
+    for (uint32_t d = axis + 1; d < scores->rank; d++) inner *= (uint64_t)scores->shape[d];
+    const float *values = scores->data;
+    for (uint64_t i = 0; i < label_count; i++) {
+        const float *at = values + (i / inner) * classes * inner + i % inner;
+        uint64_t best = 0, label = (uint64_t)((const int64_t *)labels->data)[i];
+        double sum = 0;
+        for (uint64_t c = 1; c < classes; c++)
+            if (at[c * inner] > at[best * inner]) best = c;
+        for (uint64_t c = 0; c < classes; c++)
+            sum += exp((double)at[c * inner] - (double)at[best * inner]);
+        sums->right += best == label;
+        if (label < classes) /* out of range: counts as wrong elsewhere */
+            sums->loss += log(sum) + (double)at[best * inner] - (double)at[label * inner];
+    }
+    sums->seen += label_count;
+}
+
+static uint64_t test_count(const tn_trainer *trainer) {
+    if (!trainer->scored || trainer->rounds[0].samples == TN_NONE ||
+        trainer->rounds[0].labels == TN_NONE)
+        return 0;
+    return trainer->batches != NULL ? tn_batches_test_count(trainer->batches)
+                                    : trainer->options.test_batches;
+}
+
+bool tn_trainer_tests(const tn_trainer *trainer) { return test_count(trainer) > 0; }
+
+/* *real: how many of its samples are not padding. */
+static tn_status test_fill(tn_trainer *trainer, uint64_t number, uint64_t *real, tn_error *error) {
+    const tn_trainer_options *options = &trainer->options;
+    tn_array *samples = &trainer->inputs[trainer->rounds[0].samples];
+    tn_array *labels = &trainer->inputs[trainer->rounds[0].labels];
+    *real = trainer->state.batch;
+    if (trainer->batches == NULL)
+        return options->fill(options->self, true, number, samples, labels, error);
+    *real = tn_batches_fill_test(trainer->batches, number, samples, labels);
+    return TN_OK;
+}
+
+static tn_status test_batches(tn_trainer *trainer, const tn_graph *graph, tn_engine *engine,
+                              tn_array *outputs, test_sums *sums, tn_error *error) {
+    uint32_t output_count = tn_graph_block(graph, 0)->output_count;
+    for (uint64_t number = 0; number < test_count(trainer); number++) {
+        uint64_t real;
+        TN_TRY(test_fill(trainer, number, &real, error));
+        tn__trainer_reset(graph, outputs);
+        TN_TRY(tn_engine_run(engine, &trainer->inputs[trainer->rounds[0].samples], 1, outputs,
+                             output_count, error));
+        test_judge(&outputs[trainer->output], &trainer->inputs[trainer->rounds[0].labels],
+                   real * trainer->state.labels, sums);
+    }
+    return TN_OK;
+}
+
+tn_status tn_trainer_test_on(tn_trainer *trainer, const tn_graph *graph, tn_engine *engine,
+                             tn_trainer_score *score, tn_error *error) {
+    tn__arena arena;
+    tn_array *outputs;
+    test_sums sums = {0};
+    tn__arena_init(&arena, &trainer->context);
+    tn_status status = trainer_outputs(&arena, graph, &outputs, error);
+    if (status == TN_OK) status = test_batches(trainer, graph, engine, outputs, &sums, error);
+    tn__arena_release(&arena);
+    if (status != TN_OK) return status;
+    *score = (tn_trainer_score){.labels = sums.seen};
+    if (sums.seen == 0) return TN_OK;
+    score->accuracy = (double)sums.right / (double)sums.seen;
+    score->loss = sums.loss / (double)sums.seen;
+    return TN_OK;
+}
+
+/* --- opening from a model --------------------------------------------------------------------- */
+
+/* Opens a training run from a model, and tests the model on the test samples. */
+
+/* The model in the form that is trained; with session.fuse, after rewrites to fused operators that
+ * have gradients. */
+static tn_status open_model(tn_trainer *trainer, const tn_graph *model,
+                            const tn_train_options *train, tn_error *error) {
+    tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
+    const tn_session_options *session = &trainer->test_options;
+    TN_TRY(tn_train_model(model, train, &trainer->model, error));
+    if (session->fuse && !session->no_rewrite && !session->plain) {
+        rewrite.context = &trainer->context;
+        rewrite.use = TN_REWRITE_TO_TRAIN;
+        TN_TRY(tn_graph_rewrite(trainer->model, &rewrite, &trainer->rewritten, error));
+    }
+    const tn_graph *trained = trainer->rewritten != NULL ? trainer->rewritten : trainer->model;
+    TN_TRY(tn_train(trained, train, &trainer->made, error));
+    trainer->training = &trainer->made;
+    return TN_OK;
+}
+
+/* The initial contents of a static tensor of the step. */
+static tn_status open_begin(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
+                            uint64_t size, tn_error *error) {
+    const tn_trainer *trainer = self;
+    (void)graph; /* rewriting keeps the ids of tensors */
+    return tn_training_read(&trainer->made, id, &trainer->contents, bytes, size, error);
+}
+
+static tn_status open_all(tn_trainer *trainer, const tn_graph *model,
+                          const tn_trainer_options *options, tn_error *error) {
+    tn_session_options *session = &trainer->test_options;
+    tn_train_options train = TN_TRAIN_OPTIONS_INIT;
+    *session = (tn_session_options)TN_SESSION_OPTIONS_INIT;
+    tn__options(session, sizeof *session, options->session);
+    session->struct_size = sizeof *session;
+    tn__options(&train, sizeof train, options->train);
+    train.struct_size = sizeof train;
+    if (session->context == NULL) session->context = &trainer->context;
+    if (session->seed == 0) session->seed = options->seed;
+    if (train.seed == 0) train.seed = options->seed;
+    TN_TRY(open_model(trainer, model, &train, error));
+    tn_session_options open = *session;
+    session->rules = NULL; /* the test runs the model, not the step */
+    trainer->contents = (tn_contents_of){session->read, session->self, trainer->model};
+    bool parts = trainer->made.parts != NULL || trainer->made.sharded_count > 0;
+    if (parts && session->read != NULL) {
+        open.read = open_begin;
+        open.self = trainer;
+    }
+    TN_TRY(tn_session_open(trainer->made.graph, &open, &trainer->session, error));
+    trainer->engine = tn_session_engine(trainer->session);
+    return trainer_begin(trainer, model, options, error);
+}
+
+tn_status tn_trainer_open(const tn_graph *model, const tn_trainer_options *given,
+                          tn_trainer **trainer, tn_error *error) {
+    tn_trainer_options options = TN_TRAINER_OPTIONS_INIT;
+    tn__options(&options, sizeof options, given);
+    tn_trainer *made = trainer_make(options.context);
+    if (made == NULL) return tn__no_memory(error, "a trainer");
+    tn_status status = open_all(made, model, &options, error);
+    if (status == TN_OK)
+        *trainer = made;
+    else
+        tn_trainer_destroy(made);
+    return status;
+}
+
+/* --- testing the model --- */
+
+/* Current values of parameters; other tensors have the contents that training started with. */
+static tn_status open_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
+                           uint64_t size, tn_error *error) {
+    tn_trainer *trainer = self;
+    const tn_tensor *tensor = tn_graph_tensor(graph, id);
+    const tn_session_options *options = &trainer->test_options;
+    if (tensor->kind == TN_KIND_PARAMETER && tn_trainer_read(trainer, tensor->name, bytes, size))
+        return TN_OK;
+    if (options->read != NULL) return options->read(options->self, graph, id, bytes, size, error);
+    TN_FAIL(error, TN_E_UNKNOWN, "there are no contents of '%.80s'", tensor->name);
+}
+
+tn_status tn_trainer_test(tn_trainer *trainer, tn_trainer_score *score, tn_error *error) {
+    tn_session *session;
+    if (trainer->model == NULL)
+        TN_FAIL(error, TN_E_INVALID,
+                "this trainer has no model; give tn_trainer_test_on an engine");
+    if (tn__trainer_is_divided(trainer) && trainer->gathered == NULL)
+        TN_FAIL(error, TN_E_INVALID,
+                "each rank has a part of the parameters: tn_trainer_gather brings them together");
+    if (!tn_trainer_tests(trainer)) {
+        *score = (tn_trainer_score){0};
+        return TN_OK;
+    }
+    tn_session_options options = trainer->test_options;
+    options.read = open_read;
+    options.self = trainer;
+    options.recompute = 0; /* no backward pass reads activations later */
+    options.divide = NULL; /* each rank tests alone */
+    options.exchange = NULL;
+    TN_TRY(tn_session_open(trainer->model, &options, &session, error));
+    tn_status status =
+        tn_trainer_test_on(trainer, trainer->model, tn_session_engine(session), score, error);
+    tn_session_close(session);
+    return status;
 }

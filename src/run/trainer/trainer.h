@@ -1,12 +1,10 @@
 /* trainer.h - the internals of a training run.
  *
- *   trainer.c   set-up over an engine: inputs, number of steps, contents of a checkpoint
- *   open.c      the engine from a model
- *   steps.c     step after step, with checkpoints in between
+ *   trainer.c   set-up over an engine: inputs, number of steps, contents of a checkpoint; the
+ *               engine from a model; the model on test samples
+ *   steps.c     step after step, with checkpoints in between; learning rates
  *   ranks.c     several ranks that train one model
- *   gathered.c  divided parameters, gathered on one rank
- *   test.c      the model on test samples
- *   rate.c      learning rates
+ *   assemble.c  divided tensors and parameters, assembled from the parts of ranks
  */
 #ifndef TN_TRAINER_TRAINER_H
 #define TN_TRAINER_TRAINER_H
@@ -37,7 +35,7 @@ struct tn_trainer {
     /* ranks with parts of the model, and which this is; 1: not cut */
     uint32_t tensor_ranks, tensor_rank;
     uint32_t stages, stage; /* pipeline stages, and which this is; 1: no pipeline */
-    bool asked, told;       /* to stop: asked by `step` here; asked on any rank */
+    bool asked, stopping;   /* `step` was asked to stop here; any rank was */
     /* Arrays in the order of the step's graph, and indices of special ones; TN_NONE: not
      * present. */
     tn_array *inputs, *outputs;
@@ -58,22 +56,14 @@ struct tn_trainer {
     tn_session *session;
 };
 
-/* Sets up the run over its training graph and engine; `trainer` has only a context yet. */
-tn_status tn__trainer_begin(tn_trainer *trainer, const tn_graph *model,
-                            const tn_trainer_options *options, tn_error *error);
-tn_trainer *tn__trainer_make(const tn_context *context); /* NULL: out of memory */
-
 /* Resets the sizes of the output arrays before each run, because a run stores the bytes it
  * wrote. */
 void tn__trainer_reset(const tn_graph *graph, tn_array *outputs);
-/* [outputs of the graph], zeroed, in the arena. */
-tn_status tn__trainer_outputs(tn__arena *arena, const tn_graph *graph, tn_array **outputs,
-                              tn_error *error);
 /* ranks.c. Finds this rank's part of each batch. Errors: E_INVALID (it is not in the group, or the
  * group does not match the parts that the step stores). */
 tn_status tn__trainer_find_part(tn_trainer *trainer, tn_error *error);
 /* Are there other ranks to combine losses and stops with? Is this the first of all ranks? */
-bool tn__trainer_talks(const tn_trainer *trainer);
+bool tn__trainer_communicates(const tn_trainer *trainer);
 bool tn__trainer_leads(const tn_trainer *trainer);
 /* Does it hold a part of the model, without a connection to the other parts? Then no checkpoint can
  * be written. */
@@ -86,9 +76,9 @@ tn_status tn__trainer_spread(tn_trainer *trainer, const tn_checkpoint *from, con
 /* Replaces loss and number of correct answers by those of all ranks; also learns whether any rank
  * was asked to stop. */
 tn_status tn__trainer_sum(tn_trainer *trainer, double *loss, int64_t *correct, tn_error *error);
-/* gathered.c. Do ranks hold only parts of parameters? The second function frees what was
+/* assemble.c. Do ranks hold only parts of parameters? The second function frees what was
  * gathered. */
-bool tn__trainer_is_apart(const tn_trainer *trainer);
+bool tn__trainer_is_divided(const tn_trainer *trainer);
 void tn__trainer_forget(tn_trainer *trainer);
 /* ranks.c: the checkpoint that all ranks write together. */
 bool tn__trainer_shares(const tn_trainer *trainer);

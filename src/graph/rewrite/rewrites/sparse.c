@@ -10,7 +10,7 @@
  */
 #include "graph/attr.h"
 #include "graph/rewrite/rewrite.h"
-#include "graph/sparse.h"
+#include "graph/rules/sparse_weights.h"
 
 /* The PruneWeights that gave the operator's weights their zeros; TN_NONE: not pruned. */
 static tn_op_id sparse_pruned(const tn__draft *draft, tn_op_id id) {

@@ -7,7 +7,7 @@
  */
 #include <math.h>
 
-#include "memory/evict/regions.h"
+#include "memory/evict/neighbourhoods.h"
 
 static uint64_t dte_free(const tn__evict *e, uint32_t block) {
     return block != TN__NONE && e->blocks[block].owner == TN__BLOCK_FREE ? e->blocks[block].size
@@ -16,7 +16,7 @@ static uint64_t dte_free(const tn__evict *e, uint32_t block) {
 
 static double dte_score(tn__evict *e, uint32_t storage) {
     const tn__evict_storage *record = &e->storages[storage];
-    uint64_t cost = tn__regions_around(e, storage);
+    uint64_t cost = tn__neighbourhoods_around(e, storage);
     uint64_t size = record->size;
     e->counts.access_count++;
     if (record->block != TN__NONE) {

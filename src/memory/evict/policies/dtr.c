@@ -8,11 +8,11 @@
  */
 #include <math.h>
 
-#include "memory/evict/regions.h"
+#include "memory/evict/neighbourhoods.h"
 
 static double dtr_score(tn__evict *e, uint32_t storage) {
     const tn__evict_storage *record = &e->storages[storage];
-    uint64_t cost = tn__regions_around(e, storage);
+    uint64_t cost = tn__neighbourhoods_around(e, storage);
     tn__wide den = tn__stale_bytes(e, record);
     e->counts.access_count++;
     return den > 0 ? tn__ratio(cost, den) : (double)INFINITY;

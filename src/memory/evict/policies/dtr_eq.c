@@ -103,7 +103,7 @@ static void dtr_eq_beside(tn__evict *e, uint32_t storage,
     state->stamps[storage] = search;
     for (int way = 0; way < 2; way++) {
         const tn__links *links = way == 0 ? &record->parents : &record->children;
-        const tn__link *items = tn__links_of(links);
+        const tn__storage_link *items = tn__links_of(links);
         for (uint32_t i = 0; i < links->count; i++) {
             uint32_t other = items[i].storage;
             e->counts.access_count += items[i].count;

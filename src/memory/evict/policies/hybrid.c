@@ -10,10 +10,11 @@
  */
 #include <math.h>
 
-#include "memory/evict/regions.h"
+#include "memory/evict/neighbourhoods.h"
 
 static uint64_t hybrid_make_cost(tn__evict *e, uint32_t storage) {
-    return tn__add_sat(e->storages[storage].cost, tn__regions_cost(e, storage, TN__REGION_PARENTS));
+    return tn__add_sat(e->storages[storage].cost,
+                       tn__neighbourhoods_cost(e, storage, TN__NEIGHBOURHOOD_PARENTS));
 }
 
 /* Out and back. */

@@ -134,7 +134,7 @@ static void live_link(tn__evict *e, uint32_t op, uint32_t storage, bool came) {
         (void)live_set(e, storage, live_is_waited_for(e, storage));
     }
     for (uint32_t i = 0; state->of[storage].is_live && i < parents->count; i++) {
-        const tn__link *link = &tn__links_of(parents)[i];
+        const tn__storage_link *link = &tn__links_of(parents)[i];
         bool is_of_op = live_edges(e, op, link->storage, storage) == link->count;
         if (link->storage != storage && is_of_op == came && live_tell(e, link->storage, true))
             live_spread(e, link->storage);
@@ -153,7 +153,7 @@ static void live_stir(tn__evict *e, uint32_t storage, bool upwards) {
     while (count > 0) {
         const tn__evict_storage *at = &e->storages[state->stack[--count]];
         const tn__links *links = upwards ? &at->parents : &at->children;
-        const tn__link *items = tn__links_of(links);
+        const tn__storage_link *items = tn__links_of(links);
         e->counts.access_count += links->count;
         for (uint32_t i = 0; i < links->count; i++) {
             uint32_t other = items[i].storage;
@@ -258,7 +258,7 @@ static double live_sum(tn__evict *e, uint32_t storage, bool upwards, double limi
     for (uint32_t met = 0; count > 0 && met < LIVE_WALK && sum <= limit; met++) {
         const tn__evict_storage *at = &e->storages[state->stack[--count]];
         const tn__links *links = upwards ? &at->parents : &at->children;
-        const tn__link *items = tn__links_of(links);
+        const tn__storage_link *items = tn__links_of(links);
         e->counts.access_count += links->count;
         for (uint32_t i = 0; i < links->count; i++) {
             uint32_t other = items[i].storage;

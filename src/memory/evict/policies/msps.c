@@ -7,11 +7,12 @@
  */
 #include <math.h>
 
-#include "memory/evict/regions.h"
+#include "memory/evict/neighbourhoods.h"
 
 static double msps_score(tn__evict *e, uint32_t storage) {
     const tn__evict_storage *record = &e->storages[storage];
-    uint64_t cost = tn__add_sat(record->cost, tn__regions_cost(e, storage, TN__REGION_PARENTS));
+    uint64_t cost =
+        tn__add_sat(record->cost, tn__neighbourhoods_cost(e, storage, TN__NEIGHBOURHOOD_PARENTS));
     e->counts.access_count++;
     return record->size > 0 ? tn__ratio(cost, record->size) : (double)INFINITY;
 }

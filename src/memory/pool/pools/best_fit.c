@@ -1,16 +1,16 @@
 /* best_fit.c - takes the smallest sufficient free block, the lowest of equal ones; free neighbours
  * join.
  *
- * Free blocks lie in bins (bins.h), which give the exact best fit. The bytes above the last block
- * in use are taken only when no hole is large enough. So offsets do not depend on the capacity, and
- * a capacity of `reserved`, the bytes below that end, would have been enough so far.
+ * Free blocks lie in bins (free_chunks.h), which give the exact best fit. The bytes above the last
+ * block in use are taken only when no hole is large enough. So offsets do not depend on the
+ * capacity, and a capacity of `reserved`, the bytes below that end, would have been enough so far.
  *
  * Use it when nothing is known about the requests. It is weak if long and short lifetimes are mixed
  * (use two-ended), and if the same sizes recur in another order each time.
  * Cost:   O(log n) time, O(n) to refuse a request of a large alignment; no memory of its own.
  * Source: Knuth, The Art of Computer Programming 1, 2.5.
  */
-#include "memory/pool/bins.h"
+#include "memory/pool/free_chunks.h"
 
 typedef struct best_fit_state {
     bins holes;

@@ -11,7 +11,7 @@
  * Source: tensorflow/core/common_runtime/bfc_allocator, with allow_growth; there, too, blocks are
  *         multiples of 256 bytes.
  */
-#include "memory/pool/bins.h"
+#include "memory/pool/free_chunks.h"
 
 #define BFC_UNIT 256u
 #define BFC_REGION_FIRST (2ull << 20)

@@ -14,8 +14,8 @@
 #include "memory/pool/chunks.h"
 
 typedef struct buddy_state {
-    tn__set sets[64];  /* one set per power of two */
-    uint64_t nonempty; /* bit k: set k is not empty */
+    tn__chunk_set sets[64]; /* one set per power of two */
+    uint64_t nonempty;      /* bit k: set k is not empty */
 } buddy_state;
 
 static uint32_t buddy_power(uint64_t size) { return 63u - (uint32_t)__builtin_clzll(size); }
@@ -23,14 +23,14 @@ static uint32_t buddy_power(uint64_t size) { return 63u - (uint32_t)__builtin_cl
 static void buddy_keep(tn_pool *pool, uint32_t chunk) {
     buddy_state *state = pool->state;
     uint32_t power = buddy_power(pool->chunks[chunk].size);
-    tn__set_add(pool, &state->sets[power], chunk);
+    tn__chunk_set_add(pool, &state->sets[power], chunk);
     state->nonempty |= 1ull << power;
 }
 
 static void buddy_drop(tn_pool *pool, uint32_t chunk) {
     buddy_state *state = pool->state;
     uint32_t power = buddy_power(pool->chunks[chunk].size);
-    tn__set_remove(pool, &state->sets[power], chunk);
+    tn__chunk_set_remove(pool, &state->sets[power], chunk);
     if (state->sets[power].root == TN__CHUNK_NONE) state->nonempty &= ~(1ull << power);
 }
 
@@ -54,7 +54,7 @@ static uint32_t buddy_find(const tn_pool *pool, uint32_t power) {
     const buddy_state *state = pool->state;
     uint32_t lowest = TN__CHUNK_NONE;
     for (uint64_t left = state->nonempty >> power << power; left != 0; left &= left - 1) {
-        uint32_t found = tn__set_at_least(pool, &state->sets[__builtin_ctzll(left)], 0, 0);
+        uint32_t found = tn__chunk_set_at_least(pool, &state->sets[__builtin_ctzll(left)], 0, 0);
         if (pool->chunks[found].offset < pool->reserved) return found;
         if (lowest == TN__CHUNK_NONE || pool->chunks[found].offset < pool->chunks[lowest].offset)
             lowest = found;

@@ -34,8 +34,8 @@
 #define CACHING_SPAN_MAX (1ull << 56)  /* addresses of an expandable segment, without a limit */
 
 typedef struct caching_state {
-    tn__set free[2]; /* for small and for large segments; lane: the stream */
-    tn__set outside;
+    tn__chunk_set free[2]; /* for small and for large segments; lane: the stream */
+    tn__chunk_set outside;
     tn_pool_caching options;
     uint64_t limit;    /* the most bytes to reserve */
     uint64_t searches; /* number of searches for a large block, the clock of garbage collection */
@@ -90,7 +90,7 @@ static tn_status caching_open(tn_pool *pool, const tn_pool_options *given, tn_er
     if (options.max_split_size == 0) state->options.max_split_size = UINT64_MAX;
     state->limit = options.limit != 0 ? options.limit : pool->capacity;
     state->free[0].root = state->free[1].root = state->outside.root = TN__CHUNK_NONE;
-    tn__set_add(pool, &state->outside, 0);
+    tn__chunk_set_add(pool, &state->outside, 0);
     if (options.expandable) caching_open_expand(pool, state);
     return TN_OK;
 }
@@ -119,7 +119,7 @@ static uint64_t caching_segment(uint64_t size) {
     return (size + CACHING_SEGMENT_UNIT - 1) & ~(CACHING_SEGMENT_UNIT - 1);
 }
 
-static tn__set *caching_set(tn_pool *pool, bool large) {
+static tn__chunk_set *caching_set(tn_pool *pool, bool large) {
     caching_state *state = pool->state;
     return &state->free[large];
 }
@@ -128,7 +128,7 @@ static tn__set *caching_set(tn_pool *pool, bool large) {
 static void caching_put(tn_pool *pool, uint32_t chunk) {
     const caching_state *state = pool->state;
     pool->chunks[chunk].birth = state->searches;
-    tn__set_add(pool, caching_set(pool, pool->chunks[chunk].is_large), chunk);
+    tn__chunk_set_add(pool, caching_set(pool, pool->chunks[chunk].is_large), chunk);
 }
 
 /* --- segments --- */
@@ -142,11 +142,11 @@ static uint32_t caching_extend(tn_pool *pool, uint64_t size, uint32_t stream, bo
         return tn__expand_map(pool, &state->expand, size, stream, large);
     }
     if (bytes > state->limit || pool->reserved > state->limit - bytes) return TN__CHUNK_NONE;
-    uint32_t found = tn__set_at_least(pool, &state->outside, 0, bytes);
+    uint32_t found = tn__chunk_set_at_least(pool, &state->outside, 0, bytes);
     if (found == TN__CHUNK_NONE) return found;
-    tn__set_remove(pool, &state->outside, found);
+    tn__chunk_set_remove(pool, &state->outside, found);
     if (bytes < pool->chunks[found].size)
-        tn__set_add(pool, &state->outside, tn__chunk_split(pool, found, bytes));
+        tn__chunk_set_add(pool, &state->outside, tn__chunk_split(pool, found, bytes));
     tn__chunk *chunk = &pool->chunks[found];
     chunk->state = TN__CHUNK_FREE;
     chunk->is_segment = true;
@@ -169,21 +169,21 @@ static bool caching_is_whole(const tn_pool *pool, uint32_t chunk) {
 static uint32_t caching_return(tn_pool *pool, uint32_t chunk) {
     caching_state *state = pool->state;
     tn__chunk *segment = &pool->chunks[chunk];
-    tn__set_remove(pool, caching_set(pool, segment->is_large), chunk);
+    tn__chunk_set_remove(pool, caching_set(pool, segment->is_large), chunk);
     pool->reserved -= segment->size;
     segment->state = TN__CHUNK_OUTSIDE;
     segment->is_segment = segment->is_large = false;
     segment->lane = 0;
     if (tn__chunk_joins_after(pool, chunk)) {
-        tn__set_remove(pool, &state->outside, segment->after);
+        tn__chunk_set_remove(pool, &state->outside, segment->after);
         tn__chunk_join(pool, chunk);
     }
     if (tn__chunk_joins_before(pool, chunk)) {
         chunk = pool->chunks[chunk].before;
-        tn__set_remove(pool, &state->outside, chunk);
+        tn__chunk_set_remove(pool, &state->outside, chunk);
         tn__chunk_join(pool, chunk);
     }
-    tn__set_add(pool, &state->outside, chunk);
+    tn__chunk_set_add(pool, &state->outside, chunk);
     return chunk;
 }
 
@@ -232,18 +232,18 @@ static bool caching_return_oversized(tn_pool *pool, uint64_t size, uint32_t stre
     caching_state *state = pool->state;
     const uint64_t least = state->options.max_split_size;
     const uint64_t need = size < least ? least : size;
-    tn__set *set = caching_set(pool, large);
+    tn__chunk_set *set = caching_set(pool, large);
     uint64_t sum = 0;
     if (least == UINT64_MAX || state->options.expandable) return false;
-    uint32_t at = tn__set_at_least(pool, set, stream, need);
+    uint32_t at = tn__chunk_set_at_least(pool, set, stream, need);
     tn__pool_settle(pool);
     if (at != TN__CHUNK_NONE) {
         caching_return(pool, at);
         return true;
     }
-    at = tn__set_last(pool, set, stream);
+    at = tn__chunk_set_last(pool, set, stream);
     while (at != TN__CHUNK_NONE && sum < need && pool->chunks[at].size >= least) {
-        const uint32_t next = tn__set_before(pool, set, at);
+        const uint32_t next = tn__chunk_set_before(pool, set, at);
         sum += pool->chunks[at].size;
         caching_return(pool, at);
         at = next;
@@ -257,11 +257,11 @@ static bool caching_return_oversized(tn_pool *pool, uint64_t size, uint32_t stre
 static uint32_t caching_find(tn_pool *pool, uint64_t size, uint32_t stream, bool large) {
     caching_state *state = pool->state;
     const uint64_t oversized = state->options.max_split_size;
-    tn__set *set = caching_set(pool, large);
-    uint32_t found = tn__set_at_least(pool, set, stream, size);
+    tn__chunk_set *set = caching_set(pool, large);
+    uint32_t found = tn__chunk_set_at_least(pool, set, stream, size);
     if (found == TN__CHUNK_NONE) return found;
     while (state->options.expandable) { /* a chunk that can grow counts with all its addresses */
-        const uint32_t next = tn__set_after(pool, set, found);
+        const uint32_t next = tn__chunk_set_after(pool, set, found);
         if (next == TN__CHUNK_NONE || tn__expand_size(pool, next) >= tn__expand_size(pool, found))
             break;
         found = next;
@@ -301,7 +301,7 @@ static tn_status caching_take(tn_pool *pool, const tn__want *asked, uint32_t *ch
     if (found != TN__CHUNK_NONE && !tn__chunk_fits(pool, found, &want, &offset))
         found = caching_find(pool, padded, want.stream, large);
     if (found != TN__CHUNK_NONE)
-        tn__set_remove(pool, caching_set(pool, large), found);
+        tn__chunk_set_remove(pool, caching_set(pool, large), found);
     else
         found = caching_new(pool, padded, want.stream, large);
     if (found == TN__CHUNK_NONE) return TN_E_EXHAUSTED;
@@ -317,14 +317,14 @@ static tn_status caching_take(tn_pool *pool, const tn__want *asked, uint32_t *ch
 }
 
 static void caching_give(tn_pool *pool, uint32_t chunk) {
-    tn__set *set = caching_set(pool, pool->chunks[chunk].is_large);
+    tn__chunk_set *set = caching_set(pool, pool->chunks[chunk].is_large);
     if (tn__chunk_joins_after(pool, chunk)) {
-        tn__set_remove(pool, set, pool->chunks[chunk].after);
+        tn__chunk_set_remove(pool, set, pool->chunks[chunk].after);
         tn__chunk_join(pool, chunk);
     }
     if (tn__chunk_joins_before(pool, chunk)) {
         chunk = pool->chunks[chunk].before;
-        tn__set_remove(pool, set, chunk);
+        tn__chunk_set_remove(pool, set, chunk);
         tn__chunk_join(pool, chunk);
     }
     caching_put(pool, chunk);

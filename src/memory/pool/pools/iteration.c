@@ -2,12 +2,12 @@
  * from the plan.
  *
  * Without a plan it is best fit for each stream separately (lanes.h), and records requests
- * (learn.h). When two iterations were alike, the offline planners plan their live ranges (lives.h).
- * The bytes of the plan are cut into slots (slots.h), and each request that arrives as expected
- * (script.h) finds its place by a look at a few bits. A request that is not expected, or whose
- * place is held, is a surprise and is placed elsewhere. After too many surprises the plan is given
- * up: blocks in use stay where they are, and learning begins again. The shorter the plan held, the
- * longer the pool learns before the next one.
+ * (learn.h). When two iterations were alike, the offline planners plan their live ranges
+ * (live_ranges.h). The bytes of the plan are cut into slots (recorded.h), and each request that
+ * arrives as expected finds its place by a look at a few bits. A request that is not expected, or
+ * whose place is held, is a surprise and is placed elsewhere. After too many surprises the plan is
+ * given up: blocks in use stay where they are, and learning begins again. The shorter the plan
+ * held, the longer the pool learns before the next one.
  *
  * The lock is free while a plan is made. Blocks in use stay where they are, so the plan comes into
  * force at the step with the fewest live bytes. It does so only if it needs no more of the range
@@ -58,7 +58,7 @@ static tn_status iteration_open(tn_pool *pool, const tn_pool_options *options, t
 
 static void iteration_close(tn_pool *pool) {
     tn__iteration *state = pool->state;
-    tn__script_close(&pool->context, &state->script);
+    tn__recorded_close(&pool->context, &state->recorded);
     tn__learn_close(&pool->context, &state->learn);
     tn__lanes_close(pool, &state->lanes);
 }
@@ -71,7 +71,7 @@ static uint32_t iteration_place(tn_pool *pool, uint64_t offset, uint64_t size, u
     tn__iteration *state = pool->state;
     uint32_t chunk = tn__chunk_new(pool);
     tn__chunk *block = &pool->chunks[chunk];
-    tn__slots_take(&state->script.slots, from, to);
+    tn__slots_take(&state->recorded.slots, from, to);
     block->offset = offset;
     block->size = size;
     block->before = from;
@@ -85,14 +85,14 @@ static uint32_t iteration_place(tn_pool *pool, uint64_t offset, uint64_t size, u
 /* Takes bytes of the plan that are free now and that the next `ahead` requests will not use. */
 static uint32_t iteration_borrow(tn_pool *pool, const tn__want *want, uint32_t ahead) {
     tn__iteration *state = pool->state;
-    tn__script *script = &state->script;
-    const uint64_t *taken = ahead == 0 ? script->slots.taken : tn__script_soon(script, ahead);
+    tn__recorded *recorded = &state->recorded;
+    const uint64_t *taken = ahead == 0 ? recorded->slots.taken : tn__recorded_soon(recorded, ahead);
     uint64_t offset;
-    for (uint32_t z = 0; z < script->zones; z++) {
-        uint32_t from = z == 0 ? 0 : tn__slots_at(&script->slots, script->borders[z - 1]);
-        uint32_t to = tn__slots_at(&script->slots, script->borders[z]);
-        if (script->streams[z] != want->stream) continue;
-        if (!tn__slots_hole(&script->slots, taken, &from, &to, want, &offset)) continue;
+    for (uint32_t z = 0; z < recorded->zones; z++) {
+        uint32_t from = z == 0 ? 0 : tn__slots_at(&recorded->slots, recorded->borders[z - 1]);
+        uint32_t to = tn__slots_at(&recorded->slots, recorded->borders[z]);
+        if (recorded->streams[z] != want->stream) continue;
+        if (!tn__slots_hole(&recorded->slots, taken, &from, &to, want, &offset)) continue;
         return iteration_place(pool, offset, want->size, from, to);
     }
     return TN__CHUNK_NONE;
@@ -120,7 +120,7 @@ static uint32_t iteration_beyond(tn_pool *pool, uint32_t lane, const tn__want *w
 static uint32_t iteration_beyond_young(tn_pool *pool, uint32_t lane, const tn__want *want) {
     const tn__iteration *state = pool->state;
     uint64_t bound =
-        state->script.rounds < ITERATION_YOUNG ? pool->usage.reserved_peak : UINT64_MAX;
+        state->recorded.rounds < ITERATION_YOUNG ? pool->usage.reserved_peak : UINT64_MAX;
     if (pool->release != NULL) bound = tn__iteration_bound(pool, want);
     iteration_give_back(pool, want);
     uint64_t needs = tn__add_sat(pool->reserved, want->size + want->alignment - pool->unit);
@@ -148,32 +148,32 @@ static uint32_t iteration_surprise(tn_pool *pool, uint32_t lane, const tn__want 
 static void iteration_between(tn_pool *pool) {
     tn__iteration *state = pool->state;
     bool was_calm = state->surprises == 0 && state->beyond > 0;
-    state->round = state->script.rounds;
+    state->round = state->recorded.rounds;
     state->jammed = state->held > 0 ? state->jammed + 1 : 0;
     state->surprises = state->held = 0;
     if (!was_calm && !state->has_strangers) return;
-    if (!tn__chunks_reserve(pool, state->script.zones + TN__CHUNKS_PER_CALL)) return;
+    if (!tn__chunks_reserve(pool, state->recorded.zones + TN__CHUNKS_PER_CALL)) return;
     tn__iteration_reclaim(pool);
     state->has_strangers = false;
 }
 
 /* Counts a surprise; true if there have been too many in this round. */
 static bool iteration_counts(tn__iteration *state) {
-    return ++state->surprises > ITERATION_SURPRISES + state->script.count / ITERATION_PART;
+    return ++state->surprises > ITERATION_SURPRISES + state->recorded.count / ITERATION_PART;
 }
 
 /* Serves a request from the plan in force; NONE: nothing fits, or the plan was given up. */
 static uint32_t iteration_play(tn_pool *pool, uint32_t lane, const tn__want *want) {
     tn__iteration *state = pool->state;
-    const tn__line *line = tn__script_match(&state->script, want->size, want->stream);
+    const tn__expected *line = tn__recorded_match(&state->recorded, want->size, want->stream);
     bool has_place = line != NULL && line->from != line->to;
-    if (state->round != state->script.rounds) iteration_between(pool);
+    if (state->round != state->recorded.rounds) iteration_between(pool);
     if (has_place && (line->offset & (want->alignment - 1)) == 0 &&
-        tn__slots_idle(&state->script.slots, line->from, line->to)) {
+        tn__slots_idle(&state->recorded.slots, line->from, line->to)) {
         state->lesson.served++;
         return iteration_place(pool, line->offset, line->size, line->from, line->to);
     }
-    uint32_t some = state->script.count / ITERATION_UNKNOWN + 1;
+    uint32_t some = state->recorded.count / ITERATION_UNKNOWN + 1;
     if (line != NULL && !has_place) return iteration_surprise(pool, lane, want, some);
     state->held += has_place;
     state->lesson.surprises++;
@@ -230,28 +230,28 @@ static tn_status iteration_take(tn_pool *pool, const tn__want *want, uint32_t *c
 
 static void iteration_give(tn_pool *pool, uint32_t chunk) {
     tn__iteration *state = pool->state;
-    tn__script *script = &state->script;
+    tn__recorded *recorded = &state->recorded;
     tn__chunk *block = &pool->chunks[chunk];
     if (block->is_inner) {
-        tn__slots_give(&script->slots, block->before, block->after);
+        tn__slots_give(&recorded->slots, block->before, block->after);
         tn__chunk_drop(pool, chunk);
         state->inner--;
         return;
     }
-    uint32_t zone = tn__script_zone(script, block->offset);
+    uint32_t zone = tn__recorded_zone(recorded, block->offset);
     uint64_t end = block->offset + block->size;
     if (!tn__iteration_has_plan(state))
         tn__learn_free(&state->learn, block->child[0], block->birth);
-    if (zone < script->zones &&
-        end <= script->borders[zone]) { /* older than the plan: now belongs to it */
-        if (script->streams[zone] != block->lane) tn__pool_settle(pool);
-        state->has_strangers |= !tn__slots_give_whole(&script->slots, block->offset, end);
+    if (zone < recorded->zones &&
+        end <= recorded->borders[zone]) { /* older than the plan: now belongs to it */
+        if (recorded->streams[zone] != block->lane) tn__pool_settle(pool);
+        state->has_strangers |= !tn__slots_give_whole(&recorded->slots, block->offset, end);
         block->state = TN__CHUNK_LENT;
         block->lane = zone + 1;
     } else {
         block->lane = tn__lanes_of(pool, &state->lanes, block->lane);
         state->has_strangers |=
-            zone < script->zones || (block->offset < script->base && end > script->base);
+            zone < recorded->zones || (block->offset < recorded->base && end > recorded->base);
     }
     tn__lanes_give(pool, &state->lanes, chunk);
 }

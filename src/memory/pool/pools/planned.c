@@ -21,7 +21,7 @@ typedef struct planned_entry {
 } planned_entry;
 
 typedef struct planned_state {
-    tn__set free; /* by offset */
+    tn__chunk_set free; /* by offset */
     planned_entry *entries;
     uint32_t room, count, next;
 } planned_state;
@@ -50,9 +50,9 @@ static tn_status planned_open(tn_pool *pool, const tn_pool_options *options, tn_
     if (state->entries == NULL) return tn__no_memory(error, "the plan of a pool");
     state->room = options->planned_count;
     TN_TRY(planned_copy(pool, options, error));
-    state->free = (tn__set){.root = TN__CHUNK_NONE, .by_offset = true};
+    state->free = (tn__chunk_set){.root = TN__CHUNK_NONE, .by_offset = true};
     pool->chunks[0].state = TN__CHUNK_FREE;
-    tn__set_add(pool, &state->free, 0);
+    tn__chunk_set_add(pool, &state->free, 0);
     return TN_OK;
 }
 
@@ -91,7 +91,7 @@ static tn_status planned_take(tn_pool *pool, const tn__want *want, uint32_t *chu
         TN_FAIL(error, TN_E_CONFLICT,
                 "request %u has offset %" PRIu64 " in the plan, off its alignment of %" PRIu64,
                 state->next, entry->offset, want->alignment);
-    uint32_t found = tn__set_up_to(pool, &state->free, entry->offset);
+    uint32_t found = tn__chunk_set_up_to(pool, &state->free, entry->offset);
     const tn__chunk *room = found == TN__CHUNK_NONE ? NULL : &pool->chunks[found];
     if (room == NULL || entry->offset + entry->size > room->offset + room->size) {
         const tn__chunk *other = planned_in_the_way(pool, found, entry->offset);
@@ -102,9 +102,9 @@ static tn_status planned_take(tn_pool *pool, const tn__want *want, uint32_t *chu
                 other->offset + other->size);
     }
     /* the free bytes below keep their offset, and so their place in the set */
-    if (entry->offset == room->offset) tn__set_remove(pool, &state->free, found);
+    if (entry->offset == room->offset) tn__chunk_set_remove(pool, &state->free, found);
     *chunk = tn__chunk_carve(pool, found, entry->offset, entry->size, &front, &rest);
-    if (rest != TN__CHUNK_NONE) tn__set_add(pool, &state->free, rest);
+    if (rest != TN__CHUNK_NONE) tn__chunk_set_add(pool, &state->free, rest);
     state->next = state->next + 1 < state->count ? state->next + 1 : 0;
     return TN_OK;
 }
@@ -112,7 +112,7 @@ static tn_status planned_take(tn_pool *pool, const tn__want *want, uint32_t *chu
 static void planned_give(tn_pool *pool, uint32_t chunk) {
     planned_state *state = pool->state;
     if (tn__chunk_joins_after(pool, chunk)) {
-        tn__set_remove(pool, &state->free, pool->chunks[chunk].after);
+        tn__chunk_set_remove(pool, &state->free, pool->chunks[chunk].after);
         tn__chunk_join(pool, chunk);
     }
     if (tn__chunk_joins_before(pool, chunk)) {
@@ -120,7 +120,7 @@ static void planned_give(tn_pool *pool, uint32_t chunk) {
         tn__chunk_join(pool, pool->chunks[chunk].before);
         return;
     }
-    tn__set_add(pool, &state->free, chunk);
+    tn__chunk_set_add(pool, &state->free, chunk);
 }
 
 const tn__technique tn__pool_planned = {

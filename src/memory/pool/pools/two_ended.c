@@ -12,7 +12,7 @@
  * Cost:   O(log n) time, no memory of its own.
  * Source: double-ended stacks as in Knuth, TAOCP 1, 2.2.2; two-ended pools of training runtimes.
  */
-#include "memory/pool/bins.h"
+#include "memory/pool/free_chunks.h"
 
 enum { FRONT, BACK };
 

@@ -70,7 +70,7 @@ typedef struct mpi_link {
     bool *gone;                 /* [ranks] has said goodbye */
     double heard, beat, closed; /* times of the last heartbeat in, out, and of the failure */
     double looked;              /* time of the last look for a heartbeat */
-    bool told;                  /* the failure was reported, to ranks and user */
+    bool is_reported;           /* the failure was reported, to ranks and user */
     int status;                 /* exit status of the job then */
     pthread_t thread;
 } mpi_link;
@@ -376,10 +376,10 @@ static bool mpi_speaks(const mpi_link *link) { return link->rank == (link->silen
 
 /* Reports the failure to all other ranks. One rank reports it to the user, before it says goodbye,
  * because mpirun ends the other ranks when one process exits with an error. */
-static void mpi_tell(mpi_link *link) {
+static void mpi_report(mpi_link *link) {
     const tn_world_options *options = link->options;
     int code = tn_status_exit_code(link->why.status);
-    link->told = true;
+    link->is_reported = true;
     link->closed = tn__clock_s();
     mpi_say_all(link, MPI_FAILED);
     if (mpi_speaks(link) && options->tell != NULL)
@@ -407,7 +407,7 @@ static bool mpi_ends(mpi_link *link) {
     pthread_mutex_lock(&link->lock);
     bool failed = link->failed, over = link->over;
     pthread_mutex_unlock(&link->lock);
-    if (failed && !link->told) mpi_tell(link);
+    if (failed && !link->is_reported) mpi_report(link);
     if (failed && now - link->closed > MPI_NOTICE_S && link->active != NULL) mpi_abort(link);
     if (over && !link->gone[link->rank]) {
         link->gone[link->rank] = true;

@@ -8,6 +8,7 @@
  * Source: Belady: A study of replacement algorithms for a virtual-storage computer, 1966; Mattson,
  * Gecsei, Slutz, Traiger: Evaluation techniques for storage hierarchies, 1970 (proof).
  */
+#include "base/heap.h"
 #include "run/embedding/policy.h"
 
 typedef struct belady_state {
@@ -27,50 +28,25 @@ static void belady_open(tn__residents *r) {
     state->place = state->heap + r->slot_count;
 }
 
-static void belady_set(belady_state *state, uint64_t place, uint32_t slot) {
-    state->heap[place] = slot;
-    state->place[slot] = (uint32_t)place;
+static bool belady_later(const belady_state *state, const uint32_t *a, const uint32_t *b) {
+    return state->next[*a] > state->next[*b];
 }
 
-static void belady_up(belady_state *state, uint64_t place, uint32_t slot) {
-    for (; place > 0; place = (place - 1) / 2) {
-        uint32_t above = state->heap[(place - 1) / 2];
-        if (state->next[above] >= state->next[slot]) break;
-        belady_set(state, place, above);
-    }
-    belady_set(state, place, slot);
+static void belady_placed(belady_state *state, const uint32_t *slot, size_t place) {
+    state->place[*slot] = (uint32_t)place;
 }
-
-static void belady_down(belady_state *state, uint64_t place, uint32_t slot) {
-    for (;;) {
-        uint64_t below = 2 * place + 1;
-        if (below >= state->count) break;
-        if (below + 1 < state->count &&
-            state->next[state->heap[below + 1]] > state->next[state->heap[below]])
-            below++;
-        if (state->next[state->heap[below]] <= state->next[slot]) break;
-        belady_set(state, place, state->heap[below]);
-        place = below;
-    }
-    belady_set(state, place, slot);
-}
+TN__HEAP_OF(belady_heap, belady_state, uint32_t, belady_later, belady_placed)
 
 static void belady_enter(tn__residents *r, uint32_t slot, bool fresh, uint64_t next) {
     belady_state *state = r->state;
     (void)fresh;
     state->next[slot] = next;
-    belady_up(state, state->count++, slot);
+    belady_heap_push(state, state->heap, state->count++, slot);
 }
 
 static void belady_leave(tn__residents *r, uint32_t slot) {
     belady_state *state = r->state;
-    uint64_t place = state->place[slot];
-    uint32_t last = state->heap[--state->count];
-    if (last == slot) return;
-    if (place > 0 && state->next[state->heap[(place - 1) / 2]] < state->next[last])
-        belady_up(state, place, last);
-    else
-        belady_down(state, place, last);
+    belady_heap_remove(state, state->heap, state->count--, state->place[slot]);
 }
 
 static uint32_t belady_choose(tn__residents *r) {

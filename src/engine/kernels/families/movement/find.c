@@ -5,6 +5,7 @@
  * result is unique.
  * Source: operator texts of ONNX, opsets 1 to 13.
  */
+#include "base/heap.h"
 #include "engine/kernels/loops/box.h"
 
 /* --- Unique ---
@@ -164,27 +165,7 @@ static bool rank_worse(const rank_entry *a, const rank_entry *b) {
     return a->key != b->key ? a->key < b->key : a->place > b->place;
 }
 
-/* Lets the entry at the root of a heap of `count` sink to where it belongs. */
-static void rank_sink(rank_entry *heap, uint64_t count) {
-    rank_entry entry = heap[0];
-    uint64_t at = 0;
-    for (uint64_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && rank_worse(&heap[child + 1], &heap[child])) child++;
-        if (!rank_worse(&heap[child], &entry)) break;
-        heap[at] = heap[child];
-    }
-    heap[at] = entry;
-}
-
-static void rank_rise(rank_entry *heap, uint64_t at) {
-    rank_entry entry = heap[at];
-    for (uint64_t parent; at > 0; at = parent) {
-        parent = (at - 1) / 2;
-        if (!rank_worse(&entry, &heap[parent])) break;
-        heap[at] = heap[parent];
-    }
-    heap[at] = entry;
-}
+TN__HEAP(rank_heap, rank_entry, rank_worse)
 
 /* One line of elements, `stride` bytes apart; leaves the k best in the heap, best first. */
 static void rank_line(rank_entry *heap, uint64_t k, const char *line, uint64_t extent,
@@ -192,20 +173,12 @@ static void rank_line(rank_entry *heap, uint64_t k, const char *line, uint64_t e
     for (uint64_t i = 0; i < extent; i++) {
         uint64_t key = tn__order_key(dtype, line + i * stride);
         rank_entry entry = {largest ? key : ~key, (int64_t)i};
-        if (i < k) {
-            heap[i] = entry;
-            rank_rise(heap, i);
-        } else if (rank_worse(&heap[0], &entry)) {
-            heap[0] = entry;
-            rank_sink(heap, k);
-        }
+        if (i < k)
+            rank_heap_push(heap, i, entry);
+        else if (rank_worse(&heap[0], &entry))
+            rank_heap_sink(heap, k, 0, entry);
     }
-    for (uint64_t left = k; left > 1; left--) {
-        rank_entry worst = heap[0];
-        heap[0] = heap[left - 1];
-        rank_sink(heap, left - 1);
-        heap[left - 1] = worst;
-    }
+    for (uint64_t left = k; left > 1; left--) heap[left - 1] = rank_heap_pop(heap, left);
 }
 
 static tn_status rank_top_k(tn_kernel_call *call) {

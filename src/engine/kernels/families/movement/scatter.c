@@ -57,7 +57,7 @@ static uint64_t scatter_whole(scatter_reduction reduction, uint64_t a, uint64_t 
 }
 
 /* Combines `count` elements of `updates` into those at `to`. Rounding a float32 result from double
- * once has the bits of float32 arithmetic (graph/fold.h). */
+ * once has the bits of float32 arithmetic (graph/rules/fold.h). */
 static void scatter_combine(scatter_reduction reduction, tn_dtype dtype, char *to,
                             const char *updates, uint64_t count) {
     uint32_t width = tn__width(dtype);

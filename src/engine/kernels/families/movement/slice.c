@@ -8,7 +8,7 @@
  */
 #include "engine/kernels/loops/box.h"
 #include "engine/kernels/operands.h"
-#include "graph/extents.h"
+#include "graph/rules/fold.h"
 
 /* --- Slice --- */
 

@@ -1,5 +1,5 @@
 /* sparse.c - weights of which most are zero: convolutions and products from their lists
- * (graph/sparse.h), and the two operators that make the lists at set-up.
+ * (graph/rules/sparse_weights.h), and the two operators that make the lists at set-up.
  *
  * PruneWeights leaves the largest magnitudes, SparseWeights writes elements that are not zero into
  * lists. SparseConv reads its input in planes, SparseMatMul reads blocks of transposed rows of x:
@@ -14,7 +14,7 @@
 #include "engine/kernels/loops/post.h"
 #include "engine/kernels/loops/slide.h"
 #include "engine/kernels/operands.h"
-#include "graph/sparse.h"
+#include "graph/rules/sparse_weights.h"
 
 /* --- PruneWeights, SparseWeights --- */
 

@@ -9,7 +9,7 @@
 #include "engine/kernels/convert.h"
 #include "engine/kernels/loops/box.h"
 #include "engine/kernels/operands.h"
-#include "graph/bucket.h"
+#include "graph/rules/bucket.h"
 
 static tn_status bucket_fill(tn_kernel_call *call) {
     tn_operand *bucket = &call->outputs[0];

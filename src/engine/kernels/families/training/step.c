@@ -224,7 +224,7 @@ static bool step_accepts(const tn_kernel_setup *setup) {
     return tn__input_is(setup, 0, TN__TYPES_REAL) && tn__input_is(setup, 1, TN__TYPES_REAL);
 }
 
-/* --- the adaptive scale of the loss (src/graph/train/scale.c) --- */
+/* --- the adaptive scale of the loss (src/graph/train/mixed.c) --- */
 
 #define SCALE_MOST 40 /* limit of the exponent, either way: no scale leaves float32 */
 

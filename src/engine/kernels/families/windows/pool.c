@@ -10,7 +10,7 @@
 
 #include "engine/kernels/loops/slide.h"
 #include "engine/kernels/operands.h"
-#include "graph/window.h"
+#include "graph/rules/window.h"
 
 #define POOL_NOWHERE UINT64_MAX
 
@@ -107,7 +107,7 @@ static uint64_t pool_column_major(const tn__slide *slide, uint64_t place) {
 }
 
 /* Entries of a map are written in their order, so the second of a byte finds the first there.
- * Layout: graph/window.h. */
+ * Layout: graph/rules/window.h. */
 static void pool_map_set(uint8_t *map, uint32_t bits, uint64_t at, uint64_t tap) {
     if (bits == 8)
         map[at] = (uint8_t)tap;

@@ -4,12 +4,12 @@
  * attributes: ONNX does not count padding that ceil_mode adds.
  *
  * The library's maximum pool remembers the index of each maximum in the forward pass. MaxPoolTrain
- * outputs these as a map (graph/window.h), which MaxPoolMapGrad reads. MaxPoolGrad has no map: the
+ * outputs these as a map (graph/rules/window.h), which MaxPoolMapGrad reads. MaxPoolGrad has no map: the
  * pool is repeated into scratch, right before its gradient, with the same result.
  */
 #include "engine/kernels/convert.h"
 #include "engine/kernels/dnnl.h"
-#include "graph/window.h"
+#include "graph/rules/window.h"
 
 static bool pool_accepts(const tn_kernel_setup *setup) {
     const tn_tensor *x = tn__setup_input(setup, 0), *y = tn__setup_output(setup, 0);

@@ -17,7 +17,7 @@
 
 #include "engine/kernels/loops/box.h"
 #include "engine/kernels/operands.h"
-#include "graph/window.h"
+#include "graph/rules/window.h"
 
 /* --- tables of taps --- */
 

@@ -1,0 +1,598 @@
+/* combine.c - which options of a command go together: the table of rules, and their check. */
+#include "cli/command_line/combine.h"
+#include "base/base.h"
+#include "cli/estimate/estimate.h"
+#include "cli/model/input.h"
+#include "cli/model/training.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- the rules --- */
+
+typedef enum combine_relation {
+    COMBINE_NEEDS,     /* at least one of the others must hold */
+    COMBINE_EXCLUDES,  /* none of the others may hold */
+    COMBINE_IDLE_WITH, /* the same: the option would have no effect */
+} combine_relation;
+
+/* Terms are words with spaces between:
+ *   --name       the option is given
+ *   --name=A|B   an item of its value is A or B; A matches A:x and A=x
+ *   --name!=A|B  an item of its value is neither A nor B
+ *   !--name      the option is not given
+ *   [name]       the condition holds
+ *   @set/a/b     every option of a parser, except a and b
+ * A row is a rule of each command of `commands` for each of `options`. Options that a command does
+ * not have are ignored; without any other option the command has no such rule. */
+typedef struct combine_rule {
+    const char *commands; /* NULL: every command */
+    const char *options;
+    combine_relation relation;
+    const char *others;
+    const char *when;   /* a condition, or "![condition]"; NULL: always */
+    const char *why;    /* the reason, or NULL */
+    const char *advice; /* the remedy; NULL: add or remove the other option */
+} combine_rule;
+typedef struct combine_set {
+    const char *name;
+    const struct argp *argp;
+} combine_set;
+
+static const combine_set combine_sets[] = {{"training", &cli_training_argp},
+                                           {"input", &cli_input_argp},
+                                           {"reading", &cli_input_estimate_argp},
+                                           {"cluster", &cli_cluster_argp},
+                                           {NULL, NULL}};
+
+#define NO_STANDARD_KERNELS "--kernels=onednn|plain|cmsis-nn|any "
+#define OTHER_POLICIES "--alloc-policy=start --release-policy=exit --pool "
+#define CHOICES "--planner --threads!=1 --no-rewrite --fastest "
+
+/* RULE(commands or NULL, options, relation, others, and .when, .why, .advice as needed) */
+#define RULE(commands_, options_, relation_, ...)                                                  \
+    {                                                                                              \
+        .commands = commands_, .options = options_, .relation = COMBINE_##relation_,               \
+        .others = __VA_ARGS__                                                                      \
+    }
+
+/* clang-format off */
+static const combine_rule combine_rules[] = {
+    /* the input */
+    RULE("plan verify diff",
+         "@input/alignment/bank --batch --train --split --explain=tags", NEEDS, "[model]",
+         .why = "the input is a problem", .advice = "remove the option, or pass a model"),
+    RULE("plan", "--batch", NEEDS, "[onnx]", .advice = "use --input-shape for other formats"),
+    RULE("split", "--plan", NEEDS, "[tflite]", .why = "only such a file can contain a plan"),
+    RULE("split", "--head", NEEDS, "[tflite]", .why = "only its arena has a head"),
+    RULE("split", "--dim --input-shape", NEEDS, "[onnx]", .why = "a .tflite model has fixed sizes"),
+
+    /* training */
+    RULE("plan verify", "@training", NEEDS, "--train"),
+    RULE("fit", "@training/recompute-work/recompute-cheap", NEEDS, "--train"),
+    RULE("estimate", "@training", NEEDS, "--train --as [formulas]", .advice = "add --train"),
+    RULE(NULL, "--momentum", NEEDS, "--optimizer=momentum"),
+
+    /* the forms of a plan */
+    RULE("plan", "--explain", EXCLUDES, "--json --form=objects",
+         .why = "it prints text about offsets"),
+    RULE("plan", "--split --holders --train", EXCLUDES, "--form=objects"),
+    RULE("plan", "--split", EXCLUDES, "--train", .why = "it supports inference only"),
+    RULE("plan", "--kernels=onednn|plain", EXCLUDES, "[micro-output]",
+         .why = "that plan is for the graph alone"),
+    RULE("plan", "--train", EXCLUDES, "[micro-output]", .why = "that plan is for inference"),
+    RULE("plan", "--form=objects", EXCLUDES, "[micro-output]",
+         .why = "shared objects have no offsets"),
+    RULE("arena", "--max", EXCLUDES, "--bank",
+         .advice = "give each bank a capacity, --bank NAME=SIZE"),
+    RULE("arena", "--output", EXCLUDES, "--plan=inside|none", .why = "it writes our plan"),
+
+    RULE("plan", "--budget", EXCLUDES, "--capacity --bank --form=objects",
+         .why = "each is a limit of its own"),
+
+    RULE("plan", "--objective=pairs", EXCLUDES, "[model] --form=objects --explain",
+         .why = "only problems have reuse costs of pairs"),
+    RULE("plan", "--objective=waits|time", EXCLUDES, "--form=objects --explain --budget --split",
+         .why = "it minimises the waits of one plan within --capacity"),
+    RULE("plan", "--objective=pairs|waits|time", EXCLUDES, "--split"),
+
+    /* tiles */
+    RULE(NULL, "--extra-work", NEEDS, "--split"),
+    RULE("plan", "--sweep", NEEDS, "--split --objective=pairs|waits|time"),
+    RULE("plan", "--sweep", EXCLUDES, "--explain --holders --device",
+         .why = "it prints a curve"),
+
+    /* techniques for a budget */
+    RULE("run train", "--allow --swap-device --host-budget --costs --timeout", NEEDS, "--budget"),
+    RULE("estimate", "--allow --link", NEEDS, "--budget"),
+    RULE(NULL, "--swap-device", NEEDS, "--allow=swap !--allow"),
+    RULE(NULL, "--allow=swap", NEEDS, "--link --swap-device",
+         .why = "the search uses the speed of copies to the host"),
+    RULE("run train fit", "--host-budget", NEEDS, "[swaps]"),
+    RULE("fit", "--swap", NEEDS, "--link --swap-device",
+         .why = "the search uses the speed of copies to the host"),
+    RULE(NULL, "--storage --storage-cache --forms", NEEDS, "--allow=stream"),
+    RULE("run", "--allow=stream", EXCLUDES, "--pool", .why = "streaming needs a plan"),
+    RULE("fit", "--allow=stream", NEEDS, "--storage",
+         .why = "the search uses the read speed of weight files"),
+    RULE("fit", "--allow=stream", EXCLUDES, "--sweep --max-batch --run --train --problem --output",
+         .why = "it answers one budget only", .advice = "remove one of them, or use `tenure run`"),
+    RULE("fit", "--codecs", NEEDS, "--allow=compress --lossy"),
+    RULE("fit", "--codecs=float16|float10|float8", NEEDS, "--lossy",
+         .why = "these codecs change results"),
+    RULE("fit", "--max-error", NEEDS, "--lossy", .why = "other codecs lose nothing"),
+    RULE("fit", "--max-error", NEEDS, "--run"),
+    RULE("run train", "--max-error", NEEDS, "--codecs=float16|float10|float8",
+         .why = "other codecs lose nothing"),
+    RULE("fit", "--sweep", EXCLUDES, "--max-batch"),
+
+    /* `fit`: a problem, costs and runs */
+    RULE("fit", "--problem", EXCLUDES, "[model-argument] --train --batch --max-batch --kernels",
+         .why = "it replaces the model"),
+    RULE("fit", "--problem", EXCLUDES, "--costs --save-costs",
+         .why = "the file has its own costs"),
+    RULE("fit", "--run", NEEDS, "--budget"),
+    RULE("fit", "--run", NEEDS, "[kernels]"),
+    RULE("fit", "--save-costs", EXCLUDES, "--costs=model", .why = "that measures no costs"),
+
+    /* `run` and `train` */
+    RULE("run train", "--trace", EXCLUDES, "--poison", .advice = "run the command once with each"),
+    RULE("train", "--output", EXCLUDES, "--poison", .advice = "run the command once with each"),
+
+    /* ranks */
+    RULE("train estimate", "[interleaved]", NEEDS, "[stages]", .advice = "add pipeline=N"),
+    RULE("train estimate", "--schedule --whole-sends", NEEDS, "[stages]"),
+    RULE("train estimate", "--whole-sends", NEEDS, "[tensor-ranks]"),
+    RULE("train estimate", "--gather-ahead", NEEDS, "--shard=parameters"),
+    RULE("train estimate", "--shard=parameters", EXCLUDES, "--budget", .when = "![stages]",
+         .why = "without pipeline stages",
+         .advice = "use --shard gradients, or add --parallel pipeline=N"),
+    RULE("train", "--ranks-as-threads", NEEDS, "[single-process]",
+         .why = "mpirun has started several", .advice = "use one of the two"),
+    RULE("train", "--shard!=none", NEEDS, "[data-ranks]"),
+    RULE("train", "--sequence-parallel", NEEDS, "[tensor-ranks]"),
+
+    /* `estimate` of a language model to run, */
+    RULE("estimate",
+         "--shard!=none --recompute!=none --micro-batch --sequence-parallel --attention "
+         "--loss-chunk --parallel=auto @cluster",
+         NEEDS, "--train --as", .when = "[to-run]", .advice = "add --train"),
+    RULE("estimate", "[runtime-name]", NEEDS, "[to-run]", .advice = "give bytes here"),
+    RULE("estimate",
+         "--weight-type --cache-type --prefill --full-cache --host-layers --host-experts",
+         NEEDS, "[to-run]"),
+    RULE("estimate", "--train --as", EXCLUDES, "[weights-file]",
+         .why = "it does not describe the network",
+         .advice = "pass its config.json, or the network as .onnx"),
+    RULE("estimate",
+         "--parallel=serial|safe " NO_STANDARD_KERNELS OTHER_POLICIES CHOICES "@reading",
+         IDLE_WITH, "[to-run]", .advice = "remove it, or pass a model file such as .onnx"),
+
+    /* by formulas, */
+    RULE("estimate",
+         "@training/optimizer/dtype --as --runtime!=0 --max-batch --parallel=serial|safe "
+         NO_STANDARD_KERNELS OTHER_POLICIES CHOICES
+         "--alignment --bank --order --bucket --gather-ahead --keep --swap --segments",
+         IDLE_WITH, "[formulas]",
+         .advice = "remove it, or estimate a model file without these options"),
+    RULE("estimate", "@reading/alignment/order/bank/keep/swap/segments", IDLE_WITH, "[config]"),
+    RULE("estimate", "--devices", NEEDS, "--parallel=auto --sweep", .when = "[formulas]",
+         .why = "otherwise --parallel gives the number of devices"),
+    RULE("estimate", "[divided] --micro-batch", EXCLUDES, "[searches]", .when = "[formulas]",
+         .why = "that chooses ranks and micro-batches"),
+    RULE("estimate", "--parallel=auto", NEEDS, "--devices --sweep", .when = "[formulas]",
+         .advice = "add --devices N"),
+    RULE("estimate", "--parallel=auto --sweep", NEEDS, "[device-speed]", .when = "[formulas]"),
+
+    /* and of a graph */
+    RULE("estimate", "--sequence --micro-batch --attention --loss-chunk @cluster",
+         NEEDS, "[formulas]", .when = "![to-run]"),
+    RULE("estimate", "--sequence-parallel", NEEDS, "[formulas] [tensor-ranks]",
+         .when = "![to-run]", .advice = "add --parallel tensor=N"),
+    RULE("estimate", "--bucket", NEEDS, "[data-ranks]"),
+    RULE("estimate", "--output", NEEDS, "[planned]"),
+    RULE("estimate", "--budget", NEEDS, "[onnx-plan]"),
+    RULE("estimate", "--max-batch", NEEDS, "--device"),
+    RULE("estimate", "--as", EXCLUDES,
+         "@training/optimizer --kernels=onednn|plain --fuse-concat --keep --swap --segments",
+         .why = "it estimates eager PyTorch"),
+
+    /* recorded runs, pools and embedding tables */
+    RULE("simulate", "--sweep", EXCLUDES, "--budget", .why = "it sets the budgets"),
+    RULE("replay", "--pages", EXCLUDES, "--device",
+         .why = "a pool on a device uses one block of fixed size"),
+    RULE("embed", "[create]", NEEDS, "--rows"),
+    RULE("embed", "[replay]", NEEDS, "--cache"),
+    RULE("embed", "--zipf", NEEDS, "--rows --table", .when = "[replay]",
+         .advice = "add --rows N or --table FILE"),
+    RULE("embed", "--reader", NEEDS, "--table", .when = "[replay]"),
+    {0}};
+/* clang-format on */
+
+#define COMBINE_NAME 32u
+#define COMBINE_VALUES 64u
+#define COMBINE_TEXT 160u
+
+typedef enum combine_truth { COMBINE_NO, COMBINE_YES, COMBINE_UNKNOWN } combine_truth;
+
+/* --- the check: options of the command line --- */
+
+static struct { const char *name, *value; } combine_given[CLI_OPTIONS_MAX];
+static uint32_t combine_given_count;
+static combine_truth combine_holds[CLI_CONDITION_COUNT];
+static bool combine_known[CLI_CONDITION_COUNT];
+
+static const struct {
+    const char *name, *words, *how;
+} combine_conditions[] = {
+#define TN_X(name, text, words, how) {text, words, how},
+    CLI_CONDITIONS(TN_X)
+#undef TN_X
+};
+
+static uint32_t combine_find(const char *name) {
+    uint32_t at = 0;
+    while (at < combine_given_count && strcmp(combine_given[at].name, name) != 0) at++;
+    return at;
+}
+
+/* Of an option that is repeated, the last value counts. */
+void cli_combine_note(const char *option, const char *value) {
+    uint32_t at = combine_find(option);
+    if (at == CLI_OPTIONS_MAX) return;
+    combine_given[at].name = option;
+    combine_given[at].value = value;
+    if (at == combine_given_count) combine_given_count++;
+}
+
+bool cli_given(const char *option) { return combine_find(option) < combine_given_count; }
+
+void cli_condition_set(cli_condition condition, bool holds) {
+    combine_known[condition] = true;
+    combine_holds[condition] = holds ? COMBINE_YES : COMBINE_NO;
+}
+
+/* --- the check: terms --- */
+
+typedef struct combine_term {
+    char name[COMBINE_NAME], values[COMBINE_VALUES]; /* values: "": any */
+    uint32_t condition;                              /* CLI_CONDITION_COUNT: an option */
+    bool negated, differs;                           /* differs: --name!=value */
+} combine_term;
+
+static void combine_copy(char *to, size_t room, const char *from, size_t length) {
+    tn_assert(length < room); /* the table is our own */
+    if (length >= room) length = room - 1;
+    memcpy(to, from, length);
+    to[length] = '\0';
+}
+
+static void combine_read(const char *word, size_t length, combine_term *term) {
+    *term = (combine_term){.condition = CLI_CONDITION_COUNT, .negated = *word == '!'};
+    word += term->negated;
+    length -= term->negated;
+    if (*word == '[') {
+        combine_copy(term->name, sizeof term->name, word + 1, length - 2);
+        for (term->condition = 0; term->condition < CLI_CONDITION_COUNT; term->condition++)
+            if (strcmp(combine_conditions[term->condition].name, term->name) == 0) return;
+        tn_assert(false);
+        return;
+    }
+    size_t name = 2;
+    while (name < length && word[name] != '=' && word[name] != '!') name++;
+    combine_copy(term->name, sizeof term->name, word + 2, name - 2);
+    term->differs = name < length && word[name] == '!';
+    size_t values = name + 1 + term->differs;
+    if (values < length)
+        combine_copy(term->values, sizeof term->values, word + values, length - values);
+}
+
+/* The terms of a text, one after the other. */
+typedef struct combine_walk {
+    const char *at;
+    const struct argp_option *row; /* of a set, or NULL */
+    const char *except;
+} combine_walk;
+
+static bool combine_is_excepted(const char *except, const char *name) {
+    for (; *except == '/'; except += strcspn(except + 1, "/ ") + 1) {
+        size_t length = strcspn(except + 1, "/ ");
+        if (strlen(name) == length && strncmp(except + 1, name, length) == 0) return true;
+    }
+    return false;
+}
+
+static bool combine_next_of_set(combine_walk *walk, combine_term *term) {
+    for (; walk->row != NULL && walk->row->name != NULL; walk->row++) {
+        if ((walk->row->flags & OPTION_HIDDEN) != 0 ||
+            combine_is_excepted(walk->except, walk->row->name))
+            continue;
+        *term = (combine_term){.condition = CLI_CONDITION_COUNT};
+        combine_copy(term->name, sizeof term->name, walk->row->name, strlen(walk->row->name));
+        walk->row++;
+        return true;
+    }
+    walk->row = NULL;
+    return false;
+}
+
+static bool combine_next(combine_walk *walk, combine_term *term) {
+    for (;;) {
+        if (combine_next_of_set(walk, term)) return true;
+        walk->at += strspn(walk->at, " ");
+        size_t length = strcspn(walk->at, " ");
+        if (length == 0) return false;
+        const char *word = walk->at;
+        walk->at += length;
+        if (*word != '@') {
+            combine_read(word, length, term);
+            return true;
+        }
+        size_t name = strcspn(word, "/ ");
+        const combine_set *set = combine_sets;
+        while (strlen(set->name) != name - 1 || strncmp(set->name, word + 1, name - 1) != 0) set++;
+        walk->row = set->argp->options;
+        walk->except = word + name;
+    }
+}
+
+static bool combine_is_one(const char *item, size_t length, const char *values) {
+    for (;; values++) {
+        size_t size = strcspn(values, "|");
+        bool same = size <= length && strncmp(item, values, size) == 0;
+        if (same && (size == length || item[size] == ':' || item[size] == '=')) return true;
+        values += size;
+        if (*values == '\0') return false;
+    }
+}
+
+/* The item of the given value that makes the term true, or NULL. */
+static const char *combine_item(const combine_term *term, const char *value, size_t *length) {
+    for (const char *item = value; item != NULL; item += *length + 1) {
+        *length = strcspn(item, ",");
+        if (combine_is_one(item, *length, term->values) != term->differs) return item;
+        if (item[*length] == '\0') return NULL;
+    }
+    return NULL;
+}
+
+static combine_truth combine_judge(const combine_term *term) {
+    size_t length;
+    combine_truth truth;
+    if (term->condition < CLI_CONDITION_COUNT) {
+        if (!combine_known[term->condition]) return COMBINE_UNKNOWN;
+        truth = combine_holds[term->condition];
+    } else {
+        uint32_t at = combine_find(term->name);
+        bool given = at < combine_given_count;
+        if (given && term->values[0] != '\0')
+            given = combine_item(term, combine_given[at].value, &length) != NULL;
+        truth = given ? COMBINE_YES : COMBINE_NO;
+    }
+    if (!term->negated) return truth;
+    return truth == COMBINE_YES ? COMBINE_NO : COMBINE_YES;
+}
+
+static const cli_option *combine_option(const cli_options *options, const combine_term *term) {
+    for (uint32_t i = 0; i < options->count; i++)
+        if (strcmp(options->rows[i].name, term->name) == 0) return &options->rows[i];
+    return NULL;
+}
+
+static bool combine_has(const cli_options *options, const combine_term *term) {
+    return term->condition < CLI_CONDITION_COUNT || combine_option(options, term) != NULL;
+}
+
+/* --- the check: texts --- */
+
+/* "--allow stream"; with `given` the item of the command line, without it that of the table. */
+static void combine_put_term(tn__text *text, const cli_options *options, const combine_term *term,
+                             bool given) {
+    if (term->condition < CLI_CONDITION_COUNT) {
+        tn__text_put(text, combine_conditions[term->condition].words);
+        return;
+    }
+    const cli_option *option = combine_option(options, term);
+    uint32_t at = combine_find(term->name);
+    if (option != NULL && option->letter != '\0')
+        tn__text_printf(text, "-%c", option->letter);
+    else
+        tn__text_printf(text, "--%s", term->name);
+    if (term->values[0] == '\0') return;
+    size_t length = 0;
+    const char *item = given && at < combine_given_count
+                           ? combine_item(term, combine_given[at].value, &length)
+                           : NULL;
+    const char *join = option != NULL && option->argument_may_lack ? "=" : " ";
+    if (item != NULL)
+        tn__text_printf(text, "%s%.*s", join, (int)(length < 40 ? length : 40), item);
+    else if (term->differs)
+        tn__text_printf(text, " (not %s)", term->values);
+    else
+        tn__text_printf(text, "%s%s", join, term->values);
+}
+
+static bool combine_is_named(const cli_options *options, const combine_term *term) {
+    return !term->negated && combine_has(options, term);
+}
+
+/* "--a, --b or --c"; returns their number. */
+static uint32_t combine_put_others(tn__text *text, const cli_options *options, const char *others) {
+    combine_term term;
+    uint32_t count = 0, at = 0;
+    for (combine_walk walk = {.at = others}; combine_next(&walk, &term);)
+        count += combine_is_named(options, &term);
+    for (combine_walk walk = {.at = others}; combine_next(&walk, &term);) {
+        if (!combine_is_named(options, &term)) continue;
+        tn__text_put(text, at == 0 ? "" : at + 1 < count ? ", " : " or ");
+        combine_put_term(text, options, &term, false);
+        at++;
+    }
+    return count;
+}
+
+static void combine_put_advice(tn__text *text, const cli_options *options, const combine_rule *rule,
+                               uint32_t count) {
+    combine_term term;
+    tn__text_put(text, "; ");
+    if (rule->advice != NULL || rule->relation != COMBINE_NEEDS || count > 1) {
+        tn__text_put(text, rule->advice != NULL                  ? rule->advice
+                           : rule->relation == COMBINE_IDLE_WITH ? "remove it"
+                           : rule->relation == COMBINE_EXCLUDES  ? "remove one of them"
+                                                                 : "add one of them");
+        return;
+    }
+    combine_walk walk = {.at = rule->others};
+    while (combine_next(&walk, &term) && !combine_is_named(options, &term)) continue;
+    if (term.condition < CLI_CONDITION_COUNT) {
+        const char *how = combine_conditions[term.condition].how;
+        tn__text_put(text, how != NULL ? how : "remove the option");
+        return;
+    }
+    const cli_option *option = combine_option(options, &term);
+    tn__text_put(text, cli_given(term.name) ? "use " : "add ");
+    combine_put_term(text, options, &term, false);
+    if (term.values[0] == '\0' && option->argument != NULL && !option->argument_may_lack)
+        tn__text_printf(text, " %s", option->argument);
+}
+
+/* The rule after its option; `broken` NULL: all the others, else the one that holds. */
+static void combine_put_rule(tn__text *text, const cli_options *options, const combine_rule *rule,
+                             const combine_term *broken) {
+    static const char *const words[] = {" needs ", " cannot be combined with ",
+                                        " has no effect on "};
+    combine_term term;
+    uint32_t count = 1;
+    tn__text_put(text, words[rule->relation]);
+    if (broken != NULL)
+        combine_put_term(text, options, broken, true);
+    else
+        count = combine_put_others(text, options, rule->others);
+    if (rule->relation == COMBINE_NEEDS && count == 1 &&
+        combine_next(&(combine_walk){.at = rule->others}, &term) && term.values[0] != '\0') {
+        uint32_t at = combine_find(term.name);
+        if (at < combine_given_count && combine_given[at].value != NULL)
+            tn__text_printf(text, ", not %.40s", combine_given[at].value);
+    }
+    if (rule->why != NULL) tn__text_printf(text, ": %s", rule->why);
+    combine_put_advice(text, options, rule, count);
+}
+
+/* --- the check --- */
+
+static void combine_end(const cli_options *options, const combine_rule *rule,
+                        const combine_term *term, const combine_term *broken) {
+    tn__text text;
+    tn__text_init(&text, NULL);
+    combine_put_term(&text, options, term, true);
+    combine_put_rule(&text, options, rule, broken);
+    cli_misuse(NULL, "%s", text.failed ? "these options cannot be combined" : text.data);
+}
+
+static void combine_check_option(const cli_options *options, const combine_rule *rule,
+                                 const combine_term *term) {
+    combine_term other;
+    bool needs = rule->relation == COMBINE_NEEDS, has_others = false, met = false;
+    for (combine_walk walk = {.at = rule->others}; combine_next(&walk, &other);) {
+        if (!combine_has(options, &other)) continue;
+        combine_truth truth = combine_judge(&other);
+        has_others |= !other.negated;
+        met |= truth != COMBINE_NO;
+        if (!needs && truth == COMBINE_YES) combine_end(options, rule, term, &other);
+    }
+    if (needs && has_others && !met) combine_end(options, rule, term, NULL);
+}
+
+static bool combine_is_word(const char *words, const char *name) {
+    size_t length = strlen(name);
+    for (const char *at = words; at != NULL; at = strchr(at, ' ')) {
+        at += *at == ' ';
+        if (strncmp(at, name, length) == 0 && strchr(" ", at[length]) != NULL) return true;
+    }
+    return words == NULL;
+}
+
+void cli_combine_check(const cli_command *command) {
+    static const cli_command *known;
+    cli_options options;
+    combine_term term;
+    if (command == NULL) command = known;
+    known = command;
+    cli_options_list(command, &options);
+    for (const combine_rule *rule = combine_rules; rule->options != NULL; rule++) {
+        if (!combine_is_word(rule->commands, command->name)) continue;
+        if (rule->when != NULL) {
+            combine_read(rule->when, strlen(rule->when), &term);
+            if (combine_judge(&term) != COMBINE_YES) continue;
+        }
+        for (combine_walk walk = {.at = rule->options}; combine_next(&walk, &term);)
+            if (combine_judge(&term) == COMBINE_YES) combine_check_option(&options, rule, &term);
+    }
+    cli_options_release(&options);
+}
+
+/* --- the list of all rules --- */
+
+typedef struct combine_row {
+    char *name, *text;
+} combine_row;
+static combine_row *combine_rows;
+static uint32_t combine_row_count;
+static size_t combine_row_room;
+
+static bool combine_has_others(const cli_options *options, const combine_rule *rule) {
+    combine_term other;
+    for (combine_walk walk = {.at = rule->others}; combine_next(&walk, &other);)
+        if (combine_is_named(options, &other)) return true;
+    return false;
+}
+
+static void combine_add(const cli_command *command, const cli_options *options,
+                        const combine_rule *rule, const combine_term *term) {
+    tn_context context = tn__context(NULL);
+    combine_term when;
+    tn__text name, text;
+    tn__text_init(&name, NULL);
+    tn__text_init(&text, NULL);
+    tn__text_printf(&name, "%s ", command->name);
+    combine_put_term(&name, options, term, false);
+    if (rule->when != NULL) {
+        combine_read(rule->when, strlen(rule->when), &when);
+        tn__text_printf(&text, " %s %s:", when.negated ? "without" : "with",
+                        combine_conditions[when.condition].words);
+    }
+    combine_put_rule(&text, options, rule, NULL);
+    if (!name.failed && !text.failed &&
+        tn__reserve(&context, &combine_rows, &combine_row_room, (size_t)combine_row_count + 1,
+                    sizeof *combine_rows))
+        combine_rows[combine_row_count++] = (combine_row){strdup(name.data), strdup(text.data + 1)};
+    tn__text_release(&name);
+    tn__text_release(&text);
+}
+
+/* Makes the list once, for the life of the process. */
+static void combine_list(void) {
+    cli_options options;
+    combine_term term;
+    if (combine_rows != NULL) return;
+    combine_given_count = 0; /* the list is of no command line */
+    for (uint32_t c = 0; c < cli_command_count(); c++) {
+        const cli_command *command = cli_command_at(c);
+        cli_options_list(command, &options);
+        for (const combine_rule *rule = combine_rules; rule->options != NULL; rule++) {
+            if (!combine_is_word(rule->commands, command->name)) continue;
+            if (!combine_has_others(&options, rule)) continue;
+            for (combine_walk walk = {.at = rule->options}; combine_next(&walk, &term);)
+                if (combine_has(&options, &term)) combine_add(command, &options, rule, &term);
+        }
+        cli_options_release(&options);
+    }
+}
+
+uint32_t cli_combination_count(void) {
+    combine_list();
+    return combine_row_count;
+}
+const char *cli_combination_name(uint32_t index) { return combine_rows[index].name; }
+const char *cli_combination_text(uint32_t index) { return combine_rows[index].text; }

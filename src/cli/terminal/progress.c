@@ -1,0 +1,204 @@
+/* progress.c - the progress of long work: a bar on a terminal, or lines with --progress=lines. Also
+ * Ctrl-C, which stops a search with the best answer so far, and the clock. */
+#include "base/base.h"
+#include "cli/cli.h"
+#include "report/format.h"
+
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PROGRESS_BAR_AFTER_S 0.5
+#define PROGRESS_BAR_EVERY_S 0.1
+#define PROGRESS_LINE_AFTER_S 2.0
+#define PROGRESS_LINE_MOST_S 60.0 /* most between two lines; each wait is 1.5 times the last */
+#define PROGRESS_WIDTH 24
+#define PROGRESS_TEXT 200
+
+static struct progress_state { /* of the command of this process */
+    uint32_t mode;             /* an index of cli_progress_modes */
+    double start, next;
+    bool drawn, plain_costs;
+    char note[400];       /* the last note: a search reads the same file several times */
+    const char *stage;    /* the stage that reported `best` and `bound`; NULL: none yet */
+    uint64_t best, bound; /* UINT64_MAX and 0: none */
+    double deadline;      /* 0: none */
+    const char *hurried;  /* the stage of the deadline; NULL: all */
+} progress = {.best = UINT64_MAX};
+
+static volatile sig_atomic_t progress_interrupts;
+
+const char *const cli_progress_modes[] = {"auto", "bar", "lines", "none", NULL};
+enum { PROGRESS_AUTO, PROGRESS_BAR, PROGRESS_LINES, PROGRESS_NONE };
+
+void cli_progress_set(uint32_t mode) { progress.mode = mode; }
+void cli_progress_plain_costs(void) { progress.plain_costs = true; }
+
+/* --- Ctrl-C --- */
+
+static void progress_interrupt(int number) {
+    static const char text[] = "\ntenure: note: stopping with the best result so far; press Ctrl-C "
+                               "again to quit at once\n";
+    if (cli_signal_repeats(number) || progress_interrupts != 0) return;
+    progress_interrupts = 1;
+    if (progress.mode != PROGRESS_NONE && write(STDERR_FILENO, text, sizeof text - 1) < 0)
+        progress_interrupts = 1; /* benign: standard error is closed */
+}
+
+void cli_interrupt_ends_work(void) { cli_on_signal(SIGINT, progress_interrupt); }
+
+bool cli_interrupted(void) { return progress_interrupts != 0; }
+
+void cli_deadline(double at, const char *stage) {
+    progress.deadline = at;
+    progress.hurried = stage;
+}
+bool cli_is_late(void) { return progress.deadline > 0 && cli_clock() >= progress.deadline; }
+
+int cli_print_interrupted(uint64_t best, uint64_t bound) {
+    cli_progress_end();
+    cli_prefix(CLI_WARNING);
+    fputs("interrupted; this is the best result so far (verified), ", stderr);
+    if (bound > 0)
+        fprintf(stderr, "%.2f %% above the lower bound\n", 100 * tn__words_gap(best, bound));
+    else
+        fputs("with no known lower bound\n", stderr);
+    return tn_status_exit_code(TN_E_STOPPED);
+}
+
+/* --- output --- */
+
+static void progress_amount(const char *stage, uint64_t amount, char text[TN__WORDS_MAX]) {
+    if (strcmp(stage, "fit") != 0)
+        tn__words_iec(amount, text);
+    else if (progress.plain_costs)
+        tn__grouped(amount, text);
+    else
+        snprintf(text, TN__WORDS_MAX, "%.4g s", (double)amount / (double)TN_COSTS_PER_S);
+}
+
+/* ", best 10.6 MiB, bound 10.1 MiB, gap 4.9 %", with the parts that are known. */
+static void progress_answer(const char *stage, char text[PROGRESS_TEXT]) {
+    char best[TN__WORDS_MAX], bound[TN__WORDS_MAX];
+    text[0] = '\0';
+    bool known = progress.stage != NULL && strcmp(progress.stage, stage) == 0;
+    if (!known || progress.best == UINT64_MAX) return;
+    progress_amount(stage, progress.best, best);
+    progress_amount(stage, progress.bound, bound);
+    if (progress.bound == 0)
+        snprintf(text, PROGRESS_TEXT, ", best %s", best);
+    else
+        snprintf(text, PROGRESS_TEXT, ", best %s, bound %s, gap %.1f %%", best, bound,
+                 100 * tn__words_gap(progress.best, progress.bound));
+}
+
+static void progress_draw_bar(const char *stage, uint64_t done, uint64_t total, double seconds) {
+    char line[3 * PROGRESS_TEXT], bar[PROGRESS_TEXT] = "", answer[PROGRESS_TEXT];
+    uint64_t most = total > 0 ? total : 1;
+    int filled = (int)(PROGRESS_WIDTH * (double)(done < most ? done : most) / (double)most);
+    if (total > 0)
+        snprintf(bar, sizeof bar, " [%.*s%.*s]", filled, "########################",
+                 PROGRESS_WIDTH - filled, "                        ");
+    progress_answer(stage, answer);
+    snprintf(line, sizeof line, "%s%s %.1f s%s", stage, bar, seconds, answer);
+    fprintf(cli_terminal(), "\r\033[K%.*s", (int)cli_columns(stderr) - 1, line);
+    progress.drawn = true;
+}
+
+static void progress_print_line(const char *stage, uint64_t done, uint64_t total, double seconds) {
+    char answer[PROGRESS_TEXT], share[16] = "";
+    progress_answer(stage, answer);
+    if (total > 0) snprintf(share, sizeof share, ", %.0f %%", 100 * (double)done / (double)total);
+    fprintf(stderr, "tenure: %s: %.0f s%s%s\n", stage, seconds, share, answer);
+}
+
+static bool progress_has_bar(void) {
+    return progress.mode == PROGRESS_AUTO || progress.mode == PROGRESS_BAR;
+}
+
+static bool progress_step(void *self, const char *stage, uint64_t done, uint64_t total) {
+    (void)self;
+    bool silent = progress.mode == PROGRESS_NONE || cli_tone_asked().quiet ||
+                  (progress.mode == PROGRESS_AUTO && !isatty(STDERR_FILENO));
+    bool hurried = progress.hurried == NULL || strcmp(stage, progress.hurried) == 0;
+    if (cli_interrupted() || (hurried && cli_is_late())) return false;
+    if (silent) return true;
+    double now = cli_clock();
+    bool bar = progress_has_bar();
+    if (progress.start == 0) {
+        progress.start = now;
+        progress.next = now + (bar ? PROGRESS_BAR_AFTER_S : PROGRESS_LINE_AFTER_S);
+    }
+    if (now < progress.next) return true;
+    double passed = now - progress.start, wait = passed / 2;
+    (bar ? progress_draw_bar : progress_print_line)(stage, done, total, passed);
+    if (wait > PROGRESS_LINE_MOST_S) wait = PROGRESS_LINE_MOST_S;
+    progress.next = now + (bar ? PROGRESS_BAR_EVERY_S : wait);
+    return true;
+}
+
+static void progress_found(void *self, const char *stage, uint64_t best, uint64_t bound) {
+    (void)self;
+    progress.stage = stage;
+    progress.best = best;
+    progress.bound = bound;
+}
+
+static void progress_note(void *self, const char *message) {
+    (void)self;
+    if (strncmp(message, progress.note, sizeof progress.note - 1) == 0) return;
+    snprintf(progress.note, sizeof progress.note, "%s", message);
+    cli_note(message);
+}
+
+tn_context cli_context(void) {
+    tn_context context = TN_CONTEXT_INIT;
+    context.log = progress_note;
+    context.progress = progress_step;
+    context.found = progress_found;
+    return context;
+}
+
+void cli_progress_end(void) {
+    if (progress.drawn) fputs("\r\033[K", cli_terminal());
+    progress.drawn = false;
+}
+
+/* --- signals and the clock --- */
+
+#define SIGNALS_SAME_S 0.25 /* closer signals count as one */
+
+double cli_clock(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+bool cli_signal_repeats(int number) {
+    static volatile double first;
+    double now = cli_clock();
+    if (first == 0) first = now;
+    if (now - first < SIGNALS_SAME_S) return false;
+    cli_end_by_signal(number);
+    return true;
+}
+
+void cli_end_by_signal(int number) {
+    tn__new_file_abandon();
+    signal(number, SIG_DFL);
+    raise(number); /* blocked until the handler returns */
+}
+
+void cli_on_signal(int number, void (*handler)(int)) {
+    struct sigaction action = {.sa_handler = handler}, before;
+    bool by_shell = number == SIGINT || number == SIGQUIT; /* a shell ignores these for background
+                                                            * jobs */
+    if (sigaction(number, NULL, &before) == 0 && before.sa_handler == SIG_IGN &&
+        !(by_shell && handler != cli_end_by_signal))
+        return;
+    sigemptyset(&action.sa_mask);
+    sigaddset(&action.sa_mask, SIGINT);
+    sigaddset(&action.sa_mask, SIGTERM);
+    (void)sigaction(number, &action, NULL);
+}

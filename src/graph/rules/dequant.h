@@ -1,0 +1,37 @@
+/* dequant.h - finds weights that are stored in fewer bits than they are computed with, and that a
+ * DequantizeLinear of constants expands. */
+#ifndef TN_GRAPH_DEQUANT_H
+#define TN_GRAPH_DEQUANT_H
+
+#include <tenure/graph.h>
+
+#include "base/base.h"
+
+/* How the result of a DequantizeLinear of constants is held. */
+typedef enum tn__dequant {
+    TN__DEQUANT_NOT,   /* it is no such result */
+    TN__DEQUANT_FUSED, /* a run time reads the stored weights while it multiplies: no expanded copy
+                       */
+    TN__DEQUANT_APART  /* it is expanded, and the stored weights may be kept as well */
+} tn__dequant;
+
+/* The two totals of a graph with such weights. */
+typedef struct tn__dequant_sums {
+    uint64_t stored;       /* bytes as the file holds them, with scales and zero points */
+    uint64_t expanded;     /* bytes of the results */
+    uint32_t fused, apart; /* how many results */
+} tn__dequant_sums;
+
+/* Fills how[tensor count] for an inferred graph. Rules of ONNX Runtime 1.30. Weights are read as
+ * they are stored when one operator reads them, as its input 1, and that becomes
+ *
+ *     MatMulNBits    MatMul or a plain Gemm; a matrix of 2, 4 or 8 bits with scales in blocks of a
+ * power of two, 16 or more, along axis 0, or one for each column QLinear..      MatMul, Gemm, or a
+ * Conv whose result is quantised; weights of 8 bits, data that is dequantised as well
+ *
+ * Cost: O(operators + operands). */
+void tn__graph_dequant(const tn_graph *graph, uint8_t *how);
+/* The sums over what tn__graph_dequant found. */
+tn__dequant_sums tn__graph_dequant_sums(const tn_graph *graph, const uint8_t *how);
+
+#endif

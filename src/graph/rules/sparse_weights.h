@@ -1,0 +1,75 @@
+/* sparse_weights.h - how sparse weights are stored, and which weights stay.
+ *
+ * The form is a matrix of `rows` (channels of the result) times `columns` (the elements that each
+ * channel sums over). The nonzero numbers lie row by row in `values`; their places are stored in
+ * one of three ways, named by the bits per place:
+ *
+ *     1    a bit for each element of the matrix, rows of whole bytes       fewest bytes above 1/8
+ *     8    columns within blocks of 256, a byte each                       fewest below that
+ *     16   columns within blocks of 65,536                                 fewest below 1/64
+ *
+ * `starts` has the first value of each block of each row, and finally the end of the last block.
+ * The bytes follow from rows, columns and count alone, so a plan knows them before any weight was
+ * read.
+ */
+#ifndef TN_RULES_SPARSE_WEIGHTS_H
+#define TN_RULES_SPARSE_WEIGHTS_H
+
+#include "base/base.h"
+
+typedef struct tn__sparse {
+    uint64_t rows, columns;
+    uint64_t kept; /* values there is room for */
+    uint32_t bits; /* bits per place: 1, 8, 16 */
+} tn__sparse;
+
+/* Columns of a block. */
+static inline uint64_t tn__sparse_span(const tn__sparse *form) {
+    return form->bits == 1 ? form->columns : UINT64_C(1) << form->bits;
+}
+/* Blocks per row; 0 for an invalid form. */
+uint64_t tn__sparse_blocks(const tn__sparse *form);
+/* Elements of the two lists; TN_SIZE_UNKNOWN: more than can be counted. */
+uint64_t tn__sparse_places(const tn__sparse *form); /* in units of 8 bits, or of 16 */
+uint64_t tn__sparse_starts(const tn__sparse *form);
+/* Sets `bits` to those of the fewest bytes. False: the plain float32 matrix has no more bytes, or
+ * there are too many values. */
+bool tn__sparse_choose(tn__sparse *form);
+
+/* --- which stay --- */
+
+#define TN__MAGNITUDE_BINS 65536u
+
+/* The largest magnitudes, found by their bits in two passes: exact for any data. All elements
+ * larger than `threshold` stay, and the first `ties` of those equal to it. */
+typedef struct tn__magnitudes {
+    uint64_t bins[TN__MAGNITUDE_BINS];
+    uint32_t high;      /* upper half of the threshold, after the first pass */
+    uint32_t threshold; /* bits of a magnitude, after the second */
+    uint64_t ties;
+} tn__magnitudes;
+
+static inline uint32_t tn__magnitude(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits & 0x7fffffffu;
+}
+
+/* Pass 0 counts upper halves, pass 1 lower halves of those in the bin that was found. Begin a pass
+ * with bins of zeros; any number of arrays may be counted. */
+void tn__magnitudes_count(tn__magnitudes *found, uint32_t pass, const float *values,
+                          uint64_t count);
+/* Ends a pass. `kept` at most as many as were counted in the first. */
+void tn__magnitudes_end(tn__magnitudes *found, uint32_t pass, uint64_t kept);
+/* Whether the next element stays: ask once for each, in order. */
+static inline bool tn__magnitudes_keeps(tn__magnitudes *found, float value) {
+    uint32_t bits = tn__magnitude(value);
+    if (bits != found->threshold) return bits > found->threshold;
+    if (found->ties == 0) return false;
+    found->ties--;
+    return true;
+}
+/* Both passes over one array. */
+void tn__magnitudes_find(tn__magnitudes *found, const float *values, uint64_t count, uint64_t kept);
+
+#endif

@@ -1,0 +1,120 @@
+/* cut.h - tensor parallelism: chooses which tensors of a model are cut over ranks, and makes the
+ * graph of one rank.
+ *
+ *   link.c     one operator: a cut of one operand, and the cuts of the others that follow from it
+ *   classes.c  cuts that must be applied together: from one tensor through all operators around it;
+ *              which classes are applied
+ *   strip.c    sequence parallelism: cuts between the parts, along samples or sequences
+ *   make.c     the graph of a rank; tensor data: a part out of a whole, and into it
+ *
+ * A tensor is whole on all ranks, cut along an axis, or a partial sum on each rank. The entry of an
+ * operator says which cuts it accepts (graph/tiles/split.h): axes along which it is independent, an
+ * axis that it sums over. So no operators are named here, except those that only reshape tensors or
+ * join them side by side, where a cut axis becomes a part of another axis, or blocks of one.
+ */
+#ifndef TN_TENSOR_PARALLEL_CUT_H
+#define TN_TENSOR_PARALLEL_CUT_H
+
+#include <tenure/parts.h>
+
+#include "graph/store.h"
+#include "graph/tiles/split.h"
+
+/* How a tensor is cut; blocks 0: it is whole. */
+typedef struct tn__cut {
+    uint32_t axis, blocks;
+    const int64_t *sizes; /* [blocks] along the axis; NULL: all equal */
+} tn__cut;
+
+/* The cuts of all operands of one operator. */
+typedef struct tn__op_cuts {
+    tn__cut *inputs, *outputs; /* [of the operator] */
+    bool *once;                /* [inputs] added once, to the sum of all parts */
+    bool sums;                 /* results are partial sums */
+} tn__op_cuts;
+
+typedef struct tn__cut_use { /* one use of a tensor as an operand */
+    tn_op_id op;
+    uint32_t input;
+} tn__cut_use;
+
+/* A class of cuts: cuts of several tensors that must be applied together. */
+typedef struct tn__class {
+    tn_tensor_id *tensors; /* [count] */
+    tn__cut *cuts;         /* [count] */
+    uint32_t count;
+    tn_op_id *ops; /* [op_count] that work on parts */
+    uint32_t op_count;
+    uint64_t parameters; /* bytes of its parameters, whole */
+    uint64_t saved;      /* bytes that a rank saves: parameters with gradient and state */
+    uint64_t sent;       /* bytes that ranks combine in each step */
+    char why[200];       /* why it is impossible; "": possible */
+} tn__class;
+
+/* The input of the cutting, and its results. */
+typedef struct tn__cuts {
+    const tn_graph *graph; /* inferred */
+    uint32_t ranks, rank;
+    const bool *runs;     /* [operators] */
+    const bool *depends;  /* [tensors] depends on trained parameters */
+    const bool *trained;  /* [tensors] parameters */
+    const uint32_t *uses; /* [tensors] number of uses as an operand */
+    tn_tensor_id scores;  /* may be cut along `classes`, if that is an axis */
+    tn_tensor_id shaped;  /* the model's output that is a reshaped `scores` */
+    uint32_t classes;     /* TN_NONE: the loss has no classes */
+    bool keeps_outputs;   /* all outputs of the model must be whole */
+    bool sequence;        /* sequence parallelism: also cut between the parts */
+    const tn_context *context;
+    tn__arena *arena; /* for all lists */
+    tn_error *error;
+    /* made */
+    tn_graph *made;      /* the graph of the rank: tensors keep their ids */
+    tn_op_id *origin;    /* [operators of made] operator it comes from; TN_NONE: new */
+    tn__cut *cuts;       /* [tensors of graph] */
+    tn__cut *strips;     /* [tensors of graph] sequence-parallel cuts; blocks 0: whole */
+    bool *stripped;      /* [operators of graph] that work on such cuts */
+    uint64_t between;    /* bytes of those tensors, whole */
+    uint64_t parameters; /* bytes of trained parameters, whole; and of the cut ones */
+    uint64_t cut;
+    const char *whole; /* why the largest uncut part stays whole; NULL: not worth a message */
+    /* scratch */
+    tn__op_cuts link;
+    uint32_t *reader_of; /* [tensors + 1] index in `readers` */
+    tn__cut_use *readers;
+    uint8_t *pinned;      /* [tensors] read by blocks of control flow */
+    uint32_t *first_axis; /* [tensors] index of its axes in `covered` */
+    uint8_t *covered;     /* a class began at this axis, or reached it */
+    tn__cut *at;          /* [tensors] of the current class */
+    uint32_t *way;        /* [operators] of the current class: how it is cut; 0: not yet */
+    uint32_t *copied;     /* [tensors] the last class that reads it whole */
+    tn__class *found;     /* [found_count] */
+    size_t found_count, found_room;
+} tn__cuts;
+
+/* Chooses cuts, and makes the graph of a rank from them.
+ * Errors: E_INVALID (no class of cuts can be applied; the message has the reason for the class with
+ * the most bytes of parameters), those of tn_graph_infer, E_NO_MEMORY. Cost: O(operators x axes x
+ * operands), and the same again for each class of cuts. */
+tn_status tn__cuts_graph(tn__cuts *it);
+
+/* link.c. `given` is the cut of input or output `index`. False: the operator needs it whole. */
+bool tn__cuts_link(tn__cuts *it, tn_op_id op, bool output, uint32_t index, tn__cut given);
+/* Does the number of ranks divide the extents that the cut divides? */
+bool tn__cuts_divides(const tn__cuts *it, const tn_tensor *tensor, const tn__cut *cut);
+bool tn__cut_same(const tn__cut *a, const tn__cut *b);
+/* May the tensor itself be cut? Others are whole on all ranks; a part is sliced from them if
+ * needed. */
+bool tn__cuts_takes_part(const tn__cuts *it, tn_tensor_id id);
+/* Does the operator only read extents? */
+bool tn__cuts_looks(const tn__cuts *it, tn_op_id op);
+/* classes.c */
+tn_status tn__cuts_classes(tn__cuts *it);
+tn_status tn__cuts_choose(tn__cuts *it);
+/* strip.c: fills in strips, stripped, between. Errors: E_INVALID (no tensor can be cut this
+ * way). */
+tn_status tn__cuts_strip(tn__cuts *it);
+/* make.c: describes how a static tensor is cut. */
+tn_status tn__cuts_part(tn__arena *arena, const tn_tensor *whole, tn_tensor_id id,
+                        const tn__cut *cut, tn_tensor_part *part, tn_error *error);
+
+#endif

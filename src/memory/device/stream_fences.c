@@ -1,0 +1,236 @@
+/* stream_fences.c - stream fences for freed memory: ranges of freed bytes, and the events that end
+ * their use.
+ *
+ * Source: an event for each freed block is the idea of PyTorch's and RMM's allocators, which use it
+ * for blocks that were used on several streams. */
+#include "memory/device/stream_fences.h"
+
+#define FENCES_NONE UINT32_MAX
+
+typedef struct fences_range {
+    uint64_t low, high;
+    uint32_t end; /* number of the fences_end that ends its use */
+} fences_range;
+
+/* The end of a use: an event on each stream. Several ranges may share it, if they are parts of
+ * one. */
+typedef struct fences_end {
+    uint32_t references; /* number of ranges that use it */
+    uint32_t count;      /* streams */
+    /* number of events that exist: at least `count`, unless it is being made */
+    uint32_t events;
+    uint32_t next; /* vacant: the next vacant one */
+    void *stream[TN__STREAM_FENCES_STREAMS];
+    void *event[TN__STREAM_FENCES_STREAMS];
+} fences_end;
+
+void tn__stream_fences_init(tn__stream_fences *fences, const tn_context *context,
+                            const tn__stream_fences_ways *ways, void *self) {
+    *fences =
+        (tn__stream_fences){.context = context, .ways = ways, .self = self, .vacant = FENCES_NONE};
+}
+
+void tn__stream_fences_release(tn__stream_fences *fences) {
+    for (size_t i = 0; i < fences->end_count; i++)
+        for (uint32_t e = 0; e < fences->ends[i].events; e++)
+            fences->ways->destroy(fences->self, fences->ends[i].event[e]);
+    tn__free(fences->context, fences->ends, fences->end_room * sizeof *fences->ends);
+    tn__free(fences->context, fences->ranges, fences->range_room * sizeof *fences->ranges);
+    tn__stream_fences_init(fences, fences->context, fences->ways, fences->self);
+}
+
+/* --- ends --- */
+
+static void fences_drop(tn__stream_fences *fences, uint32_t end) {
+    fences_end *of = &fences->ends[end];
+    if (--of->references > 0) return;
+    of->next = fences->vacant;
+    fences->vacant = end;
+}
+
+/* A new end with one reference; NONE: out of memory. */
+static uint32_t fences_new_end(tn__stream_fences *fences) {
+    uint32_t end = fences->vacant;
+    if (end == FENCES_NONE) {
+        if (fences->end_count == FENCES_NONE ||
+            !tn__reserve(fences->context, &fences->ends, &fences->end_room, fences->end_count + 1,
+                         sizeof *fences->ends))
+            return FENCES_NONE;
+        end = (uint32_t)fences->end_count++;
+        fences->ends[end] = (fences_end){.next = FENCES_NONE};
+    }
+    fences->vacant = fences->ends[end].next;
+    fences->ends[end].references = 1;
+    fences->ends[end].count = 0;
+    return end;
+}
+
+/* Records the current point of a stream. If that fails it waits for the stream, and no event is
+ * needed. */
+static bool fences_record(tn__stream_fences *fences, fences_end *end, void *stream) {
+    const tn__stream_fences_ways *ways = fences->ways;
+    uint32_t at = end->count;
+    bool made = at < end->events || ways->create(fences->self, &end->event[at]);
+    if (made && at == end->events) end->events++;
+    if (!made || !ways->record(fences->self, end->event[at], stream))
+        return ways->finish(fences->self, stream); /* not an error: waiting replaces the event */
+    end->stream[at] = stream;
+    end->count++;
+    return true;
+}
+
+/* NONE: out of memory. */
+static uint32_t fences_record_all(tn__stream_fences *fences, void *const *streams, uint32_t count) {
+    uint32_t end = fences_new_end(fences);
+    if (end == FENCES_NONE) return FENCES_NONE;
+    for (uint32_t i = 0; i < count; i++) {
+        if (fences_record(fences, &fences->ends[end], streams[i])) continue;
+        fences_drop(fences, end);
+        return FENCES_NONE;
+    }
+    return end;
+}
+
+/* --- ranges --- */
+
+/* The first range that ends above `low`. */
+static size_t fences_find(const tn__stream_fences *fences, uint64_t low) {
+    size_t first = 0, last = fences->range_count;
+    while (first < last) {
+        size_t middle = first + (last - first) / 2;
+        if (fences->ranges[middle].high > low)
+            last = middle;
+        else
+            first = middle + 1;
+    }
+    return first;
+}
+
+/* Replaces the ranges [from, to) by `count` others. There must be room. */
+static void fences_replace(tn__stream_fences *fences, size_t from, size_t to,
+                           const fences_range *with, size_t count) {
+    fences_range *ranges = fences->ranges;
+    memmove(ranges + from + count, ranges + to, (fences->range_count - to) * sizeof *ranges);
+    if (count > 0) memcpy(ranges + from, with, count * sizeof *ranges);
+    fences->range_count = fences->range_count - (to - from) + count;
+}
+
+/* Removes [low, high) from all ranges; returns the index where a range for it belongs. There must
+ * be room for one more range. */
+static size_t fences_cut(tn__stream_fences *fences, uint64_t low, uint64_t high) {
+    size_t from = fences_find(fences, low), to = from, count = 0;
+    fences_range rest[2];
+    for (; to < fences->range_count && fences->ranges[to].low < high; to++) {
+        fences_range range = fences->ranges[to];
+        if (range.low < low) rest[count++] = (fences_range){range.low, low, range.end};
+        if (range.high > high) rest[count++] = (fences_range){high, range.high, range.end};
+        fences->ends[range.end].references +=
+            (range.low < low ? 1u : 0) + (range.high > high ? 1u : 0);
+        fences_drop(fences, range.end);
+    }
+    fences_replace(fences, from, to, rest, count);
+    return from + (count > 0 && rest[0].low < low);
+}
+
+static bool fences_room(tn__stream_fences *fences) {
+    return tn__reserve(fences->context, &fences->ranges, &fences->range_room,
+                       fences->range_count + 2, sizeof *fences->ranges);
+}
+
+tn_status tn__stream_fences_settle(tn__stream_fences *fences, tn_error *error) {
+    TN_TRY(fences->ways->settle(fences->self, error));
+    for (size_t i = 0; i < fences->range_count; i++) fences_drop(fences, fences->ranges[i].end);
+    fences->range_count = 0;
+    fences->owes = false;
+    return TN_OK;
+}
+
+/* --- taking and giving --- */
+
+/* Does only that stream end the range? Then a later event of it suffices. */
+static bool fences_is_only(const tn__stream_fences *fences, size_t at, void *stream) {
+    const fences_end *end = &fences->ends[fences->ranges[at].end];
+    return end->count == 1 && end->stream[0] == stream;
+}
+
+/* Inserts a range at a free place, and merges it with its neighbours if possible. */
+static void fences_insert(tn__stream_fences *fences, size_t at, fences_range range) {
+    size_t from = at, to = at;
+    const fences_end *end = &fences->ends[range.end];
+    if (end->count == 1) {
+        bool joins = at > 0 && fences->ranges[at - 1].high == range.low;
+        if (joins && fences_is_only(fences, at - 1, end->stream[0])) from--;
+        joins = at < fences->range_count && fences->ranges[at].low == range.high;
+        if (joins && fences_is_only(fences, at, end->stream[0])) to++;
+    }
+    if (from < at) range.low = fences->ranges[from].low;
+    if (to > at) range.high = fences->ranges[at].high;
+    for (size_t i = from; i < to; i++) fences_drop(fences, fences->ranges[i].end);
+    fences_replace(fences, from, to, &range, 1);
+}
+
+/* Notes that [low, high) was last used on these streams, up to now. If an event cannot be recorded,
+ * the wait is owed: no memory is handed out before the whole device was waited for. */
+static void fences_note(tn__stream_fences *fences, uint64_t low, uint64_t high,
+                        void *const *streams, uint32_t count) {
+    if (fences->owes) return;
+    uint32_t end = fences_room(fences) ? fences_record_all(fences, streams, count) : FENCES_NONE;
+    if (end == FENCES_NONE) {
+        fences->owes = true;
+        return;
+    }
+    size_t at = fences_cut(fences, low, high);
+    if (fences->ends[end].count > 0)
+        fences_insert(fences, at, (fences_range){low, high, end});
+    else
+        fences_drop(fences, end);
+}
+
+/* The first stream other than the default: until now, all free memory was used on the default
+ * stream only. */
+static void fences_wake(tn__stream_fences *fences) {
+    void *only[] = {NULL};
+    if (fences->has_others) return;
+    fences->has_others = true;
+    if (fences->has_freed) fences_note(fences, 0, UINT64_MAX, only, 1);
+}
+
+static tn_status fences_wait(tn__stream_fences *fences, const fences_end *end, void *stream,
+                             tn_error *error) {
+    const tn__stream_fences_ways *ways = fences->ways;
+    for (uint32_t i = 0; i < end->count; i++) {
+        if (end->stream[i] == stream || ways->wait(fences->self, end->event[i], stream)) continue;
+        /* the stream cannot wait, so this thread does */
+        TN_TRY(ways->reach(fences->self, end->event[i], error));
+    }
+    return TN_OK;
+}
+
+tn_status tn__stream_fences_take(tn__stream_fences *fences, uint64_t low, uint64_t high,
+                                 void *stream, tn_error *error) {
+    if (!fences->has_others && stream == NULL) return TN_OK;
+    fences_wake(fences);
+    if (fences->owes || !fences_room(fences)) return tn__stream_fences_settle(fences, error);
+    uint32_t waited = FENCES_NONE;
+    for (size_t at = fences_find(fences, low);
+         at < fences->range_count && fences->ranges[at].low < high; at++) {
+        uint32_t end = fences->ranges[at].end;
+        if (end != waited) TN_TRY(fences_wait(fences, &fences->ends[end], stream, error));
+        waited = end;
+    }
+    (void)fences_cut(fences, low, high);
+    return TN_OK;
+}
+
+void tn__stream_fences_give(tn__stream_fences *fences, uint64_t low, uint64_t high,
+                            void *const *streams, uint32_t count) {
+    tn_assert(count >= 1 && count <= TN__STREAM_FENCES_STREAMS);
+    if (!fences->has_others && count == 1 && streams[0] == NULL) {
+        fences->has_freed = true;
+        return;
+    }
+    fences_wake(fences);
+    fences_note(fences, low, high, streams, count);
+}
+
+void tn__stream_fences_owe(tn__stream_fences *fences) { fences->has_others = fences->owes = true; }

@@ -1,0 +1,146 @@
+/* recorded.h - a recorded iteration that is expected to repeat: its requests in order, each with
+ * its place in a plan, and the bytes of the plan as slots.
+ *
+ * Cost: O(1) for a request that is expected, else O(log n), and k / 64 + 1 words for a run of k
+ * slots; 64 bytes per request and 9 bytes per slot.
+ */
+#ifndef TN_POOL_RECORDED_H
+#define TN_POOL_RECORDED_H
+
+#include "memory/pool/technique.h"
+#include "memory/pool/live_ranges.h"
+
+/* --- slots: the bytes of a plan, cut at every start and end of one of its blocks ----------------
+ *
+ * Every block of the plan is a run of whole slots, known ahead, and one bit per slot says whether
+ * it is taken. So the bits of a place alone decide whether it is free, whatever happened before:
+ * blocks that live longer than planned, or were not planned, need no special case.
+ */
+
+typedef struct tn__slots {
+    uint64_t *edges; /* [count + 1], ascending; slot i is [edges[i], edges[i + 1]) */
+    uint64_t *taken; /* one bit per slot */
+    uint32_t count;
+} tn__slots;
+
+/* Makes slots from edges in any order, with repetitions; the edges are sorted in place. False: no
+ * memory. */
+bool tn__slots_open(const tn_context *context, tn__slots *slots, tn__sort_item *edges,
+                    size_t count);
+void tn__slots_close(const tn_context *context, tn__slots *slots);
+/* The slot of the offset; `count` at the end. */
+uint32_t tn__slots_at(const tn__slots *slots, uint64_t offset);
+/* Finds the smallest run of slots in [from, to) whose bits are not set in `taken` and that holds
+ * the wanted block; *from and *to become the slots of the block. Cost: O(to - from). */
+bool tn__slots_hole(const tn__slots *slots, const uint64_t *taken, uint32_t *from, uint32_t *to,
+                    const tn__want *want, uint64_t *offset);
+
+/* Number of words of bits. */
+static inline size_t tn__slots_words(const tn__slots *slots) {
+    return ((size_t)slots->count + 1) / 64 + 1;
+}
+
+/* The bits of word w that belong to [from, to); word and range overlap. */
+static inline uint64_t tn__slots_mask(uint32_t w, uint32_t from, uint32_t to) {
+    uint64_t mask = ~0ull;
+    if (w == from / 64) mask &= ~0ull << from % 64;
+    if (w == (to - 1) / 64) mask &= ~0ull >> (63 - (to - 1) % 64);
+    return mask;
+}
+
+static inline bool tn__slots_idle(const tn__slots *slots, uint32_t from, uint32_t to) {
+    for (uint32_t w = from / 64; w <= (to - 1) / 64; w++)
+        if ((slots->taken[w] & tn__slots_mask(w, from, to)) != 0) return false;
+    return true;
+}
+
+static inline void tn__slots_take(tn__slots *slots, uint32_t from, uint32_t to) {
+    for (uint32_t w = from / 64; w <= (to - 1) / 64; w++)
+        slots->taken[w] |= tn__slots_mask(w, from, to);
+}
+
+static inline void tn__slots_give(tn__slots *slots, uint32_t from, uint32_t to) {
+    for (uint32_t w = from / 64; w <= (to - 1) / 64; w++)
+        slots->taken[w] &= ~tn__slots_mask(w, from, to);
+}
+
+/* Frees the slots that lie wholly in [low, high); a slot at its edge may have another holder too.
+ * False: there was such a slot. */
+static inline bool tn__slots_give_whole(tn__slots *slots, uint64_t low, uint64_t high) {
+    uint32_t from = tn__slots_at(slots, low), to = tn__slots_at(slots, high);
+    bool is_exact = slots->edges[from] == low && slots->edges[to] == high;
+    if (slots->edges[from] < low) from++;
+    if (from < to) tn__slots_give(slots, from, to);
+    return is_exact;
+}
+
+/* --- the expected requests in order, and the current position -----------------------------------
+ *
+ * If a request is not the expected one, the recorded iteration is searched. Is it the one after, so
+ * that one was left out? Or do the last three requests, including this one, stand in a row
+ * anywhere? The nearest match ahead counts. Otherwise it is an additional request and the position
+ * stays. A wrong guess costs only a place in the plan: the slots know which bytes are free.
+ */
+
+typedef struct tn__expected {
+    uint64_t size, offset;
+    uint32_t stream;
+    uint32_t from, to; /* slots; empty: it is expected, but has no place in the plan */
+    uint32_t length;   /* number of requests for which its block lives */
+} tn__expected;
+
+typedef struct tn__recorded {
+    tn__expected *lines;   /* [count] */
+    tn__sort_item *threes; /* [count] hash of a line and the two before it, ascending */
+    uint32_t count, next;
+    uint64_t recent[2]; /* keys of the last two requests, the latest first */
+    uint64_t rounds;    /* number of completed rounds */
+    tn__slots slots;
+    uint64_t *soon;                        /* result of tn__recorded_soon */
+    uint64_t base, borders[TN__ZONES_MAX]; /* start of the first zone, end of each zone */
+    uint32_t streams[TN__ZONES_MAX];
+    uint32_t zones;
+} tn__recorded;
+
+/* `edges` [edge_count]: additional edges for slots, in an array with room for two more per live
+ * range. False: no memory. */
+bool tn__recorded_open(const tn_context *context, tn__recorded *recorded,
+                       const tn__live_ranges *lives, tn__sort_item *edges, size_t edge_count);
+void tn__recorded_close(const tn_context *context, tn__recorded *recorded);
+/* Like tn__recorded_match, for a request that is not the expected one. */
+const tn__expected *tn__recorded_search(tn__recorded *recorded, uint64_t size, uint32_t stream);
+/* The slots that the next `ahead` requests will need, and those that are taken, as bits; valid
+ * until the next call. Cost: O(ahead + slots). */
+const uint64_t *tn__recorded_soon(tn__recorded *recorded, uint32_t ahead);
+
+static inline uint64_t tn__recorded_key(uint64_t size, uint32_t stream) {
+    uint64_t z = (size ^ (uint64_t)stream << 32) * 0x9e3779b97f4a7c15u;
+    return z ^ z >> 32;
+}
+
+/* The line of a request; NULL: it is a surprise. */
+static inline const tn__expected *tn__recorded_match(tn__recorded *recorded, uint64_t size,
+                                                     uint32_t stream) {
+    const tn__expected *line = &recorded->lines[recorded->next];
+    if (line->size == size && line->stream == stream) {
+        if (++recorded->next == recorded->count) {
+            recorded->next = 0;
+            recorded->rounds++;
+        }
+    } else {
+        line = tn__recorded_search(recorded, size, stream);
+    }
+    recorded->recent[1] = recorded->recent[0];
+    recorded->recent[0] = tn__recorded_key(size, stream);
+    return line;
+}
+
+/* The zone that contains the byte; `zones`: none. */
+static inline uint32_t tn__recorded_zone(const tn__recorded *recorded, uint64_t offset) {
+    uint32_t zone = 0;
+    if (offset < recorded->base) return recorded->zones;
+    while (zone < recorded->zones && recorded->borders[zone] <= offset) zone++;
+    return zone;
+}
+
+#endif

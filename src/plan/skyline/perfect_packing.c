@@ -1,0 +1,737 @@
+/* perfect_packing.c - undoes the cuts of a perfect packing, from the smallest pieces up.
+ *
+ *   +-----+---+    Two bodies of equal size, one of which begins when the other ends, are likely to
+ *   |  A  | B |    be halves of one that was cut: sizes of many digits seldom agree by chance. Put
+ *   +--+--+---+    together they are a larger body, which may fit another one in the same way, and
+ *   |  |      |    so on up to the whole. Where several bodies share a life, their sum may be what
+ *   +--+------+    agrees (packing_sums.c); five can lie in a wheel (packing_wheels.c).
+ *
+ * The same happens in a network whenever a tensor dies at the step at which one of its size begins:
+ * memory is handed over without loss. If bodies were not cut from one, blocks that fit by chance
+ * may be worse than separate bodies; so this is one plan among others, never the only one.
+ *
+ * Steps wait in queues, one per level of permitted matches; a new block puts the steps at its ends
+ * back into the lowest level. A block joined by chance keeps its parts from their true halves: so
+ * at the end some blocks are taken apart and joined in another order, and the journal undoes a try
+ * that leaves more blocks than before.
+ * Cost:   O(n log n) if few bodies begin at a step; about 140 bytes per body.
+ * Source: ours; the repair is a large neighbourhood search (Shaw 1998).
+ */
+#include "plan/skyline/perfect_packing.h"
+
+#include "base/sorted.h"
+
+#define PACKING_NONE TN__PACKING_NONE
+#define PACKING_LEVELS 7u              /* levels of permitted matches */
+#define PACKING_PARTS 3u               /* blocks of one life in a sum that may match */
+#define PACKING_WHEELS 1u              /* the level that looks for wheels */
+#define PACKING_EFFORT 20000u          /* sums per body, in total ... */
+#define PACKING_EFFORT_MAX 1500000000u /* ... and for all bodies */
+#define PACKING_HOPE 16u       /* at least 1/16 of the bodies must be joined by pairs or wheels */
+#define PACKING_FULL_GAP 1024u /* free fraction of the bound ... */
+#define PACKING_FULL_STEPS 16u /* ... at all steps but 1/16: a perfect packing */
+#define PACKING_UNIT 100u      /* sums that cost as much as placing a body: a unit of work */
+#define PACKING_LOOK 100000u   /* sums between two checks of the clock */
+#define PACKING_APART 3u /* limit of blocks taken apart at once, with the blocks in them ... */
+#define PACKING_APART_ALL 64u
+#define PACKING_NEAR 8u  /* ... each after the first is the nearest of this number */
+#define PACKING_STALE 4u /* tries per remaining block without fewer blocks, until repair ends */
+#define PACKING_STALE_LEAST 100u
+#define PACKING_SKIP 8u       /* during repair, one match in eight is skipped */
+#define PACKING_TRY_EFFORT 8u /* cost of a try in addition to its sums */
+
+/* --- the state: steps that wait, lists at a step, the journal --- */
+
+typedef struct packing_sum { /* blocks of one life that end (or begin) at the step */
+    uint64_t size;
+    uint32_t place, count; /* into members */
+    bool whole;            /* all blocks that share the life */
+} packing_sum;
+
+typedef struct packing_side { /* blocks that end at a step, or blocks that begin there */
+    packing_sum *sums;
+    tn__sort_item *order; /* by size */
+    size_t sum_room, order_room;
+    uint32_t count;
+} packing_side;
+
+typedef struct packing_queue { /* queue of steps */
+    uint32_t *steps;
+    size_t head, count, room; /* [head, count) wait */
+} packing_queue;
+
+typedef struct packing_deed { /* a change of a block, for undoing it */
+    uint32_t id, parent;      /* JOINED with it; LEFT it; NONE: the block itself was made */
+    uint64_t delta;
+    bool left;
+} packing_deed;
+
+struct tn__packing_state {
+    uint32_t *starts, *ends; /* [time_count], lists of separate blocks */
+    uint8_t *clean;          /* [time_count], levels at which no more matches exist */
+    packing_queue waiting[PACKING_LEVELS];
+    packing_side below, above; /* for a step: blocks that end, blocks that begin */
+    uint32_t *members;         /* blocks in sums */
+    size_t member_count, member_room;
+    tn__sort_item *line; /* [line_room], blocks of a step by their other end */
+    size_t line_room;
+    uint32_t *unused; /* [unused_count], blocks that are taken apart */
+    uint32_t unused_count, used;
+    packing_deed *journal;
+    size_t journal_count, journal_room;
+    bool notes; /* the journal is kept */
+    tn__random random;
+    uint32_t skip;   /* one match in `skip` is skipped; 0: none */
+    uint64_t unseen; /* sums since the last check of the clock */
+    bool out_of_memory;
+};
+
+typedef struct tn__packing_state packing_state;
+
+static tn__packing_block *packing_block(const tn__packing *packing, uint32_t id) {
+    return &packing->blocks[id];
+}
+
+/* --- lists --- */
+
+static void packing_wait(tn__packing *packing, uint32_t time, uint32_t level) {
+    if (level >= PACKING_LEVELS) return;
+    packing_queue *queue = &packing->state->waiting[level];
+    if (queue->head > queue->count / 2 && queue->count == queue->room) {
+        queue->count -= queue->head;
+        memmove(queue->steps, queue->steps + queue->head, queue->count * sizeof *queue->steps);
+        queue->head = 0;
+    }
+    if (!tn__reserve(tn__run_context(packing->run), &queue->steps, &queue->room, queue->count + 1,
+                     sizeof *queue->steps)) {
+        packing->state->out_of_memory = true;
+        return;
+    }
+    queue->steps[queue->count++] = time;
+}
+
+static void packing_dirty(tn__packing *packing, uint32_t time) {
+    if (packing->state->clean[time] == 0) return; /* it is already waiting */
+    packing->state->clean[time] = 0;
+    packing_wait(packing, time, 0);
+}
+
+/* Marks the block as not part of another. */
+static void packing_stand(tn__packing *packing, uint32_t id) {
+    tn__packing_block *block = packing_block(packing, id);
+    packing_state *state = packing->state;
+    block->parent = PACKING_NONE;
+    block->previous_start = block->previous_end = PACKING_NONE;
+    block->next_start = state->starts[block->first];
+    block->next_end = state->ends[block->last];
+    if (block->next_start != PACKING_NONE)
+        packing_block(packing, block->next_start)->previous_start = id;
+    if (block->next_end != PACKING_NONE) packing_block(packing, block->next_end)->previous_end = id;
+    state->starts[block->first] = state->ends[block->last] = id;
+    block->place = packing->standing_count;
+    packing->standing[packing->standing_count++] = id;
+}
+
+/* Unmarks it. */
+static void packing_fall(tn__packing *packing, uint32_t id) {
+    tn__packing_block *block = packing_block(packing, id);
+    uint32_t *before = &packing->state->starts[block->first], moved;
+    if (block->previous_start != PACKING_NONE)
+        before = &packing_block(packing, block->previous_start)->next_start;
+    *before = block->next_start;
+    if (block->next_start != PACKING_NONE)
+        packing_block(packing, block->next_start)->previous_start = block->previous_start;
+    before = &packing->state->ends[block->last];
+    if (block->previous_end != PACKING_NONE)
+        before = &packing_block(packing, block->previous_end)->next_end;
+    *before = block->next_end;
+    if (block->next_end != PACKING_NONE)
+        packing_block(packing, block->next_end)->previous_end = block->previous_end;
+    moved = packing->standing[--packing->standing_count];
+    packing->standing[block->place] = moved;
+    packing_block(packing, moved)->place = block->place;
+}
+
+static void packing_note_deed(tn__packing *packing, packing_deed deed) {
+    packing_state *state = packing->state;
+    if (!state->notes) return;
+    if (tn__reserve(tn__run_context(packing->run), &state->journal, &state->journal_room,
+                    state->journal_count + 1, sizeof *state->journal))
+        state->journal[state->journal_count++] = deed;
+    else
+        state->out_of_memory = true;
+}
+
+/* --- joining and taking apart --- */
+
+static void packing_link(tn__packing *packing, uint32_t id, uint32_t parent, uint64_t delta) {
+    tn__packing_block *block = packing_block(packing, id);
+    packing_fall(packing, id);
+    block->parent = parent;
+    block->delta = delta;
+    block->next_part = packing_block(packing, parent)->first_part;
+    packing_block(packing, parent)->first_part = id;
+}
+
+/* The block becomes part of `parent`, `delta` bytes above its floor. */
+static void packing_put(tn__packing *packing, uint32_t id, uint32_t parent, uint64_t delta) {
+    packing_link(packing, id, parent, delta);
+    packing_note_deed(packing, (packing_deed){.id = id, .parent = parent});
+}
+
+/* Makes a block whose parts are still to be added. */
+static uint32_t packing_new(tn__packing *packing, uint64_t size, uint32_t first, uint32_t last) {
+    packing_state *state = packing->state;
+    uint32_t id = state->unused_count > 0 ? state->unused[--state->unused_count] : state->used++;
+    *packing_block(packing, id) =
+        (tn__packing_block){.size = size, .first = first, .last = last, .first_part = PACKING_NONE};
+    packing_stand(packing, id);
+    packing_note_deed(packing, (packing_deed){.id = id, .parent = PACKING_NONE});
+    packing_dirty(packing, first);
+    packing_dirty(packing, last);
+    return id;
+}
+
+/* Separates a block into its parts. The steps at which the parts begin and end are queued for
+ * joining again. */
+static void packing_take_apart(tn__packing *packing, uint32_t id) {
+    uint32_t part = packing_block(packing, id)->first_part;
+    packing_fall(packing, id);
+    while (part != PACKING_NONE) {
+        tn__packing_block *block = packing_block(packing, part);
+        uint32_t next = block->next_part;
+        packing_note_deed(
+            packing, (packing_deed){.id = part, .parent = id, .delta = block->delta, .left = true});
+        packing_stand(packing, part);
+        packing_dirty(packing, block->first);
+        packing_dirty(packing, block->last);
+        part = next;
+    }
+    packing_note_deed(packing, (packing_deed){.id = id, .parent = PACKING_NONE, .left = true});
+}
+
+/* Undoes all actions since the journal was begun, from the last to the first. */
+static void packing_undo(tn__packing *packing) {
+    packing_state *state = packing->state;
+    while (state->journal_count > 0) {
+        packing_deed deed = state->journal[--state->journal_count];
+        if (deed.left && deed.parent == PACKING_NONE) {
+            packing_block(packing, deed.id)->first_part = PACKING_NONE;
+            packing_stand(packing, deed.id);
+        } else if (deed.left) {
+            packing_link(packing, deed.id, deed.parent, deed.delta);
+        } else if (deed.parent != PACKING_NONE) {
+            packing_stand(packing, deed.id);
+        } else {
+            packing_fall(packing, deed.id);
+            state->unused[state->unused_count++] = deed.id;
+        }
+    }
+}
+
+/* Makes blocks that were taken apart available for reuse. */
+static void packing_settle(tn__packing *packing) {
+    packing_state *state = packing->state;
+    for (size_t i = 0; i < state->journal_count; i++)
+        if (state->journal[i].left && state->journal[i].parent == PACKING_NONE)
+            state->unused[state->unused_count++] = state->journal[i].id;
+    state->journal_count = 0;
+}
+
+/* --- sums -----------------------------------------------------------------------------------
+ *
+ * Compares sums of blocks that end at a step with sums of blocks that begin there: blocks with
+ * equal sums are likely to be halves of one.
+ *
+ *   |  a  +-----+      a and b share a life, so do c, d and e. A block cut at the step leaves
+ *   +-----+  c  |      only groups of one life on either side, once all smaller cuts in them are
+ *   |     +-----+      undone: a + b = c + d + e, for any number of blocks. Smaller sums of a
+ *   |  b  |  d  |      group are needed if two cuts share a step, or a life by chance.
+ *   |     +-----+
+ *   |     |  e  |
+ *   +-----+-----+
+ */
+#define PACKING_GROUP 10u  /* limit of blocks of one life for which subsets are added up */
+#define PACKING_SUMS 8192u /* sums of several blocks, on one side of a step */
+
+static bool packing_note(tn__packing *packing, uint32_t member) {
+    struct tn__packing_state *state = packing->state;
+    if (!tn__reserve(tn__run_context(packing->run), &state->members, &state->member_room,
+                     state->member_count + 1, sizeof *state->members)) {
+        state->out_of_memory = true;
+        return false;
+    }
+    state->members[state->member_count++] = member;
+    return true;
+}
+
+static packing_sum *packing_add(tn__packing *packing, packing_side *side) {
+    const tn_context *context = tn__run_context(packing->run);
+    size_t need = (size_t)side->count + 1;
+    if (!tn__reserve(context, &side->sums, &side->sum_room, need, sizeof *side->sums) ||
+        !tn__reserve(context, &side->order, &side->order_room, need, sizeof *side->order)) {
+        packing->state->out_of_memory = true;
+        return NULL;
+    }
+    packing_sum *sum = &side->sums[side->count++];
+    *sum = (packing_sum){.place = (uint32_t)packing->state->member_count};
+    return sum;
+}
+
+static void packing_take(tn__packing *packing, packing_sum *sum, uint32_t id) {
+    sum->size = tn__add_sat(sum->size, packing->blocks[id].size);
+    sum->count++;
+    packing_note(packing, id);
+}
+
+/* Adds the sums of at most `most` of the blocks line[from, from + count), which share a life, and
+ * the sum of all. */
+static void packing_add_group(tn__packing *packing, packing_side *side, const tn__sort_item *line,
+                              uint32_t count, uint32_t most) {
+    packing_sum *sum;
+    for (uint32_t i = 0; i < count; i++)
+        if ((sum = packing_add(packing, side)) != NULL) {
+            packing_take(packing, sum, line[i].id);
+            sum->whole = count == 1;
+        }
+    uint32_t masks =
+        most > 1 && count <= PACKING_GROUP ? (1u << count) - 1 : 0; /* all but the last */
+    for (uint32_t mask = 1; mask < masks && side->count < PACKING_SUMS; mask++) {
+        uint32_t bits = (uint32_t)__builtin_popcount(mask);
+        if (bits < 2 || bits > most || (sum = packing_add(packing, side)) == NULL) continue;
+        for (uint32_t i = 0; i < count; i++)
+            if (mask >> i & 1) packing_take(packing, sum, line[i].id);
+    }
+    if (count < 2 || (sum = packing_add(packing, side)) == NULL) return;
+    for (uint32_t i = 0; i < count; i++) packing_take(packing, sum, line[i].id);
+    sum->whole = true;
+}
+
+/* line[] = blocks of a list by their other end; *count is their number. */
+static bool packing_line(tn__packing *packing, uint32_t time, bool ending, size_t *count) {
+    struct tn__packing_state *state = packing->state;
+    uint32_t at = ending ? state->ends[time] : state->starts[time];
+    for (*count = 0; at != TN__PACKING_NONE; ++*count) {
+        const tn__packing_block *block = &packing->blocks[at];
+        if (!tn__reserve(tn__run_context(packing->run), &state->line, &state->line_room, *count + 1,
+                         sizeof *state->line))
+            return false;
+        state->line[*count] = (tn__sort_item){ending ? block->first : block->last, at};
+        at = ending ? block->next_end : block->next_start;
+    }
+    state->unseen += *count;
+    return tn__sort_items(tn__run_context(packing->run), state->line, *count);
+}
+
+/* Gathers all sums of one side of a step. */
+static bool packing_gather(tn__packing *packing, packing_side *side, uint32_t time, uint32_t most,
+                           bool ending) {
+    struct tn__packing_state *state = packing->state;
+    size_t count;
+    side->count = 0;
+    if (!packing_line(packing, time, ending, &count)) return false;
+    for (size_t from = 0, to; from < count; from = to) {
+        for (to = from + 1; to < count && state->line[to].key == state->line[from].key;) to++;
+        packing_add_group(packing, side, state->line + from, (uint32_t)(to - from), most);
+    }
+    for (uint32_t i = 0; i < side->count; i++)
+        side->order[i] = (tn__sort_item){side->sums[i].size, i};
+    state->unseen += side->count;
+    return !state->out_of_memory &&
+           tn__sort_items(tn__run_context(packing->run), side->order, side->count);
+}
+
+static bool packing_stands(const tn__packing *packing, const packing_sum *sum) {
+    for (uint32_t i = 0; i < sum->count; i++)
+        if (packing->blocks[packing->state->members[sum->place + i]].parent != TN__PACKING_NONE)
+            return false;
+    return true;
+}
+
+static void packing_pile(tn__packing *packing, const packing_sum *sum, uint32_t parent) {
+    uint64_t delta = 0;
+    for (uint32_t i = 0; i < sum->count; i++) {
+        uint32_t id = packing->state->members[sum->place + i];
+        packing_put(packing, id, parent, delta);
+        delta += packing->blocks[id].size;
+    }
+}
+
+static bool packing_unite(tn__packing *packing, const packing_sum *a, const packing_sum *b) {
+    struct tn__packing_state *state = packing->state;
+    if (!packing_stands(packing, a) || !packing_stands(packing, b)) return false;
+    if (state->skip > 0 && tn__random_below(&state->random, state->skip) == 0) return false;
+    uint32_t first = packing->blocks[state->members[a->place]].first;
+    uint32_t last = packing->blocks[state->members[b->place]].last;
+    uint32_t made = packing_new(packing, a->size, first, last);
+    packing_pile(packing, a, made);
+    packing_pile(packing, b, made);
+    return true;
+}
+
+/* Joins the blocks of equal sums from both sides, up to `total` blocks per match. */
+static bool packing_match(tn__packing *packing, uint32_t total, bool alone, bool whole) {
+    const packing_side *low = &packing->state->below, *high = &packing->state->above;
+    bool any = false;
+    for (uint32_t i = 0, k = 0, to_i, to_k; i < low->count && k < high->count;) {
+        uint64_t a = low->order[i].key, b = high->order[k].key;
+        for (to_i = i; to_i < low->count && low->order[to_i].key == a;) to_i++;
+        for (to_k = k; to_k < high->count && high->order[to_k].key == b;) to_k++;
+        bool clear = !alone || (to_i - i == 1 && to_k - k == 1);
+        for (uint32_t x = i; x < to_i && a == b && clear; x++)
+            for (uint32_t y = k; y < to_k; y++, packing->state->unseen++) {
+                const packing_sum *p = &low->sums[low->order[x].id];
+                const packing_sum *q = &high->sums[high->order[y].id];
+                bool fits = tn__add_sat(p->count, q->count) <= total;
+                if (fits && (!whole || p->whole || q->whole)) any |= packing_unite(packing, p, q);
+            }
+        if (a <= b) i = to_i;
+        if (b <= a) k = to_k;
+    }
+    return any;
+}
+
+/* Returns whether blocks were joined at the step; uses sums of up to `most` blocks, and of all that
+ * share a life. `alone`: only if no third sum matches. */
+static bool packing_sums(tn__packing *packing, uint32_t time, uint32_t most, bool alone) {
+    struct tn__packing_state *state = packing->state;
+    if (state->starts[time] == TN__PACKING_NONE || state->ends[time] == TN__PACKING_NONE)
+        return false;
+    state->member_count = 0;
+    if (!packing_gather(packing, &state->below, time, most, true) ||
+        !packing_gather(packing, &state->above, time, most, false)) {
+        state->out_of_memory = true;
+        return false;
+    }
+    for (uint32_t total = 2; total <= 2 * most && most <= PACKING_PARTS; total++)
+        if (packing_match(packing, total, alone, false)) return true;
+    return packing_match(packing, UINT32_MAX, alone, true);
+}
+
+static void packing_release_sums(tn__packing *packing) {
+    const tn_context *context = tn__run_context(packing->run);
+    packing_side *sides[] = {&packing->state->below, &packing->state->above};
+    for (size_t i = 0; i < 2; i++) {
+        tn__free(context, sides[i]->sums, sides[i]->sum_room * sizeof *sides[i]->sums);
+        tn__free(context, sides[i]->order, sides[i]->order_room * sizeof *sides[i]->order);
+    }
+}
+
+/* --- wheels ---------------------------------------------------------------------------------
+ *
+ * Finds five blocks in a wheel, a packing that cuts from side to side cannot make.
+ *
+ *  +-----+--+     Around M = [a, b) lie A that ends at a and D that begins there, A larger by M,
+ *  |  B  |  |     and B that ends at b and C that begins there, C larger by M. A and B begin
+ *  +--+--+ C|     together, C and D end together.
+ *  |  |M |  |
+ *  |A +--+--+     D and C of one end are looked for first: ends agree by chance less often than
+ *  |  |  D  |     anything else here.
+ *  +--+-----+
+ *     a  b
+ */
+#define PACKING_TRIES 2000000u /* limit of blocks visited at a step */
+
+typedef struct packing_parts {
+    uint32_t a, b, c, d, m;
+} packing_parts;
+
+static void packing_close_wheel(tn__packing *packing, packing_parts parts) {
+    const tn__packing_block *blocks = packing->blocks;
+    uint64_t low = blocks[parts.a].size, step = blocks[parts.d].size;
+    uint32_t made = packing_new(packing, low + blocks[parts.b].size, blocks[parts.a].first,
+                                blocks[parts.d].last);
+    packing_put(packing, parts.a, made, 0);
+    packing_put(packing, parts.b, made, low);
+    packing_put(packing, parts.d, made, 0);
+    packing_put(packing, parts.m, made, step);
+    packing_put(packing, parts.c, made, step);
+}
+
+/* Counts a visit. False: the limit at this step is reached. */
+static bool packing_look(tn__packing *packing, uint64_t most) {
+    return ++packing->state->unseen < most;
+}
+
+/* M, C and D are known: finds A by its size, B by A and C. */
+static bool packing_close(tn__packing *packing, packing_parts parts, uint64_t most) {
+    const tn__packing_block *blocks = packing->blocks, *m = &blocks[parts.m];
+    const tn__packing_block *c = &blocks[parts.c], *d = &blocks[parts.d];
+    if (parts.d == parts.m || c->size <= m->size) return false;
+    uint64_t of_a = tn__add_sat(m->size, d->size), of_b = c->size - m->size;
+    uint32_t *ends = packing->state->ends;
+    for (uint32_t a = ends[m->first]; a != TN__PACKING_NONE; a = blocks[a].next_end) {
+        if (!packing_look(packing, most)) return false;
+        if (blocks[a].size != of_a) continue;
+        for (uint32_t b = ends[m->last]; b != TN__PACKING_NONE; b = blocks[b].next_end) {
+            if (!packing_look(packing, most)) return false;
+            if (blocks[b].size != of_b || blocks[b].first != blocks[a].first || b == parts.m)
+                continue;
+            parts.a = a;
+            parts.b = b;
+            packing_close_wheel(packing, parts);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* line[count] are blocks that begin at one end of M, the list from `other` those at its other
+ * end. */
+static bool packing_around(tn__packing *packing, uint32_t m, uint32_t other, size_t count,
+                           bool at_end, uint64_t most) {
+    const tn__sort_item *line = packing->state->line;
+    for (; other != TN__PACKING_NONE; other = packing->blocks[other].next_start) {
+        uint32_t last = packing->blocks[other].last;
+        if (!packing_look(packing, most)) return false;
+        if (last <= packing->blocks[m].last) continue;
+        for (size_t i = tn__sorted_find(line, count, last); i < count && line[i].key == last; i++) {
+            if (!packing_look(packing, most)) return false;
+            packing_parts parts = {
+                .m = m, .c = at_end ? line[i].id : other, .d = at_end ? other : line[i].id};
+            if (packing_close(packing, parts, most)) return true;
+        }
+    }
+    return false;
+}
+
+/* Any part may have been made last; each begins or ends where the middle does. */
+static bool packing_wheel(tn__packing *packing, uint32_t time) {
+    struct tn__packing_state *state = packing->state;
+    const tn__packing_block *blocks = packing->blocks;
+    size_t count;
+    if (!packing_line(packing, time, false, &count)) {
+        state->out_of_memory = true;
+        return false;
+    }
+    uint64_t most = state->unseen + PACKING_TRIES;
+    for (uint32_t m = state->starts[time]; m != TN__PACKING_NONE && state->unseen < most;
+         m = blocks[m].next_start)
+        if (packing_around(packing, m, state->starts[blocks[m].last], count, false, most))
+            return true;
+    for (uint32_t m = state->ends[time]; m != TN__PACKING_NONE && state->unseen < most;
+         m = blocks[m].next_end)
+        if (packing_around(packing, m, state->starts[blocks[m].first], count, true, most))
+            return true;
+    return false;
+}
+
+/* --- all steps --- */
+
+static bool packing_step(tn__packing *packing, uint32_t time, uint32_t level) {
+    static const struct {
+        uint32_t most;
+        bool alone;
+    } rules[PACKING_LEVELS] = {{1, true},          {0, true},  {2, true},          {3, true},
+                               {UINT32_MAX, true}, {3, false}, {UINT32_MAX, false}};
+    if (level == PACKING_WHEELS) return packing_wheel(packing, time);
+    return packing_sums(packing, time, rules[level].most, rules[level].alone);
+}
+
+/* Hardly any two sizes agree: these bodies were not cut, and sums would agree by chance only. */
+static bool packing_is_hopeless(const tn__packing *packing) {
+    return packing->body_count - packing->standing_count < packing->body_count / PACKING_HOPE;
+}
+
+/* Whether to continue; otherwise sets *status. */
+static bool packing_goes_on(tn__packing *packing, uint64_t effort_max, tn_status *status) {
+    packing_state *state = packing->state;
+    *status = state->out_of_memory ? TN_E_NO_MEMORY : TN_OK;
+    if (state->out_of_memory) return false;
+    if (state->unseen < PACKING_LOOK) return true;
+    packing->effort += state->unseen;
+    *status = tn__run_work(packing->run, state->unseen / PACKING_UNIT);
+    state->unseen = 0;
+    return *status == TN_OK && packing->effort <= effort_max;
+}
+
+static bool packing_next(tn__packing *packing, uint32_t *time, uint32_t *level) {
+    for (*level = 0; *level < PACKING_LEVELS; ++*level) {
+        packing_queue *queue = &packing->state->waiting[*level];
+        while (queue->head < queue->count) {
+            *time = queue->steps[queue->head++];
+            /* otherwise it waits at another level */
+            if (packing->state->clean[*time] == *level) return true;
+        }
+        queue->head = queue->count = 0;
+    }
+    return false;
+}
+
+static tn_status packing_run(tn__packing *packing, uint64_t effort_max) {
+    uint32_t time, level;
+    tn_status status = TN_OK;
+    while (packing_next(packing, &time, &level)) {
+        if (level > PACKING_WHEELS && packing_is_hopeless(packing)) return TN_OK;
+        bool found = packing_step(packing, time, level);
+        packing->state->clean[time] = found ? 0 : (uint8_t)(level + 1);
+        packing_wait(packing, time, packing->state->clean[time]);
+        if (!packing_goes_on(packing, effort_max, &status)) return status;
+    }
+    return TN_OK;
+}
+
+/* --- repair --- */
+
+static uint32_t packing_distance(const tn__packing *packing, uint32_t a, uint32_t b) {
+    const tn__packing_block *x = packing_block(packing, a), *y = packing_block(packing, b);
+    uint32_t of_first = x->first > y->first ? x->first - y->first : y->first - x->first;
+    uint32_t of_last = x->last > y->last ? x->last - y->last : y->last - x->last;
+    uint32_t gap = x->first > y->last   ? x->first - y->last
+                   : y->first > x->last ? y->first - x->last
+                                        : 0;
+    return gap + (of_first < of_last ? of_first : of_last);
+}
+
+/* A random separate block made of others; near to `other` if that is given. */
+static uint32_t packing_choose(tn__packing *packing, uint32_t other) {
+    uint32_t best = PACKING_NONE, least = UINT32_MAX;
+    for (uint32_t i = 0; i < PACKING_NEAR; i++) {
+        uint64_t place = tn__random_below(&packing->state->random, packing->standing_count);
+        uint32_t id = packing->standing[place];
+        if (packing_block(packing, id)->first_part == PACKING_NONE) continue;
+        if (other == PACKING_NONE) return id;
+        uint32_t distance = packing_distance(packing, id, other);
+        if (distance < least) best = id;
+        if (distance < least) least = distance;
+    }
+    return best;
+}
+
+static void packing_take_some_apart(tn__packing *packing) {
+    tn__random *random = &packing->state->random;
+    uint32_t id = PACKING_NONE, apart = 0;
+    for (uint64_t left = 1 + tn__random_below(random, PACKING_APART); left > 0; left--) {
+        id = packing_choose(packing, id);
+        if (id == PACKING_NONE) return;
+        for (uint32_t at = id; at != PACKING_NONE && apart < PACKING_APART_ALL; apart++) {
+            uint32_t inner = PACKING_NONE, part = packing_block(packing, at)->first_part;
+            for (; part != PACKING_NONE; part = packing_block(packing, part)->next_part)
+                if (packing_block(packing, part)->first_part != PACKING_NONE &&
+                    tn__random_below(random, 2) == 0)
+                    inner = part;
+            packing_take_apart(packing, at);
+            at = tn__random_below(random, 2) == 0 ? inner : PACKING_NONE; /* and so on */
+        }
+    }
+}
+
+/* Shuffles the steps that wait at the beginning. */
+static void packing_shuffle(tn__packing *packing) {
+    packing_queue *queue = &packing->state->waiting[0];
+    for (size_t left = queue->count - queue->head; left > 1; left--) {
+        size_t at = queue->head + (size_t)tn__random_below(&packing->state->random, left);
+        uint32_t *last = &queue->steps[queue->head + left - 1], swap = *last;
+        *last = queue->steps[at];
+        queue->steps[at] = swap;
+    }
+}
+
+tn_status tn__packing_mend(tn__packing *packing, uint64_t effort) {
+    packing_state *state = packing->state;
+    tn_status status = TN_OK;
+    if (packing_is_hopeless(packing)) return TN_OK;
+    state->skip = PACKING_SKIP;
+    state->notes = true;
+    for (uint64_t stale = 0; packing->standing_count > 1 && status == TN_OK; stale++) {
+        uint32_t before = packing->standing_count;
+        if (stale > PACKING_STALE * (uint64_t)before + PACKING_STALE_LEAST) break;
+        packing_take_some_apart(packing);
+        packing_shuffle(packing);
+        status = packing_run(packing, UINT64_MAX);
+        if (packing->standing_count > before || status != TN_OK)
+            packing_undo(packing);
+        else
+            packing_settle(packing);
+        if (packing->standing_count < before) stale = 0;
+        state->unseen += PACKING_TRY_EFFORT;
+        if (status == TN_OK && !packing_goes_on(packing, effort, &status)) break;
+    }
+    state->notes = false;
+    state->skip = 0;
+    return status;
+}
+
+/* --- the whole --- */
+
+bool tn__packing_is_full(tn_run *run) {
+    const tn_run_body *bodies = tn__run_bodies(run);
+    uint32_t steps = tn__run_time_count(run);
+    uint64_t *load = tn__run_scratch(run, steps, sizeof *load), sum = 0, full = 0;
+    uint64_t bound = tn__run_lower_bound(run);
+    if (load == NULL || steps < 2) return false;
+    for (uint32_t i = 0; i < tn__run_count(run); i++) { /* modulo 2^64: the sums are right */
+        load[bodies[i].first] += bodies[i].size;
+        load[bodies[i].last] -= bodies[i].size;
+    }
+    for (uint32_t t = 0; t + 1 < steps; t++) {
+        sum += load[t];
+        full += sum >= bound - bound / PACKING_FULL_GAP;
+    }
+    return full >= (steps - 1) - (steps - 1) / PACKING_FULL_STEPS;
+}
+
+tn_status tn__packing_join(tn__packing *packing, uint32_t turn) {
+    packing_state *state = packing->state;
+    state->random.state = tn__run_seed(packing->run) + turn;
+    for (uint32_t t = 0; t < tn__run_time_count(packing->run); t++) packing_dirty(packing, t);
+    if (turn > 0) packing_shuffle(packing);
+    if (state->out_of_memory) return TN_E_NO_MEMORY;
+    uint64_t most = PACKING_EFFORT * ((uint64_t)packing->body_count + 1000);
+    return packing_run(packing,
+                       packing->effort + (most < PACKING_EFFORT_MAX ? most : PACKING_EFFORT_MAX));
+}
+
+void tn__packing_reset(tn__packing *packing) {
+    packing_state *state = packing->state;
+    size_t times = tn__run_time_count(packing->run);
+    memset(state->starts, 0xff, times * sizeof *state->starts);
+    memset(state->ends, 0xff, times * sizeof *state->ends);
+    memset(state->clean, 0xff, times);
+    for (uint32_t level = 0; level < PACKING_LEVELS; level++)
+        state->waiting[level].head = state->waiting[level].count = 0;
+    state->used = packing->body_count;
+    state->unused_count = packing->standing_count = 0;
+    for (uint32_t i = 0; i < packing->body_count; i++) packing_stand(packing, i);
+}
+
+tn_status tn__packing_create(tn_run *run, const uint32_t *ids, uint32_t count,
+                             tn__packing *packing) {
+    const tn_run_body *bodies = tn__run_bodies(run);
+    uint32_t times = tn__run_time_count(run);
+    packing_state *state = tn__run_scratch(run, 1, sizeof *state);
+    *packing = (tn__packing){.run = run, .body_count = count, .state = state};
+    size_t spare =
+        (size_t)count + PACKING_APART_ALL; /* made of others, plus those just taken apart */
+    packing->blocks = tn__run_scratch(run, count + spare, sizeof *packing->blocks);
+    packing->standing = tn__run_scratch(run, (size_t)count + 1, sizeof *packing->standing);
+    if (state == NULL || packing->blocks == NULL || packing->standing == NULL)
+        return TN_E_NO_MEMORY;
+    state->starts = tn__run_scratch(run, times, sizeof *state->starts);
+    state->ends = tn__run_scratch(run, times, sizeof *state->ends);
+    state->clean = tn__run_scratch(run, times, sizeof *state->clean);
+    state->unused = tn__run_scratch(run, spare, sizeof *state->unused);
+    if (!state->starts || !state->ends || !state->clean || !state->unused) return TN_E_NO_MEMORY;
+    for (uint32_t i = 0; i < count; i++) {
+        const tn_run_body *body = &bodies[ids[i]];
+        packing->blocks[i] = (tn__packing_block){.size = body->size,
+                                                 .first = body->first,
+                                                 .last = body->last,
+                                                 .first_part = PACKING_NONE};
+    }
+    tn__packing_reset(packing);
+    return TN_OK;
+}
+
+void tn__packing_release(tn__packing *packing) {
+    const tn_context *context = tn__run_context(packing->run);
+    packing_state *state = packing->state;
+    if (state == NULL) return;
+    for (uint32_t level = 0; level < PACKING_LEVELS; level++)
+        tn__free(context, state->waiting[level].steps,
+                 state->waiting[level].room * sizeof *state->waiting[level].steps);
+    tn__free(context, state->members, state->member_room * sizeof *state->members);
+    tn__free(context, state->line, state->line_room * sizeof *state->line);
+    tn__free(context, state->journal, state->journal_room * sizeof *state->journal);
+    packing_release_sums(packing);
+}

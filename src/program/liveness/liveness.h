@@ -1,0 +1,124 @@
+/* liveness.h - the state that finds live ranges and assigns them to buffers. */
+#ifndef TN_PROGRAM_OCCUPANCY_H
+#define TN_PROGRAM_OCCUPANCY_H
+
+#include "program/liveness/happens.h"
+#include "program/program.h"
+
+#define RANGE_NONE UINT32_MAX
+
+/* A live range under construction. Live ranges are numbered in the order of their definition. */
+typedef struct live_range {
+    tn_tensor_id tensor; /* TN_NONE: workspace */
+    tn_op_id op;
+    uint32_t output; /* index among the outputs of `op`; RANGE_NONE: not an operator's output */
+    uint32_t first, last;
+    uint32_t uses;   /* number of reads, without those that a loop repeats in its next turn */
+    uint32_t newest; /* its last entry in liveness_state.uses, or RANGE_NONE */
+    uint64_t bytes;
+    uint32_t source;  /* the live range that it may or must view; RANGE_NONE: it is no view */
+    uint32_t earlier; /* the previous live range of the same tensor, or RANGE_NONE */
+    bool joins;       /* it continues `earlier` in the same memory (If) */
+    bool must, whole; /* the view is mandatory; it shows the whole source */
+    bool is_static;   /* a block of static memory: `op` does not affect its live range */
+    uint64_t offset;  /* of a view: from the start of its source; of pinned static memory: its
+                       * address */
+    uint32_t root;    /* chosen by buffers.c: first live range of its buffer */
+    tn_body_id body;  /* its buffer in the problem */
+    uint64_t delta;   /* distance from the buffer's start */
+    uint64_t lo, hi;  /* bytes of the buffer that it keeps alive */
+    tn_share share;
+    uint32_t taken; /* the live range that it overwrites in place, or RANGE_NONE */
+} live_range;
+
+/* All steps that need a live range, as one linked list per live range. */
+typedef struct range_use {
+    uint32_t step, next;
+} range_use;
+typedef struct range_uses {
+    range_use *items;
+    size_t count, room;
+} range_uses;
+
+/* The bytes that one live range keeps of its buffer; windows are sorted by buffer, first byte and
+ * age. */
+typedef struct range_window {
+    uint32_t root;  /* first live range of the buffer */
+    uint32_t id;    /* the live range, in the order of definition */
+    uint32_t range; /* index into tn_occupancy_lives */
+    uint32_t first, last;
+    uint64_t lo, hi;
+} range_window;
+
+typedef struct liveness_state {
+    const tn_program *program;
+    const tn_graph *graph;
+    const tn_context *context;
+    tn_occupancy_options options;
+    tn_error *error;
+    tn__arena scratch; /* freed at the end of the call */
+    live_range *ranges;
+    size_t count, room;
+    range_uses uses;
+    const tn__happens *happens; /* NULL: steps run one after the other */
+    bool straight;              /* intervals of steps express the same conflicts as `happens` */
+    uint32_t *latest; /* [tensors] the tensor's newest live range; RANGE_NONE: no live range yet */
+    uint8_t *is_static; /* [tensors] takes no memory of the arena */
+    uint64_t *fetched;  /* [tensors] bytes of a static tensor that is fetched from a
+                                 * file; otherwise TN_SIZE_UNKNOWN. NULL: no tensor is fetched */
+    uint8_t *is_open;   /* [tensors] its newest live range has not been released */
+} liveness_state;
+
+struct tn_occupancy {
+    tn_context context;
+    tn__arena arena; /* owns the live ranges and windows */
+    const tn_program *program;
+    tn_problem *problem;
+    tn_life *ranges;
+    size_t count;
+    live_range *found; /* [found_room], the same live ranges in the order of their definition */
+    size_t found_room;
+    range_uses uses;
+    range_window *windows; /* [count] */
+    tn_memory_summary summary;
+};
+
+/* liveness.c: finds the live ranges, and the views that are allowed between them. */
+tn_status tn__liveness_find(liveness_state *liveness);
+/* A step needs a live range, so it is alive through that step. */
+tn_status tn__liveness_need(liveness_state *liveness, uint32_t id, uint32_t step);
+/* buffers.c: assigns live ranges to buffers. */
+tn_status tn__buffers_assign(liveness_state *liveness);
+
+/* liveness.c: extends live ranges to the intervals that the clocks of streams imply and sets
+ * `straight`, if both are equivalent; otherwise it changes nothing. */
+tn_status tn__liveness_straighten(liveness_state *liveness);
+
+/* Whether the problem needs clocks. */
+static inline bool tn__liveness_has_clocks(const liveness_state *liveness) {
+    return liveness->happens != NULL && liveness->happens->chain_count > 1 && !liveness->straight;
+}
+
+/* occupancy.c, for host.c. The first returns the known partial order if instructions may overlap.
+ * The second builds the problem of live ranges that have root, lo and hi: buffers in the order of
+ * their first live range; buffer_of [ranges] receives the buffer of each root. */
+tn_status tn__liveness_order(liveness_state *liveness, tn__happens *happens);
+tn_status tn__buffers_problem(liveness_state *liveness, tn_problem *problem, uint32_t *buffer_of);
+
+/* holders.c: the windows of an occupancy, and the bytes that each live range holds at one step.
+ * range_of  [ranges] maps the order of definition to the order of tn_occupancy_lives */
+tn_status tn__holders_windows(const liveness_state *liveness, tn_occupancy *made,
+                              const uint32_t *range_of);
+typedef struct holders_walk {
+    size_t at;
+    uint32_t root;
+    uint64_t top;
+} holders_walk;
+#define HOLDERS_WALK_INIT                                                                          \
+    { 0, RANGE_NONE, 0 }
+/* The next live range that holds bytes at a step; false: no further live range does. */
+bool tn__holders_next(const tn_occupancy *occupancy, uint32_t step, holders_walk *walk,
+                      tn_occupant *holder);
+tn_kind tn__occupancy_kind(const tn_occupancy *occupancy, uint32_t range);
+
+#endif

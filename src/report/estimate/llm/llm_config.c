@@ -1,0 +1,503 @@
+/* llm_config.c - reads a config.json of Hugging Face: every field is used, refused, known to have
+ * no effect here, or reported as unknown.
+ *
+ * Families have different names for the same sizes, so a size has several names. The fields of the
+ * text may be in an inner object ("text_config"), next to "vision_config".
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "report/estimate/llm/llm.h"
+
+#ifdef TENURE_MINIMAL
+tn_status tn_llm_config(const char *name, const void *bytes, size_t size, tn_llm *llm,
+                        tn_error *error) {
+    (void)bytes, (void)size, (void)llm;
+    TN_FAIL(error, TN_E_UNSUPPORTED, "%s: this build reads no JSON", name);
+}
+#else
+
+typedef struct config_reading {
+    const json_t *root, *inner; /* the same, or "text_config" of the first */
+    tn__llm_reading *to;
+    tn_llm *llm;
+    tn_error *error;
+} config_reading;
+
+#define HAS(name) TN__LLM_TRAIT(name)
+#define BIASES (HAS(QUERY_BIAS) | HAS(OUTPUT_BIAS) | HAS(INNER_BIAS))
+
+/* --- values --- */
+
+static const json_t *config_get(const config_reading *it, const char *key) {
+    const json_t *value = json_object_get(it->inner, key);
+    if (value == NULL) value = json_object_get(it->root, key);
+    return value != NULL && !json_is_null(value) ? value : NULL;
+}
+
+static tn_status config_nonsense(const config_reading *it, const char *key, const json_t *value,
+                                 const char *must) {
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    tn_status status = tn__fail(it->error, TN_E_INVALID, "\"%s\": %.40s; it must be %s", key,
+                                text != NULL ? text : "?", must);
+    free(text);
+    return status;
+}
+
+/* Without attention: "num_heads" and "head_dim" are those of a state. */
+static bool config_is_pure(const config_reading *it) { return (it->to->traits & HAS(PURE)) != 0; }
+
+static const char *config_name(const config_reading *it, uint32_t field, const json_t **value) {
+    for (uint32_t i = 0; i < 6 && it->to->family->own[i].name != NULL; i++) {
+        if (it->to->family->own[i].field != field) continue;
+        *value = config_get(it, it->to->family->own[i].name);
+        if (*value != NULL) return it->to->family->own[i].name;
+    }
+    if (field <= TN__LLM_HEAD_SIZE && field >= TN__LLM_HEADS && config_is_pure(it)) return NULL;
+    const char *const *names = tn__llm_fields[field].names;
+    for (uint32_t i = 0; i < TN__LLM_NAMES && names[i] != NULL; i++) {
+        *value = config_get(it, names[i]);
+        if (*value != NULL) return names[i];
+    }
+    return NULL;
+}
+
+/* Sizes that a file cannot omit by saying 0. */
+static bool config_is_basic(uint32_t field) {
+    return field == TN__LLM_HIDDEN || field == TN__LLM_LAYERS || field == TN__LLM_HEADS ||
+           field == TN__LLM_VOCABULARY;
+}
+
+/* Sizes that some files give as a list, one for each layer: the largest counts. */
+static bool config_may_be_list(uint32_t field) {
+    return field == TN__LLM_INNER || field == TN__LLM_EXPERT_INNER || field == TN__LLM_CHOSEN ||
+           field == TN__LLM_EXPERTS || field == TN__LLM_SHARED || field == TN__LLM_SHARED_INNER;
+}
+
+/* The number of a field; -1: invalid. 0, false, [] and "auto" mean none. */
+static json_int_t config_number(uint32_t field, const json_t *value) {
+    if (json_is_integer(value)) return json_integer_value(value);
+    bool automatic = json_is_string(value) &&
+                     (strcmp(json_string_value(value), "auto") == 0 || field == TN__LLM_PATTERN);
+    if (json_is_false(value) || automatic) return 0;
+    if (!json_is_array(value)) return -1;
+    json_int_t most = 0;
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        const json_t *item = json_array_get(value, i);
+        json_int_t number = json_is_integer(item) ? json_integer_value(item) : -1;
+        if (number < 0) return -1;
+        if (number > most) most = number;
+    }
+    return json_array_size(value) == 0 || config_may_be_list(field) ? most : -1;
+}
+
+/* A list with different items is counted at its largest, an upper bound; a note says so. */
+static void config_note_list(const config_reading *it, const char *name, const json_t *value) {
+    for (size_t i = 1; i < json_array_size(value); i++)
+        if (!json_equal(json_array_get(value, 0), json_array_get(value, i))) {
+            snprintf(it->llm->note, sizeof it->llm->note,
+                     "\"%.40s\" differs between layers; every layer is counted at the largest",
+                     name);
+            return;
+        }
+}
+
+static tn_status config_field(const config_reading *it, uint32_t field) {
+    const json_t *value;
+    const char *name = config_name(it, field, &value);
+    uint64_t belongs = tn__llm_fields[field].belongs;
+    if (name == NULL) return TN_OK;
+    json_int_t number = config_number(field, value);
+    json_int_t least = config_is_basic(field) ? 1 : 0;
+    if (number < least || (uint64_t)number > TN__LLM_MOST)
+        return config_nonsense(it, name, value, "a whole number from 1 to 2^40");
+    it->to->size[field] = (uint64_t)number;
+    bool own = belongs == 0 || (it->to->traits & belongs) != 0;
+    for (uint32_t i = 0; i < 6 && it->to->family->own[i].name != NULL; i++)
+        own = own || strcmp(it->to->family->own[i].name, name) == 0;
+    if (own) {
+        config_note_list(it, name, value);
+        return TN_OK;
+    }
+    bool windows =
+        field == TN__LLM_WINDOW || field == TN__LLM_PATTERN || field == TN__LLM_WINDOW_FROM;
+    it->to->size[field] = 0;
+    if (number <= 1 || windows ||
+        (field == TN__LLM_PROJECTED && (uint64_t)number == it->to->size[TN__LLM_HIDDEN]))
+        return TN_OK;
+    TN_FAIL(it->error, TN_E_UNSUPPORTED,
+            "\"%s\" is %lld, but a model_type %s is not known to have such a part; its parameters "
+            "would be counted wrongly",
+            name, (long long)number, it->llm->type);
+}
+
+static bool config_asks(uint64_t required, uint64_t traits) { return (required & traits) != 0; }
+
+/* All missing sizes, in one message. */
+static tn_status config_missing(const config_reading *it) {
+    char list[360] = "";
+    size_t used = 0;
+    for (uint32_t field = 0; field < TN__LLM_FIELD_COUNT; field++) {
+        uint64_t required = tn__llm_fields[field].required;
+        bool needed = required == TN__LLM_ALL || config_asks(required, it->to->traits);
+        bool later = (it->to->traits & HAS(KDA)) != 0 && field >= TN__LLM_LINEAR_KEYS &&
+                     field <= TN__LLM_LINEAR_KERNEL; /* in an object of their own */
+        bool sparse = field == TN__LLM_INNER && (it->to->traits & HAS(NARROW)) != 0 &&
+                      (it->to->traits & HAS(GEMMA4)) == 0 && it->to->size[TN__LLM_DENSE_FIRST] == 0;
+        if (later || sparse || (field == TN__LLM_HEADS && config_is_pure(it))) continue;
+        if (!needed || it->to->size[field] > 0) continue;
+        const char *const *names = tn__llm_fields[field].names;
+        if (used + 60 >= sizeof list) break;
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s\"%s\"", used > 0 ? ", " : "",
+                                 names[0]);
+        for (uint32_t i = 1; i < 3 && names[i] != NULL && used + 30 < sizeof list; i++)
+            used +=
+                (size_t)snprintf(list + used, sizeof list - used, "%s%s%s", i == 1 ? " (or " : ", ",
+                                 names[i], i == 2 || names[i + 1] == NULL ? ")" : "");
+    }
+    if (used == 0) return TN_OK;
+    TN_FAIL(it->error, TN_E_INVALID, "model_type %s%s needs %s; is this a transformer?",
+            it->llm->type, it->llm->guessed ? " (guessed: the file has none)" : "", list);
+}
+
+/* --- flags, parts --- */
+
+/* Whether `type` is one of the words of `list`. */
+static bool config_is_one_of(const char *list, const char *type) {
+    size_t length = strlen(type);
+    for (const char *at = strstr(list, type); at != NULL; at = strstr(at + 1, type))
+        if ((at == list || at[-1] == ' ') && (at[length] == '\0' || at[length] == ' ')) return true;
+    return false;
+}
+
+static tn_status config_flag(const config_reading *it, size_t index) {
+    const char *name = tn__llm_flags[index].name, *only = tn__llm_flags[index].only;
+    const json_t *value = config_get(it, name);
+    if (value == NULL || (only != NULL && !config_is_one_of(only, it->to->family->type)))
+        return TN_OK;
+    if (!json_is_boolean(value)) return config_nonsense(it, name, value, "true or false");
+    uint64_t *traits = &it->to->traits, belongs = tn__llm_flags[index].belongs;
+    uint64_t sets = tn__llm_flags[index].sets, clears = tn__llm_flags[index].clears;
+    if ((*traits & HAS(QUERY_ASKED)) != 0 && (sets & HAS(QUERY_BIAS)) != 0)
+        sets &= ~HAS(OUTPUT_BIAS);
+    bool alone = (*traits & HAS(QUERY_ALONE)) != 0 && (sets & HAS(QUERY_BIAS)) != 0;
+    if ((belongs != 0 && (*traits & belongs) == 0) || alone) return TN_OK;
+    bool on = json_is_true(value);
+    bool biased = (sets & BIASES) != 0, mixed = (*traits & (HAS(MLA) | HAS(EXPERT))) != 0;
+    if (on && biased && ((*traits & HAS(MLA)) != 0 || (mixed && (sets & HAS(INNER_BIAS)) != 0)))
+        TN_FAIL(it->error, TN_E_UNSUPPORTED, "\"%s\": biases that are not known of model_type %s",
+                name, it->llm->type);
+    *traits = on ? (*traits | sets) & ~clears : (*traits & ~sets) | clears;
+    return TN_OK;
+}
+
+static tn_status config_part(const config_reading *it, size_t index) {
+    const char *name = tn__llm_parts[index].name;
+    const json_t *value = config_get(it, name);
+    if (value == NULL || (it->to->traits & tn__llm_parts[index].unless) != 0) return TN_OK;
+    bool none =
+        json_is_false(value) ||
+        (json_is_integer(value) && json_integer_value(value) <= tn__llm_parts[index].most) ||
+        (json_is_array(value) && json_array_size(value) == 0) ||
+        (json_is_object(value) && json_object_size(value) == 0);
+    if (none) return TN_OK;
+    TN_FAIL(it->error, TN_E_UNSUPPORTED, "\"%s\" means %s, which is not counted", name,
+            tn__llm_parts[index].why);
+}
+
+/* Falcon's later models: keys and values of several heads, two normalisations side by side. */
+static void config_falcon(const config_reading *it) {
+    const json_t *later = config_get(it, "new_decoder_architecture");
+    if ((it->to->traits & HAS(PARALLEL)) == 0) return;
+    if (json_is_true(later)) {
+        it->to->traits &= ~HAS(SINGLE);
+        if (it->to->size[TN__LLM_PARALLEL_NORMS] != 1) it->to->traits &= ~HAS(ONE_NORM);
+    } else if ((it->to->traits & HAS(SINGLE)) == 0)
+        it->to->size[TN__LLM_KV_HEADS] = 0; /* as many as for queries, whatever the field says */
+}
+
+static tn_status config_positions(const config_reading *it) {
+    const char *kind = json_string_value(config_get(it, "position_embedding_type"));
+    bool encoder = (it->to->traits & HAS(TYPED)) != 0;
+    if (encoder && kind != NULL && strcmp(kind, "absolute") != 0)
+        TN_FAIL(it->error, TN_E_UNSUPPORTED,
+                "\"position_embedding_type\" %.40s is not counted here", kind);
+    return TN_OK;
+}
+
+/* A tower with unknown parts leaves the parameters unknown, but the cache known. */
+static tn_status config_tower(const config_reading *it, const json_t *vision) {
+    const json_t *audio = json_object_get(it->root, "audio_config");
+    tn_error why;
+    if (json_is_object(audio) && json_object_size(audio) > 0)
+        snprintf(it->llm->uncounted, sizeof it->llm->uncounted, "the audio tower");
+    if (json_is_null(vision)) return TN_OK; /* the model has only text */
+    if (vision == NULL && it->to->wrapper->tower != TN__LLM_TOWER_OTHER)
+        snprintf(it->llm->note, sizeof it->llm->note,
+                 "there is no \"vision_config\"; the default tower of the class is counted");
+    tn_status status = tn__llm_tower_count(it->to, vision, &why);
+    if (status == TN_E_UNSUPPORTED)
+        snprintf(it->llm->uncounted, sizeof it->llm->uncounted, "%.90s", why.message);
+    else if (status != TN_OK)
+        TN_FAIL(it->error, status, "%s", why.message);
+    return TN_OK;
+}
+
+static tn_status config_vision(const config_reading *it) {
+    static const struct {
+        const char *name;
+        tn__llm_size to;
+    } sizes[] = {{"hidden_size", TN__LLM_VISION},
+                 {"intermediate_size", TN__LLM_VISION_INNER},
+                 {"num_hidden_layers", TN__LLM_ONE},
+                 {"image_size", TN__LLM_PATCHES},
+                 {"patch_size", TN__LLM_VISION_PATCH}};
+    const json_t *vision = json_object_get(it->root, "vision_config");
+    uint64_t found[5], *size = it->to->size;
+    if (it->to->wrapper->tower != TN__LLM_TOWER_NONE) return config_tower(it, vision);
+    if ((it->to->traits & HAS(SEES)) == 0) return TN_OK;
+    for (size_t i = 0; i < 5; i++) {
+        const json_t *value = json_object_get(vision, sizes[i].name);
+        json_int_t number = json_is_integer(value) ? json_integer_value(value) : 0;
+        if (number < 1 || number > 1 << 24)
+            TN_FAIL(it->error, TN_E_INVALID, "\"vision_config\" needs \"%s\"", sizes[i].name);
+        found[i] = (uint64_t)number;
+    }
+    if (json_is_true(json_object_get(vision, "vision_use_head")))
+        TN_FAIL(it->error, TN_E_UNSUPPORTED, "\"vision_use_head\" is not counted here");
+    uint64_t side = found[3] / found[4];
+    size[TN__LLM_VISION] = found[0];
+    size[TN__LLM_VISION_INNER] = found[1];
+    it->to->vision_layers = found[2];
+    size[TN__LLM_VISION_PATCHES] = tn__mul_sat(side, side);
+    size[TN__LLM_VISION_PATCH] = tn__mul_sat(3, tn__mul_sat(found[4], found[4]));
+    return TN_OK;
+}
+
+/* --- fields that are not known --- */
+
+static void config_unread(const config_reading *it, const json_t *object) {
+    char *list = it->llm->unread;
+    size_t used = strlen(list), room = sizeof it->llm->unread;
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)object, key, value) {
+        bool empty = json_is_null(value) || (json_is_array(value) && json_array_size(value) == 0) ||
+                     (json_is_object(value) && json_object_size(value) == 0);
+        if (empty || tn__llm_is_known(key)) continue;
+        if (used + strlen(key) + 8 > room) {
+            snprintf(list + used, room - used, ", ...");
+            return;
+        }
+        used += (size_t)snprintf(list + used, room - used, "%s%s", used > 0 ? ", " : "", key);
+    }
+}
+
+/* Training stores masks of dropout unless every field about it says 0. */
+static tn_status config_drops(const config_reading *it) {
+    static const char *const keys[] = {"attention_dropout",
+                                       "attn_pdrop",
+                                       "attention_probs_dropout_prob",
+                                       "hidden_dropout",
+                                       "resid_pdrop",
+                                       "hidden_dropout_prob",
+                                       "dropout"};
+    bool is_stated = false, any = false;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const json_t *value = config_get(it, keys[i]);
+        if (value == NULL) continue;
+        double share = json_is_number(value) ? json_number_value(value) : -1;
+        if (!(share >= 0 && share <= 1))
+            return config_nonsense(it, keys[i], value, "a number from 0 to 1");
+        is_stated = true;
+        any = any || share > 0;
+    }
+    it->to->drops = is_stated ? any : (it->to->traits & HAS(GATED)) == 0;
+    return TN_OK;
+}
+
+/* --- all of it --- */
+
+/* Without a "model_type" the fields identify LLaMA's kind, BERT's and GPT-2's. */
+static const char *config_guess(const config_reading *it) {
+    it->llm->guessed = true;
+    return config_get(it, "rms_norm_eps") != NULL      ? "llama"
+           : config_get(it, "type_vocab_size") != NULL ? "bert"
+                                                       : "gpt2";
+}
+
+/* The text of a wrapper has a family of its own, which the file names or the wrapper implies. */
+static const tn__llm_family *config_text(const config_reading *it, const tn__llm_family *wrapper) {
+    const char *type = json_string_value(json_object_get(it->inner, "model_type"));
+    const tn__llm_family *text = NULL;
+    if (wrapper->text == NULL) return wrapper;
+    if (it->inner != it->root && type != NULL) text = tn__llm_family_find(type);
+    if (text != NULL && text->text != NULL) text = tn__llm_family_find(text->text);
+    return text != NULL ? text : tn__llm_family_find(wrapper->text);
+}
+
+static tn_status config_type(config_reading *it) {
+    const json_t *type = json_object_get(it->root, "model_type");
+    const char *name = json_is_string(type) ? json_string_value(type) : "?";
+    if (type == NULL || json_is_null(type))
+        name = config_guess(it);
+    else if (!json_is_string(type))
+        return config_nonsense(it, "model_type", type, "a string");
+    const tn__llm_family *family = tn__llm_family_find(name);
+    snprintf(it->llm->type, sizeof it->llm->type, "%.39s", name);
+    /* An unknown wrapper of a known text: the cache is known, the parameters are not. */
+    const char *inner = json_string_value(json_object_get(it->inner, "model_type"));
+    if (family == NULL && it->inner != it->root && inner != NULL) {
+        family = tn__llm_family_find(inner);
+        if (family != NULL)
+            snprintf(it->llm->uncounted, sizeof it->llm->uncounted,
+                     "the parts of model_type %.39s other than its text", name);
+    }
+    if (family == NULL)
+        TN_FAIL(it->error, TN_E_UNKNOWN, "model_type \"%.60s\" is not supported", name);
+    it->to->wrapper = family;
+    it->to->family = config_text(it, family);
+    it->to->traits = it->to->family->traits;
+    return TN_OK;
+}
+
+/* A field that is null is off: the default of the class is only for missing fields. */
+static void config_otherwise(const config_reading *it) {
+    for (uint32_t i = 0; i < 12 && it->to->family->otherwise[i].size > 0; i++) {
+        uint32_t field = it->to->family->otherwise[i].field;
+        const char *name = tn__llm_fields[field].names[0];
+        const json_t *value;
+        bool off = json_is_null(json_object_get(it->inner, name)) && field == TN__LLM_WINDOW;
+        bool pure = field <= TN__LLM_HEAD_SIZE && field >= TN__LLM_HEADS && config_is_pure(it);
+        if (off || pure || config_name(it, field, &value) != NULL) continue;
+        it->to->size[field] = it->to->family->otherwise[i].size;
+    }
+}
+
+/* The number of layers may be given only by the length of a list or a string. */
+static void config_layer_count(const config_reading *it) {
+    const json_t *list = config_get(it, "layers_block_type");
+    const json_t *text = config_get(it, "hybrid_override_pattern");
+    uint64_t *layers = &it->to->size[TN__LLM_LAYERS];
+    if (*layers > 0 || (it->to->traits & HAS(PARTS)) == 0) return;
+    *layers = json_is_array(list) ? json_array_size(list) : json_string_length(text);
+}
+
+/* Small objects and flags that affect sizes. */
+static void config_switches(const config_reading *it) {
+    uint64_t *size = it->to->size;
+    uint64_t experts = HAS(EXPERT) | HAS(NARROW) | HAS(CORRECTED);
+    bool hybrid = (it->to->traits & TN__LLM_STATES) != 0;
+    if (hybrid && (it->to->traits & HAS(EXPERT)) != 0 && size[TN__LLM_EXPERTS] <= 1) {
+        it->to->traits &= ~experts; /* the dense models of a family of mixtures */
+        if ((it->to->traits & HAS(PARTS)) == 0 && size[TN__LLM_SHARED_INNER] > 0)
+            size[TN__LLM_INNER] = size[TN__LLM_SHARED_INNER];
+    }
+    const json_t *shared = config_get(it, "shared_expert_intermediate_size");
+    if (json_is_integer(shared) && json_integer_value(shared) == 0)
+        it->to->traits &= ~HAS(SHARED_GATE);
+    it->to->shares_keys = json_is_true(config_get(it, "attention_k_eq_v"));
+    it->to->scaled_width = (it->to->traits & HAS(CONV)) != 0 &&
+                           config_get(it, "block_ff_dim") != NULL &&
+                           !json_is_false(config_get(it, "block_auto_adjust_ff_dim"));
+    const json_t *ratio = config_get(it, "block_ffn_dim_multiplier");
+    double width = json_is_number(ratio) ? json_number_value(ratio) : 1;
+    if (!it->to->scaled_width || !(width > 0 && width < 1e6)) return;
+    size[TN__LLM_INNER] = (uint64_t)((double)(2 * size[TN__LLM_INNER] / 3) * width);
+    uint64_t multiple = size[TN__LLM_MULTIPLE] > 0 ? size[TN__LLM_MULTIPLE] : 1;
+    uint64_t parts = size[TN__LLM_INNER] / multiple + (size[TN__LLM_INNER] % multiple != 0);
+    size[TN__LLM_INNER] = tn__mul_sat(parts, multiple);
+}
+
+static void config_gated(const config_reading *it) {
+    const char *how = json_string_value(config_get(it, "feed_forward_proj"));
+    if ((it->to->traits & HAS(T5)) != 0 && how != NULL && strncmp(how, "gated-", 6) == 0)
+        it->to->traits |= HAS(GATED);
+}
+
+/* The number of classes of a classifier: the number of its names. */
+static void config_labels(const config_reading *it) {
+    const json_t *labels = config_get(it, "id2label");
+    uint64_t *size = it->to->size;
+    if ((it->to->traits & HAS(VIT)) != 0 && size[TN__LLM_LABELS] == 0)
+        size[TN__LLM_LABELS] = json_is_object(labels) ? json_object_size(labels) : 0;
+}
+
+static tn_status config_read(config_reading *it) {
+    static const char *const texts[] = {"text_config", "llm_config", "language_config"};
+    it->inner = it->root;
+    for (size_t i = 0; i < 3 && it->inner == it->root; i++) {
+        const json_t *text = json_object_get(it->root, texts[i]);
+        if (json_is_object(text)) it->inner = text;
+    }
+    TN_TRY(config_type(it));
+    for (uint32_t field = 0; field < TN__LLM_FIELD_COUNT; field++) TN_TRY(config_field(it, field));
+    for (size_t i = 0; tn__llm_flags[i].name != NULL; i++) TN_TRY(config_flag(it, i));
+    for (size_t i = 0; tn__llm_parts[i].name != NULL; i++) TN_TRY(config_part(it, i));
+    config_falcon(it);
+    config_otherwise(it);
+    config_layer_count(it);
+    config_switches(it);
+    config_gated(it);
+    config_labels(it);
+    TN_TRY(config_missing(it));
+    TN_TRY(config_positions(it));
+    TN_TRY(tn__llm_layers(it->to, it->inner, it->root, it->llm, it->error));
+    TN_TRY(config_vision(it));
+    TN_TRY(config_drops(it));
+    TN_TRY(tn__llm_derive(it->to, it->error));
+    config_unread(it, it->root);
+    if (it->inner != it->root) config_unread(it, it->inner);
+    it->llm->unproved = *it->llm->unread != '\0';
+    TN_TRY(tn__llm_stored(it->root, it->inner, it->llm, it->error));
+    return tn__llm_count(it->to, it->llm, it->error);
+}
+
+/* Python writes Infinity and NaN, which are not JSON: numbers of the same length replace them. */
+static void config_numbers(char *text, size_t size) {
+    bool inside = false;
+    for (size_t i = 0; i < size; i++) {
+        if (inside && text[i] == '\\') {
+            i++;
+            continue;
+        }
+        if (text[i] == '"') inside = !inside;
+        if (inside) continue;
+        if (size - i >= 8 && memcmp(text + i, "Infinity", 8) == 0) memcpy(text + i, "1.0e+300", 8);
+        if (size - i >= 3 && memcmp(text + i, "NaN", 3) == 0) memcpy(text + i, "0.0", 3);
+    }
+}
+
+static json_t *config_parse(const void *bytes, size_t size, json_error_t *problem,
+                            tn_status *status) {
+    char *copy = malloc(size + 1);
+    if (copy == NULL) {
+        *problem = (json_error_t){.text = "out of memory"};
+        *status = TN_E_NO_MEMORY;
+        return NULL;
+    }
+    if (size > 0) memcpy(copy, bytes, size);
+    config_numbers(copy, size);
+    json_t *root = tn__json_parse(copy, size, problem, status);
+    free(copy);
+    return root;
+}
+
+tn_status tn_llm_config(const char *name, const void *bytes, size_t size, tn_llm *llm,
+                        tn_error *error) {
+    tn__llm_reading reading = {0};
+    json_error_t problem;
+    *llm = (tn_llm){0};
+    tn_status status;
+    json_t *root = config_parse(bytes, size, &problem, &status);
+    if (root == NULL) {
+        tn__fail(error, status, "%s", problem.text);
+        return tn__where(error, status, "%s:%d", name, problem.line);
+    }
+    config_reading it = {.root = root, .to = &reading, .llm = llm, .error = error};
+    status = json_is_object(root) ? config_read(&it)
+                                  : tn__fail(error, TN_E_INVALID, "it is no JSON object");
+    json_decref(root);
+    return status == TN_OK ? TN_OK : tn__where(error, status, "%s", name);
+}
+#endif

@@ -1,0 +1,288 @@
+/* llm_place.c - divides a model over several devices, or partly into host memory: computes the
+ * bytes of the fullest device.
+ *
+ * Devices get whole layers in order, as in llama.cpp (split mode "layer") and transformers
+ * (device_map). With tensor parallelism (vLLM, llama.cpp's split mode "row") each device holds a
+ * part of every matrix. Vectors are copied, and so are the keys and values of a head if there are
+ * more devices than such heads.
+ *
+ * Every number is an upper bound for one device. It is not known which layers have which cache, so
+ * the layers with the largest caches are counted. Tensors outside the layers count on the fullest
+ * device, including the embedding, which llama.cpp keeps in host memory. Buffers are not divided.
+ * Cost: O(weights + layers).
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "report/estimate/llm/llm.h"
+
+/* --- weights by layer --- */
+
+typedef struct place_loose { /* matrices of some layers; unknown which */
+    uint64_t layers, bytes;  /* bytes in each */
+    bool experts;
+} place_loose;
+
+typedef struct place_weights {
+    tn_llm_stored stored;
+    place_loose loose[TN_LLM_WEIGHTS_MAX];
+    uint32_t loose_count;
+} place_weights;
+
+static tn_status place_count(const tn_llm *llm, const tn_llm_options *it, place_weights *to,
+                             tn_error *error) {
+    for (uint32_t i = 0; i < llm->weight_count; i++) {
+        const tn_llm_weight *weight = &llm->weights[i];
+        bool experts = weight->role == TN_LLM_EXPERTS;
+        uint64_t all = tn_llm_weight_bytes(llm, i, it->scheme);
+        if (weight->extra && !it->extra) continue;
+        if (weight->rows == 1) to->stored.vectors = tn__add_sat(to->stored.vectors, all);
+        if (weight->layers == 0) {
+            to->stored.outside = tn__add_sat(to->stored.outside, all);
+            continue;
+        }
+        if (weight->first >= TN_LLM_LAYERS_MAX ||
+            weight->layers > TN_LLM_LAYERS_MAX - weight->first)
+            TN_FAIL(error, TN_E_UNSUPPORTED, "a model of more than %u layers cannot be divided",
+                    TN_LLM_LAYERS_MAX);
+        uint32_t end = (uint32_t)(weight->first + weight->layers);
+        if (end > to->stored.layers) to->stored.layers = end;
+        if (weight->scattered) {
+            uint64_t each = tn__llm_weight_in(llm, i, it->scheme, weight->first);
+            to->loose[to->loose_count++] = (place_loose){weight->layers, each, experts};
+            continue;
+        }
+        for (uint64_t layer = weight->first; layer < end; layer++) {
+            uint64_t bytes = tn__llm_weight_in(llm, i, it->scheme, layer);
+            to->stored.layer[layer] = tn__add_sat(to->stored.layer[layer], bytes);
+            if (experts) to->stored.experts[layer] = tn__add_sat(to->stored.experts[layer], bytes);
+        }
+    }
+    if (llm->model.layers <= TN_LLM_LAYERS_MAX && llm->model.layers > to->stored.layers)
+        to->stored.layers = (uint32_t)llm->model.layers;
+    return TN_OK;
+}
+
+static tn_status place_find(const tn_llm *llm, const tn_llm_options *it, place_weights *to,
+                            tn_error *error) {
+    to->loose_count = 0;
+    to->stored = (tn_llm_stored){0};
+    if (it->weight_bytes == 0) return place_count(llm, it, to, error);
+    if (it->stored == NULL || it->stored->layers == 0)
+        TN_FAIL(error, TN_E_UNSUPPORTED,
+                "the bytes of single layers are not known: no name of a tensor contains a layer");
+    to->stored = *it->stored;
+    return TN_OK;
+}
+
+/* Bytes of a layer, without its routed experts if it is one of the first `experts`. */
+static uint64_t place_layer(const place_weights *weights, uint64_t layer, uint64_t experts) {
+    const tn_llm_stored *stored = &weights->stored;
+    return stored->layer[layer] - (layer < experts ? stored->experts[layer] : 0);
+}
+
+/* An upper bound of the bytes of `run` consecutive layers, beginning with layer `from` or later. */
+static uint64_t place_run(const place_weights *weights, uint64_t from, uint64_t run,
+                          uint64_t experts) {
+    const uint64_t layers = weights->stored.layers;
+    uint64_t sum = 0, most = 0;
+    for (uint64_t i = from; i < layers; i++) {
+        sum = tn__add_sat(sum, place_layer(weights, i, experts));
+        if (i - from >= run) sum -= place_layer(weights, i - run, experts);
+        most = sum > most ? sum : most;
+    }
+    for (uint32_t i = 0; i < weights->loose_count; i++) {
+        const place_loose *loose = &weights->loose[i];
+        uint64_t count = run < loose->layers ? run : loose->layers;
+        bool away = loose->experts && experts >= layers;
+        if (!away) most = tn__add_sat(most, tn__mul_sat(count, loose->bytes));
+    }
+    return most;
+}
+
+/* The first `count` layers. */
+static uint64_t place_first(const place_weights *weights, uint64_t count) {
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < count; i++) sum = tn__add_sat(sum, place_layer(weights, i, 0));
+    for (uint32_t i = 0; i < weights->loose_count; i++) {
+        const place_loose *loose = &weights->loose[i];
+        uint64_t held = count < loose->layers ? count : loose->layers;
+        sum = tn__add_sat(sum, tn__mul_sat(held, loose->bytes));
+    }
+    return sum;
+}
+
+/* The routed experts of layers `from` to `to`. */
+static uint64_t place_experts(const place_weights *weights, uint64_t from, uint64_t to) {
+    uint64_t sum = 0;
+    for (uint64_t i = from; i < to; i++) sum = tn__add_sat(sum, weights->stored.experts[i]);
+    for (uint32_t i = 0; i < weights->loose_count && from < to; i++) {
+        const place_loose *loose = &weights->loose[i];
+        uint64_t count = to - from < loose->layers ? to - from : loose->layers;
+        if (loose->experts) sum = tn__add_sat(sum, tn__mul_sat(count, loose->bytes));
+    }
+    return sum;
+}
+
+static uint64_t place_up(uint64_t bytes, uint64_t parts) {
+    return bytes / parts + (bytes % parts != 0);
+}
+
+/* --- the cache --- */
+
+/* Bytes of all layers, and their number. */
+typedef struct place_part {
+    uint64_t layers, bytes;
+} place_part;
+
+/* An upper bound of the bytes of `count` layers: the largest ones. */
+static uint64_t place_cache(const tn_llm *llm, const tn_llm_options *it,
+                            const tn_llm_estimate *made, uint64_t count) {
+    const tn_llm_cache *cache = &llm->cache;
+    place_part parts[TN_LLM_GROUPS_MAX + 1];
+    uint32_t part_count = 0;
+    uint64_t sum = 0, left = count;
+    for (uint32_t i = 0; i < cache->group_count; i++) {
+        const tn_llm_cache_group *group = &cache->groups[i];
+        bool cut = !it->keep_all && group->window > 0 && group->window < it->sequence;
+        uint64_t tokens = tn__mul_sat(it->batch, cut ? group->window : it->sequence);
+        parts[part_count++] =
+            (place_part){group->layers, tn__llm_cache_bytes(group, it->cache_type, tokens)};
+    }
+    parts[part_count++] = (place_part){cache->state_layers, made->cache_state};
+    while (left > 0) {
+        place_part *most = NULL;
+        for (uint32_t i = 0; i < part_count; i++)
+            if (parts[i].layers > 0 &&
+                (most == NULL || parts[i].bytes / parts[i].layers > most->bytes / most->layers))
+                most = &parts[i];
+        if (most == NULL) break;
+        uint64_t taken = left < most->layers ? left : most->layers;
+        sum = tn__add_sat(sum, tn__mul_sat(place_up(most->bytes, most->layers), taken));
+        left -= taken;
+        most->layers = 0;
+    }
+    if (cache->cross_layers > 0) {
+        uint64_t taken = count < cache->cross_layers ? count : cache->cross_layers;
+        sum =
+            tn__add_sat(sum, tn__mul_sat(place_up(made->cache_cross, cache->cross_layers), taken));
+    }
+    return sum < made->cache ? sum : made->cache;
+}
+
+/* The part of a cache that one device of a tensor-parallel run holds. */
+static uint64_t place_heads(const tn_llm *llm, uint64_t cache, uint64_t devices) {
+    bool compressed = llm->cache.group_count > 0 && llm->cache.groups[0].value == 0;
+    uint64_t heads = llm->model.kv_heads > 0 ? llm->model.kv_heads : llm->model.heads;
+    if (compressed || heads == 0) return cache;
+    uint64_t held = place_up(heads, devices); /* at least one; copied if there are fewer heads */
+    return tn__mul_sat(place_up(cache, heads), held);
+}
+
+/* --- the whole --- */
+
+static tn_status place_check(const tn_llm *llm, const tn_llm_options *it, tn_error *error) {
+    if (it->devices > 65536)
+        TN_FAIL(error, TN_E_INVALID, "%u devices are more than 65,536", it->devices);
+    if (it->by_tensor && llm->model.heads > 0 && llm->model.heads % it->devices != 0)
+        TN_FAIL(error, TN_E_INVALID, "%u devices do not divide %llu attention heads", it->devices,
+                (unsigned long long)llm->model.heads);
+    return TN_OK;
+}
+
+static void place_runtime(const tn_llm_estimate *whole, uint64_t cache, tn_llm_estimate *made) {
+    uint64_t rounded =
+        whole->cache_allocated > whole->cache ? whole->cache_allocated - whole->cache : 0;
+    double share = whole->cache > 0 ? (double)cache / (double)whole->cache : 0;
+    uint64_t here = (uint64_t)((double)rounded * share) + (rounded > 0);
+    made->runtime = whole->runtime - rounded + (here < rounded ? here : rounded);
+    made->cache_allocated = tn__add_sat(cache, here < rounded ? here : rounded);
+}
+
+tn_status tn__llm_divide(const tn_llm *llm, const tn_llm_options *it, tn_llm_estimate *made,
+                         tn_error *error) {
+    const tn_llm_estimate whole = *made;
+    tn_llm_options placed = *it;
+    place_weights weights;
+    if (placed.devices == 0) placed.devices = 1;
+    made->devices = placed.devices;
+    if (placed.devices == 1 && it->host_layers == 0 && it->host_experts == 0) return TN_OK;
+    TN_TRY(place_check(llm, &placed, error));
+    TN_TRY(place_find(llm, &placed, &weights, error));
+    const uint64_t layers = weights.stored.layers;
+    const uint64_t host = it->host_layers < layers ? it->host_layers : layers;
+    const uint64_t experts = it->host_experts < layers ? it->host_experts : layers;
+    const uint64_t here = layers - host;
+    const uint64_t run = it->by_tensor ? here : place_up(here, placed.devices);
+    uint64_t most = run > 0 ? place_run(&weights, host, run, experts) : 0;
+    if (here > 0) most = tn__add_sat(most, weights.stored.outside);
+    made->cache = place_cache(llm, it, &whole, run);
+    if (it->by_tensor) {
+        uint64_t vectors = weights.stored.vectors < most ? weights.stored.vectors : most;
+        most = place_up(most - vectors, placed.devices) + vectors;
+        made->cache = place_heads(llm, made->cache, placed.devices);
+        if (made->cache > whole.cache) made->cache = whole.cache;
+    }
+    made->weights = most < whole.weights ? most : whole.weights;
+    uint64_t away = tn__add_sat(place_first(&weights, host),
+                                place_experts(&weights, host, experts > host ? experts : host));
+    if (here == 0) away = whole.weights;
+    made->host_weights = away < whole.weights ? away : whole.weights;
+    made->host_cache = host > 0 ? place_cache(llm, it, &whole, host) : 0;
+    place_runtime(&whole, made->cache, made);
+    return TN_OK;
+}
+
+/* --- a file --- */
+
+static bool place_is_word(const char *word, size_t length) {
+    static const char *const words[] = {"blk", "layers", "layer", "h", "blocks", "block"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strlen(words[i]) == length && memcmp(words[i], word, length) == 0) return true;
+    return false;
+}
+
+/* The number after the first "layers." or similar; UINT32_MAX: no number, or the tensor is of a
+ * tower. */
+static uint32_t place_named(const char *name) {
+    if (strncmp(name, "v.", 2) == 0 || strstr(name, "vision") != NULL ||
+        strstr(name, "visual") != NULL)
+        return UINT32_MAX;
+    for (const char *at = name; *at != '\0';) {
+        size_t length = strcspn(at, "./");
+        const char *next = at + length;
+        if (*next == '\0') break;
+        next++;
+        if (place_is_word(at, length) && isdigit((unsigned char)*next)) {
+            uint32_t layer = 0;
+            while (isdigit((unsigned char)*next) && layer < TN_LLM_LAYERS_MAX)
+                layer = 10 * layer + (uint32_t)(*next++ - '0');
+            return layer < TN_LLM_LAYERS_MAX ? layer : UINT32_MAX;
+        }
+        at = next;
+    }
+    return UINT32_MAX;
+}
+
+static bool place_is_expert(const char *name) {
+    return strstr(name, "_exps.") != NULL ||
+           (strstr(name, ".experts.") != NULL && strstr(name, "shared") == NULL);
+}
+
+void tn_llm_stored_read(const tn_weights *weights, tn_llm_stored *stored) {
+    *stored = (tn_llm_stored){0};
+    for (uint32_t i = 0; i < tn_weights_count(weights); i++) {
+        const tn_weight *weight = tn_weights_at(weights, i);
+        uint32_t layer = place_named(weight->name);
+        if (weight->rank <= 1) stored->vectors = tn__add_sat(stored->vectors, weight->size);
+        if (layer == UINT32_MAX) {
+            stored->outside = tn__add_sat(stored->outside, weight->size);
+            continue;
+        }
+        if (layer >= stored->layers) stored->layers = layer + 1;
+        stored->layer[layer] = tn__add_sat(stored->layer[layer], weight->size);
+        if (place_is_expert(weight->name))
+            stored->experts[layer] = tn__add_sat(stored->experts[layer], weight->size);
+    }
+}
