@@ -164,7 +164,7 @@ static tn_status loops_find(loops_op *it, tn_error *error) {
     while (status == TN_E_UNSUPPORTED) {
         it->kernel = tn__kernel_find(&it->setup, library, it->kernel);
         if (it->kernel == NULL) return status;
-        status = it->kernel->prepare != NULL ? it->kernel->prepare(&it->setup) : TN_OK;
+        status = tn__kernel_prepare(it->kernel, &it->setup);
     }
     if (it->kernel->workspace != NULL) it->setup.workspace = it->kernel->workspace(&it->setup);
     return status;

@@ -201,7 +201,7 @@ tn_status tn_engine_run(tn_engine *engine, const tn_array *inputs, uint32_t inpu
     return status;
 }
 
-/* --- what was measured --- */
+/* --- measurements --- */
 
 void tn_engine_measure(const tn_engine *engine, tn_engine_usage *usage) {
     *usage = (tn_engine_usage){.planned_peak = engine->planned_peak,

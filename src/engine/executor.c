@@ -1,6 +1,187 @@
 /* executor.c - binds the operands of operators and calls kernels on them (executor.h). */
 #include "engine/executor.h"
 
+/* --- extents that are known only during the run ---
+ *
+ * This part computes extents that are known only during the run.
+ *
+ * If the plan has upper bounds for an operator's outputs, their extents come from the same rule
+ * that shaped the graph. A graph of this one operator is made, with the current extents of its
+ * inputs and, if they are small, their data; then its shapes are inferred. The graph lives in
+ * memory that was set aside, so nothing is allocated. Extents that depend on more data than that
+ * stay bounds, and the kernel reports them.
+ * Cost: a few microseconds per operator, only for operators with bounded outputs. */
+
+#define RESHAPE_VALUES 1024u /* inputs of more elements do not determine shapes */
+/* bytes for the data of all inputs, which is copied and folded */
+#define RESHAPE_SCRATCH (UINT64_C(1) << 20)
+#define RESHAPE_CONTENTS (RESHAPE_SCRATCH / 8)
+
+/* Memory is taken from the front and released all at once after the operator. */
+static void *reshape_resize(void *self, void *pointer, size_t old_size, size_t new_size,
+                            size_t alignment) {
+    tn__executor *executor = self;
+    if (new_size == 0) return NULL;
+    size_t at = (executor->scratch_used + alignment - 1) & ~(alignment - 1);
+    if (new_size > RESHAPE_SCRATCH || at > RESHAPE_SCRATCH - new_size) return NULL;
+    executor->scratch_used = at + new_size;
+    if (pointer != NULL) memcpy(executor->scratch + at, pointer, old_size);
+    return executor->scratch + at;
+}
+
+static bool reshape_is_integer(tn_dtype dtype) {
+    switch (dtype) {
+    case TN_UINT8:
+    case TN_INT8:
+    case TN_UINT16:
+    case TN_INT16:
+    case TN_INT32:
+    case TN_INT64:
+    case TN_UINT32:
+    case TN_BOOL:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void *reshape_take(tn__executor *executor, size_t bytes) {
+    return reshape_resize(executor, NULL, 0, bytes > 0 ? bytes : 1, 16);
+}
+
+/* The values of an operand, if they are few and fit into `left` bytes. */
+static tn_value reshape_value(tn__executor *executor, const tn_operand *operand, uint64_t *left) {
+    tn_value value = {0};
+    uint64_t count = tn__operand_count(operand);
+    bool real = operand->dtype == TN_FLOAT32 || operand->dtype == TN_FLOAT64;
+    if (operand->data == NULL || count == 0 || count > RESHAPE_VALUES || count * 8 > *left ||
+        (!real && !reshape_is_integer(operand->dtype)))
+        return value;
+    *left -= count * 8;
+    if (real) {
+        double *floats = reshape_take(executor, count * sizeof *floats);
+        for (uint64_t i = 0; i < count && floats != NULL; i++)
+            floats[i] = tn__operand_float(operand, i);
+        return (tn_value){.count = floats ? (uint32_t)count : 0, .floats = floats};
+    }
+    int64_t *ints = reshape_take(executor, count * sizeof *ints);
+    for (uint64_t i = 0; i < count && ints != NULL; i++) ints[i] = tn__operand_int(operand, i);
+    return (tn_value){.count = ints ? (uint32_t)count : 0, .ints = ints};
+}
+
+static tn_status reshape_input(tn__executor *executor, tn_graph *graph, tn_tensor_id from,
+                               uint64_t *left, tn_tensor_id *id) {
+    *id = TN_NONE;
+    if (from == TN_NONE) return TN_OK;
+    const tn_operand *operand = &executor->operands[from];
+    tn_tensor_spec spec = {.dtype = operand->dtype,
+                           .kind = TN_KIND_INPUT,
+                           .rank = operand->rank,
+                           .shape = operand->shape,
+                           .value = reshape_value(executor, operand, left)};
+    if (spec.value.count > 0) spec.kind = TN_KIND_CONSTANT;
+    return tn_graph_add_tensor(graph, &spec, id, executor->error);
+}
+
+/* Rewrites attributes that name tensors to name those of the small graph. */
+static tn_status reshape_attrs(tn__executor *executor, tn_graph *graph, const tn_op *op,
+                               tn_attr *attrs) {
+    for (uint32_t i = 0; i < op->attr_count; i++) {
+        attrs[i] = op->attrs[i];
+        if (attrs[i].type != TN_ATTR_TENSOR) continue;
+        const tn_tensor *tensor = tn_graph_tensor(executor->graph, attrs[i].tensor);
+        tn_tensor_spec spec = {.dtype = tensor->dtype,
+                               .kind = TN_KIND_CONSTANT,
+                               .rank = tensor->rank,
+                               .shape = tensor->shape};
+        if (tensor->value != NULL) spec.value = *tensor->value;
+        TN_TRY(tn_graph_add_tensor(graph, &spec, &attrs[i].tensor, executor->error));
+    }
+    return TN_OK;
+}
+
+static tn_status reshape_build(tn__executor *executor, tn_graph *graph, const tn_op *op,
+                               tn_tensor_id *outputs) {
+    tn_tensor_id *inputs = reshape_take(executor, op->input_count * sizeof *inputs);
+    tn_attr *attrs = reshape_take(executor, op->attr_count * sizeof *attrs);
+    if (inputs == NULL || attrs == NULL) return tn__no_memory(executor->error, "extents");
+    uint64_t left = RESHAPE_CONTENTS;
+    for (uint32_t i = 0; i < op->input_count; i++)
+        TN_TRY(reshape_input(executor, graph, op->inputs[i], &left, &inputs[i]));
+    TN_TRY(reshape_attrs(executor, graph, op, attrs));
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        outputs[k] = TN_NONE;
+        if (op->outputs[k] == TN_NONE) continue;
+        tn_tensor_spec spec = {.kind = TN_KIND_OUTPUT};
+        TN_TRY(tn_graph_add_tensor(graph, &spec, &outputs[k], executor->error));
+    }
+    tn_op_spec spec = {.name = op->name,
+                       .type = op->type,
+                       .domain = op->domain,
+                       .version = op->version,
+                       .inputs = inputs,
+                       .outputs = outputs,
+                       .attrs = attrs,
+                       .input_count = op->input_count,
+                       .output_count = op->output_count,
+                       .attr_count = op->attr_count};
+    return tn_graph_add_op(graph, &spec, NULL, executor->error);
+}
+
+/* Takes over the extents that the rule found, and checks that they are within the plan. */
+static tn_status reshape_apply(tn__executor *executor, const tn_graph *graph, const tn_op *op,
+                               const tn_tensor_id *outputs) {
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        if (outputs[k] == TN_NONE) continue;
+        const tn_tensor *found = tn_graph_tensor(graph, outputs[k]);
+        tn_operand *operand = &executor->operands[op->outputs[k]];
+        if (found->rank == TN_RANK_UNKNOWN) continue;
+        if (found->rank != operand->rank)
+            TN_FAIL(executor->error, TN_E_UNSUPPORTED,
+                    "'%.60s' has rank %u now and %u in the plan, as extents are 1 that the plan "
+                    "knows bounds of; name the axes",
+                    tn_graph_tensor(executor->graph, op->outputs[k])->name, found->rank,
+                    operand->rank);
+        for (uint32_t d = 0; d < found->rank; d++)
+            if (found->shape[d] >= 0) operand->shape[d] = found->shape[d];
+        if (tn__operand_bytes(operand) > operand->room)
+            TN_FAIL(executor->error, TN_E_INVALID, "'%.60s' takes %llu bytes now, %llu are planned",
+                    tn_graph_tensor(executor->graph, op->outputs[k])->name,
+                    (unsigned long long)tn__operand_bytes(operand),
+                    (unsigned long long)operand->room);
+    }
+    return TN_OK;
+}
+
+/* Computes extents of an operator's outputs from its rule and its current inputs. */
+static tn_status executor_reshape(tn__executor *executor, tn_op_id id) {
+    const tn_op *op = tn_graph_op(executor->graph, id);
+    tn_context context = TN_CONTEXT_INIT;
+    tn_graph *graph;
+    context.allocator.resize = reshape_resize;
+    context.allocator.self = executor;
+    executor->scratch_used = 0;
+    /* start from the bounds, whatever an earlier run has left */
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        if (op->outputs[k] == TN_NONE) continue;
+        const tn_tensor *tensor = tn_graph_tensor(executor->graph, op->outputs[k]);
+        for (uint32_t d = 0; d < tensor->rank; d++)
+            executor->operands[op->outputs[k]].shape[d] = tensor->shape[d];
+    }
+    TN_TRY(tn_graph_create(&context, &graph, executor->error));
+    tn_tensor_id *outputs = reshape_take(executor, op->output_count * sizeof *outputs);
+    tn_status status = outputs == NULL ? tn__no_memory(executor->error, "extents") : TN_OK;
+    if (status == TN_OK) status = reshape_build(executor, graph, op, outputs);
+    if (status == TN_OK) status = tn_graph_infer(graph, executor->error);
+    /* the kernel reports an extent that remains unknown, below the bound */
+    if (status == TN_OK || status == TN_E_UNKNOWN)
+        status = reshape_apply(executor, graph, op, outputs);
+    tn_graph_destroy(graph);
+    return status;
+}
+
+/* --- operands and the call --- */
+
 #define EXECUTOR_LEAST 8u /* a call always has room for this number of operands */
 
 void tn__executor_open(tn__executor *executor, const tn_context *context, const tn_graph *graph) {
@@ -82,7 +263,7 @@ static tn_status executor_cover_ops(tn__executor *executor) {
         bound = bound || executor_is_bound(executor->graph, op);
     }
     if (bound && executor->scratch == NULL)
-        executor->scratch = tn__arena_alloc(&executor->arena, TN__RESHAPE_SCRATCH);
+        executor->scratch = tn__arena_alloc(&executor->arena, RESHAPE_SCRATCH);
     if (!executor_room(executor, inputs, &executor->input_room, &executor->inputs) ||
         !executor_room(executor, outputs, &executor->output_room, &executor->outputs) ||
         (bound && executor->scratch == NULL))
@@ -135,7 +316,7 @@ static tn_status executor_run(tn__executor *executor, const tn_graph *graph, con
 tn_status tn__executor_call(tn__executor *executor, tn_op_id id, const tn__prepared *prepared,
                             void *const *packed, void *workspace) {
     const tn_op *op = tn_graph_op(executor->graph, id);
-    if (executor_is_bound(executor->graph, op)) TN_TRY(tn__executor_reshape(executor, id));
+    if (executor_is_bound(executor->graph, op)) TN_TRY(executor_reshape(executor, id));
     executor_operands(executor, op->inputs, op->input_count, executor->inputs);
     executor_operands(executor, op->outputs, op->output_count, executor->outputs);
     for (uint32_t i = 0; i < op->input_count && packed != NULL; i++)

@@ -12,9 +12,6 @@
  * graph may grow between calls: `cover` then adds operands for the new tensors and leaves the
  * others bound as they are.
  *
- *   executor.c  operands, the call
- *   reshape.c   extents that are known only during the run
- *
  * Between two `cover`s nothing is allocated. Threads: one at a time. Errors are written to `error`,
  * which the caller sets (NULL: errors are dropped).
  */
@@ -34,7 +31,8 @@ typedef struct tn__executor {
     uint32_t tensor_count, op_count; /* number of tensors and operators that are covered */
     uint32_t tensor_room, input_room, output_room;
     tn_operand *inputs, *outputs; /* operands of the current call */
-    uint8_t *scratch;             /* for reshape.c; NULL: no operator needs it */
+    uint8_t
+        *scratch; /* for extents that are known only during the run; NULL: no operator needs it */
     size_t scratch_used;
 } tn__executor;
 
@@ -53,7 +51,7 @@ void tn__executor_reset(tn__executor *executor);
  *            NULL where they are as bound
  * workspace  of prepared->workspace bytes, aligned to 64
  *
- * Extents of outputs that are bounds in the graph become what they are now.
+ * Extents of outputs that are bounds in the graph become the current ones.
  * Errors: E_INVALID (they exceed the room of the operand), those of the kernel. */
 tn_status tn__executor_call(tn__executor *executor, tn_op_id op, const tn__prepared *prepared,
                             void *const *packed, void *workspace);
@@ -61,9 +59,5 @@ tn_status tn__executor_call(tn__executor *executor, tn_op_id op, const tn__prepa
 /* Runs the operator once more, by another type. The output keeps the extents of the first run. */
 tn_status tn__executor_again(tn__executor *executor, tn_op_id op, const tn__repeats *repeats,
                              const tn__prepared *prepared, void *workspace);
-
-/* reshape.c: computes extents of an operator's outputs from its rule and its current inputs. */
-tn_status tn__executor_reshape(tn__executor *executor, tn_op_id op);
-#define TN__RESHAPE_SCRATCH (UINT64_C(1) << 20)
 
 #endif

@@ -6,11 +6,10 @@
  * first needed and stays for later runs; a run allocates no other memory. The same happens to a
  * tensor that a lossy form would change by more than the error limit.
  */
-#include "engine/forms.h"
-
 #include <math.h>
 
 #include "engine/codecs/codec.h"
+#include "engine/engine.h"
 
 #define FORMS_MEASURED 16u /* without a limit, every so many runs lossy forms are measured */
 
@@ -114,4 +113,25 @@ tn_status tn__forms_code(tn__forms *forms, const tn_instruction *it) {
     if (!spill->here) return coder->decode(&form, error);
     memcpy(form.plain, spill->bytes, (size_t)form.count * TN__CODED_BYTES);
     return TN_OK;
+}
+
+/* --- the share of zeros in each tensor ---
+ *
+ * An element is 0 if no bit of it is set, as in CSR. The smallest share over all measured runs
+ * counts.
+ * Cost: one pass over the outputs of every operator. */
+
+void tn__engine_count_zeros(const tn_engine *engine, tn_op_id id) {
+    const tn_op *op = tn_graph_op(engine->executor.graph, id);
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        tn_tensor_id output = op->outputs[k];
+        const tn_operand *operand = output != TN_NONE ? &engine->executor.operands[output] : NULL;
+        if (operand == NULL || operand->data == NULL || operand->dtype != TN_FLOAT32) continue;
+        uint64_t count = tn__operand_count(operand);
+        if (count == 0) continue;
+        uint64_t filled = tn__csr_filled(operand->data, count);
+        float *zeros = &engine->options.zeros[output];
+        float share = (float)(1 - (double)filled / (double)count);
+        if (!(*zeros >= 0) || share < *zeros) *zeros = share;
+    }
 }

@@ -1,12 +1,12 @@
 /* io.c - checks the caller's arrays against the graph's inputs and outputs, and copies their bytes.
  */
-#include "engine/io.h"
+#include "engine/engine.h"
 
 #include <stdio.h>
 
 /* --- memory of the device --- */
 
-tn_status tn__memory_take(tn__memory *memory, tn_device *device, uint64_t arena_bytes,
+tn_status tn__memory_take(tn__device_memory *memory, tn_device *device, uint64_t arena_bytes,
                           uint64_t static_bytes, bool inside, tn_error *error) {
     memory->device = device;
     memory->arena_bytes = arena_bytes;
@@ -18,7 +18,7 @@ tn_status tn__memory_take(tn__memory *memory, tn_device *device, uint64_t arena_
     return TN_OK;
 }
 
-void tn__memory_release(tn__memory *memory) {
+void tn__memory_release(tn__device_memory *memory) {
     if (memory->device == NULL) return;
     tn_device_free(memory->device, memory->arena_address);
     tn_device_free(memory->device, memory->static_address);
@@ -26,7 +26,7 @@ void tn__memory_release(tn__memory *memory) {
     tn_device_destroy(memory->own);
 }
 
-tn_address tn__memory_address(const tn__memory *memory, const void *data) {
+tn_address tn__memory_address(const tn__device_memory *memory, const void *data) {
     const uint8_t *at = data;
     bool in_arena = at >= memory->arena && at < memory->arena + memory->arena_bytes;
     return in_arena ? memory->arena_address + (tn_address)(at - memory->arena)
@@ -35,7 +35,7 @@ tn_address tn__memory_address(const tn__memory *memory, const void *data) {
 
 /* --- arrays --- */
 
-tn_status tn__io_make(tn__io *io, const tn__executor *executor, const tn__memory *memory,
+tn_status tn__io_make(tn__io *io, const tn__executor *executor, const tn__device_memory *memory,
                       tn__arena *arena) {
     uint32_t count = tn_graph_tensor_count(executor->graph);
     *io = (tn__io){.executor = executor, .memory = memory};

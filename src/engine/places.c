@@ -1,6 +1,6 @@
 /* places.c - builds the tables of bodies and the live ranges in them, from the occupancy and a
  * layout, or over a pool. */
-#include "engine/places.h"
+#include "engine/engine.h"
 
 static const tn_graph *places_graph(const tn__places *places) {
     return tn_program_graph(tn_occupancy_program(places->occupancy));

@@ -15,7 +15,7 @@
  *
  * Cost: O(spans) a run, and O(spans) for each jump; poison: O(bytes that begin and end).
  */
-#include "engine/spans.h"
+#include "engine/engine.h"
 
 #include <stdio.h>
 
@@ -84,11 +84,11 @@ tn_status tn__spans_make(tn__spans *spans, tn__places *places, tn__tell *tell, t
     spans->late = tn__arena_array(arena, spans->count, sizeof *spans->late);
     if (poison) spans->owned = tn__arena_array(arena, places->bytes, 1);
     if (spans->spans == NULL || spans->late == NULL || (poison && spans->owned == NULL))
-        return tn__no_memory(error, "what lives when");
+        return tn__no_memory(error, "live ranges by step");
     spans_fill(spans, pieces);
     if (!tn__lists_make(&spans->begins, spans->steps + 1, arena, spans_fill_begins, spans) ||
         !tn__lists_make(&spans->ends, spans->steps + 1, arena, spans_fill_ends, spans))
-        return tn__no_memory(error, "what lives when");
+        return tn__no_memory(error, "live ranges by step");
     return TN_OK;
 }
 
@@ -141,7 +141,7 @@ static void spans_release(tn__spans *spans, const tn__step_span *span, uint8_t s
     spans_tell(spans, step, span->body, true);
 }
 
-/* Releases late spans whose copies are over by now. */
+/* Releases late spans after the end of their copies. */
 static void spans_look(tn__spans *spans, uint32_t step) {
     for (uint32_t i = 0; i < spans->late_count;) {
         const tn__step_span *span = &spans->spans[spans->late[i]];

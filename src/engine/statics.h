@@ -2,7 +2,7 @@
  * that operators read, then filled through an executor.
  *
  *   statics.c  the needed tensors and their places
- *   fill.c     reads, folds and packs them
+ *   (its last part reads, folds and packs them)
  */
 #ifndef TN_ENGINE_STATICS_H
 #define TN_ENGINE_STATICS_H
@@ -31,12 +31,12 @@ typedef struct tn__shared_form {
 } tn__shared_form;
 
 /* The inputs of an operator that its kernel wants in its own form. */
-typedef struct tn__packed {
+typedef struct tn__packed_form {
     uint64_t *offset; /* [inputs] place in static memory; TN_SIZE_UNKNOWN: the plain tensor, or */
     const uint64_t **shared; /* [inputs] the place of another operator's form; NULL: not shared */
     void **at;               /* [inputs] the same as addresses, once filled; NULL: as bound */
     bool done;
-} tn__packed;
+} tn__packed_form;
 
 /* The readers of static tensors: operators that run, in their order, and blocks that hand out
  * static tensors. */
@@ -54,7 +54,7 @@ typedef struct tn__statics {
     tn__static *tensors; /* [tensors] */
     tn_op_id *order;     /* folded operators, in the order in which they are computed */
     size_t order_count;
-    tn__packed **packed; /* [operators] or NULL */
+    tn__packed_form **packed; /* [operators] or NULL */
     tn__arena arena;
     const tn_context *context;
     uint64_t bytes; /* bytes of static memory */

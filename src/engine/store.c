@@ -5,10 +5,16 @@
  * disk is reported at that moment.
  * Cost: O(tensors + operands); making forms costs as much as filling static memory.
  */
-#include "engine/store.h"
+#include <tenure/engine.h>
 
 #include <errno.h>
+#include <math.h>
+#include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "engine/engine.h"
+#include "memory/device/ranges.h"
 
 #define STORE_ALIGNMENT 4096u /* alignment of forms that are made: a page */
 #define STORE_FORMED 0u       /* index of their file */
@@ -25,7 +31,7 @@ static tn_status store_list(tn__store *store, const tn_program *program, tn__are
     if (fetches == 0) return TN_OK;
     store->of = tn__arena_array(arena, tensors, sizeof *store->of);
     store->list = tn__arena_array(arena, fetches, sizeof *store->list);
-    if (store->of == NULL || store->list == NULL) return tn__no_memory(error, "what is fetched");
+    if (store->of == NULL || store->list == NULL) return tn__no_memory(error, "fetched tensors");
     memset(store->of, 0xff, tensors * sizeof *store->of);
     for (uint32_t s = 0; s < steps; s++) {
         tn_tensor_id id = list[s].tensor;
@@ -118,7 +124,7 @@ static tn_status store_places(tn__store *store, tn__statics *statics, tn_error *
 
 static bool store_reads(const tn__store *store, const tn__statics *statics, tn_op_id op,
                         uint32_t input, tn__stored **stored) {
-    const tn__packed *packed = statics->packed[op];
+    const tn__packed_form *packed = statics->packed[op];
     tn_tensor_id tensor = tn_graph_op(store->graph, op)->inputs[input];
     if (packed == NULL || tensor == TN_NONE || store->of[tensor] == TN_NONE) return false;
     *stored = &store->list[store->of[tensor]];
@@ -145,7 +151,7 @@ static tn_status store_slots(tn__store *store, const tn__statics *statics, tn__a
         }
         if (pass > 0) break;
         store->slots = tn__arena_array(arena, total, sizeof *store->slots);
-        if (store->slots == NULL) return tn__no_memory(error, "what is fetched");
+        if (store->slots == NULL) return tn__no_memory(error, "fetched tensors");
     }
     return TN_OK;
 }
@@ -162,7 +168,7 @@ static tn_status store_map(tn__store *store, tn__statics *statics, tn__arena *ar
                            tn_error *error) {
     uint32_t tensors = tn_graph_tensor_count(store->graph);
     uint8_t *fetched = tn__arena_array(arena, tensors, sizeof *fetched);
-    if (fetched == NULL) return tn__no_memory(error, "what is fetched");
+    if (fetched == NULL) return tn__no_memory(error, "fetched tensors");
     for (uint32_t i = 0; i < store->count; i++) fetched[store->list[i].tensor] = 1;
     statics->fetched = fetched;
     if (store->formed == 0) return TN_OK;
@@ -278,4 +284,65 @@ tn_status tn__store_fetch(const tn__store *store, const tn__stored *stored, uint
     }
     if (rate > 0) tn__clock_sleep_until(start + (double)stored->bytes / rate);
     return TN_OK;
+}
+
+/* --- how fast weights can be read from their files --- */
+
+#define STORAGE_PIECE ((uint64_t)16 << 20)
+#define STORAGE_STRETCH ((uint64_t)128 << 20)
+
+/* Reads [from, to) piece by piece, as a run reads weights that follow each other. *seconds is
+ * lowered to the duration. */
+static tn_status storage_stretch(const tn__ranges *file, uint64_t from, uint64_t to, uint8_t *bytes,
+                                 double *seconds, tn_error *error) {
+    tn__ranges_forget(file, from, to - from);
+    double start = tn__clock_s();
+    for (uint64_t at = from; at < to; at += STORAGE_PIECE) {
+        uint64_t size = to - at < STORAGE_PIECE ? to - at : STORAGE_PIECE;
+        TN_TRY(tn__ranges_read_past_cache(file, at, bytes, size, error));
+    }
+    double took = tn__clock_s() - start;
+    if (took < *seconds) *seconds = took;
+    return TN_OK;
+}
+
+/* Takes the faster of two stretches, one in each half of the file, because other work on the
+ * machine can only slow a reading down. Operators are measured in the same way. */
+static tn_status storage_sample(const tn__ranges *file, uint8_t *bytes, double *bytes_per_s,
+                                tn_error *error) {
+    uint64_t half = file->size / 2, size = file->size - half;
+    double seconds = INFINITY;
+    if (size > STORAGE_STRETCH) size = STORAGE_STRETCH;
+    memset(bytes, 0, STORAGE_PIECE); /* touch the pages before the clock starts */
+    if (size <= half) TN_TRY(storage_stretch(file, 0, size, bytes, &seconds, error));
+    TN_TRY(storage_stretch(file, half, half + size, bytes, &seconds, error));
+    *bytes_per_s = (double)size / (seconds > 1e-9 ? seconds : 1e-9);
+    return TN_OK;
+}
+
+/* Writes a file of zeros in a folder, to disk, so that the system's cache can drop it. */
+static tn_status storage_write(const char *folder, uint8_t *bytes, tn__ranges *file,
+                               tn_error *error) {
+    TN_TRY(tn__ranges_temporary(folder, STORAGE_STRETCH, file, error));
+    memset(bytes, 0, STORAGE_PIECE);
+    for (uint64_t at = 0; at < STORAGE_STRETCH; at += STORAGE_PIECE)
+        TN_TRY(tn__ranges_write(file, at, bytes, STORAGE_PIECE, error));
+    return tn__ranges_settle(file, error);
+}
+
+tn_status tn_storage_measure(const char *path, double *bytes_per_s, tn_error *error) {
+    struct stat facts;
+    tn__ranges file = {.descriptor = -1};
+    uint8_t *bytes = malloc(STORAGE_PIECE);
+    if (bytes == NULL) return tn__no_memory(error, path);
+    bool folder = stat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
+    tn_status status =
+        folder ? storage_write(path, bytes, &file, error) : tn__ranges_open(path, &file, error);
+    if (status == TN_OK && file.size == 0)
+        status = tn__where(error, tn__fail(error, TN_E_INVALID, "an empty file has no speed"), "%s",
+                           path);
+    if (status == TN_OK) status = storage_sample(&file, bytes, bytes_per_s, error);
+    free(bytes);
+    tn__ranges_close(&file);
+    return status;
 }

@@ -12,13 +12,168 @@
  *
  * Cost: O(1) per step, and O(copies in progress) for bytes that are being copied.
  */
-#include "engine/streams.h"
-
 #include <tenure/host.h>
 
+#include "engine/engine.h"
 #include "memory/device/driver.h"
 
 #define STREAMS_QUEUED 4u /* entries in a stream's queue for one item: see tn__streams_queue */
+
+/* --- which steps each stream knows to be finished, from the program's signals alone ---
+ *
+ * Every stream has a row with one entry per other stream: how far that stream is known to have
+ * come. A signal carries the row of its giver to the stream that waits for it. A blocking
+ * instruction passes its row on to the next one of its kind. Only poison uses these rows, so they
+ * share nothing with the clocks that made the plan (program/happens.h) and check them
+ * independently.
+ * Cost: O(streams) per step.
+ * Source: vector clocks: Fidge 1988, Mattern 1989. */
+
+typedef struct tn__known {
+    const tn_instruction *instructions;
+    uint32_t width; /* streams */
+    uint32_t at;    /* current step of the walk */
+    /* [width][width] the first stream knows that the second has finished all steps below this */
+    uint32_t *row;
+    uint32_t *given;  /* [signals][width] */
+    uint32_t *called; /* [TN_OPCODE_COUNT][width] */
+    /* [steps] row of `given` that the step gives; TN_NONE: it gives no signal */
+    uint32_t *given_at;
+    /* [steps] the step that gives the signal that this one waits for; TN_NONE: it waits for no
+     * signal */
+    const uint32_t *giver;
+    size_t given_count;
+} tn__known;
+
+static tn_status known_make(tn__streams *streams, const uint32_t *giver, tn__arena *arena) {
+    uint32_t steps = tn_program_count(streams->program);
+    tn__known *known = tn__arena_alloc(arena, sizeof *known);
+    if (known == NULL) return tn__no_memory(streams->executor->error, "steps known to be finished");
+    known->instructions = tn_program_instructions(streams->program);
+    known->given_at = tn__arena_array(arena, steps, sizeof *known->given_at);
+    if (known->given_at == NULL)
+        return tn__no_memory(streams->executor->error, "steps known to be finished");
+    for (uint32_t s = 0; s < steps; s++) {
+        const tn_instruction *it = &known->instructions[s];
+        if (it->stream >= known->width) known->width = it->stream + 1;
+        known->given_at[s] = it->signal != 0 ? (uint32_t)known->given_count++ : TN_NONE;
+    }
+    size_t width = known->width;
+    known->giver = giver;
+    known->row = tn__arena_array(arena, width * width, sizeof *known->row);
+    known->called = tn__arena_array(arena, TN_OPCODE_COUNT * width, sizeof *known->called);
+    known->given = tn__arena_array(arena, known->given_count * width, sizeof *known->given);
+    if (known->row == NULL || known->called == NULL || known->given == NULL)
+        return tn__no_memory(streams->executor->error, "steps known to be finished");
+    streams->known = known;
+    return TN_OK;
+}
+
+static void known_start(tn__streams *streams) {
+    tn__known *known = streams->known;
+    if (known == NULL) return;
+    size_t width = known->width;
+    memset(known->row, 0, width * width * sizeof *known->row);
+    memset(known->called, 0, TN_OPCODE_COUNT * width * sizeof *known->called);
+    known->at = TN_NONE;
+}
+
+static void known_merge(uint32_t *into, const uint32_t *from, uint32_t width) {
+    for (uint32_t s = 0; s < width; s++)
+        if (from[s] > into[s]) into[s] = from[s];
+}
+
+/* The walk leaves its step: the step's own stream knows that, and so do the streams that it
+ * signals. */
+static void known_leave(tn__known *known) {
+    const tn_instruction *it = &known->instructions[known->at];
+    uint32_t *row = known->row + (size_t)it->stream * known->width;
+    row[it->stream] = known->at + 1;
+    if (known->given_at[known->at] != TN_NONE)
+        memcpy(known->given + (size_t)known->given_at[known->at] * known->width, row,
+               known->width * sizeof *row);
+    if (tn_opcode_facts_of(it->opcode)->blocks == TN_BLOCKS_CALLER)
+        known_merge(known->called + (size_t)it->opcode * known->width, row, known->width);
+}
+
+void tn__known_arrive(tn__streams *streams, uint32_t step) {
+    tn__known *known = streams->known;
+    if (known == NULL) return;
+    if (known->at != TN_NONE) known_leave(known);
+    known->at = step;
+    const tn_instruction *it = &known->instructions[step];
+    uint32_t *row = known->row + (size_t)it->stream * known->width;
+    if (known->giver[step] != TN_NONE)
+        known_merge(row, known->given + (size_t)known->given_at[known->giver[step]] * known->width,
+                    known->width);
+    if (tn_opcode_facts_of(it->opcode)->blocks == TN_BLOCKS_CALLER)
+        known_merge(row, known->called + (size_t)it->opcode * known->width, known->width);
+}
+
+bool tn__known_over(const tn__streams *streams, uint32_t item) {
+    const tn__known *known = streams->known;
+    const tn__stream_item *of = &streams->items[item];
+    uint32_t stream = known->instructions[known->at].stream;
+    return known->row[(size_t)stream * known->width + of->stream] > of->step;
+}
+
+/* --- swapped-out tensors on a separate device, and the link to it ---
+ *
+ * The threads of our streams make the copies, on streams of that device that work in the calling
+ * thread. A link may be slower than the machine's (tn_engine_options.swap_bytes_per_s). It has one
+ * lane in each direction, and a lane carries one copy at a time: a copy books its lane when it
+ * begins, and ends no earlier than its booking. */
+
+static tn_status swaps_open(tn__host *host, const tn_engine_options *options,
+                            const tn_context *context, tn_error *error) {
+    tn_device_options device = TN_DEVICE_OPTIONS_INIT;
+    double speed = options->swap_bytes_per_s;
+    if (!(speed >= 0 && speed <= 1e18))
+        TN_FAIL(error, TN_E_INVALID, "a link has from 0 to 1e18 bytes per second, not %g", speed);
+    device.device = options->swap_device;
+    device.context = context;
+    if (pthread_mutex_init(&host->lock, NULL) != 0)
+        return tn__no_memory(error, "the lock of a link");
+    tn_status status = tn_device_create(&device, &host->device, error);
+    if (status != TN_OK) {
+        pthread_mutex_destroy(&host->lock);
+        return status;
+    }
+    host->bytes_per_s = speed;
+    return tn_device_alloc(host->device, host->size, &host->address, error);
+}
+
+static void swaps_close(tn__host *host) {
+    if (host->device == NULL) return;
+    tn_device_destroy(host->device); /* also frees the memory that was taken on it */
+    pthread_mutex_destroy(&host->lock);
+}
+
+/* When a copy that begins now will end. */
+static double swaps_book(tn__host *host, bool out, uint64_t bytes) {
+    if (host->bytes_per_s <= 0) return 0;
+    pthread_mutex_lock(&host->lock);
+    double now = tn__clock_s(), *is_free = &host->free_s[out];
+    *is_free = (*is_free > now ? *is_free : now) + (double)bytes / host->bytes_per_s;
+    double end = *is_free;
+    pthread_mutex_unlock(&host->lock);
+    return end;
+}
+
+static tn_status swaps_copy(void *self, tn_error *error) {
+    const tn__stream_item *item = self;
+    tn__streams *streams = item->streams;
+    tn__host *host = &streams->host;
+    tn_opcode opcode = tn_program_instructions(streams->program)[item->step].opcode;
+    bool out = tn_opcode_facts_of(opcode)->link == TN_LINK_TO_HOST;
+    tn_stream *stream = host->streams[item->stream];
+    tn_address there = host->address + host->offset[item - streams->items];
+    double end = swaps_book(host, out, item->bytes);
+    TN_TRY(out ? tn_device_put(stream, there, item->data, item->bytes, error)
+               : tn_device_get(stream, item->data, there, item->bytes, error));
+    tn__clock_sleep_until(end);
+    return TN_OK;
+}
 
 /* --- signals and their givers --- */
 
@@ -76,13 +231,13 @@ static void streams_index(tn__streams *streams, const uint32_t *giver) {
         if (!item) continue;
         uint32_t from = waits == TN_NONE ? 0 : streams->items[waits].stream;
         bool other = from != 0 && from != it->stream; /* 0: the walk has already done it */
-        streams->items[made] = (tn__item){.step = s,
-                                          .stream = it->stream,
-                                          .after = other ? waits : TN_NONE,
-                                          .copies = streams_swaps(it),
-                                          .talks = tn__instruction_talks(it),
-                                          .fetches = it->opcode == TN_FETCH,
-                                          .streams = streams};
+        streams->items[made] = (tn__stream_item){.step = s,
+                                                 .stream = it->stream,
+                                                 .after = other ? waits : TN_NONE,
+                                                 .copies = streams_swaps(it),
+                                                 .talks = tn__instruction_talks(it),
+                                                 .fetches = it->opcode == TN_FETCH,
+                                                 .streams = streams};
         if (it->stream != 0) tail[it->stream] = made;
         made++;
     }
@@ -137,10 +292,10 @@ static tn_status streams_take_host(tn__streams *streams, const tn_engine_options
                 "what is swapped out takes %s of the host's memory, of which %s may be taken",
                 tn_size_format(host->size, wanted), tn_size_format(capacity, given));
     if (host->size == 0) return TN_OK;
-    if (options->swap_device != NULL) return tn__swaps_open(host, options, context, error);
+    if (options->swap_device != NULL) return swaps_open(host, options, context, error);
     host->context = context;
     host->bytes = host->size <= SIZE_MAX ? tn__alloc(context, (size_t)host->size) : NULL;
-    if (host->bytes == NULL) return tn__no_memory(error, "what is swapped out");
+    if (host->bytes == NULL) return tn__no_memory(error, "swapped-out tensors");
     /* touch the pages, so that the first copy is not slowed down by page faults */
     memset(host->bytes, 0, (size_t)host->size);
     return TN_OK;
@@ -153,7 +308,7 @@ static tn_status streams_open(tn__streams *streams) {
     tn_error *error = streams->executor->error;
     uint32_t queued[TN_STREAM_MAX] = {0};
     for (uint32_t i = 0; i < streams->item_count; i++) {
-        tn__item *item = &streams->items[i];
+        tn__stream_item *item = &streams->items[i];
         tn_stream **over = &streams->host.streams[item->stream];
         if (item->copies && streams->host.device != NULL && *over == NULL)
             TN_TRY(tn_stream_create(streams->host.device, TN_STREAM_INLINE, over, error));
@@ -170,8 +325,8 @@ static tn_status streams_open(tn__streams *streams) {
 }
 
 tn_status tn__streams_make(tn__streams *streams, const tn_program *program,
-                           const tn__executor *executor, const tn__memory *memory, tn__tell *tell,
-                           const tn__store *store, const tn_engine_options *options,
+                           const tn__executor *executor, const tn__device_memory *memory,
+                           tn__tell *tell, const tn__store *store, const tn_engine_options *options,
                            tn__arena *arena) {
     const tn_instruction *instructions = tn_program_instructions(program);
     uint32_t steps = tn_program_count(program), count = 0;
@@ -197,7 +352,7 @@ tn_status tn__streams_make(tn__streams *streams, const tn_program *program,
     streams->item_count = count;
     TN_TRY(streams_find_givers(streams, giver, arena));
     streams_index(streams, giver);
-    if (options->poison) TN_TRY(tn__known_make(streams, giver, arena));
+    if (options->poison) TN_TRY(known_make(streams, giver, arena));
     TN_TRY(streams_lay_host(streams, options->host_layout, arena));
     TN_TRY(streams_take_host(streams, options, arena->context));
     return streams_open(streams);
@@ -207,7 +362,7 @@ void tn__streams_release(tn__streams *streams) {
     for (uint32_t s = 0; s < TN_STREAM_MAX; s++) tn_stream_destroy(streams->streams[s]);
     for (uint32_t i = 0; i < streams->item_count; i++) tn_fence_destroy(streams->items[i].fence);
     for (uint32_t s = 0; s < TN_STREAM_MAX; s++) tn_stream_destroy(streams->host.streams[s]);
-    tn__swaps_close(&streams->host);
+    swaps_close(&streams->host);
     if (streams->host.bytes != NULL)
         tn__free(streams->host.context, streams->host.bytes, (size_t)streams->host.size);
 }
@@ -219,27 +374,27 @@ void tn__streams_start(tn__streams *streams) {
     for (uint32_t i = 0; i < streams->item_count; i++)
         streams->items[i].talk_s = streams->items[i].fetch_s = 0;
     streams->host.reached = 0;
-    tn__known_start(streams);
+    known_start(streams);
 }
 
 /* --- one item --- */
 
 static tn_status streams_began(void *self, tn_error *error) {
-    tn__item *item = self;
+    tn__stream_item *item = self;
     (void)error;
     item->start_s = tn__clock_s();
     return TN_OK;
 }
 
 static tn_status streams_ended(void *self, tn_error *error) {
-    const tn__item *item = self;
+    const tn__stream_item *item = self;
     (void)error;
     tn__tell_step(item->streams->tell, item->step, item->start_s, item->bytes);
     return TN_OK;
 }
 
 static tn_status streams_copy(tn__streams *streams, uint32_t index, tn_stream *stream) {
-    tn__item *item = &streams->items[index];
+    tn__stream_item *item = &streams->items[index];
     const tn_instruction *it = &tn_program_instructions(streams->program)[item->step];
     const tn_operand *operand = &streams->executor->operands[it->tensor];
     uint64_t offset = streams->host.offset[index];
@@ -250,7 +405,7 @@ static tn_status streams_copy(tn__streams *streams, uint32_t index, tn_stream *s
     *(out ? &streams->out_bytes : &streams->in_bytes) += item->bytes;
     if (offset + item->bytes > streams->host.reached) streams->host.reached = offset + item->bytes;
     if (streams->host.device != NULL)
-        return tn_device_launch(stream, tn__swaps_copy, item, streams->executor->error);
+        return tn_device_launch(stream, swaps_copy, item, streams->executor->error);
     tn_address address = tn__memory_address(streams->memory, operand->data);
     uint8_t *host = streams->host.bytes + offset;
     return out ? tn_device_get(stream, host, address, item->bytes, streams->executor->error)
@@ -260,7 +415,7 @@ static tn_status streams_copy(tn__streams *streams, uint32_t index, tn_stream *s
 /* --- fetching from a file --- */
 
 /* The place is known when the walk reaches the instruction; any thread may read into it. */
-static void streams_fetch_begin(tn__streams *streams, tn__item *item) {
+static void streams_fetch_begin(tn__streams *streams, tn__stream_item *item) {
     const tn_instruction *it = &tn_program_instructions(streams->program)[item->step];
     const tn__stored *stored = tn__store_find(streams->store, it->tensor);
     item->data = streams->executor->operands[it->tensor].data;
@@ -270,7 +425,7 @@ static void streams_fetch_begin(tn__streams *streams, tn__item *item) {
 }
 
 static tn_status streams_fetch(void *self, tn_error *error) {
-    tn__item *item = self;
+    tn__stream_item *item = self;
     const tn__streams *streams = item->streams;
     const tn_instruction *it = &tn_program_instructions(streams->program)[item->step];
     double start = tn__clock_s();
@@ -281,7 +436,7 @@ static tn_status streams_fetch(void *self, tn_error *error) {
 }
 
 tn_status tn__streams_fetch(tn__streams *streams, uint32_t step) {
-    tn__item *item = &streams->items[streams->item_of[step]];
+    tn__stream_item *item = &streams->items[streams->item_of[step]];
     streams_fetch_begin(streams, item);
     tn_status status = streams_fetch(item, streams->executor->error);
     streams->stalled_s += item->fetch_s;
@@ -298,7 +453,7 @@ double tn__fetch_seconds(const tn__streams *streams) {
  * stream reaches it. */
 tn_status tn__streams_queue(tn__streams *streams, uint32_t step) {
     uint32_t index = streams->item_of[step];
-    tn__item *item = &streams->items[index];
+    tn__stream_item *item = &streams->items[index];
     tn_stream *stream = streams->streams[item->stream];
     tn_error *error = streams->executor->error;
     bool told = streams->tell->trace != NULL, works = item->copies || item->talks || item->fetches;
@@ -333,7 +488,7 @@ tn_status tn__streams_swap(tn__streams *streams, uint32_t step) {
 /* Waiting for a fence on the stream that works in the calling thread makes that thread wait. */
 static tn_status streams_wait(tn__streams *streams, uint32_t index) {
     if (index == TN_NONE || streams->items[index].fence == NULL) return TN_OK;
-    const tn__item *item = &streams->items[index];
+    const tn__stream_item *item = &streams->items[index];
     if (tn_fence_passed(item->fence)) return TN_OK;
     double start = tn__clock_s();
     tn_status status =
@@ -363,7 +518,7 @@ tn_status tn__streams_finish(tn__streams *streams, tn_error *error) {
 
 /* --- bytes that are being copied --- */
 
-static bool streams_holds(const tn__item *item, const uint8_t *data, uint64_t bytes) {
+static bool streams_holds(const tn__stream_item *item, const uint8_t *data, uint64_t bytes) {
     if (!item->copies && !item->talks && !item->fetches) return false;
     if (item->data < data + bytes && data < item->data + item->bytes) return true;
     return item->other != NULL && item->other < data + bytes &&
@@ -372,7 +527,7 @@ static bool streams_holds(const tn__item *item, const uint8_t *data, uint64_t by
 
 uint32_t tn__streams_holder(tn__streams *streams, const uint8_t *data, uint64_t bytes) {
     for (uint32_t i = 0; i < streams->going_count;) {
-        const tn__item *item = &streams->items[streams->going[i]];
+        const tn__stream_item *item = &streams->items[streams->going[i]];
         if (tn_fence_passed(item->fence)) {
             streams->going[i] = streams->going[--streams->going_count];
             continue;

@@ -4,7 +4,7 @@
  * runs in that stream's thread, parallel to the computation of the walk; the walk waits for a call
  * on stream 0.
  */
-#include "engine/streams.h"
+#include "engine/engine.h"
 
 /* --- checks --- */
 
@@ -50,7 +50,7 @@ tn_status tn__talk_check(const tn_exchange *exchange, const tn_graph *graph,
 
 /* The address of one member's part of the whole: in `other` if the instruction has one, else in
  * place. */
-static void talk_parts(const tn__item *item, bool gathers, uint8_t **part, uint8_t **whole,
+static void talk_parts(const tn__stream_item *item, bool gathers, uint8_t **part, uint8_t **whole,
                        uint64_t *bytes) {
     const tn_exchange *exchange = item->streams->exchange;
     const tn_instruction *it = &tn_program_instructions(item->streams->program)[item->step];
@@ -66,7 +66,8 @@ static void talk_parts(const tn__item *item, bool gathers, uint8_t **part, uint8
     *part = item->data + mine * *bytes;
 }
 
-static tn_status talk_group(const tn__item *item, const tn_instruction *it, tn_error *error) {
+static tn_status talk_group(const tn__stream_item *item, const tn_instruction *it,
+                            tn_error *error) {
     const tn_exchange *exchange = item->streams->exchange;
     const tn_operand *operand = &item->streams->executor->operands[it->tensor];
     uint64_t width = tn_dtype_bits(operand->dtype) / 8, bytes;
@@ -82,7 +83,7 @@ static tn_status talk_group(const tn__item *item, const tn_instruction *it, tn_e
 }
 
 tn_status tn__talk(void *self, tn_error *error) {
-    tn__item *item = self;
+    tn__stream_item *item = self;
     const tn_exchange *exchange = item->streams->exchange;
     const tn_instruction *it = &tn_program_instructions(item->streams->program)[item->step];
     const tn_graph *graph = item->streams->executor->graph;
@@ -107,7 +108,7 @@ static void talk_bind(const tn__streams *streams, tn_tensor_id id, uint8_t **dat
     *bytes = tn__operand_bytes(operand);
 }
 
-void tn__talk_begin(tn__streams *streams, tn__item *item) {
+void tn__talk_begin(tn__streams *streams, tn__stream_item *item) {
     const tn_instruction *it = &tn_program_instructions(streams->program)[item->step];
     talk_bind(streams, it->tensor, &item->data, &item->bytes);
     if (it->other != TN_NONE) talk_bind(streams, it->other, &item->other, &item->other_bytes);
@@ -120,7 +121,7 @@ void tn__talk_begin(tn__streams *streams, tn__item *item) {
 }
 
 tn_status tn__streams_talk(tn__streams *streams, uint32_t step) {
-    tn__item *item = &streams->items[streams->item_of[step]];
+    tn__stream_item *item = &streams->items[streams->item_of[step]];
     tn__talk_begin(streams, item);
     tn_status status = tn__talk(item, streams->executor->error);
     streams->stalled_s += item->talk_s;

@@ -4,7 +4,7 @@
  * it, by the kind of the body's first live range. Weights are recorded once, at set-up. Without a
  * trace nothing is recorded.
  */
-#include "engine/tell.h"
+#include "engine/engine.h"
 
 static const tn_program *tell_program(const tn__tell *tell) {
     return tn_occupancy_program(tell->occupancy);

@@ -9,8 +9,8 @@
  *                ◀──┘
  *
  * Frames are the regions that the walk is inside; there are at most as many as operators with
- * blocks. Before a step runs, the tensors whose live ranges begin at it are bound to their places.
- * Cost: O(instructions that run + operands).
+ * blocks. Before a step runs, the tensors with live ranges that begin at it are bound to their
+ * places. Cost: O(instructions that run + operands).
  */
 #include "engine/engine.h"
 
@@ -147,7 +147,7 @@ static tn_status walk_enter(tn_engine *engine, walk_place *place) {
     uint32_t to = region == TN_NONE ? control->own : flow->regions[region].first;
     if (to != step) TN_TRY(walk_go(engine, place, step, to, flow->entering_at[to]));
     if (region == TN_NONE) return TN_OK;
-    flow->frames[flow->frame_count++] = (tn__frame){index, region, place->next};
+    flow->frames[flow->frame_count++] = (tn__region_frame){index, region, place->next};
     return TN_OK;
 }
 
@@ -155,7 +155,7 @@ static tn_status walk_enter(tn_engine *engine, walk_place *place) {
  * is the step that ran last. */
 static tn_status walk_leave(tn_engine *engine, walk_place *place, uint32_t from) {
     tn__flow *flow = &engine->flow;
-    tn__frame frame = flow->frames[flow->frame_count - 1];
+    tn__region_frame frame = flow->frames[flow->frame_count - 1];
     bool again;
     TN_TRY(tn__control_turn(flow, frame.control, &again));
     if (again) return walk_go(engine, place, from, flow->regions[frame.region].first, frame.inner);

@@ -120,23 +120,18 @@ static inline void run_well(uint64_t seed, const kit_op *op, kit_array *outputs)
         fail_msg("seed %llu: %s: %s", (unsigned long long)seed, error.where, error.message);
 }
 
-/* clang-format off */
-/* A kernel by its type, without an operator that `accepts` could be asked about. */
-#define BOXES_FAMILIES(X)                                                                          \
-    X(move) X(slice) X(pad) X(gather) X(scatter) X(unique) X(rank) X(create) X(random) X(resize)       \
-    X(sample) X(einsum) X(shapes) X(views) X(text)
-#define BOXES_FAMILY(name) extern const tn_kernel_family tn__kernels_##name;
-BOXES_FAMILIES(BOXES_FAMILY)
-#undef BOXES_FAMILY
-/* clang-format on */
-
+/* A kernel of ONNX's domain by its type, without an operator that `accepts` could be asked about:
+ * the last of our own loops, as those for other formats come first. */
 static inline const tn_kernel *kernel_of(const char *type) {
-#define BOXES_FAMILY(name) &tn__kernels_##name,
-    const tn_kernel_family *const families[] = {BOXES_FAMILIES(BOXES_FAMILY)};
-#undef BOXES_FAMILY
-    for (size_t f = 0; f < sizeof families / sizeof *families; f++)
-        for (uint32_t k = 0; k < families[f]->kernel_count; k++)
-            if (strcmp(families[f]->kernels[k].type, type) == 0) return &families[f]->kernels[k];
+    const tn_kernel *found = NULL;
+    for (uint32_t f = 0; f < tn__kernel_family_count(); f++) {
+        const tn_kernel_family *family = tn__kernel_family_at(f);
+        for (uint32_t k = 0; k < family->kernel_count && !family->library; k++)
+            if (strcmp(family->kernels[k].type, type) == 0 &&
+                strcmp(tn__kernel_domain(family, &family->kernels[k]), "") == 0)
+                found = &family->kernels[k];
+    }
+    if (found != NULL) return found;
     fail_msg("no kernel for %s", type);
     return NULL;
 }

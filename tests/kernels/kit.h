@@ -112,8 +112,7 @@ static inline tn_status kit_run(const kit_op *op, kit_array *outputs, tn_error *
                              .packed = packed};
     const tn_kernel *kernel = tn__kernel_find(&setup, false, NULL);
     if (kernel == NULL) fail_msg("no kernel for %s", op->type);
-    if (kernel->prepare != NULL) kit_ok(kernel->prepare(&setup), error);
-    if (kernel->workspace != NULL) setup.workspace = kernel->workspace(&setup);
+    kit_ok(tn__kernel_prepare(kernel, &setup), error);
     kit_array copies[KIT_INPUTS];
     tn_operand from[KIT_INPUTS], to[KIT_OUTPUTS];
     for (uint32_t i = 0; i < op->input_count; i++) {

@@ -3,8 +3,7 @@
 
 #include <math.h>
 
-#include "engine/kernels/approximate.h"
-#include "engine/kernels/gelu.h"
+#include "engine/kernels/loops/approximate.h"
 
 static double approximate_logistic(double x) { return 1 / (1 + exp(-x)); }
 

@@ -7,34 +7,23 @@
 #define TN_FAMILY(name) extern const tn_op_family tn__ops_##name;
 #include "graph/ops.def"
 #undef TN_FAMILY
-#define TN_KERNELS(name) extern const tn_kernel_family tn__kernels_train_##name;
-#include "engine/kernels/train.def"
-#undef TN_KERNELS
-#define TN_KERNELS(name) extern const tn_kernel_family tn__kernels_##name;
-#include "engine/kernels/plain.def"
-#undef TN_KERNELS
-
 static const tn_op_family *const families[] = {
 #define TN_FAMILY(name) &tn__ops_##name,
 #include "graph/ops.def"
 #undef TN_FAMILY
 };
-static const tn_kernel_family *const kernels[] = {
-#define TN_KERNELS(name) &tn__kernels_train_##name,
-#include "engine/kernels/train.def"
-#undef TN_KERNELS
-#define TN_KERNELS(name) &tn__kernels_##name,
-#include "engine/kernels/plain.def"
-#undef TN_KERNELS
-};
 
 /* Kernels of that very type: those for any type do not know what they run. */
 static bool looks_at_formats(const char *domain, const char *type) {
-    for (size_t f = 0; f < sizeof kernels / sizeof *kernels; f++)
-        for (uint32_t k = 0; k < kernels[f]->kernel_count; k++)
-            if (strcmp(kernels[f]->domain, domain) == 0 && kernels[f]->kernels[k].formats &&
-                strcmp(kernels[f]->kernels[k].type, type) == 0)
+    for (uint32_t f = 0; f < tn__kernel_family_count(); f++) {
+        const tn_kernel_family *family = tn__kernel_family_at(f);
+        for (uint32_t k = 0; k < family->kernel_count && !family->library; k++) {
+            const tn_kernel *kernel = &family->kernels[k];
+            if (strcmp(tn__kernel_domain(family, kernel), domain) == 0 && kernel->formats &&
+                strcmp(kernel->type, type) == 0)
                 return true;
+        }
+    }
     return false;
 }
 

@@ -46,13 +46,10 @@ static const tn_dtype mismatch_dtypes[] = {TN_FLOAT32, TN_FLOAT64, TN_FLOAT16, T
 enum { MISMATCH_OPERANDS = 4, MISMATCH_GUARD = 32 };
 
 /* The tables, as `accepts` would look at a graph. */
-extern const tn_kernel_family tn__kernels_unary, tn__kernels_activation, tn__kernels_binary,
-    tn__kernels_compare, tn__kernels_variadic, tn__kernels_cast, tn__kernels_reduce,
-    tn__kernels_arg, tn__kernels_cumulate, tn__kernels_softmax;
-static const tn_kernel_family *const families[] = {
-    &tn__kernels_unary,    &tn__kernels_activation, &tn__kernels_binary, &tn__kernels_compare,
-    &tn__kernels_variadic, &tn__kernels_cast,       &tn__kernels_reduce, &tn__kernels_arg,
-    &tn__kernels_cumulate, &tn__kernels_softmax};
+extern const tn_kernel_family tn__kernels_unary, tn__kernels_binary, tn__kernels_reduce,
+    tn__kernels_softmax;
+static const tn_kernel_family *const families[] = {&tn__kernels_unary, &tn__kernels_binary,
+                                                   &tn__kernels_reduce, &tn__kernels_softmax};
 
 typedef struct mismatch_scene {
     tn__random random;

@@ -2,7 +2,7 @@
 #include "count.h"
 #include "nn.h"
 
-#include "engine/kernels/product.h"
+#include "engine/kernels/loops/product.h"
 
 /* --- shapes of factors: batches that broadcast, vectors --- */
 

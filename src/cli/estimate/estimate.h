@@ -61,8 +61,8 @@ typedef struct cli_estimate_result { /* the result; for a pipeline, that of its 
     bool joins;        /* it has concatenations that can be fused */
     uint64_t parameters;
     tn__dequant_sums packed; /* weights expanded by DequantizeLinear, if any */
-    uint32_t expands;       /* how many of these weights are expanded before the run */
-    uint32_t convolutions;  /* in the model; normalises: it has a normalisation operator */
+    uint32_t expands;        /* how many of these weights are expanded before the run */
+    uint32_t convolutions;   /* in the model; normalises: it has a normalisation operator */
     bool normalises;
     tn_report_kernels kernels; /* set with for_kernels */
     bool for_kernels;          /* kernels of this machine; else the graph alone */

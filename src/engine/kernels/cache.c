@@ -1,7 +1,7 @@
 /* cache.c - chooses and prepares a kernel at its first request.
  *
  * If a kernel declines in `prepare` (E_UNSUPPORTED), the next one is tried.
- * Cost: O(kernels) for a new key, and what the kernels' `prepare` takes.
+ * Cost: O(kernels) for a new key, and the time of the kernels' `prepare`.
  */
 #include "engine/kernels/cache.h"
 
@@ -125,7 +125,7 @@ static tn_status cache_prepare(tn__kernel_cache *cache, tn_kernel_setup *setup,
     uint32_t count = setup->op->input_count < CACHE_PACKED ? setup->op->input_count : CACHE_PACKED;
     setup->packed = setup->op->input_count <= CACHE_PACKED ? packed : NULL;
     setup->forms = setup->packed != NULL ? forms : NULL;
-    tn_status status = prepared->kernel->prepare(setup);
+    tn_status status = tn__kernel_prepare(prepared->kernel, setup);
     setup->packed = setup->forms = NULL;
     if (status != TN_OK) return status;
     prepared->state = setup->state;
@@ -174,7 +174,7 @@ static tn_status cache_choose_way(tn__kernel_cache *cache, const tn_graph *graph
 /* --- asking --- */
 
 /* Reserves room for a new entry first, so that nothing fails after `prepare`. `first`: the entry of
- * the kernel's first way, whose way `way` is requested; NULL: the kernel is still to be chosen. */
+ * the kernel's first way, to be added in way `way`; NULL: the kernel is still to be chosen. */
 static tn_status cache_add(tn__kernel_cache *cache, const tn_graph *graph, tn_op_id id,
                            const tn__prepared *first, uint32_t way, const tn__prepared **prepared,
                            tn_error *error) {

@@ -572,7 +572,7 @@ tn_status tn__dnnl_scratch(tn__dnnl_work *work, uint64_t bytes, tn__dnnl_at *at)
     return TN_OK;
 }
 
-/* What `pack` will do for an input. */
+/* How `pack` makes the form of an input. */
 static tn_status dnnl_add_packing(tn__dnnl_work *work, uint32_t input,
                                   const dnnl_memory_desc_t *plain,
                                   const dnnl_memory_desc_t *wanted) {
@@ -705,6 +705,12 @@ static dnnl_status_t dnnl_run_step(const tn_kernel_call *call, const tn__dnnl_wo
         outcome = library->dnnl_primitive_execute(step->primitive, library->stream, (int)count,
                                                   step->args);
     return outcome;
+}
+
+tn_status tn__dnnl_prepare(tn_kernel_setup *setup) {
+    tn__dnnl_work *work = NULL;
+    TN_TRY(tn__dnnl_begin(setup, &work));
+    return tn__dnnl_end(setup, work, setup->kernel->build(setup, work));
 }
 
 tn_status tn__dnnl_run(tn_kernel_call *call) {

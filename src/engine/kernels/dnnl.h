@@ -1,13 +1,13 @@
 /* dnnl.h - the interface to oneDNN: the library, found at run time, and the functions that its
- * kernels (dnnl/) are written with.
+ * kernels (families/<folder>/<family>_dnnl.c) are written with.
  *
  * A kernel of the library is a work: a few primitives that run one after the other. Their memories
- * are bound to operands of the operator, or to places in its scratch. `prepare` builds the work
- * with the functions below; tn__dnnl_run, tn__dnnl_pack and tn__dnnl_release do the rest for all of
- * them.
+ * are bound to operands of the operator, or to places in its scratch. The row of a kernel names the
+ * function that builds the work with the functions below; tn__dnnl_prepare, tn__dnnl_run,
+ * tn__dnnl_pack and tn__dnnl_release do the rest for all of them.
  *
  *     tn__dnnl_begin       an empty work becomes setup->state
- *     tn__dnnl_choose      the best implementation of what a descriptor says
+ *     tn__dnnl_choose      the best implementation of a descriptor
  *     tn__dnnl_step        a primitive of it; then its memories:
  *     tn__dnnl_bind        an operand, or scratch
  *     tn__dnnl_weights     an operand that is packed at set-up when it is static
@@ -165,18 +165,35 @@ tn_status tn__dnnl_weights(tn_kernel_setup *setup, tn__dnnl_work *work, uint32_t
  * unless it lies there already. A sum then adds to it. */
 void tn__dnnl_accumulate(tn__dnnl_work *work, uint32_t from);
 
+/* tn__dnnl_begin, the row's `build`, tn__dnnl_end. */
+tn_status tn__dnnl_prepare(tn_kernel_setup *setup);
 tn_status tn__dnnl_run(tn_kernel_call *call);
 tn_status tn__dnnl_pack(const tn_kernel_setup *setup, uint32_t input, const void *plain,
                         void *packed);
 void tn__dnnl_release(const tn_context *context, void *state);
 
-#define TN__DNNL_KERNEL(in_type, in_accepts, in_prepare)                                           \
-    TN__DNNL_KERNEL_OF(in_type, in_accepts, in_prepare, 0)
-/* With other ways in addition to the first (kernel.h). */
-#define TN__DNNL_KERNEL_OF(in_type, in_accepts, in_prepare, in_ways)                               \
+/* A step: output 0 = input `first`, which may lie at `at` instead and has the output's shape,
+ * combined with the other input, which broadcasts to it, and then `post` (NULL: none).
+ * E_UNSUPPORTED: the library has no such form. (elementwise_dnnl.c) */
+tn_status tn__dnnl_pair(tn_kernel_setup *setup, tn__dnnl_work *work, dnnl_alg_kind_t kind,
+                        uint32_t first, tn__dnnl_at at, const tn__dnnl_after *after);
+/* A step: as many elements as `like` has, times a factor. */
+tn_status tn__dnnl_times(tn__dnnl_work *work, const tn__dnnl *library, const tn_tensor *like,
+                         double factor, tn__dnnl_at from, tn__dnnl_at to);
+
+/* A row of a family of the library; more fields of it may follow `build`. TN__DNNL_OWN: of domain
+ * "tenure". */
+#define TN__DNNL_KERNEL(in_type, in_accepts, in_build)                                             \
+    TN__DNNL_KERNEL_AS(in_type, in_accepts, in_build, .kind = 0)
+#define TN__DNNL_OWN(in_type, in_accepts, in_build)                                                \
+    TN__DNNL_OWN_AS(in_type, in_accepts, in_build, .kind = 0)
+#define TN__DNNL_OWN_AS(in_type, in_accepts, in_build, ...)                                        \
+    TN__DNNL_KERNEL_AS(in_type, in_accepts, in_build, .domain = "tenure", __VA_ARGS__)
+#define TN__DNNL_KERNEL_AS(in_type, in_accepts, in_build, ...)                                     \
     {                                                                                              \
-        .type = in_type, .accepts = in_accepts, .prepare = in_prepare, .run = tn__dnnl_run,        \
-        .pack = tn__dnnl_pack, .release = tn__dnnl_release, .formats = true, .ways = in_ways       \
+        .type = in_type, .accepts = in_accepts, .prepare = tn__dnnl_prepare, .build = in_build,    \
+        .run = tn__dnnl_run, .pack = tn__dnnl_pack, .release = tn__dnnl_release, .formats = true,  \
+        __VA_ARGS__                                                                                \
     }
 #endif
 #endif

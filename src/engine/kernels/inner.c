@@ -95,11 +95,7 @@ static tn_status inner_choose(tn_kernel_setup *setup, bool library, inner_state 
         /* this one, or one like it */
         if (!inner->wide && (kernel->formats || kernel->pack != NULL)) continue;
         setup->workspace = 0;
-        tn_status status = TN_OK;
-        if (kernel->prepare != NULL)
-            status = kernel->prepare(setup);
-        else if (kernel->workspace != NULL)
-            setup->workspace = kernel->workspace(setup);
+        tn_status status = tn__kernel_prepare(kernel, setup);
         if (status == TN_E_UNSUPPORTED) continue;
         if (status != TN_OK) return status;
         inner->kernel = kernel;

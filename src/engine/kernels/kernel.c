@@ -4,35 +4,32 @@
 #include <math.h>
 #include <stdio.h>
 
+/* Without oneDNN's header, or without execution, families are not built. */
 #ifdef TENURE_DNNL
-#define TN_KERNELS(name) extern const tn_kernel_family tn__kernels_dnnl_##name;
-#include "engine/kernels/dnnl.def"
-#undef TN_KERNELS
+#define KERNEL_LIBRARY(word) word
+#else
+#define KERNEL_LIBRARY(word)
 #endif
-#ifndef TENURE_NO_EXECUTION
-#define TN_KERNELS(name) extern const tn_kernel_family tn__kernels_train_##name;
-#include "engine/kernels/train.def"
-#undef TN_KERNELS
-#define TN_KERNELS(name) extern const tn_kernel_family tn__kernels_##name;
-#include "engine/kernels/plain.def"
-#undef TN_KERNELS
+#ifdef TENURE_NO_EXECUTION
+#define KERNEL_PLAIN(word)
+#else
+#define KERNEL_PLAIN(word) word
 #endif
+
+#define TN_LIBRARY(folder, name) KERNEL_LIBRARY(extern const tn_kernel_family tn__kernels_##name;)
+#define TN_KERNELS(folder, name) KERNEL_PLAIN(extern const tn_kernel_family tn__kernels_##name;)
+#include "engine/kernels/families.def"
+#undef TN_LIBRARY
+#undef TN_KERNELS
 
 /* The last entry is NULL: without execution there is no other. */
 static const tn_kernel_family *const families[] = {
-#ifdef TENURE_DNNL
-#define TN_KERNELS(name) &tn__kernels_dnnl_##name,
-#include "engine/kernels/dnnl.def"
+#define KERNEL_COMMA ,
+#define TN_LIBRARY(folder, name) KERNEL_LIBRARY(&tn__kernels_##name KERNEL_COMMA)
+#define TN_KERNELS(folder, name) KERNEL_PLAIN(&tn__kernels_##name KERNEL_COMMA)
+#include "engine/kernels/families.def"
+#undef TN_LIBRARY
 #undef TN_KERNELS
-#endif
-#ifndef TENURE_NO_EXECUTION
-#define TN_KERNELS(name) &tn__kernels_train_##name,
-#include "engine/kernels/train.def"
-#undef TN_KERNELS
-#define TN_KERNELS(name) &tn__kernels_##name,
-#include "engine/kernels/plain.def"
-#undef TN_KERNELS
-#endif
     NULL,
 };
 #define KERNEL_FAMILY_COUNT (sizeof families / sizeof *families - 1)
@@ -60,6 +57,10 @@ static bool kernel_accepts(const tn_kernel *kernel, const tn_kernel_setup *setup
            (kernel->accepts == NULL || kernel->accepts(setup));
 }
 
+static bool kernel_is_of(const char *its, const char *domain) {
+    return strcmp(its, domain) == 0 || strcmp(its, "*") == 0;
+}
+
 const tn_kernel *tn__kernel_find(const tn_kernel_setup *setup, bool library,
                                  const tn_kernel *previous) {
     bool seen = previous == NULL;
@@ -71,7 +72,7 @@ const tn_kernel *tn__kernel_find(const tn_kernel_setup *setup, bool library,
             const tn_kernel *kernel = &family->kernels[k];
             if (!seen)
                 seen = kernel == previous;
-            else if ((strcmp(family->domain, domain) == 0 || strcmp(family->domain, "*") == 0) &&
+            else if (kernel_is_of(tn__kernel_domain(family, kernel), domain) &&
                      kernel_accepts(kernel, setup))
                 return kernel;
         }
@@ -85,6 +86,17 @@ const tn_kernel_family *tn__kernel_family(const tn_kernel *kernel) {
            kernel >= families[f]->kernels + families[f]->kernel_count)
         f++;
     return families[f];
+}
+
+const char *tn__kernel_domain(const tn_kernel_family *family, const tn_kernel *kernel) {
+    return kernel->domain != NULL ? kernel->domain : family->domain;
+}
+
+tn_status tn__kernel_prepare(const tn_kernel *kernel, tn_kernel_setup *setup) {
+    setup->kernel = kernel;
+    if (kernel->prepare != NULL) return kernel->prepare(setup);
+    if (kernel->workspace != NULL) setup->workspace = kernel->workspace(setup);
+    return TN_OK;
 }
 
 /* --- operands --- */

@@ -1,10 +1,10 @@
 /* kernel.h - the interface of kernels, which run one operator each, and the functions they are
  * written with.
  *
- * A kernel is ONE entry of a family's table in dnnl/, train/ or plain/<family>.c, plus the family's
- * line in dnnl.def, train.def or plain.def. Families are asked in that order, and the first kernel
- * that accepts an operator runs it: oneDNN's kernels come before our own loops, which are the
- * reference.
+ * A kernel is ONE row of a family's table in families/<folder>/<family>.c. A family holds the
+ * operators that share code, forward and backward, and has one line in families.def. Families are
+ * asked in that order, and the first kernel that accepts an operator runs it: oneDNN's kernels
+ * (<family>_dnnl.c) come before our own loops, which are the reference.
  *
  * When the engine is set up, `prepare` is called once per operator with its static facts. While the
  * program runs, `run` is called with operands in device memory. Between the two nothing may be
@@ -46,12 +46,13 @@ typedef struct tn_operand {
 
 /* Static facts about an operator, for accepts, prepare, workspace. */
 typedef struct tn_kernel_setup {
-    const tn_graph *graph; /* with `id` for the words below alone */
+    const struct tn_kernel *kernel; /* the one that is prepared */
+    const tn_graph *graph;          /* with `id` for the functions below alone */
     const tn_op *op;
     tn_op_id id;
     /* version of the operator's domain; UINT32_MAX: the file gives none */
     uint32_t version;
-    const tn_context *context; /* for what `prepare` allocates */
+    const tn_context *context; /* for allocations of `prepare` */
     uint32_t threads;
     /* NULL, or [input_count], [output_count]: the operands as they will be when it runs
      * (inner.h) */
@@ -72,8 +73,10 @@ typedef struct tn_kernel_setup {
     uint64_t *forms;
 } tn_kernel_setup;
 
+struct tn__dnnl_work;
+
 typedef struct tn_kernel_call {
-    const tn_graph *graph; /* for the words below alone; NULL: they know nothing */
+    const tn_graph *graph; /* for the functions below alone; NULL: they know nothing */
     const tn_op *op;
     uint32_t version;
     uint32_t input_count, output_count;
@@ -87,12 +90,17 @@ typedef struct tn_kernel_call {
 } tn_kernel_call;
 
 typedef struct tn_kernel {
-    const char *type; /* "*": any, as far as it accepts it */
+    const char *domain; /* NULL: that of its family */
+    const char *type;   /* "*": any, as far as it accepts it */
     /* Whether it can run this operator: element types, attributes, formats. NULL: always. It must
      * handle any property that it does not check. */
     bool (*accepts)(const tn_kernel_setup *setup);
     /* NULL: nothing to prepare. E_UNSUPPORTED: ask the next family instead. */
     tn_status (*prepare)(tn_kernel_setup *setup);
+    /* For tn__dnnl_prepare (dnnl.h): builds oneDNN's primitives; `kind` is the library's number of
+     * an algorithm, where several rows share `build`. */
+    tn_status (*build)(tn_kernel_setup *setup, struct tn__dnnl_work *work);
+    int kind;
     /* Scratch bytes, if `prepare` is not needed otherwise; NULL: no scratch. From static shapes,
      * which are upper bounds. */
     uint64_t (*workspace)(const tn_kernel_setup *setup);
@@ -110,7 +118,8 @@ typedef struct tn_kernel {
 
 typedef struct tn_kernel_family {
     const char *name;
-    const char *domain; /* "" ONNX's, "tenure": made by the engine's passes, "*": any */
+    const char *domain; /* of rows without one: "" ONNX's, "tenure": made by rewrites and by
+                         * training, "*": any */
     const tn_kernel *kernels;
     uint32_t kernel_count;
     bool library; /* needs oneDNN: not asked when it is absent or not wanted */
@@ -122,15 +131,16 @@ typedef struct tn_kernel_family {
                                                    .kernels = family##_kernels,                    \
                                                    .kernel_count = sizeof family##_kernels /       \
                                                                    sizeof *family##_kernels}
+/* That of file <family>_dnnl.c. */
 #define TN_KERNEL_LIBRARY(family, in_domain)                                                       \
-    const tn_kernel_family tn__kernels_##family = {.name = #family,                                \
-                                                   .domain = in_domain,                            \
-                                                   .kernels = family##_kernels,                    \
-                                                   .kernel_count = sizeof family##_kernels /       \
-                                                                   sizeof *family##_kernels,       \
-                                                   .library = true}
+    const tn_kernel_family tn__kernels_##family##_dnnl = {                                         \
+        .name = "dnnl_" #family,                                                                   \
+        .domain = in_domain,                                                                       \
+        .kernels = family##_dnnl_kernels,                                                          \
+        .kernel_count = sizeof family##_dnnl_kernels / sizeof *family##_dnnl_kernels,              \
+        .library = true}
 
-/* --- words --- */
+/* --- functions for kernels --- */
 
 /* Static facts of an operand; NULL when omitted or absent. */
 const tn_tensor *tn__setup_input(const tn_kernel_setup *setup, uint32_t index);
@@ -191,6 +201,10 @@ tn_status tn__call_fail(const tn_kernel_call *call, tn_status status, const char
 const tn_kernel *tn__kernel_find(const tn_kernel_setup *setup, bool library,
                                  const tn_kernel *previous);
 const tn_kernel_family *tn__kernel_family(const tn_kernel *kernel);
+/* The domain of its operator: "*" is any. */
+const char *tn__kernel_domain(const tn_kernel_family *family, const tn_kernel *kernel);
+/* Calls `prepare`, or else fills in the workspace. */
+tn_status tn__kernel_prepare(const tn_kernel *kernel, tn_kernel_setup *setup);
 /* The registry, in the order in which families are asked, for `tenure list kernels`. */
 uint32_t tn__kernel_family_count(void);
 const tn_kernel_family *tn__kernel_family_at(uint32_t index);

@@ -1,0 +1,671 @@
+/* reduce.c - reductions and running sums along axes: ReduceSum and its like, ArgMax, ArgMin,
+ * CumSum, CumProd.
+ *
+ * Neighbouring axes of one sort (reduced, kept) are merged, so that the innermost is a run: a
+ * reduced run is summed in eight lanes, a kept one adds row upon row to a block of totals. Floating
+ * types accumulate in float64: a sum of 10^6 float32 is then correct to the last digit in any
+ * order. Integers wrap. LogSumExp subtracts the maximum first, in a pass of its own. The result for
+ * no elements is the neutral number, and NaN for a mean. The axes are an attribute up to opset 12
+ * (ReduceSum) or 17, an input since.
+ * Cost: O(elements), twice for LogSumExp.
+ */
+#include <math.h>
+
+#include "engine/kernels/convert.h"
+#include "engine/kernels/loops/approximate.h"
+#include "engine/kernels/operands.h"
+
+enum { REDUCE_LANES = 8 };
+
+/* Adds `count` elements to one total, or one by one to `count` totals. `top`: the largest element,
+ * or `count` of them, for LogSumExp. */
+typedef void (*reduce_loop)(size_t count, const void *x, void *total, const double *top);
+
+/* `step`: total s and element v to a new total; `join`: of totals s and v. */
+/* clang-format off */
+#define REDUCE_LOOPS(name, type, sum, start, step, join)                                       \
+    TN_WIDE static void reduce_run_##name(size_t count, const void *elements, void *total,     \
+                                          const double *top) {                                 \
+        const type *x = elements;                                                              \
+        const size_t whole = count - count % REDUCE_LANES;                                     \
+        sum lanes[REDUCE_LANES], all = *(sum *)total;                                          \
+        (void)top;                                                                             \
+        for (size_t k = 0; k < REDUCE_LANES; k++) lanes[k] = start;                            \
+        for (size_t i = 0; i < whole; i += REDUCE_LANES)                                       \
+            for (size_t k = 0; k < REDUCE_LANES; k++) {                                        \
+                const type v = x[i + k];                                                       \
+                const sum s = lanes[k];                                                        \
+                lanes[k] = step;                                                               \
+            }                                                                                  \
+        for (size_t i = whole; i < count; i++) {                                               \
+            const type v = x[i];                                                               \
+            const sum s = lanes[i - whole];                                                    \
+            lanes[i - whole] = step;                                                           \
+        }                                                                                      \
+        for (size_t k = 0; k < REDUCE_LANES; k++) {                                            \
+            const sum v = lanes[k], s = all;                                                   \
+            all = join;                                                                        \
+        }                                                                                      \
+        *(sum *)total = all;                                                                   \
+    }                                                                                          \
+    TN_WIDE static void reduce_rows_##name(size_t count, const void *elements, void *totals,   \
+                                           const double *top) {                                \
+        const type *x = elements;                                                              \
+        sum *all = totals;                                                                     \
+        (void)top;                                                                             \
+        TN_APART                                                                               \
+        for (size_t i = 0; i < count; i++) {                                                   \
+            const type v = x[i];                                                               \
+            const sum s = all[i];                                                              \
+            all[i] = step;                                                                     \
+        }                                                                                      \
+    }
+#define REDUCE_REAL(name, type)                                                                \
+    REDUCE_LOOPS(name##_sum, type, double, 0, s + (double)v, s + v)                            \
+    REDUCE_LOOPS(name##_abs, type, double, 0, s + fabs((double)v), s + v)                      \
+    REDUCE_LOOPS(name##_square, type, double, 0, s + (double)v * (double)v, s + v)             \
+    REDUCE_LOOPS(name##_product, type, double, 1, s * (double)v, s * v)                        \
+    REDUCE_LOOPS(name##_max, type, double, -(double)INFINITY,                                  \
+                 s > (double)v || s != s ? s : (double)v, s > v || s != s ? s : v)             \
+    REDUCE_LOOPS(name##_min, type, double, (double)INFINITY,                                   \
+                 s < (double)v || s != s ? s : (double)v, s < v || s != s ? s : v)
+REDUCE_REAL(float, float)
+REDUCE_REAL(double, double)
+REDUCE_LOOPS(int_sum, uint64_t, uint64_t, 0, s + v, s + v)
+REDUCE_LOOPS(int_abs, int64_t, uint64_t, 0, s + (v < 0 ? 0 - (uint64_t)v : (uint64_t)v), s + v)
+REDUCE_LOOPS(int_square, uint64_t, uint64_t, 0, s + v * v, s + v)
+REDUCE_LOOPS(int_product, uint64_t, uint64_t, 1, s * v, s * v)
+REDUCE_LOOPS(int_max, int64_t, int64_t, INT64_MIN, s > v ? s : v, s > v ? s : v)
+REDUCE_LOOPS(int_min, int64_t, int64_t, INT64_MAX, s < v ? s : v, s < v ? s : v)
+REDUCE_LOOPS(uint_max, uint64_t, uint64_t, 0, s > v ? s : v, s > v ? s : v)
+REDUCE_LOOPS(uint_min, uint64_t, uint64_t, UINT64_MAX, s < v ? s : v, s < v ? s : v)
+/* clang-format on */
+
+/* Powers of e; float32 by blocks, so that they become vector instructions. */
+static void reduce_run_float_exp(size_t count, const void *elements, void *total,
+                                 const double *top) {
+    const float *x = elements, most = (float)*top;
+    float powers[TN__BLOCK];
+    for (size_t done = 0; done < count; done += TN__BLOCK) {
+        size_t some = count - done < TN__BLOCK ? count - done : TN__BLOCK;
+        for (size_t i = 0; i < some; i++) powers[i] = tn__expf(x[done + i] - most);
+        reduce_run_float_sum(some, powers, total, NULL);
+    }
+}
+static void reduce_rows_float_exp(size_t count, const void *elements, void *totals,
+                                  const double *top) {
+    const float *x = elements;
+    double *all = totals;
+    TN_APART
+    for (size_t i = 0; i < count; i++) all[i] += (double)tn__expf(x[i] - (float)top[i]);
+}
+static void reduce_run_double_exp(size_t count, const void *elements, void *total,
+                                  const double *top) {
+    const double *x = elements;
+    double all = *(double *)total;
+    for (size_t i = 0; i < count; i++) all += exp(x[i] - *top);
+    *(double *)total = all;
+}
+static void reduce_rows_double_exp(size_t count, const void *elements, void *totals,
+                                   const double *top) {
+    const double *x = elements;
+    double *all = totals;
+    for (size_t i = 0; i < count; i++) all[i] += exp(x[i] - top[i]);
+}
+
+/* --- which loops --- */
+
+typedef enum reduce_sort {
+    REDUCE_SUM,
+    REDUCE_ABS,
+    REDUCE_SQUARE,
+    REDUCE_PRODUCT,
+    REDUCE_MAX,
+    REDUCE_MIN,
+    REDUCE_EXP,
+    REDUCE_SORTS
+} reduce_sort;
+
+/* The function that is applied to each total. */
+typedef enum reduce_end { REDUCE_AS_IT_IS, REDUCE_MEAN, REDUCE_ROOT, REDUCE_LOG } reduce_end;
+
+typedef struct reduce_pair {
+    reduce_loop run, rows;
+} reduce_pair;
+#define REDUCE_PAIR(name)                                                                          \
+    { reduce_run_##name, reduce_rows_##name }
+#define REDUCE_PAIRS(name)                                                                         \
+    REDUCE_PAIR(name##_sum), REDUCE_PAIR(name##_abs), REDUCE_PAIR(name##_square),                  \
+        REDUCE_PAIR(name##_product), REDUCE_PAIR(name##_max), REDUCE_PAIR(name##_min)
+
+static const reduce_pair reduce_floats[REDUCE_SORTS] = {REDUCE_PAIRS(float),
+                                                        REDUCE_PAIR(float_exp)};
+static const reduce_pair reduce_doubles[REDUCE_SORTS] = {REDUCE_PAIRS(double),
+                                                         REDUCE_PAIR(double_exp)};
+static const reduce_pair reduce_ints[REDUCE_EXP] = {REDUCE_PAIRS(int)};
+static const reduce_pair reduce_uints[REDUCE_EXP] = {
+    REDUCE_PAIR(int_sum),     REDUCE_PAIR(int_sum),  REDUCE_PAIR(int_square),
+    REDUCE_PAIR(int_product), REDUCE_PAIR(uint_max), REDUCE_PAIR(uint_min)};
+
+/* --- geometry --- */
+
+/* Axes of one sort, innermost first. */
+typedef struct reduce_axes {
+    uint32_t count;
+    uint64_t extents[TN_RANK_MAX], strides[TN_RANK_MAX];
+} reduce_axes;
+
+typedef struct reduce_state {
+    tn_kernel_call *call;
+    reduce_axes kept, reduced;
+    bool run;           /* the innermost axis is reduced */
+    uint64_t width;     /* elements of the innermost axis */
+    uint64_t terms;     /* elements for each result */
+    uint64_t sweeps;    /* combinations of the reduced axes, without the run */
+    tn_dtype load, sum; /* types of elements and totals */
+    tn__block_room room;
+} reduce_state;
+
+static void reduce_add_axis(reduce_axes *axes, uint64_t extent, uint64_t stride, bool joins) {
+    if (joins) {
+        axes->extents[axes->count - 1] *= extent;
+        return;
+    }
+    axes->extents[axes->count] = extent;
+    axes->strides[axes->count++] = stride;
+}
+
+/* The number of results. */
+static uint64_t reduce_measure(reduce_state *frame, uint64_t set) {
+    const tn_operand *x = &frame->call->inputs[0];
+    uint64_t stride = 1, results = 1;
+    int last = -1;
+    frame->kept.count = frame->reduced.count = 0;
+    frame->terms = 1;
+    for (uint32_t d = x->rank; d-- > 0;) {
+        uint64_t extent = (uint64_t)x->shape[d];
+        int sort = (int)(set >> d & 1);
+        if (extent == 1) continue;
+        if (last < 0) frame->run = sort == 1;
+        reduce_add_axis(sort ? &frame->reduced : &frame->kept, extent, stride, sort == last);
+        *(sort ? &frame->terms : &results) *= extent;
+        stride *= extent;
+        last = sort;
+    }
+    if (last < 0) { /* one element */
+        frame->run = true;
+        reduce_add_axis(&frame->reduced, 1, 1, false);
+    }
+    reduce_axes *inner = frame->run ? &frame->reduced : &frame->kept;
+    frame->width = inner->extents[0];
+    for (uint32_t i = 1; i < inner->count; i++) { /* the run is handled apart */
+        inner->extents[i - 1] = inner->extents[i];
+        inner->strides[i - 1] = inner->strides[i];
+    }
+    inner->count--;
+    frame->sweeps = 1;
+    for (uint32_t i = 0; i < frame->reduced.count; i++) frame->sweeps *= frame->reduced.extents[i];
+    return results;
+}
+
+static uint64_t reduce_offset(const reduce_axes *axes, uint64_t index) {
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < axes->count; i++) {
+        at += index % axes->extents[i] * axes->strides[i];
+        index /= axes->extents[i];
+    }
+    return at;
+}
+
+/* --- totals --- */
+
+/* Adds all terms of the results that begin at element `base`: one, or (rows) `count` neighbours. */
+static void reduce_add(reduce_state *frame, const reduce_pair *pair, uint64_t base, size_t count,
+                       void *totals, const double *top) {
+    const tn_operand *x = &frame->call->inputs[0];
+    const size_t size = tn__element_size(x->dtype);
+    for (uint64_t s = 0; s < frame->sweeps; s++) {
+        const char *from =
+            (const char *)x->data + (base + reduce_offset(&frame->reduced, s)) * size;
+        if (!frame->run) {
+            from = tn__convert_block(x->dtype, from, frame->load, &frame->room, count);
+            pair->rows(count, from, totals, top);
+            continue;
+        }
+        uint64_t chunk = x->dtype == frame->load ? frame->width : TN__BLOCK;
+        for (uint64_t done = 0; done < frame->width; done += chunk) {
+            uint64_t some = frame->width - done < chunk ? frame->width - done : chunk;
+            pair->run((size_t)some,
+                      tn__convert_block(x->dtype, from + done * size, frame->load, &frame->room,
+                                        (size_t)some),
+                      totals, top);
+        }
+    }
+}
+
+typedef struct reduce_plan {
+    reduce_sort sort;
+    reduce_end end;
+    const reduce_pair *pairs; /* functions for the type that is loaded */
+} reduce_plan;
+
+static void reduce_start(const reduce_state *frame, reduce_sort sort, size_t count,
+                         tn__block_room *totals) {
+    double real = sort == REDUCE_PRODUCT ? 1
+                  : sort == REDUCE_MAX   ? -(double)INFINITY
+                  : sort == REDUCE_MIN   ? (double)INFINITY
+                                         : 0;
+    int64_t whole = sort == REDUCE_PRODUCT ? 1
+                    : sort == REDUCE_MAX   ? (frame->sum == TN_UINT64 ? 0 : INT64_MIN)
+                    : sort == REDUCE_MIN   ? (frame->sum == TN_UINT64 ? -1 : INT64_MAX)
+                                           : 0;
+    for (size_t i = 0; i < count; i++)
+        if (frame->sum == TN_FLOAT64)
+            totals->doubles[i] = real;
+        else
+            totals->ints[i] = whole;
+}
+
+static void reduce_finish(const reduce_state *frame, reduce_end end, size_t count,
+                          tn__block_room *totals, const double *top) {
+    for (size_t i = 0; i < count; i++) {
+        double *real = &totals->doubles[i];
+        if (end == REDUCE_MEAN && frame->sum == TN_FLOAT64)
+            *real /= (double)frame->terms;
+        else if (end == REDUCE_MEAN && frame->sum == TN_UINT64)
+            totals->ints[i] = (int64_t)((uint64_t)totals->ints[i] / frame->terms);
+        else if (end == REDUCE_MEAN)
+            totals->ints[i] /= (int64_t)frame->terms;
+        else if (end == REDUCE_ROOT)
+            *real = sqrt(*real);
+        else if (end == REDUCE_LOG)
+            *real = log(*real) + (top != NULL ? top[i] : 0);
+    }
+}
+
+/* Computes `count` neighbouring results from result `first` on. Their terms begin at `base` and,
+ * for rows, at the elements after it. */
+static void reduce_results(reduce_state *frame, const reduce_plan *plan, uint64_t base,
+                           size_t count, tn__block_room *totals) {
+    double top[TN__BLOCK];
+    bool exponential = plan->sort == REDUCE_EXP;
+    if (exponential) {
+        tn__block_room most;
+        reduce_start(frame, REDUCE_MAX, count, &most);
+        reduce_add(frame, &plan->pairs[REDUCE_MAX], base, count, &most, NULL);
+        for (size_t i = 0; i < count; i++) top[i] = isfinite(most.doubles[i]) ? most.doubles[i] : 0;
+    }
+    reduce_start(frame, plan->sort, count, totals);
+    reduce_add(frame, &plan->pairs[plan->sort], base, count, totals, exponential ? top : NULL);
+    reduce_finish(frame, plan->end, count, totals, exponential ? top : NULL);
+}
+
+static void reduce_all(reduce_state *frame, const reduce_plan *plan) {
+    tn_operand *y = &frame->call->outputs[0];
+    const size_t size = tn__element_size(y->dtype);
+    const uint64_t results = tn__operand_count(y);
+    const uint64_t step = frame->run ? 1 : frame->width;
+    tn__block_room totals;
+    for (uint64_t first = 0; first < results; first += step) {
+        uint64_t base = reduce_offset(&frame->kept, first / step);
+        for (uint64_t done = 0; done < step; done += TN__BLOCK) {
+            size_t some = step - done < TN__BLOCK ? (size_t)(step - done) : TN__BLOCK;
+            reduce_results(frame, plan, base + done, some, &totals);
+            tn__convert(frame->sum, &totals, y->dtype, (char *)y->data + (first + done) * size,
+                        some);
+        }
+    }
+}
+
+/* --- running --- */
+
+static tn_status reduce_set(tn_kernel_call *call, uint64_t *set, bool *copied) {
+    const tn_operand *x = &call->inputs[0], *list = tn__call_input(call, 1);
+    uint32_t count;
+    const int64_t *axes = tn__attr_ints(call->op, "axes", &count);
+    if (list != NULL) count = (uint32_t)tn__operand_count(list);
+    *copied = count == 0 && tn__attr_int(call->op, "noop_with_empty_axes", 0) != 0;
+    *set = count == 0 ? UINT64_MAX : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t axis;
+        int64_t given = list != NULL ? tn__operand_int(list, i) : axes[i];
+        TN_TRY(tn__call_axis(call, given, x->rank, &axis));
+        *set |= UINT64_C(1) << axis;
+    }
+    return TN_OK;
+}
+
+static tn_status reduce_run(tn_kernel_call *call, reduce_sort sort, reduce_end end) {
+    const tn_operand *x = &call->inputs[0];
+    tn_operand *y = &call->outputs[0];
+    uint64_t set;
+    bool copied;
+    TN_TRY(reduce_set(call, &set, &copied));
+    if (copied) {
+        TN_TRY(tn__call_expect(call, x->dtype, tn__operand_count(x)));
+        tn__operand_copy(y, x);
+        return TN_OK;
+    }
+    reduce_state frame = {.call = call, .load = tn__computed_type(x->dtype)};
+    bool whole = frame.load == TN_INT64 || frame.load == TN_UINT64;
+    bool real = sort == REDUCE_EXP || end == REDUCE_ROOT || end == REDUCE_LOG ||
+                tn__operand_count(x) == 0; /* ends of the type, when there is nothing */
+    if (whole && real) frame.load = TN_FLOAT64;
+    frame.sum = frame.load == TN_FLOAT32 ? TN_FLOAT64 : frame.load;
+    const reduce_plan plan = {.sort = sort,
+                              .end = end,
+                              .pairs = frame.load == TN_FLOAT32   ? reduce_floats
+                                       : frame.load == TN_FLOAT64 ? reduce_doubles
+                                       : frame.load == TN_INT64   ? reduce_ints
+                                                                  : reduce_uints};
+    TN_TRY(tn__call_expect(call, x->dtype, reduce_measure(&frame, set)));
+    reduce_all(&frame, &plan);
+    return TN_OK;
+}
+
+#define REDUCE(name, sort, end)                                                                    \
+    static tn_status reduce_run_##name(tn_kernel_call *call) { return reduce_run(call, sort, end); }
+REDUCE(ReduceL1, REDUCE_ABS, REDUCE_AS_IT_IS)
+REDUCE(ReduceL2, REDUCE_SQUARE, REDUCE_ROOT)
+REDUCE(ReduceLogSum, REDUCE_SUM, REDUCE_LOG)
+REDUCE(ReduceLogSumExp, REDUCE_EXP, REDUCE_LOG)
+REDUCE(ReduceMax, REDUCE_MAX, REDUCE_AS_IT_IS)
+REDUCE(ReduceMean, REDUCE_SUM, REDUCE_MEAN)
+REDUCE(ReduceMin, REDUCE_MIN, REDUCE_AS_IT_IS)
+REDUCE(ReduceProd, REDUCE_PRODUCT, REDUCE_AS_IT_IS)
+REDUCE(ReduceSum, REDUCE_SUM, REDUCE_AS_IT_IS)
+REDUCE(ReduceSumSquare, REDUCE_SQUARE, REDUCE_AS_IT_IS)
+
+#define REDUCE_ENTRY(name)                                                                         \
+    { .type = #name, .accepts = tn__numeric_accepts, .run = reduce_run_##name }
+
+/* --- ArgMax, ArgMin: the position of the largest or smallest element along an axis ---
+ *
+ * Among equal elements the first wins, or the last on request. NaN counts as better than any
+ * number, and the first NaN wins. The smallest element is the largest after a change of sign
+ * (floating types) or of all bits (integers), both of which reverse the order exactly. Rows of
+ * neighbours go through a block of best values, so that memory is read in order. */
+
+typedef struct arg_frame {
+    bool smallest, last;
+    tn_dtype load;
+} arg_frame;
+
+/* Compares `count` elements at place `at` with the best so far, each with its own. */
+typedef void (*arg_loop)(const arg_frame *frame, size_t count, const void *elements, void *best,
+                         int64_t *places, int64_t at);
+
+/* clang-format off */
+#define ARG_LOOP(name, type, turned)                                                           \
+    static void arg_##name(const arg_frame *frame, size_t count, const void *elements,         \
+                           void *best, int64_t *places, int64_t at) {                          \
+        const type *x = elements, turn = turned;                                               \
+        type *most = best;                                                                     \
+        const bool last = frame->last;                                                         \
+        for (size_t i = 0; i < count; i++) {                                                   \
+            const type v = ARG_TURN_##name(x[i]), b = most[i];                                 \
+            const bool better = (at == 0) | (v > b) | (last & (v == b)) | ((v != v) & (b == b)); \
+            most[i] = better ? v : b;                                                          \
+            places[i] = better ? at : places[i];                                               \
+        }                                                                                      \
+    }                                                                                          \
+    static int64_t arg_run_##name(const arg_frame *frame, size_t count, const void *elements,  \
+                                  void *best, int64_t place, int64_t at) {                     \
+        const type *x = elements, turn = turned;                                               \
+        type b = *(type *)best;                                                                \
+        const bool last = frame->last;                                                         \
+        for (size_t i = 0; i < count; i++) {                                                   \
+            const type v = ARG_TURN_##name(x[i]);                                              \
+            if ((at == 0 && i == 0) || v > b || (last && v == b) || (v != v && b == b)) {      \
+                b = v;                                                                         \
+                place = at + (int64_t)i;                                                       \
+            }                                                                                  \
+        }                                                                                      \
+        *(type *)best = b;                                                                     \
+        return place;                                                                          \
+    }
+#define ARG_TURN_float(v) ((v) * turn)
+#define ARG_TURN_double(v) ((v) * turn)
+#define ARG_TURN_int(v) ((v) ^ turn)
+#define ARG_TURN_uint(v) ((v) ^ turn)
+ARG_LOOP(float, float, frame->smallest ? -1.0f : 1.0f)
+ARG_LOOP(double, double, frame->smallest ? -1.0 : 1.0)
+ARG_LOOP(int, int64_t, frame->smallest ? -1 : 0)
+ARG_LOOP(uint, uint64_t, frame->smallest ? UINT64_MAX : 0)
+/* clang-format on */
+
+static void arg_compare(const arg_frame *frame, size_t count, const void *elements, void *best,
+                        int64_t *places, int64_t at) {
+    arg_loop loop = frame->load == TN_FLOAT32   ? arg_float
+                    : frame->load == TN_FLOAT64 ? arg_double
+                    : frame->load == TN_INT64   ? arg_int
+                                                : arg_uint;
+    loop(frame, count, elements, best, places, at);
+}
+
+static int64_t arg_compare_run(const arg_frame *frame, size_t count, const void *elements,
+                               void *best, int64_t place, int64_t at) {
+    switch (frame->load) {
+    case TN_FLOAT32:
+        return arg_run_float(frame, count, elements, best, place, at);
+    case TN_FLOAT64:
+        return arg_run_double(frame, count, elements, best, place, at);
+    case TN_INT64:
+        return arg_run_int(frame, count, elements, best, place, at);
+    default:
+        return arg_run_uint(frame, count, elements, best, place, at);
+    }
+}
+
+/* One result from `extent` neighbours. */
+static int64_t arg_of_run(const arg_frame *frame, const tn_operand *x, uint64_t base,
+                          uint64_t extent) {
+    const size_t size = tn__element_size(x->dtype);
+    tn__block_room room;
+    double best = 0;
+    int64_t place = 0;
+    for (uint64_t done = 0; done < extent; done += TN__BLOCK) {
+        size_t some = extent - done < TN__BLOCK ? (size_t)(extent - done) : TN__BLOCK;
+        const char *from = (const char *)x->data + (base + done) * size;
+        place = arg_compare_run(frame, some,
+                                tn__convert_block(x->dtype, from, frame->load, &room, some), &best,
+                                place, (int64_t)done);
+    }
+    return place;
+}
+
+/* `count` neighbouring results; the elements of each lie `stride` apart. */
+static void arg_of_rows(const arg_frame *frame, const tn_operand *x, uint64_t base, uint64_t extent,
+                        uint64_t stride, size_t count, int64_t *places) {
+    const size_t size = tn__element_size(x->dtype);
+    tn__block_room room, best;
+    memset(&best, 0, sizeof best);
+    memset(places, 0, count * sizeof *places);
+    for (uint64_t k = 0; k < extent; k++) {
+        const char *from = (const char *)x->data + (base + k * stride) * size;
+        arg_compare(frame, count, tn__convert_block(x->dtype, from, frame->load, &room, count),
+                    &best, places, (int64_t)k);
+    }
+}
+
+static tn_status arg_run(tn_kernel_call *call, bool smallest) {
+    const tn_operand *x = &call->inputs[0];
+    int64_t *y = call->outputs[0].data;
+    const arg_frame frame = {.smallest = smallest,
+                             .last = tn__attr_int(call->op, "select_last_index", 0) != 0,
+                             .load = tn__computed_type(x->dtype)};
+    uint32_t axis;
+    TN_TRY(tn__call_axis(call, tn__attr_int(call->op, "axis", 0), x->rank, &axis));
+    uint64_t outer = tn__operand_span(x, 0, axis), extent = (uint64_t)x->shape[axis];
+    uint64_t inner = tn__operand_span(x, axis + 1, x->rank);
+    TN_TRY(tn__call_expect(call, TN_INT64, outer * inner));
+    if (extent == 0 && outer * inner > 0)
+        return tn__call_fail(call, TN_E_INVALID, "axis %u has no elements to choose from", axis);
+    for (uint64_t o = 0; o < outer && inner == 1; o++)
+        y[o] = arg_of_run(&frame, x, o * extent, extent);
+    for (uint64_t o = 0; o < outer && inner > 1; o++)
+        for (uint64_t done = 0; done < inner; done += TN__BLOCK) {
+            size_t some = inner - done < TN__BLOCK ? (size_t)(inner - done) : TN__BLOCK;
+            arg_of_rows(&frame, x, o * extent * inner + done, extent, inner, some,
+                        y + o * inner + done);
+        }
+    return TN_OK;
+}
+
+static tn_status arg_run_max(tn_kernel_call *call) { return arg_run(call, false); }
+static tn_status arg_run_min(tn_kernel_call *call) { return arg_run(call, true); }
+
+/* --- CumSum, CumProd: running sums and products along an axis ---
+ *
+ * They run forwards or backwards, with or without the element itself.
+ * Floating types keep the sum in float64 and round each result once. An element is read before its
+ * place is written, so the output may lie on the input. */
+
+typedef struct cumulate_frame {
+    tn_dtype dtype, load; /* load: float64, int64 or uint64 */
+    uint64_t extent, stride;
+    bool exclusive, reverse, product;
+} cumulate_frame;
+
+/* One step along the axis for `count` neighbours: elements x to results, which may be x. */
+static void cumulate_step(const cumulate_frame *frame, size_t count, tn__block_room *sums,
+                          const void *x, void *y) {
+    tn__block_room room, before;
+    const size_t size = count * 8;
+    const void *elements = tn__convert_block(frame->dtype, x, frame->load, &room, count);
+    if (frame->exclusive) memcpy(&before, sums, size);
+    if (frame->load == TN_FLOAT64) {
+        const double *from = elements;
+        if (frame->product)
+            for (size_t i = 0; i < count; i++) sums->doubles[i] *= from[i];
+        else
+            for (size_t i = 0; i < count; i++) sums->doubles[i] += from[i];
+    } else {
+        const int64_t *from = elements;
+        if (frame->product)
+            for (size_t i = 0; i < count; i++)
+                sums->ints[i] = (int64_t)((uint64_t)sums->ints[i] * (uint64_t)from[i]);
+        else
+            for (size_t i = 0; i < count; i++)
+                sums->ints[i] = (int64_t)((uint64_t)sums->ints[i] + (uint64_t)from[i]);
+    }
+    tn__convert(frame->load, frame->exclusive ? &before : sums, frame->dtype, y, count);
+}
+
+static void cumulate_rows(const cumulate_frame *frame, const char *x, char *y, size_t count) {
+    const size_t size = tn__element_size(frame->dtype);
+    tn__block_room sums;
+    memset(&sums, 0, sizeof sums);
+    for (size_t i = 0; i < count && frame->product; i++)
+        if (frame->load == TN_FLOAT64)
+            sums.doubles[i] = 1;
+        else
+            sums.ints[i] = 1;
+    for (uint64_t k = 0; k < frame->extent; k++) {
+        uint64_t at = (frame->reverse ? frame->extent - 1 - k : k) * frame->stride * size;
+        cumulate_step(frame, count, &sums, x + at, y + at);
+    }
+}
+
+static tn_status cumulate_run(tn_kernel_call *call) {
+    const tn_operand *x = &call->inputs[0];
+    tn_operand *y = &call->outputs[0];
+    uint32_t axis;
+    TN_TRY(tn__call_expect(call, x->dtype, tn__operand_count(x)));
+    if (tn__operand_count(&call->inputs[1]) == 0)
+        return tn__call_fail(call, TN_E_INVALID, "its axis is empty; it must be one number");
+    TN_TRY(tn__call_axis(call, tn__operand_int(&call->inputs[1], 0), x->rank, &axis));
+    tn_dtype type = tn__computed_type(x->dtype);
+    const cumulate_frame frame = {.dtype = x->dtype,
+                                  .load = type == TN_FLOAT32 ? TN_FLOAT64 : type,
+                                  .extent = (uint64_t)x->shape[axis],
+                                  .stride = tn__operand_span(x, axis + 1, x->rank),
+                                  .exclusive = tn__attr_int(call->op, "exclusive", 0) != 0,
+                                  .reverse = tn__attr_int(call->op, "reverse", 0) != 0,
+                                  .product = strcmp(call->op->type, "CumProd") == 0};
+    const size_t size = tn__element_size(x->dtype);
+    const uint64_t outer = tn__operand_span(x, 0, axis);
+    for (uint64_t o = 0; o < outer; o++)
+        for (uint64_t done = 0; done < frame.stride; done += TN__BLOCK) {
+            uint64_t left = frame.stride - done,
+                     at = (o * frame.extent * frame.stride + done) * size;
+            cumulate_rows(&frame, (const char *)x->data + at, (char *)y->data + at,
+                          left < TN__BLOCK ? (size_t)left : TN__BLOCK);
+        }
+    return TN_OK;
+}
+
+/* --- sums over all but the channels of a tensor that lies channels last ---
+ *
+ * This is the gradient of a convolution's bias. Rows of channels are added one after the other, in
+ * float64, so no element is moved first. */
+
+static bool reduce_channels_accepts(const tn_kernel_setup *setup) {
+    const tn_tensor *x = tn__setup_input(setup, 0);
+    const tn_tensor *y = tn__setup_output(setup, 0);
+    const tn_value *value = tn__setup_value(setup, 1);
+    uint32_t seen = 0;
+    if (x == NULL || y == NULL || !tn__is_short_float(x->dtype) || y->dtype != x->dtype ||
+        x->format.order != TN_ORDER_NHWC || x->format.block != 0 || x->rank < 3 ||
+        y->format.order == TN_ORDER_NHWC || (x->flags & TN_TENSOR_BOUND) != 0 || value == NULL ||
+        value->ints == NULL)
+        return false;
+    for (uint64_t i = 0; i < value->count; i++) {
+        int64_t axis = value->ints[i] + (value->ints[i] < 0 ? (int64_t)x->rank : 0);
+        if (axis >= 0 && axis < (int64_t)x->rank) seen |= 1u << axis;
+    }
+    return seen == (((1u << x->rank) - 1) & ~2u) && x->shape[1] >= 0;
+}
+
+static uint64_t reduce_channels_workspace(const tn_kernel_setup *setup) {
+    return tn__mul_sat((uint64_t)tn__setup_input(setup, 0)->shape[1], sizeof(double));
+}
+
+TN_WIDE static void reduce_channels_add(uint64_t channels, const float *row, double *sums) {
+    TN_APART
+    for (uint64_t c = 0; c < channels; c++) sums[c] += (double)row[c];
+}
+
+static tn_status reduce_channels_run(tn_kernel_call *call) {
+    const tn_operand *x = &call->inputs[0];
+    uint64_t channels = (uint64_t)x->shape[1], count = tn__operand_count(x);
+    const char *from = x->data;
+    size_t size = tn__element_size(x->dtype);
+    double *sums = call->workspace;
+    tn__block_room room;
+    TN_TRY(tn__check_scratch(call, channels * sizeof *sums));
+    for (uint64_t c = 0; c < channels; c++) sums[c] = 0;
+    for (uint64_t at = 0; at < count; at += channels)
+        for (uint64_t c = 0; c < channels; c += TN__BLOCK) {
+            uint64_t some = channels - c < TN__BLOCK ? channels - c : TN__BLOCK;
+            const float *row =
+                tn__convert_block(x->dtype, from + (at + c) * size, TN_FLOAT32, &room, some);
+            reduce_channels_add(some, row, sums + c);
+        }
+    tn__convert(TN_FLOAT64, sums, x->dtype, call->outputs[0].data, channels);
+    return TN_OK;
+}
+
+static const tn_kernel reduce_kernels[] = {
+    {.type = "ReduceSum",
+     .accepts = reduce_channels_accepts,
+     .workspace = reduce_channels_workspace,
+     .run = reduce_channels_run,
+     .formats = true},
+    REDUCE_ENTRY(ReduceL1),
+    REDUCE_ENTRY(ReduceL2),
+    REDUCE_ENTRY(ReduceLogSum),
+    REDUCE_ENTRY(ReduceLogSumExp),
+    REDUCE_ENTRY(ReduceMax),
+    REDUCE_ENTRY(ReduceMean),
+    REDUCE_ENTRY(ReduceMin),
+    REDUCE_ENTRY(ReduceProd),
+    REDUCE_ENTRY(ReduceSum),
+    REDUCE_ENTRY(ReduceSumSquare),
+    {.type = "ArgMax", .accepts = tn__numeric_accepts, .run = arg_run_max},
+    {.type = "ArgMin", .accepts = tn__numeric_accepts, .run = arg_run_min},
+    {.type = "CumProd", .accepts = tn__numeric_accepts, .run = cumulate_run},
+    {.type = "CumSum", .accepts = tn__numeric_accepts, .run = cumulate_run},
+};
+
+TN_KERNEL_FAMILY(reduce, "");
