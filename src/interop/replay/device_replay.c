@@ -266,7 +266,7 @@ static tn_status replay_get_part(device_replay *it, const tn_pool_event *event, 
     if (status != TN_OK) return replay_refuse(it, status, status == TN_E_EXHAUSTED);
     if (!it->is_dry && got.size > 0)
         status = tn__stream_fences_take(&it->turns, got.offset, got.offset + got.size,
-                                streams_handle(block->stream), error);
+                                        streams_handle(block->stream), error);
     if (status != TN_OK) {
         TN_TRY(tn_pool_free(it->pool, got.id, NULL));
         return status;
@@ -303,7 +303,7 @@ static tn_status replay_give_part(device_replay *it, replay_block *block, uint32
     uint64_t offset = block->address - it->base;
     if (!it->is_dry && block->given > 0)
         tn__stream_fences_give(&it->turns, offset, offset + block->given, used,
-                       block->stream != stream ? 2 : 1);
+                               block->stream != stream ? 2 : 1);
     block->is_had = false;
     return tn_pool_free(it->pool, block->id, error);
 }

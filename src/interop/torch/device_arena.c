@@ -303,7 +303,8 @@ static tn_status arena_settle(tn__device_arena *arena, const tn_allocation *got,
     bool has_pages = status == TN_OK && arena->pages.size != 0;
     if (has_pages) status = tn__pages_take(&arena->pages, got->offset, got->size, error);
     if (status == TN_OK) {
-        status = tn__stream_fences_take(&arena->turns, got->offset, got->offset + got->size, stream, error);
+        status = tn__stream_fences_take(&arena->turns, got->offset, got->offset + got->size, stream,
+                                        error);
         if (status != TN_OK && has_pages) tn__pages_give(&arena->pages, got->offset, got->size);
     }
     tn__cuda_leave(arena->cuda, arena->device, before);
@@ -368,8 +369,8 @@ tn_status tn__device_arena_free(tn__device_arena *arena, void *pointer, tn_error
     if (block.stream_count == 0 || entered != TN__CUDA_OK)
         tn__stream_fences_owe(&arena->turns);
     else
-        tn__stream_fences_give(&arena->turns, block.offset, block.offset + block.size, block.streams,
-                       block.stream_count);
+        tn__stream_fences_give(&arena->turns, block.offset, block.offset + block.size,
+                               block.streams, block.stream_count);
     if (arena->pages.size != 0) tn__pages_give(&arena->pages, block.offset, block.size);
     tn__cuda_leave(arena->cuda, arena->device, before);
     tn__trace_free(&arena->trace, block.name);

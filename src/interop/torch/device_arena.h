@@ -22,10 +22,10 @@ void tn__fences_turns(tn__stream_fences *turns, const tn_context *context, const
 
 /* The block table: allocated blocks, by the offset at which each begins. */
 typedef struct tn__block_entry {
-    uint64_t offset, size;            /* size 0: an empty place of the table */
-    uint64_t id;                      /* the pool's id */
-    uint64_t name;                    /* in the trace */
-    uint32_t stream_count;            /* 0: more streams than can be remembered */
+    uint64_t offset, size;                    /* size 0: an empty place of the table */
+    uint64_t id;                              /* the pool's id */
+    uint64_t name;                            /* in the trace */
+    uint32_t stream_count;                    /* 0: more streams than can be remembered */
     void *streams[TN__STREAM_FENCES_STREAMS]; /* its own first */
 } tn__block_entry;
 
