@@ -1,5 +1,5 @@
-/* test_crowd.c - many threads on the allocator for PyTorch: they free each other's blocks, use them on
- * further streams, empty the cache, and are interrupted by signals.
+/* test_crowd.c - many threads on the allocator for PyTorch: they free each other's blocks, use them
+ * on further streams, empty the cache, and are interrupted by signals.
  *
  *     test_torch_crowd [block|granules [OPERATIONS SEED]]
  *

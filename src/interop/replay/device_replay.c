@@ -13,9 +13,9 @@
 /* --- streams of the trace on the device ------------------------------------------------------- */
 
 /* The streams of a trace on a device, and fences between them, which implement the functions of
- * tn__stream_fences. A stream is identified by its index among the stream numbers of the trace; its handle
- * in turns is that index. So the first is the default stream, and a trace of one stream records no
- * fences. */
+ * tn__stream_fences. A stream is identified by its index among the stream numbers of the trace;
+ * its handle in turns is that index. So the first is the default stream, and a trace of one
+ * stream records no fences. */
 
 typedef struct replay_streams {
     const tn_context *context;

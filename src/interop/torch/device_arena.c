@@ -6,9 +6,9 @@
 
 /* --- stream fences ---------------------------------------------------------------------------- */
 
-/* Implements the functions of tn__stream_fences with CUDA events. Errors that were worked around are
- * cleared in the runtime, because PyTorch asks it for the last error.
- * Source: CUDA Runtime API, stream and event management. */
+/* Implements the functions of tn__stream_fences with CUDA events. Errors that were worked around
+ * are cleared in the runtime, because PyTorch asks it for the last error. Source: CUDA Runtime
+ * API, stream and event management. */
 
 static bool fences_worked(const tn__cuda *cuda, int status) {
     if (status != TN__CUDA_OK) (void)cuda->cudaGetLastError();

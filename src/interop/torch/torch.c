@@ -262,8 +262,8 @@ static void torch_print_holders(tn_pool *pool) {
                 holders[i].label.name[0] != '\0' ? ", " : "", holders[i].label.name);
 }
 
-/* Reports why there is no block. Returns only if the setting asks for NULL; a caller that then tries
- * again and again gets TORCH_REPORTS reports. */
+/* Reports why there is no block. Returns only if the setting asks for NULL; a caller that then
+ * tries again and again gets TORCH_REPORTS reports. */
 static void torch_fail(uint64_t size, int device, const tn_error *error) {
     if (torch.gives_null && torch.reported == TORCH_REPORTS) return;
     char what[TN_SIZE_TEXT_MAX + 40], text[TN_SIZE_TEXT_MAX];

@@ -4,8 +4,8 @@
  * attributes: ONNX does not count padding that ceil_mode adds.
  *
  * The library's maximum pool remembers the index of each maximum in the forward pass. MaxPoolTrain
- * outputs these as a map (graph/rules/window.h), which MaxPoolMapGrad reads. MaxPoolGrad has no map: the
- * pool is repeated into scratch, right before its gradient, with the same result.
+ * outputs these as a map (graph/rules/window.h), which MaxPoolMapGrad reads. MaxPoolGrad has no
+ * map: the pool is repeated into scratch, right before its gradient, with the same result.
  */
 #include "engine/kernels/convert.h"
 #include "engine/kernels/dnnl.h"
