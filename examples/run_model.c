@@ -4,6 +4,7 @@
  *
  * Weights are made up where the model has none; the inputs are zeros.
  */
+#define TENURE_EXPERIMENTAL
 #include <stdio.h>
 #include <tenure/tenure.h>
 

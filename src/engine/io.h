@@ -2,8 +2,8 @@
 #ifndef TN_ENGINE_IO_H
 #define TN_ENGINE_IO_H
 
-#include <tenure/array.h>
-#include <tenure/device.h>
+#include <tenure/engine.h>
+#include <tenure/graph.h>
 
 #include "engine/executor.h"
 

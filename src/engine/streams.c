@@ -14,7 +14,7 @@
  */
 #include "engine/streams.h"
 
-#include <tenure/host.h>
+#include <tenure/program.h>
 
 #include "memory/device/driver.h"
 

@@ -3,7 +3,6 @@
 #define TN_ENGINE_TELL_H
 
 #include <tenure/program.h>
-#include <tenure/trace.h>
 
 #include "base/base.h"
 

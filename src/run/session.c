@@ -3,7 +3,8 @@
  * A rewritten graph has its inputs and outputs in the order of the given graph, so arrays are
  * found by their index in these lists.
  */
-#include <tenure/session.h>
+#include <tenure/engine.h>
+#include <tenure/run.h>
 
 #include <string.h>
 

@@ -2,7 +2,8 @@
  * up, policies order themselves, a step as PyTorch runs it keeps what autograd keeps.
  */
 #include <tenure/estimate.h>
-#include <tenure/import.h>
+#include <tenure/graph.h>
+#include <tenure/program.h>
 
 #include "base/base.h"
 #include "support.h"

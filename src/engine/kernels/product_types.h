@@ -9,6 +9,7 @@
 #define PRODUCT_READ PRODUCT_SAME
 #define PRODUCT_WRITE PRODUCT_SAME
 #define PRODUCT_SCALE(scale, value) ((float)(scale) * (value))
+#include <tenure/graph.h>
 #include "engine/kernels/product_loops.h"
 
 #define PRODUCT(name) PRODUCT_AS(double, name)

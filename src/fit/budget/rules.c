@@ -2,7 +2,7 @@
  * writes a schedule graph that obeys them.
  *
  * A rule is about the results of an operator. For each result, the readers before `back` are early,
- * the others late (tenure/rules.h). A schedule graph is then written in which both groups read
+ * the others late (tenure/fit.h). A schedule graph is then written in which both groups read
  * different values, so that every pass obeys the rules without knowing them:
  *
  *     jobs        a    b(a)   c   d   e(a)          recompute a: the value a ends after b

@@ -1,9 +1,9 @@
 /* names.c - finds by name: losses, optimizers, what ranks divide among each other, and orders of a
  * pipeline's passes, in the tables of the public headers.
  */
+#include <tenure/dist.h>
+#include <tenure/estimate.h>
 #include <tenure/train.h>
-#include <tenure/shard.h>
-#include <tenure/stages.h>
 
 #include "base/base.h"
 
@@ -52,7 +52,7 @@ const char *tn_optimizer_summary(tn_optimizer optimizer) {
 
 /* --- divisions among ranks -------------------------------------------------------------------- */
 
-/* Finds by name what ranks divide among each other, in the table of tenure/shard.h. */
+/* Finds by name what ranks divide among each other, in the table of tenure/estimate.h. */
 
 static const struct {
     const char *text, *sentence;
@@ -78,7 +78,7 @@ const char *tn_shard_summary(tn_shard shard) {
 
 /* --- orders of a pipeline --------------------------------------------------------------------- */
 
-/* Finds orders of a pipeline's passes by name, in the table of tenure/stages.h. */
+/* Finds orders of a pipeline's passes by name, in the table of tenure/dist.h. */
 
 static const char *const stages_names[] = {
 #define TN_X(name, text, sentence) text,

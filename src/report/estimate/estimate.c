@@ -12,7 +12,7 @@
 #include "base/lists.h"
 #include "program/program.h"
 #include <tenure/pool.h>
-#include <tenure/trace.h>
+#include <tenure/program.h>
 
 #include <string.h>
 

@@ -13,7 +13,7 @@
  */
 #include "fit/budget/search/seek.h"
 
-#include <tenure/host.h>
+#include <tenure/program.h>
 
 #include <math.h>
 
