@@ -46,6 +46,7 @@ typedef struct tn_transformer {
     bool pooled;         /* an additional product at the end (BERT) */
     bool no_dropout;     /* training stores no dropout masks */
     bool untied;         /* the output matrix is not tied to the embeddings */
+    uint64_t spare[4];   /* 0 (status.h) */
 } tn_transformer;
 
 /* --- shard ----------------------------------------------------------------------------------- */
@@ -173,12 +174,16 @@ typedef struct tn_estimate_options {
 #define TN_ESTIMATE_OPTIONS_INIT                                                                   \
     TN_INIT(tn_estimate_options, TN_SET(struct_size, sizeof(tn_estimate_options)))
 
+/* Room for categories and phases to come. */
+#define TN_PARTS_MAX 16u
+#define TN_PHASES_MAX 16u
+
 typedef struct tn_estimate {
-    uint64_t total;               /* peak in bytes */
-    uint64_t part[TN_PART_COUNT]; /* the categories at the peak; their sum is `total` */
+    uint64_t total;              /* peak in bytes */
+    uint64_t part[TN_PARTS_MAX]; /* the categories at the peak; their sum is `total` */
     /* Peak of each phase. TN_SIZE_UNKNOWN: the program has no such phase, or its peak is not known
      * (the caller estimates EVALUATION from the program for evaluation). */
-    uint64_t phase[TN_PHASE_COUNT];
+    uint64_t phase[TN_PHASES_MAX];
     uint32_t peak_step; /* step of the program at the peak */
     tn_op_id peak_op;   /* its operator; TN_NONE: another instruction */
     uint32_t peak_run;  /* run of the peak; 0: the first run */
@@ -189,6 +194,7 @@ typedef struct tn_estimate {
     uint64_t arena;
     uint64_t largest_static;       /* bytes of the largest static block */
     uint64_t requested, allocated; /* with a pool: peak of each, as in tn_pool_usage */
+    uint64_t spare[4];             /* 0 (status.h) */
 } tn_estimate;
 
 /* Estimates the memory of a program.
@@ -215,6 +221,7 @@ typedef struct tn_pytorch {
     tn_graph *graph;      /* inferred */
     uint64_t *workspaces; /* [operators of graph], for tn_occupancy_options */
     size_t workspace_room;
+    uint64_t spare[2]; /* 0 (status.h) */
 } tn_pytorch;
 
 /* Makes a training step of `graph` (softmax cross-entropy of its first output) as eager PyTorch
@@ -286,6 +293,7 @@ typedef struct tn_large {            /* a transformer and its training setup */
     /* Optimizer state per parameter, including its copy of the weights. 0 = 12 (Adam) if
      * `weight_bytes` is 0, else no state. */
     uint32_t state_bytes;
+    uint64_t spare[4]; /* 0 (status.h) */
 } tn_large;
 
 typedef struct tn_large_stage {  /* memory of each rank of one pipeline stage, in bytes */
@@ -293,6 +301,7 @@ typedef struct tn_large_stage {  /* memory of each rank of one pipeline stage, i
     uint64_t weights, gradients, state, activations, total;
     /* parts of `activations`: kept from forward to backward; logits and loss */
     uint64_t kept, loss;
+    uint64_t spare[4]; /* 0 (status.h) */
 } tn_large_stage;
 
 typedef struct tn_large_estimate {
@@ -302,6 +311,7 @@ typedef struct tn_large_estimate {
     uint64_t ranks;
     tn_large_stage largest; /* the stage that needs the most memory */
     uint32_t largest_stage;
+    uint64_t spare[4]; /* 0 (status.h) */
 } tn_large_estimate;
 
 /* Sets `large->model` from a Hugging Face config.json, as tn_llm_config does, and the sequence if

@@ -174,10 +174,11 @@ typedef struct tn_fit_result {
     uint64_t time_bound;
     uint64_t bytes_bound; /* proved: no allowed program needs fewer bytes */
     uint64_t to_host_bytes, from_host_bytes, stall;
-    uint64_t work;   /* effort of the search; deterministic */
-    double seconds;  /* wall time of the search */
-    uint32_t rounds; /* times that a pass was asked */
-    bool stopped;    /* a limit or the caller ended the search early */
+    uint64_t work;     /* effort of the search; deterministic */
+    double seconds;    /* wall time of the search */
+    uint32_t rounds;   /* times that a pass was asked */
+    bool stopped;      /* a limit or the caller ended the search early */
+    uint64_t spare[8]; /* 0 (status.h) */
 } tn_fit_result;
 
 /* The passes (`tenure list passes`). */
@@ -239,6 +240,7 @@ typedef struct tn_claim {
     uint64_t time;        /* of the program; 0: not known */
     uint64_t bytes_bound; /* proved: no program with these techniques needs less; 0: not proved */
     const char *why;      /* the reason for NOT_TRIED, else ""; owned by the answer */
+    uint64_t spare[2];    /* 0 (status.h) */
 } tn_claim;
 
 /* Techniques that would help if they were allowed, and the result of a call that allows them. */
@@ -249,6 +251,7 @@ typedef struct tn_hint {
     uint64_t bytes;
     /* additional time as a share of the plain plan's time, predicted; below 0: not known */
     double more_time;
+    uint64_t spare[2]; /* 0 (status.h) */
 } tn_hint;
 
 #define TN_CLAIMS_MAX 8u
@@ -315,6 +318,7 @@ typedef struct tn_fit_answer {
                            * needs most with streamed weights; else "" */
     bool ruled;           /* the claims are about programs that obey the rules of the request */
     void *own;
+    uint64_t spare[8]; /* 0 (status.h) */
 } tn_fit_answer;
 
 /* Finds the fastest program that runs the graph within the budget.
@@ -335,11 +339,13 @@ typedef struct tn_curve_point {
     const struct tn_setup *setup; /* compiled model of its graph: without tiles, or with some */
     const struct tn_costs *costs; /* costs of its graph */
     uint64_t fixed_bytes;         /* bytes of the result outside the arena */
+    uint64_t spare[2];            /* 0 (status.h) */
 } tn_curve_point;
 typedef struct tn_fit_curve {
     tn_curve_point *points; /* [count] by rising budget; the time never rises */
     uint32_t count, room;
     void *own;
+    uint64_t spare[4]; /* 0 (status.h) */
 } tn_fit_curve;
 
 /* Computes the curve of memory against time, and then the answer for the budget, as tn_fit_graph

@@ -199,6 +199,7 @@ typedef struct tn_tensor_spec {
     tn_block_id block;
     tn_value value; /* count 0: data not known */
     tn_payload payload;
+    uint64_t spare[4]; /* 0 (status.h) */
 } tn_tensor_spec;
 
 typedef struct tn_op_spec {
@@ -208,6 +209,7 @@ typedef struct tn_op_spec {
     const tn_tensor_id *inputs, *outputs;
     const tn_attr *attrs;
     uint32_t input_count, output_count, attr_count;
+    uint64_t spare[4]; /* 0 (status.h) */
 } tn_op_spec;
 
 /* Creates an empty graph with its main block. `context` may be NULL and must outlive the graph.
@@ -312,6 +314,7 @@ typedef struct tn_array {
     int64_t shape[TN_RANK_MAX]; /* outermost first */
     uint64_t bytes;             /* of `data`; for an output of a run: the space in `data` */
     void *data;                 /* C order, little endian; owned by the caller */
+    uint64_t spare[2];          /* 0 (status.h) */
 } tn_array;
 
 /* Reads a .npy file (versions 1 to 3, C or Fortran order, little endian) or an ONNX TensorProto

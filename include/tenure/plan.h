@@ -100,6 +100,7 @@ typedef struct tn_body {
     /* bytes read and written during the live range, for the choice of a bank. 0 = twice the size:
      * written once, read once */
     uint64_t traffic;
+    uint64_t spare[2]; /* 0 (status.h) */
 } tn_body;
 
 typedef struct tn_bank {
@@ -189,6 +190,7 @@ typedef struct tn_layout {
     uint32_t workers;
     uint64_t waits, waits_bound;
     uint64_t time, time_bound;
+    uint64_t spare[8]; /* 0 (status.h) */
 } tn_layout;
 
 typedef struct tn_plan_options {
@@ -375,6 +377,7 @@ typedef struct tn_conflict {
     tn_body_id a, b;
     int64_t step;
     uint64_t lo, hi;
+    uint64_t spare[4]; /* 0 (status.h) */
 } tn_conflict;
 
 /* Checks a layout from any source against a problem. Shares no code with the planners.

@@ -122,6 +122,7 @@ typedef struct tn_pool_request {
     uint32_t stream;    /* the stream that uses the block (caching, iteration) */
     uint32_t flags;     /* TN_POOL_* */
     uint32_t tag;       /* the holder, from tn_pool_tag; 0 = unnamed */
+    uint64_t spare[2];  /* 0 (status.h) */
 } tn_pool_request;
 
 typedef struct tn_allocation {
@@ -165,6 +166,7 @@ typedef struct tn_pool_usage {
     uint64_t alloc_count, free_count, failed_count; /* calls, since creation */
     double internal_fragmentation; /* 1 - requested / allocated: lost to rounding; 0 when empty */
     double external_fragmentation; /* 1 - allocated / reserved: reserved, not handed out */
+    uint64_t spare[4];             /* 0 (status.h) */
 } tn_pool_usage;
 
 /* Measures the usage now. Cost: O(n), for the largest free block. */
@@ -180,6 +182,7 @@ typedef struct tn_pool_lesson {
     uint64_t served; /* allocations that got their place in the plan */
     uint64_t
         surprises; /* allocations, with a plan in force, that were not in it or did not fit there */
+    uint64_t spare[4]; /* 0 (status.h) */
 } tn_pool_lesson;
 TN_API void tn_pool_learned(tn_pool *pool, tn_pool_lesson *lesson);
 
@@ -207,6 +210,7 @@ typedef struct tn_holder {
     uint64_t requested, allocated; /* bytes */
     uint64_t birth;                /* the number of its allocation, from 1 */
     uint32_t stream;
+    uint64_t spare[2]; /* 0 (status.h) */
 } tn_holder;
 
 /* Lists the holders. Fills holders[room] with the largest (by allocated, then the oldest first) and

@@ -47,8 +47,9 @@ typedef struct tn_report_kernels {
     const char *library; /* "onednn", "plain" */
     const char *isa;     /* tn_kernels_isa */
     uint32_t threads;
-    bool rewritten; /* the graph was rewritten for these kernels */
-    bool fastest;   /* every kernel is the fastest one; none was chosen to save scratch */
+    bool rewritten;    /* the graph was rewritten for these kernels */
+    bool fastest;      /* every kernel is the fastest one; none was chosen to save scratch */
+    uint64_t spare[2]; /* 0 (status.h) */
 } tn_report_kernels;
 
 /* A point of the trade-off between memory and time: a result of tn_fit_sweep. time_bound 0: no
@@ -70,6 +71,7 @@ typedef struct tn_report_fit {
     const struct tn_trace
         *predicted; /* from tn_simulate of the program; NULL: no transfers are shown */
     const struct tn_trace *measured; /* from a run, shown below the predicted one; NULL: no run */
+    uint64_t spare[4];               /* 0 (status.h) */
 } tn_report_fit;
 
 /* Facts about a body (buffer) of a problem that comes from no model. Borrowed. */

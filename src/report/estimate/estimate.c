@@ -286,7 +286,7 @@ static void estimate_seen(estimator *it, tn_phase phase, uint64_t total,
         made->phase[phase] = total;
     if (total <= made->total) return;
     made->total = total;
-    memcpy(made->part, part, sizeof made->part);
+    memcpy(made->part, part, TN_PART_COUNT * sizeof *part);
     made->peak_step = step;
     made->peak_run = run;
 }
