@@ -72,11 +72,8 @@ typedef enum tn_shard {
         TN_SHARD_COUNT
 } tn_shard;
 
-/* Find returns TN_SHARD_COUNT for an unknown text. Names and summaries are static; NULL for a value
- * out of range. */
-TN_API tn_shard tn_shard_find(const char *text);
+/* "none", "optimizer", ...; a static string. NULL: out of range. */
 TN_API const char *tn_shard_name(tn_shard shard);
-TN_API const char *tn_shard_summary(tn_shard shard);
 
 /* --- estimate -------------------------------------------------------------------------------- */
 
@@ -149,7 +146,6 @@ typedef enum tn_phase {
 } tn_phase;
 TN_API const char *tn_part_name(tn_part part);
 TN_API const char *tn_phase_name(tn_phase phase);
-TN_API const char *tn_phase_meaning(tn_phase phase);
 
 typedef struct tn_estimate_options {
     size_t struct_size;

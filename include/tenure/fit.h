@@ -51,7 +51,6 @@ typedef enum tn_rule_kind {
     TN_RULE_SWAP,      /* copied to the host after the last early reader, and back */
     TN_RULE_COUNT
 } tn_rule_kind;
-TN_API const char *tn_rule_kind_name(tn_rule_kind kind); /* "keep", "recompute", "swap" */
 
 typedef struct tn_rule {
     const char *pattern; /* of operator names, or of operator types after "type:"; * and ? match
@@ -185,7 +184,6 @@ typedef struct tn_fit_result {
 TN_API uint32_t tn_pass_count(void);
 TN_API const char *tn_pass_name(uint32_t index);
 TN_API const char *tn_pass_summary(uint32_t index);
-TN_API const char *tn_pass_source(uint32_t index);
 
 /* --- claim ----------------------------------------------------------------------------------- */
 

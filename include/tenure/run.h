@@ -53,6 +53,21 @@ extern "C" {
 struct tn_divide;
 struct tn_exchange;
 
+/* --- addresses alone ------------------------------------------------------------------------- */
+
+/* Plans the tensors of an inferred graph in the order of its operators, without running it.
+ *
+ * options  NULL: defaults
+ * offsets  out, [tensors of the graph]: bytes from the start of the arena. TN_SIZE_UNKNOWN: the
+ *          tensor is not in the arena (a parameter, a constant, or never used)
+ * arena    out: bytes of the arena
+ *
+ * Errors: E_UNKNOWN (a size), and those of tn_plan. */
+TN_API TN_CHECKED tn_status tn_graph_allocate(const tn_graph *graph, const tn_plan_options *options,
+                                              uint64_t *offsets, uint64_t *arena, tn_error *error);
+
+/* --- running --------------------------------------------------------------------------------- */
+
 typedef struct tn_session tn_session;
 
 /* Where static memory lies: parameters, constants, optimizer state and folded tensors, in the
@@ -143,6 +158,8 @@ TN_API tn_array *tn_session_array(tn_session *session, tn_tensor_id tensor);
 
 /* The same by name. NULL: no input or output has this name. Cost: O(inputs and outputs). */
 TN_API tn_array *tn_session_find(tn_session *session, const char *name);
+/* All bytes of the device that the session takes: its arena and its static memory. */
+TN_API uint64_t tn_session_bytes(const tn_session *session);
 /* The graph that was given, or loaded from the file. */
 TN_API const tn_graph *tn_session_graph(const tn_session *session);
 

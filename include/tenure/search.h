@@ -311,7 +311,7 @@ TN_API void tn_stream_release(tn_stream_result *result); /* zeroed is fine */
  * its size. Without a limit this size is the same for every budget and all costs (with `live`, for
  * the given costs). Budgets of at least this size succeed, smaller ones fail.
  * Cost: that of the pass and of a plan, about ten times.
- * Source: Jain et al., "Checkmate" (MLSys 2020), for the problem; tn_pass_source for the methods.
+ * Source: Jain et al., "Checkmate" (MLSys 2020), for the problem; docs/fit.md for the methods.
  */
 TN_API TN_CHECKED tn_status tn_fit(const tn_program *program, const tn_costs *costs,
                                    const tn_fit_options *options, tn_fit_result *result,

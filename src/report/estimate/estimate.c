@@ -246,9 +246,9 @@ static const char *const estimate_parts[] = {
 #undef TN_X
 };
 static const struct {
-    const char *name, *meaning;
+    const char *name;
 } estimate_phases[] = {
-#define TN_X(name, text, meaning) {text, meaning},
+#define TN_X(name, text, meaning) {text},
     TN_PHASE_TABLE(TN_X)
 #undef TN_X
 };
@@ -258,9 +258,6 @@ const char *tn_part_name(tn_part part) {
 }
 const char *tn_phase_name(tn_phase phase) {
     return (unsigned)phase < TN_PHASE_COUNT ? estimate_phases[phase].name : "?";
-}
-const char *tn_phase_meaning(tn_phase phase) {
-    return (unsigned)phase < TN_PHASE_COUNT ? estimate_phases[phase].meaning : "?";
 }
 
 static tn_part estimate_part_of(tn_kind kind) {
