@@ -354,7 +354,8 @@ typedef struct tn_use {
  *          a use
  * arena    out: bytes of the arena
  *
- * Errors: E_INVALID (a use of tensor `count` or above, or step UINT32_MAX), and those of tn_plan. */
+ * Errors: E_INVALID (a use of tensor `count` or above, or of step UINT32_MAX), and those of
+ * tn_plan. */
 TN_API TN_CHECKED tn_status tn_plan_uses(const uint64_t *sizes, uint32_t count, const tn_use *uses,
                                          uint32_t use_count, const tn_plan_options *options,
                                          uint64_t *offsets, uint64_t *arena, tn_error *error);

@@ -1,4 +1,4 @@
-/* allocate.c - the offsets of all tensors of a graph in one call, for callers that run it themselves.
+/* allocate.c - the offsets of all tensors of a graph in one call, for callers that run it.
  *
  * Cost: that of tn_program_create, tn_occupancy_create and tn_plan.
  */

@@ -110,7 +110,7 @@ class tn_conflict(Structure):
                 ("hi", c_uint64), ("spare", c_uint64 * 4)]
 
 
-# --- graph.h, import.h ---
+# --- graph.h ---
 
 class tn_format(Structure):
     _fields_ = [("order", c_int), ("block", c_uint32)]
@@ -147,7 +147,7 @@ class tn_import_options(Structure):
                 ("variables_outside", c_bool), ("values", c_void_p), ("value_count", c_uint32), ("batch", c_int64)]
 
 
-# --- program.h, rewrite.h, kernels.h, setup.h ---
+# --- program.h, rewrite.h, fit.h, engine.h ---
 
 class tn_program_options(Structure):
     _fields_ = [("struct_size", c_size_t), ("order", c_char_p), ("memory", c_void_p),
@@ -249,7 +249,8 @@ class tn_estimate_options(Structure):
 class tn_estimate(Structure):
     _fields_ = [("total", c_uint64), ("part", c_uint64 * 16), ("phase", c_uint64 * 16),
                 ("peak_step", c_uint32), ("peak_op", c_uint32), ("peak_run", c_uint32), ("fixed", c_uint64),
-                ("arena", c_uint64), ("largest_static", c_uint64), ("requested", c_uint64), ("allocated", c_uint64), ("spare", c_uint64 * 4)]
+                ("arena", c_uint64), ("largest_static", c_uint64), ("requested", c_uint64), ("allocated", c_uint64),
+                ("spare", c_uint64 * 4)]
 
 
 class tn_hardware(Structure):
@@ -258,7 +259,7 @@ class tn_hardware(Structure):
                 ("bf16", c_double), ("year", c_uint32)]
 
 
-# --- costs.h, measure.h, fit.h ---
+# --- search.h, engine.h, fit.h ---
 
 class tn_costs_model(Structure):
     _fields_ = [("struct_size", c_size_t), ("context", POINTER(tn_context)), ("flops_per_s", c_double),
@@ -294,7 +295,7 @@ class tn_fit_result(Structure):
                 ("rounds", c_uint32), ("stopped", c_bool), ("spare", c_uint64 * 8)]
 
 
-# --- claim.h ---
+# --- fit.h ---
 
 class tn_claim(Structure):
     _fields_ = [("techniques", c_uint32), ("kind", c_int), ("bytes", c_uint64), ("time", c_uint64),
@@ -302,7 +303,8 @@ class tn_claim(Structure):
 
 
 class tn_hint(Structure):
-    _fields_ = [("techniques", c_uint32), ("fits", c_bool), ("bytes", c_uint64), ("more_time", c_double), ("spare", c_uint64 * 2)]
+    _fields_ = [("techniques", c_uint32), ("fits", c_bool), ("bytes", c_uint64), ("more_time", c_double),
+                ("spare", c_uint64 * 2)]
 
 
 class tn_fit_request(Structure):
