@@ -24,7 +24,8 @@
 #include "examples/eager/networks.h"
 #include "run/eager/interpreter.h"
 
-#include <tenure/session.h>
+#include <tenure/engine.h>
+#include <tenure/run.h>
 
 #define BENCH_TURNS 200u
 #define BENCH_RUNS 1000u /* of a turn: shorter than what a busy machine takes at a time */

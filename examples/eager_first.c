@@ -1,4 +1,5 @@
 /* eager_first.c - a network whose depth depends on its input, trained without a graph. */
+#define TENURE_EXPERIMENTAL
 #include <stdio.h>
 
 #include <tenure/tenure.h>

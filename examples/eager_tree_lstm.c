@@ -6,6 +6,7 @@
  * the memory that it takes, then in SHARE of that: the losses are the same to the last bit. The
  * other networks of eager/networks.h are trained by their names.
  */
+#define TENURE_EXPERIMENTAL
 #include "eager/networks.h"
 
 #define STEPS 10

@@ -4,6 +4,7 @@
  *
  * Times are those of a device of 14 TFLOP/s and 900 GB/s; nothing is measured.
  */
+#define TENURE_EXPERIMENTAL
 #include <stdio.h>
 
 #include <tenure/tenure.h>

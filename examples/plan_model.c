@@ -2,6 +2,7 @@
  *
  *     cc plan_model.c $(pkg-config --cflags --libs tenure) && ./a.out mobilenet_v2.onnx
  */
+#define TENURE_EXPERIMENTAL
 #include <stdio.h>
 #include <tenure/tenure.h>
 

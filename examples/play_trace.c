@@ -5,7 +5,8 @@
  *
  * DEVICE is one of `tenure list devices`: host, cuda, opencl:1.
  */
-#include <tenure/play.h>
+#define TENURE_EXPERIMENTAL
+#include <tenure/snapshot.h>
 
 #include <inttypes.h>
 #include <stdio.h>

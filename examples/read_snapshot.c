@@ -6,6 +6,7 @@
  * The file is data to this reader: nothing in it is run. At each time that an allocation failed,
  * and at the peak, the lines of the program that hold the most.
  */
+#define TENURE_EXPERIMENTAL
 #include <tenure/snapshot.h>
 
 #include <inttypes.h>

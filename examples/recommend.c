@@ -11,6 +11,7 @@
  * must be the same numbers, bit for bit. Half way the cache is closed without a word, and opened
  * again: training goes on from the checkpoint before.
  */
+#define TENURE_EXPERIMENTAL
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

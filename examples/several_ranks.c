@@ -3,6 +3,7 @@
  *     several_ranks [RANKS]            threads (4)
  *     mpirun -n 4 several_ranks 4      processes
  */
+#define TENURE_EXPERIMENTAL
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -5,6 +5,7 @@
  * One base is set up; every trial goes on from it at the stage of recomputation, so that what comes
  * before it is done once. Without BYTES the budget is three quarters of what the base takes.
  */
+#define TENURE_EXPERIMENTAL
 #include <stdio.h>
 #include <stdlib.h>
 

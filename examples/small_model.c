@@ -3,9 +3,10 @@
  *
  *     small_model MODEL.tflite|MODEL.onnx [OUTPUT]
  */
+#define TENURE_EXPERIMENTAL
 #include <stdio.h>
 
-#include <tenure/export.h>
+#include <tenure/rewrite.h>
 
 int main(int count, char **words) {
     tn_error error = {0};

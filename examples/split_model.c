@@ -3,10 +3,11 @@
  *
  *     split_model MODEL.onnx
  */
+#define TENURE_EXPERIMENTAL
 #include <stdio.h>
 
-#include <tenure/import.h>
-#include <tenure/setup.h>
+#include <tenure/engine.h>
+#include <tenure/graph.h>
 
 static int fail(const tn_error *error) {
     fprintf(stderr, "%s%s%s\n", error->where, error->where[0] != '\0' ? ": " : "", error->message);

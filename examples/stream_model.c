@@ -6,6 +6,7 @@
  * Half of what it takes with all weights must do. Those that are in no file are made up, and kept
  * in one while it runs, as are forms that kernels want of their own.
  */
+#define TENURE_EXPERIMENTAL
 #include <stdio.h>
 #include <tenure/tenure.h>
 

@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include <tenure/costs.h>
+#include <tenure/search.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

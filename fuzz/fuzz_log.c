@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <tenure/evict.h>
+#include <tenure/eager.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

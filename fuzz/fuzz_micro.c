@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <tenure/export.h>
-#include <tenure/import.h>
+#include <tenure/graph.h>
+#include <tenure/rewrite.h>
 
 #include "base/base.h"
 

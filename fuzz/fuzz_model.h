@@ -8,7 +8,8 @@
 
 #include <stdlib.h>
 
-#include <tenure/import.h>
+#include <tenure/graph.h>
+#include <tenure/program.h>
 
 #include "base/base.h"
 #include "io/import/importer.h"

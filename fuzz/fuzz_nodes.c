@@ -1,7 +1,7 @@
 /* fuzz_nodes.c - any bytes as a computation without a model: read, lowered, its bytes counted. */
 #include <stdlib.h>
 
-#include <tenure/budget.h>
+#include <tenure/search.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

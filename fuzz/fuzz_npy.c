@@ -5,7 +5,7 @@
  */
 #include "fuzz_model.h"
 
-#include <tenure/array.h>
+#include <tenure/graph.h>
 
 #include "io/import/importer.h"
 

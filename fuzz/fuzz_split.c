@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <tenure/export.h>
-#include <tenure/import.h>
+#include <tenure/graph.h>
+#include <tenure/rewrite.h>
 
 #include "base/base.h"
 

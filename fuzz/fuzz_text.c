@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <tenure/data.h>
+#include <tenure/train.h>
 
 #include "base/base.h"
 

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include <tenure/timeline.h>
+#include <tenure/program.h>
 
 #include "base/base.h"
 

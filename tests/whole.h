@@ -5,8 +5,8 @@
 
 #include <math.h>
 
-#include <tenure/import.h>
-#include <tenure/setup.h>
+#include <tenure/engine.h>
+#include <tenure/graph.h>
 
 #include "base/base.h"
 #include "engine/kernels/convert.h"

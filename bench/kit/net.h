@@ -9,7 +9,7 @@
  *     bench_close(&net); // whatever was done
  *
  * Between bench_load and bench_open rewrites are the caller's, as far as single ones: what
- * tenure/session.h does not open. The rest is tn_setup_create and tn_setup_open.
+ * tenure/run.h does not open. The rest is tn_setup_create and tn_setup_open.
  */
 #ifndef TN_BENCH_NET_H
 #define TN_BENCH_NET_H

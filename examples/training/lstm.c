@@ -4,6 +4,7 @@
  *
  * The last tenth of FILE is held out.
  */
+#define TENURE_EXPERIMENTAL
 #include "networks.h"
 #include "task.h"
 

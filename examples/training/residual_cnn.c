@@ -5,6 +5,7 @@
  * FOLDER holds Fashion-MNIST (Debian's package dataset-fashion-mnist by default). 1,875 steps of 64
  * pictures are two epochs.
  */
+#define TENURE_EXPERIMENTAL
 #include "networks.h"
 #include "task.h"
 

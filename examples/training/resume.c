@@ -5,6 +5,7 @@
  * DATA is what tn_data_load knows: fashion-mnist (Debian's package dataset-fashion-mnist), or other
  * pictures of 28 x 28 in ten sorts.
  */
+#define TENURE_EXPERIMENTAL
 #include "net.h"
 
 static net n; /* with what went wrong, whoever it was */

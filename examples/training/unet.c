@@ -6,6 +6,7 @@
  * belongs to the clothing where the picture is brighter than a fifth; the net sees half of the
  * picture's brightness under as much noise. So it makes its batches by itself.
  */
+#define TENURE_EXPERIMENTAL
 #include "networks.h"
 #include "task.h"
 

@@ -1,4 +1,164 @@
-/* dist.h - a world: several ranks that run one program together, or one program each.
+/* dist.h - several ranks: parts of tensors, pipeline stages, communication, the programs of ranks,
+ * and the predicted time of a cluster.
+ */
+#ifndef TENURE_DIST_H
+#define TENURE_DIST_H
+
+#ifndef TENURE_EXPERIMENTAL
+#error "tenure/dist.h may change in every release: define TENURE_EXPERIMENTAL to use it"
+#endif
+
+#include <tenure/estimate.h>
+#include <tenure/graph.h>
+#include <tenure/program.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- parts ----------------------------------------------------------------------------------- */
+
+/* Describes which part of each tensor a rank has in a tensor-parallel model.
+ *
+ *     // ... train.tensor_ranks and .tensor_rank (a tn_train_options) were set
+ *     const tn_tensor_part *part = tn_training_part(&training, weights);
+ *     if (part != NULL) // this rank has a part of them: read all, keep the part
+ *         tn_tensor_part_take(part, train.tensor_ranks, train.tensor_rank, whole, mine);
+ *
+ * A tensor is cut along one axis. If it consists of several matrices side by side (queries, keys
+ * and values in one), each of them is a block that is cut separately, so that a rank has the same
+ * part of each.
+ * Units: elements, bytes.
+ * Threads: any number at once; nothing is changed.
+ */
+
+typedef struct tn_tensor_part {
+    tn_tensor_id tensor;   /* static: a parameter, statistic or optimizer state; or a parameter in
+                            * a shard (tn_trained.shard) */
+    uint32_t axis;         /* the axis that is cut */
+    uint32_t block_count;  /* number of matrices side by side; 1: a single one */
+    const int64_t *blocks; /* [block_count] their extents along the axis, each a multiple of the
+                            * number of ranks */
+    uint32_t rank;         /* of the tensor: number of axes */
+    const int64_t *shape;  /* [rank] of the whole tensor */
+    uint64_t bytes;        /* of the whole tensor */
+} tn_tensor_part;
+
+/* Copies the part of `rank` out of the whole tensor (take) or into it (put). `whole` has
+ * tn_tensor_part.bytes bytes, `mine` has bytes / ranks.
+ *
+ * ranks, rank  as in tn_train_options
+ * Cost: O(bytes / ranks). */
+TN_API void tn_tensor_part_take(const tn_tensor_part *part, uint32_t ranks, uint32_t rank,
+                                const void *whole, void *mine);
+TN_API void tn_tensor_part_put(const tn_tensor_part *part, uint32_t ranks, uint32_t rank,
+                               const void *mine, void *whole);
+
+/* --- stages ---------------------------------------------------------------------------------- */
+
+/* Describes a training step with all micro-batches in one graph, for a pipeline.
+ *
+ * tn_train makes the graph (tn_train_options.pipeline_parts) and records here the part and the
+ * micro-batch of each tensor; tn_program_pipeline (dist.h) makes the program of one stage. A part
+ * is a run of consecutive operators of the model; a round is a micro-batch.
+ */
+
+#define TN_STAGE_PARTS_MAX 64u
+
+typedef enum tn_way { TN_WAY_FORWARD, TN_WAY_BACKWARD, TN_WAY_UPDATE } tn_way;
+
+/* The part, the round and the pass in which a tensor is made. */
+typedef struct tn_home {
+    uint32_t part, round;
+    tn_way way;       /* UPDATE: after all passes; belongs to no round */
+    tn_tensor_id of;  /* a parameter: the tensor is made wherever that parameter is, possibly in
+                       * several parts; TN_NONE: only in `part` */
+    uint64_t readers; /* for static tensors of the model: bit p is set if part p reads it */
+} tn_home;
+
+/* The tensors of one micro-batch in the step's graph. */
+typedef struct tn_round {
+    tn_tensor_id labels, loss, correct; /* TN_NONE: the step has no such tensor */
+    const tn_tensor_id *inputs;         /* [input_count] the model's inputs, in its order */
+} tn_round;
+
+typedef struct tn_stages {
+    uint32_t parts, rounds;
+    const tn_round *round; /* [rounds] */
+    uint32_t input_count;
+    const tn_home *homes; /* [tensors] of the graph as tn_train made it */
+    uint32_t tensors;
+    /* NULL; or [tensors]: all ranks that share a stage (tn_train_options.tensor_ranks) have the
+     * same value in it */
+    const bool *alike;
+    uint32_t tensor_ranks, tensor_rank; /* of the step, as in train.h; 1 and 0: not cut */
+} tn_stages;
+
+/* The order in which a stage goes through its passes. X(name, text, sentence) */
+/* clang-format off */
+#define TN_PIPELINE_TABLE(X)                                                                       \
+    X(ONE_BACK, "1f1b", "one forward, one backward in turn, as soon as there is one to go back")   \
+    X(ALL_AHEAD, "gpipe", "all forward passes, then all backward ones")
+/* clang-format on */
+typedef enum tn_pipeline {
+#define TN_X(name, text, sentence) TN_PIPELINE_##name,
+    TN_PIPELINE_TABLE(TN_X)
+#undef TN_X
+        TN_PIPELINE_COUNT
+} tn_pipeline;
+/* "1f1b"; static, NULL outside. */
+TN_API const char *tn_pipeline_name(tn_pipeline schedule);
+
+/* --- exchange -------------------------------------------------------------------------------- */
+
+/* Communication of a rank with other ranks, as a table of functions.
+ *
+ *     // ... world: of dist.h
+ *     tn_engine_options options = TN_ENGINE_OPTIONS_INIT;
+ *     options.exchange = tn_world_exchange(world); // of dist.h, or your own
+ *
+ * SEND, RECV, REDUCE, GATHER and SCATTER (program.h) call these functions with memory of the
+ * arena; an engine without an exchange refuses them. An engine knows nothing else of other ranks.
+ *
+ * A call returns when its memory can be used again. Calls of one stream are in order; calls of
+ * several streams come from several threads at once. A group is a number that all of its members
+ * know; 0 is all ranks. The implementation of the table must limit the time that a call waits.
+ * Units: bytes, elements.
+ */
+
+typedef struct tn_exchange {
+    size_t struct_size;
+    void *self;
+    uint32_t rank, ranks; /* this rank, and the number of ranks */
+    /* Returns the number of ranks in a group and the index of this rank; 0: this rank is not a
+     * member. */
+    uint32_t (*members)(void *self, uint32_t group, uint32_t *mine);
+    /* Whether elements of the type can be reduced in this way. */
+    bool (*reduces)(void *self, tn_dtype dtype, tn_reduction reduction);
+    tn_status (*send)(void *self, uint32_t peer, uint32_t tag, const void *data, uint64_t bytes,
+                      tn_error *error);
+    tn_status (*recv)(void *self, uint32_t peer, uint32_t tag, void *data, uint64_t bytes,
+                      tn_error *error);
+    /* Reduces `count` elements over all members, in place. */
+    tn_status (*reduce)(void *self, uint32_t group, void *data, uint64_t count, tn_dtype dtype,
+                        tn_reduction reduction, tn_error *error);
+    /* Sends the section of each member, `bytes` each, to all members, in the order of the members
+     * (all-gather). `part` may point to its place in `all`. */
+    tn_status (*gather)(void *self, uint32_t group, const void *part, void *all, uint64_t bytes,
+                        tn_error *error);
+    /* Like reduce, but each member receives only its section of `count` elements (reduce-scatter).
+     * `part` may point to its place in `all`; the other data in `all` is then lost. */
+    tn_status (*scatter)(void *self, uint32_t group, void *all, void *part, uint64_t count,
+                         tn_dtype dtype, tn_reduction reduction, tn_error *error);
+    /* Sends the data of member `root` to all members. It is used to set up ranks; no instruction
+     * calls it. */
+    tn_status (*broadcast)(void *self, uint32_t group, uint32_t root, void *data, uint64_t bytes,
+                           tn_error *error);
+} tn_exchange;
+
+/* --- dist ------------------------------------------------------------------------------------ */
+
+/* A world: several ranks that run one program together, or one program each.
  *
  *     // ... one_rank: the work of a rank, with `world`; complete: examples/several_ranks.c
  *     const tn_exchange *to = tn_world_exchange(world);
@@ -22,17 +182,6 @@
  * Threads: several threads may call the exchange of a world; the other calls are for one thread at
  * a time.
  */
-#ifndef TENURE_DIST_H
-#define TENURE_DIST_H
-
-#include <tenure/exchange.h>
-#include <tenure/program.h>
-#include <tenure/shard.h>
-#include <tenure/stages.h>
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 typedef struct tn_world tn_world;
 
@@ -269,6 +418,93 @@ typedef struct tn_program_pipeline_options {
 TN_API TN_CHECKED tn_status tn_program_pipeline(const tn_program *program,
                                                 const tn_program_pipeline_options *options,
                                                 tn_program **staged, tn_error *error);
+
+/* --- cluster --------------------------------------------------------------------------------- */
+
+/* Predicts the time of a training iteration of a large transformer on many devices, and
+ * finds the fastest division among them.
+ *
+ *     tn_large large = {.model = {.hidden = 12288, .layers = 96, .heads = 96,
+ *                                 .vocabulary = 51200},
+ *                       .sequence = 2048, .batch = 1536, .recompute = TN_RECOMPUTE_FULL};
+ *     tn_cluster cluster = TN_CLUSTER_INIT;
+ *     tn_cluster_found found;
+ *     tn_error error;
+ *     cluster.devices = 1536;
+ *     cluster.memory = UINT64_C(80) << 30;
+ *     cluster.flops = 312e12, cluster.bytes_per_s = 2039e9;
+ *     if (tn_cluster_search(&cluster, &large, NULL, &found, &error) != TN_OK) return 1;
+ *     printf("%.1f s an iteration\n", found.time.seconds); // found.large: how it is divided
+ *
+ * The model is not fitted to measurements. A product takes its operations at the data-sheet rate or
+ * its bytes at the memory bandwidth, whichever is longer. Other operators take their bytes.
+ * Messages take their bytes at the rate of their link (rings), and gradients are summed after the
+ * last backward pass without overlap. Micro-batches go through the stages one by one in 1F1B order,
+ * interleaved or not. Launches, message latency and clock throttling are not counted, so real
+ * iterations take longer; docs/estimate.md compares published ones.
+ * Units: bytes, seconds, FLOP/s.
+ * Threads: everything is read only.
+ * Source: Narayanan et al. 2021 (schedules, scatter/gather), Korthikanti et al. 2022.
+ */
+
+typedef struct tn_cluster {
+    uint64_t devices;   /* identical devices */
+    uint64_t per_node;  /* devices connected by the fast link; 0 = 8 */
+    uint64_t memory;    /* of a device; 0: no limit */
+    double flops;       /* of a device, for products in the type of the weights */
+    double bytes_per_s; /* memory bandwidth of a device */
+    double fast, slow;  /* bytes/s sent by a device: within its node, and to other nodes */
+    bool whole_sends;   /* each tensor rank sends the whole output of a stage, not its share */
+} tn_cluster;
+/* The links of a node with eight A100: 300 GB/s inside, a network card of 25 GB/s per device. */
+#define TN_CLUSTER_INIT                                                                            \
+    TN_INIT(tn_cluster, TN_SET(per_node, 8) TN_SET(fast, 300e9) TN_SET(slow, 25e9))
+
+typedef struct tn_cluster_time { /* seconds of an iteration */
+    double seconds;
+    /* Times of the stage that is busy longest; the rest of `pass` are bubbles and sends. */
+    double products, other, tensor; /* products; other operators; messages of tensor ranks */
+    double pass;                    /* forward and backward passes of all micro-batches */
+    double data, update;            /* summing gradients, updating parameters */
+    double bubble;                  /* share of `pass` that this stage is idle */
+    /* Utilisation of the devices' rate, by the operations of the iteration (tn_large_estimate).
+     * Recomputed operations count only with full recomputation, as in publications. */
+    double share;
+    uint64_t slow_bytes; /* bytes that a device sends to other nodes; the maximum over devices */
+} tn_cluster_time;
+
+/* Predicts one division (large->tensor, pipeline, data, micro, interleave, ...). Memory is not
+ * checked.
+ * Cost: stages x chunks x micro-batches.
+ * Errors: E_INVALID (as tn_large_estimate_make; the ranks are not as many as the devices; rates
+ * that are not positive; micro-batches that interleaved stages cannot share evenly, or four million
+ * passes or more), E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_cluster_time_make(const tn_cluster *cluster, const tn_large *large,
+                                                 tn_cluster_time *time, tn_error *error);
+
+typedef struct tn_cluster_free { /* choices of the search; false: as in `large` */
+    uint32_t struct_size;
+    bool recompute, shard, sequence_parallel;
+} tn_cluster_free;
+#define TN_CLUSTER_FREE_INIT                                                                       \
+    TN_INIT(tn_cluster_free, TN_SET(struct_size, sizeof(tn_cluster_free)) TN_SET(recompute, true)  \
+                                 TN_SET(shard, true) TN_SET(sequence_parallel, true))
+
+typedef struct tn_cluster_found {
+    tn_large large; /* including the division */
+    tn_large_estimate memory;
+    tn_cluster_time time;
+    uint64_t tried, fitting; /* divisions in total, and those that fit */
+} tn_cluster_found;
+
+/* Finds the division with the shortest predicted time among all that fit: tensor ranks within a
+ * node, stages with equal numbers of layers, micro-batches of powers of two, any number of chunks.
+ * Ties go to the division with less memory. `choices` NULL: everything may be chosen.
+ * Errors: as tn_cluster_time_make; E_INFEASIBLE (none fits; the message states the least memory).
+ */
+TN_API TN_CHECKED tn_status tn_cluster_search(const tn_cluster *cluster, const tn_large *large,
+                                              const tn_cluster_free *choices,
+                                              tn_cluster_found *found, tn_error *error);
 
 #ifdef __cplusplus
 }

@@ -38,8 +38,11 @@
 #ifndef TENURE_EMBEDDING_H
 #define TENURE_EMBEDDING_H
 
+#ifndef TENURE_EXPERIMENTAL
+#error "tenure/embedding.h may change in every release: define TENURE_EXPERIMENTAL to use it"
+#endif
+
 #include <tenure/graph.h>
-#include <tenure/status.h>
 
 #ifdef __cplusplus
 extern "C" {

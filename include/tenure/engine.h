@@ -1,4 +1,248 @@
-/* engine.h - runs a program on a device, with every byte at its planned place.
+/* engine.h - runs a program under the caller's control: devices, kernels, engines, compiled models,
+ * measured costs. tn_session (run.h) does the same in a few calls.
+ */
+#ifndef TENURE_ENGINE_H
+#define TENURE_ENGINE_H
+
+#ifndef TENURE_EXPERIMENTAL
+#error "tenure/engine.h may change in every release: define TENURE_EXPERIMENTAL to use it"
+#endif
+
+#include <tenure/dist.h>
+#include <tenure/fit.h>
+#include <tenure/graph.h>
+#include <tenure/plan.h>
+#include <tenure/pool.h>
+#include <tenure/program.h>
+#include <tenure/rewrite.h>
+#include <tenure/run.h>
+#include <tenure/search.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- device ---------------------------------------------------------------------------------- */
+
+/* Devices: separate memory, streams that work on it, and copies to and from the host.
+ *
+ *     tn_device_options options = TN_DEVICE_OPTIONS_INIT;
+ *     tn_device *device;
+ *     tn_stream *stream;
+ *     tn_address arena;
+ *     tn_error error;
+ *     char there[6] = "", here[6] = "bytes";
+ *     options.capacity = 1 << 20;
+ *     if (tn_device_create(&options, &device, &error) ||
+ *         tn_stream_create(device, 0, &stream, &error) ||
+ *         tn_device_alloc(device, 4096, &arena, &error) ||
+ *         tn_device_put(stream, arena, here, sizeof here, &error) ||
+ *         tn_device_get(stream, there, arena, sizeof there, &error) ||
+ *         tn_stream_wait(stream, &error))
+ *         return fprintf(stderr, "%s\n", error.message), tn_status_exit_code(error.status);
+ *     puts(there); // bytes
+ *     tn_device_free(device, arena);
+ *     tn_stream_destroy(stream);
+ *     tn_device_destroy(device);
+ *
+ * A device address is a number, not a pointer: bytes are copied only by put and get, and only
+ * kernels that were launched on the device may access them.
+ *
+ * A stream works in order. Different streams run concurrently, and fences order them. A call that
+ * queues work on a stream returns at once; host memory that it names must stay valid until the
+ * stream has finished that work (tn_stream_wait). With TN_STREAM_INLINE the calling thread does the
+ * work before the call returns.
+ *
+ * Units: bytes, seconds.
+ * Threads: several threads may use a device at once, one thread a stream.
+ */
+
+typedef struct tn_device tn_device;
+typedef struct tn_stream tn_stream;
+typedef struct tn_fence tn_fence; /* a point in a stream that other streams can wait for */
+typedef uint64_t tn_address;      /* in a device's memory; 0: no address */
+
+typedef struct tn_device_options {
+    size_t struct_size;
+    const tn_context *context; /* NULL, or must outlive the device */
+    /* The technique; NULL = "host". "cuda:1" is the second CUDA device; "file:/var/tmp" an unnamed
+     * file in that folder. */
+    const char *device;
+    uint64_t capacity;       /* total bytes, a hard limit; 0: the memory of the machine */
+    double link_bytes_per_s; /* limit for put and get, each way; 0: no limit */
+} tn_device_options;
+#define TN_DEVICE_OPTIONS_INIT                                                                     \
+    TN_INIT(tn_device_options, TN_SET(struct_size, sizeof(tn_device_options)))
+
+typedef struct tn_device_limits {
+    const char *name;        /* "host"; static */
+    uint64_t capacity;       /* bytes; TN_SIZE_UNKNOWN: no limit of its own */
+    uint64_t alignment;      /* least alignment of every allocation */
+    double link_bytes_per_s; /* 0: no limit */
+    bool host_kernels;       /* kernels are host functions, and tn_device_pointer works */
+} tn_device_limits;
+
+typedef struct tn_device_usage {
+    uint64_t allocated, allocated_peak; /* requested bytes: now, and peak */
+    uint64_t alloc_count, free_count, failed_count;
+    uint64_t put_bytes, get_bytes; /* queued for copying so far */
+} tn_device_usage;
+
+/* Opens a device.
+ *
+ * Errors: E_UNKNOWN (technique), E_INVALID (a link rate that is not valid), E_UNSUPPORTED (the
+ * library is not installed, lacks a function or is too old; no such device; a rate for a device
+ * with a real link), E_IO (the device fails; no file can be created in that folder), E_NO_MEMORY.
+ *
+ * cuda loads the CUDA runtime, and opencl the OpenCL loader, at the first call. TENURE_CUDART and
+ * TENURE_OPENCL in the environment name another file to load. */
+TN_API TN_CHECKED tn_status tn_device_create(const tn_device_options *options, tn_device **device,
+                                             tn_error *error);
+/* Closes a device and frees its memory. Destroy streams and fences first. NULL is fine. */
+TN_API void tn_device_destroy(tn_device *device);
+/* Memory and traffic so far, and the limits of a device. */
+TN_API void tn_device_measure(tn_device *device, tn_device_usage *usage);
+TN_API tn_device_limits tn_device_limits_of(const tn_device *device);
+
+/* Allocates a zeroed block. On the host device the block has its own pages with an unreadable page
+ * on either side; it ends at the upper one, except for its alignment of 64.
+ *
+ * size  bytes; 0 is allowed and allocates nothing
+ * Errors: E_EXHAUSTED (above the capacity; the message says how much is left), E_IO (file: the disk
+ * is full), E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_device_alloc(tn_device *device, uint64_t size, tn_address *address,
+                                            tn_error *error);
+/* Frees a block; 0 is fine. No queued work may use the block. */
+TN_API void tn_device_free(tn_device *device, tn_address address);
+/* For kernels only: the pointer to the bytes in the address space of the kernels. NULL: outside any
+ * block, or kernels are not host functions. */
+TN_API void *tn_device_pointer(const tn_device *device, tn_address address);
+
+enum {                             /* tn_stream_create flags */
+       TN_STREAM_INLINE = 1u << 0, /* in the calling thread, done when the call returns */
+};
+/* Creates a stream. Errors: E_INVALID (flags), E_NO_MEMORY, and those of the device. */
+TN_API TN_CHECKED tn_status tn_stream_create(tn_device *device, uint32_t flags, tn_stream **stream,
+                                             tn_error *error);
+TN_API void tn_stream_destroy(tn_stream *stream); /* waits for queued work */
+/* Waits for all queued work. Errors: the first error of a copy or launch since the last wait, E_IO
+ * for a device that failed. Work that was queued after the error was skipped; fences have passed.
+ * (INLINE: the call that queues returns its own error, and none is kept.) */
+TN_API TN_CHECKED tn_status tn_stream_wait(tn_stream *stream, tn_error *error);
+/* Reserves room for `count` queued items (copies, launches, waits for fences). Queuing up to that
+ * many allocates nothing. Errors: E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_stream_reserve(tn_stream *stream, uint32_t count, tn_error *error);
+
+/* Copies from host to device, from device to host, and within the device (the ranges must not
+ * overlap). Errors: E_INVALID (outside any block of the device), E_NO_MEMORY (queue). */
+TN_API TN_CHECKED tn_status tn_device_put(tn_stream *stream, tn_address to, const void *from,
+                                          uint64_t size, tn_error *error);
+TN_API TN_CHECKED tn_status tn_device_get(tn_stream *stream, void *to, tn_address from,
+                                          uint64_t size, tn_error *error);
+TN_API TN_CHECKED tn_status tn_device_copy(tn_stream *stream, tn_address to, tn_address from,
+                                           uint64_t size, tn_error *error);
+/* Runs a function on the stream, such as a kernel on the host device. */
+TN_API TN_CHECKED tn_status tn_device_launch(tn_stream *stream,
+                                             tn_status (*work)(void *self, tn_error *error),
+                                             void *self, tn_error *error);
+
+/* Creates a fence, which counts as passed until it is recorded. */
+TN_API TN_CHECKED tn_status tn_fence_create(tn_device *device, tn_fence **fence, tn_error *error);
+TN_API void tn_fence_destroy(tn_fence *fence);
+/* tn_fence_record queues a fence: it passes when the stream has finished all work queued before.
+ * Recording it again moves it. tn_fence_wait queues a wait: no later work of this stream begins
+ * before the fence has passed, as it was recorded when tn_fence_wait was called. A fence that was
+ * never recorded counts as passed.
+ * Threads: one thread at a time uses a fence. */
+TN_API TN_CHECKED tn_status tn_fence_record(tn_fence *fence, tn_stream *stream, tn_error *error);
+TN_API TN_CHECKED tn_status tn_fence_wait(tn_fence *fence, tn_stream *stream, tn_error *error);
+/* Whether the fence has passed; does not wait. */
+TN_API bool tn_fence_passed(const tn_fence *fence);
+
+/* measured rates of copies from and to host memory, bytes per second */
+typedef struct tn_device_link {
+    double put_bytes_per_s, get_bytes_per_s; /* each way alone */
+    double both_bytes_per_s;                 /* both ways at once, the sum */
+} tn_device_link;
+/* Measures the link with copies of `bytes` of ordinary host memory: the best of a few rounds.
+ *
+ * context  for host memory; NULL: the default
+ * Errors: E_INVALID (0 bytes), those of tn_device_alloc (2 x bytes are allocated and freed) and of
+ * copies, E_NO_MEMORY. Cost: 16 copies. */
+TN_API TN_CHECKED tn_status tn_device_measure_link(tn_device *device, uint64_t bytes,
+                                                   const tn_context *context, tn_device_link *link,
+                                                   tn_error *error);
+
+/* The registry of devices (`tenure list devices`). */
+TN_API uint32_t tn_device_count(void);
+TN_API const char *tn_device_name(uint32_t index);
+TN_API const char *tn_device_summary(uint32_t index);
+
+/* --- kernels --------------------------------------------------------------------------------- */
+
+/* Chooses and prepares a kernel for each operator, before memory is planned.
+ *
+ *     // ... graph: of tn_graph_load or tn_graph_rewrite
+ *     if (tn_kernels_create(graph, NULL, &kernels, &error)) // chooses the kernels
+ *         return 2;
+ *     memory.workspaces = tn_kernels_workspaces(kernels); // scratch memory is planned, too
+ *
+ * Identical operators share their prepared data.
+ * Threads: several threads may read kernels at once, and kernels may be `with` of others meanwhile.
+ */
+
+typedef struct tn_kernels tn_kernels;
+
+typedef struct tn_kernels_options {
+    size_t struct_size;
+    const tn_context *context; /* NULL, or must outlive the kernels */
+    uint32_t threads;          /* threads of oneDNN; 0 = 1. Kernels are chosen and sized for it */
+    bool plain;                /* use only our own loops, without oneDNN */
+    /* NULL, or kernels of another graph. Their prepared data is reused for identical operators (the
+     * same model with recomputation or in another order). `threads` and `plain` are taken from
+     * them. They need not outlive the new kernels, but their context must. */
+    const tn_kernels *with;
+    /* NULL, or [operator count] bytes of scratch that each operator may use. If the fastest variant
+     * needs more, the first variant within the limit is chosen (for example a convolution in
+     * tiles), or the one with the least scratch. Read only during the call. */
+    const uint64_t *scratch;
+} tn_kernels_options;
+#define TN_KERNELS_OPTIONS_INIT                                                                    \
+    TN_INIT(tn_kernels_options, TN_SET(struct_size, sizeof(tn_kernels_options)))
+
+/* Chooses and prepares a kernel for every operator that will run, including folded ones. The graph
+ * must outlive the kernels. Errors: E_UNSUPPORTED (an operator or its element types without a
+ * kernel, with its node), E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_kernels_create(const tn_graph *graph,
+                                              const tn_kernels_options *options,
+                                              tn_kernels **kernels, tn_error *error);
+TN_API void tn_kernels_destroy(tn_kernels *kernels); /* NULL is fine; destroy engines first */
+/* [operator count] scratch bytes, for tn_occupancy_options.workspaces; they live as long as the
+ * kernels. */
+TN_API const uint64_t *tn_kernels_workspaces(const tn_kernels *kernels);
+/* [operator count] scratch bytes of recomputed operators, for
+ * tn_occupancy_options.workspaces_again. They differ from tn_kernels_workspaces for operators that
+ * are recomputed by an operator of another type (tn_op_form_of). */
+TN_API const uint64_t *tn_kernels_workspaces_again(const tn_kernels *kernels);
+/* The family of the kernel of an operator ("conv", "dnnl_conv"); "": no kernel. */
+TN_API const char *tn_kernels_name(const tn_kernels *kernels, tn_op_id op);
+/* The name of oneDNN's implementation ("brgconv:avx512_core"); "" for our own loops. */
+TN_API const char *tn_kernels_detail(const tn_kernels *kernels, tn_op_id op);
+/* The variant of the kernel: 0 is the fastest, 1, 2, ... use smaller tiles and less scratch. */
+TN_API uint32_t tn_kernels_way(const tn_kernels *kernels, tn_op_id op);
+/* The instruction set that oneDNN uses: "sse41", "avx", "avx2", "avx512". It is that of the
+ * processor, or the limit of ONEDNN_MAX_CPU_ISA. "": oneDNN runs no operator. */
+TN_API const char *tn_kernels_isa(const tn_kernels *kernels);
+/* Whether oneDNN is installed. If not, `error` has the reason and the package to install.
+ *
+ * text  NULL, or receives its version and the instruction set that it uses here: "oneDNN 2.6.3,
+ *       avx2" */
+#define TN_LIBRARY_TEXT_MAX 48
+TN_API bool tn_kernels_library(char text[TN_LIBRARY_TEXT_MAX], tn_error *error);
+
+/* --- engine ---------------------------------------------------------------------------------- */
+
+/* Runs a program on a device, with every byte at its planned place.
  *
  *     // ... graph: of tn_graph_load; options.read: weights, by tn_contents_read
  *     tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
@@ -11,7 +255,7 @@
  *         tn_engine_run(engine, inputs, 1, outputs, 1, &error)) // can be repeated; no allocation
  *         return 2;
  *
- * session.h does all of this in one call (examples/run_model.c).
+ * run.h does all of this in one call (examples/run_model.c).
  * The arena is one block of exactly layout.peak bytes. Static memory (parameters, constants and
  * tensors computed from them, in the form that kernels need) is a second block. If the occupancy
  * was made with tn_occupancy_options.statics, static memory is part of the arena, and there is only
@@ -19,23 +263,6 @@
  * Units: bytes, seconds.
  * Threads: one thread at a time uses an engine; different engines are independent.
  */
-#ifndef TENURE_ENGINE_H
-#define TENURE_ENGINE_H
-
-#include <tenure/array.h>
-#include <tenure/budget.h>
-#include <tenure/device.h>
-#include <tenure/exchange.h>
-#include <tenure/graph.h>
-#include <tenure/kernels.h>
-#include <tenure/plan.h>
-#include <tenure/program.h>
-#include <tenure/rewrite.h>
-#include <tenure/trace.h>
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 typedef struct tn_engine tn_engine;
 
@@ -220,6 +447,375 @@ TN_API TN_CHECKED tn_status tn_storage_measure(const char *path, double *bytes_p
  * may  out, [count], one flag per block of `blocks` */
 TN_API bool tn_engine_may_fetch(const tn_program *program, const tn_kernels *kernels,
                                 const tn_static_block *blocks, uint32_t count, uint8_t *may);
+
+/* --- setup ----------------------------------------------------------------------------------- */
+
+/* Compiles a graph for an engine, stage by stage.
+ *
+ *     tn_graph *graph;
+ *     tn_setup *plain, *less;
+ *     tn_error error;
+ *     int64_t shape[] = {1, 1024};
+ *     tn_tensor_id ids[4];
+ *     tn_tensor_spec spec = {.name = "x", .dtype = TN_FLOAT32, .kind = TN_KIND_INPUT, .rank = 2,
+ *                            .shape = shape};
+ *     if (tn_graph_create(NULL, &graph, &error) ||
+ *         tn_graph_add_tensor(graph, &spec, &ids[0], &error))
+ *         return 2;
+ *     for (int i = 0; i < 3; i++) {
+ *         spec = (tn_tensor_spec){.kind = i < 2 ? TN_KIND_ACTIVATION : TN_KIND_OUTPUT};
+ *         tn_op_spec op = {.type = "Relu", .inputs = &ids[i], .input_count = 1,
+ *                          .outputs = &ids[i + 1], .output_count = 1};
+ *         if (tn_graph_add_tensor(graph, &spec, &ids[i + 1], &error) ||
+ *             tn_graph_add_op(graph, &op, NULL, &error))
+ *             return 2;
+ *     }
+ *     tn_setup_options options = TN_SETUP_OPTIONS_INIT;
+ *     tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
+ *     memory.inplace = TN_INPLACE_NONE;
+ *     options.memory = &memory;
+ *     if (tn_graph_infer(graph, &error) || tn_setup_create(graph, &options, &plain, &error))
+ *         return fprintf(stderr, "%s: %s\n", error.where, error.message), 2;
+ *     memory.inplace = TN_INPLACE_CHOOSE; // one decision changed: earlier stages are shared
+ *     if (tn_setup_from(plain, TN_SETUP_OCCUPY, &options, &less, &error)) return 2;
+ *     printf("%llu bytes, in place %llu\n", (unsigned long long)tn_setup_need(plain).total,
+ *            (unsigned long long)tn_setup_need(less).total);
+ *     tn_setup_destroy(plain);
+ *     tn_setup_destroy(less);
+ *     tn_graph_destroy(graph);
+ *
+ * A set-up (`tn_setup`, a compiled model) is made by the stages in the table below; each stage uses
+ * the results of the stages before it. tn_setup_from shares the early stages of a set-up and
+ * repeats the later ones with other decisions, so that a search can try thousands of set-ups on one
+ * rewritten graph and its kernels. tn_setup_open makes an engine of a set-up (engine.h); run.h
+ * adds arrays for inputs and outputs.
+ * Units: bytes, seconds.
+ * Threads: a finished set-up is read-only: any number of threads may read it or derive from it.
+ */
+
+/* The stages, in order: X(NAME, text, result). */
+/* clang-format off */
+#define TN_SETUP_STAGE_TABLE(X)                                                                    \
+    X(REWRITE, "rewrite", "a graph of fewer, larger operators")                                    \
+    X(KERNELS, "kernels", "who runs each operator, with what scratch, weights in what form")       \
+    X(ORDER, "order", "the program")                                                               \
+    X(RECOMPUTE, "recompute", "the program that computes again instead of keeping")                \
+    X(SCRATCH, "scratch", "kernels with less scratch, where that makes the peak")                  \
+    X(FIT, "fit", "the program that keeps to a budget, where that one does not")                   \
+    X(STREAM, "stream", "the program whose weights come from their file, where not all fit")       \
+    X(DIVIDE, "divide", "the program of one rank, which talks to the others")                      \
+    X(OCCUPY, "occupy", "who lives when, and the problem; static memory")                          \
+    X(PLAN, "plan", "the layout")
+/* clang-format on */
+typedef enum tn_setup_stage {
+#define TN_X(name, text, makes) TN_SETUP_##name,
+    TN_SETUP_STAGE_TABLE(TN_X)
+#undef TN_X
+        TN_SETUP_STAGE_COUNT
+} tn_setup_stage;
+TN_API const char *tn_setup_stage_name(tn_setup_stage stage);
+
+typedef struct tn_setup tn_setup;
+
+/* Turns the program of one device into that of one rank of several (dist.h). */
+typedef struct tn_divide {
+    tn_status (*program)(void *self, const tn_program *program, tn_program **divided,
+                         tn_error *error);
+    void *self;
+    bool arranges; /* `program` orders the instructions itself (a pipeline). Then orders of one
+                    * device are not compared, and a budget is met from the arranged program. Costs
+                    * that are not given come from a model, since measurements would differ between
+                    * ranks. A tn_session does not rewrite the graph, since fused operators could be
+                    * of two stages */
+} tn_divide;
+
+/* Split operators: they run in parts, with the least extra work for a budget, or the least memory
+ * for a work budget. */
+typedef struct tn_setup_split {
+    uint64_t budget; /* bytes for all memory of the device (tn_setup_needs.total); 0: none */
+    double share;    /* work budget: extra work allowed, as a share of the graph's work
+                      * (tn_split_choice.work). 0 with a budget: no limit. DBL_MIN: no extra work */
+    const tn_split_region *regions; /* [region_count] use these regions instead of a search */
+    uint32_t region_count;
+    const tn_graph *graph;       /* the graph that the regions refer to (as in tn_split_choice);
+                                  * read during the call. NULL: the rewritten graph, after `again`
+                                  * is applied to it */
+    const tn_split_again *again; /* [again_count] with regions: tensors that are recomputed first,
+                                  * as in tn_graph_split_again */
+    uint32_t again_count;
+} tn_setup_split;
+
+/* Weight streaming: weights are read from their file when they are needed (search.h), if the plan
+ * with all weights exceeds the budget. */
+typedef struct tn_setup_stream {
+    uint64_t budget;    /* bytes for all memory of the device (tn_setup_needs.total) */
+    double bytes_per_s; /* rate of reading; above 0 */
+    double latency_s;   /* of one read */
+    bool parts;         /* operators with weights too large for the budget may run in parts, so
+                         * that their weights are read in slices; not together with the caller's own
+                         * costs, kernels or program */
+} tn_setup_stream;
+
+/* The decisions, stage by stage; zero and NULL are the defaults. The structures that the pointers
+ * refer to are copied. Pointers inside those (names, sequences, claims) must be valid until the
+ * call returns. */
+typedef struct tn_setup_options {
+    size_t struct_size;
+    const tn_context *context; /* default of all stages; NULL, or must outlive the set-up */
+    /* REWRITE */
+    const tn_rewrite_options *rewrite; /* NULL: the graph is not rewritten */
+    /* KERNELS */
+    bool no_kernels;                   /* plan the graph alone: scratch by the operators' rules,
+                                        * static tensors in plain layout; it cannot be opened */
+    const tn_kernels_options *kernels; /* NULL: defaults */
+    const tn_kernels *given_kernels;   /* use these kernels of the (rewritten) graph; they must
+                                        * outlive the set-up. NULL: kernels are created */
+    /* ORDER. Without the caller's own program, candidate orders are compared by their layouts, as
+     * in tn_program_plan */
+    const tn_program_options *program; /* `memory` is filled in */
+    const tn_program *given_program;   /* use this program of the graph as it runs (from a pass); it
+                                        * must outlive the set-up */
+    /* RECOMPUTE. Recomputes tensors within a work budget (search.h). Candidate orders are then
+     * compared by their live bytes */
+    const tn_recompute_options *recompute; /* NULL, or share 0: none. `memory` is filled in */
+    /* SCRATCH. An operator with scratch memory that raises the peak runs in pieces
+     * (tn_kernels_way), which is a little slower. Not where operators run concurrently, nor with
+     * `without_reuse` */
+    bool fastest; /* use the fastest kernel for every operator, regardless of its scratch */
+    /* FIT. If the plan needs more than fit->budget: finds the fastest program within it (fit.h),
+     * starting from the program of ORDER, with occupancy and layout. Not with `without_reuse` or
+     * `unplanned` */
+    const tn_fit_options *fit; /* NULL, or budget 0: none. The budget covers all memory of the
+                                * device (tn_setup_needs.total); `fixed_bytes`, `memory` and `plan`
+                                * are filled in */
+    const tn_costs *costs;     /* of the graph as it runs; read during the call. NULL: measured when
+                                * needed; without kernels, modelled for a machine that does eight
+                                * operations in the time it moves one byte */
+    /* OCCUPY */
+    const tn_occupancy_options *memory; /* with kernels, `workspaces` are filled in */
+    tn_static_place statics;            /* ARENA, FIRST: `statics` of the occupancy are filled in */
+    bool without_reuse; /* memory of its own for every tensor: the baseline for plans */
+    /* PLAN */
+    const tn_plan_options *plan;
+    bool unplanned; /* no layout, for a pool or a layout made elsewhere. Candidate orders are then
+                     * compared by their live bytes */
+    /* DIVIDE, after FIT. The divided program has the same graph; it may add communication
+     * instructions and reorder the others */
+    const tn_divide *divide; /* NULL: one rank */
+    /* Split operators, after REWRITE (rewrite.h): a search finds regions if the plan of the unsplit
+     * graph misses the budget, or for a work budget. Concatenations of parts are written in place
+     * (memory->fuse_concat). A search does not accept the caller's own kernels, program, costs,
+     * `workspaces` or `claimed`, which refer to the unsplit graph. Given regions are applied
+     * without a search, also by tn_setup_from. Not with `fit`: tn_fit_graph combines both
+     * (fit.h). If the context's `progress` stops the search, the result is the smallest so far,
+     * which may be unsplit; with a budget, E_STOPPED */
+    const struct tn_setup_split *split; /* NULL: operators run whole */
+    /* STREAM, after FIT; uses `costs` as FIT does. Static memory is then placed in the arena. Not
+     * with `divide`, `without_reuse` or `unplanned`. NULL: weights stay in memory */
+    const tn_setup_stream *stream;
+    /* Makes the costs of the graph as it runs, if `costs` is NULL and they are needed. NULL: they
+     * are measured or modelled, as described at `costs` */
+    tn_status (*make_costs)(void *self, const tn_setup *setup, tn_costs **costs, tn_error *error);
+    void *make_costs_self;
+    /* RECOMPUTE, and FIT within its budget: rules about single tensors (fit.h). Operators are
+     * then not split, and weights not streamed, for a budget. NULL: none */
+    const tn_rules *rules;
+} tn_setup_options;
+#define TN_SETUP_OPTIONS_INIT                                                                      \
+    TN_INIT(tn_setup_options, TN_SET(struct_size, sizeof(tn_setup_options)))
+
+/* Runs all stages. The graph must outlive the set-up.
+ *
+ * Errors: those of tn_graph_rewrite, tn_kernels_create, tn_program_plan, tn_program_recompute,
+ * tn_costs_measure and tn_fit. */
+TN_API TN_CHECKED tn_status tn_setup_create(const tn_graph *graph, const tn_setup_options *options,
+                                            tn_setup **setup, tn_error *error);
+/* Derives a set-up: it shares the results of `base` before `stage`, and runs the stages from there
+ * on with `options`. Either of the two may be destroyed first. */
+TN_API TN_CHECKED tn_status tn_setup_from(const tn_setup *base, tn_setup_stage stage,
+                                          const tn_setup_options *options, tn_setup **setup,
+                                          tn_error *error);
+TN_API void tn_setup_destroy(tn_setup *setup); /* NULL is fine; destroy its engines first */
+
+/* Computes the trade-off between memory and work of split operators. The set-ups are sorted: the
+ * first needs the fewest bytes with at most `options->split->share` extra work; the last is
+ * unsplit. Each needs more bytes and less work than the one before it. If `progress` stops the
+ * call, the set-ups found so far are returned.
+ *
+ * options  `split->share` above 0; `fit` and the budget of `split` are ignored
+ * count    capacity of `setups`, at least 2
+ * setups   out, [count]; the first *found are set, and the caller destroys each
+ *
+ * Errors: as tn_setup_create; no set-up is returned then. Cost: one search, and the set-ups. */
+TN_API TN_CHECKED tn_status tn_setup_split_sweep(const tn_graph *graph,
+                                                 const tn_setup_options *options, uint32_t count,
+                                                 tn_setup **setups, uint32_t *found,
+                                                 tn_error *error);
+
+/* --- results; all of them live as long as the set-up --------------------------------------------
+ */
+
+TN_API const tn_graph *tn_setup_given(const tn_setup *setup);
+TN_API const tn_graph *tn_setup_graph(const tn_setup *setup);     /* the graph that runs */
+TN_API const tn_kernels *tn_setup_kernels(const tn_setup *setup); /* NULL: no_kernels */
+TN_API const tn_program *tn_setup_program(const tn_setup *setup);
+TN_API const tn_occupancy *tn_setup_occupancy(const tn_setup *setup);
+/* Adds the events of the program to the problem of the occupancy (tn_occupancy_add_events), so that
+ * tn_layout_waits counts the waits of any layout. Not while another thread uses the setup. */
+TN_API TN_CHECKED tn_status tn_setup_add_events(tn_setup *setup, tn_error *error);
+TN_API const tn_layout *tn_setup_layout(const tn_setup *setup); /* NULL: unplanned */
+/* Kernels that run in pieces to need less scratch. NULL: scratch does not raise the peak, or no
+ * such kernel lowers it. */
+typedef struct tn_scratch_report {
+    uint32_t operators;     /* number that run in pieces */
+    uint64_t before, after; /* live bytes at the peak step */
+} tn_scratch_report;
+TN_API const tn_scratch_report *tn_setup_scratch(const tn_setup *setup);
+/* The additional work and the effect of the stage RECOMPUTE. NULL: not requested, or the stage FIT
+ * chose again which tensors are recomputed. */
+TN_API const tn_recompute_report *tn_setup_recomputed(const tn_setup *setup);
+/* The split operators. NULL: all operators run whole. */
+typedef struct tn_split_report {
+    const tn_split_region *regions; /* [count] of the graph that was split: the rewritten graph,
+                                     * with the recomputed tensors */
+    uint32_t count;
+    const tn_split_again *again; /* [again_count] tensors that are recomputed for late readers */
+    uint32_t again_count;
+    tn_cost whole, parts;              /* work of one run: unsplit, split */
+    double work;                       /* extra work as a share, as the search found it
+                                        * (tn_split_choice.work); 0: the regions were given */
+    uint64_t whole_arena, whole_total; /* bytes of the unsplit plan */
+} tn_split_report;
+TN_API const tn_split_report *tn_setup_splits(const tn_setup *setup);
+/* How FIT met the budget. NULL: no budget was given, or the plan met it without FIT. Its occupancy
+ * and layout moved to the set-up and are not in the result. */
+TN_API const tn_fit_result *tn_setup_fitted(const tn_setup *setup);
+/* How weights are streamed. NULL: all of them stay in memory. Its program, occupancy and layout
+ * moved to the set-up and are not in the result. */
+TN_API const tn_stream_result *tn_setup_streamed(const tn_setup *setup);
+/* The blocks of static memory, [*count]: in the layouts that the kernels need, or in plain layout
+ * without kernels. If they are bodies of the problem, they are in the order of these. */
+TN_API const tn_static_block *tn_setup_statics(const tn_setup *setup, uint32_t *count);
+
+typedef struct tn_setup_needs {
+    uint64_t arena;   /* the layout's peak; unplanned: the lower bound */
+    uint64_t statics; /* bytes of static memory, each block aligned */
+    uint64_t total;   /* all memory of the device: arena + statics, or the arena if it has both */
+} tn_setup_needs;
+TN_API tn_setup_needs tn_setup_need(const tn_setup *setup);
+/* Wall time of a stage in seconds; 0 if its result is shared with another set-up. */
+TN_API double tn_setup_seconds(const tn_setup *setup, tn_setup_stage stage);
+
+/* --- to an engine ------------------------------------------------------------------------------
+ */
+
+/* Creates an engine on a device of its own. The set-up must outlive it.
+ *
+ * device   NULL: defaults. Capacity 0: exactly the bytes needed, with no byte to spare
+ * options  NULL: defaults; with a pool the layout is ignored
+ *
+ * Errors: E_EXHAUSTED (the capacity is too small; the message names a sufficient one), E_INVALID
+ * (no kernels, or no layout), those of tn_device_create and tn_engine_create. */
+TN_API TN_CHECKED tn_status tn_setup_open(const tn_setup *setup, const tn_device_options *device,
+                                          const tn_engine_options *options, tn_engine **engine,
+                                          tn_error *error);
+
+/* --- measure --------------------------------------------------------------------------------- */
+
+/* Measures the costs of operators on this machine by running them.
+ *
+ *     // ... kernels: of tn_kernels_create, or tn_setup_kernels
+ *     tn_costs *costs;
+ *     tn_measure_report report;
+ *     if (tn_costs_measure(kernels, NULL, &costs, &report, &error))
+ *         return 2;
+ *     // tn_costs_of(costs, op) picoseconds
+ *     tn_costs_destroy(costs);
+ *
+ * Identical operators (same type, attributes, shapes and element types) are run once, with the
+ * kernels of a real run. Repeated forms are measured as well. The time of an operator depends on
+ * the caches. So the operators run in rounds, in the order of the graph, each with its own memory.
+ * Before an operator runs again, all others have used the caches, as in a real step. With a set-up
+ * (a compiled model), whole steps are run as well.
+ *
+ * The data is generated; an operator with data-dependent time can take another time in a real run.
+ * Units: picoseconds (search.h), seconds, bytes.
+ * Threads: a call uses the threads of its kernels; no other code should use them meanwhile.
+ */
+
+typedef struct tn_measure_options {
+    size_t struct_size;
+    const tn_context *context; /* NULL, or must outlive the costs; calls `progress` */
+    double seconds;  /* no new round begins after this time; 0: 20. The first round always ends */
+    uint32_t rounds; /* most rounds, after a first one for warming up; 0: 7 */
+    uint64_t bytes;  /* memory limit, but at least that of the largest operator; 0: 2 GiB */
+    /* NULL, or of a program of the graph: its in-place operators are measured in place. */
+    const tn_occupancy *occupancy;
+    const bool *only; /* NULL, or [operators] to measure: the others cost nothing */
+    /* NULL, or a set-up with these kernels. A few steps of its program are run, with generated
+     * weights and inputs, and all costs are scaled so that their sum is the time of a step. Skipped
+     * if the program does more than compute, or needs more than `bytes`. */
+    const tn_setup *setup;
+} tn_measure_options;
+#define TN_MEASURE_OPTIONS_INIT                                                                    \
+    TN_INIT(tn_measure_options, TN_SET(struct_size, sizeof(tn_measure_options)))
+
+typedef struct tn_measure_report {
+    uint32_t operators; /* operators that run */
+    uint32_t alike;     /* different operators and repeated forms that were run */
+    /* Operators that could not run with generated data. They cost the time of copying their bytes.
+     */
+    uint32_t unmeasured;
+    uint64_t bytes;      /* memory allocated for running single operators */
+    double step_seconds; /* fastest step of options->setup; 0: no step was run */
+    double scale;        /* factor of the costs for that; else 1 */
+    double seconds;
+} tn_measure_report;
+
+/* Measures the costs of the kernels' graph. The kernels need not outlive the costs.
+ *
+ * report  out, may be NULL
+ * Errors: E_STOPPED (by `progress`), E_NO_MEMORY, E_EXHAUSTED (the machine has too little memory
+ * for the largest operator). Cost: the rounds; each takes the time of all different operators. */
+TN_API TN_CHECKED tn_status tn_costs_measure(const tn_kernels *kernels,
+                                             const tn_measure_options *options, tn_costs **costs,
+                                             tn_measure_report *report, tn_error *error);
+
+/* Measures the additional seconds of a run in which operators of the set-up use tiles for less
+ * scratch (tn_setup_scratch). Both variants are measured, with the memory of the fastest. Below 0:
+ * tiles are faster. Errors: those of tn_costs_measure; E_INVALID (no operator uses tiles). */
+TN_API TN_CHECKED tn_status tn_setup_pieces_cost(const tn_setup *setup, double *seconds,
+                                                 tn_error *error);
+
+/* Measures shares of elements that are 0 in one run of the set-up's program, for
+ * tn_fit_options.zeros. The plan must fit in the memory of this machine. Only `zeros` is changed:
+ * parameters are copies.
+ *
+ * engine  `read`, `self` and `context` are used; NULL: defaults
+ * inputs  as in tn_engine_run; NULL: generated numbers between -1 and 1, and indices of 0
+ * zeros   [tensors of tn_setup_graph]: earlier results, or -1; each is lowered to the new share
+ * Errors: those of tn_setup_open and tn_engine_run. Cost: a run, and one pass over all computed
+ * data. */
+TN_API TN_CHECKED tn_status tn_setup_zeros(const tn_setup *setup, const tn_engine_options *engine,
+                                           const tn_array *inputs, uint32_t input_count,
+                                           float *zeros, tn_error *error);
+
+/* Predicts the time of a run of the set-up's program from costs: tn_simulate with its operators'
+ * costs and its occupancy. If the options state no rate for encoding, the rate of a copy is used.
+ *
+ * costs    of tn_setup_graph; NULL: measured now (E_INVALID: there are no kernels)
+ * options  NULL: defaults; `costs`, `again` and `occupancy` are filled in
+ * Errors: those of tn_simulate and tn_costs_measure; E_INVALID (costs of another graph). */
+TN_API TN_CHECKED tn_status tn_setup_predict(const tn_setup *setup, const tn_costs *costs,
+                                             const tn_simulate_options *options,
+                                             tn_simulation *simulation, tn_error *error);
+
+/* --- inside a session ------------------------------------------------------------------------ */
+
+/* The parts of a session: to read and set static tensors, to measure, to draw. The session owns
+ * them. */
+TN_API tn_engine *tn_session_engine(tn_session *session);
+TN_API const tn_setup *tn_session_setup(const tn_session *session);
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,83 @@
 /* estimate.h - predicts how much memory a program needs, and whether it fits, before anything runs.
+ */
+#ifndef TENURE_ESTIMATE_H
+#define TENURE_ESTIMATE_H
+
+#include <tenure/graph.h>
+#include <tenure/plan.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Types of experimental headers. Stable calls only pass pointers to them on. */
+struct tn_occupancy;
+struct tn_static_block;
+
+/* --- transformer ----------------------------------------------------------------------------- */
+
+/* The sizes and parts of a transformer. Estimates of training (tn_large in
+ * tenure/estimate.h) and of running a model (tn_llm in tenure/llm.h) both contain this struct.
+ *
+ *     const tn_transformer gpt2 = {.hidden = 768, .layers = 12, .heads = 12, .vocabulary = 50257,
+ *                                  .positions = 1024, .position_rows = 1024};
+ *     printf("%llu layers\n", (unsigned long long)gpt2.layers);
+ *
+ * Zero is the default of each member: a part with the value false is the part of GPT-2.
+ */
+
+typedef struct tn_transformer {
+    uint64_t hidden, layers, heads, vocabulary;
+    uint64_t kv_heads;  /* KV heads; 0: heads */
+    uint64_t head_size; /* size of a query head; 0: hidden / heads */
+    /* Width of the inner layer per token; 0: 4 hidden. With experts, the sum of the widths of the
+     * chosen ones; if layers differ, the largest. */
+    uint64_t inner;
+    uint64_t positions;     /* maximum number of tokens of the model; 0: not stated */
+    uint64_t position_rows; /* learned position embeddings; 0: none */
+    uint64_t types;         /* token type embeddings (BERT) */
+    bool gated;             /* three matrices in the inner layer (LLaMA) */
+    bool rms_norm;          /* normalisation without bias (LLaMA) */
+    /* No bias in the query, key and value products, in the output product of attention, and in the
+     * inner layer (LLaMA has no biases). */
+    bool no_query_bias, no_output_bias, no_inner_bias;
+    bool query_norm;     /* query and key are normalised per head (Qwen3) */
+    bool embedding_norm; /* an additional normalisation after the embeddings (BLOOM) */
+    bool pooled;         /* an additional product at the end (BERT) */
+    bool no_dropout;     /* training stores no dropout masks */
+    bool untied;         /* the output matrix is not tied to the embeddings */
+    uint64_t spare[4];   /* 0 (status.h) */
+} tn_transformer;
+
+/* --- shard ----------------------------------------------------------------------------------- */
+
+/* Names the state that data-parallel ranks divide instead of replicating it (ZeRO).
+ *
+ *     printf("%s\n", tn_shard_name(TN_SHARD_GRADIENTS)); // gradients
+ */
+
+/* X(NAME, text, sentence): each kind includes those before it. Source: Rajbhandari et al., "ZeRO"
+ * (2020), stages 1 to 3. */
+/* clang-format off */
+#define TN_SHARD_TABLE(X)                                                                         \
+    X(NONE, "none", "every rank keeps everything")                                                \
+    X(OPTIMIZER, "optimizer", "a rank keeps the optimizer's state of its part of the parameters")  \
+    X(GRADIENTS, "gradients", "and their gradients, once they are added up")                      \
+    X(PARAMETERS, "parameters", "and the parameters, which come together where they are read")
+/* clang-format on */
+typedef enum tn_shard {
+#define TN_X(name, text, sentence) TN_SHARD_##name,
+    TN_SHARD_TABLE(TN_X)
+#undef TN_X
+        TN_SHARD_COUNT
+} tn_shard;
+
+/* "none", "optimizer", ...; a static string. NULL: out of range. */
+TN_API const char *tn_shard_name(tn_shard shard);
+
+/* --- estimate -------------------------------------------------------------------------------- */
+
+/* Predicts how much memory a program needs, and whether it fits, before anything runs.
  *
  *     tn_large large = {.model = {.hidden = 12288, .layers = 96, .heads = 96,
  *                                 .vocabulary = 51200, .position_rows = TN_SIZE_UNKNOWN},
@@ -20,17 +99,6 @@
  * Units: bytes, seconds, FLOP/s.
  * Threads: everything is read only.
  */
-#ifndef TENURE_ESTIMATE_H
-#define TENURE_ESTIMATE_H
-
-#include <tenure/plan.h>
-#include <tenure/program.h>
-#include <tenure/shard.h>
-#include <tenure/transformer.h>
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 /* --- estimates of a program --- */
 
@@ -78,7 +146,6 @@ typedef enum tn_phase {
 } tn_phase;
 TN_API const char *tn_part_name(tn_part part);
 TN_API const char *tn_phase_name(tn_phase phase);
-TN_API const char *tn_phase_meaning(tn_phase phase);
 
 typedef struct tn_estimate_options {
     size_t struct_size;
@@ -95,7 +162,7 @@ typedef struct tn_estimate_options {
     const tn_plan_options *plan; /* NULL: defaults */
     /* [static_count] blocks of static memory in the form that kernels need (tn_setup_statics).
      * static_count 0: every static tensor that the program reads, unpacked. */
-    const tn_static_block *statics;
+    const struct tn_static_block *statics;
     uint32_t static_count;
     uint64_t runtime; /* bytes that the runtime keeps for itself */
     bool late_state;  /* optimizer state is allocated by the first update, not at load */
@@ -103,12 +170,16 @@ typedef struct tn_estimate_options {
 #define TN_ESTIMATE_OPTIONS_INIT                                                                   \
     TN_INIT(tn_estimate_options, TN_SET(struct_size, sizeof(tn_estimate_options)))
 
+/* Room for categories and phases to come. */
+#define TN_PARTS_MAX 16u
+#define TN_PHASES_MAX 16u
+
 typedef struct tn_estimate {
-    uint64_t total;               /* peak in bytes */
-    uint64_t part[TN_PART_COUNT]; /* the categories at the peak; their sum is `total` */
+    uint64_t total;              /* peak in bytes */
+    uint64_t part[TN_PARTS_MAX]; /* the categories at the peak; their sum is `total` */
     /* Peak of each phase. TN_SIZE_UNKNOWN: the program has no such phase, or its peak is not known
      * (the caller estimates EVALUATION from the program for evaluation). */
-    uint64_t phase[TN_PHASE_COUNT];
+    uint64_t phase[TN_PHASES_MAX];
     uint32_t peak_step; /* step of the program at the peak */
     tn_op_id peak_op;   /* its operator; TN_NONE: another instruction */
     uint32_t peak_run;  /* run of the peak; 0: the first run */
@@ -119,6 +190,7 @@ typedef struct tn_estimate {
     uint64_t arena;
     uint64_t largest_static;       /* bytes of the largest static block */
     uint64_t requested, allocated; /* with a pool: peak of each, as in tn_pool_usage */
+    uint64_t spare[4];             /* 0 (status.h) */
 } tn_estimate;
 
 /* Estimates the memory of a program.
@@ -127,7 +199,7 @@ typedef struct tn_estimate {
  * for a program with loops, because the number of requests depends on the number of iterations),
  * E_NO_MEMORY.
  * Cost: planning; with a pool, two runs of the pool. */
-TN_API TN_CHECKED tn_status tn_estimate_make(const tn_occupancy *occupancy,
+TN_API TN_CHECKED tn_status tn_estimate_make(const struct tn_occupancy *occupancy,
                                              const tn_estimate_options *options,
                                              tn_estimate *estimate, tn_error *error);
 
@@ -145,6 +217,7 @@ typedef struct tn_pytorch {
     tn_graph *graph;      /* inferred */
     uint64_t *workspaces; /* [operators of graph], for tn_occupancy_options */
     size_t workspace_room;
+    uint64_t spare[2]; /* 0 (status.h) */
 } tn_pytorch;
 
 /* Makes a training step of `graph` (softmax cross-entropy of its first output) as eager PyTorch
@@ -216,6 +289,7 @@ typedef struct tn_large {            /* a transformer and its training setup */
     /* Optimizer state per parameter, including its copy of the weights. 0 = 12 (Adam) if
      * `weight_bytes` is 0, else no state. */
     uint32_t state_bytes;
+    uint64_t spare[4]; /* 0 (status.h) */
 } tn_large;
 
 typedef struct tn_large_stage {  /* memory of each rank of one pipeline stage, in bytes */
@@ -223,6 +297,7 @@ typedef struct tn_large_stage {  /* memory of each rank of one pipeline stage, i
     uint64_t weights, gradients, state, activations, total;
     /* parts of `activations`: kept from forward to backward; logits and loss */
     uint64_t kept, loss;
+    uint64_t spare[4]; /* 0 (status.h) */
 } tn_large_stage;
 
 typedef struct tn_large_estimate {
@@ -232,6 +307,7 @@ typedef struct tn_large_estimate {
     uint64_t ranks;
     tn_large_stage largest; /* the stage that needs the most memory */
     uint32_t largest_stage;
+    uint64_t spare[4]; /* 0 (status.h) */
 } tn_large_estimate;
 
 /* Sets `large->model` from a Hugging Face config.json, as tn_llm_config does, and the sequence if

@@ -102,7 +102,7 @@ enum {                                /* tn_tensor.flags */
        TN_TENSOR_UPDATED = 1u << 5
 };
 
-/* Where the source file of a graph stores a tensor's data, in the encoding of that format; import.h
+/* Where the source file of a graph stores a tensor's data, in the encoding of that format; graph.h
  * reads it. Size 0: not stored, or not known. */
 typedef struct tn_payload {
     uint64_t offset, size; /* bytes, in the file */
@@ -199,6 +199,7 @@ typedef struct tn_tensor_spec {
     tn_block_id block;
     tn_value value; /* count 0: data not known */
     tn_payload payload;
+    uint64_t spare[4]; /* 0 (status.h) */
 } tn_tensor_spec;
 
 typedef struct tn_op_spec {
@@ -208,6 +209,7 @@ typedef struct tn_op_spec {
     const tn_tensor_id *inputs, *outputs;
     const tn_attr *attrs;
     uint32_t input_count, output_count, attr_count;
+    uint64_t spare[4]; /* 0 (status.h) */
 } tn_op_spec;
 
 /* Creates an empty graph with its main block. `context` may be NULL and must outlive the graph.
@@ -266,74 +268,6 @@ TN_API const tn_block *tn_graph_block(const tn_graph *graph, tn_block_id id);
 /* The first tensor in block 0 with this name, or TN_NONE. Cost: O(tensors); no index is kept. */
 TN_API tn_tensor_id tn_graph_find(const tn_graph *graph, const char *name);
 
-/* --- facts about one operator, from its entry in the registry ---------------------------- */
-
-typedef struct tn_cost {
-    uint64_t flops;       /* a multiply-add counts 2; TN_SIZE_UNKNOWN without a rule */
-    uint64_t bytes_moved; /* inputs read + outputs written */
-} tn_cost;
-/* The arithmetic and memory traffic of an operator. */
-TN_API tn_cost tn_op_cost(const tn_graph *graph, tn_op_id op);
-
-/* How output `output` may use the memory of an input. */
-typedef struct tn_view {
-    tn_tensor_id source; /* an input, or Constant's tensor attribute; TN_NONE: not a view */
-    bool must;           /* the operator is an alias by definition (aten::view, relu_) */
-    bool whole;          /* the offset is not known: the view keeps all of `source` live */
-    uint64_t offset;     /* bytes from the start of source; 0 when whole */
-} tn_view;
-/* Whether output `output` can be or must be a view of an input. */
-TN_API tn_view tn_op_view(const tn_graph *graph, tn_op_id op, uint32_t output);
-
-/* Bit i: the operator may write `output` over input i (same bytes, element by element). */
-TN_API uint64_t tn_op_inplace(const tn_graph *graph, tn_op_id op, uint32_t output);
-
-/* Whether output 0 is the bytes of the inputs concatenated: a Concat along the outermost dimension
- * that is not 1, with sizes that do not depend on data. */
-TN_API bool tn_op_joins(const tn_graph *graph, tn_op_id op);
-
-/* Bit i: the operator writes into input i and returns it as an output (aten::relu_, an optimizer's
- * step). */
-TN_API uint64_t tn_op_changes(const tn_graph *graph, tn_op_id op);
-
-/* Whether the operator has side effects beyond its outputs (tflite's ASSIGN_VARIABLE). Such
- * operators keep their file order among each other. */
-TN_API bool tn_op_is_ordered(const tn_graph *graph, tn_op_id op);
-
-/* Whether a second run of the operator gives the same result and has no side effect. True if the
- * operator writes into no input, draws no random numbers from the state of the run, owns no blocks,
- * and need not keep a place among other operators. False if this is not known. */
-TN_API bool tn_op_may_repeat(const tn_graph *graph, tn_op_id op);
-
-/* The form in which an operator runs. The first run has the form of the graph. If its registry
- * entry names a type for recomputation (BatchNormApply for BatchNormTrain), a repeated run has that
- * type: it reads the results of the first run in place of the inputs which that run changed,
- * changes nothing, and defines only output 0. Every other operator is repeated as it is, if
- * tn_op_may_repeat allows it. */
-typedef struct tn_op_form {
-    const tn_op *op;       /* the operator with the operands; owned by the graph */
-    const char *type;      /* in the operator's domain; NULL: must not be repeated */
-    uint32_t input_count;  /* that of the operator */
-    uint32_t output_count; /* the first outputs of the operator, this many */
-    uint64_t changes;      /* bit i: it writes into input i and returns it */
-    uint64_t found;        /* bit i: it reads the operator's output i, not its input i */
-} tn_op_form;
-/* The form of the first run, or of a repeated run (again). */
-TN_API tn_op_form tn_op_form_of(const tn_graph *graph, tn_op_id op, bool again);
-/* The id of input `index` of a form; TN_NONE: omitted. */
-TN_API tn_tensor_id tn_op_form_input(const tn_op_form *form, uint32_t index);
-
-/* Scratch bytes of the operator while it runs; 0 if its rule names no scratch. */
-TN_API uint64_t tn_op_workspace(const tn_graph *graph, tn_op_id op);
-
-/* The operator registry (`tenure list operators`). The order of indices is stable: by domain, then
- * by name. */
-TN_API uint32_t tn_op_rule_count(void);
-TN_API const char *tn_op_rule_type(uint32_t index);
-TN_API const char *tn_op_rule_domain(uint32_t index);
-TN_API bool tn_op_rule_has_gradient(uint32_t index); /* train.h */
-TN_API bool tn_op_rule_has_split(uint32_t index);    /* split.h */
-
 /* --- element types, kinds, sizes ----------------------------------------------------------- */
 
 TN_API const char *tn_dtype_name(tn_dtype dtype);
@@ -353,6 +287,202 @@ TN_API TN_CHECKED tn_status tn_tensor_size(tn_dtype dtype, tn_format format, uin
 /* Parses "plain", "nchw", "nhwc", "nChw8c", "nChw16c" and any other block size. Errors: E_UNKNOWN.
  */
 TN_API TN_CHECKED tn_status tn_format_parse(const char *text, tn_format *format, tn_error *error);
+
+/* --- array ----------------------------------------------------------------------------------- */
+
+/* Arrays on the host: inputs and outputs of a run, and their files.
+ *
+ *     tn_array array = {0};
+ *     tn_error error;
+ *     float numbers[] = {1, 2, 3, 4, 5, 6};
+ *     tn_array matrix = {.dtype = TN_FLOAT32, .rank = 2, .shape = {2, 3}, .bytes = sizeof numbers,
+ *                        .data = numbers};
+ *     if (tn_array_save("matrix.npy", &matrix, NULL, &error) ||
+ *         tn_array_load("matrix.npy", NULL, &array, &error))
+ *         return fprintf(stderr, "%s: %s\n", error.where, error.message), 2;
+ *     printf("%lld columns\n", (long long)array.shape[1]);
+ *     tn_array_release(&array, NULL);
+ *     remove("matrix.npy");
+ *
+ * Units: bytes; shapes list the outermost dimension first.
+ * Threads: any number of threads at once, each with its own array; unchanged arrays can be shared.
+ */
+
+typedef struct tn_array {
+    tn_dtype dtype;
+    uint32_t rank;
+    int64_t shape[TN_RANK_MAX]; /* outermost first */
+    uint64_t bytes;             /* of `data`; for an output of a run: the space in `data` */
+    void *data;                 /* C order, little endian; owned by the caller */
+    uint64_t spare[2];          /* 0 (status.h) */
+} tn_array;
+
+/* Reads a .npy file (versions 1 to 3, C or Fortran order, little endian) or an ONNX TensorProto
+ * (.pb, as in ONNX's test data). The format is recognised by content.
+ *
+ * context  NULL, or the one that is passed to tn_array_release
+ * array    out; free its data with tn_array_release
+ * Errors: E_IO, E_INVALID (damaged, or neither format), E_UNSUPPORTED (big endian, strings,
+ * structs, pickled objects, numpy extensions such as bfloat16), E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_array_load(const char *path, const tn_context *context,
+                                          tn_array *array, tn_error *error);
+/* Frees the data of a loaded array and clears it; a cleared array is fine. */
+TN_API void tn_array_release(tn_array *array, const tn_context *context);
+
+/* Writes a .npy file, completely or not at all.
+ *
+ * Errors: E_IO, E_INVALID (`bytes` does not match type and shape), E_UNSUPPORTED (a type that numpy
+ * does not have: bfloat16, float8, types smaller than a byte), E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_array_save(const char *path, const tn_array *array,
+                                          const tn_context *context, tn_error *error);
+
+/* --- import ---------------------------------------------------------------------------------- */
+
+/* Reads a model file into a graph.
+ *
+ *     tn_graph *graph;
+ *     tn_error error;
+ *     tn_import_options options = TN_IMPORT_OPTIONS_INIT;
+ *     tn_dim batch = {.name = "N", .value = 8};
+ *     options.dims = &batch;
+ *     options.dim_count = 1;
+ *     if (tn_graph_load("no-such-model.onnx", &options, &graph, &error) == TN_OK)
+ *         tn_graph_destroy(graph);
+ *     else
+ *         printf("%s: %s\n", error.where, error.message);
+ *
+ * Loading neither reads nor copies weights, because the sizes suffice. So a model loads even if its
+ * external data is missing. tn_contents reads the weights (the tensor data) when a program is to
+ * run. Every file is treated as hostile: depth, counts and sizes are bounded, and an error names
+ * file, byte or node, and reason.
+ */
+
+typedef struct tn_dim { /* a value for a symbolic dimension (option --dim N=8) */
+    const char *name;
+    int64_t value; /* >= 0 */
+} tn_dim;
+
+/* A shape for a graph input (option --input-shape NAME=1,3,224,224). It also gives values to the
+ * symbolic dimensions of that input. It may contradict the file; in that case the shapes that the
+ * file states for computed tensors are dropped. */
+typedef struct tn_input_shape {
+    const char *name;
+    uint32_t rank;
+    const int64_t *shape;
+} tn_input_shape;
+
+/* Data of a graph input that is known before the run, because shapes depend on it, such as a length
+ * or a target size (option --value NAME=1,2,3). The input becomes a parameter with this data, in
+ * the order of its elements. Type and shape are those of the model. Integers and bools must be
+ * given exactly. */
+typedef struct tn_input_value {
+    const char *name;
+    uint32_t count; /* at most TN_VALUE_MAX */
+    const double *numbers;
+} tn_input_value;
+
+typedef struct tn_import_options {
+    size_t struct_size;
+    const tn_context *context; /* NULL: defaults; must outlive the graph */
+    const tn_dim *dims;
+    const tn_input_shape *input_shapes;
+    uint32_t dim_count, input_shape_count;
+    /* glob patterns: graph inputs that match become parameters (static) */
+    const char *const *parameters;
+    uint32_t parameter_count;
+    tn_format format; /* assumed for activations of rank 4 and 5, except graph inputs and outputs */
+    /* Variable tensors (.tflite) become parameters, outside the arena. Runtimes store them
+     * separately, and TensorFlow Lite Micro would place its own buffers over variable tensors that
+     * a plan puts into the head of the arena. */
+    bool variables_outside;
+    const tn_input_value *values;
+    uint32_t value_count;
+    /* First extent of the first input that has a rank of at least 1 and is no parameter (.onnx
+     * only), and of all other inputs with the same symbol or number there. 0: as stated by the file
+     * and `dims`. E_INVALID if that input is a single sample, [channels, height, width], from which
+     * the graph itself makes a batch. */
+    int64_t batch;
+} tn_import_options;
+
+#define TN_IMPORT_OPTIONS_INIT                                                                     \
+    TN_INIT(tn_import_options, TN_SET(struct_size, sizeof(tn_import_options)))
+
+/* Reads a model. The format is recognised by content and suffix. The graph is inferred
+ * (tn_graph_infer) and complete: every size is known.
+ *
+ * options  NULL for the defaults
+ * graph    out; destroy it with tn_graph_destroy
+ * Errors: E_IO, E_INVALID (also for an option that matches nothing in the model), E_UNKNOWN (sizes
+ * that cannot be determined, or symbolic dimensions without a value; the message lists all of
+ * them), E_UNSUPPORTED (unknown format), E_NO_MEMORY.
+ * Cost: O(file without weights). */
+TN_API TN_CHECKED tn_status tn_graph_load(const char *path, const tn_import_options *options,
+                                          tn_graph **graph, tn_error *error);
+
+/* Like tn_graph_load, from memory. `name` appears in error messages. The bytes may be freed after
+ * the call. */
+TN_API TN_CHECKED tn_status tn_graph_load_memory(const char *name, const void *bytes, size_t size,
+                                                 const tn_import_options *options, tn_graph **graph,
+                                                 tn_error *error);
+
+/* --- data of parameters and constants --- */
+
+typedef struct tn_contents tn_contents;
+
+/* Opens (maps) the model file from which a graph was loaded. Files with external data are mapped
+ * when a tensor in them is first read; their paths are relative to the folder of the model.
+ *
+ * context   NULL, or must outlive the contents
+ * contents  out; close it with tn_contents_close
+ * Errors: E_IO, E_UNSUPPORTED (standard input, which can be read only once; not a model format),
+ * E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_contents_open(const char *path, const tn_context *context,
+                                             tn_contents **contents, tn_error *error);
+
+/* Like tn_contents_open, for models without their weights. Data that the model file does not
+ * contain is generated, even if external data files exist. The generated data depends only on
+ * `seed`, the tensor's name, element type and shape, and the operators of `graph` that use the
+ * tensor. docs/contents.md states the rule, so other tools can generate the same data.
+ *
+ * path   NULL: there is no file; all data without a known value is generated
+ * graph  as it was loaded, before rewriting; not needed after the call */
+TN_API TN_CHECKED tn_status tn_contents_generate(const char *path, const tn_graph *graph,
+                                                 uint64_t seed, const tn_context *context,
+                                                 tn_contents **contents, tn_error *error);
+
+/* Reads one tensor of `graph`: a parameter, a constant, or any tensor with a known value. `graph`
+ * was loaded from this file, or was made from such a graph with its payloads.
+ *
+ * bytes  out, [size]: plain, in C order, little endian; elements smaller than a byte are packed,
+ *        low bits first. May be written to on failure
+ * size   must match type and shape
+ *
+ * Errors: E_IO (external data is missing or too short: the message names both files), E_INVALID
+ * (wrong size, damaged data, or a file of another graph), E_UNKNOWN (the tensor has no data),
+ * E_UNSUPPORTED (strings), E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_contents_read(tn_contents *contents, const tn_graph *graph,
+                                             tn_tensor_id tensor, void *bytes, uint64_t size,
+                                             tn_error *error);
+/* Finds the file range that holds exactly the bytes which tn_contents_read would return, so that a
+ * caller can read them section by section: raw data of .onnx files and of their external data
+ * files, buffers of .tflite files.
+ *
+ * range  out; its path lives as long as the contents
+ * found  out; false if no file stores the bytes in this form (numbers stored one by one, sparse or
+ *        generated data, no file)
+ * Errors: those of tn_contents_read. Cost: O(1); the data itself is not read. */
+TN_API TN_CHECKED tn_status tn_contents_where(tn_contents *contents, const tn_graph *graph,
+                                              tn_tensor_id tensor, tn_file_range *range,
+                                              bool *found, tn_error *error);
+TN_API void tn_contents_close(tn_contents *contents); /* NULL is fine */
+
+/* Whether a model format claims the file, by its suffix; false for problem files. */
+TN_API bool tn_import_recognises(const char *path);
+
+/* The registry of formats (`tenure list formats`). */
+TN_API uint32_t tn_import_format_count(void);
+TN_API const char *tn_import_format_name(uint32_t index);
+TN_API const char *tn_import_format_summary(uint32_t index);
 
 #ifdef __cplusplus
 }

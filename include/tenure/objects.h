@@ -22,6 +22,10 @@
 #ifndef TENURE_OBJECTS_H
 #define TENURE_OBJECTS_H
 
+#ifndef TENURE_EXPERIMENTAL
+#error "tenure/objects.h may change in every release: define TENURE_EXPERIMENTAL to use it"
+#endif
+
 #include <tenure/plan.h>
 
 #ifdef __cplusplus

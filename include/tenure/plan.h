@@ -100,6 +100,7 @@ typedef struct tn_body {
     /* bytes read and written during the live range, for the choice of a bank. 0 = twice the size:
      * written once, read once */
     uint64_t traffic;
+    uint64_t spare[2]; /* 0 (status.h) */
 } tn_body;
 
 typedef struct tn_bank {
@@ -189,6 +190,7 @@ typedef struct tn_layout {
     uint32_t workers;
     uint64_t waits, waits_bound;
     uint64_t time, time_bound;
+    uint64_t spare[8]; /* 0 (status.h) */
 } tn_layout;
 
 typedef struct tn_plan_options {
@@ -337,6 +339,27 @@ TN_API TN_CHECKED tn_status tn_plan(const tn_problem *problem, const tn_plan_opt
                                     tn_layout *layout, tn_error *error);
 TN_API void tn_layout_release(tn_layout *layout); /* NULL and zeroed are fine */
 
+/* Tensor `tensor` is written or read in step `step`. */
+typedef struct tn_use {
+    uint32_t step, tensor;
+} tn_use;
+/* Plans tensors from their uses alone (examples/allocate_graph.c). A tensor is live from its first
+ * use to its last one, in both of these steps. A tensor that must outlive the last step gets one
+ * more use after it.
+ *
+ * sizes    [count] bytes
+ * uses     [use_count], in any order
+ * options  NULL for the defaults
+ * offsets  out, [count] bytes from the start of the arena, multiples of 64; 0 for a tensor without
+ *          a use
+ * arena    out: bytes of the arena
+ *
+ * Errors: E_INVALID (a use of tensor `count` or above, or of step UINT32_MAX), and those of
+ * tn_plan. */
+TN_API TN_CHECKED tn_status tn_plan_uses(const uint64_t *sizes, uint32_t count, const tn_use *uses,
+                                         uint32_t use_count, const tn_plan_options *options,
+                                         uint64_t *offsets, uint64_t *arena, tn_error *error);
+
 /* Makes a layout of given offsets, every body in its own `bank`. Computes peaks and bounds; checks
  * nothing (see tn_layout_verify). */
 TN_API TN_CHECKED tn_status tn_layout_from_offsets(const tn_problem *problem,
@@ -375,6 +398,7 @@ typedef struct tn_conflict {
     tn_body_id a, b;
     int64_t step;
     uint64_t lo, hi;
+    uint64_t spare[4]; /* 0 (status.h) */
 } tn_conflict;
 
 /* Checks a layout from any source against a problem. Shares no code with the planners.
@@ -422,11 +446,10 @@ TN_API TN_CHECKED tn_status tn_layout_waits(const tn_problem *problem, const tn_
                                             uint64_t *time, tn_error *error);
 TN_API void tn_waits_release(tn_wait *list); /* NULL is fine */
 
-/* Names, one-line summaries and sources of the planners, for lists and --help. */
+/* Names and one-line summaries of the planners, for lists and --help. */
 TN_API uint32_t tn_planner_count(void);
 TN_API const char *tn_planner_name(uint32_t index);
 TN_API const char *tn_planner_summary(uint32_t index);
-TN_API const char *tn_planner_source(uint32_t index);
 
 /* --- files ------------------------------------------------------------------------------- */
 
@@ -450,11 +473,6 @@ TN_API void tn_offsets_release(const tn_context *context, uint64_t *offsets, uin
 /* Writes the CSV with a last column `offset` (omitted if layout is NULL) and with the optional
  * columns that at least one body needs. The file is replaced atomically. */
 TN_API TN_CHECKED tn_status tn_problem_save_csv(const tn_problem *problem, const tn_layout *layout,
-                                                const char *path, tn_error *error);
-/* Writes the placements of a layout as the solution of a dsa-problem-v1: with the ids of the
- * buffers and pools of the file that was read; for other problems, with the numbers of bodies and
- * banks. The file is replaced atomically. */
-TN_API TN_CHECKED tn_status tn_problem_save_dsa(const tn_problem *problem, const tn_layout *layout,
                                                 const char *path, tn_error *error);
 
 #ifdef __cplusplus

@@ -122,6 +122,7 @@ typedef struct tn_pool_request {
     uint32_t stream;    /* the stream that uses the block (caching, iteration) */
     uint32_t flags;     /* TN_POOL_* */
     uint32_t tag;       /* the holder, from tn_pool_tag; 0 = unnamed */
+    uint64_t spare[2];  /* 0 (status.h) */
 } tn_pool_request;
 
 typedef struct tn_allocation {
@@ -158,18 +159,18 @@ TN_API uint64_t tn_pool_empty_cache(tn_pool *pool);
 typedef struct tn_pool_usage {
     uint64_t capacity; /* bytes that can be used: rounded down to the alignment */
     uint64_t requested, allocated, reserved; /* now; requested <= allocated <= reserved */
-    uint64_t requested_peak, allocated_peak; /* each separately, since the last reset */
+    uint64_t requested_peak, allocated_peak; /* each separately, since creation */
     uint64_t reserved_peak;
     uint64_t largest_free; /* the largest free block, or unreserved section of the range */
     uint64_t block_count;  /* in use */
     uint64_t alloc_count, free_count, failed_count; /* calls, since creation */
     double internal_fragmentation; /* 1 - requested / allocated: lost to rounding; 0 when empty */
     double external_fragmentation; /* 1 - allocated / reserved: reserved, not handed out */
+    uint64_t spare[4];             /* 0 (status.h) */
 } tn_pool_usage;
 
 /* Measures the usage now. Cost: O(n), for the largest free block. */
 TN_API void tn_pool_measure(tn_pool *pool, tn_pool_usage *usage);
-TN_API void tn_pool_reset_peaks(tn_pool *pool); /* peaks := current values; peak holders too */
 
 /* The plan that a pool with the technique `iteration` has learned, and its use; all members are 0
  * for other techniques. */
@@ -180,6 +181,7 @@ typedef struct tn_pool_lesson {
     uint64_t served; /* allocations that got their place in the plan */
     uint64_t
         surprises; /* allocations, with a plan in force, that were not in it or did not fit there */
+    uint64_t spare[4]; /* 0 (status.h) */
 } tn_pool_lesson;
 TN_API void tn_pool_learned(tn_pool *pool, tn_pool_lesson *lesson);
 
@@ -198,7 +200,7 @@ TN_API TN_CHECKED tn_status tn_pool_tag(tn_pool *pool, const tn_pool_label *labe
 
 typedef enum tn_holders_when {
     TN_HOLDERS_NOW,
-    TN_HOLDERS_PEAK,   /* when `allocated` first reached its peak since the last reset */
+    TN_HOLDERS_PEAK,   /* when `allocated` first reached its peak */
     TN_HOLDERS_FAILED, /* at the last allocation that failed with E_EXHAUSTED */
 } tn_holders_when;
 
@@ -207,6 +209,7 @@ typedef struct tn_holder {
     uint64_t requested, allocated; /* bytes */
     uint64_t birth;                /* the number of its allocation, from 1 */
     uint32_t stream;
+    uint64_t spare[2]; /* 0 (status.h) */
 } tn_holder;
 
 /* Lists the holders. Fills holders[room] with the largest (by allocated, then the oldest first) and
@@ -261,11 +264,10 @@ TN_API uint64_t tn_pool_trace_skipped(const tn_pool_trace *trace);
 TN_API TN_CHECKED tn_status tn_pool_replay(tn_pool *pool, const tn_pool_trace *trace,
                                            uint64_t *reserved, tn_error *error);
 
-/* Names, one-line summaries and sources of the techniques, for lists and --help. */
+/* Names and one-line summaries of the techniques, for lists and --help. */
 TN_API uint32_t tn_pool_count(void);
 TN_API const char *tn_pool_name(uint32_t index);
 TN_API const char *tn_pool_summary(uint32_t index);
-TN_API const char *tn_pool_source(uint32_t index);
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,277 @@
-/* program.h - the order of execution, and the buffers and live ranges that follow from it.
+/* program.h - the order of execution: instructions, programs, live ranges, events, predicted times.
+ */
+#ifndef TENURE_PROGRAM_H
+#define TENURE_PROGRAM_H
+
+#ifndef TENURE_EXPERIMENTAL
+#error "tenure/program.h may change in every release: define TENURE_EXPERIMENTAL to use it"
+#endif
+
+#include <tenure/graph.h>
+#include <tenure/plan.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- facts about one operator ---------------------------------------------------------------- */
+
+typedef struct tn_cost {
+    uint64_t flops;       /* a multiply-add counts 2; TN_SIZE_UNKNOWN without a rule */
+    uint64_t bytes_moved; /* inputs read + outputs written */
+} tn_cost;
+/* The arithmetic and memory traffic of an operator. */
+TN_API tn_cost tn_op_cost(const tn_graph *graph, tn_op_id op);
+
+/* How output `output` may use the memory of an input. */
+typedef struct tn_view {
+    tn_tensor_id source; /* an input, or Constant's tensor attribute; TN_NONE: not a view */
+    bool must;           /* the operator is an alias by definition (aten::view, relu_) */
+    bool whole;          /* the offset is not known: the view keeps all of `source` live */
+    uint64_t offset;     /* bytes from the start of source; 0 when whole */
+} tn_view;
+/* Whether output `output` can be or must be a view of an input. */
+TN_API tn_view tn_op_view(const tn_graph *graph, tn_op_id op, uint32_t output);
+
+/* Bit i: the operator may write `output` over input i (same bytes, element by element). */
+TN_API uint64_t tn_op_inplace(const tn_graph *graph, tn_op_id op, uint32_t output);
+
+/* Whether output 0 is the bytes of the inputs concatenated: a Concat along the outermost dimension
+ * that is not 1, with sizes that do not depend on data. */
+TN_API bool tn_op_joins(const tn_graph *graph, tn_op_id op);
+
+/* Bit i: the operator writes into input i and returns it as an output (aten::relu_, an optimizer's
+ * step). */
+TN_API uint64_t tn_op_changes(const tn_graph *graph, tn_op_id op);
+
+/* Whether the operator has side effects beyond its outputs (tflite's ASSIGN_VARIABLE). Such
+ * operators keep their file order among each other. */
+TN_API bool tn_op_is_ordered(const tn_graph *graph, tn_op_id op);
+
+/* Whether a second run of the operator gives the same result and has no side effect. True if the
+ * operator writes into no input, draws no random numbers from the state of the run, owns no blocks,
+ * and need not keep a place among other operators. False if this is not known. */
+TN_API bool tn_op_may_repeat(const tn_graph *graph, tn_op_id op);
+
+/* The form in which an operator runs. The first run has the form of the graph. If its registry
+ * entry names a type for recomputation (BatchNormApply for BatchNormTrain), a repeated run has that
+ * type: it reads the results of the first run in place of the inputs which that run changed,
+ * changes nothing, and defines only output 0. Every other operator is repeated as it is, if
+ * tn_op_may_repeat allows it. */
+typedef struct tn_op_form {
+    const tn_op *op;       /* the operator with the operands; owned by the graph */
+    const char *type;      /* in the operator's domain; NULL: must not be repeated */
+    uint32_t input_count;  /* that of the operator */
+    uint32_t output_count; /* the first outputs of the operator, this many */
+    uint64_t changes;      /* bit i: it writes into input i and returns it */
+    uint64_t found;        /* bit i: it reads the operator's output i, not its input i */
+} tn_op_form;
+/* The form of the first run, or of a repeated run (again). */
+TN_API tn_op_form tn_op_form_of(const tn_graph *graph, tn_op_id op, bool again);
+/* The id of input `index` of a form; TN_NONE: omitted. */
+TN_API tn_tensor_id tn_op_form_input(const tn_op_form *form, uint32_t index);
+
+/* Scratch bytes of the operator while it runs; 0 if its rule names no scratch. */
+TN_API uint64_t tn_op_workspace(const tn_graph *graph, tn_op_id op);
+
+/* The operator registry (`tenure list operators`). The order of indices is stable: by domain, then
+ * by name. */
+TN_API uint32_t tn_op_rule_count(void);
+TN_API const char *tn_op_rule_type(uint32_t index);
+TN_API const char *tn_op_rule_domain(uint32_t index);
+TN_API bool tn_op_rule_has_gradient(uint32_t index); /* train.h */
+TN_API bool tn_op_rule_has_split(uint32_t index);    /* rewrite.h */
+
+/* --- instruction ----------------------------------------------------------------------------- */
+
+/* The instruction set of programs, and the table of the effects of each
+ * instruction.
+ *
+ *     tn_instruction drop = TN_INSTRUCTION_INIT, fetch = TN_INSTRUCTION_INIT;
+ *     drop.opcode = TN_DROP, drop.tensor = 7;
+ *     fetch.opcode = TN_SWAP_IN, fetch.tensor = 7, fetch.stream = 1, fetch.signal = 1;
+ *     printf("%s releases %u\n", tn_opcode_name(drop.opcode),
+ *            tn_instruction_effects(&drop).releases); // drop releases 7
+ *     printf("%s defines %u\n", tn_opcode_name(fetch.opcode),
+ *            tn_instruction_effects(&fetch).defines); // swap_in defines 7
+ *
+ * Streams. Instructions of one stream run in order. Two streams are ordered only by signals: an
+ * instruction waits for a signal before it reads a tensor that another stream defined, or redefines
+ * a tensor that another stream still reads. A copy, a message or an operator holds its operands
+ * from its start to its end. Another stream knows that it has ended only after waiting for it, or
+ * for a later instruction of its stream. So an asynchronous copy is a copy on a stream of its own.
+ * Instructions that block the caller (PUT, GET) follow those with the same opcode on any stream.
+ *
+ * The list of a program is one valid order of execution: a signal comes before the instructions
+ * that wait for it. A link is the path of a transfer; a codec encodes tensors.
+ */
+
+/* X(name, text, reads, changes, defines, releases, link, blocks, flags): the tensors that an
+ * instruction reads, writes in place, defines and releases (TN_AFFECTS_*); the link that it uses
+ * (TN_LINK_*); the party that it blocks in addition to its stream (TN_BLOCKS_*); its other operands
+ * (flags). */
+/* clang-format off */
+#define TN_OPCODE_TABLE(X)                                                                         \
+    /* host to device */                                                                           \
+    X(PUT, "put", NONE, NONE, TENSOR, NONE, FROM_HOST, CALLER, 0)                                  \
+    /* runs an operator: inputs, changes and outputs of its tn_op_form */                          \
+    X(APPLY, "apply", OPERATOR, OPERATOR, OPERATOR, NONE, NONE, NOBODY, 0)                         \
+    /* device to host */                                                                           \
+    X(GET, "get", TENSOR, NONE, NONE, NONE, TO_HOST, CALLER, 0)                                    \
+    /* end of life; the memory is held up to this point, as in a recorded run */                   \
+    X(FREE, "free", NONE, NONE, NONE, TENSOR, NONE, NOBODY, TN_KEEPS)                        \
+    /* not needed until it is defined again: the memory is free after the last reader */           \
+    X(DROP, "drop", NONE, NONE, NONE, TENSOR, NONE, NOBODY, 0)                                     \
+    /* copy to the host; the memory is free when the copy and all other readers are done */        \
+    X(SWAP_OUT, "swap_out", TENSOR, NONE, NONE, TENSOR, TO_HOST, NOBODY, TN_USES_SLOT)             \
+    /* copy back: held from the start of the copy. The copy on the host is unchanged */            \
+    X(SWAP_IN, "swap_in", NONE, NONE, TENSOR, NONE, FROM_HOST, NOBODY, TN_USES_SLOT)               \
+    X(ENCODE, "encode", TENSOR, NONE, OTHER, NONE, NONE, NOBODY, TN_USES_CODEC)                    \
+    X(DECODE, "decode", OTHER, NONE, TENSOR, NONE, NONE, NOBODY, TN_USES_CODEC)                    \
+    X(SEND, "send", TENSOR, NONE, NONE, NONE, TO_PEER, PEER, TN_USES_PEER)                         \
+    X(RECV, "recv", NONE, NONE, TENSOR, NONE, FROM_PEER, PEER, TN_USES_PEER)                       \
+    /* reduces the tensors of all ranks of a group, in place */                                    \
+    X(REDUCE, "reduce", TENSOR, TENSOR, NONE, NONE, GROUP, GROUP,                                  \
+      TN_USES_GROUP | TN_USES_REDUCTION)                                                           \
+    /* sends each rank's section to all: `other` has all sections by rank, or in place */          \
+    X(GATHER, "gather", TENSOR, NONE, OTHER, NONE, GROUP, GROUP, TN_USES_GROUP | TN_MAY_CHANGE)    \
+    /* reduces, and each rank receives one section: `other`, or in place */                        \
+    X(SCATTER, "scatter", TENSOR, NONE, OTHER, NONE, GROUP, GROUP,                                 \
+      TN_USES_GROUP | TN_USES_REDUCTION | TN_MAY_CHANGE)                                           \
+    /* only waits for a signal, for instructions that need more than one */                        \
+    X(WAIT, "wait", NONE, NONE, NONE, NONE, NONE, NOBODY, TN_USES_WAIT)                            \
+    /* reads a constant from its file. It is absent when the program starts, and a DROP            \
+     * needs no copy. Held from the start of the read */                                           \
+    X(FETCH, "fetch", NONE, NONE, TENSOR, NONE, FROM_STORAGE, NOBODY, 0)
+/* clang-format on */
+typedef enum tn_opcode {
+#define TN_X(name, text, reads, changes, defines, releases, link, blocks, flags) TN_##name,
+    TN_OPCODE_TABLE(TN_X)
+#undef TN_X
+        TN_OPCODE_COUNT
+} tn_opcode;
+
+/* How an encoded form relates to its tensor: X(name, text, lossless). */
+/* clang-format off */
+#define TN_CODEC_TABLE(X)                                                                          \
+    X(NONE, "none", 1)                                                                             \
+    X(BITS, "bits", 0)         /* one bit per element, whether it is above 0, as the               \
+                                * gradient of Relu needs */                                        \
+    X(CSR, "csr", 1)           /* nonzero elements, with narrow indices */                         \
+    X(FLOAT16, "float16", 0) X(FLOAT10, "float10", 0) X(FLOAT8, "float8", 0)
+/* clang-format on */
+typedef enum tn_codec {
+#define TN_X(name, text, lossless) TN_CODEC_##name,
+    TN_CODEC_TABLE(TN_X)
+#undef TN_X
+        TN_CODEC_COUNT
+} tn_codec;
+
+/* How the values of the ranks are combined: X(name, text). */
+#define TN_REDUCTION_TABLE(X) X(SUM, "sum") X(MEAN, "mean") X(MAX, "max")
+typedef enum tn_reduction {
+#define TN_X(name, text) TN_REDUCTION_##name,
+    TN_REDUCTION_TABLE(TN_X)
+#undef TN_X
+        TN_REDUCTION_COUNT
+} tn_reduction;
+
+/* An instruction. Members that its opcode does not use keep the values of TN_INSTRUCTION_INIT. */
+typedef struct tn_instruction {
+    tn_opcode opcode;
+    uint32_t stream;     /* 0: compute; less than TN_STREAM_MAX */
+    tn_op_id op;         /* APPLY: the operator; else TN_NONE */
+    tn_tensor_id tensor; /* the tensor of all other opcodes except WAIT; else TN_NONE */
+    /* ENCODE, DECODE: the encoded form. GATHER, SCATTER: the result, in memory of its own. Else
+     * TN_NONE. */
+    tn_tensor_id other;
+    uint32_t wait;   /* starts after this signal; 0: starts in the order of its stream */
+    uint32_t signal; /* a unique number, signalled when it has ended; 0: no signal */
+    /* SWAP_OUT, SWAP_IN: a buffer on the host that several tensors share over time, from 1 to the
+     * number of instructions. 0: a buffer of its own. */
+    uint32_t slot;
+    uint32_t peer; /* SEND, RECV: the other rank */
+    /* SEND, RECV: distinguishes messages between two ranks; messages with the same tag arrive in
+     * the order of sending. */
+    uint32_t tag;
+    /* SEND, RECV: section number `part` of `parts` equal sections of the tensor, at its place in
+     * the tensor; 0, 0: the whole tensor. A GATHER in place brings the sections that other ranks
+     * have received. */
+    uint32_t part, parts;
+    uint32_t group;         /* REDUCE, GATHER, SCATTER: the members; 0: all ranks */
+    tn_codec codec;         /* ENCODE, DECODE */
+    tn_reduction reduction; /* REDUCE, SCATTER */
+    bool again;             /* APPLY: the repeated form (tn_op_form_of), after a first run */
+} tn_instruction;
+#define TN_INSTRUCTION_INIT                                                                        \
+    TN_INIT(tn_instruction, TN_SET(op, TN_NONE) TN_SET(tensor, TN_NONE) TN_SET(other, TN_NONE))
+#define TN_STREAM_MAX 64u
+
+/* --- reading the table --- */
+
+typedef enum tn_affects {
+    TN_AFFECTS_NONE,
+    TN_AFFECTS_TENSOR,  /* instruction.tensor */
+    TN_AFFECTS_OTHER,   /* instruction.other */
+    TN_AFFECTS_OPERATOR /* the tensors that its operator reads, changes or defines */
+} tn_affects;
+
+typedef enum tn_link {
+    TN_LINK_NONE,
+    TN_LINK_FROM_HOST,
+    TN_LINK_TO_HOST,
+    TN_LINK_FROM_PEER,
+    TN_LINK_TO_PEER,
+    TN_LINK_GROUP, /* both directions */
+    TN_LINK_FROM_STORAGE
+} tn_link;
+
+typedef enum tn_blocks {
+    TN_BLOCKS_NOBODY,
+    TN_BLOCKS_CALLER, /* the thread that runs the program, until the copy is done */
+    TN_BLOCKS_PEER,   /* itself and its peer, until both have arrived */
+    TN_BLOCKS_GROUP
+} tn_blocks;
+
+enum { /* tn_opcode_facts.flags */
+       TN_USES_SLOT = 1u << 0,
+       TN_USES_CODEC = 1u << 1, /* required */
+       TN_USES_PEER = 1u << 2,  /* and a tag */
+       TN_USES_GROUP = 1u << 3,
+       TN_USES_REDUCTION = 1u << 4,
+       TN_USES_WAIT = 1u << 5, /* required; optional for others */
+       TN_KEEPS = 1u << 6,     /* the released memory can be reused only after this instruction */
+       TN_MAY_CHANGE = 1u << 7 /* `other` may be missing; then it works in place */
+};
+
+typedef struct tn_opcode_facts {
+    const char *name;
+    tn_affects reads, changes, defines, releases;
+    tn_link link;
+    tn_blocks blocks;
+    uint32_t flags; /* TN_USES_*, TN_MAY_CHANGE */
+} tn_opcode_facts;
+/* The row of an opcode; an empty row named "unknown" for an invalid opcode. */
+TN_API const tn_opcode_facts *tn_opcode_facts_of(tn_opcode opcode);
+TN_API const char *tn_opcode_name(tn_opcode opcode);
+TN_API const char *tn_codec_name(tn_codec codec);
+TN_API bool tn_codec_is_lossless(tn_codec codec); /* decoding restores every bit */
+/* Bytes of the encoded form of `count` elements of 4 bytes. `filled` of them are not zero (-0.0
+ * counts as not zero); only CSR depends on it. Saturates. NONE: 4 bytes per element. */
+TN_API uint64_t tn_codec_bytes(tn_codec codec, uint64_t count, uint64_t filled);
+TN_API const char *tn_reduction_name(tn_reduction reduction);
+
+/* The tensors of one instruction, TN_NONE for none. Those of an APPLY are the operands of
+ * tn_op_form_of(graph, instruction.op, instruction.again). A changed tensor is also read. */
+typedef struct tn_effects {
+    tn_tensor_id reads, changes, defines, releases;
+} tn_effects;
+/* The tensors that an instruction reads, changes, defines and releases. */
+TN_API tn_effects tn_instruction_effects(const tn_instruction *instruction);
+
+/* --- program --------------------------------------------------------------------------------- */
+
+/* The order of execution, and the buffers and live ranges that follow from it.
  *
  *     // ... graph: from tn_graph_load or built by hand, inferred
  *     tn_program *program;
@@ -9,7 +282,7 @@
  *         tn_plan(tn_occupancy_problem(occupancy), NULL, &layout, &error))
  *         return 2;
  *
- * A program is a list of instructions (instruction.h); instruction i runs at step i. Every
+ * A program is a list of instructions (program.h); instruction i runs at step i. Every
  * technique that saves memory is a pass: it takes a program and returns a program.
  *
  * An occupancy (`tn_occupancy`) is the result of liveness analysis and buffer assignment. It says
@@ -17,15 +290,6 @@
  * as views or in-place results. It also holds the problem for the planners (plan.h).
  * Threads: any number of threads may read; one thread at a time may change.
  */
-#ifndef TENURE_PROGRAM_H
-#define TENURE_PROGRAM_H
-
-#include <tenure/instruction.h>
-#include <tenure/plan.h>
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 /* One block of a control-flow operator: instructions [first, last). The operator's own APPLY
  * follows its regions. */
@@ -87,7 +351,7 @@ TN_API TN_CHECKED tn_status tn_program_from_encoded(
  */
 TN_API const tn_encoded *tn_program_encoded(const tn_program *program, uint32_t *count);
 /* Checks that a program can run and computes what its graph says. tn_program_from accepts no other
- * program. The check uses the table of instruction.h and covers every interleaving of streams and
+ * program. The check uses the table of program.h and covers every interleaving of streams and
  * every choice of branches:
  * - a tensor is read only while it is present, and neither defined nor released twice;
  * - an operator runs a second time only if that gives the same result;
@@ -281,7 +545,7 @@ TN_API void tn_dependencies_release(tn_dependency *list);
  * Cost: O(instructions chains + uses), and that of tn_plan_dependencies. */
 TN_API TN_CHECKED tn_status tn_occupancy_add_events(tn_occupancy *occupancy, tn_error *error);
 /* Replaces a layout by one that is no higher and adds fewer dependencies, if one is found quickly.
- * Stages of a compiled model (setup.h) and tn_program_plan already do this. Only for the
+ * Stages of a compiled model (engine.h) and tn_program_plan already do this. Only for the
  * planner `auto`, the objective BYTES, one bank, TN_PARALLEL_SERIAL and at most 4096 bodies;
  * otherwise it does nothing.
  *
@@ -359,6 +623,299 @@ typedef struct tn_tag_summary {
 TN_API TN_CHECKED tn_status tn_occupancy_tags(const tn_occupancy *occupancy,
                                               bool (*event)(void *self, const tn_tag_event *event),
                                               void *self, tn_tag_summary *summary, tn_error *error);
+
+/* --- host ------------------------------------------------------------------------------------ */
+
+/* Plans the host memory for the swapped tensors of a program.
+ *
+ *     // ... program: of tn_fit, or any
+ *     tn_host host;
+ *     tn_layout layout;
+ *     if (tn_program_host(program, 0, &host, &error) ||
+ *         tn_plan(host.problem, NULL, &layout, &error))
+ *         return 2;
+ *     // one block of layout.peak bytes; instruction i copies to or from it at
+ *     // layout.offset[host.body[i]]
+ *
+ * A copy on the host is held from the start of the SWAP_OUT that makes it until its last SWAP_IN is
+ * known to have ended. A static tensor that is on the host at the start or the end of the program
+ * is held all the time. Copies in the same numbered slot (tn_instruction.slot) are one body (a
+ * buffer of the plan) and share one offset over time.
+ */
+
+typedef struct tn_host {
+    tn_problem *problem; /* on the steps of the program, like the problem of its occupancy */
+    tn_body_id *body;    /* [instructions] the body of a swap's copy; TN_NONE: not a swap */
+    uint64_t copied;     /* bytes of all copies, each counted once: the memory without reuse */
+    uint32_t count;      /* number of instructions */
+    tn_context context;
+} tn_host;
+
+/* Makes the layout problem of the host memory for a program's swaps. A program without swaps has no
+ * bodies.
+ *
+ * alignment  of every body, a power of two; 0: 64
+ * host       out; release it with tn_host_release. The program need not outlive it
+ *
+ * Errors: E_INVALID (the alignment), E_UNKNOWN (a size), E_NO_MEMORY.
+ * Cost: O(instructions log n), and that of vector clocks with several streams. */
+TN_API TN_CHECKED tn_status tn_program_host(const tn_program *program, uint64_t alignment,
+                                            tn_host *host, tn_error *error);
+TN_API void tn_host_release(tn_host *host); /* NULL and a zeroed host are fine */
+
+/* --- trace ----------------------------------------------------------------------------------- */
+
+/* Records events of a run or of a simulation of a program.
+ *
+ *     tn_trace *trace;
+ *     tn_error error;
+ *     tn_event event = {.kind = TN_EVENT_STEP, .opcode = TN_APPLY, .op = TN_NONE,
+ *                       .tensor = TN_NONE, .body = TN_NONE, .start_s = 1.5, .duration_s = 0.25};
+ *     uint64_t count;
+ *     if (tn_trace_create(NULL, 1000, &trace, &error) != TN_OK)
+ *         return fprintf(stderr, "%s\n", error.message), tn_status_exit_code(error.status);
+ *     event.live[TN_KIND_ACTIVATION] = 4096;
+ *     tn_trace_add(trace, &event);
+ *     printf("%g s\n", tn_trace_events(trace, &count)[0].duration_s); // 0.25 s
+ *     tn_trace_destroy(trace);
+ *
+ * Memory for events is allocated when the trace is created, and never while a program runs. Events
+ * that do not fit are counted and dropped. Reports read only events: tn_report_write with a trace
+ * and the suffix .trace.json.
+ *
+ * Units: bytes, seconds.
+ * Threads: any number of threads may add at once; reading and clearing must wait for them.
+ */
+
+typedef enum tn_event_kind {
+    TN_EVENT_STEP,  /* an instruction ran */
+    TN_EVENT_ALLOC, /* a tensor, or the workspace of `op`, got memory */
+    TN_EVENT_FREE,  /* it released that memory */
+} tn_event_kind;
+
+typedef struct tn_event {
+    tn_event_kind kind;
+    tn_opcode opcode;    /* of the instruction */
+    uint32_t step;       /* its index in the program */
+    uint32_t run;        /* number of the run, from 0 */
+    uint32_t stream;     /* the stream that ran it */
+    tn_op_id op;         /* APPLY, and the workspace of an operator; else TN_NONE */
+    tn_tensor_id tensor; /* of PUT, GET, ..., ALLOC, FREE; else TN_NONE */
+    tn_body_id body;   /* ALLOC, FREE: the buffer of the problem; STEP, and for weights: TN_NONE */
+    double start_s;    /* on any monotonic clock */
+    double duration_s; /* ALLOC, FREE: 0 */
+    uint64_t bytes;    /* PUT, GET, ...: bytes moved; ALLOC, FREE: size of the block; else 0 */
+    /* Bytes in use by kind. STEP: while it runs, including operands and workspace, as in the plan's
+     * curve (tn_occupancy_live); ALLOC, FREE: after it. */
+    uint64_t live[TN_KIND_COUNT];
+} tn_event;
+
+typedef struct tn_trace tn_trace;
+
+/* Creates a trace.
+ *
+ * capacity  number of events; at least 1
+ *
+ * Errors: E_INVALID (capacity), E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_trace_create(const tn_context *context, uint64_t capacity,
+                                            tn_trace **trace, tn_error *error);
+TN_API void tn_trace_destroy(tn_trace *trace); /* NULL is fine */
+/* Adds a copy of the event. A NULL trace ignores it. Cost: O(1), no allocation. */
+TN_API void tn_trace_add(tn_trace *trace, const tn_event *event);
+/* The events, in the order of adding. */
+TN_API const tn_event *tn_trace_events(const tn_trace *trace, uint64_t *count);
+TN_API uint64_t tn_trace_dropped(const tn_trace *trace); /* events that had no room */
+TN_API void tn_trace_clear(tn_trace *trace);             /* as after tn_trace_create */
+
+/* Computes the plan's curve: the live bytes at each step, by kind. Each byte of a body (buffer)
+ * counts once.
+ *
+ * live  out, [instructions of the program][kinds]
+ *
+ * Errors: E_NO_MEMORY. Cost: O(lives log lives + instructions). */
+TN_API TN_CHECKED tn_status tn_occupancy_live(const tn_occupancy *occupancy,
+                                              uint64_t (*live)[TN_KIND_COUNT], tn_error *error);
+
+/* --- simulate -------------------------------------------------------------------------------- */
+
+/* Predicts the run time of a program from the costs of its instructions.
+ *
+ *     // ... program: from tn_program_create or a pass; costs: from tn_costs_measure
+ *     tn_simulate_options options = TN_SIMULATE_OPTIONS_INIT;
+ *     tn_simulation simulation;
+ *     options.costs = tn_costs_list(costs), options.again = tn_costs_again_list(costs);
+ *     options.to_host_bytes_per_s = options.from_host_bytes_per_s = 12e9;
+ *     if (tn_simulate(program, &options, &simulation, &error))
+ *         return 2;
+ *     // simulation.total_ps; simulation.stall_ps of it are stalls
+ *     tn_simulation_release(&simulation);
+ *
+ * The model follows the engine (engine.h). One thread walks the list in order. It runs instructions
+ * of stream 0, and those that block the caller (PUT, GET), itself. It issues instructions of other
+ * streams when it reaches them; they start when their stream has finished its earlier work. An
+ * instruction with a wait starts when its signal was given. A copy also needs its direction of the
+ * link, which serves one copy at a time, in list order. The walk itself and instructions such as
+ * DROP take no time.
+ *
+ * Control flow that depends on data is estimated: the slowest branch of an operator, and the known
+ * number of iterations of a loop, or one if it is unknown. tn_simulation.guesses counts these
+ * estimates.
+ *
+ * Units: picoseconds (TN_COSTS_PER_S of search.h is a second), bytes.
+ * Threads: any number of calls at once, each with its own trace.
+ */
+
+typedef struct tn_simulate_options {
+    size_t struct_size;
+    const tn_context *context; /* NULL or outlives the simulation */
+    const uint64_t *costs;     /* [operators] time of an APPLY; NULL: operators take no time */
+    const uint64_t *again;     /* [operators] time of an APPLY that recomputes, in the operator's
+                                * repeat form if it has one; NULL: as `costs` */
+    /* Bytes per second in each direction; 0: copies take no time */
+    double to_host_bytes_per_s;   /* GET, SWAP_OUT */
+    double from_host_bytes_per_s; /* PUT, SWAP_IN */
+    double peer_bytes_per_s;      /* SEND, RECV, REDUCE, ...: other ranks are always ready */
+    double codec_bytes_per_s;     /* ENCODE, DECODE: bytes of both forms */
+    double latency_s;             /* of each copy and message; its direction is busy meanwhile */
+    /* Events, in the form of a run's */
+    tn_trace *trace;               /* NULL: no events */
+    const tn_occupancy *occupancy; /* of this program, for live bytes, ALLOC and FREE; NULL: only
+                                    * steps, with no live bytes */
+    uint32_t run;                  /* number of the run in the events */
+    double start_s;                /* start of the run on the clock of the events */
+    /* FETCH: storage is a link of its own */
+    double from_storage_bytes_per_s, storage_latency_s;
+    const uint64_t *fetch_bytes; /* [tensors] bytes that a FETCH reads; NULL: those of the tensor */
+    double peer_latency_s;       /* of each message to other ranks, in addition to latency_s */
+} tn_simulate_options;
+#define TN_SIMULATE_OPTIONS_INIT                                                                   \
+    TN_INIT(tn_simulate_options, TN_SET(struct_size, sizeof(tn_simulate_options)))
+
+/* A stall: stream 0 was ready and had to wait. */
+typedef struct tn_stall {
+    uint32_t step;                  /* the instruction that waited */
+    uint32_t on;                    /* the instruction that it waited for */
+    uint64_t start_ps, duration_ps; /* from the start of the run */
+} tn_stall;
+
+typedef struct tn_simulation {
+    uint64_t total_ps;   /* until the last instruction of all streams has ended; saturating */
+    uint64_t compute_ps; /* sum over all APPLY, ENCODE, DECODE, including concurrent ones */
+    uint64_t stall_ps;   /* sum of all stalls */
+    uint64_t to_host_ps, from_host_ps; /* busy time of each direction */
+    uint64_t to_host_bytes, from_host_bytes, peer_bytes;
+    tn_stall *stalls; /* [stall_count] in order */
+    uint32_t stall_count;
+    uint32_t guesses;                             /* estimates for control flow */
+    uint64_t from_storage_ps, from_storage_bytes; /* of FETCH */
+} tn_simulation;
+
+/* Predicts the run time of a program.
+ *
+ * simulation  out; release with tn_simulation_release
+ *
+ * Errors: E_INVALID (a rate or latency that is negative or not finite; an occupancy of another
+ * program), E_NO_MEMORY. Cost: O(instructions + operands), times the depth of control flow; plus
+ * O(signals log signals) with signals and O(lives log lives) with an occupancy. */
+TN_API TN_CHECKED tn_status tn_simulate(const tn_program *program,
+                                        const tn_simulate_options *options,
+                                        tn_simulation *simulation, tn_error *error);
+TN_API void tn_simulation_release(tn_simulation *simulation); /* NULL is fine */
+
+/* --- timeline -------------------------------------------------------------------------------- */
+
+/* Draws what several ranks did at the same time, in one picture.
+ *
+ *     tn_timeline *line;
+ *     tn_error error;
+ *     if (tn_timeline_create(NULL, "lm.onnx", 2, &line, &error) ||
+ *         tn_timeline_rank(line, 1, "data 1", 4096, &error))
+ *         return fprintf(stderr, "%s\n", error.message), tn_status_exit_code(error.status);
+ *     printf("%u ranks\n", tn_timeline_ranks(line)); // 2 ranks
+ *     // for each rank: tn_timeline_add with the trace of a run or of a simulation
+ *     tn_timeline_destroy(line);
+ *
+ * Each rank has lanes for computation, communication and copies, and below them the live bytes of
+ * its arena. The predicted run is drawn above the measured one, each from its own start, to one
+ * scale. Ranks in other processes send their part as bytes (tn_timeline_pack).
+ *
+ * Units: bytes, seconds.
+ * Threads: one thread at a time.
+ */
+
+typedef struct tn_timeline tn_timeline;
+
+typedef enum tn_timeline_kind {
+    TN_TIMELINE_PREDICTED, /* tn_simulate */
+    TN_TIMELINE_MEASURED,  /* a run */
+    TN_TIMELINE_KINDS
+} tn_timeline_kind;
+
+/* Creates a timeline.
+ *
+ * input  the title of the picture: the model's name. Copied
+ * ranks  at least 1
+ *
+ * Errors: E_INVALID, E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_timeline_create(const tn_context *context, const char *input,
+                                               uint32_t ranks, tn_timeline **line, tn_error *error);
+TN_API void tn_timeline_destroy(tn_timeline *line); /* NULL is fine */
+TN_API uint32_t tn_timeline_ranks(const tn_timeline *line);
+
+/* Sets the label of a rank and the peak of live bytes in its plan. `label` is copied; NULL: only
+ * its number. Errors: E_INVALID (no such rank), E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_timeline_rank(tn_timeline *line, uint32_t rank, const char *label,
+                                             uint64_t planned_peak, tn_error *error);
+/* Adds one run of a rank's program; it replaces an earlier one of that kind.
+ *
+ * occupancy  of the program that ran; not needed after the call
+ * run        number of the run in the trace; only its steps are used
+ * shift_s    added to all times, to convert them to the clock of rank 0 (tn_world_clock)
+ *
+ * Errors: E_INVALID (no such rank; no step of that run, or a step outside the program),
+ * E_NO_MEMORY. Cost: O(events + instructions + operands). */
+TN_API TN_CHECKED tn_status tn_timeline_add(tn_timeline *line, uint32_t rank, tn_timeline_kind kind,
+                                            const tn_occupancy *occupancy, const tn_trace *trace,
+                                            uint32_t run, double shift_s, tn_error *error);
+
+/* Makes the predictions of all ranks consistent. A prediction of one rank assumes that the others
+ * are always ready; after this call ranks wait for each other as in a run: a collective begins when
+ * its last rank arrives, and is drawn from the arrival of each rank. Nothing changes if something
+ * is unknown (control flow, calls that never match). Errors: E_NO_MEMORY. Cost: O(calls x ranks +
+ * instructions log instructions). */
+TN_API TN_CHECKED tn_status tn_timeline_meet(tn_timeline *line, tn_error *error);
+
+/* Converts a rank to bytes and back, for another process of the same version and machine type. The
+ * caller owns `bytes` and releases them with tn_timeline_release. Errors: E_INVALID (bytes that
+ * tn_timeline_pack did not make, no such rank), E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_timeline_pack(const tn_timeline *line, uint32_t rank, void **bytes,
+                                             uint64_t *size, tn_error *error);
+TN_API TN_CHECKED tn_status tn_timeline_unpack(tn_timeline *line, uint32_t rank, const void *bytes,
+                                               uint64_t size, tn_error *error);
+TN_API void tn_timeline_release(const tn_timeline *line, void *bytes, uint64_t size);
+
+/* Times of one rank, in seconds, and its bytes. */
+typedef struct tn_timeline_sums {
+    double span_s;    /* from its first start to its last end */
+    double compute_s; /* computing */
+    double talk_s;    /* in communication */
+    double hidden_s;  /* the part of talk_s in which it also computed */
+    double idle_s;    /* not computing, between the first start and the last end on any rank: the
+                       * bubble of a pipeline */
+    uint64_t peak;    /* peak of live bytes */
+    uint64_t sent;    /* bytes of its communication calls, each counted once */
+    uint32_t talks;   /* number of communication calls */
+} tn_timeline_sums;
+/* Returns zeros for an unknown rank or an empty kind. Cost: O(n log n). */
+TN_API tn_timeline_sums tn_timeline_measure(const tn_timeline *line, uint32_t rank,
+                                            tn_timeline_kind kind);
+
+/* Writes the picture. The suffix selects the format: .html (a self-contained page), .svg, .json.
+ * The file is replaced atomically. Errors: E_UNSUPPORTED (suffix), E_IO, E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_timeline_write(const tn_timeline *line, const char *path,
+                                              tn_error *error);
+/* Whether tn_timeline_write supports a file of that name. */
+TN_API bool tn_timeline_writes(const char *path);
 
 #ifdef __cplusplus
 }

@@ -27,11 +27,15 @@
 #define TENURE_REPORT_H
 
 #include <tenure/fit.h>
-#include <tenure/trace.h>
+#include <tenure/plan.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* Types of experimental headers. Stable calls only pass pointers to them on. */
+struct tn_occupancy;
+struct tn_trace;
 
 typedef struct tn_stage { /* a named stage of the work, with its wall time */
     const char *name;
@@ -43,8 +47,9 @@ typedef struct tn_report_kernels {
     const char *library; /* "onednn", "plain" */
     const char *isa;     /* tn_kernels_isa */
     uint32_t threads;
-    bool rewritten; /* the graph was rewritten for these kernels */
-    bool fastest;   /* every kernel is the fastest one; none was chosen to save scratch */
+    bool rewritten;    /* the graph was rewritten for these kernels */
+    bool fastest;      /* every kernel is the fastest one; none was chosen to save scratch */
+    uint64_t spare[2]; /* 0 (status.h) */
 } tn_report_kernels;
 
 /* A point of the trade-off between memory and time: a result of tn_fit_sweep. time_bound 0: no
@@ -63,8 +68,10 @@ typedef struct tn_report_fit {
                 * (tn_setup_split_sweep); only bytes and times of `result` are read */
     const tn_report_point *points; /* [point_count] by rising budget; 0: no curve */
     uint32_t point_count;
-    const tn_trace *predicted; /* from tn_simulate of the program; NULL: no transfers are shown */
-    const tn_trace *measured;  /* from a run, shown below the predicted one; NULL: no run */
+    const struct tn_trace
+        *predicted; /* from tn_simulate of the program; NULL: no transfers are shown */
+    const struct tn_trace *measured; /* from a run, shown below the predicted one; NULL: no run */
+    uint64_t spare[4];               /* 0 (status.h) */
 } tn_report_fit;
 
 /* Facts about a body (buffer) of a problem that comes from no model. Borrowed. */
@@ -93,12 +100,12 @@ typedef struct tn_report {
     const char *input; /* file name as the user gave it */
     const tn_problem *problem;
     const tn_layout *layout;
-    const tn_occupancy *occupancy; /* NULL if the input was a problem, not a model */
-    const tn_stage *stages;        /* for "table" and "summary"; not in files */
+    const struct tn_occupancy *occupancy; /* NULL if the input was a problem, not a model */
+    const tn_stage *stages;               /* for "table" and "summary"; not in files */
     uint32_t stage_count;
     const tn_context *context; /* allocates rendered text; NULL: malloc */
     /* a run of the occupancy's program, for "trace" and "allocations", which need no layout */
-    const tn_trace *trace;
+    const struct tn_trace *trace;
     /* for "header": bytes of the run time's whole arena, with memory that it needs in addition to
      * the tensors; 0: the tensors only */
     uint64_t arena_total;

@@ -1,4 +1,96 @@
-/* rewrite.h - rewrites a graph for execution: folds, fuses, prunes, quantises weights.
+/* rewrite.h - changes graphs and model files so that they need less memory or time: pruning,
+ * fusion, tiles, and plans for TensorFlow Lite Micro inside .tflite files.
+ */
+#ifndef TENURE_REWRITE_H
+#define TENURE_REWRITE_H
+
+#ifndef TENURE_EXPERIMENTAL
+#error "tenure/rewrite.h may change in every release: define TENURE_EXPERIMENTAL to use it"
+#endif
+
+#include <tenure/graph.h>
+#include <tenure/program.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- prune ----------------------------------------------------------------------------------- */
+
+/* Magnitude pruning: sets the smallest weights to zero, and reports the error.
+ *
+ *     // ... graph: from tn_graph_load; read: tn_contents_read, as in tn_engine_options
+ *     tn_prune_options options = TN_PRUNE_OPTIONS_INIT;
+ *     options.share = 0.9; // of all weights of convolutions and products
+ *     options.read = read;
+ *     if (tn_prune(graph, &options, &pruning, &error)) // chosen, with the error of each weight
+ *         return 2;
+ *     rewrite.pruning = &pruning; // of tn_rewrite_options: applied at set-up, stored sparse
+ *
+ * Magnitudes are those of the weights in the file, before batch normalisations are folded into
+ * them. Among equal magnitudes the first elements are kept: those of earlier operators, then
+ * earlier elements in the order in which the operator reads them.
+ */
+
+typedef enum tn_prune_scope {
+    TN_PRUNE_GLOBAL, /* one threshold for all weights; needs their data */
+    TN_PRUNE_TENSOR  /* the same share of each weight */
+} tn_prune_scope;
+
+typedef struct tn_prune_options {
+    size_t struct_size;
+    const tn_context *context;
+    double share; /* share of the elements that become zero, in [0, 1): rounded to whole elements,
+                   * and never all. 0: nothing is pruned */
+    tn_prune_scope scope;
+    /* As in tn_engine_options. NULL: the data are unknown; then scope must be TENSOR, errors are
+     * unknown, and elements that are already zero are stored too. */
+    tn_status (*read)(void *self, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
+                      uint64_t size, tn_error *error);
+    void *self;
+} tn_prune_options;
+#define TN_PRUNE_OPTIONS_INIT                                                                      \
+    TN_INIT(tn_prune_options, TN_SET(struct_size, sizeof(tn_prune_options)))
+
+/* A pruned weight. */
+typedef struct tn_pruned {
+    tn_op_id op; /* the operator that reads it as its second input */
+    uint64_t elements;
+    uint64_t kept;     /* elements kept, without those that were zero already */
+    double norm, lost; /* sums of squares of all elements and of the pruned ones; NaN: unknown.
+                        * sqrt(lost / norm) is the relative error */
+    uint64_t bytes;    /* float32: 4 * elements */
+    uint64_t stored;   /* bytes as stored; 0 before tn_pruning_measure */
+    uint32_t bits;     /* bits per position in the sparse form: 1, 8, 16; 0: stored dense */
+} tn_pruned;
+
+typedef struct tn_pruning {
+    tn_pruned *weights; /* in the order of operators */
+    uint32_t count;
+    tn_context context; /* that allocated `weights` */
+    size_t room;        /* capacity of `weights` */
+} tn_pruning;
+
+/* Chooses the elements to prune. Only weights of Conv, Gemm and MatMul are pruned: static float32
+ * weights of the file or graph (possibly through Transpose, Reshape and Identity), with two
+ * dimensions for Gemm and MatMul, and without other readers. With share 0 the result is empty.
+ *
+ * pruning  out, release with tn_pruning_release; it does not refer to the graph
+ *
+ * Errors: E_INVALID (a share outside [0, 1), no data for the global scope, a weight with a value
+ * that is not a number; the message names the tensor), those of `read`, E_NO_MEMORY. Cost: reads
+ * the weights once, or three times with the global scope; memory for the largest weight. */
+TN_API TN_CHECKED tn_status tn_prune(const tn_graph *graph, const tn_prune_options *options,
+                                     tn_pruning *pruning, tn_error *error);
+
+/* Sets `stored` and `bits` from the graph that tn_graph_rewrite made with this pruning. A weight is
+ * stored dense if its sparse form is not smaller, or if its operator does not support it. */
+TN_API void tn_pruning_measure(tn_pruning *pruning, const tn_graph *rewritten);
+TN_API void tn_pruning_release(tn_pruning *pruning); /* NULL, or all zeros, is fine */
+
+/* --- rewrite --------------------------------------------------------------------------------- */
+
+/* Rewrites a graph for execution: folds, fuses, prunes, quantises weights.
  *
  *     // ... graph: from tn_graph_load
  *     if (tn_graph_rewrite(graph, NULL, &better, &error)) // fewer, larger operators
@@ -6,15 +98,6 @@
  *
  * Threads: one thread at a time may use a graph.
  */
-#ifndef TENURE_REWRITE_H
-#define TENURE_REWRITE_H
-
-#include <tenure/graph.h>
-#include <tenure/prune.h>
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 /* The purpose of a rewritten graph. */
 typedef enum tn_rewrite_use {
@@ -59,6 +142,381 @@ TN_API TN_CHECKED tn_status tn_graph_rewrite(const tn_graph *graph,
 TN_API uint32_t tn_rewrite_count(void);
 TN_API const char *tn_rewrite_name(uint32_t index);
 TN_API const char *tn_rewrite_summary(uint32_t index);
+
+/* --- split ----------------------------------------------------------------------------------- */
+
+/* Splits operators into parts, so that tensors between them never exist as a whole.
+ *
+ *     // ... graph: from tn_graph_load, then tn_graph_rewrite with no_formats
+ *     tn_split_region bands = {.first = 0, .last = 11, .axes = {2}, .parts = {7, 1}};
+ *     if (tn_graph_split(graph, &bands, 1, NULL, &split, &error)) // seven bands of rows
+ *         return 2;
+ *
+ * A region is a run of operators in graph order, including branches, residuals and concatenations.
+ * Its result is computed part by part: for each part, every operator computes only the elements
+ * that later operators need. Windows of neighbouring parts overlap (a halo); the halo is recomputed
+ * by each part, or kept from the part before. Tensors that cannot be split (inputs of an operator
+ * that reduces along the axis, operands that are needed whole) are computed whole before the first
+ * part.
+ *
+ * Results are the same to the bit if the kernels sum each element in an order that does not depend
+ * on the extents. oneDNN may choose another order for other extents; results then differ by float32
+ * rounding.
+ * Units: bytes, operations (multiply-add = 2).
+ * Threads: graphs are only read.
+ */
+
+#define TN_SPLIT_AXES 2u
+
+typedef struct tn_split_region {
+    tn_op_id first, last;          /* of block 0; the region includes the operators between them */
+    uint32_t axes[TN_SPLIT_AXES];  /* axes of output 0 of `last` */
+    uint32_t parts[TN_SPLIT_AXES]; /* number of parts along each axis; 0 and 1: not split */
+    bool keep;   /* halos are kept from part to part (one axis only); else they are recomputed */
+    bool slices; /* slices of constants become constants of their own, so that each can be streamed
+                  * separately (search.h); else the constant stays whole and is sliced in a run */
+} tn_split_region;
+
+/* Makes a graph in which the given regions run in parts. Regions must not overlap. Tensors with
+ * readers outside a region keep names and data. New operators take the region's place, part by
+ * part. All parts share the weights. The result is inferred.
+ *
+ * graph    inferred; payloads of the result refer to the file of `graph`
+ * regions  [count]
+ * context  NULL: that of the graph
+ *
+ * Errors: E_INVALID (a region that cannot be split; the message names the operator: the axis is not
+ * independent in the last operator, more parts than elements, a result with readers before it is
+ * complete), those of tn_graph_infer, E_NO_MEMORY.
+ * Cost: O(operators x parts). Source: Alwani et al., "Fused-layer CNN accelerators" (MICRO 2016);
+ * Lin et al., "MCUNetV2" (NeurIPS 2021); Zhao et al., "AutoChunk" (ICLR 2024). */
+TN_API TN_CHECKED tn_status tn_graph_split(const tn_graph *graph, const tn_split_region *regions,
+                                           uint32_t count, const tn_context *context,
+                                           tn_graph **split, tn_error *error);
+
+/* A tensor that is recomputed right before its late readers instead of being kept. A place is the
+ * position of an operator of block 0 in graph order. */
+typedef struct tn_split_again {
+    tn_tensor_id tensor;
+    uint32_t from;   /* place of the first operator that is recomputed */
+    uint32_t before; /* place of the first reader of the recomputed tensor */
+} tn_split_again;
+
+/* Makes a graph in which these tensors are recomputed, inferred. `again[0]` refers to `graph`, each
+ * later entry to the graph after the entry before it. The caller destroys the result, which may
+ * outlive `graph`.
+ *
+ * again    [count], count above 0
+ *
+ * Errors: E_INVALID (an id or a place that is not in the graph, operators with side effects), those
+ * of tn_graph_infer, E_NO_MEMORY. Cost: O(count (operators + operands)). */
+TN_API TN_CHECKED tn_status tn_graph_split_again(const tn_graph *graph, const tn_split_again *again,
+                                                 uint32_t count, tn_graph **made, tn_error *error);
+
+/* --- the search for regions --------------------------------------------------------------- */
+
+/* The candidate regions of a graph with their bytes and work: computed once, searched for many
+ * budgets. */
+typedef struct tn_split_search tn_split_search;
+
+typedef struct tn_split_options {
+    size_t struct_size;
+    const tn_context *context;  /* NULL: that of the graph */
+    const uint64_t *workspaces; /* [operators] scratch bytes of their kernels; NULL: by the
+                                 * operators' rules. Read only during the call */
+    bool copies; /* for run times that gather nothing in place: slices and concatenations copy */
+    uint32_t byte_flops;  /* operations in the time that one byte moves; 0: 8 */
+    const uint64_t *kept; /* [operators] persistent bytes of each copy of an operator, in addition
+                           * to live bytes; NULL: none. Read only during the call */
+    uint64_t move_kept;   /* the same for an operator that only moves elements */
+    bool again; /* the search may also recompute, in parts, tensors with late readers (a skip
+                 * connection); not with `copies` or `kept` */
+    uint64_t work_limit; /* regions to price; 0: no limit; deterministic */
+    double timeout_s;    /* wall clock; 0: no limit. The search can only end earlier */
+} tn_split_options;
+#define TN_SPLIT_OPTIONS_INIT                                                                      \
+    TN_INIT(tn_split_options, TN_SET(struct_size, sizeof(tn_split_options)))
+
+/* A choice of regions. Its numbers are predictions from the graph; a plan may differ. */
+typedef struct tn_split_choice {
+    const tn_graph *graph; /* the graph that the regions refer to: the one searched, or one owned by
+                            * the search in which tensors are recomputed */
+    tn_split_region *regions; /* [count] in the order of `graph` */
+    uint32_t count;
+    const tn_split_again *again; /* [again_count] the recomputed tensors; owned by the search */
+    uint32_t again_count;
+    uint64_t live_bytes; /* at the peak step */
+    uint64_t extra;      /* operations in addition to those of the unsplit graph */
+    uint64_t moved; /* bytes copied (slices, kept halos, concatenations), and bytes that parts read
+                     * again (weights, keys and values of attention) if a part with all its inputs
+                     * exceeds a cache of 1 MiB */
+    double
+        work; /* extra work as a share of the graph's operations: `extra` + byte_flops * `moved` */
+    uint64_t kept; /* persistent bytes of the additional operators */
+} tn_split_choice;
+
+/* Finds the candidate regions. Errors: E_NO_MEMORY, E_STOPPED (a limit, or `progress`, which is
+ * called per operator, ended the search of the graph itself; graphs with recomputed tensors are
+ * left out if a limit ends their search). Cost: for each operator, axis and number of parts
+ * O(80 operators x parts); with `again` for at most 8 graphs. */
+TN_API TN_CHECKED tn_status tn_split_search_create(const tn_graph *graph,
+                                                   const tn_split_options *options,
+                                                   tn_split_search **search, tn_error *error);
+TN_API void tn_split_search_destroy(tn_split_search *search); /* NULL is fine */
+/* Live bytes of the unsplit graph at the peak step. */
+TN_API uint64_t tn_split_whole(const tn_split_search *search);
+/* Regions that were priced, the unit of `work_limit`. Deterministic without `timeout_s`. */
+TN_API uint64_t tn_split_work(const tn_split_search *search);
+/* Finds the regions of least work that keep live bytes within a budget. A larger budget never costs
+ * more work.
+ *
+ * choice  out; release with tn_split_choice_release
+ *
+ * Errors: E_EXHAUSTED (no regions suffice; the message names a sufficient budget), E_NO_MEMORY.
+ * Cost: O(regions). */
+TN_API TN_CHECKED tn_status tn_split_within(const tn_split_search *search, uint64_t budget,
+                                            tn_split_choice *choice, tn_error *error);
+/* As tn_split_within, but each persistent byte counts as `weight` operations of work. */
+TN_API TN_CHECKED tn_status tn_split_weighing(const tn_split_search *search, uint64_t budget,
+                                              double weight, tn_split_choice *choice,
+                                              tn_error *error);
+/* Finds the fewest live bytes within a work budget: at most `share` of the graph's work as extra
+ * work, as in tn_split_choice.work. A larger share never needs more bytes. Errors: E_NO_MEMORY.
+ * Cost: O(regions log). */
+TN_API TN_CHECKED tn_status tn_split_least(const tn_split_search *search, double share,
+                                           tn_split_choice *choice, tn_error *error);
+TN_API void tn_split_choice_release(const tn_split_search *search, tn_split_choice *choice);
+
+/* The work of one run of a graph: the sum of tn_op_cost over the operators that run. Operators of
+ * unknown cost count as 0. Cost: O(operators). */
+TN_API tn_cost tn_graph_work(const tn_graph *graph);
+
+/* --- plans and arenas of TensorFlow Lite Micro ----------------------------------------------- */
+
+/* Reads the plan inside the model at `path`. `graph` was loaded from that model with the same
+ * `options`.
+ *
+ * offsets  out, [tensors of graph], bytes from the start of the arena; TN_SIZE_UNKNOWN if the plan
+ *          leaves the tensor to the runtime, as it does for constants
+ * Errors: E_UNKNOWN (the model has no plan), E_INVALID (a plan with another number of tensors or
+ * with a negative offset; `graph` is of another model), and those of tn_graph_load. */
+TN_API TN_CHECKED tn_status tn_tflite_read_plan(const char *path, const tn_import_options *options,
+                                                const tn_graph *graph, uint64_t *offsets,
+                                                tn_error *error);
+
+/* Writes the model at `path` to `output` with this plan. The bytes of the model stay unchanged
+ * after a new head; a plan that the model had is replaced. The file is written completely or not at
+ * all.
+ *
+ * offsets  [tensors of graph], multiples of 16; TN_SIZE_UNKNOWN leaves the tensor to the runtime
+ * Errors: E_UNSUPPORTED (an offset that the format cannot express: not a multiple of 16, above 2^31
+ * - 1, or two offsets for one tensor in a subgraph that several operators run; models above 2 GiB
+ * or of a later schema), and those of tn_tflite_read_plan. */
+TN_API TN_CHECKED tn_status tn_tflite_write_plan(const char *path, const tn_import_options *options,
+                                                 const tn_graph *graph, const uint64_t *offsets,
+                                                 const char *output, tn_error *error);
+
+/* --- the whole arena of TensorFlow Lite Micro --- */
+
+/* The ABI (sizes of pointers and enums) and the variants of the kernel libraries. */
+typedef enum tn_micro_target {
+    TN_MICRO_CORTEX_M, /* 32 bits, arm-none-eabi, enums of one byte; DSP: m4, m7, m33, m35p */
+    TN_MICRO_CORTEX_M_HELIUM, /* the same with vectors: m52, m55, m85 */
+    TN_MICRO_X86_64,
+    TN_MICRO_CORTEX_M_SCALAR, /* as TN_MICRO_CORTEX_M, without DSP: m0, m0+, m3, m23 */
+    TN_MICRO_ESP32,           /* 32 bits, enums of 4 bytes: ESP32, S2, C2, C3, C5, C6, H2 */
+    TN_MICRO_ESP32_S3,
+    TN_MICRO_ESP32_P4
+} tn_micro_target;
+
+/* The kernels that replace reference kernels. TN_MICRO_ANY: every library that runs on the target,
+ * and the reference kernels alone. */
+typedef enum tn_micro_kernels {
+    TN_MICRO_REFERENCE,
+    TN_MICRO_CMSIS_NN, /* Cortex-M and x86-64 */
+    TN_MICRO_ESP_NN,   /* ESP32 */
+    TN_MICRO_ANY
+} tn_micro_kernels;
+
+/* Sizes of CMSIS-NN depend on the compiler. */
+typedef enum tn_micro_compiler {
+    TN_MICRO_COMPILER_ANY,
+    TN_MICRO_GCC, /* gcc and clang */
+    TN_MICRO_ARMCLANG
+} tn_micro_compiler;
+
+typedef struct tn_micro_options {
+    size_t struct_size;
+    tn_micro_target target;
+    tn_micro_kernels kernels;
+    /* For sizes that depend on a version, a compiler or an unknown kernel: true counts the largest
+     * likely size, false the smallest. */
+    bool most;
+    const char *version;        /* of the kernel library, as "1.2.1"; NULL: each known version */
+    uint32_t runtime;           /* revision of TensorFlow Lite Micro, as 20250131; 0: any */
+    tn_micro_compiler compiler; /* of CMSIS-NN */
+} tn_micro_options;
+#define TN_MICRO_OPTIONS_INIT                                                                      \
+    TN_INIT(tn_micro_options, TN_SET(struct_size, sizeof(tn_micro_options)))
+
+/* The versions of a library at which the sizes on a target changed, the oldest first; index is
+ * below the count. The count is 0 if the library does not run on the target. */
+TN_API uint32_t tn_micro_version_count(tn_micro_target target, tn_micro_kernels kernels);
+TN_API const char *tn_micro_version(tn_micro_target target, tn_micro_kernels kernels,
+                                    uint32_t index);
+
+/* The categories (parts) of the tail: X(name, text). */
+/* clang-format off */
+#define TN_MICRO_PART_TABLE(X)                                                                     \
+    X(ALLOCATORS, "allocators")        /* for memory and options; the planner */                   \
+    X(TENSORS, "tensor structures")    /* one for each tensor of the file; subgraphs */            \
+    X(NODES, "operator structures")                                                                \
+    X(OPTIONS, "operator options")                                                                 \
+    X(KERNELS, "kernels' own data")    /* multipliers per channel, tables */                       \
+    X(HANDLES, "scratch handles")                                                                  \
+    X(VARIABLES, "variable tensors")   /* those that no plan places; resource variables */         \
+    X(IO, "input and output structures")
+/* clang-format on */
+typedef enum tn_micro_part {
+#define TN_X(name, text) TN_MICRO_PART_##name,
+    TN_MICRO_PART_TABLE(TN_X)
+#undef TN_X
+        TN_MICRO_PART_COUNT
+} tn_micro_part;
+TN_API const char *tn_micro_part_name(tn_micro_part part);
+
+/* The arena of TensorFlow Lite Micro, in bytes; it starts at a multiple of 16. */
+typedef struct tn_micro_arena {
+    uint64_t head; /* tensors and scratch, each rounded up to 16 */
+    uint64_t tail; /* allocations that are kept: all categories and their alignment */
+    uint64_t part[TN_MICRO_PART_COUNT];
+    uint64_t tail_alignment;
+    /* The most temporary memory that AllocateTensors() needs at once below the tail of that moment.
+     * It uses the space of the head, which is laid out afterwards. */
+    uint64_t temporary;
+    uint64_t total;       /* the smallest arena in which AllocateTensors() succeeds */
+    uint64_t used;        /* head + tail, as arena_used_bytes() returns; `total` can be larger */
+    uint64_t planned;     /* buffers in the head */
+    uint64_t scratch;     /* of the planned buffers, those for scratch */
+    uint32_t unknown_ops; /* operators with unknown kernels, custom operators included */
+    /* The kernels of `total` and their version ("" of the reference kernels). If several libraries
+     * or versions are possible, every other field is the largest (or smallest) of all of them. */
+    const char *kernels, *version;
+} tn_micro_arena;
+
+/* Computes the arena in which the runtime runs the model at `path`. `graph` was loaded from that
+ * model with the same `import` options.
+ *
+ * offsets  [tensors of graph], as in tn_tflite_write_plan; NULL: the plan inside the model or, if
+ *          it has no plan, the layout of the runtime's own planner
+ * placed   out, [tensors of graph], may be NULL: offset of each tensor in the head; TN_SIZE_UNKNOWN
+ *          if it is not in the head
+ *
+ * docs/microcontrollers.md lists the sizes that are exact and the sizes that are estimates.
+ * Errors: E_UNSUPPORTED (a size that the runtime cannot know, more than 20000 buffers, kernels that
+ * do not run on the target, an unknown version), and those of tn_tflite_read_plan except E_UNKNOWN.
+ * Cost: O(file + buffers^2), as in the runtime. */
+TN_API TN_CHECKED tn_status tn_micro_arena_of(const char *path, const tn_import_options *import,
+                                              const tn_graph *graph, const uint64_t *offsets,
+                                              const tn_micro_options *options,
+                                              tn_micro_arena *arena, uint64_t *placed,
+                                              tn_error *error);
+
+/* Computes the scratch bytes of each operator of `graph` (a .tflite model) with these kernels, for
+ * `workspaces` of tn_occupancy_options. Every request is rounded up to 16.
+ *
+ * workspaces  out, [operators of graph] */
+TN_API TN_CHECKED tn_status tn_micro_workspaces(const char *path, const tn_import_options *import,
+                                                const tn_graph *graph,
+                                                const tn_micro_options *options,
+                                                uint64_t *workspaces, tn_error *error);
+
+/* --- export ---------------------------------------------------------------------------------- */
+
+/* Splits a model into tiles (rewrite.h) and writes it as a file that unmodified runtimes
+ * execute in less memory.
+ *
+ *     tn_export_options options = TN_EXPORT_OPTIONS_INIT;
+ *     tn_export_report report;
+ *     tn_error error;
+ *     options.budget = 50 * 1024;
+ *     if (tn_split_file("examples/models/wake_words.tflite", NULL, &options, &report, &error))
+ *         return fprintf(stderr, "%s\n", error.message), 2;
+ *     printf("%llu bytes instead of %llu\n", (unsigned long long)report.parts,
+ *            (unsigned long long)report.whole);
+ *
+ * The new file has ordinary operators: slices, padding, convolutions, concatenations. They need
+ * memory for their results, also where they only copy. So each candidate is written in memory and
+ * measured as that runtime would hold it, before one is chosen. All tiles (parts in the
+ * identifiers) share the weights; inputs, outputs, names, quantisation and metadata are unchanged.
+ * Integer results are the same bit by bit. Float results are the same if the runtime sums each
+ * element in an order that does not depend on the extents.
+ *
+ * Bytes for .tflite are the whole arena of TensorFlow Lite Micro (tn_micro_arena.total), including
+ * its structures per operator and tensor, or only the head. Bytes for .onnx are activations in the
+ * file's order, laid out by our planner, without weights.
+ * Threads: one thread per call.
+ */
+
+typedef struct tn_export_options {
+    size_t struct_size;
+    /* `progress` can stop the search: the best result so far is written */
+    const tn_context *context;
+    /* Bytes. The candidate with the least predicted work within the budget is chosen, among at most
+     * 100 that are measured. 0: no budget. */
+    uint64_t budget;
+    /* Work budget: additional work as a share of the model's work. Without `budget`, the smallest
+     * candidate within it is chosen. */
+    double share;
+    uint32_t byte_flops;    /* operations in the time of copying one byte; 0: 2 */
+    tn_micro_options micro; /* for .tflite: the runtime of the arena */
+    bool plan;              /* for .tflite: plan the arena, and write the plan into the file */
+    /* For .tflite: count only tensors and scratch, for applications that give the kept data an
+     * arena of its own (the runtime's MicroAllocator accepts two). */
+    bool head;
+    /* For .onnx, as in tn_import_options: tiles have fixed sizes, which replace the symbols in the
+     * written file. */
+    const tn_dim *dims;                 /* [dim_count] */
+    const tn_input_shape *input_shapes; /* [input_shape_count] */
+    uint32_t dim_count, input_shape_count;
+    uint64_t work_limit; /* regions that are priced, and operators of files that are measured; 0: no
+                          * limit; deterministic. The best so far is written */
+} tn_export_options;
+#define TN_EXPORT_OPTIONS_INIT                                                                     \
+    TN_INIT(tn_export_options, TN_SET(struct_size, sizeof(tn_export_options))                      \
+                                   TN_SET(micro.struct_size, sizeof(tn_micro_options)))
+
+#define TN_EXPORT_BINDING 3u
+typedef struct tn_export_report {
+    uint64_t whole, parts;             /* bytes of the original and of the written file */
+    tn_micro_arena whole_arena, arena; /* of .tflite */
+    uint64_t whole_flops, flops;       /* a multiply-add counts 2 */
+    uint64_t moved; /* bytes written by added slices, padding and concatenations */
+    /* Additional work as a share of the model's work: operations, and `byte_flops` for each byte of
+     * `moved`. Not finite if the model has no operations. */
+    double work;
+    uint32_t regions; /* regions that are split; 0: the model fits without a change */
+    uint32_t whole_ops, ops;
+    uint64_t whole_bytes, file_bytes;     /* file sizes */
+    uint32_t tried;                       /* candidates that were written and measured */
+    char binding[TN_EXPORT_BINDING][160]; /* the largest holders at the peak of the result */
+    bool stopped; /* a limit or the caller ended the search: a smaller model may exist */
+} tn_export_report;
+
+/* Reads a .tflite or .onnx model, splits it and writes the result. It is written next to `output`
+ * first and then renamed, so that the file is complete or does not exist.
+ *
+ * output  NULL: only measure
+ * report  out; on E_EXHAUSTED it has the smallest result that was found
+ * Errors: E_EXHAUSTED (no candidate is within the budget; the message states the smallest),
+ * E_INVALID (neither budget nor share; output is the input), E_UNKNOWN (a symbol without a value),
+ * E_UNSUPPORTED (another format, sizes for a .tflite model, a file that cannot be extended, or
+ * tiles that cannot be written), E_STOPPED, E_IO, those of tn_graph_load.
+ * Cost: that of tn_split_search_create, and at most 205 files in memory, one at a time: the model,
+ * 100 candidates, 100 that cannot be written, and 4 for the smallest. */
+TN_API TN_CHECKED tn_status tn_split_file(const char *path, const char *output,
+                                          const tn_export_options *options,
+                                          tn_export_report *report, tn_error *error);
 
 #ifdef __cplusplus
 }

@@ -10,6 +10,19 @@
  * A call that can fail returns a tn_status and takes a tn_error * as its last argument (NULL if the
  * status alone is enough). On failure the outputs are unchanged. The library never prints, exits,
  * or aborts on bad input.
+ * Two tiers: a program that is built with the stable headers (status.h, graph.h, plan.h, run.h,
+ * fit.h, estimate.h, report.h, pool.h) runs with every later library of the same soname. The other
+ * headers may change in every release; they need `#define TENURE_EXPERIMENTAL`.
+ *
+ * Structs of the stable headers grow without breaking programs. A struct of options begins with
+ * `struct_size`, which its TN_*_INIT sets, and grows at its end. Other structs that the caller
+ * provides end in `spare`, whether they are inputs or results, and new fields take words of it. The
+ * caller leaves these words 0 in inputs, as an initialiser does. The library sets them to 0 in
+ * results, and 0 means "not known" in a field that is newer than the library. A struct that only
+ * the library makes (tn_tensor, tn_op, tn_block, tn_hardware) grows at its end: programs read it by
+ * pointer and do not rely on its size. All other structs never change. tools/abi-check compares the
+ * headers with include/abi.txt.
+ *
  * Threads: any number of threads may use everything here at once.
  */
 #ifndef TENURE_STATUS_H

@@ -1,4 +1,156 @@
-/* train.h - makes a training step (forward, backward and update) of an ordinary model, as a graph.
+/* train.h - trains a model: data sets, the graph of a step, checkpoints, the training loop.
+ */
+#ifndef TENURE_TRAIN_H
+#define TENURE_TRAIN_H
+
+#ifndef TENURE_EXPERIMENTAL
+#error "tenure/train.h may change in every release: define TENURE_EXPERIMENTAL to use it"
+#endif
+
+#include <tenure/dist.h>
+#include <tenure/engine.h>
+#include <tenure/estimate.h>
+#include <tenure/graph.h>
+#include <tenure/run.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- data ------------------------------------------------------------------------------------ */
+
+/* Data sets, and the division of their samples into batches for training.
+ *
+ *     uint8_t pixels[6][2] = {{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8, 9}, {10, 11}};
+ *     uint8_t sorts[6] = {0, 1, 2, 0, 1, 2};
+ *     tn_samples clothes = {
+ *         .samples = {.dtype = TN_UINT8, .rank = 2, .shape = {6, 2}, .bytes = 12, .data = pixels},
+ *         .labels = {.dtype = TN_UINT8, .rank = 1, .shape = {6}, .bytes = 6, .data = sorts}};
+ *     float x[2][2]; // a batch of the model: two samples and their labels
+ *     int64_t y[2], pairs[] = {2, 2};
+ *     tn_tensor takes = {.name = "x", .dtype = TN_FLOAT32, .rank = 2, .shape = pairs, .bytes = 16};
+ *     tn_tensor sort = {.name = "y", .dtype = TN_INT64, .rank = 1, .shape = pairs, .bytes = 16};
+ *     tn_array samples = {.dtype = TN_FLOAT32, .rank = 2, .shape = {2, 2}, .bytes = 16, .data = x};
+ *     tn_array labels = {.dtype = TN_INT64, .rank = 1, .shape = {2}, .bytes = 16, .data = y};
+ *     tn_batches_options options = TN_BATCHES_OPTIONS_INIT;
+ *     tn_data *data;
+ *     tn_batches *batches;
+ *     tn_error error;
+ *     options.classes = 3;
+ *     if (tn_data_create(&clothes, NULL, NULL, &data, &error) ||
+ *         tn_batches_create(data, &takes, &sort, &options, &batches, &error))
+ *         return fprintf(stderr, "%s\n", error.message), 2;
+ *     for (uint64_t run = 0; run < tn_batches_per_epoch(batches); run++) {
+ *         tn_batches_fill(batches, run, &samples, &labels); // bytes become reals from 0 to 1
+ *         printf("%lld %lld\n", (long long)y[0], (long long)y[1]);
+ *     }
+ *     tn_batches_destroy(batches);
+ *     tn_data_destroy(data);
+ *
+ * A batch depends only on the data, the seed and its number, so a resumed run sees the same
+ * batches. All data is checked before the first batch is filled: shapes, types, every label, and
+ * numbers that are not finite.
+ *
+ * Units: samples, batches.
+ * Threads: any number of threads may read data; one thread at a time uses batches.
+ */
+
+/* --- data sets --- */
+
+typedef struct tn_data tn_data;
+
+/* Loads a data set by name:
+ *
+ * fashion-mnist[:DIR]  the four idx files of Debian's dataset-fashion-mnist, or files with these
+ *                      names in DIR, compressed by gzip or not; ten thousand samples are held out
+ * X.npy,Y.npy          samples and labels, by their first extent; a second pair after a colon is
+ *                      held out
+ * text:FILE            bytes, to predict the next one; the last tenth is held out
+ *
+ * context  NULL, or must outlive the data
+ * data     out; destroy it with tn_data_destroy
+ * Errors: E_IO, E_INVALID (not a data set; damaged; different numbers of labels and samples),
+ * E_UNSUPPORTED (compressed files in a build without zlib), E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_data_load(const char *what, const tn_context *context,
+                                         tn_data **data, tn_error *error);
+typedef struct tn_samples {
+    tn_array samples, labels; /* the first extent of both is the number of samples */
+} tn_samples;
+
+/* Creates a data set from arrays, which are not copied and must outlive the data.
+ *
+ * train, test  samples to train on, and held-out samples; test NULL: nothing is held out
+ * data         out; destroy it with tn_data_destroy
+ * Errors: E_INVALID (no samples, a different number of labels, bytes that do not match the shape),
+ * E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_data_create(const tn_samples *train, const tn_samples *test,
+                                           const tn_context *context, tn_data **data,
+                                           tn_error *error);
+TN_API void tn_data_destroy(tn_data *data); /* NULL is fine; destroy its batches first */
+
+TN_API uint64_t tn_data_count(const tn_data *data); /* training samples; for text, bytes */
+/* held-out samples; 0: nothing is held out */
+TN_API uint64_t tn_data_test_count(const tn_data *data);
+TN_API bool tn_data_is_text(const tn_data *data);
+/* The training samples or the held-out samples, for callers that make their own batches; they live
+ * as long as the data. For text the samples are all bytes, and there are no labels. */
+TN_API tn_samples tn_data_samples(const tn_data *data, bool held_out);
+
+/* --- batches -----------------------------------------------------------------------------------
+ */
+
+typedef struct tn_batches tn_batches;
+
+typedef struct tn_batches_options {
+    size_t struct_size;
+    const tn_context *context; /* NULL, or must outlive the batches */
+    int64_t classes;           /* labels must be below it; 0: labels are not class numbers */
+    uint64_t seed;             /* for the order of samples */
+    /* Each batch is part number `part` of a batch with `parts` times as many samples, so that
+     * data-parallel ranks together see the batches of a single rank. parts 0: the whole batch. */
+    uint32_t part, parts;
+} tn_batches_options;
+#define TN_BATCHES_OPTIONS_INIT                                                                    \
+    TN_INIT(tn_batches_options, TN_SET(struct_size, sizeof(tn_batches_options)))
+
+/* Makes batches for an input and labels with the given types and shapes; the first extent is the
+ * batch. A sample has the shape that the model accepts, except for extents of 1, or the model
+ * accepts vectors. Bytes become reals from 0 to 1 if the model needs reals; float64 becomes
+ * float32, and integers become wider integers.
+ *
+ * data           must outlive the batches
+ * input, labels  as in the graph of tn_train; not needed after the call
+ * options        NULL: defaults
+ * batches        out; destroy them with tn_batches_destroy
+ * Errors: E_INVALID (data that the model does not accept, with the file and, if possible, the
+ * sample; fewer samples than a batch has), E_NO_MEMORY. Cost: one pass over all data. */
+TN_API TN_CHECKED tn_status tn_batches_create(const tn_data *data, const tn_tensor *input,
+                                              const tn_tensor *labels,
+                                              const tn_batches_options *options,
+                                              tn_batches **batches, tn_error *error);
+TN_API void tn_batches_destroy(tn_batches *batches); /* NULL is fine */
+
+/* Number of batches in which every sample is seen once; samples that do not fill the last batch are
+ * left out. For text, the number of batches with as many bytes as the text. */
+TN_API uint64_t tn_batches_per_epoch(const tn_batches *batches);
+/* Number of labels per sample: 1; for text the length of a window; for images with one
+ * label per pixel the number of pixels. */
+TN_API uint64_t tn_batches_labels(const tn_batches *batches);
+
+/* Fills batch `number`, counted from the beginning of training. The order differs in each epoch;
+ * for text, windows begin anywhere. The arrays have the types and shapes of tn_batches_create. */
+TN_API void tn_batches_fill(tn_batches *batches, uint64_t number, tn_array *samples,
+                            tn_array *labels);
+
+/* Number of batches of held-out samples, in their order; for text, of adjacent windows. */
+TN_API uint64_t tn_batches_test_count(const tn_batches *batches);
+/* Fills one of them and returns the number of real samples: the last batch is padded. */
+TN_API uint32_t tn_batches_fill_test(tn_batches *batches, uint64_t number, tn_array *samples,
+                                     tn_array *labels);
+
+/* --- train ----------------------------------------------------------------------------------- */
+
+/* Makes a training step (forward, backward and update) of an ordinary model, as a graph.
  *
  *     tn_graph *model;
  *     tn_training training;
@@ -56,16 +208,6 @@
  * parameter, with its gradients summed. Weights made by ConstantOfShape are parameters.
  * Threads: the model is only read. Several graphs may be made at once.
  */
-#ifndef TENURE_TRAIN_H
-#define TENURE_TRAIN_H
-
-#include <tenure/parts.h>
-#include <tenure/shard.h>
-#include <tenure/stages.h>
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 /* Losses and optimizers: X(name, text, sentence). */
 /* clang-format off */
@@ -291,6 +433,332 @@ typedef struct tn_part_sums {
 TN_API tn_part_sums tn_training_parts(const tn_training *training);
 
 TN_API void tn_training_release(tn_training *training); /* and its graph; NULL is fine */
+
+/* --- checkpoint ------------------------------------------------------------------------------ */
+
+/* Reads the checkpoint of a training run: parameters, optimizer state, and progress.
+ *
+ *     // ... run.ck: of tn_trainer_run (train.h); graph: of tn_graph_load
+ *     if (tn_checkpoint_open("run.ck", NULL, &checkpoint, &error) ||
+ *         tn_checkpoint_model(checkpoint, graph, &model, &error))
+ *         return 2;
+ *     const tn_kept *kept = tn_checkpoint_find(checkpoint, "conv1.weight");
+ *     if (kept != NULL) memcpy(numbers, kept->bytes, kept->size);
+ *
+ * A file is either the old checkpoint or the complete new one, even if its writer is killed. A hash
+ * detects damage. The format:
+ *
+ *     "TENURECK" | version u32 | count u32 | tn_checkpoint_run | hash of all else u64
+ *     for each tensor: length of its name u32, name, 0 u8, role u32, element type u32, rank u32,
+ *                      extents i64[rank], bytes u64, data
+ *
+ * Ranks that shard the state (tn_train_options.shard) write one shard file each, and a main file
+ * with their names, which is opened like any other checkpoint. The shard files must be next to the
+ * main file, and they are removed when the run writes its next checkpoint. To keep such a
+ * checkpoint, stop the run and copy all files, or resume it on one rank, which writes a single
+ * file. The formats of main file and shard file:
+ *
+ *     "TENURESS" | version u32 | count u32 | tn_checkpoint_run | hash of all else u64
+ *     for each shard: length of its name u32, name ("run.ck.7.0-of-2"), 0 u8, its bytes u64, its
+ *                     hash u64
+ *
+ *     "TENURESH" | version u32 | count u32 | tn_checkpoint_run | hash of all else u64
+ *     for each section: number of the tensor u32; its name ... bytes, as above; start of the
+ *                       section in the tensor's data u64, bytes u64, data
+ *
+ * Numbers are little endian, as on the machine.
+ * Units: bytes.
+ * Threads: any number of threads may read an open checkpoint.
+ */
+
+/* The settings of a run. All of them except `step` must be the same when it is resumed. */
+typedef struct tn_checkpoint_run {
+    uint64_t step;  /* updates done */
+    uint64_t seed;  /* for the order of samples */
+    uint64_t batch; /* samples per run */
+    uint64_t micro_batches;
+    uint64_t samples;                /* number of training samples; 0: not from a data set */
+    uint32_t optimizer, dtype, loss; /* tn_optimizer, tn_dtype, tn_loss */
+    uint32_t zero;
+} tn_checkpoint_run;
+
+typedef enum tn_role {
+    TN_ROLE_PARAMETER, /* trained */
+    TN_ROLE_STATISTIC, /* running mean or variance of a normalisation */
+    TN_ROLE_STATE      /* of the optimizer, or other state between steps */
+} tn_role;
+
+typedef struct tn_kept { /* one tensor */
+    const char *name;
+    tn_role role;
+    tn_dtype dtype;
+    uint32_t rank;
+    int64_t shape[TN_RANK_MAX]; /* outermost first */
+    uint64_t size;              /* of `bytes` */
+    const uint8_t *bytes;       /* C order, little endian; not aligned */
+} tn_kept;
+
+typedef struct tn_checkpoint tn_checkpoint;
+
+/* Opens (maps) a file and verifies all of it. Pointers that a checkpoint returns are valid until it
+ * is closed.
+ *
+ * context     NULL, or must outlive the checkpoint
+ * checkpoint  out; close it with tn_checkpoint_close
+ * Errors: E_IO, E_INVALID (damaged, truncated, another version, not a regular file), E_NO_MEMORY.
+ */
+TN_API TN_CHECKED tn_status tn_checkpoint_open(const char *path, const tn_context *context,
+                                               tn_checkpoint **checkpoint, tn_error *error);
+/* Like tn_checkpoint_open, from memory that is not copied and must outlive the checkpoint.
+ * E_INVALID also for the main file of several ranks, because its shards are found by path.
+ * name  used in messages; copied */
+TN_API TN_CHECKED tn_status tn_checkpoint_read(const char *name, const void *bytes, size_t size,
+                                               const tn_context *context,
+                                               tn_checkpoint **checkpoint, tn_error *error);
+TN_API void tn_checkpoint_close(tn_checkpoint *checkpoint); /* NULL is fine */
+
+/* The settings and the tensors of a checkpoint; NULL for an index out of range. */
+TN_API const tn_checkpoint_run *tn_checkpoint_of_run(const tn_checkpoint *checkpoint);
+TN_API uint32_t tn_checkpoint_count(const tn_checkpoint *checkpoint);
+TN_API const tn_kept *tn_checkpoint_tensor(const tn_checkpoint *checkpoint, uint32_t index);
+/* The parameter or statistic with this name; NULL: not found. */
+TN_API const tn_kept *tn_checkpoint_find(const tn_checkpoint *checkpoint, const char *name);
+
+/* Makes the model with the trained parameters, as tn_train_model does. Every trained tensor is a
+ * parameter there, even if the file has another kind; the caller provides its data when the model
+ * is run.
+ *
+ * graph  the model as it was loaded
+ * model  out; destroy it with tn_graph_destroy
+ * Errors: E_INVALID (a checkpoint of another model: a parameter or statistic is missing there or
+ * has another shape), those of tn_train_model. */
+TN_API TN_CHECKED tn_status tn_checkpoint_model(const tn_checkpoint *checkpoint,
+                                                const tn_graph *graph, tn_graph **model,
+                                                tn_error *error);
+
+/* --- trainer --------------------------------------------------------------------------------- */
+
+/* Trains a model: batches, learning rates, checkpoints, and a test.
+ *
+ *     // ... model: a tn_graph; session.read: the initial values of its parameters
+ *     tn_trainer_options options = TN_TRAINER_OPTIONS_INIT;
+ *     options.train = &train;            // loss, optimizer (train.h)
+ *     options.session = &session;        // threads, planner, budget (run.h)
+ *     options.data = data;               // of tn_data_load
+ *     options.epochs = 2;
+ *     options.checkpoint = "run.ck";     // every 100 steps, and when `step` stops the run
+ *     options.go_on = true;              // resume from that file if it exists
+ *     if (tn_trainer_open(model, &options, &trainer, &error) ||
+ *         tn_trainer_run(trainer, &error) || tn_trainer_test(trainer, &score, &error))
+ *         return 2;
+ *     printf("%.2f %% right\n", 100 * score.accuracy);
+ *
+ * examples/training/resume.c is the complete program. A program that is killed at any moment and
+ * started again ends with the same bits as an uninterrupted run: a checkpoint holds all state that
+ * persists between two steps, and everything else (the order of samples, the learning rate)
+ * follows from the number of the step. The library handles no signals; `step` stops a run.
+ *
+ * Units: samples, steps (updates), seconds, bytes, nats.
+ * Threads: one thread at a time uses a trainer; different trainers are independent.
+ */
+
+/* --- learning rates ----------------------------------------------------------------------------
+ */
+
+/* Schedules of the learning rate: X(name, text, sentence). */
+/* clang-format off */
+#define TN_SCHEDULE_TABLE(X)                                                                   \
+    X(CONSTANT, "constant", "the rate stays")                                                  \
+    X(LINEAR, "linear", "it falls to 0 by the last step, by the same each time")               \
+    X(COSINE, "cosine", "it falls to 0 by the last step, slowly at both ends")
+/* clang-format on */
+typedef enum tn_schedule {
+#define TN_X(name, text, sentence) TN_SCHEDULE_##name,
+    TN_SCHEDULE_TABLE(TN_X)
+#undef TN_X
+        TN_SCHEDULE_COUNT
+} tn_schedule;
+
+/* Find returns TN_SCHEDULE_COUNT for an unknown text. Names and summaries are static; NULL for a
+ * value out of range. */
+TN_API tn_schedule tn_schedule_find(const char *text);
+TN_API const char *tn_schedule_name(tn_schedule schedule);
+TN_API const char *tn_schedule_summary(tn_schedule schedule);
+
+typedef struct tn_rate {
+    double rate;          /* the highest rate */
+    tn_schedule schedule; /* how it falls after the warm-up */
+    uint64_t warmup;      /* first steps, in which the rate rises */
+    uint64_t total;       /* steps in all */
+} tn_rate;
+/* The learning rate of a step after `done` steps; it depends on the two arguments only.
+ * Source of the cosine schedule: Loshchilov and Hutter, "SGDR" (2017), without restarts. */
+TN_API double tn_rate_at(const tn_rate *rate, uint64_t done);
+
+/* --- a run -------------------------------------------------------------------------------------
+ */
+
+typedef struct tn_trainer tn_trainer;
+
+/* The state of a run. Means are over about the last TN_TRAINER_SEEN steps of this process. */
+#define TN_TRAINER_SEEN 50u
+typedef struct tn_trainer_state {
+    uint64_t first, done, total; /* steps: when this process began, now, at the end */
+    uint64_t batch;              /* samples of a micro-batch, on this rank */
+    uint32_t parts;              /* data-parallel ranks, each with such a batch; 1: only this one */
+    uint32_t micro_batches;      /* of a step */
+    uint64_t labels;             /* of a sample; 0 if no labels are read */
+    bool stopped;                /* `step` stopped the run, here or on another rank */
+    bool counts;                 /* `correct` and `accuracy` are valid */
+    double loss;                 /* of the last step */
+    int64_t correct;             /* labels of the last step that have the highest score */
+    double mean_loss;
+    double accuracy;       /* mean share of correct labels */
+    double seconds;        /* in steps, including checkpoints */
+    double engine_seconds; /* the part of `seconds` in the engine, without the twin */
+    uint64_t saved;        /* checkpoints written */
+    uint64_t saved_bytes;  /* size of the last one */
+    double save_seconds;   /* for all of them */
+} tn_trainer_state;
+
+typedef struct tn_trainer_options {
+    size_t struct_size;
+    const tn_context *context;         /* NULL or outlives the trainer */
+    const tn_train_options *train;     /* NULL: defaults. Read only during the call */
+    const tn_session_options *session; /* for tn_trainer_open; NULL: defaults. `read` is called
+                                        * until the trainer is destroyed */
+
+    /* The training data: either `data`, which must outlive the trainer, or a function that provides
+     * batch `number` of the training samples or of the held-out samples. The batch must depend only
+     * on the arguments of the function; otherwise a resumed run differs. */
+    const tn_data *data;
+    tn_status (*fill)(void *self, bool held_out, uint64_t number, tn_array *samples,
+                      tn_array *labels, tn_error *error);
+    uint64_t test_batches; /* held-out batches that `fill` provides */
+
+    uint64_t steps;       /* in all, including those before a resumed run; 0: from `epochs` */
+    uint64_t epochs;      /* passes over all samples of `data`; 0 = 1 */
+    double rate;          /* the highest learning rate; 0 = 1e-3; below 0: rate 0 */
+    tn_schedule schedule; /* of the rate */
+    uint64_t warmup;      /* steps in which the rate rises */
+    uint64_t seed;        /* of the order of samples; for tn_trainer_open also the default seed of
+                           * `train` and `session` */
+
+    const char *checkpoint;    /* NULL, or a file to write regularly and at the end */
+    uint64_t checkpoint_every; /* steps; 0 = 100 */
+    const char *resume;        /* NULL, or a checkpoint to continue from */
+    bool go_on;                /* continue from `checkpoint` instead, if the file exists */
+
+    /* Called after each step, before its checkpoint. Return false to stop with a checkpoint. */
+    bool (*step)(void *self, const tn_trainer_state *state);
+    /* NULL, or called after each run of the engine: after each micro-batch, or after each step if
+     * the graph has all micro-batches (tn_training.stages). */
+    tn_status (*ran)(void *self, tn_engine *engine, tn_error *error);
+    void *self; /* of `fill`, `step` and `ran` */
+    /* NULL, or an engine of the same graph with another plan, which must outlive the trainer. Both
+     * are trained, and their results must be equal bit by bit. */
+    tn_engine *twin;
+    /* NULL, or the transport to the ranks that train the same model on other samples, and their
+     * group (dist.h). All ranks start from the state of the first member, which alone reads and
+     * writes checkpoints. If seed, samples, steps or rates differ from the first member's, all
+     * ranks end with E_CONFLICT. Losses and accuracy are those of all ranks. All ranks stop
+     * together, one step after `step` stops one of them. The engine's program must average
+     * gradients (tn_program_average). Ranks that keep shards (tn_train_options.shard) write
+     * checkpoints together, each its part next to `checkpoint`, which is the same path on all
+     * ranks. The first rank can read a checkpoint of any kind and number of ranks */
+    const tn_exchange *exchange;
+    uint32_t group;
+    /* With `exchange`, for a model divided by tensor parallelism (tn_train_options.tensor_ranks):
+     * the group of the ranks that hold the parts of one copy of the model, in the order of the
+     * parts. These ranks also start and stop together. Checkpoints and tests cover the whole model;
+     * rank 0 of `exchange` writes and reads the checkpoints. */
+    uint32_t tensor_group;
+    /* With `exchange`, for a pipeline (tn_train_options.pipeline_parts): the group of the ranks
+     * with the other stages, in their order; the same rules apply. One run of the engine is then a
+     * step. Only for tn_trainer_create, since tn_program_pipeline needs the result of tn_train. */
+    uint32_t pipeline_group;
+    /* For tn_trainer_create: the provider of the engine's parameters, so that ranks with parts of
+     * them also start from the first rank's; tn_trainer_open uses that of `session`. NULL: each
+     * rank starts from its own */
+    tn_contents_of contents;
+} tn_trainer_options;
+#define TN_TRAINER_OPTIONS_INIT                                                                    \
+    TN_INIT(tn_trainer_options, TN_SET(struct_size, sizeof(tn_trainer_options)))
+
+/* Creates a trainer on an engine of the graph of a step, made by the caller.
+ *
+ * model             the model given to tn_train; not used after the call
+ * training, engine  must outlive the trainer
+ * options           `train` as in the call that made `training`. Strings are copied
+ *
+ * Errors: E_INVALID (no steps, no samples, data that do not fit the model, no gradient for any
+ * parameter, two parameters of one name, a checkpoint that is damaged or of another run),
+ * E_UNSUPPORTED (an input that data cannot fill), E_CONFLICT (samples, steps or rates differ
+ * between ranks; on all ranks alike), E_IO, E_NO_MEMORY. Logs a note to the context if some
+ * parameters are never updated. */
+TN_API TN_CHECKED tn_status tn_trainer_create(const tn_graph *model, const tn_training *training,
+                                              tn_engine *engine, const tn_trainer_options *options,
+                                              tn_trainer **trainer, tn_error *error);
+/* Creates a trainer from a model: finds its parameters (tn_train_model), makes the graph of a step,
+ * and plans and opens it (tn_session_open). With session->fuse the model is rewritten first
+ * (TN_REWRITE_TO_TRAIN).
+ *
+ * model  must outlive the trainer
+ *
+ * Errors: those of these calls and of tn_trainer_create. */
+TN_API TN_CHECKED tn_status tn_trainer_open(const tn_graph *model,
+                                            const tn_trainer_options *options, tn_trainer **trainer,
+                                            tn_error *error);
+TN_API void tn_trainer_destroy(tn_trainer *trainer); /* NULL is fine */
+
+/* Runs all remaining steps and writes checkpoints. A stop is not an error, and the call may be
+ * repeated after one. Errors: E_INVALID (a loss or a parameter is not finite; the checkpoint file
+ * is unchanged), E_CONFLICT (the twin differs), E_IO, those of tn_engine_run, `fill` and `ran`. */
+TN_API TN_CHECKED tn_status tn_trainer_run(tn_trainer *trainer, tn_error *error);
+/* Runs one step, without a checkpoint. Errors: as tn_trainer_run; E_INVALID if no step is left. */
+TN_API TN_CHECKED tn_status tn_trainer_step(tn_trainer *trainer, tn_error *error);
+/* Writes a checkpoint of the current state; the file is replaced atomically. Ranks that keep parts
+ * (tn_train_options.shard, tensor_ranks) must all call it, with the same path in one folder. Of
+ * other ranks only the first one writes.
+ * Errors: E_INVALID (a parameter is not finite), E_UNSUPPORTED (a cut model without an exchange),
+ * E_IO, E_NO_MEMORY, those of the exchange. */
+TN_API TN_CHECKED tn_status tn_trainer_save(tn_trainer *trainer, const char *path, tn_error *error);
+TN_API const tn_trainer_state *tn_trainer_at(const tn_trainer *trainer);
+
+/* The parts of a trainer; valid as long as it. */
+TN_API tn_engine *tn_trainer_engine(tn_trainer *trainer);
+TN_API const tn_training *tn_trainer_training(const tn_trainer *trainer);
+/* Reads a parameter or statistic as it is now, by its name. Returns false if no trained tensor has
+ * this name and size, or if this rank has only a part of it (tn_trainer_gather). For
+ * tn_engine_options.read of an inference engine. */
+TN_API bool tn_trainer_read(tn_trainer *trainer, const char *name, void *bytes, uint64_t size);
+
+/* Gathers all parameters on the first rank, in host memory, for tn_trainer_read and
+ * tn_trainer_test; they stay until the next step begins. All ranks that have only parts of the
+ * parameters (TN_SHARD_PARAMETERS, or a cut model) must call it; on others it does nothing.
+ * Errors: E_UNSUPPORTED (a cut model without an exchange), E_NO_MEMORY, those of the exchange. */
+TN_API TN_CHECKED tn_status tn_trainer_gather(tn_trainer *trainer, tn_error *error);
+
+/* --- the test ----------------------------------------------------------------------------------
+ */
+
+typedef struct tn_trainer_score {
+    uint64_t labels; /* tested; 0: no held-out samples, or the loss is not a classification loss */
+    double loss;     /* mean cross-entropy, nats */
+    double accuracy; /* share of labels with the highest score */
+} tn_trainer_score;
+
+/* Whether a test is possible: held-out samples, a cross-entropy, float32 scores. */
+TN_API bool tn_trainer_tests(const tn_trainer *trainer);
+/* Tests the current model, in inference mode, on all held-out samples. After tn_trainer_open: plans
+ * the model for inference and releases that plan. Errors: those of tn_session_open and
+ * tn_engine_run. */
+TN_API TN_CHECKED tn_status tn_trainer_test(tn_trainer *trainer, tn_trainer_score *score,
+                                            tn_error *error);
+/* The same on an engine that read its parameters with tn_trainer_read; graph: the engine's. */
+TN_API TN_CHECKED tn_status tn_trainer_test_on(tn_trainer *trainer, const tn_graph *graph,
+                                               tn_engine *engine, tn_trainer_score *score,
+                                               tn_error *error);
 
 #ifdef __cplusplus
 }

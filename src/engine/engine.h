@@ -20,12 +20,10 @@
 #ifndef TN_ENGINE_ENGINE_H
 #define TN_ENGINE_ENGINE_H
 
-#include <tenure/array.h>
-#include <tenure/device.h>
+#include <tenure/graph.h>
 #include <tenure/engine.h>
 #include <tenure/pool.h>
 #include <tenure/program.h>
-#include <tenure/trace.h>
 
 #include <pthread.h>
 

@@ -12,7 +12,7 @@
  *
  * Cost: O(1) per step, and O(copies in progress) for bytes that are being copied.
  */
-#include <tenure/host.h>
+#include <tenure/program.h>
 
 #include "engine/engine.h"
 #include "memory/device/driver.h"

@@ -3,7 +3,8 @@
 #ifndef TN_FIT_FRAME_H
 #define TN_FIT_FRAME_H
 
-#include <tenure/claim.h>
+#include <tenure/engine.h>
+#include <tenure/fit.h>
 
 #include <time.h>
 

@@ -10,6 +10,7 @@
 #define TN_GRAPH_OP_H
 
 #include <tenure/graph.h>
+#include <tenure/program.h>
 
 #include "base/base.h"
 #include "graph/attr.h"

@@ -35,7 +35,7 @@
 
 #include <math.h>
 
-#include <tenure/instruction.h>
+#include <tenure/program.h>
 
 #include "base/base.h"
 

@@ -1,5 +1,5 @@
 /* opcode.c - lookup functions over the table of opcodes. */
-#include <tenure/instruction.h>
+#include <tenure/program.h>
 
 #include "base/base.h"
 

@@ -4,7 +4,7 @@
  * no lock. A reader comes after the writers: the run has ended and its threads have been joined.
  * That join orders the two, not the counter.
  */
-#include <tenure/trace.h>
+#include <tenure/program.h>
 
 #include "base/base.h"
 

@@ -9,6 +9,7 @@
 
 #include <tenure/estimate.h>
 #include <tenure/report.h>
+#include <tenure/search.h>
 
 #include "base/base.h"
 

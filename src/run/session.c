@@ -3,7 +3,8 @@
  * A rewritten graph has its inputs and outputs in the order of the given graph, so arrays are
  * found by their index in these lists.
  */
-#include <tenure/session.h>
+#include <tenure/engine.h>
+#include <tenure/run.h>
 
 #include <string.h>
 
@@ -234,6 +235,7 @@ tn_status tn_session_run(tn_session *session, tn_error *error) {
                          session->output_count, error);
 }
 
+uint64_t tn_session_bytes(const tn_session *session) { return tn_setup_need(session->setup).total; }
 tn_engine *tn_session_engine(tn_session *session) { return session->engine; }
 const tn_setup *tn_session_setup(const tn_session *session) { return session->setup; }
 const tn_graph *tn_session_graph(const tn_session *session) { return session->given; }

@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include <tenure/costs.h>
+#include <tenure/search.h>
 #include <tenure/train.h>
 
 #include "../support.h"

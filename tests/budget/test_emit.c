@@ -1,6 +1,7 @@
 /* test_emit.c - programs as works, and schedules as programs: whatever a judge of schedules accepts
  * is a program that its own judge accepts, which needs no more than the first one said.
  */
+#include <tenure/train.h>
 #include "../random_graph.h"
 
 #include "../train/drawn.h"

@@ -6,8 +6,9 @@
 
 #include "../train/drawn.h"
 
-#include <tenure/budget.h>
-#include <tenure/claim.h>
+#include <tenure/fit.h>
+#include <tenure/search.h>
+#include <tenure/train.h>
 
 #include "fit/budget/pass.h"
 

@@ -2,7 +2,7 @@
  * refused. */
 #include "../support.h"
 
-#include <tenure/budget.h>
+#include <tenure/search.h>
 
 typedef struct loaded {
     tn_graph *graph;

@@ -6,8 +6,9 @@
 
 #include "../train/drawn.h"
 
-#include <tenure/budget.h>
 #include <tenure/fit.h>
+#include <tenure/search.h>
+#include <tenure/train.h>
 
 #include "fit/budget/schedule/lower.h"
 #include "fit/budget/rules.h"

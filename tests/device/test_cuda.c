@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <tenure/device.h>
+#include <tenure/engine.h>
 
 #include "base/base.h"
 #include "standin.h"

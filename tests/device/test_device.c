@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <tenure/device.h>
+#include <tenure/engine.h>
 
 #include "base/base.h"
 #include "support.h"

@@ -1,7 +1,7 @@
 /* Every device against a plain model of memory: arrays, and one thing after the other. */
 #include <math.h>
 
-#include <tenure/device.h>
+#include <tenure/engine.h>
 
 #include "base/base.h"
 #include "support.h"

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <tenure/device.h>
+#include <tenure/engine.h>
 
 #include "base/base.h"
 #include "support.h"

@@ -2,6 +2,7 @@
 #ifndef TN_TESTS_DIST_NETS_H
 #define TN_TESTS_DIST_NETS_H
 
+#include <tenure/train.h>
 #include "trainer/kit.h"
 
 /* A net without statistics of the batch: what those do depends on how it is divided. */

@@ -11,6 +11,7 @@
 #include <math.h>
 
 #include <tenure/dist.h>
+#include <tenure/train.h>
 
 #define RANKS_MOST 8u
 #define BATCH 4 /* of a micro-batch */

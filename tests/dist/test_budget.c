@@ -5,8 +5,8 @@
 #include "count.h"
 #include "staged.h"
 
-#include <tenure/budget.h>
 #include <tenure/fit.h>
+#include <tenure/search.h>
 
 #define WAYS 5
 

@@ -10,7 +10,7 @@
 #endif
 #include "staged.h"
 
-#include <tenure/timeline.h>
+#include <tenure/program.h>
 
 /* Bit for bit where every gradient is added up in the same order: each parameter is read once, on
  * one part of a batch, whole, by kernels that keep to it. */

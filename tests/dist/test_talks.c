@@ -3,7 +3,7 @@
 #include "trainer/kit.h"
 
 #include <tenure/dist.h>
-#include <tenure/setup.h>
+#include <tenure/engine.h>
 
 #define WIDTH 8
 

@@ -5,6 +5,7 @@
  *     build/tests/test_eager_networks SECONDS [SIZE]   by hand: all policies at all shares, each
  *                                                      for so long at most
  */
+#include <tenure/eager.h>
 #include "../../examples/eager/networks.h"
 #include "../support.h"
 

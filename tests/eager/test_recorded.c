@@ -7,7 +7,7 @@
 
 #include <tenure/engine.h>
 #include <tenure/fit.h>
-#include <tenure/session.h>
+#include <tenure/run.h>
 
 #define WIDTH 16
 #define BATCH 64

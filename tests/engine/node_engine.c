@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <tenure/import.h>
-#include <tenure/setup.h>
+#include <tenure/engine.h>
+#include <tenure/graph.h>
 
 #include "base/base.h"
 #include "node_run.h"

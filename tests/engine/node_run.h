@@ -2,7 +2,7 @@
 #ifndef TESTS_ENGINE_NODE_RUN_H
 #define TESTS_ENGINE_NODE_RUN_H
 
-#include <tenure/array.h>
+#include <tenure/graph.h>
 
 #define NODE_INPUTS_MAX 64
 #define NODE_OUTPUTS_MAX 64

@@ -23,8 +23,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include <tenure/array.h>
-#include <tenure/import.h>
+#include <tenure/graph.h>
 
 #include "engine/kernels/kernel.h"
 #include "io/import/onnx/wire.h"

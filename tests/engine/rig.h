@@ -4,7 +4,8 @@
 
 #include "../random_graph.h"
 
-#include <tenure/setup.h>
+#include <tenure/engine.h>
+#include <tenure/run.h>
 
 #include "engine/engine.h"
 

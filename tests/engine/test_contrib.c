@@ -8,7 +8,7 @@
  */
 #include "../support.h"
 
-#include <tenure/session.h>
+#include <tenure/run.h>
 
 #include "base/base.h"
 

@@ -5,7 +5,7 @@
 #include "rig.h"
 
 #include <math.h>
-#include <tenure/measure.h>
+#include <tenure/engine.h>
 
 #define COUNT 2000u
 

@@ -3,7 +3,8 @@
  */
 #include "../train/steps.h"
 
-#include <tenure/measure.h>
+#include <tenure/engine.h>
+#include <tenure/train.h>
 
 static tn_error failure;
 

@@ -6,7 +6,7 @@
 
 #include "import/proto.h"
 
-#include <tenure/session.h>
+#include <tenure/run.h>
 
 #include "base/base.h"
 #include "support.h"

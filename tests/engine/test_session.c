@@ -1,7 +1,8 @@
 /* test_session.c - tn_session: what it finds by id, what it refuses, and what it leaves behind. */
 #include "../random_graph.h"
 
-#include <tenure/session.h>
+#include <tenure/engine.h>
+#include <tenure/run.h>
 #include <unistd.h>
 
 #include "import/proto.h"

@@ -5,7 +5,7 @@
 #include "count.h"
 #include "../random_graph.h"
 
-#include <tenure/setup.h>
+#include <tenure/engine.h>
 
 #define SEEDS case_count(60, 8)
 

@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <tenure/session.h>
+#include <tenure/engine.h>
+#include <tenure/run.h>
 
 #define LAYERS_MAX 10u
 

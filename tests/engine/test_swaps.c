@@ -3,7 +3,7 @@
  * test_copies.c.
  */
 #define GRAPH_DTYPE TN_INT32
-#include <tenure/host.h>
+#include <tenure/program.h>
 
 #include "play.h"
 

@@ -1,9 +1,9 @@
 /* test_runs.c - an estimate against the run itself: arena, static memory and every pool, to the
  * byte, in inference and in training, with our own loops and with oneDNN where it is there.
  */
-#include <tenure/setup.h>
+#include <tenure/engine.h>
 #include <tenure/estimate.h>
-#include <tenure/import.h>
+#include <tenure/graph.h>
 #include <tenure/pool.h>
 #include <tenure/train.h>
 

@@ -1,7 +1,7 @@
 /* test_onnx.c - .onnx models written in parts: random convolutional networks with branches, read
  * back and run by our engine to the same bits; every byte that is not in a region stays. */
 #include <sys/stat.h>
-#include <tenure/export.h>
+#include <tenure/rewrite.h>
 #include <unistd.h>
 
 #include "export/one_file.h"

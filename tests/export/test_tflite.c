@@ -2,7 +2,7 @@
  * same (tflite_reference.h), in the arena that was told; what cannot be done is said, and nothing
  * is left behind. */
 #include <sys/stat.h>
-#include <tenure/export.h>
+#include <tenure/rewrite.h>
 #include <unistd.h>
 
 #include "export/one_file.h"

@@ -1,9 +1,10 @@
 /* test_graph.c - tn_fit_graph and its curve: more memory does not make a program slower; and the
  * message of a refusal, which is the only one. */
-#include <tenure/claim.h>
-#include <tenure/costs.h>
-#include <tenure/import.h>
-#include <tenure/simulate.h>
+#include <tenure/engine.h>
+#include <tenure/fit.h>
+#include <tenure/graph.h>
+#include <tenure/program.h>
+#include <tenure/search.h>
 
 #include "count.h"
 #include "support.h"

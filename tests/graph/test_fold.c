@@ -4,6 +4,7 @@
  * Every case runs twice: on a constant, where contents must be followed exactly, and on an input
  * whose elements are thought of as their own numbers 0, 1, 2, ..., where a view must be found if
  * and only if the numbers in the output are consecutive. */
+#include <tenure/program.h>
 #include "count.h"
 #include "kit.h"
 

@@ -1,5 +1,6 @@
 /* Every operator of the registry with operands, attributes and contents that make no sense: no
  * crash, no undefined behaviour, an error with words, and facts that hold whatever was inferred. */
+#include <tenure/program.h>
 #include "kit.h"
 
 static const char *const int_names[] = {"axis",

@@ -6,7 +6,7 @@
  */
 #include <stdio.h>
 
-#include <tenure/array.h>
+#include <tenure/graph.h>
 
 int main(int count, char **paths) {
     for (int i = 1; i < count; i++) {

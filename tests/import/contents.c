@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <tenure/import.h>
+#include <tenure/graph.h>
 
 /* Where a file is said to hold just these bytes, it does. */
 static void check_where(tn_contents *contents, const tn_graph *graph, tn_tensor_id id,

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include <tenure/import.h>
+#include <tenure/graph.h>
 
 typedef struct proto {
     uint8_t *data;

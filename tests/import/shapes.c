@@ -2,7 +2,7 @@
  * conformance.py. */
 #include <stdio.h>
 
-#include <tenure/import.h>
+#include <tenure/graph.h>
 
 int main(int count, char **paths) {
     for (int i = 1; i < count; i++) {

@@ -7,7 +7,7 @@
  */
 #include <stdio.h>
 
-#include <tenure/import.h>
+#include <tenure/graph.h>
 
 static const char *name_of(const tn_graph *graph, tn_tensor_id id) {
     return id == TN_NONE ? "" : tn_graph_tensor(graph, id)->name;

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <unistd.h>
 
-#include <tenure/array.h>
+#include <tenure/graph.h>
 
 #include "io/import/importer.h"
 

@@ -4,7 +4,8 @@
 #include "support.h"
 #include "tflite_samples.h"
 
-#include <tenure/import.h>
+#include <tenure/graph.h>
+#include <tenure/rewrite.h>
 
 #define SHARED TENURE_SOURCE_DIR "/../shared/data/tflite/"
 

@@ -6,7 +6,8 @@
 #include "support.h"
 #include "tflite_samples.h"
 
-#include <tenure/import.h>
+#include <tenure/graph.h>
+#include <tenure/rewrite.h>
 
 #define TABLES TENURE_SOURCE_DIR "/../shared/data/tflite-2026/"
 

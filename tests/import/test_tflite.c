@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <tenure/program.h>
+#include <tenure/rewrite.h>
 
 #include "base/base.h"
 #include "tflite_samples.h"

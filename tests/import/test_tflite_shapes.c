@@ -5,7 +5,7 @@
 
 #include <dirent.h>
 
-#include <tenure/import.h>
+#include <tenure/graph.h>
 
 #define SHARED TENURE_SOURCE_DIR "/../shared/data/tflite"
 

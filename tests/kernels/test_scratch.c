@@ -8,7 +8,7 @@
 #include "engine/kernels/dnnl.h"
 #include "whole.h"
 
-#include <tenure/measure.h>
+#include <tenure/engine.h>
 #include <tenure/rewrite.h>
 
 #define SEEDS case_count(160, 24)

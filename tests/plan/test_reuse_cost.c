@@ -538,7 +538,7 @@ static void dsa_problems_are_read_and_answered(void **state) {
     assert_true(file >= 0);
     close(file);
     assert_ok(tn_layout_from_offsets(problem, (const uint64_t[]){0, 4, 10}, &layout, &failure));
-    assert_ok(tn_problem_save_dsa(problem, &layout, path, &failure));
+    assert_ok(tn__problem_save_dsa(problem, &layout, path, &failure));
     FILE *written = fopen(path, "r");
     assert_non_null(written);
     text[fread(text, 1, sizeof text - 1, written)] = '\0';

@@ -1,6 +1,6 @@
 /* Traces played on every device that is here: what is told of them against a count of the events;
  * memory that is out, calls that fail, bytes that are lost; and streams that are late. */
-#include <tenure/play.h>
+#include <tenure/snapshot.h>
 
 #include "base/base.h"
 #include "standin.h"

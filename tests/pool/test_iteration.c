@@ -262,7 +262,7 @@ static void a_plan_is_hardly_higher_than_what_lives(void **state) {
         heights += learned(made).height;
         bounds += live;
         tn_pool_usage usage;
-        tn_pool_reset_peaks(made->pool);
+        tn__pool_reset_peaks(made->pool);
         model_play(made, played, 2);
         tn_pool_measure(made->pool, &usage);
         assert_int_equal(usage.reserved_peak, learned(made).height);
@@ -307,7 +307,7 @@ static void what_lies_free_goes_back(void **state) {
         uint64_t blocks = usage.allocated_peak + usage.allocated_peak / 256;
         uint64_t asked = usage.requested_peak + usage.requested_peak / 128;
         assert_true(usage.reserved_peak <= (blocks > asked ? blocks : asked) + 4 * GRAIN);
-        tn_pool_reset_peaks(made->pool);
+        tn__pool_reset_peaks(made->pool);
         model_play(made, played, 2);
         tn_pool_measure(made->pool, &usage);
         assert_int_equal(usage.reserved_peak, learned(made).height);

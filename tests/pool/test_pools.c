@@ -237,7 +237,7 @@ static void random_work(model *made, uint64_t seed, uint64_t count) {
         }
         if (i % 997 == 0) model_check(made);
         if (i % 4001 == 0) {
-            tn_pool_reset_peaks(made->pool);
+            tn__pool_reset_peaks(made->pool);
             made->requested_peak = made->allocated_peak = 0;
             made->peak_count = 0;
             model_raise(made);
@@ -801,7 +801,7 @@ static void the_judge_notices_damage(void **state) {
 static void pools_say_what_they_are_and_where_they_are_from(void **state) {
     (void)state;
     for (uint32_t i = 0; i < tn_pool_count(); i++) {
-        assert_true(strlen(tn_pool_summary(i)) > 0 && strlen(tn_pool_source(i)) > 0);
+        assert_true(strlen(tn_pool_summary(i)) > 0 && strlen(tn__pool_source(i)) > 0);
         for (uint32_t j = 0; j < i; j++) assert_string_not_equal(tn_pool_name(i), tn_pool_name(j));
     }
 }

@@ -15,7 +15,6 @@
 
 #include "../random_graph.h" /* of uint8: bytes are elements */
 
-#include <tenure/host.h>
 #include <tenure/program.h>
 
 #define STEPS_MAX 256u

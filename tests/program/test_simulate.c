@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include <tenure/simulate.h>
+#include <tenure/program.h>
 
 #include "graph/op.h"
 

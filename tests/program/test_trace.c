@@ -1,7 +1,7 @@
 /* Events of runs: none is lost while there is room, none is invented. */
 #include <pthread.h>
 
-#include <tenure/trace.h>
+#include <tenure/program.h>
 
 #include "../support.h"
 

@@ -88,7 +88,7 @@ def check_functions():
 
 
 def program():
-    yield "#include <stddef.h>\n#include <stdio.h>\n#include <string.h>\n#include <tenure/tenure.h>"
+    yield "#define TENURE_EXPERIMENTAL\n#include <stddef.h>\n#include <stdio.h>\n#include <string.h>\n#include <tenure/tenure.h>"
     yield "static int differ(const char *table, int at, const char *ours, const char *theirs) {"
     yield "    int bad = strcmp(ours, theirs) != 0;"
     yield '    if (bad) printf("%s[%d]: %s is %s\\n", table, at, ours, theirs);\n    return bad;\n}'

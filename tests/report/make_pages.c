@@ -10,12 +10,11 @@
  */
 #include <stdio.h>
 
-#include <tenure/budget.h>
 #include <tenure/dist.h>
-#include <tenure/import.h>
-#include <tenure/setup.h>
-#include <tenure/simulate.h>
-#include <tenure/timeline.h>
+#include <tenure/engine.h>
+#include <tenure/graph.h>
+#include <tenure/program.h>
+#include <tenure/search.h>
 #include <tenure/train.h>
 
 #include "report/format.h"

@@ -6,8 +6,7 @@
 
 #include <jansson.h>
 
-#include <tenure/simulate.h>
-#include <tenure/timeline.h>
+#include <tenure/program.h>
 
 #include "count.h"
 #include "report_tools.h"

@@ -1,6 +1,6 @@
 /* test_again.c - tensors that wait long for a late reader are computed again for it: networks with
  * skip connections need less than without, never more work for a budget, and give the same bits. */
-#include <tenure/split.h>
+#include <tenure/rewrite.h>
 
 #include "whole.h"
 

@@ -1,6 +1,6 @@
 /* test_price.c - a region costs the same whether it was extended and asked about at every length,
  * or opened at its full length and asked about once. */
-#include <tenure/split.h>
+#include <tenure/rewrite.h>
 
 #include "fit/split/price.h"
 #include "whole.h"

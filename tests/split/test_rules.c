@@ -1,7 +1,7 @@
 /* test_rules.c - every operator that the registry can split, whole and in parts: random shapes,
  * axes and numbers of parts, halos computed again and kept. Plain kernels sum each element in one
  * order whatever the extents are, so results are the same bits. */
-#include <tenure/split.h>
+#include <tenure/rewrite.h>
 
 #include "fit/split/region.h"
 #include "graph/tiles/split.h"

@@ -1,7 +1,7 @@
 /* test_search.c - which regions: budgets are kept in the layout of the graph that comes out, work
  * never rises with the budget nor bytes with the share of work, what parts read again is counted,
  * and twice is the same. */
-#include <tenure/split.h>
+#include <tenure/rewrite.h>
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* test_split.c - regions of random networks in parts: branches, residuals, joins, what is needed
  * whole, results that others read. The same bits as the whole network; damaged regions are refused;
  * no allocation that fails does harm. */
-#include <tenure/split.h>
+#include <tenure/rewrite.h>
 
 #include "fit/split/region.h"
 #include "whole.h"

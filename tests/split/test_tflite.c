@@ -1,7 +1,7 @@
 /* test_tflite.c - every operator of TensorFlow Lite that the registry can split, whole and in
  * parts, by a reference that knows who is made of what (tflite_reference.h): random shapes, axes
  * and numbers of parts, halos computed again and kept. */
-#include <tenure/split.h>
+#include <tenure/rewrite.h>
 
 #include "graph/tiles/split.h"
 #include "tflite_reference.h"

@@ -132,7 +132,7 @@ def test_torch(net):
 
 
 def trained(path):
-    """Parameters and statistics of a checkpoint by name; the format is told in tenure/checkpoint.h."""
+    """Parameters and statistics of a checkpoint by name; the format is told in tenure/train.h."""
     with open(path, "rb") as file:
         data = file.read()
     count, at, tensors = struct.unpack_from("<I", data, 12)[0], 80, {}

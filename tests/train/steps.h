@@ -8,8 +8,8 @@
 
 #include <float.h>
 
-#include <tenure/measure.h>
-#include <tenure/setup.h>
+#include <tenure/engine.h>
+#include <tenure/run.h>
 #include <tenure/train.h>
 
 #include "engine/kernels/convert.h"

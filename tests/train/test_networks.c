@@ -2,6 +2,7 @@
  * optimizer and each switch, training in the planned arena gives the bits of training with memory
  * of its own for every tensor, finds no poison disturbed, and uses the planned peak to the byte.
  */
+#include <tenure/train.h>
 #include "support.h"
 
 #include "../../examples/training/networks.h"

@@ -2,6 +2,7 @@
 #ifndef TN_TESTS_TRAINER_KIT_H
 #define TN_TESTS_TRAINER_KIT_H
 
+#include <tenure/train.h>
 #include "support.h"
 
 #include <glob.h>

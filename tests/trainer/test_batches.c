@@ -6,7 +6,7 @@
 #include <math.h>
 #include <unistd.h>
 
-#include <tenure/data.h>
+#include <tenure/train.h>
 
 #include "base/base.h"
 

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include <tenure/trainer.h>
+#include <tenure/train.h>
 
 #define PI 3.14159265358979323846
 

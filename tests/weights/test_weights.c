@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include <tenure/weights.h>
+#include <tenure/llm.h>
 
 #include "base/base.h"
 #include "support.h"

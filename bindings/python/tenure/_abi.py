@@ -73,7 +73,7 @@ class tn_body(Structure):
     _fields_ = [("size", c_uint64), ("first", c_int64), ("last", c_int64), ("alignment", c_uint64),
                 ("offset", c_uint64), ("flags", c_uint32), ("bank", c_uint32), ("pieces", POINTER(tn_piece)),
                 ("piece_count", c_uint32), ("name", c_char_p), ("hint", c_int64), ("has_hint", c_bool),
-                ("leader", c_uint32), ("delta", c_uint64), ("traffic", c_uint64)]
+                ("leader", c_uint32), ("delta", c_uint64), ("traffic", c_uint64), ("spare", c_uint64 * 2)]
 
 
 class tn_bank(Structure):
@@ -87,7 +87,7 @@ class tn_layout(Structure):
                 ("verdict", c_int), ("planner", c_char_p), ("seed", c_uint64), ("work", c_uint64),
                 ("seconds", c_double), ("timed_out", c_bool), ("reuse_cost", c_uint64),
                 ("reuse_cost_bound", c_uint64), ("objective", c_int), ("workers", c_uint32), ("waits", c_uint64),
-                ("waits_bound", c_uint64), ("time", c_uint64), ("time_bound", c_uint64)]
+                ("waits_bound", c_uint64), ("time", c_uint64), ("time_bound", c_uint64), ("spare", c_uint64 * 8)]
 
 
 class tn_plan_options(Structure):
@@ -107,10 +107,10 @@ class tn_wait(Structure):
 
 class tn_conflict(Structure):
     _fields_ = [("reason", c_int), ("a", c_uint32), ("b", c_uint32), ("step", c_int64), ("lo", c_uint64),
-                ("hi", c_uint64)]
+                ("hi", c_uint64), ("spare", c_uint64 * 4)]
 
 
-# --- graph.h, import.h ---
+# --- graph.h ---
 
 class tn_format(Structure):
     _fields_ = [("order", c_int), ("block", c_uint32)]
@@ -147,7 +147,7 @@ class tn_import_options(Structure):
                 ("variables_outside", c_bool), ("values", c_void_p), ("value_count", c_uint32), ("batch", c_int64)]
 
 
-# --- program.h, rewrite.h, kernels.h, setup.h ---
+# --- program.h, rewrite.h, fit.h, engine.h ---
 
 class tn_program_options(Structure):
     _fields_ = [("struct_size", c_size_t), ("order", c_char_p), ("memory", c_void_p),
@@ -247,9 +247,10 @@ class tn_estimate_options(Structure):
 
 
 class tn_estimate(Structure):
-    _fields_ = [("total", c_uint64), ("part", c_uint64 * len(PARTS)), ("phase", c_uint64 * len(PHASES)),
+    _fields_ = [("total", c_uint64), ("part", c_uint64 * 16), ("phase", c_uint64 * 16),
                 ("peak_step", c_uint32), ("peak_op", c_uint32), ("peak_run", c_uint32), ("fixed", c_uint64),
-                ("arena", c_uint64), ("largest_static", c_uint64), ("requested", c_uint64), ("allocated", c_uint64)]
+                ("arena", c_uint64), ("largest_static", c_uint64), ("requested", c_uint64), ("allocated", c_uint64),
+                ("spare", c_uint64 * 4)]
 
 
 class tn_hardware(Structure):
@@ -258,7 +259,7 @@ class tn_hardware(Structure):
                 ("bf16", c_double), ("year", c_uint32)]
 
 
-# --- costs.h, measure.h, fit.h ---
+# --- search.h, engine.h, fit.h ---
 
 class tn_costs_model(Structure):
     _fields_ = [("struct_size", c_size_t), ("context", POINTER(tn_context)), ("flops_per_s", c_double),
@@ -291,18 +292,19 @@ class tn_fit_result(Structure):
                 ("live_bytes", c_uint64), ("plain_bytes", c_uint64), ("time", c_uint64), ("plain_time", c_uint64),
                 ("time_bound", c_uint64), ("bytes_bound", c_uint64), ("to_host_bytes", c_uint64),
                 ("from_host_bytes", c_uint64), ("stall", c_uint64), ("work", c_uint64), ("seconds", c_double),
-                ("rounds", c_uint32), ("stopped", c_bool)]
+                ("rounds", c_uint32), ("stopped", c_bool), ("spare", c_uint64 * 8)]
 
 
-# --- claim.h ---
+# --- fit.h ---
 
 class tn_claim(Structure):
     _fields_ = [("techniques", c_uint32), ("kind", c_int), ("bytes", c_uint64), ("time", c_uint64),
-                ("bytes_bound", c_uint64), ("why", c_char_p)]
+                ("bytes_bound", c_uint64), ("why", c_char_p), ("spare", c_uint64 * 2)]
 
 
 class tn_hint(Structure):
-    _fields_ = [("techniques", c_uint32), ("fits", c_bool), ("bytes", c_uint64), ("more_time", c_double)]
+    _fields_ = [("techniques", c_uint32), ("fits", c_bool), ("bytes", c_uint64), ("more_time", c_double),
+                ("spare", c_uint64 * 2)]
 
 
 class tn_fit_request(Structure):
@@ -319,7 +321,7 @@ class tn_fit_answer(Structure):
                 ("whole_costs", POINTER(tn_costs)), ("techniques", c_uint32), ("allowed", c_uint32),
                 ("budget", c_uint64), ("host_budget", c_uint64), ("apart", c_uint64), ("claims", tn_claim * 8), ("hints", tn_hint * 4),
                 ("claim_count", c_uint32), ("hint_count", c_uint32), ("costs_seconds", c_double),
-                ("detail", c_char * 280), ("ruled", c_bool), ("own", c_void_p)]
+                ("detail", c_char * 280), ("ruled", c_bool), ("own", c_void_p), ("spare", c_uint64 * 8)]
 
 
 # --- report.h ---
@@ -327,7 +329,7 @@ class tn_fit_answer(Structure):
 class tn_report_fit(Structure):
     _fields_ = [("result", POINTER(tn_fit_result)), ("budget", c_uint64), ("fixed_bytes", c_uint64),
                 ("abstract", c_bool), ("points", c_void_p), ("point_count", c_uint32),
-                ("predicted", POINTER(tn_trace)), ("measured", POINTER(tn_trace))]
+                ("predicted", POINTER(tn_trace)), ("measured", POINTER(tn_trace)), ("spare", c_uint64 * 4)]
 
 
 class tn_report(Structure):

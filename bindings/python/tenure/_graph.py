@@ -136,7 +136,7 @@ def choice(value: str, known: Sequence[str], what: str) -> int:
 
 
 class Setup:
-    """The stages from a graph to a layout (tenure/setup.h), for the graph only or for the kernels of this machine."""
+    """The stages from a graph to a layout (tenure/engine.h), for the graph only or for the kernels of this machine."""
 
     def __init__(self, graph: Graph, *, context: Any = None, kernels: bool = False, order: str = "auto",
                  **members: Any) -> None:

@@ -7,7 +7,7 @@
 #ifndef TN_ANSWER_MODEL_FACTS_H
 #define TN_ANSWER_MODEL_FACTS_H
 
-#include <tenure/setup.h>
+#include <tenure/engine.h>
 
 #include "base/base.h"
 #include "cli/answer/facts.h"

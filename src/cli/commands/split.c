@@ -5,7 +5,7 @@
 #include "cli/command_line/combine.h"
 #include "cli/model/input.h"
 #include "cli/model/kernel_target.h"
-#include <tenure/export.h>
+#include <tenure/rewrite.h>
 
 #include <inttypes.h>
 #include <math.h>

@@ -6,7 +6,7 @@
 
 #include <argp.h>
 
-#include <tenure/cluster.h>
+#include <tenure/dist.h>
 
 #include "cli/answer/facts.h"
 #include "cli/model/input.h"

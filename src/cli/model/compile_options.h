@@ -10,8 +10,8 @@
 
 #include <argp.h>
 
-#include <tenure/claim.h>
-#include <tenure/measure.h>
+#include <tenure/engine.h>
+#include <tenure/fit.h>
 
 #include "cli/model/input.h"
 #include "cli/model/kernel_target.h"

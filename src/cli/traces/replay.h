@@ -3,7 +3,6 @@
 #ifndef TN_CLI_REPLAY_H
 #define TN_CLI_REPLAY_H
 
-#include <tenure/play.h>
 #include <tenure/snapshot.h>
 
 #include "base/base.h"

@@ -1,6 +1,6 @@
 /* train.h - `tenure train`: from options to a trainer of the library, and its output.
  *
- * tenure/trainer.h describes a training run. These files have its options, its opened model, the
+ * tenure/train.h describes a training run. These files have its options, its opened model, the
  * signals that stop it, and its output.
  */
 #ifndef TN_CLI_TRAIN_H
@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include <tenure/timeline.h>
+#include <tenure/program.h>
 
 #include "cli/answer/facts.h"
 #include "cli/model/input.h"

@@ -6,7 +6,7 @@
 #ifndef TN_ENGINE_CODECS_CODEC_H
 #define TN_ENGINE_CODECS_CODEC_H
 
-#include <tenure/instruction.h>
+#include <tenure/program.h>
 
 #include "base/base.h"
 

@@ -27,7 +27,7 @@
 #ifndef TN_KERNELS_KERNEL_H
 #define TN_KERNELS_KERNEL_H
 
-#include <tenure/kernels.h>
+#include <tenure/engine.h>
 
 #include "base/base.h"
 #include "graph/attr.h"

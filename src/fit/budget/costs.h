@@ -2,8 +2,8 @@
 #ifndef TN_BUDGET_COSTS_H
 #define TN_BUDGET_COSTS_H
 
-#include <tenure/costs.h>
-#include <tenure/simulate.h>
+#include <tenure/program.h>
+#include <tenure/search.h>
 
 #include "base/base.h"
 

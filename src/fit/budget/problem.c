@@ -8,8 +8,7 @@
  *
  * Tensors have value i as id i. Cost: O(values + operators + operands).
  */
-#include <tenure/budget.h>
-#include <tenure/costs.h>
+#include <tenure/search.h>
 
 #include <stdio.h>
 

@@ -6,7 +6,7 @@
  * input. Rules (rules.c) come first: with rules, the program that only obeys them is the input.
  * Cost: share.c, with an occupancy for each schedule that is judged.
  */
-#include <tenure/budget.h>
+#include <tenure/search.h>
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
  * writes a schedule graph that obeys them.
  *
  * A rule is about the results of an operator. For each result, the readers before `back` are early,
- * the others late (tenure/rules.h). A schedule graph is then written in which both groups read
+ * the others late (tenure/fit.h). A schedule graph is then written in which both groups read
  * different values, so that every pass obeys the rules without knowing them:
  *
  *     jobs        a    b(a)   c   d   e(a)          recompute a: the value a ends after b
@@ -413,7 +413,7 @@ tn_status tn__rules_schedule(const tn__ruled *ruled, const tn__schedule *from, t
 
 static const char *const rules_names[TN_RULE_COUNT] = {"keep", "recompute", "swap"};
 
-const char *tn_rule_kind_name(tn_rule_kind kind) {
+static const char *rules_kind_name(tn_rule_kind kind) {
     return (uint32_t)kind < TN_RULE_COUNT ? rules_names[kind] : "";
 }
 
@@ -440,10 +440,10 @@ const char *tn__rule_text(const tn_rules *given, uint32_t index, char text[TN__R
     const tn_rules rules = rules_read(given);
     if (index < rules.count && rules.list[index].prefetch > 0)
         snprintf(text, TN__RULE_TEXT, "%s '%.80s' (prefetch %u)",
-                 tn_rule_kind_name(rules.list[index].kind), rules.list[index].pattern,
+                 rules_kind_name(rules.list[index].kind), rules.list[index].pattern,
                  rules.list[index].prefetch);
     else if (index < rules.count)
-        snprintf(text, TN__RULE_TEXT, "%s '%.80s'", tn_rule_kind_name(rules.list[index].kind),
+        snprintf(text, TN__RULE_TEXT, "%s '%.80s'", rules_kind_name(rules.list[index].kind),
                  rules.list[index].pattern);
     else
         snprintf(text, TN__RULE_TEXT, "%u segments", rules.segments);

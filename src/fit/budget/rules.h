@@ -1,10 +1,10 @@
-/* rules.h - the rules of the user (tenure/rules.h) as a schedule graph: a value that a rule
+/* rules.h - the rules of the user (tenure/fit.h) as a schedule graph: a value that a rule
  * concerns becomes two values, one for its early readers and one for its late ones. */
 #ifndef TN_BUDGET_RULES_H
 #define TN_BUDGET_RULES_H
 
+#include <tenure/fit.h>
 #include <tenure/program.h>
-#include <tenure/rules.h>
 
 #include "fit/budget/schedule/schedule_graph.h"
 

@@ -13,7 +13,7 @@
 #include "fit/budget/weight_streaming.h"
 
 #include <tenure/fit.h>
-#include <tenure/trace.h>
+#include <tenure/program.h>
 
 #include <math.h>
 #include <stdio.h>

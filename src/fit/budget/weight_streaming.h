@@ -4,7 +4,7 @@
 #ifndef TN_BUDGET_WEIGHT_STREAMING_H
 #define TN_BUDGET_WEIGHT_STREAMING_H
 
-#include <tenure/stream.h>
+#include <tenure/search.h>
 
 #include "fit/budget/refusal.h"
 

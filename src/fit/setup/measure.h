@@ -3,8 +3,7 @@
 #ifndef TN_SETUP_MEASURE_H
 #define TN_SETUP_MEASURE_H
 
-#include <tenure/device.h>
-#include <tenure/measure.h>
+#include <tenure/engine.h>
 
 #include "engine/executor.h"
 #include "engine/kernels/kernels.h"

@@ -14,8 +14,8 @@
  */
 #include "fit/setup/setup.h"
 
-#include <tenure/measure.h>
-#include <tenure/trace.h>
+#include <tenure/engine.h>
+#include <tenure/program.h>
 
 #define SCRATCH_ALIGNMENT 64u /* a smaller gain does not count */
 

@@ -2,7 +2,7 @@
 #ifndef TN_SETUP_SETUP_H
 #define TN_SETUP_SETUP_H
 
-#include <tenure/setup.h>
+#include <tenure/engine.h>
 
 #include <stdatomic.h>
 

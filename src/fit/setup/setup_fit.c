@@ -8,7 +8,7 @@
  *
  * Cost: that of a plan; if the plan exceeds the budget, that of tn_costs_measure and tn_fit.
  */
-#include <tenure/measure.h>
+#include <tenure/engine.h>
 
 #include "fit/budget/rules.h"
 #include "fit/budget/search/seek.h"

@@ -10,7 +10,7 @@
 #include "fit/budget/weight_streaming.h"
 
 #include <tenure/engine.h>
-#include <tenure/trace.h>
+#include <tenure/program.h>
 
 #include "fit/setup/setup.h"
 #include "graph/tiles/split.h"

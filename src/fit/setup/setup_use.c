@@ -3,7 +3,7 @@
  */
 #include "fit/setup/setup.h"
 
-#include <tenure/measure.h>
+#include <tenure/engine.h>
 
 #include "engine/engine.h"
 #include "fit/budget/costs.h"

@@ -10,7 +10,7 @@
 #ifndef TN_SPLIT_REGION_H
 #define TN_SPLIT_REGION_H
 
-#include <tenure/split.h>
+#include <tenure/rewrite.h>
 
 #include "base/lists.h"
 #include "graph/tiles/split.h"

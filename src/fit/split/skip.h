@@ -6,7 +6,7 @@
 #ifndef TN_SPLIT_SKIP_H
 #define TN_SPLIT_SKIP_H
 
-#include <tenure/split.h>
+#include <tenure/rewrite.h>
 
 #include "fit/split/price.h"
 

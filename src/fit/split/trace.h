@@ -5,7 +5,7 @@
 #ifndef TN_SPLIT_TRACE_H
 #define TN_SPLIT_TRACE_H
 
-#include <tenure/split.h>
+#include <tenure/rewrite.h>
 
 #include "graph/rewrite/rewrite.h"
 

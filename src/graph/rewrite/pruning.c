@@ -6,7 +6,7 @@
  * that each weight keeps; so at most one weight is in memory at a time.
  */
 #include <math.h>
-#include <tenure/prune.h>
+#include <tenure/rewrite.h>
 
 #include "graph/element.h"
 #include "graph/rewrite/rewrite.h"

@@ -16,7 +16,6 @@
 #ifndef TN_REWRITE_REWRITE_H
 #define TN_REWRITE_REWRITE_H
 
-#include <tenure/prune.h>
 #include <tenure/rewrite.h>
 
 #include "graph/op.h"

@@ -15,7 +15,7 @@
 #ifndef TN_TENSOR_PARALLEL_CUT_H
 #define TN_TENSOR_PARALLEL_CUT_H
 
-#include <tenure/parts.h>
+#include <tenure/dist.h>
 
 #include "graph/store.h"
 #include "graph/tiles/split.h"

@@ -1,9 +1,9 @@
 /* names.c - finds by name: losses, optimizers, what ranks divide among each other, and orders of a
  * pipeline's passes, in the tables of the public headers.
  */
+#include <tenure/dist.h>
+#include <tenure/estimate.h>
 #include <tenure/train.h>
-#include <tenure/shard.h>
-#include <tenure/stages.h>
 
 #include "base/base.h"
 
@@ -52,33 +52,21 @@ const char *tn_optimizer_summary(tn_optimizer optimizer) {
 
 /* --- divisions among ranks -------------------------------------------------------------------- */
 
-/* Finds by name what ranks divide among each other, in the table of tenure/shard.h. */
+/* The names of what ranks divide among each other, in the table of tenure/estimate.h. */
 
-static const struct {
-    const char *text, *sentence;
-} shard_entries[] = {
-#define TN_X(name, text, sentence) {text, sentence},
+static const char *const shard_names[] = {
+#define TN_X(name, text, sentence) text,
     TN_SHARD_TABLE(TN_X)
 #undef TN_X
 };
 
-tn_shard tn_shard_find(const char *text) {
-    uint32_t i = 0;
-    while (i < TN_SHARD_COUNT && strcmp(shard_entries[i].text, text) != 0) i++;
-    return (tn_shard)i;
-}
-
 const char *tn_shard_name(tn_shard shard) {
-    return (unsigned)shard < TN_SHARD_COUNT ? shard_entries[shard].text : NULL;
-}
-
-const char *tn_shard_summary(tn_shard shard) {
-    return (unsigned)shard < TN_SHARD_COUNT ? shard_entries[shard].sentence : NULL;
+    return (unsigned)shard < TN_SHARD_COUNT ? shard_names[shard] : NULL;
 }
 
 /* --- orders of a pipeline --------------------------------------------------------------------- */
 
-/* Finds orders of a pipeline's passes by name, in the table of tenure/stages.h. */
+/* Finds orders of a pipeline's passes by name, in the table of tenure/dist.h. */
 
 static const char *const stages_names[] = {
 #define TN_X(name, text, sentence) text,

@@ -4,7 +4,7 @@
  * The pool first runs without the device, to find the range that it needs. Some pools reserve their
  * least only if they may choose the range, and need a little more in a range of that size.
  */
-#include <tenure/play.h>
+#include <tenure/snapshot.h>
 
 #include "memory/device/stream_fences.h"
 

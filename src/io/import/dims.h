@@ -10,7 +10,7 @@
 #ifndef TN_IMPORT_DIMS_H
 #define TN_IMPORT_DIMS_H
 
-#include <tenure/import.h>
+#include <tenure/graph.h>
 
 #include "base/base.h"
 #include "io/import/onnx/wire.h"

@@ -8,7 +8,7 @@
 #include "graph/infer/infer.h"
 #include "io/import/dims.h"
 #include "io/import/importer.h"
-#include <tenure/weights.h>
+#include <tenure/llm.h>
 
 #include <stdio.h>
 #include <sys/mman.h>

@@ -8,8 +8,7 @@
 #ifndef TN_IMPORT_IMPORTER_H
 #define TN_IMPORT_IMPORTER_H
 
-#include <tenure/array.h>
-#include <tenure/import.h>
+#include <tenure/graph.h>
 
 #include "base/base.h"
 #include "io/import/dims.h"

@@ -10,7 +10,7 @@
 #ifndef TN_WEIGHTS_WEIGHTS_H
 #define TN_WEIGHTS_WEIGHTS_H
 
-#include <tenure/weights.h>
+#include <tenure/llm.h>
 
 #include "base/base.h"
 

@@ -17,7 +17,7 @@
 #ifndef TN_DEVICE_DRIVER_H
 #define TN_DEVICE_DRIVER_H
 
-#include <tenure/device.h>
+#include <tenure/engine.h>
 
 #include "base/base.h"
 

@@ -5,7 +5,7 @@
  * slower.
  * Cost: a few copies of `bytes` in each direction.
  */
-#include <tenure/device.h>
+#include <tenure/engine.h>
 
 #include "base/base.h"
 

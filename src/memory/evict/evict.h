@@ -38,7 +38,7 @@
 #ifndef TN_EVICT_H
 #define TN_EVICT_H
 
-#include <tenure/evict.h>
+#include <tenure/eager.h>
 
 #include "base/base.h"
 

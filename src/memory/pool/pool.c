@@ -24,7 +24,7 @@ static const tn__technique *const techniques[] = {
 uint32_t tn_pool_count(void) { return (uint32_t)(sizeof techniques / sizeof *techniques); }
 const char *tn_pool_name(uint32_t index) { return techniques[index]->name; }
 const char *tn_pool_summary(uint32_t index) { return techniques[index]->summary; }
-const char *tn_pool_source(uint32_t index) { return techniques[index]->source; }
+const char *tn__pool_source(uint32_t index) { return techniques[index]->source; }
 
 static const tn__technique *pool_find(const char *name) {
     for (uint32_t i = 0; i < tn_pool_count(); i++)
@@ -294,7 +294,7 @@ void tn_pool_learned(tn_pool *pool, tn_pool_lesson *lesson) {
     pthread_mutex_unlock(&pool->lock);
 }
 
-void tn_pool_reset_peaks(tn_pool *pool) {
+void tn__pool_reset_peaks(tn_pool *pool) {
     pthread_mutex_lock(&pool->lock);
     tn_pool_usage *usage = &pool->usage;
     usage->requested_peak = usage->requested;

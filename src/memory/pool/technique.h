@@ -165,6 +165,10 @@ uint32_t tn__chunk_set_last(const tn_pool *pool, const tn__chunk_set *set, uint3
 /* For a set by offset: the last chunk that starts at `offset` or before. */
 uint32_t tn__chunk_set_up_to(const tn_pool *pool, const tn__chunk_set *set, uint64_t offset);
 
+/* The peaks become the current values, and so do the holders at the peak. */
+void tn__pool_reset_peaks(tn_pool *pool);
+const char *tn__pool_source(uint32_t index); /* where a technique is from, for its test */
+
 /* --- holders (holders.c) --- */
 
 bool tn__holders_grow(tn_pool *pool);

@@ -23,7 +23,6 @@ static const tn_planner *const plan_planners[] = {
 uint32_t tn_planner_count(void) { return (uint32_t)(sizeof plan_planners / sizeof *plan_planners); }
 const char *tn_planner_name(uint32_t index) { return plan_planners[index]->name; }
 const char *tn_planner_summary(uint32_t index) { return plan_planners[index]->summary; }
-const char *tn_planner_source(uint32_t index) { return plan_planners[index]->source; }
 
 const tn_planner *tn__planner_at(uint32_t index) { return plan_planners[index]; }
 

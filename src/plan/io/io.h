@@ -18,7 +18,12 @@ tn_status tn__csv_render(const tn_problem *problem, const tn_layout *layout, tn_
  * errors. */
 tn_status tn__csv_can(const tn_problem *problem, tn_error *error);
 
-/* Appends the solution of a dsa-problem-v1 that tn_problem_save_dsa writes. */
+/* Writes the placements of a layout as the solution of a dsa-problem-v1: with the ids of the
+ * buffers and pools of the file that was read; for other problems, with the numbers of bodies and
+ * banks. The file is replaced atomically. */
+tn_status tn__problem_save_dsa(const tn_problem *problem, const tn_layout *layout, const char *path,
+                               tn_error *error);
+/* Appends what tn__problem_save_dsa writes. */
 void tn__dsa_render(const tn_problem *problem, const tn_layout *layout, tn__text *text);
 
 /* A file being read into `problem`. If a row has an offset, it goes to offsets[row] if the caller

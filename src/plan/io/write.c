@@ -374,7 +374,7 @@ void tn__dsa_render(const tn_problem *problem, const tn_layout *layout, tn__text
     tn__text_put(text, "\n]}\n");
 }
 
-tn_status tn_problem_save_dsa(const tn_problem *problem, const tn_layout *layout, const char *path,
+tn_status tn__problem_save_dsa(const tn_problem *problem, const tn_layout *layout, const char *path,
                               tn_error *error) {
     tn__text text;
     tn__text_init(&text, &problem->context);

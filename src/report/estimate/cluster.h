@@ -7,7 +7,7 @@
 #ifndef TN_ESTIMATE_CLUSTER_H
 #define TN_ESTIMATE_CLUSTER_H
 
-#include <tenure/cluster.h>
+#include <tenure/dist.h>
 
 /* Seconds of a micro-batch on one rank, in one direction. */
 typedef struct tn__cluster_work {

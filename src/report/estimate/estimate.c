@@ -12,7 +12,7 @@
 #include "base/lists.h"
 #include "program/program.h"
 #include <tenure/pool.h>
-#include <tenure/trace.h>
+#include <tenure/program.h>
 
 #include <string.h>
 
@@ -246,9 +246,9 @@ static const char *const estimate_parts[] = {
 #undef TN_X
 };
 static const struct {
-    const char *name, *meaning;
+    const char *name;
 } estimate_phases[] = {
-#define TN_X(name, text, meaning) {text, meaning},
+#define TN_X(name, text, meaning) {text},
     TN_PHASE_TABLE(TN_X)
 #undef TN_X
 };
@@ -258,9 +258,6 @@ const char *tn_part_name(tn_part part) {
 }
 const char *tn_phase_name(tn_phase phase) {
     return (unsigned)phase < TN_PHASE_COUNT ? estimate_phases[phase].name : "?";
-}
-const char *tn_phase_meaning(tn_phase phase) {
-    return (unsigned)phase < TN_PHASE_COUNT ? estimate_phases[phase].meaning : "?";
 }
 
 static tn_part estimate_part_of(tn_kind kind) {
@@ -286,7 +283,7 @@ static void estimate_seen(estimator *it, tn_phase phase, uint64_t total,
         made->phase[phase] = total;
     if (total <= made->total) return;
     made->total = total;
-    memcpy(made->part, part, sizeof made->part);
+    memcpy(made->part, part, TN_PART_COUNT * sizeof *part);
     made->peak_step = step;
     made->peak_run = run;
 }

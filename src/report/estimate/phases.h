@@ -3,6 +3,7 @@
 #define TN_ESTIMATE_PHASES_H
 
 #include <tenure/estimate.h>
+#include <tenure/program.h>
 
 /* estimate.c. phases: out, [instructions] of tn_phase: FORWARD, BACKWARD or UPDATE, the update. A
  * program without training is all FORWARD. Cost: O(instructions + operands). */

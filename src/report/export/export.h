@@ -9,7 +9,7 @@
 #ifndef TN_EXPORT_EXPORT_H
 #define TN_EXPORT_EXPORT_H
 
-#include <tenure/export.h>
+#include <tenure/rewrite.h>
 
 #include "base/base.h"
 #include "fit/split/trace.h"

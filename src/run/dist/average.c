@@ -18,6 +18,7 @@
  *
  * Cost: O(instructions + operands), memory O(tensors).
  */
+#include <tenure/train.h>
 #include "graph/attr.h"
 #include "graph/op.h"
 #include "run/dist/world.h"

@@ -5,7 +5,7 @@
  *     stage 1      F0 B0 F1 B1 .. U        U: updates
  *
  * All stages share one graph, which contains all micro-batches, and each runs some of its
- * operators. The homes (tenure/stages.h) of its results say where an operator belongs; an operator
+ * operators. The homes (tenure/dist.h) of its results say where an operator belongs; an operator
  * made by a rewrite belongs to the first stage that reads its results. A tensor that one stage
  * makes and another reads is sent, once to each reader, and kept there. So tensors that skip stages
  * or go backwards need no special case.
@@ -13,6 +13,7 @@
  * Cost: O(stages x operands + messages).
  */
 #include <tenure/dist.h>
+#include <tenure/train.h>
 
 #include "program/passes.h"
 #include "graph/op.h"

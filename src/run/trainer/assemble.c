@@ -1,5 +1,5 @@
 /* assemble.c - assembles and divides tensors of which every rank of a cut model holds a part
- * (tenure/parts.h): a checkpoint and a test need whole tensors, one after the other.
+ * (tenure/dist.h): a checkpoint and a test need whole tensors, one after the other.
  *
  * If ranks also divide the updates of a cut model, each holds a range of a part. Then ranks with
  * the same part assemble it first, and the parts are assembled afterwards.

@@ -1,5 +1,5 @@
 /* checkpoint.h - writes a training run to disk and reads it back; the file format is described in
- * tenure/checkpoint.h.
+ * tenure/train.h.
  *
  *   checkpoint.c   reads a file and finds its tensors; writes the state of a run, and restores it
  *                  into an engine
@@ -9,7 +9,6 @@
 #ifndef TN_TRAINER_CHECKPOINT_H
 #define TN_TRAINER_CHECKPOINT_H
 
-#include <tenure/checkpoint.h>
 #include <tenure/engine.h>
 #include <tenure/train.h>
 

@@ -7,7 +7,7 @@
 #ifndef TN_TRAINER_DATA_H
 #define TN_TRAINER_DATA_H
 
-#include <tenure/data.h>
+#include <tenure/train.h>
 
 #include "base/base.h"
 

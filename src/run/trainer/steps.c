@@ -1,5 +1,5 @@
 /* steps.c - runs one training step after another, with checkpoints in between; learning rates. */
-#include <tenure/trainer.h>
+#include <tenure/train.h>
 #include "run/trainer/trainer.h"
 
 #include <math.h>

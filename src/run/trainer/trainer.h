@@ -9,7 +9,7 @@
 #ifndef TN_TRAINER_TRAINER_H
 #define TN_TRAINER_TRAINER_H
 
-#include <tenure/trainer.h>
+#include <tenure/train.h>
 
 #include "base/base.h"
 #include "run/trainer/checkpoint.h"

@@ -10,6 +10,7 @@
 #define PRODUCT_WRITE PRODUCT_SAME
 #define PRODUCT_SCALE(scale, value) ((float)(scale) * (value))
 #include "engine/kernels/loops/product_loops.h"
+#include <tenure/graph.h>
 
 #define PRODUCT(name) PRODUCT_AS(double, name)
 #define PRODUCT_TYPE double

@@ -12,7 +12,7 @@
 #ifndef TN_ALGORITHMS_IDLE_H
 #define TN_ALGORITHMS_IDLE_H
 
-#include <tenure/instruction.h>
+#include <tenure/program.h>
 
 #include "fit/budget/pass.h"
 #include "program/clock.h"

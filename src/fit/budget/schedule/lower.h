@@ -11,8 +11,8 @@
 #ifndef TN_SCHEDULE_LOWER_H
 #define TN_SCHEDULE_LOWER_H
 
-#include <tenure/costs.h>
 #include <tenure/program.h>
+#include <tenure/search.h>
 
 #include "fit/budget/schedule/schedule_graph.h"
 

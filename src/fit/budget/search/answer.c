@@ -13,7 +13,7 @@
  */
 #include "fit/budget/search/seek.h"
 
-#include <tenure/host.h>
+#include <tenure/program.h>
 
 #include <math.h>
 
@@ -605,4 +605,3 @@ void tn_fit_release(tn_fit_result *result) {
 uint32_t tn_pass_count(void) { return tn__pass_count(); }
 const char *tn_pass_name(uint32_t index) { return tn__pass_at(index)->name; }
 const char *tn_pass_summary(uint32_t index) { return tn__pass_at(index)->summary; }
-const char *tn_pass_source(uint32_t index) { return tn__pass_at(index)->source; }

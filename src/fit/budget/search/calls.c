@@ -3,6 +3,7 @@
 #include "fit/budget/search/seek.h"
 
 #include <tenure/fit.h>
+#include <tenure/search.h>
 
 #include <stdio.h>
 

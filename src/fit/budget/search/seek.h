@@ -11,7 +11,7 @@
 #define TN_SEARCH_SEEK_H
 
 #include <tenure/fit.h>
-#include <tenure/simulate.h>
+#include <tenure/program.h>
 
 #include "fit/budget/pass.h"
 #include "fit/budget/refusal.h"

@@ -1,4 +1,4 @@
-/* prune.c - removes the smallest magnitudes of weights (tenure/prune.h), before other rewrites use
+/* prune.c - removes the smallest magnitudes of weights (rewrite.h), before other rewrites use
  * the weights.
  *
  *     w ── PruneWeights ── w with zeros ── Conv, Gemm, MatMul
@@ -6,7 +6,7 @@
  * PruneWeights runs at set-up. The number of elements that stay was decided before; `sparse` uses
  * the zeros after all other rewrites. It runs only on request.
  */
-#include <tenure/prune.h>
+#include <tenure/rewrite.h>
 
 #include "graph/attr.h"
 #include "graph/rewrite/rewrite.h"

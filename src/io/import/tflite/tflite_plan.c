@@ -17,6 +17,7 @@
  * Cost: O(file).
  * Source: tflite-micro's micro_allocation_info.cc and memory_management.md.
  */
+#include <tenure/rewrite.h>
 #include "io/import/tflite/tflite_plan.h"
 
 #define PLAN_NAME "OfflineMemoryAllocation"

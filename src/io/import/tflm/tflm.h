@@ -11,6 +11,7 @@
 #ifndef TN_IMPORT_TFLM_H
 #define TN_IMPORT_TFLM_H
 
+#include <tenure/rewrite.h>
 #include "io/import/tflite/tflite_plan.h"
 
 #define TFLM_ALIGNMENT 16u      /* of tensors, scratch and kernels' buffers */

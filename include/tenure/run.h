@@ -1,4 +1,4 @@
-/* session.h - runs a graph with few calls: kernels, plan, and a device of exactly that size.
+/* run.h - runs a graph with few calls: kernels, plan, and a device of exactly that size.
  *
  *     tn_graph *graph;
  *     tn_session *session;
@@ -35,22 +35,48 @@
  *         printf("%s: %s\n", error.where, error.message);
  *     }
  *
- * tn_session_open is tn_fit_graph (claim.h) and tn_setup_open (setup.h), plus an array for every
+ * tn_session_open is tn_fit_graph (fit.h) and tn_setup_open (engine.h), plus an array for every
  * input and output. Programs that need more control call those directly.
  * Units: bytes, seconds. Threads: one thread at a time may use a session.
  */
-#ifndef TENURE_SESSION_H
-#define TENURE_SESSION_H
+#ifndef TENURE_RUN_H
+#define TENURE_RUN_H
 
-#include <tenure/claim.h>
-#include <tenure/import.h>
-#include <tenure/setup.h>
+#include <tenure/fit.h>
+#include <tenure/graph.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+/* Types of experimental headers. Stable calls only pass pointers to them on. */
+struct tn_divide;
+struct tn_exchange;
+
+/* --- addresses alone ------------------------------------------------------------------------- */
+
+/* Plans the tensors of an inferred graph in the order of its operators, without running it.
+ *
+ * options  NULL: defaults
+ * offsets  out, [tensors of the graph]: bytes from the start of the arena. TN_SIZE_UNKNOWN: the
+ *          tensor is not in the arena (a parameter, a constant, or never used)
+ * arena    out: bytes of the arena
+ *
+ * Errors: E_UNKNOWN (a size), and those of tn_plan. */
+TN_API TN_CHECKED tn_status tn_graph_allocate(const tn_graph *graph, const tn_plan_options *options,
+                                              uint64_t *offsets, uint64_t *arena, tn_error *error);
+
+/* --- running --------------------------------------------------------------------------------- */
+
 typedef struct tn_session tn_session;
+
+/* Where static memory lies: parameters, constants, optimizer state and folded tensors, in the
+ * layouts that the kernels need. */
+typedef enum tn_static_place {
+    TN_STATIC_APART, /* in a block of its own, outside the arena */
+    TN_STATIC_ARENA, /* in the arena, placed by the planner: one peak bounds all memory */
+    TN_STATIC_FIRST  /* pinned one after another at the arena's start */
+} tn_static_place;
 
 typedef struct tn_session_options {
     size_t struct_size;
@@ -71,17 +97,17 @@ typedef struct tn_session_options {
     const char *order;    /* of operators, as in tn_program_options; NULL: the graph's */
     const char *planner;  /* as in tn_plan_options; NULL: auto */
     uint64_t budget;      /* bytes for arena and static memory. If the plan needs more, tn_fit_graph
-                           * (claim.h) searches for a program that fits; opening fails if it finds
+                           * (fit.h) searches for a program that fits; opening fails if it finds
                            * none. 0: no limit */
     const char *pass; /* the search to use, from fit.h; NULL: chosen by tn_fit_graph. "none": only
                        * the plan as it is */
     uint64_t seed;    /* for random operators without a seed of their own */
     bool poison;      /* as in tn_engine_options */
     bool naive;       /* memory of its own for every tensor: the baseline for plans */
-    tn_static_place statics;     /* of weights and state of optimizers, as in tn_setup_options */
-    const tn_divide *divide;     /* NULL, or as in tn_setup_options: the session is one rank of
+    tn_static_place statics;        /* of weights and state of optimizers, as in tn_setup_options */
+    const struct tn_divide *divide; /* NULL, or as in tn_setup_options: the session is one rank of
                                   * several */
-    const tn_exchange *exchange; /* their transport (dist.h); must outlive the session */
+    const struct tn_exchange *exchange; /* their transport (dist.h); must outlive the session */
     /* With `allow` 0: if the weights do not all fit the budget, they are read from their files when
      * they are needed. No other technique is then used for the budget, except `stream_parts`. */
     bool stream;
@@ -96,7 +122,7 @@ typedef struct tn_session_options {
     double timeout_s;  /* of the search for a program that fits; 0: no limit */
     bool make_weights; /* of tn_session_open_file: weights that the files do not contain are made
                         * up (tn_contents_generate) */
-    const tn_rules *rules; /* rules about single tensors (rules.h), with and without a budget; read
+    const tn_rules *rules; /* rules about single tensors (fit.h), with and without a budget; read
                             * during the call. In training, of the training step. NULL: none */
 } tn_session_options;
 #define TN_SESSION_OPTIONS_INIT                                                                    \
@@ -132,16 +158,13 @@ TN_API tn_array *tn_session_array(tn_session *session, tn_tensor_id tensor);
 
 /* The same by name. NULL: no input or output has this name. Cost: O(inputs and outputs). */
 TN_API tn_array *tn_session_find(tn_session *session, const char *name);
+/* All bytes of the device that the session takes: its arena and its static memory. */
+TN_API uint64_t tn_session_bytes(const tn_session *session);
 /* The graph that was given, or loaded from the file. */
 TN_API const tn_graph *tn_session_graph(const tn_session *session);
 
 /* Runs the graph once on its arrays. Errors: those of tn_engine_run. */
 TN_API TN_CHECKED tn_status tn_session_run(tn_session *session, tn_error *error);
-
-/* The parts of a session: to read and set static tensors, to measure, to draw. The session owns
- * them. */
-TN_API tn_engine *tn_session_engine(tn_session *session);
-TN_API const tn_setup *tn_session_setup(const tn_session *session);
 
 #ifdef __cplusplus
 }
