@@ -375,7 +375,7 @@ void tn__dsa_render(const tn_problem *problem, const tn_layout *layout, tn__text
 }
 
 tn_status tn__problem_save_dsa(const tn_problem *problem, const tn_layout *layout, const char *path,
-                              tn_error *error) {
+                               tn_error *error) {
     tn__text text;
     tn__text_init(&text, &problem->context);
     tn__dsa_render(problem, layout, &text);
