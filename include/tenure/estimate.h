@@ -195,6 +195,8 @@ typedef struct tn_estimate {
 
 /* Estimates the memory of a program.
  *
+ * occupancy  of a tn_fit_result (fit.h), or of tn_setup_occupancy (engine.h, experimental)
+ *
  * Errors: those of tn_plan; E_UNKNOWN (pool), E_EXHAUSTED (capacity of the pool), E_INVALID (a pool
  * for a program with loops, because the number of requests depends on the number of iterations),
  * E_NO_MEMORY.

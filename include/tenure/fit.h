@@ -25,7 +25,7 @@ struct tn_setup_options;
 /* Rules of the user about tensors: keep, recompute or swap the results of operators that
  * match a pattern, or recompute whole segments of a training step.
  *
- *     // ... graph: of tn_graph_load
+ *     // ... graph: of tn_graph_load; tn_setup_create is experimental (engine.h)
  *     tn_rule list[] = {{"type:Relu", TN_RULE_RECOMPUTE, 0}, {"encoder*", TN_RULE_SWAP, 4}};
  *     tn_rules rules = TN_RULES_INIT;
  *     tn_setup_options options = TN_SETUP_OPTIONS_INIT;
@@ -96,9 +96,8 @@ typedef struct tn_rules {
  * The program of one of several ranks (dist.h) can be fitted, too. Its communication keeps its
  * place, so that ranks need not know each other's budgets; reordering and codecs are not tried.
  *
- * Some identifiers use other words: a life is a live range, a fate is a decision about a tensor, an
- * occupancy is the result of liveness analysis and buffer assignment, a link is the transfer path
- * between host and device.
+ * A tn_occupancy is the result of liveness analysis and buffer assignment. The link is the transfer
+ * path between host and device.
  * Units: bytes. Times have the unit of the costs: picoseconds, except for problems (search.h).
  * Threads: program and costs are only read; a result belongs to one thread.
  */
@@ -109,7 +108,7 @@ enum {                         /* tn_fit_options.allow */
        TN_FIT_SWAP = 1u << 2,     /* over the link; its rates must be given */
        TN_FIT_COMPRESS = 1u << 3, /* keep tensors encoded, without loss */
        TN_FIT_LOSSY = 1u << 4,    /* also with loss: the results change */
-       /* Only for tn_fit_graph (fit.h), as they change the graph or move weights: */
+       /* Only for tn_fit_graph, as they change the graph or move weights: */
        TN_FIT_SPLIT =
            1u << 5, /* split operators into tiles; tensors between them may be recomputed */
        TN_FIT_STREAM = 1u << 6 /* weight streaming: read weights from their file on demand */
@@ -294,12 +293,11 @@ typedef struct tn_fit_request {
 #define TN_FIT_REQUEST_INIT TN_INIT(tn_fit_request, TN_SET(struct_size, sizeof(tn_fit_request)))
 
 typedef struct tn_fit_answer {
+    /* Three compiled models, which the answer owns. Two of them may be the same one. */
     struct tn_setup *setup; /* stays within the budget; NULL: none was found */
-    struct tn_setup *whole; /* of the plan without changes */
-    /* The set-up for the answer; if none was found, the smallest set-up of all tried. The answer
-     * owns all three set-ups, which may be the same one. */
-    struct tn_setup *least;
-    /* The result of `setup`, else of `least`. The set-up owns it; do not release it. */
+    struct tn_setup *whole; /* the plan without changes */
+    struct tn_setup *least; /* `setup`; if it is NULL, the smallest compiled model that was tried */
+    /* The result of `setup`, else of `least`. The compiled model owns it; do not release it. */
     tn_fit_result result;
     uint64_t fixed_bytes;               /* bytes of the result outside the arena */
     const struct tn_costs *costs;       /* costs of the graph of `result`; NULL: not needed */

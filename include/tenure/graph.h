@@ -102,8 +102,8 @@ enum {                                /* tn_tensor.flags */
        TN_TENSOR_UPDATED = 1u << 5
 };
 
-/* Where the source file of a graph stores a tensor's data, in the encoding of that format; graph.h
- * reads it. Size 0: not stored, or not known. */
+/* Where the source file of a graph stores a tensor's data, in the encoding of that format.
+ * tn_contents_read decodes it. Size 0: not stored, or not known. */
 typedef struct tn_payload {
     uint64_t offset, size; /* bytes, in the file */
 } tn_payload;
@@ -397,10 +397,10 @@ typedef struct tn_import_options {
     bool variables_outside;
     const tn_input_value *values;
     uint32_t value_count;
-    /* First extent of the first input that has a rank of at least 1 and is no parameter (.onnx
-     * only), and of all other inputs with the same symbol or number there. 0: as stated by the file
-     * and `dims`. E_INVALID if that input is a single sample, [channels, height, width], from which
-     * the graph itself makes a batch. */
+    /* The batch of an .onnx model: the first extent of its first input that has a rank of at least
+     * 1 and is no parameter. Every other input whose first extent is the same symbol or number gets
+     * it, too. 0: as stated by the file and `dims`. E_INVALID if that input is a single sample,
+     * [channels, height, width], from which the graph itself makes a batch. */
     int64_t batch;
 } tn_import_options;
 

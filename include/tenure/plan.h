@@ -72,9 +72,10 @@ typedef struct tn_piece {
     int64_t first, last; /* live in [first, last), first < last */
     uint64_t lo, hi;     /* bytes [lo, hi) of the body, lo < hi <= size */
     /* [streams], copied; read only if the problem has more than one stream. begins[s]: the number
-     * of events of stream s that are known to precede the definition of the piece; NULL: 0 for all.
-     * ends[s]: 1 + the index of its last use on stream s (its definition is a use), 0 if stream s
-     * does not use it; NULL: unknown, so no piece can be after it. The library raises ends[s] to
+     * of events of stream s that are known to precede the definition of the piece. NULL: 0 on every
+     * stream. ends[s]: the number of events of stream s up to and including the last one that uses
+     * the piece; its definition is a use, and 0 means that stream s does not use it. NULL: unknown,
+     * so no piece is known to be after this one. The library raises ends[s] to
      * begins[s], which does not change correct clocks. */
     const int64_t *begins, *ends;
 } tn_piece;
@@ -233,9 +234,10 @@ TN_API TN_CHECKED tn_status tn_problem_add(tn_problem *problem, const tn_body *b
 /* Sets bank `id`, which may be one past the last bank (bank 0 always exists). */
 TN_API TN_CHECKED tn_status tn_problem_set_bank(tn_problem *problem, tn_bank_id id,
                                                 const tn_bank *bank, tn_error *error);
-/* Changes the banks of an existing problem. If the names are those of the problem's banks, these
- * banks are changed; otherwise the given banks become banks 0, 1, ... in order. Bodies in bank 0
- * that are not bound to it (pinned, or placed there by a file) may then choose their bank.
+/* Gives a problem, such as one that was read from a file, the memories of a device. If all names
+ * are names of its banks, those banks are changed; if none is, the given banks become banks 0, 1,
+ * ... in order. (tn_problem_set_bank changes a single bank, by its number.) Bodies in bank 0 that
+ * are not bound to it (pinned, or placed there by a file) may then choose their bank.
  * Errors: E_INVALID (some names are known and some are not), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_problem_offer_banks(tn_problem *problem, const tn_bank *banks,
                                                    uint32_t count, tn_error *error);
@@ -279,7 +281,8 @@ TN_API const tn_pair *tn_problem_reuse_costs(const tn_problem *problem, uint32_t
  * tn_problem_add_event  adds an event, such as an operator, that takes `time` (in any unit). Events
  *                       are numbered 0, 1, 2, ... in one possible serial order
  * tn_problem_add_order  event `before` is over when event `after` starts, in every layout
- * tn_problem_add_wait   the same, but it counts as a wait of every layout
+ * tn_problem_add_wait   the same for a wait that the program has without any layout, such as one
+ *                       for a copy: it is counted among the waits of every layout
  * tn_problem_add_span   bytes of a body between a write and their uses
  *
  * Errors: E_INVALID (an event or body that does not exist; before >= after; a use before the write;
@@ -354,6 +357,7 @@ typedef struct tn_use {
  *          a use
  * arena    out: bytes of the arena
  *
+ * tn_graph_allocate (run.h) does the same for a tn_graph.
  * Errors: E_INVALID (a use of tensor `count` or above, or of step UINT32_MAX), and those of
  * tn_plan. */
 TN_API TN_CHECKED tn_status tn_plan_uses(const uint64_t *sizes, uint32_t count, const tn_use *uses,
@@ -424,7 +428,8 @@ TN_API TN_CHECKED tn_status tn_layout_reuse_cost(const tn_problem *problem, cons
                                                  uint64_t *cost, bool *active, tn_error *error);
 
 /* The waits that a layout adds to the order of the events, and the time of the program with them.
- * The planners count waits by other code; the list schedule that gives the time is theirs, too.
+ * This code shares nothing with the planners' count of waits, so it checks them. The time is that
+ * of the list schedule, which the planners use as well.
  *
  * A wait is needed from every use of a span to the write of a later span of another body that holds
  * a common byte, unless the order of events implies it. `list` has the waits that are left after

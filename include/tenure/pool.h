@@ -74,9 +74,8 @@ typedef struct tn_pool_options {
     void (*release)(void *self, uint64_t offset, uint64_t size);
     void *release_self;
     /* The owner backs only blocks in use with memory, so unused bytes of the range cost nothing.
-     * `iteration` may then place a plan above all blocks in use, if a plan placed around them would
-     * be higher than the bytes needed and one above them is not. `reserved` then does not measure
-     * memory */
+     * `iteration` then places a plan above all blocks in use if a plan around them would exceed the
+     * bytes that may be reserved. `reserved` then does not measure memory */
     bool is_sparse;
     const struct tn_pool_caching *caching; /* settings of `caching`; NULL: PyTorch's defaults */
 } tn_pool_options;

@@ -14,14 +14,19 @@
  * fit.h, estimate.h, report.h, pool.h) runs with every later library of the same soname. The other
  * headers may change in every release; they need `#define TENURE_EXPERIMENTAL`.
  *
- * Structs of the stable headers grow without breaking programs. A struct of options begins with
- * `struct_size`, which its TN_*_INIT sets, and grows at its end. Other structs that the caller
- * provides end in `spare`, whether they are inputs or results, and new fields take words of it. The
- * caller leaves these words 0 in inputs, as an initialiser does. The library sets them to 0 in
- * results, and 0 means "not known" in a field that is newer than the library. A struct that only
- * the library makes (tn_tensor, tn_op, tn_block, tn_hardware) grows at its end: programs read it by
- * pointer and do not rely on its size. All other structs never change. tools/abi-check compares the
- * headers with include/abi.txt.
+ * Structs of the stable headers grow without breaking programs:
+ *
+ *   options      begin with `struct_size`, which TN_*_INIT sets, and grow at their end
+ *   results and other structs of the caller
+ *                end in `spare`, of which new fields take words. The caller leaves the words 0 in
+ *                inputs. The library sets them to 0 in results: in a field that is newer than the
+ *                library, 0 means "not known"
+ *   tn_tensor, tn_op, tn_block, tn_hardware
+ *                are made by the library alone and grow at their end. Programs read them by pointer
+ *                and do not rely on their size
+ *   all others   never change
+ *
+ * tools/abi-check compares the headers with include/abi.txt.
  *
  * Threads: any number of threads may use everything here at once.
  */
@@ -71,7 +76,7 @@ extern "C" {
     X(E_IO,          2, "a file or a device cannot be read or written")                                    \
     X(E_STOPPED,     3, "stopped by a limit before there was any answer")                      \
     X(E_NO_MEMORY,   4, "out of memory")                                                       \
-    X(E_INTERNAL,    4, "a promise of ours is broken; please report it")       \
+    X(E_INTERNAL,    4, "an error in Tenure itself; please report it")         \
     X(E_OUTSIDE,     2, "a symbolic link leads out of the folder of the file that names it")
 /* clang-format on */
 
@@ -116,7 +121,8 @@ typedef struct tn_context {
     /* Called regularly by long operations, from the calling thread; `total` is 0 if unknown. Return
      * false to cancel: the call then ends with E_STOPPED, or with its best result so far. */
     bool (*progress)(void *self, const char *stage, uint64_t done, uint64_t total);
-    uint64_t read_limit; /* maximum bytes from a pipe or a device; 0: 1 GiB, 16 MiB */
+    uint64_t read_limit; /* maximum bytes from a pipe or a device; 0: 1 GiB from a pipe, 16
+                          * MiB from a device */
     /* Called just before `progress` with the best result and the proved bound so far: bytes in
      * stage "plan", time in stage "fit". `best` UINT64_MAX: no result yet; `bound` 0: no bound. */
     void (*found)(void *self, const char *stage, uint64_t best, uint64_t bound);

@@ -22,6 +22,4 @@ typedef struct tn__bound_advice {
 /* Errors: E_NO_MEMORY, E_STOPPED. Cost: as tn__bound_raise. */
 tn_status tn__bound_advise(tn__pass_run *run, uint64_t effort, tn__bound_advice *advice);
 
-/* --- minimum cut between a source and a sink -------------------------------------------------- */
-
 #endif

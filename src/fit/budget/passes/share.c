@@ -1,5 +1,6 @@
 /* share.c - recomputes as little as possible, by repeated sweeps over the action with the most
- * bytes; the order of jobs is unchanged. Fast, without any proof. Cost: src/fit/budget/share.c. */
+ * bytes; the order of jobs is unchanged. Fast, without any proof.
+ * Cost: algorithms/work_budget.c. */
 #include "fit/budget/pass.h"
 
 #include "fit/budget/algorithms/work_budget.h"

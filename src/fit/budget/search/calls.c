@@ -1,4 +1,4 @@
-/* calls.c - the public calls of tenure/fit.h: one budget, the least budget, the whole curve, and
+/* calls.c - the public calls of tenure/search.h: one budget, the least budget, the whole curve, and
  * the decision for each tensor. Cost: one search (compete.c) for each budget. */
 #include "fit/budget/search/seek.h"
 
