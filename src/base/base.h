@@ -43,8 +43,8 @@
 /* Fills `error` (NULL is fine), `where` left empty; returns `status`. */
 tn_status tn__fail(tn_error *error, tn_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Hands on the error of an attempt, from the attempt's own `said`. Without a text in `said` there
- * is no message. Returns `status`. */
+/* Returns `status`, the result of an attempt that wrote its error to `said`, and copies `said` to
+ * `error` (NULL is fine). If `said` holds no error, `error` is left as it is. */
 tn_status tn__fail_as(tn_error *error, tn_status status, const tn_error *said);
 /* Sets error->where if it is still empty; `error` may be NULL. Returns `status`, so that it can
  * stand in a return. */

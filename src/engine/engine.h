@@ -1,21 +1,21 @@
 /* engine.h - the engine, which runs a program: its parts, and the walk over the instructions.
  *
- *   executor.c  runs one operator: operands, the call          (no program, no plan; executor.h)
- *   statics.c   weights, constants and folded tensors          (no program, no plan; statics.h)
- *   flow.c      control flow: regions of If, Loop and Scan
- *   places.c    where buffers lie, in a plan or a pool
- *   spans.c     buffers that begin and end at each step: poison, pools
- *   tell.c      events for the trace
- *   io.c        arrays of the caller, memory of the device
- *   streams.c   copies to the host's memory and back, parallel to the walk; the waits for them
- *   talk.c      calls of other ranks, in the walk or parallel to it
- *   store.c     files of fetched weights; memory/device/ranges.h reads them
- *   codecs/     how tensors are encoded
- *   forms.c     encoded forms in a run; tensors that do not fit their form; shares of zeros
- *   check.c     check that the engine can run a program
- *   walk.c      the walk over instructions
- *   weights.c   static memory of a program: its readers, its blocks, its data between runs
- *   engine.c    set-up, a run, measurements
+ *   executor.c       runs one operator: operands, the call (no program, no plan; executor.h)
+ *   statics.c        weights, constants and folded tensors (no program, no plan; statics.h)
+ *   flow.c           control flow: regions of If, Loop and Scan
+ *   places.c         where buffers lie, in a plan or a pool
+ *   spans.c          buffers that begin and end at each step: poison, pools
+ *   trace_events.c   events for the trace
+ *   io.c             arrays of the caller, memory of the device
+ *   streams.c        copies to the host's memory and back, parallel to the walk; the waits for them
+ *   rank_messages.c  calls of other ranks, in the walk or parallel to it
+ *   store.c          files of fetched weights; memory/device/ranges.h reads them
+ *   codecs/          how tensors are encoded
+ *   encode.c         encoded forms in a run; tensors that do not fit their form; shares of zeros
+ *   check.c          check that the engine can run a program
+ *   walk.c           the walk over instructions
+ *   weights.c        static memory of a program: its readers, its blocks, its data between runs
+ *   engine.c         set-up, a run, measurements
  */
 #ifndef TN_ENGINE_ENGINE_H
 #define TN_ENGINE_ENGINE_H
@@ -74,7 +74,7 @@ tn_status tn__control_begin(tn__flow *flow, uint32_t control, uint32_t *region);
 tn_status tn__control_turn(tn__flow *flow, uint32_t control, bool *again);
 tn_status tn__control_end(tn__flow *flow, uint32_t control);
 
-/* --- forms.c: encoded forms, and tensors that turn out too large for their form --- */
+/* --- encode.c: encoded forms, and tensors that turn out too large for their form --- */
 
 /* Host memory of a tensor that did not fit its form. */
 typedef struct tn__spill {
@@ -167,7 +167,7 @@ static inline uint64_t tn__places_of(const tn__places *places, const tn_life *li
     return places->offset[life->body] + life->delta;
 }
 
-/* --- tell.c: events for the trace; without a trace every function here does nothing --- */
+/* --- trace_events.c: events for the trace; without a trace every function here does nothing --- */
 
 typedef struct tn__tell {
     tn_trace *trace; /* NULL: nothing is recorded */
@@ -374,7 +374,7 @@ tn_status tn__streams_talk(tn__streams *streams, uint32_t step);
 /* The run is over, well or not: waits for all streams. Errors: the first one of any stream. */
 tn_status tn__streams_finish(tn__streams *streams, tn_error *error);
 
-/* --- talk.c: other ranks --- */
+/* --- rank_messages.c: other ranks --- */
 
 /* Checks that the exchange (NULL: none) supports it. Errors: E_UNSUPPORTED, E_INVALID. */
 tn_status tn__talk_check(const tn_exchange *exchange, const tn_graph *graph,
@@ -470,7 +470,7 @@ tn_status tn__engine_check(const tn_engine *engine);
 tn_status tn__engine_steps(tn_engine *engine);
 tn_status tn__engine_where(const tn_engine *engine, tn_status status, uint32_t step);
 
-/* forms.c: counts the zeros in the operator's outputs, which it has just written, into
+/* encode.c: counts the zeros in the operator's outputs, which it has just written, into
  * options.zeros. */
 void tn__engine_count_zeros(const tn_engine *engine, tn_op_id id);
 

@@ -12,7 +12,8 @@
  * stay bounds, and the kernel reports them.
  * Cost: a few microseconds per operator, only for operators with bounded outputs. */
 
-#define RESHAPE_VALUES 1024u /* inputs of more elements do not determine shapes */
+/* the data of an input with more elements is not read to find extents */
+#define RESHAPE_VALUES 1024u
 /* bytes for the data of all inputs, which is copied and folded */
 #define RESHAPE_SCRATCH (UINT64_C(1) << 20)
 #define RESHAPE_CONTENTS (RESHAPE_SCRATCH / 8)

@@ -577,8 +577,9 @@ tn_status cli_opened_model_start(cli_opened_model *opened, tn_error *error) {
 
 /* --- the trace --- */
 
-/* Room for the steps and for the begin and end of each block. Loops may produce more events; those
- * without room are counted. */
+/* Opens a trace with room for the events of `runs` runs: one for each instruction, and two for each
+ * buffer (it gets memory, it releases it). Loops may produce more events: those that find no room
+ * are counted, not stored. */
 tn_status cli_opened_model_open_trace(cli_opened_model *opened, uint64_t runs, tn_error *error) {
     if (opened->traces.count == 0 && !opened->traced) return TN_OK;
     const tn_program *program = tn_setup_program(opened->setup);

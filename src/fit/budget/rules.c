@@ -207,7 +207,8 @@ static bool build_is_gone(const build_state *s, uint32_t value) {
     uint32_t count;
     const uint32_t *outputs = tn__job_outputs(s->dag, maker, true, &count);
     if (!build_names(outputs, count, value)) return false;
-    /* released: every reader that is still to come is a late one */
+    /* The value is released if no early reader is still to come. Only late readers remain, and
+     * they read the result of the repeat. */
     const uint32_t after = s->now > 0 ? tn__lists_after(&s->dag->reads, value, s->now - 1)
                                       : s->dag->reads.first[value];
     return after == s->dag->reads.first[value + 1] ||

@@ -242,7 +242,7 @@ void tn__made_up_close(tn__made_up *it) {
 
 /* Runs a compiled model once, and counts the share of zeros in each tensor.
  *
- * The engine counts (src/engine/forms.c). Cost: one run.
+ * The engine counts (src/engine/encode.c). Cost: one run.
  */
 
 static tn_status zeros_run(tn__made_up *run, const tn_array *inputs, uint32_t input_count,

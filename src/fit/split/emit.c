@@ -210,7 +210,8 @@ static tn_status emit_take(emit_tiles *emit, tn_tensor_id from, const tn__need *
     return emit_remember(emit, &taken);
 }
 
-/* Input `input` for this part; *made TN_NONE and *left_out: the part needs none of it. */
+/* Makes what this part needs of input `input` of operator `at`; *made is that tensor. TN_NONE: the
+ * operator omits the input, or (*left_out) the part needs nothing of it. */
 static tn_status emit_input(emit_tiles *emit, uint32_t at, uint32_t input, tn__need *needs,
                             bool *left_out, tn_tensor_id *made) {
     const split_region *region = emit->region;

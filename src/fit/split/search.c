@@ -445,8 +445,10 @@ static tn_status path_smallest(const search_stage *stage, uint64_t limit, search
 /* --- the unsplit graph, and graphs in which tensors are recomputed ---------------------------- */
 
 #define STAGES_MOST 8u
-#define STAGES_LEAST 32u /* part of the peak: a smaller saving is not worth a graph */
-#define STAGES_GAIN 64u  /* part of the peak that a further graph must save */
+/* A tensor is recomputed only if it has at least 1/STAGES_LEAST of the unsplit graph's peak. */
+#define STAGES_LEAST 32u
+/* A further graph is kept only if it saves more than 1/STAGES_GAIN of the least bytes so far. */
+#define STAGES_GAIN 64u
 
 struct tn_split_search {
     tn_context context;

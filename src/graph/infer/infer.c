@@ -520,8 +520,9 @@ static tn_status explain_source(const tn_graph *graph, tn_tensor_id id, tn_error
 /* --- what it depends on ------------------------------------------------------------------------
  */
 
-#define EXPLAIN_FEW 16u   /* elements of an input that shapes are made of: extents, a count */
-#define EXPLAIN_STEPS 64u /* operators that are looked at on the way to it */
+#define EXPLAIN_FEW 16u /* elements of an input that shapes are made of: extents, a count */
+/* the most operators that are looked at in search of the input that a size depends on */
+#define EXPLAIN_STEPS 64u
 
 /* A graph input of a few integers (or a condition) with unknown values. */
 static bool explain_is_number(const tn_graph *graph, tn_tensor_id id) {

@@ -121,7 +121,7 @@ tn_status tn__loosen_outputs(tn_infer *infer, const tn_op_rule *rule) {
     return TN_OK;
 }
 
-/* Contents that came out equal from both ends are exact. */
+/* If the least and the most that a tensor may contain are equal, they become its known value. */
 static void loosen_promote(tn_graph *graph, tn_tensor_id id) {
     tn__loose *loose = graph->origins[id].loose;
     if (!loose || !loose->most || !loose->least || loose->most->count != loose->least->count)

@@ -58,7 +58,7 @@ typedef struct tn__rewrite {
     bool pruning;         /* the same: only with tn_rewrite_options.pruning */
     bool before_training; /* its results have gradients; parameters stay what they are */
     bool in_training;     /* takes nothing as known that training changes (tn__draft_is_known) */
-    /* `id` is an operator of block 0 that is not gone. */
+    /* Called for each operator `id` of block 0 that is not gone; it may rewrite the graph there. */
     tn_status (*each)(tn__draft *draft, tn_op_id id);
     /* Instead: all at once. */
     tn_status (*all)(tn__draft *draft);

@@ -1,11 +1,12 @@
 /* cut.h - tensor parallelism: chooses which tensors of a model are cut over ranks, and makes the
  * graph of one rank.
  *
- *   link.c     one operator: a cut of one operand, and the cuts of the others that follow from it
- *   classes.c  cuts that must be applied together: from one tensor through all operators around it;
- *              which classes are applied
- *   strip.c    sequence parallelism: cuts between the parts, along samples or sequences
- *   make.c     the graph of a rank; tensor data: a part out of a whole, and into it
+ *   operand_parts.c  one operator: a cut of one operand, and the cuts of the others that follow
+ *                    from it
+ *   classes.c        cuts that must be applied together: from one tensor through all operators
+ *                    around it; which classes are applied
+ *   strip.c          sequence parallelism: cuts between the parts, along samples or sequences
+ *   make.c           the graph of a rank; tensor data: a part out of a whole, and into it
  *
  * A tensor is whole on all ranks, cut along an axis, or a partial sum on each rank. The entry of an
  * operator says which cuts it accepts (graph/tiles/split.h): axes along which it is independent, an
@@ -97,7 +98,8 @@ typedef struct tn__cuts {
  * operands), and the same again for each class of cuts. */
 tn_status tn__cuts_graph(tn__cuts *it);
 
-/* link.c. `given` is the cut of input or output `index`. False: the operator needs it whole. */
+/* operand_parts.c. `given` is the cut of input or output `index`. False: the operator needs it
+ * whole. */
 bool tn__cuts_link(tn__cuts *it, tn_op_id op, bool output, uint32_t index, tn__cut given);
 /* Does the number of ranks divide the extents that the cut divides? */
 bool tn__cuts_divides(const tn__cuts *it, const tn_tensor *tensor, const tn__cut *cut);

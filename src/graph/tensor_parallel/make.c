@@ -472,7 +472,7 @@ static tn_status make_sum(make_state *state, tn_op_id id, const tn__op_cuts *lin
     return make_op(state, "", "Add", terms, 2, NULL, whole);
 }
 
-/* Asks link.c how the operator works with the cuts of its operands. */
+/* Asks operand_parts.c how the operator works with the cuts of its operands. */
 static bool make_link(tn__cuts *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->graph, id);
     for (uint32_t k = 0; k < op->output_count; k++)

@@ -78,8 +78,10 @@ typedef struct update_op {
 
 typedef struct update_numbers { /* attributes of an update */
     double scale;
-    int64_t micro, nesterov, apart, from;
-    bool adam, part; /* part: the parameter has more elements; this part starts at `from` */
+    int64_t micro, nesterov, apart;
+    int64_t from; /* if `part`: the first element of the parameter that is updated */
+    bool part;    /* only as many elements as the gradient has are updated, not all */
+    bool adam;
 } update_numbers;
 
 /* Adds an operand that is handed back. */

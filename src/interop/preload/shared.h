@@ -18,7 +18,8 @@ void tn__message_print(const char *what, const char *detail);
 /* Reads a size; if it is not set, *bytes is unchanged. False: it cannot be read; a message was
  * printed. */
 bool tn__size_setting(const char *name, uint64_t *bytes);
-/* Prints use and plan of a pool: "tenure: 999 large blocks; at most ..." */
+/* Prints on standard error how a pool was used: "tenure: 999 large blocks; at most ...", where
+ * `what` is "large blocks". If the pool learned plans, a second line says how well they served. */
 void tn__pool_print(tn_pool *pool, const char *what);
 
 /* --- trace ------------------------------------------------------------------------------------ */

@@ -283,8 +283,8 @@ static bool contiguous_is_less(const contiguous_sum *a, const contiguous_sum *b)
     return a->cost < b->cost || (a->cost == b->cost && a->loss < b->loss);
 }
 
-/* Are the blocks from `low` to `high` the best region so far? Skips blocks at its low end that are
- * not needed. */
+/* Drops blocks at the low end of low ... high that the request does not need. If the rest is large
+ * enough and the cheapest so far, it is stored in `search`. Returns the new low end. */
 static uint32_t contiguous_end(tn__evict *e, contiguous_search *search, contiguous_sum *sum,
                                uint32_t low, uint32_t high) {
     for (; low != high; low = e->blocks[low].after) {

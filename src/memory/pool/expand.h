@@ -10,7 +10,7 @@ typedef struct tn__expand {
     tn__chunk_set *outside; /* bytes of the range without a segment */
     uint64_t segment;       /* bytes of address range for each segment, a multiple of all pages */
     uint64_t limit;         /* the most bytes to map */
-    uint64_t clock;         /* written to `birth` of chunks that become free */
+    uint64_t clock; /* the time, in searches of the pool; a free chunk keeps it in `birth` */
 } tn__expand;
 
 /* The bytes that a free chunk may grow to without another segment. */

@@ -122,8 +122,9 @@ static void push_take_back(push *state, uint32_t body) {
     }
 }
 
-/* Puts all bodies down, each after those below it: a walk from every body down to bodies that lie
- * already, with an explicit stack. The relation has no cycles, because it follows the row. */
+/* Places every body on the highest end of the bodies below it, which are placed first: a walk down
+ * from each body, with an explicit stack. There are no cycles: a body is below another only if it
+ * lay below it in the row of blocks that the simulation had in use. */
 static tn_status push_fall(push *state, const uint32_t *order, uint32_t count) {
     uint32_t *stack = tn__run_scratch(state->run, (size_t)count + 1, sizeof *stack);
     uint32_t *left = tn__run_scratch(state->run, tn__run_count(state->run), sizeof *left);

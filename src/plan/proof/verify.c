@@ -370,7 +370,7 @@ static void verify_name(const verify_piece *pieces, uint32_t count, int64_t step
                                    .hi = piece->hi < reach->hi ? piece->hi : reach->hi};
             return;
         }
-        reach = piece; /* disjoint so far: the last piece reaches highest */
+        reach = piece; /* the pieces so far do not overlap, so this one ends highest */
     }
 }
 

@@ -182,7 +182,8 @@ static void skyline_split(tn__skyline *skyline, uint32_t segment, uint32_t time)
     skyline->floor[time] = skyline->floor[segment];
 }
 
-/* Joins segments that meet at one level; `segment` is in the heap, and so is the next one. */
+/* Joins the segment with the next one if both have the same floor; the next one leaves the heap.
+ * Both must be in the heap. */
 static void skyline_join_next(tn__skyline *skyline, uint32_t segment) {
     uint32_t next = skyline->next[segment];
     if (next == skyline_end(skyline) || skyline->floor[next] != skyline->floor[segment]) return;

@@ -358,9 +358,10 @@ static tn_status verify_regions(verify_state *verify) {
 
 /* Finds the instructions that are over when an instruction starts.
  *
- * Each instruction has a list with one number per stream: how many instructions of it are over.
- * The list is that of the previous instruction on the same stream, unless an instruction waits
- * for a signal. So lists are shared, and only waits create new ones.
+ * Each instruction has a list with one number per stream: how many of the stream's instructions are
+ * over. It shares the list of the previous instruction on its stream. It gets a list of its own
+ * only if something else must be over first: the instruction whose signal it waits for, or, if its
+ * opcode blocks the caller, the previous instruction of that opcode on any stream.
  */
 
 typedef struct order_signal {

@@ -6,7 +6,7 @@
 #include "base/base.h"
 #include "graph/takes.h"
 #include "program/clock.h"
-#include "program/passes.h"
+#include "program/pipeline_passes.h"
 #include "report/estimate/cluster.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* timeline.h - the internals of a time line of several ranks.
  *
  *   timeline.c        ranks, their runs, totals; the lanes of a rank; a rank as bytes
- *   timeline_meet.c   combines predictions of single ranks into one in which ranks wait for each
+ *   timeline_ranks.c  combines predictions of single ranks into one in which ranks wait for each
  *                     other
  *   timeline_svg.c    the picture
  *   timeline_page.c   the same as JSON, and as a page that shows the JSON (page/ranks.js)

@@ -140,7 +140,8 @@ static uint64_t collective_slice(const collective *it, uint64_t count, uint32_t 
     return each * member + (member < more ? member : more);
 }
 
-/* How many elements of `width` bytes fit a buffer: every slice but the member's own arrives. */
+/* The most elements of `width` bytes that one slice may have: the slices of all other members
+ * arrive in one buffer. */
 static uint64_t collective_most(const collective *it, uint64_t width) {
     uint64_t slices = it->group->count > 1 ? it->group->count - 1 : 1;
     return TN__MESSAGE_BUFFER_BYTES / slices / width;

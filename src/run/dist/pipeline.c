@@ -15,7 +15,7 @@
 #include <tenure/dist.h>
 #include <tenure/train.h>
 
-#include "program/passes.h"
+#include "program/pipeline_passes.h"
 #include "graph/op.h"
 #include "program/program.h"
 

@@ -3,7 +3,7 @@
  *   world.c        from options to ranks; groups; ranks by axes: data, tensor, pipeline; the
  *                  collective check that all ranks agree
  *   collectives.c  turns a collective operation into messages; sums the elements of several ranks
- *   link.h         the transports; drivers/
+ *   transport.h    the transports; drivers/
  *   clock_sync.c   the time of rank 0, and the speed of messages
  *   average.c      programs for data-parallel training
  *   gather.c       parameters that are gathered only while they are read
@@ -13,7 +13,7 @@
 
 #include <pthread.h>
 
-#include "run/dist/link.h"
+#include "run/dist/transport.h"
 
 typedef struct tn__rank_group { /* never moves or changes until the world ends */
     struct tn__rank_group *next;

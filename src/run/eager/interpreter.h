@@ -87,7 +87,8 @@ typedef struct tn__eager_item {
     uint32_t tensor;   /* tensor in the core; TN_NONE: an immediate */
     uint32_t type;     /* op_cache.h */
     uint32_t variable; /* on the tape; TN_NONE: gradients do not flow to it */
-    /* references by the handle, the tape, gradients in progress; 0: the number is free */
+    /* how many hold the item: its handle, the tape, gradients in progress, optimizers. At 0 the
+     * item's number is free and may be given to another item */
     uint32_t refs;
     uint32_t recorded; /* value of the recording; TN_NONE: none yet */
     uint32_t next;     /* next free item */

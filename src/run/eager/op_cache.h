@@ -194,8 +194,8 @@ tn_status tn__op_cache_reads(tn__op_cache *cache, tn__cached_op *cached, uint64_
 
 /* --- shared by the two files --- */
 
-/* Adds tensors for the inputs of a cached operator, and the operator; ids[input_count +
- * output_count]. */
+/* Adds to `graph` the operator that `ask` describes, with tensors for its inputs and outputs.
+ * ids  out, [input_count + output_count]: these tensors, inputs first; TN_NONE: omitted */
 tn_status tn__cached_op_graph(const tn__types *types, tn_graph *graph, const tn__ask *ask,
                               tn_tensor_id *ids, tn_error *error);
 

@@ -305,7 +305,8 @@ static uint64_t capuchin_bytes(const capuchin_state *s, uint32_t gap) {
 
 /* --- the schedule of the choices --- */
 
-/* The next job in the order of first runs, at each action. */
+/* The first job that has not yet run before this action. Jobs first run in the order of their
+ * numbers. */
 static uint32_t capuchin_job_of(const capuchin_state *s, uint32_t action) {
     uint32_t next = 0;
     for (uint32_t i = 0; i < action; i++)

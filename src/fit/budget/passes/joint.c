@@ -3,7 +3,7 @@
  *
  * Small schedule graphs are first given to `exact` for a short time, and chains to the passes for
  * chains. Then follow lower bounds (bound.c), schedules with repeats only (joint_search.c), with
- * copies and repeats (joint_swap.c), and with encoded forms, too (joint_code.c). The fastest
+ * copies and repeats (joint_swap.c), and with encoded forms, too (joint_encode.c). The fastest
  * schedule is kept. The frame asks for each of these combinations separately, and asks other passes
  * as well (compete.c); combinations that were searched already are not searched again. The effort
  * is limited, so that a few thousand operators take about a second, unless a work limit asks for

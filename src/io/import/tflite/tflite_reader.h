@@ -87,7 +87,8 @@ typedef struct tflite_reader {
 } tflite_reader;
 
 tn_status tn__tflite_no_memory(const tflite_reader *reader);
-/* Takes from the allowance. Errors: E_INVALID when it is used up. */
+/* Takes `units` from reader->allowance, which limits how much a file may repeat its own parts.
+ * Errors: E_INVALID when fewer units are left. */
 tn_status tn__tflite_charge(tflite_reader *reader, uint64_t units);
 /* "tensor 3 of subgraph 1 'x'" into `where`; returns status. */
 tn_status tn__tflite_tensor_where(const tflite_reader *reader, tn_status status, uint32_t subgraph,

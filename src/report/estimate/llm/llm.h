@@ -217,7 +217,7 @@ tn_status tn__llm_derive(tn__llm_reading *it, tn_error *error);
 typedef enum tn__llm_place { /* where matrices occur; X in the table of rows */
                              TN__LLM_ONCE,
                              TN__LLM_LAYER,
-                             TN__LLM_ATTENDS, /* layers with attention, in full or in a window */
+                             TN__LLM_ATTENDS, /* in each layer with attention, full or windowed */
                              TN__LLM_IN_FULL,
                              TN__LLM_IN_WINDOW,
                              TN__LLM_STATES_IN, /* layers with a state */

@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "run/dist/link.h"
+#include "run/dist/transport.h"
 #include "run/dist/mpi/shim.h"
 
 #define MPI_SLEEP_NS 20000

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "run/dist/link.h"
+#include "run/dist/transport.h"
 
 typedef struct threads_hub {
     pthread_mutex_t lock;

@@ -17,8 +17,9 @@
 
 enum { REDUCE_LANES = 8 };
 
-/* Adds `count` elements to one total, or one by one to `count` totals. `top`: the largest element,
- * or `count` of them, for LogSumExp. */
+/* Reduces `count` elements into one total, or each into its own of `count` totals: by adding,
+ * multiplying, or taking the largest or smallest. `top`, for LogSumExp only: the largest element,
+ * or one for each total. */
 typedef void (*reduce_loop)(size_t count, const void *x, void *total, const double *top);
 
 /* `step`: total s and element v to a new total; `join`: of totals s and v. */

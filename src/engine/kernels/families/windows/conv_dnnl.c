@@ -31,7 +31,9 @@ typedef struct conv_piece { /* some rows of some images */
     tn__dnnl_window window;
     dnnl_memory_desc_t x, y;     /* as the operands are */
     uint64_t x_offset, y_offset; /* bytes */
-    bool empty;                  /* the last ones, where parts do not go up in it */
+    /* It has no images or no rows. Lengths are rounded up, so nothing may be left for the last
+     * pieces: 5 rows in 4 parts are 2, 2, 1 and 0. */
+    bool empty;
 } conv_piece;
 
 /* [first, last) of `count`, cut into pieces as long as each other. */

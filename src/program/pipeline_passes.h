@@ -1,4 +1,4 @@
-/* passes.h - the order in which a pipeline stage runs its forward and backward passes.
+/* pipeline_passes.h - the order in which a pipeline stage runs its forward and backward passes.
  *
  * 1F1B runs some forward passes first, so that later stages have work, then one forward and one
  * backward pass in turn, then the remaining backward passes. GPipe runs all forward passes

@@ -1,4 +1,4 @@
-/* link.c - the part of each operand that a rank needs to compute its part of one operator.
+/* operand_parts.c - the part of each operand that a rank needs to compute its part of one operator.
  *
  *     MatMul  [.., n, k] [k, m]      columns m: x whole, w cut, y cut
  *                                    rows n:    x cut, w whole, y cut

@@ -1,4 +1,4 @@
-/* link.h - the interface of a transport, which carries messages between ranks: one table of
+/* transport.h - the interface of a transport, which carries messages between ranks: one table of
  * functions.
  *
  * A transport is one file in drivers/ that fills in one tn__link_driver, plus one line in

@@ -1,4 +1,4 @@
-/* link.c - measures the speed of a device's link by timing copies of one block.
+/* copy_speed.c - measures the speed of a device's link by timing copies of one block.
  *
  * Each direction alone, then both at once on two streams, because a device may have one copy engine
  * for both. The best of a few rounds counts, since other work of the machine only makes them

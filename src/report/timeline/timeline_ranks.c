@@ -1,4 +1,4 @@
-/* timeline_meet.c - combines the predictions of single ranks into one in which ranks wait for each
+/* timeline_ranks.c - combines the predictions of single ranks into one in which ranks wait for each
  * other.
  *
  * The simulation of one rank assumes that the others are always ready. Here all ranks go through

@@ -1,4 +1,4 @@
-/* tell.c - records events in a trace.
+/* trace_events.c - records events in a trace.
  *
  * An event of a step carries the plan's curve. An event of a block carries the bytes in use after
  * it, by the kind of the body's first live range. Weights are recorded once, at set-up. Without a

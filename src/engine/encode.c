@@ -1,4 +1,4 @@
-/* forms.c - runs ENCODE and DECODE instructions.
+/* encode.c - runs ENCODE and DECODE instructions.
  *
  * The room of a CSR form was planned from measured shares of zeros. A tensor with fewer zeros goes
  * to the host unencoded, as if it were swapped out, and comes back from there. This is slower, but

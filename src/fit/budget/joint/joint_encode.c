@@ -1,4 +1,4 @@
-/* joint_code.c - decides which values are encoded, and combines this with repeats and copies.
+/* joint_encode.c - decides which values are encoded, and combines this with repeats and copies.
  *
  * Encoding and decoding become jobs: one makes the form of a value, and one makes the value from
  * its form, which the readers after its longest idle interval then read. The extended schedule

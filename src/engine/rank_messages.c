@@ -1,4 +1,4 @@
-/* talk.c - turns instructions for other ranks into calls of the exchange.
+/* rank_messages.c - turns instructions for other ranks into calls of the exchange.
  *
  * Operands stay where the plan puts them: nothing is copied on the way. A call on another stream
  * runs in that stream's thread, parallel to the computation of the walk; the walk waits for a call
