@@ -229,7 +229,7 @@ void tn_engine_measure(const tn_engine *engine, tn_engine_usage *usage) {
 uint32_t tn_engine_losses(const tn_engine *engine, tn_engine_loss *losses, uint32_t room) {
     const tn_graph *graph = engine->executor.graph;
     uint32_t count = 0;
-    for (uint32_t i = 0; i < engine->encode.count; i++) {
+    for (uint32_t i = 0; i < engine->forms.count; i++) {
         const tn__loss *it = &engine->forms.losses[i];
         if (it->measured == 0) continue;
         if (count < room)

@@ -632,7 +632,7 @@ python3 -c 'import sys; data = open("out.d/output.npy", "rb").read(); sys.exit(d
     { echo "FAILED: no output.npy"; failed=1; }
 expect 2 'has no input' $run --input nothing=ones
 expect 2 'input .input. needs' $run --input input=out.d/output.npy
-expect 2 'beside' $tenure run "$model"
+expect 2 'next to' $tenure run "$model"
 expect 2 'cannot be combined' $run --poison --trace run.trace.json
 expect 2 'does not end in .trace.json' $run --trace run.txt
 expect 2 'no planner' $run --planner nobody
