@@ -18,6 +18,7 @@
 #include <tenure/exchange.h>
 #include <tenure/export.h>
 #include <tenure/fit.h>
+#include <tenure/foreign.h>
 #include <tenure/graph.h>
 #include <tenure/host.h>
 #include <tenure/import.h>
