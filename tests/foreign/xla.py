@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""XLA dumps with known contents: xla.py TENURE [--seed N] [--count N] [--example FOLDER]
+"""XLA dumps with known contents: xla.py TENURE [--seed N] [--count N] [--corpus FOLDER]
 
 Writes random dumps of a module in both layouts of the files, with tuples, values in place, donated
 parameters, constants and values without a live range. The rules of section "conflict" are applied
@@ -231,7 +231,7 @@ def check(truth, word, told, expected):
 
 
 def check_report(tenure, name, module, folder):
-    status, out, err = run(tenure, "report", folder, "--json", "--top", 1000000, "--quiet")
+    status, out, err = run(tenure, "report", folder, "--json", "--top", 1000000)
     if status != 0:
         sys.exit(f"{name}: report ends with {status}: {err}")
     told = json.loads(out)
@@ -269,7 +269,7 @@ def check_report(tenure, name, module, folder):
 
 
 def check_verdict(tenure, name, module, folder):
-    status, out, err = run(tenure, "verify", folder, "--json", "--quiet")
+    status, out, err = run(tenure, "verify", folder, "--json")
     expected = module.first_conflict()
     check(name, "status of verify", status, 0 if expected is None else 1)
     told = json.loads(out)
@@ -428,11 +428,18 @@ def check_truncated(tenure, scratch, count):
             sys.exit(f"truncated: status {status}: {err}")
 
 
-def write_example(folder):
-    """The dumps of examples/foreign: two versions of one module."""
-    rng = random.Random(12)
-    module = Module(random.Random(40))
-    module.write(rng, folder, split=True)
+def write_corpus(folder):
+    """Seeds of fuzz/fuzz_xla.c: the files of a module, divided by form feeds."""
+    rng, seed = random.Random(12), 0
+    for number in range(8):
+        seed = next(s for s in range(seed + 1, 1000) if Module(random.Random(s)).steps < 16)
+        module = Module(random.Random(seed))
+        parts = [module.assignment(rng), module.ranges(), module.text()]
+        if number % 2:
+            parts = [parts[0] + "\n\n" + parts[1], "", parts[2]]
+        (folder / f"module{number}.txt").write_text("\f".join(parts))
+    for name, (assignment, ranges, _) in HOSTILE.items():
+        (folder / (name.replace(" ", "_") + ".txt")).write_text(assignment + "\f" + ranges)
 
 
 def main():
@@ -440,10 +447,10 @@ def main():
     words.add_argument("tenure")
     words.add_argument("--seed", type=int, default=1)
     words.add_argument("--count", type=int, default=200)
-    words.add_argument("--example", type=pathlib.Path)
+    words.add_argument("--corpus", type=pathlib.Path)
     words = words.parse_args()
-    if words.example:
-        return write_example(words.example)
+    if words.corpus:
+        return write_corpus(words.corpus)
     count = case_count(words.count, 10)
     with tempfile.TemporaryDirectory() as name:
         scratch = pathlib.Path(name)

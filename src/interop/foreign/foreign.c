@@ -535,23 +535,28 @@ static tn_status foreign_check_layout(const tn_foreign *foreign, const tn_layout
     return status;
 }
 
-tn_status tn_foreign_rewrite(const tn_foreign *foreign, const tn_layout *layout, const char *path,
-                             tn_error *error) {
+tn_status tn__foreign_rewrite(const tn_foreign *foreign, tn__span file, const tn_layout *layout,
+                              tn__text *out, tn_error *error) {
     const tn_context *context = &foreign->context;
-    tn__text out;
-    if (foreign->file.bytes == NULL)
-        TN_FAIL(error, TN_E_UNSUPPORTED, "only a plan inside a .pte file can be replaced");
     TN_TRY(foreign_check_layout(foreign, layout, error));
     size_t arenas = (size_t)foreign->facts.arena_count + 1;
     uint64_t *sizes = tn__alloc_array(context, 2 * arenas, sizeof *sizes);
     if (sizes == NULL) return tn__no_memory(error, "a plan");
     foreign_sizes(foreign, layout->offset, sizes, sizes + arenas);
-    tn__text_init(&out, context);
-    tn_status status =
-        tn__pte_rewrite(foreign, (tn__span){foreign->file.bytes, foreign->file.size},
-                        layout->offset, sizes, &out, error);
+    tn_status status = tn__pte_rewrite(foreign, file, layout->offset, sizes, out, error);
+    tn__free(context, sizes, 2 * arenas * sizeof *sizes);
+    return status;
+}
+
+tn_status tn_foreign_rewrite(const tn_foreign *foreign, const tn_layout *layout, const char *path,
+                             tn_error *error) {
+    tn__text out;
+    if (foreign->file.bytes == NULL)
+        TN_FAIL(error, TN_E_UNSUPPORTED, "only a plan inside a .pte file can be replaced");
+    tn__text_init(&out, &foreign->context);
+    tn_status status = tn__foreign_rewrite(
+        foreign, (tn__span){foreign->file.bytes, foreign->file.size}, layout, &out, error);
     if (status == TN_OK) status = tn__file_write(path, out.data, out.size, error);
     tn__text_release(&out);
-    tn__free(context, sizes, 2 * arenas * sizeof *sizes);
     return status;
 }

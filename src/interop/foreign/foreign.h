@@ -37,9 +37,7 @@ struct tn_foreign {
     uint32_t *order; /* [values], by arena, offset, first step */
     uint32_t *owner; /* [values] body, or UINT32_MAX */
     size_t body_count, body_room, order_room;
-    /* ExecuTorch: for rewriting */
-    tn__file file;
-    char *module; /* the chosen method */
+    tn__file file; /* ExecuTorch: to be written again; else empty */
 };
 
 /* Creates an empty plan; `tool` and `form` are static. */
@@ -52,6 +50,9 @@ bool tn__foreign_add_value(tn_foreign *foreign, const tn_foreign_value *value);
 bool tn__foreign_add_step(tn_foreign *foreign, const char *name);
 char *tn__foreign_text(tn_foreign *foreign, tn__span text);
 tn_status tn__foreign_finish(tn_foreign *foreign, tn_error *error);
+/* The file with the offsets of a layout, as tn_foreign_rewrite writes it. */
+tn_status tn__foreign_rewrite(const tn_foreign *foreign, tn__span file, const tn_layout *layout,
+                              tn__text *out, tn_error *error);
 
 /* xla.c: the texts of one module. Without live ranges or text `bytes` is NULL; then `name` is not
  * read. */

@@ -7,7 +7,8 @@
  *   - a value is live from the first to the last instruction that names it, both included
  *   - inputs are live from the start, outputs to the end
  *   - the last arguments of a kernel, which are given twice, are its outputs. A value that is read
- *     before it is written, or has initial data, is state: it is live in all steps
+ *     before it is written, or that is written last and not read again, or has initial data, is
+ *     state: it is live in all steps. (A delegate does not tell its inputs from its outputs.)
  *   - a jump back makes the values that are live at its destination live until the jump
  *
  * ExecuTorch's own live ranges, in numbers of nodes, include these, so a valid plan stays valid.
@@ -139,6 +140,7 @@ typedef struct pte_reading {
     uint32_t *number;  /* [values of the file] value of the plan, or UINT32_MAX */
     uint8_t *is_known; /* [values of the plan] was named by an instruction, or is an input */
     uint8_t *is_state; /* [values of the plan] live in all steps */
+    uint8_t *is_final; /* [values of the plan] the last instruction that names it writes it */
     uint32_t steps;
     struct pte_back {
         uint32_t to, from;
@@ -260,21 +262,28 @@ static tn_status pte_use(pte_reading *reading, int64_t value, int64_t step) {
     return TN_OK;
 }
 
-static void pte_know_one(pte_reading *reading, int64_t value, bool is_read, const char *op) {
+typedef enum pte_role { PTE_READ, PTE_WRITTEN, PTE_EITHER } pte_role;
+
+static void pte_know_one(pte_reading *reading, int64_t value, pte_role role, int64_t step,
+                         const char *op) {
     if (value < 0 || value >= reading->file.values.count) return;
     uint32_t number = reading->number[value];
-    if (number == UINT32_MAX || reading->is_known[number]) return;
+    if (number == UINT32_MAX) return;
+    tn_foreign_value *it = &reading->foreign->values[number];
+    reading->is_final[number] = role == PTE_WRITTEN && it->first < step;
+    if (reading->is_known[number]) return;
     reading->is_known[number] = 1;
-    reading->is_state[number] |= is_read;
-    if (!is_read) reading->foreign->values[number].op = op;
+    reading->is_state[number] = role == PTE_READ;
+    if (role != PTE_READ) it->op = op;
 }
 
 /* Notes the first instruction that names a value; a value that it reads is state. */
-static void pte_know(pte_reading *reading, int64_t value, bool is_read, const char *op) {
+static void pte_know(pte_reading *reading, int64_t value, pte_role role, int64_t step,
+                     const char *op) {
     tn__flat_vector items = pte_items(reading, value);
-    pte_know_one(reading, value, is_read, op);
+    pte_know_one(reading, value, role, step, op);
     for (uint32_t i = 0; i < items.count; i++)
-        pte_know_one(reading, tn__flat_int32(&items, i), is_read, op);
+        pte_know_one(reading, tn__flat_int32(&items, i), role, step, op);
 }
 
 /* The number of arguments at the end that the kernel writes. The arguments that are given twice at
@@ -307,11 +316,12 @@ static const char *pte_operator(pte_reading *reading, const tn__flat_table *call
 static tn_status pte_call(pte_reading *reading, const tn__flat_table *call, int64_t step,
                           bool is_kernel, const char *op) {
     tn__flat_vector arguments = tn__flat_list(call, PTE_CALL_ARGUMENTS);
-    uint32_t written = is_kernel ? pte_written(&arguments) : arguments.count;
+    uint32_t written = is_kernel ? pte_written(&arguments) : 0;
     for (uint32_t i = 0; i < arguments.count; i++) {
         int32_t value = tn__flat_int32(&arguments, i);
         TN_TRY(pte_use(reading, value, step));
-        pte_know(reading, value, i + written < arguments.count, op);
+        pte_role role = i + written < arguments.count ? PTE_READ : PTE_WRITTEN;
+        pte_know(reading, value, is_kernel ? role : PTE_EITHER, step, op);
     }
     return TN_OK;
 }
@@ -321,8 +331,8 @@ static tn_status pte_move_or_jump(pte_reading *reading, const tn__flat_table *ca
     int64_t first = tn__flat_int(call, 0, 4, 0), second = tn__flat_int(call, 1, 4, 0);
     TN_TRY(pte_use(reading, first, step));
     if (type == PTE_MOVE) {
-        pte_know(reading, first, true, "move");
-        pte_know(reading, second, false, "move");
+        pte_know(reading, first, PTE_READ, step, "move");
+        pte_know(reading, second, PTE_WRITTEN, step, "move");
         return pte_use(reading, second, step);
     }
     if (type != PTE_JUMP || second > (int64_t)step) return TN_OK;
@@ -354,7 +364,7 @@ static tn_status pte_ends(pte_reading *reading, uint32_t field, int64_t step) {
     for (uint32_t i = 0; i < list.count; i++) {
         int32_t value = tn__flat_int32(&list, i);
         TN_TRY(pte_use(reading, value, step));
-        pte_know(reading, value, false, field == PTE_PLAN_INPUTS ? "input" : "");
+        pte_know(reading, value, PTE_EITHER, step, field == PTE_PLAN_INPUTS ? "input" : "");
     }
     return TN_OK;
 }
@@ -384,8 +394,9 @@ static tn_status pte_finish_lives(pte_reading *reading) {
         tn__flat_table tensor = tn__pte_tensor(&reading->file, i);
         bool is_initial = tn__flat_uint(&tensor, PTE_TENSOR_DATA, 4, 0) > 0;
         value->has_no_life = value->first > value->last;
-        if (reading->is_state[number]) value->op = "state";
-        if (value->has_no_life || reading->is_state[number] || is_initial) {
+        bool is_state = reading->is_state[number] || reading->is_final[number] || is_initial;
+        if (is_state) value->op = "state";
+        if (value->has_no_life || is_state) {
             value->first = 0;
             value->last = (int64_t)reading->steps + 1;
         }
@@ -444,13 +455,14 @@ tn_status tn__pte_read(const char *name, tn__span file, const char *method,
     if (status == TN_OK) {
         reading->foreign = made;
         reading->number = tn__alloc_array(&whole, room, sizeof *reading->number);
-        reading->is_known = tn__alloc_array(&whole, room, 2);
+        reading->is_known = tn__alloc_array(&whole, room, 3);
         bool fits = reading->number != NULL && reading->is_known != NULL;
         if (fits) reading->is_state = reading->is_known + room;
+        if (fits) reading->is_final = reading->is_known + 2 * room;
         status = fits ? pte_read_all(reading) : tn__no_memory(error, "a program");
     }
     tn__free(&whole, reading->number, room * sizeof *reading->number);
-    tn__free(&whole, reading->is_known, room * 2);
+    tn__free(&whole, reading->is_known, room * 3);
     tn__free(&whole, reading, sizeof *reading);
     if (status == TN_OK)
         *foreign = made;
