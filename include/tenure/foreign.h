@@ -65,12 +65,13 @@ typedef struct tn_foreign_options {
 typedef struct tn_foreign_arena {
     const char *name; /* "allocation 73", "memory 1" */
     uint64_t size;
-    uint64_t alignment; /* the largest power of two that divides all its offsets, up to 512 in XLA and
+    uint64_t
+        alignment;  /* the largest power of two that divides all its offsets, up to 512 in XLA and
                          * 16 in ExecuTorch */
-    uint32_t use;       /* tn_foreign_use */
-    uint64_t live;      /* planned: the most bytes that are live at once, without alignment */
-    int64_t step;       /* planned: the first step with these bytes */
-    uint64_t bound;     /* planned: no layout with this alignment takes less */
+    uint32_t use;   /* tn_foreign_use */
+    uint64_t live;  /* planned: the most bytes that are live at once, without alignment */
+    int64_t step;   /* planned: the first step with these bytes */
+    uint64_t bound; /* planned: no layout with this alignment takes less */
 } tn_foreign_arena;
 
 typedef struct tn_foreign_value {

@@ -298,7 +298,7 @@ typedef struct cli_input {
     tn_setup *setup;     /* set for a model; NULL: none */
     const tn_occupancy *occupancy;
     struct tn_foreign *foreign; /* set for a plan of another tool, with `own` */
-    tn_problem *own; /* set for a problem */
+    tn_problem *own;            /* set for a problem */
     tn_layout own_layout;
     tn_fit_answer answer; /* of cli_input_fit; then it owns the setup */
     const tn_problem *problem;

@@ -75,13 +75,13 @@ tn_status cli_foreign_holders(cli_holders *holders, const tn_foreign *foreign, t
     holders->count = tn_foreign_holders(foreign, arena, it->step, found, count);
     for (uint32_t i = 0; i < holders->count; i++) {
         const tn_foreign_value *value = &values[found[i]];
-        holders->rows[i] =
-            (tn_holder){.label = {.name = value->name, .kind = "", .op = value->op},
-                        .requested = value->size,
-                        .allocated = value->size};
+        holders->rows[i] = (tn_holder){.label = {.name = value->name, .kind = "", .op = value->op},
+                                       .requested = value->size,
+                                       .allocated = value->size};
     }
-    snprintf(holders->title, sizeof holders->title, "at the peak of %.40s, step %" PRId64 " (%.90s)",
-             it->name, it->step, tn_foreign_step(foreign, it->step));
+    snprintf(holders->title, sizeof holders->title,
+             "at the peak of %.40s, step %" PRId64 " (%.90s)", it->name, it->step,
+             tn_foreign_step(foreign, it->step));
     return TN_OK;
 }
 

@@ -98,7 +98,8 @@ static void foreign_tell_module(cli_answer *answer, const tn_foreign_facts *fact
     cli_tell_more(answer, " (%s)", facts->form);
     cli_tell_word(answer, "form", facts->form);
     cli_tell_word(answer, "module", facts->module);
-    if (facts->modules > 1) cli_tell_more(answer, ", one of %u; --module reads another", facts->modules);
+    if (facts->modules > 1)
+        cli_tell_more(answer, ", one of %u; --module reads another", facts->modules);
     cli_tell(answer, "modules", facts->modules);
     cli_tell(answer, "steps", facts->step_count);
     cli_tell(answer, "arenas", facts->arena_count);
@@ -153,9 +154,9 @@ static void foreign_tell_plan(cli_answer *answer, const foreign_reading *reading
         cli_tell_real(answer, "gap", (double)facts->planned / (double)facts->bound - 1);
     if (!reading->is_planned) return;
     cli_tell(answer, "tenure", reading->ours.peak);
-    cli_tell_more(answer, ", %s by %s", reading->ours.peak == reading->ours.lower_bound
-                                            ? "optimal for these live ranges"
-                                            : "valid",
+    cli_tell_more(answer, ", %s by %s",
+                  reading->ours.peak == reading->ours.lower_bound ? "optimal for these live ranges"
+                                                                  : "valid",
                   reading->ours.planner);
     cli_tell_word(answer, "planner", reading->ours.planner);
 }

@@ -44,7 +44,7 @@
       "a memory with this capacity (default: unlimited) and speed; repeat it for a device with "   \
       "several memories, and each buffer gets one of them")
 #define INPUT_MODULE(X)                                                                            \
-    X(CLI_MODULE, "module", "NUMBER|NAME",                                                        \
+    X(CLI_MODULE, "module", "NUMBER|NAME",                                                         \
       "the module of an XLA dump, or the method of a .pte program (default: the module with the "  \
       "most planned bytes, the first method)")
 #define INPUT_PARALLEL(X)                                                                          \
@@ -89,7 +89,8 @@
 
 static const struct argp_option input_options[] = {
     INPUT_OPTIONS(CLI_OPTION) INPUT_BANK(CLI_OPTION) INPUT_STATIC(CLI_OPTION)
-        INPUT_PARALLEL(CLI_OPTION) INPUT_KERNELS(CLI_OPTION) INPUT_MODULE(CLI_OPTION) INPUT_PLAN(INPUT_HIDDEN){0}};
+        INPUT_PARALLEL(CLI_OPTION) INPUT_KERNELS(CLI_OPTION) INPUT_MODULE(CLI_OPTION)
+            INPUT_PLAN(INPUT_HIDDEN){0}};
 /* A command that runs the model has one memory and its own kernels. */
 static const struct argp_option input_run_options[] = {INPUT_OPTIONS(CLI_OPTION) INPUT_STATIC(
     CLI_OPTION) INPUT_PARALLEL(CLI_OPTION) INPUT_RULES(CLI_OPTION) INPUT_RECOMPUTE(CLI_OPTION){0}};

@@ -244,7 +244,8 @@ static char *plan_help(int key, const char *text, void *input) {
 }
 
 static const char plan_doc[] =
-    "Plans the memory of INPUT, a model (.onnx, .tflite), a problem (.csv, .json), or the buffers of "
+    "Plans the memory of INPUT, a model (.onnx, .tflite), a problem (.csv, .json), or the buffers "
+    "of "
     "another tool's plan (a folder of XLA dumps, a .pte program of ExecuTorch), verifies the "
     "plan, and prints its size with and without reuse of memory.\v"
     "Examples:\n"

@@ -1,4 +1,5 @@
-/* report.c - `tenure report`: reports the memory in a snapshot of PyTorch's allocator.
+/* report.c - `tenure report`: reports the memory in a snapshot of PyTorch's allocator, or the plan of
+ * another tool (foreign_tell.c).
  *
  * src/interop/snapshot reads the file and never executes its contents. For each device with memory
  * it reports the peak, the end, each out-of-memory event, holes, other pools, and a plan.
@@ -9,15 +10,24 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { REPORT_TOP = 400, REPORT_MODULE, REPORT_DEVICE, REPORT_NO_POOLS, REPORT_BARS, REPORT_TIMEOUT, REPORT_JSON };
+enum {
+    REPORT_TOP = 400,
+    REPORT_MODULE,
+    REPORT_DEVICE,
+    REPORT_NO_POOLS,
+    REPORT_BARS,
+    REPORT_TIMEOUT,
+    REPORT_JSON
+};
 
 #define REPORT_OPTIONS(X)                                                                          \
-    X(REPORT_TOP, "top", "N", "number of source lines, modules and holes to print (default: 10)")  \
+    X(REPORT_TOP, "top", "N",                                                                      \
+      "number of source lines, modules, holes and values to print (default: 10)")                  \
     X('o', "output", "FILE",                                                                       \
-      "draw the blocks over time at their addresses, with call stacks: .html, .svg, .csv or "      \
-      ".json; may be repeated")                                                                    \
+      "draw the blocks or buffers over time at their addresses: .html, .svg, .csv or .json; may "  \
+      "be repeated")                                                                               \
     X(REPORT_DEVICE, "device", "N", "report this device only (default: all devices with memory)")  \
-    X(REPORT_MODULE, "module", "NUMBER|NAME",                                                     \
+    X(REPORT_MODULE, "module", "NUMBER|NAME",                                                      \
       "the module of an XLA dump, or the method of a .pte program (default: the module with the "  \
       "most planned bytes, the first method)")                                                     \
     X(REPORT_JSON, "json", NULL, "print one JSON object instead of the tables")                    \
@@ -175,13 +185,13 @@ static void report_release(cli_report *report) {
 
 static const char report_doc[] =
     "Reads INPUT: a memory snapshot of PyTorch, a folder of XLA dumps, or a .pte program of "
-    "ExecuTorch.\n\nSnapshot: reads a file of torch.cuda.memory._dump_snapshot(), without executing its contents. "
-    "Reports memory by source line, module and category (guessed from the stacks) at the peak, at "
-    "each out-of-memory event, and at the end. Also reports fragmentation, and the bytes that "
-    "other pools and a plan would have reserved.\n\n"
-    "XLA dump (a folder of --xla_dump_to) and .pte program: checks the plan inside, and reports its "
-    "bytes, its lower bound, the bytes of a plan of Tenure, and the values that hold the peak, with "
-    "operator and source line. -o draws the plan.\v"
+    "ExecuTorch. For a snapshot (a file of torch.cuda.memory._dump_snapshot(), whose contents are "
+    "never executed), reports memory by source line, module and category (guessed from the stacks) "
+    "at the peak, at each out-of-memory event, and at the end, fragmentation, and the bytes that "
+    "other pools and a plan would have reserved. For a dump or program, checks the plan inside, "
+    "and "
+    "reports its bytes, its lower bound, the bytes of a plan of Tenure, and the values that hold "
+    "the peak, with operator and source line.\v"
     "Examples:\n"
     "  tenure report snapshot.pickle -o oom.html\n"
     "  tenure report snapshot.pickle --top 30 --device 1\n"

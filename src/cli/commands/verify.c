@@ -896,8 +896,10 @@ static int verify_foreign(verify_arguments *arguments) {
 
 static const char verify_doc[] =
     "Checks a plan of any tool against INPUT, a model (.onnx, .tflite) or a problem (.csv, .json). "
-    "Without --plan, checks the plan that INPUT contains: a .tflite model, a folder of XLA dumps, a "
-    ".pte program of ExecuTorch. Prints the first conflict with both buffers, their bytes and the step.\v"
+    "Without --plan, checks the plan that INPUT contains: a .tflite model, a folder of XLA dumps, "
+    "a "
+    ".pte program of ExecuTorch. Prints the first conflict with both buffers, their bytes and the "
+    "step.\v"
     "Examples:\n"
     "  tenure verify resnet50.onnx --plan plan.json\n"
     "  tenure verify buffers.csv --plan theirs.csv\n"

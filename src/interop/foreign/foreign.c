@@ -309,9 +309,10 @@ tn_status tn__foreign_finish(tn_foreign *foreign, tn_error *error) {
 
 static tn_status foreign_check_lives(const tn_foreign *foreign, tn_error *error) {
     if (foreign->facts.has_lives) return TN_OK;
-    TN_FAIL(error, TN_E_UNSUPPORTED,
-            "the dump has no live ranges, so only its sums are known; make it with "
-            "--xla_dump_buffer_assignment_analysis=true, for a module that has a schedule");
+    TN_FAIL(
+        error, TN_E_UNSUPPORTED,
+        "the dump has no live ranges, so only its sums are known; make it of a module that has a "
+        "schedule, with xla_dump_buffer_assignment_analysis=true in XLA_FLAGS");
 }
 
 /* A plan with one planned arena uses the default bank, which has its name. */

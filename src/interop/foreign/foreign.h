@@ -16,7 +16,7 @@
 #define TN__FOREIGN_STEPS_MAX 100000000
 #define TN__FOREIGN_NAME_MAX 65536u
 
-typedef struct foreign_body { /* values that share bytes on purpose, at one offset */
+typedef struct foreign_body {     /* values that share bytes on purpose, at one offset */
     uint32_t arena, start, count; /* values order[start .. start + count) */
     uint64_t offset, size;
     int64_t end;     /* the latest end of a live range */

@@ -186,7 +186,8 @@ static tn_status pte_place_value(pte_reading *reading, uint32_t value, const tn_
     made.arena = (uint32_t)memory - 1;
     if (!tn__add(made.offset, made.size, &end) || end > foreign->arenas[made.arena].size)
         TN_FAIL(reading->error, TN_E_INVALID,
-                "value %u has %" PRIu64 " bytes at %" PRIu64 ", but memory %" PRIu64 " has %" PRIu64,
+                "value %u has %" PRIu64 " bytes at %" PRIu64 ", but memory %" PRIu64
+                " has %" PRIu64,
                 value, made.size, made.offset, memory, foreign->arenas[made.arena].size);
     int length = snprintf(name, sizeof name, "value %u", value);
     made.name = tn__foreign_text(foreign, (tn__span){(const uint8_t *)name, (size_t)length});
@@ -232,8 +233,8 @@ static tn_status pte_read_memories(pte_reading *reading) {
 /* A value, or the values of a list, are used at a step. */
 static tn_status pte_use_one(pte_reading *reading, int64_t value, int64_t step) {
     if (value < 0 || value >= reading->file.values.count)
-        TN_FAIL(reading->error, TN_E_INVALID, "value %" PRId64 " does not exist; there are %u", value,
-                reading->file.values.count);
+        TN_FAIL(reading->error, TN_E_INVALID, "value %" PRId64 " does not exist; there are %u",
+                value, reading->file.values.count);
     uint32_t number = reading->number[value];
     if (number == UINT32_MAX) return TN_OK;
     tn_foreign_value *it = &reading->foreign->values[number];
@@ -290,7 +291,8 @@ static void pte_know(pte_reading *reading, int64_t value, pte_role role, int64_t
  * the end, as many as possible, are the outputs. Operators of the runtime itself, such as
  * executorch_prim::et_view, have one output, which is given once. */
 static uint32_t pte_written(const tn__flat_vector *arguments) {
-    for (uint32_t count = arguments->count / 2 < 64 ? arguments->count / 2 : 64; count > 0; count--) {
+    for (uint32_t count = arguments->count / 2 < 64 ? arguments->count / 2 : 64; count > 0;
+         count--) {
         const uint8_t *end = arguments->items + (size_t)4 * arguments->count;
         size_t size = (size_t)4 * count;
         if (memcmp(end - 2 * size, end - size, size) == 0) return 2 * count;
@@ -347,8 +349,8 @@ static tn_status pte_instruction(pte_reading *reading, const tn__flat_table *it,
     static const char *const names[] = {"", "", "delegate", "move", "jump", "free"};
     uint64_t type = tn__flat_uint(it, PTE_INSTRUCTION_TYPE, 1, 0);
     if (type < PTE_KERNEL || type > PTE_FREE)
-        TN_FAIL(reading->error, TN_E_UNSUPPORTED, "instruction %u is of unknown type %" PRIu64, step,
-                type);
+        TN_FAIL(reading->error, TN_E_UNSUPPORTED, "instruction %u is of unknown type %" PRIu64,
+                step, type);
     tn__flat_table call = tn__flat_child(it, PTE_INSTRUCTION_ARGUMENTS);
     if (call.bytes == NULL)
         TN_FAIL(reading->error, TN_E_INVALID, "instruction %u has no arguments", step);

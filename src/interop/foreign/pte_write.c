@@ -56,7 +56,8 @@ static bool pte_is_shared(const pte_writing *writing, uint32_t place) {
                                     sizeof place, pte_by_number);
     if (found == NULL) return true;
     const uint32_t *end = writing->places + writing->foreign->facts.value_count;
-    return (found > writing->places && found[-1] == place) || (found + 1 < end && found[1] == place);
+    return (found > writing->places && found[-1] == place) ||
+           (found + 1 < end && found[1] == place);
 }
 
 /* Writes an offset into the words of a record; false: a word is missing. */
@@ -81,8 +82,7 @@ static tn_status pte_add(pte_writing *writing, const tn__flat_table *tensor,
     }
     size_t at = writing->start + writing->added.size;
     size_t reference = pte_field(writing, tensor, PTE_TENSOR_PLACE);
-    if (at > INT32_MAX)
-        TN_FAIL(writing->error, TN_E_UNSUPPORTED, "a program of more than 2 GiB");
+    if (at > INT32_MAX) TN_FAIL(writing->error, TN_E_UNSUPPORTED, "a program of more than 2 GiB");
     pte_put(record, at - writing->start, 4); /* the vtable lies that far before */
     pte_put(record + 4, tn__flat_uint(place, PTE_PLACE_MEMORY, 4, 0), 4);
     pte_put(record + 8, offset, 8);
@@ -102,8 +102,7 @@ static tn_status pte_write_values(pte_writing *writing) {
         const tn_foreign_value *value = &writing->foreign->values[number++];
         uint64_t offset = value->buffer != UINT32_MAX ? writing->offsets[value->buffer] : 0;
         if (offset == value->offset) continue;
-        if (!pte_patch(writing, &place, offset))
-            TN_TRY(pte_add(writing, &tensor, &place, offset));
+        if (!pte_patch(writing, &place, offset)) TN_TRY(pte_add(writing, &tensor, &place, offset));
     }
     return TN_OK;
 }
@@ -114,8 +113,7 @@ static tn_status pte_find_places(pte_writing *writing) {
         tn__flat_table tensor = tn__pte_tensor(&writing->file, i);
         if (tensor.bytes == NULL) continue;
         tn__flat_table place = tn__flat_child(&tensor, PTE_TENSOR_PLACE);
-        if (place.bytes != NULL)
-            writing->places[number++] = (uint32_t)pte_at(writing, place.bytes);
+        if (place.bytes != NULL) writing->places[number++] = (uint32_t)pte_at(writing, place.bytes);
     }
     qsort(writing->places, number, sizeof *writing->places, pte_by_number);
     return TN_OK;
@@ -207,8 +205,7 @@ tn_status tn__pte_rewrite(const tn_foreign *foreign, tn__span file, const uint64
     writing.places = tn__alloc_array(context, values, sizeof *writing.places);
     bool fits = writing.program != NULL && writing.places != NULL;
     if (fits) memcpy(writing.program, file.bytes, size);
-    tn_status status =
-        fits ? pte_rewrite(&writing, sizes, out) : tn__no_memory(error, "a program");
+    tn_status status = fits ? pte_rewrite(&writing, sizes, out) : tn__no_memory(error, "a program");
     tn__free(context, writing.places, values * sizeof *writing.places);
     tn__free(context, writing.program, size);
     tn__text_release(&writing.added);

@@ -57,8 +57,8 @@ static tn_status xla_fail_text(const xla_reading *reading, tn_status status, con
 
 static void xla_open(xla_reading *reading, const tn__xla_file *file) {
     reading->file = file;
-    reading->next = file->span.bytes;
-    reading->end = file->span.bytes + file->span.size;
+    reading->next = reading->end = file->span.bytes;
+    if (file->span.size > 0) reading->end += file->span.size; /* an empty file has no bytes */
     reading->line = 0;
 }
 
@@ -432,17 +432,16 @@ tn_status tn__xla_read(const tn__xla_files *files, const tn_context *context, tn
 }
 
 uint64_t tn__xla_planned(tn__span assignment) {
-    static const tn__xla_file none = {.name = ""};
-    xla_reading reading = {.file = &none,
-                           .next = assignment.bytes,
-                           .end = assignment.bytes + assignment.size};
+    const tn__xla_file file = {"", assignment};
+    xla_reading reading = {0};
     uint64_t sum = 0;
     tn__span line;
+    xla_open(&reading, &file);
     while (xla_line(&reading, &line)) {
         uint64_t number, size;
         if (xla_take(&line, "allocation ") && xla_take_number(&line, &number) &&
-            xla_take(&line, ": size ") && xla_take_number(&line, &size) &&
-            line.size >= 19 && memcmp(line.bytes + line.size - 18, "preallocated-temp:", 18) == 0)
+            xla_take(&line, ": size ") && xla_take_number(&line, &size) && line.size >= 19 &&
+            memcmp(line.bytes + line.size - 18, "preallocated-temp:", 18) == 0)
             sum = tn__add_sat(sum, size);
     }
     return sum;

@@ -89,7 +89,8 @@ static tn_status folder_list(folder_reading *reading, DIR *folder) {
                 "module_NUMBER.NAME",
                 reading->count, reading->module);
     TN_FAIL(reading->error, TN_E_INVALID,
-            "no file *" FOLDER_SUFFIX " here; make a text dump with XLA_FLAGS=--xla_dump_to=FOLDER "
+            "no file *" FOLDER_SUFFIX
+            " here; make a text dump with xla_dump_to=FOLDER in XLA_FLAGS "
             "and an empty compilation cache, or pass the subfolder of one module");
 }
 
@@ -99,7 +100,8 @@ static tn_status folder_map(const folder_reading *reading, size_t stem, const ch
     snprintf(name, NAME_MAX + 64, "%.*s%s", (int)stem, reading->chosen, suffix);
     text->name = name;
     bool follows = reading->context->follow_links;
-    int probe = tn__open_beneath(reading->beside, name, follows, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+    int probe =
+        tn__open_beneath(reading->beside, name, follows, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
     if (probe < 0 && errno == ENOENT) return TN_OK;
     if (probe >= 0) close(probe);
     TN_TRY(tn__file_map_beneath(reading->beside, name, follows, file, reading->error));

@@ -80,8 +80,9 @@ static tn__span text_field(tn__span metadata, const char *name) {
     bool quoted = metadata.size > 0 && metadata.bytes[0] == '"';
     if (quoted) text_skip(&metadata, 1);
     size_t end = 0;
-    while (end < metadata.size && (quoted ? metadata.bytes[end] != '"'
-                                          : metadata.bytes[end] != ' ' && metadata.bytes[end] != '}'))
+    while (end < metadata.size &&
+           (quoted ? metadata.bytes[end] != '"'
+                   : metadata.bytes[end] != ' ' && metadata.bytes[end] != '}'))
         end++;
     return (tn__span){metadata.bytes, end < 1000 ? end : 1000};
 }
@@ -92,7 +93,8 @@ static const char *text_source(tn_foreign *foreign, tn__span metadata) {
     tn__span op = text_field(metadata, "op_name="), file = text_field(metadata, "source_file=");
     tn__span line = text_field(metadata, "source_line=");
     int size = 0;
-    if (op.size > 0) size = snprintf(text, sizeof text, "%.*s", (int)op.size, (const char *)op.bytes);
+    if (op.size > 0)
+        size = snprintf(text, sizeof text, "%.*s", (int)op.size, (const char *)op.bytes);
     if (file.size > 0)
         size += snprintf(text + size, sizeof text - (size_t)size, "%s%.*s%s%.*s",
                          size > 0 ? ", " : "", (int)file.size, (const char *)file.bytes,
@@ -134,8 +136,7 @@ static bool text_explain(tn_foreign *foreign, const text_reading *reading) {
     if (foreign->operands == NULL) return false;
     for (uint32_t i = 0; i < foreign->facts.value_count; i++) {
         tn_foreign_value *value = &foreign->values[i];
-        uint32_t found =
-            tn__names_find(&reading->names, value->name, strcspn(value->name, "{"));
+        uint32_t found = tn__names_find(&reading->names, value->name, strcspn(value->name, "{"));
         if (found == TN__NAMES_NONE) continue;
         const text_instruction *instruction = &reading->instructions[found];
         value->op = tn__foreign_text(foreign, instruction->op);

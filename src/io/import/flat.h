@@ -37,7 +37,7 @@ typedef struct tn__flat_schema tn__flat_schema;
 typedef struct tn__flat_field {
     tn__flat_kind kind;
     uint32_t width;
-    const tn__flat_schema *child; /* NULL: only the table itself is verified */
+    const tn__flat_schema *child;          /* NULL: only the table itself is verified */
     const tn__flat_schema *const *members; /* [member_count], or NULL */
     uint32_t member_count;
 } tn__flat_field;
