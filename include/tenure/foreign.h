@@ -104,7 +104,7 @@ typedef struct tn_foreign_facts {
 } tn_foreign_facts;
 
 /* Whether this path can be a plan of another tool: a .pte file, a `*-buffer-assignment.txt`, or a
- * folder without a model. */
+ * folder with a file `module_*` of a dump. */
 TN_API bool tn_foreign_recognises(const char *path);
 /* Reads a plan.
  *

@@ -224,8 +224,8 @@ static tn_status xla_value(xla_reading *reading, tn__span text) {
     tn_foreign_value value = {.op = "", .source = "", .arena = foreign->facts.arena_count - 1};
     tn__span name;
     uint64_t id, end;
-    char *key;
-    size_t length;
+    char *key = NULL;
+    size_t length = 0;
     uint32_t twice;
     if (foreign->facts.arena_count == 0)
         return xla_fail(reading, TN_E_INVALID, "a value before the first allocation");

@@ -35,12 +35,18 @@ static bool folder_is(const char *path) {
     return stat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
 }
 
+/* Whether a folder has a file of a module; a folder of anything else is no dump. */
 bool tn__xla_recognises(const char *path) {
-    char config[PATH_MAX];
+    const struct dirent *entry;
+    bool found = false;
     if (tn__has_suffix(path, FOLDER_SUFFIX)) return true;
-    int length = snprintf(config, sizeof config, "%s/config.json", path);
-    return folder_is(path) && length > 0 && (size_t)length < sizeof config &&
-           access(config, F_OK) != 0;
+    DIR *folder = folder_is(path) ? opendir(path) : NULL;
+    for (uint32_t i = 0; folder != NULL && !found && i < FOLDER_FILES_MAX; i++) {
+        if ((entry = readdir(folder)) == NULL) break;
+        found = strstr(entry->d_name, "module_") != NULL;
+    }
+    if (folder != NULL) closedir(folder);
+    return found;
 }
 
 /* Whether a file is of the chosen module: its number, or its name up to a dot. */
