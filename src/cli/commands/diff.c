@@ -1,8 +1,8 @@
 /* diff.c - `tenure diff`: compares the peaks of two models or plans, tensor by tensor.
  *
- * Tensors that are live at the peaks are paired by name; those of a compiler's dump first by operator
- * of the source and name without number. The rest are paired by operator and shape
- * (a renamed layer), then by operator and size. A tensor without a partner is new or gone. So the
+ * Tensors that are live at the peaks are paired by name; those of a compiler's dump first by the
+ * operator of the source and the name without number. The rest are paired by operator and shape (a
+ * renamed layer), then by operator and size. A tensor without a partner is new or gone. So the
  * changes add up to the change in live bytes; any further difference of the arenas is alignment and
  * holes.
  */
@@ -117,6 +117,8 @@ static error_t diff_parse(int key, char *value, struct argp_state *state) {
     case ARGP_KEY_END:
         if (arguments->paths[1] == NULL)
             cli_misuse(state, "two inputs are needed; pass two models or plans");
+        cli_condition_set(CLI_IF_FOREIGN, tn_foreign_recognises(arguments->paths[0]) ||
+                                              tn_foreign_recognises(arguments->paths[1]));
         cli_condition_set(CLI_IF_MODEL,
                           cli_input_is_model(&(cli_input){.path = arguments->paths[0]}) ||
                               cli_input_is_model(&(cli_input){.path = arguments->paths[1]}));

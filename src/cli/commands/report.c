@@ -1,5 +1,5 @@
-/* report.c - `tenure report`: reports the memory in a snapshot of PyTorch's allocator, or the plan of
- * another tool (foreign_report.c).
+/* report.c - `tenure report`: reports the memory in a snapshot of PyTorch's allocator, or the plan
+ * of another tool (foreign_report.c).
  *
  * src/interop/snapshot reads the file and never executes its contents. For each device with memory
  * it reports the peak, the end, each out-of-memory event, holes, other pools, and a plan.

@@ -1,4 +1,4 @@
-/* foreign_report.c - `tenure report` of a plan of another tool: its arenas, its verdict, how far it is
+/* foreign_report.c - `tenure report` of a plan of another tool: its arenas, its verdict, its distance
  * from the bound and from a plan of Tenure, and the values that hold the peak. */
 #include <inttypes.h>
 #include <stdio.h>

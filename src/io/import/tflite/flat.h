@@ -25,8 +25,8 @@ typedef enum tn__flat_kind {
     TN_FLAT_SCALARS, /* vector of scalars of `width` bytes */
     TN_FLAT_TABLE,   /* of `child` */
     TN_FLAT_TABLES,  /* vector of tables of `child` */
-    /* A table of any type: `child` has the common fields, or NULL. With `members`, the number in the
-     * field before it selects the schema of the table */
+    /* A table of any type: `child` has the common fields, or NULL. With `members`, the number in
+     * the field before it selects the schema of the table */
     TN_FLAT_UNION
 } tn__flat_kind;
 
