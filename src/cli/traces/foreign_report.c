@@ -1,5 +1,5 @@
-/* foreign_report.c - `tenure report` of a plan of another tool: its arenas, its verdict, its distance
- * from the bound and from a plan of Tenure, and the values that hold the peak. */
+/* foreign_report.c - `tenure report` of a plan of another tool: its arenas, its verdict, its
+ * distance from the bound and from a plan of Tenure, and the values that hold the peak. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
