@@ -17,6 +17,7 @@
 #include <tenure/eager.h>
 #include <tenure/embedding.h>
 #include <tenure/engine.h>
+#include <tenure/foreign.h>
 #include <tenure/llm.h>
 #include <tenure/objects.h>
 #include <tenure/program.h>

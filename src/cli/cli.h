@@ -10,7 +10,7 @@
  *   answer        facts, printed as a table, as JSON, or in one line
  *   model         from the options of a command to a compiled or opened model, and to a plan file
  *   estimate, fit, plan, train, traces   parts of the commands of these names; traces has those of
- *                 replay and report
+ *                 replay and report, and the plans of other tools (foreign.c)
  */
 #ifndef TN_CLI_CLI_H
 #define TN_CLI_CLI_H

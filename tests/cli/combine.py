@@ -30,12 +30,13 @@ pathlib.Path(WEIGHTS).write_bytes(len(header).to_bytes(8, "little") + header + b
 # What each command needs in any case: its input, then options.
 BASE = {"plan": [MODEL], "verify": [MODEL, "--plan", "plan.csv"], "diff": [MODEL, MODEL], "arena": [TINY], "estimate": [MODEL], "run": [MODEL],
         "train": [MODEL, "--data", "x.npy"], "fit": [MODEL, "--budget", "1MiB", "--costs", "model:t4"], "split": [MODEL],
-        "simulate": [PROBLEM], "replay": [PROBLEM], "embed": ["replay", PROBLEM, "--cache", "1MiB"]}
+        "simulate": [PROBLEM], "replay": [PROBLEM], "report": ["s.pickle"], "embed": ["replay", PROBLEM, "--cache", "1MiB"]}
 # Words of conditions: how each one is met, and how it is not. A first word that is a file replaces the input.
 FORMULAS, TO_RUN = [CONFIG, "--train"], [CONFIG]
 CONDITIONS = {
     "a model": ([MODEL], [PROBLEM]),
     "an .onnx model": (None, [TINY]),
+    "a plan of another tool (an XLA dump, a .pte program)": (["k.pte"], None),
     "a .tflite model": (None, [MODEL]),
     "a plan for a microcontroller (-o FILE.tflite, or -o FILE.h for a .tflite model)": ([TINY, "-o", "k.tflite"], None),
     "swapping": (None, []),
@@ -74,7 +75,7 @@ FIRST = {"plan --objective pairs cannot": [PROBLEM],
          "fit --codecs float16": ["--allow", "compress"], "fit --max-error needs --run": ["--lossy"], "estimate --max-batch has": ["--device", "t4"], "estimate --gather-ahead has": ["--shard", "parameters"]}
 VALUES = {"N": "2", "SIZE": "1MiB", "SIZE/s": "1GB/s", "SPEED": "1GB/s", "TIME": "9s", "SHARE": "10%", "RATE": "0.5", "EXPONENT": "1.0",
           "B1": "0.5", "X": "0.5", "NUMBER": "0.5"}
-NAMED = {"swap": "a", "planner": "auto", "order": "memory", "pool": "caching", "device": "t4", "swap-device": "host", "loss": "cross-entropy", "schedule": "gpipe",
+NAMED = {"report device": "1", "swap": "a", "planner": "auto", "order": "memory", "pool": "caching", "device": "t4", "swap-device": "host", "loss": "cross-entropy", "schedule": "gpipe",
          "alignment": "64", "bank": "a=none", "dim": "N=2", "input-shape": "A=2,2", "value": "A=1", "parameter": "A", "format": "nchw",
          "momentum": "0.5", "weight-decay": "0.5", "recompute-work": "0.5", "host-experts": "all", "freeze": "zebra", "trainable": "zebra", "optimizer": "adam", "dtype": "bf16", "loss-scale": "2", "costs": "model:t4", "codecs": "bits",
          "allow": "order", "kernels": "plain", "weight-type": "int4", "cache-type": "f16", "problem": "problem.json", "forms": ".",
@@ -106,7 +107,7 @@ def option(command, text):
     takes = known[command][name]
     if not takes:
         return ["--" + name]
-    return ["--" + name, value.split("|")[0] or NAMED.get(name) or VALUES.get(takes) or takes.split("|")[0]]
+    return ["--" + name, value.split("|")[0] or NAMED.get(f"{command} {name}") or NAMED.get(name) or VALUES.get(takes) or takes.split("|")[0]]
 
 
 def others(text):

@@ -61,8 +61,11 @@ static const combine_set combine_sets[] = {{"training", &cli_training_argp},
 static const combine_rule combine_rules[] = {
     /* the input */
     RULE("plan verify diff",
-         "@input/alignment/bank --batch --train --split --explain=tags", NEEDS, "[model]",
+         "@input/alignment/bank/module --batch --train --split --explain=tags", NEEDS, "[model]",
          .why = "the input is a problem", .advice = "remove the option, or pass a model"),
+    RULE("plan verify diff report", "--module", NEEDS, "[foreign]",
+         .advice = "remove the option, or pass an XLA dump or a .pte program"),
+    RULE("report", "--device --bars", EXCLUDES, "[foreign]", .why = "it is for snapshots"),
     RULE("plan", "--batch", NEEDS, "[onnx]", .advice = "use --input-shape for other formats"),
     RULE("split", "--plan", NEEDS, "[tflite]", .why = "only such a file can contain a plan"),
     RULE("split", "--head", NEEDS, "[tflite]", .why = "only its arena has a head"),

@@ -13,6 +13,7 @@
 #define CLI_CONDITIONS(X)                                                                          \
     X(MODEL, "model", "a model", NULL)                                                             \
     X(ONNX, "onnx", "an .onnx model", NULL)                                                        \
+    X(FOREIGN, "foreign", "a plan of another tool (an XLA dump, a .pte program)", NULL)            \
     X(TFLITE, "tflite", "a .tflite model", NULL)                                                   \
     X(MICRO_OUTPUT, "micro-output",                                                                \
       "a plan for a microcontroller (-o FILE.tflite, or -o FILE.h for a .tflite model)", NULL)     \

@@ -1,7 +1,8 @@
 /* diff.c - `tenure diff`: compares the peaks of two models or plans, tensor by tensor.
  *
- * Tensors that are live at the peaks are paired by name. The rest are paired by operator and shape
- * (a renamed layer), then by operator and size. A tensor without a partner is new or gone. So the
+ * Tensors that are live at the peaks are paired by name; those of a compiler's dump first by the
+ * operator of the source and the name without number. The rest are paired by operator and shape (a
+ * renamed layer), then by operator and size. A tensor without a partner is new or gone. So the
  * changes add up to the change in live bytes; any further difference of the arenas is alignment and
  * holes.
  */
@@ -10,6 +11,7 @@
 #include "cli/answer/holders.h"
 #include "cli/command_line/combine.h"
 #include "cli/model/input.h"
+#include "cli/traces/foreign.h"
 #include "report/format.h"
 
 #include <stdio.h>
@@ -38,6 +40,7 @@ enum { DIFF_MAX = 400, DIFF_PLANNER, DIFF_TIMEOUT, DIFF_JSON };
 typedef struct diff_item {
     const char *name, *op;
     const tn_tensor *tensor; /* NULL: unknown */
+    const char *source;      /* of a plan of another tool; NULL: none */
     uint64_t bytes;
     uint32_t partner; /* index in the other side, or TN_NONE */
 } diff_item;
@@ -114,6 +117,8 @@ static error_t diff_parse(int key, char *value, struct argp_state *state) {
     case ARGP_KEY_END:
         if (arguments->paths[1] == NULL)
             cli_misuse(state, "two inputs are needed; pass two models or plans");
+        cli_condition_set(CLI_IF_FOREIGN, tn_foreign_recognises(arguments->paths[0]) ||
+                                              tn_foreign_recognises(arguments->paths[1]));
         cli_condition_set(CLI_IF_MODEL,
                           cli_input_is_model(&(cli_input){.path = arguments->paths[0]}) ||
                               cli_input_is_model(&(cli_input){.path = arguments->paths[1]}));
@@ -147,6 +152,8 @@ static tn_status diff_load(diff_arguments *arguments, uint32_t which, tn_error *
     const cli_input *input = &side->input;
     TN_TRY(input->occupancy != NULL
                ? cli_holders_of_model(&side->holders, input->occupancy, TN_NONE, error)
+           : input->foreign != NULL
+               ? cli_foreign_holders(&side->holders, input->foreign, error)
                : cli_holders_of_problem(&side->holders, input->problem, error));
     side->count = side->holders.count;
     side->items = calloc((size_t)side->count + 1, sizeof *side->items);
@@ -160,6 +167,7 @@ static tn_status diff_load(diff_arguments *arguments, uint32_t which, tn_error *
                             .partner = TN_NONE};
         tn_tensor_id id = input->graph != NULL ? tn_graph_find(input->graph, item->name) : TN_NONE;
         if (id != TN_NONE) item->tensor = tn_graph_tensor(input->graph, id);
+        if (input->foreign != NULL) item->source = cli_foreign_source(input->foreign, item->name);
         side->live = tn__add_sat(side->live, item->bytes);
     }
     qsort(side->items, side->count, sizeof *side->items, diff_by_size);
@@ -169,6 +177,13 @@ static tn_status diff_load(diff_arguments *arguments, uint32_t which, tn_error *
 /* --- matching --- */
 
 typedef bool diff_alike(const diff_item *a, const diff_item *b);
+
+/* Of two dumps of a compiler, in which the same number may be another instruction. */
+static bool diff_same_source(const diff_item *a, const diff_item *b) {
+    if (a->source == NULL || b->source == NULL || *a->source == '\0') return false;
+    return cli_foreign_alike(&(cli_foreign_named){a->name, a->source},
+                             &(cli_foreign_named){b->name, b->source});
+}
 
 static bool diff_same_name(const diff_item *a, const diff_item *b) {
     return a->name[0] != '\0' && strcmp(a->name, b->name) == 0;
@@ -221,6 +236,7 @@ static tn_status diff_compare(diff_arguments *arguments, tn_error *error) {
     arguments->changes =
         calloc((size_t)sides[0].count + sides[1].count + 1, sizeof *arguments->changes);
     if (arguments->changes == NULL) return tn__no_memory(error, "changes");
+    diff_match(sides, diff_same_source);
     diff_match(sides, diff_same_name);
     diff_match(sides, diff_same_shape);
     diff_match(sides, diff_same_size);
@@ -397,8 +413,9 @@ static void diff_release(diff_arguments *arguments) {
 }
 
 static const char diff_doc[] =
-    "Compares the peaks of OLD and NEW, models (.onnx, .tflite) or plans (.csv, .json), and lists "
-    "the tensors that changed it. Tensors are matched by name, then by operator and shape. The "
+    "Compares the peaks of OLD and NEW, models (.onnx, .tflite) or plans (.csv, .json, XLA dumps, "
+    ".pte programs), and lists the tensors that changed it. Tensors are matched by name, then by "
+    "operator and shape. The "
     "same files always give the same answer, so the command can be a gate in continuous "
     "integration.\v"
     "Examples:\n"

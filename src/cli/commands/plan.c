@@ -9,6 +9,7 @@
 #include "cli/model/plan_file.h"
 #include "cli/model/training.h"
 #include "cli/plan/plan.h"
+#include "cli/traces/foreign.h"
 #include "report/format.h"
 #include "report/plan_facts.h"
 #include <tenure/report.h>
@@ -358,7 +359,9 @@ static char *plan_help(int key, const char *text, void *input) {
 }
 
 static const char plan_doc[] =
-    "Plans the memory of INPUT, a model (.onnx, .tflite) or a problem (.csv, .json), verifies the "
+    "Plans the memory of INPUT, a model (.onnx, .tflite), a problem (.csv, .json), or the buffers "
+    "of "
+    "another tool's plan (a folder of XLA dumps, a .pte program of ExecuTorch), verifies the "
     "plan, and prints its size with and without reuse of memory.\v"
     "Examples:\n"
     "  tenure plan resnet50.onnx -o plan.html\n"
@@ -367,7 +370,8 @@ static const char plan_doc[] =
     "  tenure plan unet.onnx --split --sweep 12 -o curve.html\n"
     "  tenure plan train.onnx --order auto -o plan.json\n"
     "  tenure plan buffers.csv --capacity 1MiB --planner best-fit -o plan.csv\n"
-    "  tenure plan textures.csv --form objects -o objects.csv\n\n"
+    "  tenure plan textures.csv --form objects -o objects.csv\n"
+    "  tenure plan model.pte -o better.pte\n\n"
     "Exit status: 0 planned, 1 proved not to fit, 2 bad usage or input, 3 stopped before an "
     "answer, "
     "4 internal error.";
@@ -375,6 +379,7 @@ static const char plan_doc[] =
 /* --- after planning --- */
 
 static tn_status plan_holders(const cli_input *input, cli_holders *holders, tn_error *error) {
+    if (input->foreign != NULL) return cli_foreign_holders(holders, input->foreign, error);
     return input->occupancy != NULL
                ? cli_holders_of_model(holders, input->occupancy, TN_NONE, error)
                : cli_holders_of_problem(holders, input->problem, error);
@@ -468,6 +473,7 @@ static tn_status plan_report(plan_arguments *arguments, tn_error *error) {
     cli_words words;
     report.kernels = cli_kernel_target_report(&input->target, input->setup, &kernels);
     cli_report_model(&report, input);
+    cli_foreign_writes(&report, input);
     cli_words_of(input, input->setup, &words);
     cli_report_words(&report, "plan", &words);
     report.static_bytes = plan_beside(input);
@@ -625,6 +631,7 @@ static int plan_run(int count, char **words) {
     plan_note_pins(&arguments.input);
     if (status == TN_OK) status = plan_explain(&arguments, &error);
     if (status == TN_OK) status = plan_report(&arguments, &error);
+    if (status == TN_OK) cli_foreign_note(&arguments.input);
     int code = status == TN_OK ? plan_code(&arguments) : plan_fail(&arguments, &error);
     cli_input_release(&arguments.input);
     return cli_finish(code);

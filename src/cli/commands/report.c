@@ -1,9 +1,12 @@
-/* report.c - `tenure report`: reports the memory in a snapshot of PyTorch's allocator.
+/* report.c - `tenure report`: reports the memory in a snapshot of PyTorch's allocator, or the plan
+ * of another tool (foreign_report.c).
  *
  * src/interop/snapshot reads the file and never executes its contents. For each device with memory
  * it reports the peak, the end, each out-of-memory event, holes, other pools, and a plan.
  */
 #include "cli/traces/report.h"
+#include "cli/command_line/combine.h"
+#include "cli/traces/foreign.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -63,14 +66,26 @@ static tn_status report_pools(const cli_report *report, cli_report_device *devic
 
 /* --- options --- */
 
-enum { REPORT_TOP = 400, REPORT_DEVICE, REPORT_NO_POOLS, REPORT_BARS, REPORT_TIMEOUT, REPORT_JSON };
+enum {
+    REPORT_TOP = 400,
+    REPORT_MODULE,
+    REPORT_DEVICE,
+    REPORT_NO_POOLS,
+    REPORT_BARS,
+    REPORT_TIMEOUT,
+    REPORT_JSON
+};
 
 #define REPORT_OPTIONS(X)                                                                          \
-    X(REPORT_TOP, "top", "N", "number of source lines, modules and holes to print (default: 10)")  \
+    X(REPORT_TOP, "top", "N",                                                                      \
+      "number of source lines, modules, holes and values to print (default: 10)")                  \
     X('o', "output", "FILE",                                                                       \
-      "draw the blocks over time at their addresses, with call stacks: .html, .svg, .csv or "      \
-      ".json; may be repeated")                                                                    \
+      "draw the blocks or buffers over time at their addresses: .html, .svg, .csv or .json; may "  \
+      "be repeated")                                                                               \
     X(REPORT_DEVICE, "device", "N", "report this device only (default: all devices with memory)")  \
+    X(REPORT_MODULE, "module", "NUMBER|NAME",                                                      \
+      "the module of an XLA dump, or the method of a .pte program (default: the module with the "  \
+      "most planned bytes, the first method)")                                                     \
     X(REPORT_JSON, "json", NULL, "print one JSON object instead of the tables")                    \
     X(REPORT_NO_POOLS, "no-pools", NULL, "do not simulate other pools and a plan")                 \
     X(REPORT_BARS, "bars", "N",                                                                    \
@@ -85,6 +100,9 @@ static error_t report_parse(int key, char *value, struct argp_state *state) {
     switch (key) {
     case REPORT_TOP:
         report->top = (uint32_t)cli_count(state, "top", value, 1000000);
+        return 0;
+    case REPORT_MODULE:
+        report->module = value;
         return 0;
     case REPORT_DEVICE:
         report->device = (uint32_t)cli_range(state, "device", value, 0, 1023);
@@ -111,6 +129,7 @@ static error_t report_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case ARGP_KEY_END:
         if (report->path == NULL) cli_misuse(state, "no snapshot given; pass a .pickle file");
+        cli_condition_set(CLI_IF_FOREIGN, tn_foreign_recognises(report->path));
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -221,17 +240,22 @@ static void report_release(cli_report *report) {
 }
 
 static const char report_doc[] =
-    "Reads SNAPSHOT, a file of torch.cuda.memory._dump_snapshot(), without executing its contents. "
-    "Reports memory by source line, module and category (guessed from the stacks) at the peak, at "
-    "each out-of-memory event, and at the end. Also reports fragmentation, and the bytes that "
-    "other pools and a plan would have reserved.\v"
+    "Reads INPUT: a memory snapshot of PyTorch, a folder of XLA dumps, or a .pte program of "
+    "ExecuTorch. For a snapshot (a file of torch.cuda.memory._dump_snapshot(), whose contents are "
+    "never executed), reports memory by source line, module and category (guessed from the stacks) "
+    "at the peak, at each out-of-memory event, and at the end, fragmentation, and the bytes that "
+    "other pools and a plan would have reserved. For a dump or program, checks the plan inside, "
+    "and "
+    "reports its bytes, its lower bound, the bytes of a plan of Tenure, and the values that hold "
+    "the peak, with operator and source line.\v"
     "Examples:\n"
     "  tenure report snapshot.pickle -o oom.html\n"
-    "  tenure report snapshot.pickle --top 30 --device 1\n\n"
+    "  tenure report snapshot.pickle --top 30 --device 1\n"
+    "  tenure report xla_dump/ --module jit_train_step -o plan.html\n\n"
     "Exit status: 0 done, 2 bad usage or input, 4 internal error.";
 
 static const struct argp report_parser = {
-    report_options, report_parse, "SNAPSHOT", report_doc, NULL, 0, 0};
+    report_options, report_parse, "INPUT", report_doc, NULL, 0, 0};
 
 static int report_run(int count, char **words) {
     tn_error error = {0};
@@ -240,6 +264,7 @@ static int report_run(int count, char **words) {
     report.context = cli_context();
     cli_parse(&cli_command_report, count, words, &report);
     cli_context_read(&report.context);
+    if (tn_foreign_recognises(report.path)) return cli_finish(cli_foreign_report(&report));
     tn_status status = report_work(&report);
     if (status == TN_OK) status = report_print(&report);
     int code = status == TN_OK ? 0 : cli_fail(&error);
@@ -249,9 +274,9 @@ static int report_run(int count, char **words) {
 
 const cli_command cli_command_report = {
     .name = "report",
-    .summary = "report the memory in a PyTorch snapshot by line, module and category",
+    .summary = "report the memory in a PyTorch snapshot, an XLA dump or an ExecuTorch program",
     .first = "top output device json",
-    .answers = (const cli_facts *const[]){&cli_report_facts, NULL},
+    .answers = (const cli_facts *const[]){&cli_report_facts, &cli_foreign_facts, NULL},
     .parser = &report_parser,
     .run = report_run,
 };

@@ -12,6 +12,7 @@
 #include "cli/model/kernel_target.h"
 #include "cli/model/plan_file.h"
 #include "cli/plan/plan.h"
+#include "cli/traces/foreign.h"
 #include "report/format.h"
 
 #include <stdio.h>
@@ -64,7 +65,8 @@ static error_t verify_parse(int key, char *value, struct argp_state *state) {
         if (arguments->input.path == NULL)
             cli_misuse(state, "no input given; pass the file of a model or problem");
         if (arguments->plan_path == NULL &&
-            (arguments->objects || !tn__has_suffix(arguments->input.path, ".tflite")))
+            (arguments->objects || (!tn__has_suffix(arguments->input.path, ".tflite") &&
+                                    !tn_foreign_recognises(arguments->input.path))))
             cli_misuse(state, "no plan given; add --plan FILE");
         if (arguments->trains) arguments->input.training = &arguments->training;
         return 0;
@@ -102,7 +104,8 @@ static const cli_facts verify_facts = {
             "if the order of the operators is known: the time of the program with these waits"),
         CLI_FACT_BRIEF(COUNT, "in_tail", NULL, "; @ variable tensors are placed in the tail",
                        "number of tensors that the plan leaves to the tail of the arena"),
-        CLI_FACTS_ALSO(&cli_objects_verify_facts), CLI_FACTS_END}};
+        CLI_FACTS_ALSO(&cli_foreign_verify_facts), CLI_FACTS_ALSO(&cli_objects_verify_facts),
+        CLI_FACTS_END}};
 
 static double verify_gap(const tn_layout *layout) {
     return layout->lower_bound == 0 ? 0 : (double)layout->peak / (double)layout->lower_bound - 1;
@@ -168,18 +171,34 @@ static int verify_print(const cli_verify *arguments, tn_status status, const tn_
     if (status == TN_OK && !arguments->is_partial && input->occupancy != NULL &&
         !cli_tone_asked().brief)
         verify_add_kernels(&answer, kernels);
+    if (input->foreign != NULL && arguments->plan_path == NULL)
+        cli_foreign_verify_add(&answer, input->foreign, status == TN_OK);
     tn_status printed = cli_answer_end(&answer, arguments->error);
     return printed != TN_OK ? cli_fail(arguments->error) : tn_status_exit_code(status);
 }
 
+/* The plan of another tool, in the files that also have its buffers. */
+static int verify_foreign(cli_verify *arguments) {
+    cli_input *input = &arguments->input;
+    int code;
+    tn_status status = cli_foreign_check(input, arguments->error);
+    code = verify_print(arguments, status, &input->own_layout);
+    cli_input_release(input);
+    return cli_finish(code);
+}
+
 static const char verify_doc[] =
     "Checks a plan of any tool against INPUT, a model (.onnx, .tflite) or a problem (.csv, .json). "
-    "Prints the first conflict with both buffers, their bytes and the step.\v"
+    "Without --plan, checks the plan that INPUT contains: a .tflite model, a folder of XLA dumps, "
+    "a "
+    ".pte program of ExecuTorch. Prints the first conflict with both buffers, their bytes and the "
+    "step.\v"
     "Examples:\n"
     "  tenure verify resnet50.onnx --plan plan.json\n"
     "  tenure verify buffers.csv --plan theirs.csv\n"
     "  tenure verify resnet50.onnx --plan plan.csv --kernels onednn:2\n"
     "  tenure verify planned.tflite\n"
+    "  tenure verify xla_dump/\n"
     "  tenure verify textures.csv --form objects --plan objects.csv\n\n"
     "Exit status: 0 valid, 1 not valid, 2 bad usage or input, 4 internal error.";
 
@@ -252,6 +271,8 @@ static int verify_run(int count, char **words) {
     cli_parse(&cli_command_verify, count, words, &arguments);
     cli_context_read(&context);
     if (arguments.objects) return verify_objects(&arguments);
+    if (arguments.plan_path == NULL && tn_foreign_recognises(arguments.input.path))
+        return verify_foreign(&arguments);
     tn_status status = cli_verify_load(&arguments);
     arguments.is_placed = status == TN_OK;
     if (status == TN_OK)

@@ -6,6 +6,7 @@
 #include "cli/model/compile_options.h"
 #include "cli/model/kernel_target.h"
 #include "cli/model/training.h"
+#include "cli/traces/foreign.h"
 #include "plan/io/io.h"
 
 #include <inttypes.h>
@@ -22,6 +23,7 @@ void cli_input_take(cli_input *input, struct argp_state *state, const char *what
     if (input->path != NULL)
         cli_misuse(state, "give only one %s; '%s' is a second one", what, path);
     input->path = cli_standard_input(state, path);
+    cli_condition_set(CLI_IF_FOREIGN, tn_foreign_recognises(input->path));
 }
 
 /* Files that no importer reads also count as models if import can explain how to export them. */
@@ -170,7 +172,9 @@ static void input_check_alignment(const cli_input *input) {
 static tn_status input_read_problem(cli_input *input, uint64_t **offsets, tn_error *error) {
     double start = cli_clock();
     tn_context context = tn__context(input->import.context);
-    tn_status status = tn_problem_load(input->path, &context, &input->own, offsets, error);
+    tn_status status = tn_foreign_recognises(input->path)
+                           ? cli_foreign_read(input, offsets, error)
+                           : tn_problem_load(input->path, &context, &input->own, offsets, error);
     if (input->ends_work) cli_interrupt_ends_work();
     if (status == TN_OK && input->alignment != 0) input_check_alignment(input);
     if (status == TN_OK && input->alignment != 0)
@@ -292,6 +296,7 @@ void cli_input_release_loaded(cli_input *input) {
     tn_graph_destroy(input->graph);
     tn_layout_release(&input->own_layout);
     tn_problem_destroy(input->own);
+    tn_foreign_destroy(input->foreign);
     free(input->workspaces);
     free(input->scratch);
     input->scratch = NULL;
@@ -299,6 +304,7 @@ void cli_input_release_loaded(cli_input *input) {
     input->graph = input->rewritten = NULL;
     input->step = (tn_training){0};
     input->own = NULL;
+    input->foreign = NULL;
     input->workspaces = NULL;
 }
 

@@ -22,6 +22,7 @@ enum { /* keys of the shared options; a command uses letters and numbers from 40
        CLI_KERNELS,
        CLI_NO_REWRITE,
        CLI_FASTEST,
+       CLI_MODULE,
        CLI_BATCH, /* from here on: recorded in plans; commands describe them in their own way */
        CLI_TARGET,
        CLI_VARIABLES_OUTSIDE,
@@ -71,6 +72,7 @@ typedef struct cli_input {
     bool of_plan;             /* the options are those of a plan of a model */
     uint32_t given;           /* options of the command line, as bits 1 << (key - CLI_DIM) */
     const char *format;       /* --format as given, or NULL */
+    const char *module;       /* of a plan of another tool; NULL: the default */
     const char *processor;    /* the microcontroller of `arena`, or NULL */
     uint64_t alignment;       /* 0: the default */
     bool wants_csv;           /* the plan will be written as CSV, which cannot describe every
@@ -98,7 +100,8 @@ typedef struct cli_input {
     tn_training step;    /* set with `training` */
     tn_setup *setup;     /* set for a model; NULL: none */
     const tn_occupancy *occupancy;
-    tn_problem *own; /* set for a problem */
+    struct tn_foreign *foreign; /* set for a plan of another tool, with `own` */
+    tn_problem *own;            /* set for a problem */
     tn_layout own_layout;
     tn_fit_answer answer; /* of cli_input_fit; then it owns the setup */
     const tn_problem *problem;

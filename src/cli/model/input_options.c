@@ -48,6 +48,10 @@
     X(CLI_BANK, "bank", "NAME=SIZE[@SIZE/s]",                                                      \
       "a memory with this capacity (default: unlimited) and speed; repeat it for a device with "   \
       "several memories, and each buffer gets one of them")
+#define INPUT_MODULE(X)                                                                            \
+    X(CLI_MODULE, "module", "NUMBER|NAME",                                                         \
+      "the module of an XLA dump, or the method of a .pte program (default: the module with the "  \
+      "most planned bytes, the first method)")
 #define INPUT_PARALLEL(X)                                                                          \
     X(CLI_PARALLEL, "parallel", "serial|safe",                                                     \
       "operators that may run at the same time: serial, one after the other; safe, all that the "  \
@@ -90,7 +94,8 @@
 
 static const struct argp_option input_options[] = {
     INPUT_OPTIONS(CLI_OPTION) INPUT_BANK(CLI_OPTION) INPUT_STATIC(CLI_OPTION)
-        INPUT_PARALLEL(CLI_OPTION) INPUT_KERNELS(CLI_OPTION) INPUT_PLAN(INPUT_HIDDEN){0}};
+        INPUT_PARALLEL(CLI_OPTION) INPUT_KERNELS(CLI_OPTION) INPUT_MODULE(CLI_OPTION)
+            INPUT_PLAN(INPUT_HIDDEN){0}};
 /* A command that runs the model has one memory and its own kernels. */
 static const struct argp_option input_run_options[] = {INPUT_OPTIONS(CLI_OPTION) INPUT_STATIC(
     CLI_OPTION) INPUT_PARALLEL(CLI_OPTION) INPUT_RULES(CLI_OPTION) INPUT_RECOMPUTE(CLI_OPTION){0}};
@@ -285,6 +290,9 @@ static error_t input_parse(int key, char *value, struct argp_state *state) {
         if (tn_format_parse(value, &input->import.format, &error) != TN_OK)
             cli_misuse(state, "--format: %s", error.message);
         input->format = value;
+        break;
+    case CLI_MODULE:
+        input->module = value;
         break;
     case CLI_ALIGNMENT:
         input->alignment = cli_size(state, "alignment", value);

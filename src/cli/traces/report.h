@@ -34,6 +34,7 @@ typedef struct cli_report_device {
 
 typedef struct cli_report {
     const char *path;
+    const char *module; /* of a plan of another tool; NULL: the default */
     const char *outputs[CLI_REPORT_OUTPUTS];
     uint32_t output_count, top, device; /* device UINT32_MAX: all */
     uint64_t bars;                      /* most bars in a picture */

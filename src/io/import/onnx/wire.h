@@ -83,7 +83,7 @@ static inline double tn__float_of(uint32_t bits) {
 }
 static inline bool tn__span_is(tn__span span, const char *text) {
     size_t length = strlen(text);
-    return span.size == length && memcmp(span.bytes, text, length) == 0;
+    return span.size == length && (length == 0 || memcmp(span.bytes, text, length) == 0);
 }
 static inline bool tn__span_equal(tn__span a, tn__span b) {
     return a.size == b.size && (a.size == 0 || memcmp(a.bytes, b.bytes, a.size) == 0);

@@ -127,6 +127,14 @@ static uint32_t flat_inline_size(const tn__flat_field *field) {
     return field->kind == TN_FLAT_SCALAR ? field->width : 4;
 }
 
+/* The schema of a table in a field. */
+static const tn__flat_schema *flat_child_of(const flat_frame *frame, const tn__flat_field *field,
+                                            uint32_t index) {
+    if (field->members == NULL || index == 0) return field->child;
+    uint64_t type = tn__flat_uint(&frame->table, index - 1, 1, 0);
+    return type < field->member_count ? field->members[type] : NULL;
+}
+
 /* One field of the table on top; a table in it goes on the stack. */
 static tn_status flat_check_field(flat_walk *walk, flat_frame *frame, uint32_t index) {
     const tn__flat_field *field = &frame->schema->fields[index];
@@ -151,7 +159,7 @@ static tn_status flat_check_field(flat_walk *walk, flat_frame *frame, uint32_t i
         frame->item = 0;
         return TN_OK;
     default:
-        return flat_push(walk, field->child, target);
+        return flat_push(walk, flat_child_of(frame, field, index), target);
     }
 }
 
@@ -213,6 +221,11 @@ int64_t tn__flat_int(const tn__flat_table *table, uint32_t field, uint32_t width
 tn__flat_table tn__flat_child(const tn__flat_table *table, uint32_t field) {
     uint32_t slot = flat_slot(table, field);
     return slot ? flat_open(flat_target(table->bytes + slot)) : (tn__flat_table){0};
+}
+
+tn__flat_table tn__flat_member(const tn__flat_table *table, uint32_t field, uint32_t type) {
+    return tn__flat_uint(table, field - 1, 1, 0) == type ? tn__flat_child(table, field)
+                                                         : (tn__flat_table){0};
 }
 
 tn__flat_vector tn__flat_list(const tn__flat_table *table, uint32_t field) {

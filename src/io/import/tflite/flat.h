@@ -25,7 +25,9 @@ typedef enum tn__flat_kind {
     TN_FLAT_SCALARS, /* vector of scalars of `width` bytes */
     TN_FLAT_TABLE,   /* of `child` */
     TN_FLAT_TABLES,  /* vector of tables of `child` */
-    TN_FLAT_UNION    /* a table of any type: `child` has the common fields, or NULL */
+    /* A table of any type: `child` has the common fields, or NULL. With `members`, the number in
+     * the field before it selects the schema of the table */
+    TN_FLAT_UNION
 } tn__flat_kind;
 
 #define TN_FLAT_FIELDS 16u
@@ -35,7 +37,9 @@ typedef struct tn__flat_schema tn__flat_schema;
 typedef struct tn__flat_field {
     tn__flat_kind kind;
     uint32_t width;
-    const tn__flat_schema *child; /* NULL: only the table itself is verified */
+    const tn__flat_schema *child;          /* NULL: only the table itself is verified */
+    const tn__flat_schema *const *members; /* [member_count], or NULL */
+    uint32_t member_count;
 } tn__flat_field;
 struct tn__flat_schema {
     const char *name; /* its name in the schema: "SubGraph" */
@@ -67,6 +71,8 @@ int64_t tn__flat_int(const tn__flat_table *table, uint32_t field, uint32_t width
                      int64_t otherwise);
 tn__span tn__flat_string(const tn__flat_table *table, uint32_t field);
 tn__flat_table tn__flat_child(const tn__flat_table *table, uint32_t field);
+/* The table of a union, if its type has this number. */
+tn__flat_table tn__flat_member(const tn__flat_table *table, uint32_t field, uint32_t type);
 tn__flat_vector tn__flat_list(const tn__flat_table *table, uint32_t field);
 tn__flat_table tn__flat_item(const tn__flat_vector *tables, uint32_t index);
 static inline int32_t tn__flat_int32(const tn__flat_vector *ints, uint32_t index) {

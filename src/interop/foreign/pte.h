@@ -1,0 +1,58 @@
+/* pte.h - the tables of ExecuTorch's .pte files, shared by the reader and the writer of plans.
+ *
+ * Source: ExecuTorch, schema/program.fbs and schema/extended_header.h.
+ */
+#ifndef TN_INTEROP_FOREIGN_PTE_H
+#define TN_INTEROP_FOREIGN_PTE_H
+
+#include "interop/foreign/foreign.h"
+#include "io/import/tflite/flat.h"
+
+enum { PTE_PROGRAM_VERSION, PTE_PROGRAM_PLANS };
+enum {
+    PTE_PLAN_NAME,
+    PTE_PLAN_VALUES = 2,
+    PTE_PLAN_INPUTS,
+    PTE_PLAN_OUTPUTS,
+    PTE_PLAN_CHAINS,
+    PTE_PLAN_OPERATORS,
+    PTE_PLAN_DELEGATES,
+    PTE_PLAN_SIZES
+};
+enum { PTE_VALUE_TYPE, PTE_VALUE_VALUE };
+enum { PTE_TENSOR = 5, PTE_TENSOR_LIST = 10, PTE_OPTIONAL_LIST = 11 };
+enum {
+    PTE_TENSOR_TYPE,
+    PTE_TENSOR_STORAGE_OFFSET,
+    PTE_TENSOR_SIZES,
+    PTE_TENSOR_DATA = 5,
+    PTE_TENSOR_PLACE
+};
+enum { PTE_PLACE_MEMORY, PTE_PLACE_LOW, PTE_PLACE_HIGH };
+enum { PTE_CHAIN_INPUTS, PTE_CHAIN_OUTPUTS, PTE_CHAIN_INSTRUCTIONS };
+enum { PTE_INSTRUCTION_TYPE, PTE_INSTRUCTION_ARGUMENTS };
+enum { PTE_KERNEL = 1, PTE_DELEGATE, PTE_MOVE, PTE_JUMP, PTE_FREE };
+enum { PTE_CALL_OPERATOR, PTE_CALL_ARGUMENTS }; /* of KernelCall and DelegateCall */
+
+#define PTE_HEADER_AT 8u /* extended header: "eh00", length, program size, start of segments */
+#define PTE_HEADER_MIN 32u
+
+typedef struct pte_file {
+    const char *name;
+    tn__span bytes, program; /* the FlatBuffer: all bytes, or those before the segments */
+    bool has_header;         /* the extended header */
+    uint64_t segments;       /* start of the segments; 0: none */
+    tn__flat_table plan;
+    tn__flat_vector values, sizes;
+    const char *method;
+    uint32_t methods;
+    tn_error *error;
+} pte_file;
+
+/* Opens and verifies a file, and finds a method; NULL: the first. */
+tn_status tn__pte_open(pte_file *file, const char *name, tn__span bytes, const char *method,
+                       tn_error *error);
+/* The tensor of a value, or an absent table. */
+tn__flat_table tn__pte_tensor(const pte_file *file, uint32_t value);
+
+#endif

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""The samples of ../shared/data/foreign: samples.py TENURE FOLDER
+
+Their answers come from a separate program. Without the folder the test is skipped.
+"""
+import json
+import pathlib
+import subprocess
+import sys
+
+
+def run(tenure, *words):
+    done = subprocess.run([tenure, *map(str, words)], capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+def check(name, word, told, expected):
+    if told != expected:
+        sys.exit(f"{name}: {word} is {told}, expected {expected}")
+
+
+def check_xla(tenure, name, path, answer):
+    told = json.loads(run(tenure, "report", path, "--json")[1])
+    uses = told["bytes"]
+    check(name, "arenas", told["arenas"], answer["allocations"])
+    check(name, "values", told["values"], answer["values"])
+    check(name, "all bytes", sum(uses.values()), answer["total_bytes"])
+    check(name, "parameters", uses["parameters"] + uses["donated_parameters"], answer["parameter_bytes"])
+    check(name, "donated", uses["donated_parameters"], answer["aliased_parameter_bytes"])
+    check(name, "outputs", uses["outputs"] + uses["donated_parameters"], answer["live_out_bytes"])
+    check(name, "constants", uses["constants"], answer["constant_bytes"])
+    check(name, "thread-local", uses["thread_local"], answer["thread_local_bytes"])
+    check(name, "planned", told["planned"], answer["temp_bytes"])
+    check(name, "live", told["live"], answer["temp_bound"])
+    check(name, "step", told["planned_arenas"][0]["step"], answer["temp_bound_at"])
+    check(name, "without a live range", told["without_life"], answer["values_without_range"])
+    check(name, "joined", told["joined"], answer["same_place_touching_pairs"])
+    status, out, _ = run(tenure, "verify", path, "--json")
+    check(name, "status of verify", status, 1 if answer["conflicts"] else 0)
+    told = json.loads(out)
+    if answer["first_conflict"]:
+        allocation, a, b, step, low, high = answer["first_conflict"]
+        for word in (f"'{a}'", f"'{b}'", f"[{low}, {high}) of allocation {allocation} at step {step} "):
+            if word not in told["conflict"]:
+                sys.exit(f"{name}: no {word} in: {told['conflict']}")
+    else:
+        check(name, "buffers", told["buffers"], answer["temp_blocks"])
+
+
+def check_pte(tenure, name, path, answer):
+    told = json.loads(run(tenure, "report", path, "--json", "--top", 100)[1])
+    check(name, "values", told["values"], answer["planned"])
+    check(name, "steps", told["steps"], answer["instructions"])
+    for arena in told["planned_arenas"]:
+        expected = answer["memories"][arena["name"].split()[1]]
+        check(name, arena["name"], (arena["size"], arena["step"]), (expected["size"], expected["at"]))
+        # the answers round each tensor up to 16 bytes, as the exporter does
+        if not 0 <= expected["bound"] - arena["live"] < 16 * told["values"] or arena["live"] % 16 > expected["bound"]:
+            sys.exit(f"{name}: {arena['live']} bytes are live, the bound is {expected['bound']}")
+    state = [holder["name"] for holder in told["holders"] if holder["op"] == "state"]
+    if state:
+        check(name, "state", state, [f"value {n}" for n in answer["state"]])
+    status, out, _ = run(tenure, "verify", path, "--json")
+    check(name, "status of verify", status, 1 if answer["conflicts"] else 0)
+    if answer["first_conflict"]:
+        for number in answer["first_conflict"][:2]:
+            if f"'value {number}'" not in json.loads(out)["conflict"]:
+                sys.exit(f"{name}: no 'value {number}' in: {out}")
+
+
+def check_hostile(tenure, folder):
+    for path in sorted(folder.glob("*.pte")) + sorted(folder.glob("*-buffer-assignment.txt")):
+        for command in ("report", "verify", "plan"):
+            status, _, err = run(tenure, command, path)
+            if status != 2 and not (path.name == "noise.pte" and status in (0, 1)):
+                sys.exit(f"{path.name}: status {status}: {err}")
+
+
+def main():
+    tenure, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+    if not folder.is_dir():
+        print("SKIP: shared/data/foreign is not there")
+        sys.exit(77)
+    for kind, each in (("xla", check_xla), ("pte", check_pte)):
+        answers = json.loads((folder / kind / "answers.json").read_text())
+        for name, answer in answers.items():
+            each(tenure, name, folder / kind / name, answer)
+    check_hostile(tenure, folder / "hostile")
+    print("all samples as expected")
+
+
+main()
