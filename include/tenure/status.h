@@ -16,15 +16,13 @@
  *
  * Structs of the stable headers grow without breaking programs:
  *
- *   options      begin with `struct_size`, which TN_*_INIT sets, and grow at their end
- *   results and other structs of the caller
- *                end in `spare`, of which new fields take words. The caller leaves the words 0 in
- *                inputs. The library sets them to 0 in results: in a field that is newer than the
- *                library, 0 means "not known"
- *   tn_tensor, tn_op, tn_block, tn_hardware
- *                are made by the library alone and grow at their end. Programs read them by pointer
- *                and do not rely on their size
- *   all others   never change
+ * options  begin with `struct_size`, which TN_*_INIT sets, and grow at their end
+ * results  and other structs of the caller end in `spare`, of which new fields take words. The
+ *          caller leaves these words 0 in inputs. The library sets them to 0 in results: in a field
+ *          that is newer than the library, 0 means "not known"
+ * records  tn_tensor, tn_op, tn_block and tn_hardware are made by the library alone and grow at
+ *          their end. Programs read them by pointer and do not rely on their size
+ * others   never change
  *
  * tools/abi-check compares the headers with include/abi.txt.
  *
