@@ -8,6 +8,7 @@ Exit status: 0 all of it holds, 1 not, 77 SOURCE is no checkout of git.
 """
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -49,7 +50,7 @@ def check_versions(folder):
 
 
 def main():
-    if run("git", "-C", source, "rev-parse", "HEAD").returncode:
+    if shutil.which("git") is None or run("git", "-C", source, "rev-parse", "HEAD").returncode:
         print("SKIP: not a checkout of git")
         return 77
     with tempfile.TemporaryDirectory() as name:
