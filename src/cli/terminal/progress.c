@@ -1,5 +1,6 @@
-/* progress.c - the progress of long work: a bar on a terminal, or lines with --progress=lines. Also
- * Ctrl-C, which stops a search with the best answer so far, and the clock. */
+/* progress.c - the progress of long work: a bar on a terminal, or lines with --progress=lines, one
+ * when each stage begins. Also Ctrl-C, which stops a search with the best answer so far, and the
+ * clock. */
 #include "base/base.h"
 #include "cli/cli.h"
 #include "report/format.h"
@@ -11,8 +12,10 @@
 
 #define PROGRESS_BAR_AFTER_S 0.5
 #define PROGRESS_BAR_EVERY_S 0.1
-#define PROGRESS_LINE_AFTER_S 2.0
-#define PROGRESS_LINE_MOST_S 60.0 /* most between two lines; each wait is 1.5 times the last */
+/* Between two lines; each wait is 1.5 times the last. */
+#define PROGRESS_LINE_LEAST_S 2.0
+#define PROGRESS_LINE_MOST_S 60.0
+#define PROGRESS_STAGES 16 /* that say that they begin */
 #define PROGRESS_WIDTH 24
 #define PROGRESS_TEXT 200
 
@@ -20,7 +23,10 @@ static struct progress_state { /* of the command of this process */
     uint32_t mode;             /* an index of cli_progress_modes */
     double start, next;
     bool drawn, plain_costs;
-    char note[400];       /* the last note: a search reads the same file several times */
+    /* The last note: a search reads the same file several times. */
+    char note[400];
+    const char *begun[PROGRESS_STAGES]; /* the stages that a line has named */
+    uint32_t begun_count;
     const char *stage;    /* the stage that reported `best` and `bound`; NULL: none yet */
     uint64_t best, bound; /* UINT64_MAX and 0: none */
     double deadline;      /* 0: none */
@@ -117,6 +123,15 @@ static bool progress_has_bar(void) {
     return progress.mode == PROGRESS_AUTO || progress.mode == PROGRESS_BAR;
 }
 
+/* Whether the stage is named for the first time; stages alternate, as the plans of a search do. */
+static bool progress_begins(const char *stage) {
+    for (uint32_t i = 0; i < progress.begun_count; i++)
+        if (strcmp(progress.begun[i], stage) == 0) return false;
+    if (progress.begun_count == PROGRESS_STAGES) return false;
+    progress.begun[progress.begun_count++] = stage;
+    return true;
+}
+
 static bool progress_step(void *self, const char *stage, uint64_t done, uint64_t total) {
     (void)self;
     bool silent = progress.mode == PROGRESS_NONE || cli_tone_asked().quiet ||
@@ -128,11 +143,13 @@ static bool progress_step(void *self, const char *stage, uint64_t done, uint64_t
     bool bar = progress_has_bar();
     if (progress.start == 0) {
         progress.start = now;
-        progress.next = now + (bar ? PROGRESS_BAR_AFTER_S : PROGRESS_LINE_AFTER_S);
+        progress.next = now + (bar ? PROGRESS_BAR_AFTER_S : 0);
     }
-    if (now < progress.next) return true;
+    bool begins = !bar && progress_begins(stage);
+    if (now < progress.next && !begins) return true;
     double passed = now - progress.start, wait = passed / 2;
     (bar ? progress_draw_bar : progress_print_line)(stage, done, total, passed);
+    if (wait < PROGRESS_LINE_LEAST_S) wait = PROGRESS_LINE_LEAST_S;
     if (wait > PROGRESS_LINE_MOST_S) wait = PROGRESS_LINE_MOST_S;
     progress.next = now + (bar ? PROGRESS_BAR_EVERY_S : wait);
     return true;
