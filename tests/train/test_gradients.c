@@ -32,6 +32,7 @@ static void see(const tn_graph *model, const tn_graph *training) {
                                      .has_gradient = tn_op_rule_has_gradient(rule_count)};
     see_ops(model, "ai.onnx");
     see_ops(model, "");
+    see_ops(model, "com.microsoft");
     see_ops(training, "tenure");
 }
 
@@ -263,6 +264,7 @@ int main(void) {
         cmocka_unit_test(products),
         cmocka_unit_test(windows),
         cmocka_unit_test(losses),
+        cmocka_unit_test(decomposed),
         cmocka_unit_test(what_training_puts_instead_is_right),
         cmocka_unit_test(every_rule_has_a_case),
         cmocka_unit_test(the_lists_of_the_documents_are_the_registry),

@@ -25,7 +25,7 @@
 
 #include <tenure/train.h>
 
-#include "graph/gradients/gradient.h"
+#include "graph/gradients/decompose.h"
 #include "graph/store.h"
 #include "graph/tensor_parallel/cut.h"
 
@@ -202,10 +202,9 @@ tn_status tn__train_scale_check(const tn__train *it);
 tn_status tn__train_seed(tn__train *it, tn_tensor_id *seed);
 /* After all gradients are complete: makes `factor`. */
 tn_status tn__train_scale_step(tn__train *it);
-/* unroll.c: whether a cell has to be unrolled; unrolls it. */
+/* unroll.c: whether a recurrent cell has to be unrolled; unrolls it. */
 bool tn__train_unrolls(tn__train *it, const tn_op *op);
-/* `made`: the operator with its operands in the copy */
-tn_status tn__train_unroll(tn__train *it, const tn_op *op, const tn_op *made);
+tn_status tn__train_unroll(tn_decompose *to, tn__train *it);
 /* loss.c: adds labels, loss and correct; `seed` is the gradient of the loss. */
 tn_status tn__train_loss(tn__train *it, tn_tensor_id *seed);
 /* loss_parts.c: replaces the model if the loss is wanted in parts. Errors: E_UNSUPPORTED (a loss or
