@@ -1,5 +1,5 @@
 /* quantise.c - between real and quantised numbers: QuantizeLinear, DequantizeLinear,
- * DynamicQuantizeLinear, and 8-bit weights.
+ * DynamicQuantizeLinear, both ways in one step for training, and 8-bit weights.
  *
  * Scales and zero points hold one value, one per element of an axis, or one per block of elements
  * along an axis. Element by element, so in place where the widths agree. Numbers of 4 and 2 bits
@@ -136,6 +136,59 @@ static bool quantise_accepts_dynamic(const tn_kernel_setup *setup) {
            tn__output_may_be(setup, 2, TN__TYPE(UINT8));
 }
 
+/* --- FakeQuantize and FakeQuantizeGrad: quantised and back --- */
+
+static bool fake_range(const tn_op *op, int32_t *least, int32_t *most) {
+    tn_dtype to = (tn_dtype)tn__attr_int(op, "to", TN_UNDEFINED);
+    uint32_t bits = tn_dtype_bits(to);
+    bool is_signed = to == TN_INT2 || to == TN_INT4 || to == TN_INT8 || to == TN_INT16;
+    bool is_unsigned = to == TN_UINT2 || to == TN_UINT4 || to == TN_UINT8 || to == TN_UINT16;
+    if (!is_signed && !is_unsigned) return false;
+    *least = is_signed ? -(1 << (bits - 1)) : 0;
+    *most = is_signed ? (1 << (bits - 1)) - 1 : (1 << bits) - 1;
+    return true;
+}
+
+/* Inputs x, scale, zero point; of the gradient also d y. */
+static tn_status fake_run(tn_kernel_call *call) {
+    const tn_operand *x = &call->inputs[0], *dy = tn__call_input(call, 3);
+    tn_operand *y = &call->outputs[0];
+    quantise_frame frame;
+    int32_t least = 0, most = 0;
+    TN_TRY(quantise_read(call, &frame));
+    if (dy != NULL) TN_TRY(tn__check_count(call, 3, frame.count));
+    if (!fake_range(call->op, &least, &most))
+        return tn__call_fail(call, TN_E_INVALID, "attribute to is no integer type");
+    const float *from = x->dtype == TN_FLOAT32 ? x->data : NULL;
+    float scale = 1;
+    int32_t zero = 0;
+    for (uint64_t i = 0, last = UINT64_MAX; i < frame.count; i++) {
+        uint64_t which = quantise_which(&frame, i);
+        if (which != last) {
+            zero = frame.zero != NULL ? (int32_t)quantise_int(frame.zero, which) : 0;
+            scale = (float)tn__operand_float(frame.scale, which);
+            last = which;
+        }
+        float value = (from != NULL ? from[i] : (float)tn__operand_float(x, i)) / scale;
+        float moved = nearbyintf(value) + (float)zero;
+        bool inside = moved >= (float)least && moved <= (float)most;
+        float back = (float)(tn__quantise(value, zero, least, most) - zero) * scale;
+        double result = dy == NULL ? (double)back : inside ? tn__operand_float(dy, i) : 0;
+        if (y->dtype == TN_FLOAT32)
+            ((float *)y->data)[i] = (float)result;
+        else
+            tn__real_set(y, i, result);
+    }
+    return TN_OK;
+}
+
+static bool fake_accepts(const tn_kernel_setup *setup) {
+    int32_t least, most;
+    return fake_range(setup->op, &least, &most) && tn__output_is(setup, 0, TN__TYPES_REAL) &&
+           tn__input_is(setup, 0, TN__TYPES_REAL) && tn__input_is(setup, 1, TN__TYPES_REAL) &&
+           tn__input_may_be(setup, 2, QUANTISE_WHOLE) && tn__input_may_be(setup, 3, TN__TYPES_REAL);
+}
+
 /* --- QuantizeWeights, DequantizeWeights: 8-bit weights with one scale per channel ---
  *
  * rewrites/weights.c makes these operators. q = round(w / scale), scale = max |w| / 127: symmetric,
@@ -236,6 +289,8 @@ static const tn_kernel quantise_kernels[] = {
      .type = "DequantizeWeights",
      .accepts = weights_accepts_dequantize,
      .run = weights_run_dequantize},
+    {.domain = "tenure", .type = "FakeQuantize", .accepts = fake_accepts, .run = fake_run},
+    {.domain = "tenure", .type = "FakeQuantizeGrad", .accepts = fake_accepts, .run = fake_run},
     {.domain = "tenure",
      .type = "QuantizeWeights",
      .accepts = weights_accepts_quantize,
