@@ -4,9 +4,9 @@
  *           its gradient by x; approximate
  * Conv     x, weights, bias, summand: a convolution; plus the summand, of the result's shape; then
  *          the activations of attribute `post`, with `post_alpha` and `post_beta`
- * FakeQuantize  x, scale, zero point: DequantizeLinear of QuantizeLinear of x (train/inline.c), with
- *          their `axis` and `block_size`; `to`: the element type in between. FakeQuantizeGrad x,
- *          scale, zero point, d y: d y where x is within the range of that type, else 0
+ * FakeQuantize  x, scale, zero point: x quantised to the element type `to` and dequantised again,
+ *          with `axis` and `block_size` of these operators. FakeQuantizeGrad x, scale, zero point,
+ *          d y: d y where x is within the range of that type, else 0
  * MaskedSoftmax  x, mask: softmax of alpha x + mask, which broadcasts to x, along the last axis
  * MatMul   a, b, bias, summand: alpha (a transposed by perm_a) (b transposed by perm_b) + bias,
  *          transposed by perm_y; plus the summand; then the activations
