@@ -324,6 +324,42 @@ typedef struct tn_program_options {
 TN_API TN_CHECKED tn_status tn_program_create(const tn_graph *graph,
                                               const tn_program_options *options,
                                               tn_program **program, tn_error *error);
+
+typedef struct tn_program_streams_options {
+    size_t struct_size;
+    uint32_t count;            /* streams, from 1 to TN_STREAM_MAX */
+    const uint32_t *stream_of; /* [operators] the caller's choice; TN_NONE: chosen. NULL: all are
+                                * chosen */
+    const uint64_t *times; /* [operators] picoseconds; NULL: estimated from operations and bytes */
+} tn_program_streams_options;
+#define TN_PROGRAM_STREAMS_OPTIONS_INIT                                                            \
+    TN_INIT(tn_program_streams_options,                                                            \
+            TN_SET(struct_size, sizeof(tn_program_streams_options)) TN_SET(count, 1))
+
+typedef struct tn_program_streams_report {
+    uint32_t waits;     /* of one stream for an operator on another */
+    uint64_t serial_ps; /* time of all operators one after the other, in picoseconds */
+    uint64_t total_ps;  /* time on the streams, if nothing but the waits delays them */
+} tn_program_streams_report;
+
+/* Puts the operators of a program on streams that work at the same time. Operators keep their
+ * order; each goes to the stream on which it can start first (list scheduling). An operator waits
+ * for the operators on other streams that it must follow. The occupancy of the new program lets two
+ * tensors share memory only if all uses of one are known to end before the other is defined.
+ * The engine runs kernels one after the other, whatever their stream.
+ *
+ * program  only runs operators, as tn_program_create makes it, without blocks of control flow
+ * made     out; release with tn_program_destroy
+ * report   out; may be NULL
+ *
+ * Errors: E_INVALID (a number of streams out of range, a stream that does not exist), E_UNSUPPORTED
+ * (other instructions, or control flow), E_NO_MEMORY. Cost: O(operators streams + operands).
+ * Source: list scheduling, Graham 1969. */
+TN_API TN_CHECKED tn_status tn_program_on_streams(const tn_program *program,
+                                                  const tn_program_streams_options *options,
+                                                  tn_program **made,
+                                                  tn_program_streams_report *report,
+                                                  tn_error *error);
 /* Makes a program of the caller's instructions (from a pass or a recorded run). They are copied and
  * checked by tn_program_verify. */
 TN_API TN_CHECKED tn_status tn_program_from(const tn_graph *graph,

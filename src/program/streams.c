@@ -1,0 +1,242 @@
+/* streams.c - puts the operators of a program on several streams that work at the same time.
+ *
+ * Operators are taken in the order of the program. Each goes to the stream on which it can start
+ * first, by the times of the operators (list scheduling), or to the stream that the caller chose.
+ * An operator waits for the signal of an operator on another stream if it must follow it (a reader
+ * its producer, a writer the readers) and does not know of its end yet. What a stream knows of the
+ * others is a vector clock, so a wait that another wait implies is left out.
+ * Cost: O(operators streams + dependencies).
+ * Source: Graham 1969, Bounds on Multiprocessing Timing Anomalies; vector clocks: Fidge 1988.
+ */
+#include "graph/takes.h"
+#include "program/order/order.h"
+#include "program/program.h"
+
+typedef struct streams_state {
+    const tn_program *from;
+    const tn_program_streams_options *options;
+    tn_error *error;
+    tn__arena arena; /* owns all arrays */
+    tn__order_model model;
+    uint32_t count, width; /* instructions of the given program, and streams */
+    uint32_t *node_of;     /* [operators] node of the model */
+    uint32_t *step_of;     /* [operators] instruction of the given program; TN_NONE: none */
+    uint32_t *put_of;      /* [tensors] the instruction that puts it; TN_NONE: none */
+    uint32_t *stream;      /* [count] chosen stream */
+    uint64_t *end;         /* [count] when the instruction ends, in picoseconds */
+    uint64_t *idle;        /* [width] when the stream's last instruction ends */
+    uint32_t *last;        /* [width] the stream's last instruction + 1 */
+    /* [width][width] how many instructions of the second stream the first knows to have ended: up
+     * to that position in the given program */
+    uint32_t *known;
+    uint32_t *clock;  /* [count][width] what the stream of an instruction knows at its end */
+    uint32_t *needed; /* [width] position + 1 of the last instruction to follow on each stream */
+    uint32_t *place;  /* [count] the instruction's position in the new list */
+    tn_instruction *list;
+    size_t made, room;
+    uint32_t signals, waits;
+} streams_state;
+
+/* --- reading the program --- */
+
+static tn_status streams_refuse(const streams_state *s, const char *why) {
+    TN_FAIL(s->error, TN_E_UNSUPPORTED, "%s", why);
+}
+
+static tn_status streams_allocate(streams_state *s) {
+    const tn_graph *graph = tn_program_graph(s->from);
+    size_t width = s->width, count = s->count, ops = tn_graph_op_count(graph);
+    s->room = count * (width + 1) + 1;
+    s->node_of = tn__arena_array(&s->arena, ops + 1, sizeof *s->node_of);
+    s->step_of = tn__arena_array(&s->arena, ops + 1, sizeof *s->step_of);
+    s->put_of = tn__arena_array(&s->arena, tn_graph_tensor_count(graph) + 1u, sizeof *s->put_of);
+    s->stream = tn__arena_array(&s->arena, count + 1, sizeof *s->stream);
+    s->end = tn__arena_array(&s->arena, count + 1, sizeof *s->end);
+    s->idle = tn__arena_array(&s->arena, width, sizeof *s->idle);
+    s->last = tn__arena_array(&s->arena, width, sizeof *s->last);
+    s->known = tn__arena_array(&s->arena, width * width, sizeof *s->known);
+    s->clock = tn__arena_array(&s->arena, (count + 1) * width, sizeof *s->clock);
+    s->needed = tn__arena_array(&s->arena, width, sizeof *s->needed);
+    s->place = tn__arena_array(&s->arena, count + 1, sizeof *s->place);
+    s->list = tn__arena_array(&s->arena, s->room, sizeof *s->list);
+    bool all = s->node_of && s->step_of && s->put_of && s->stream && s->end && s->idle && s->last &&
+               s->known && s->clock && s->needed && s->place && s->list;
+    return all ? TN_OK : tn__no_memory(s->error, "streams of operators");
+}
+
+static tn_status streams_read(streams_state *s) {
+    const tn_graph *graph = tn_program_graph(s->from);
+    const tn_instruction *list = tn_program_instructions(s->from);
+    for (tn_op_id id = 0; id < tn_graph_op_count(graph); id++) s->step_of[id] = TN_NONE;
+    for (tn_tensor_id t = 0; t < tn_graph_tensor_count(graph); t++) s->put_of[t] = TN_NONE;
+    for (uint32_t i = 0; i < s->count; i++) {
+        bool known =
+            list[i].opcode == TN_PUT || list[i].opcode == TN_APPLY || list[i].opcode == TN_GET;
+        if (!known || list[i].stream != 0 || list[i].wait != 0 || list[i].signal != 0)
+            return streams_refuse(s, "streams are for programs that only run operators, one after "
+                                     "the other: without swaps, recomputation and messages");
+        if (list[i].opcode == TN_APPLY) s->step_of[list[i].op] = i;
+        if (list[i].opcode == TN_PUT) s->put_of[list[i].tensor] = i;
+    }
+    for (uint32_t p = 0; p < s->model.count; p++) s->node_of[s->model.ops[p]] = p;
+    return TN_OK;
+}
+
+/* --- dependencies --- */
+
+static void streams_follow(streams_state *s, uint32_t step, uint64_t *ready) {
+    if (step == TN_NONE) return;
+    uint32_t *needed = &s->needed[s->stream[step]];
+    if (step + 1 > *needed) *needed = step + 1;
+    if (s->end[step] > *ready) *ready = s->end[step];
+}
+
+/* Fills `needed`; returns when all that the instruction must follow has ended. */
+static uint64_t streams_needs(streams_state *s, uint32_t step) {
+    const tn_graph *graph = tn_program_graph(s->from);
+    const tn_instruction *it = &tn_program_instructions(s->from)[step];
+    uint64_t ready = 0;
+    memset(s->needed, 0, s->width * sizeof *s->needed);
+    if (it->opcode == TN_GET) { /* the outputs are fetched when all streams have ended */
+        for (uint32_t k = 0; k < s->width; k++)
+            if (s->last[k] > 0) streams_follow(s, s->last[k] - 1, &ready);
+        return ready;
+    }
+    if (it->opcode != TN_APPLY) return ready;
+    uint32_t node = s->node_of[it->op];
+    for (uint32_t k = s->model.before_at[node]; k < s->model.before_at[node + 1]; k++)
+        streams_follow(s, s->step_of[s->model.ops[s->model.before[k]]], &ready);
+    tn_op_form form = tn_op_form_of(graph, it->op, false);
+    for (uint32_t i = 0; i < form.input_count; i++)
+        if (tn_op_form_input(&form, i) != TN_NONE)
+            streams_follow(s, s->put_of[tn_op_form_input(&form, i)], &ready);
+    return ready;
+}
+
+/* --- the choice of a stream --- */
+
+static uint64_t streams_time(const streams_state *s, tn_op_id op) {
+    tn__machine machine = TN__PLAIN_MACHINE;
+    if (s->options->times != NULL) return s->options->times[op];
+    double picoseconds = 1e12 * tn__op_takes(tn_program_graph(s->from), op, &machine, NULL);
+    return picoseconds < 9e18 ? (uint64_t)(picoseconds + 0.5) : (uint64_t)9e18;
+}
+
+/* The stream on which the operator can start first. Of equal ones, that of the last operator that
+ * it follows, so that it need not wait for a signal. */
+static uint32_t streams_choose(const streams_state *s, tn_op_id op, uint64_t ready) {
+    const uint32_t *given = s->options->stream_of;
+    if (given != NULL && given[op] != TN_NONE) return given[op];
+    uint32_t best = 0, latest = 0;
+    for (uint32_t k = 1; k < s->width; k++) {
+        if (s->needed[k] > s->needed[latest]) latest = k;
+        uint64_t start = s->idle[k] > ready ? s->idle[k] : ready;
+        if (start < (s->idle[best] > ready ? s->idle[best] : ready)) best = k;
+    }
+    uint64_t start = s->idle[best] > ready ? s->idle[best] : ready;
+    return s->idle[latest] <= start && s->needed[latest] > 0 ? latest : best;
+}
+
+/* --- the new list --- */
+
+static void streams_learn(uint32_t *row, const uint32_t *from, uint32_t width) {
+    for (uint32_t k = 0; k < width; k++)
+        if (from[k] > row[k]) row[k] = from[k];
+}
+
+static void streams_emit(streams_state *s, tn_instruction made) { s->list[s->made++] = made; }
+
+/* Adds the instruction after those on other streams that it must follow. */
+static void streams_issue(streams_state *s, uint32_t step, uint32_t stream) {
+    tn_instruction made = tn_program_instructions(s->from)[step];
+    uint32_t *row = &s->known[(size_t)stream * s->width];
+    made.stream = stream;
+    for (uint32_t k = 0; k < s->width; k++) {
+        if (k == stream || s->needed[k] <= row[k]) continue;
+        uint32_t giver = s->needed[k] - 1;
+        tn_instruction *gives = &s->list[s->place[giver]];
+        if (gives->signal == 0) gives->signal = ++s->signals;
+        if (made.wait != 0) {
+            tn_instruction wait = TN_INSTRUCTION_INIT;
+            wait.opcode = TN_WAIT;
+            wait.stream = stream;
+            wait.wait = made.wait;
+            streams_emit(s, wait);
+        }
+        made.wait = gives->signal;
+        s->waits++;
+        streams_learn(row, &s->clock[(size_t)giver * s->width], s->width);
+    }
+    s->place[step] = (uint32_t)s->made;
+    streams_emit(s, made);
+    row[stream] = step + 1;
+    memcpy(&s->clock[(size_t)step * s->width], row, s->width * sizeof *row);
+    s->stream[step] = stream;
+    s->last[stream] = step + 1;
+}
+
+static tn_status streams_place(streams_state *s) {
+    const tn_instruction *list = tn_program_instructions(s->from);
+    for (uint32_t step = 0; step < s->count; step++) {
+        bool runs = list[step].opcode == TN_APPLY;
+        uint64_t ready = streams_needs(s, step);
+        uint32_t stream = runs ? streams_choose(s, list[step].op, ready) : 0;
+        if (stream >= s->width)
+            TN_FAIL(s->error, TN_E_INVALID, "operator %u is on stream %u of %u", list[step].op,
+                    stream, s->width);
+        uint64_t start = s->idle[stream] > ready ? s->idle[stream] : ready;
+        s->end[step] = tn__add_sat(start, runs ? streams_time(s, list[step].op) : 0);
+        s->idle[stream] = s->end[step];
+        streams_issue(s, step, stream);
+    }
+    return TN_OK;
+}
+
+/* --- the call --- */
+
+static void streams_report(const streams_state *s, tn_program_streams_report *report) {
+    const tn_instruction *list = tn_program_instructions(s->from);
+    *report = (tn_program_streams_report){.waits = s->waits};
+    for (uint32_t step = 0; step < s->count; step++)
+        if (list[step].opcode == TN_APPLY)
+            report->serial_ps = tn__add_sat(report->serial_ps, streams_time(s, list[step].op));
+    for (uint32_t k = 0; k < s->width; k++)
+        if (s->idle[k] > report->total_ps) report->total_ps = s->idle[k];
+}
+
+static tn_status streams_run(streams_state *s, tn_program **made,
+                             tn_program_streams_report *report) {
+    const tn_graph *graph = tn_program_graph(s->from);
+    tn_order_task task = {.graph = graph};
+    if (tn_program_region_count(s->from) > 0)
+        return streams_refuse(s, "streams are for models without control flow");
+    TN_TRY(tn__occupancy_options(NULL, &task.memory, s->error));
+    TN_TRY(streams_allocate(s));
+    TN_TRY(tn__order_model_make(&task, &s->model, s->error));
+    TN_TRY(streams_read(s));
+    TN_TRY(streams_place(s));
+    TN_TRY(tn_program_from(graph, s->list, (uint32_t)s->made, NULL, 0, made, s->error));
+    (*made)->order = s->from->order;
+    if (report != NULL) streams_report(s, report);
+    return TN_OK;
+}
+
+tn_status tn_program_on_streams(const tn_program *program,
+                                const tn_program_streams_options *options, tn_program **made,
+                                tn_program_streams_report *report, tn_error *error) {
+    tn_program_streams_options asked = TN_PROGRAM_STREAMS_OPTIONS_INIT;
+    tn__options(&asked, sizeof asked, options);
+    if (asked.count < 1 || asked.count > TN_STREAM_MAX)
+        TN_FAIL(error, TN_E_INVALID, "%u streams; there are from 1 to %u", asked.count,
+                TN_STREAM_MAX);
+    streams_state s = {.from = program,
+                       .options = &asked,
+                       .error = error,
+                       .arena = {.context = &program->context},
+                       .count = tn_program_count(program),
+                       .width = asked.count};
+    tn_status status = streams_run(&s, made, report);
+    tn__order_model_release(&s.model);
+    tn__arena_release(&s.arena);
+    return status;
+}
