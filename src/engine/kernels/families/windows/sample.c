@@ -12,7 +12,8 @@
 
 #include "engine/kernels/loops/box.h"
 
-enum { SAMPLE_TAPS = 4, SAMPLE_AXES = 8, SAMPLE_FAR = 65536 /* pixels: no larger pictures */ };
+/* SAMPLE_FAR: regions with coordinates beyond this number of pixels are refused */
+enum { SAMPLE_TAPS = 4, SAMPLE_AXES = 8, SAMPLE_FAR = 65536 };
 
 /* --- GridSample: X [N, C, in...], grid [N, out..., axes], coordinates of the last axis first
  * ------ */
