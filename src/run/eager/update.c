@@ -1,8 +1,8 @@
-/* update.c - runs optimizers: one operator per parameter, the same that tn_train emits
+/* update.c - runs optimizers: for each parameter, the operator that tn_train also uses
  * (graph/ops/train.c), which updates the parameter and its state in place.
  *
- * The learning rate and the step number are two scalars in the arena during a step. Each gradient
- * is released as soon as it was used, so that later ones can take its bytes.
+ * During a step, the learning rate and the step number are two scalars in the arena. Each gradient
+ * is released as soon as it was used, so that its memory can be used again.
  */
 #include <math.h>
 #include <stdio.h>
@@ -11,11 +11,11 @@
 #include "graph/gradients/gradient.h"
 #include "run/eager/interpreter.h"
 
-#define UPDATE_STATES 2u /* a parameter has at most this number of state tensors */
+#define UPDATE_STATES 2u /* largest number of state tensors of a parameter */
 
 typedef struct update_parameter {
     tn__eager_item_id item;
-    tn__eager_item_id state[UPDATE_STATES]; /* TN_NONE: not used */
+    tn__eager_item_id state[UPDATE_STATES]; /* TN_NONE: the optimizer does not need it */
 } update_parameter;
 
 struct tn_eager_optimizer {
