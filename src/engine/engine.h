@@ -274,7 +274,8 @@ tn_status tn__io_get_statics(const tn__io *io);
 /* A tensor that a program fetches, in the form that the kernels read. */
 typedef struct tn__stored {
     tn_tensor_id tensor;
-    tn_op_id op; /* the operator for whose kernel the tensor is packed; TN_NONE: it is not packed */
+    /* the tensor is packed for the kernel of this operator; TN_NONE: it is not packed */
+    tn_op_id op;
     uint64_t bytes, offset;
     uint32_t file;
     /* Range of tn__store.slots: the pointers through which kernels find the packed form. */
@@ -300,9 +301,9 @@ typedef struct tn__store {
     uint8_t *map;    /* memory mapping of the temporary file while it is being written; else NULL */
 } tn__store;
 
-/* Lists the tensors that the program fetches and their ranges in files. A tensor whose form is in
- * no file of the model gets a range of a temporary file; its offset in `statics` is then an offset
- * in this file. `options` must outlive the store.
+/* Lists the tensors that the program fetches and their ranges in files. If the form of a tensor is
+ * in no file of the model, it gets a range of a temporary file; its offset in `statics` is then an
+ * offset in this file. `options` must outlive the store.
  * Errors: E_UNSUPPORTED (kernels need a tensor in several forms, or a pool manages the arena),
  * E_IO, E_NO_MEMORY.
  */

@@ -148,7 +148,7 @@ static void spans_release(tn__spans *spans, const tn__step_span *span, uint8_t s
     spans_tell(spans, step, span->body, true);
 }
 
-/* Releases the bytes of ended spans whose copies have ended as well. */
+/* Releases the bytes of those ended spans that no copy uses any more. */
 static void spans_look(tn__spans *spans, uint32_t step) {
     for (uint32_t i = 0; i < spans->late_count;) {
         const tn__step_span *span = &spans->spans[spans->late[i]];

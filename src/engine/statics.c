@@ -187,9 +187,9 @@ tn_status tn__statics_take(tn__statics *statics, uint64_t bytes, uint64_t *offse
 }
 
 /* Looks for a packed form of an input that an earlier operator already has and that this operator
- * can share. *found is the offset of that form, or NULL if there is none; this operator's form is
- * then recorded for later operators. The order matters because forms are filled in the order in
- * which operators run. */
+ * can share. If there is one, sets *found to the offset of that form. Otherwise sets it to NULL;
+ * this operator's form is then recorded for later operators. The order matters because forms are
+ * filled in the order in which operators run. */
 static tn_status statics_share(tn__statics *statics, tn_op_id id, uint32_t input, uint64_t *offset,
                                const uint64_t **found, tn_error *error) {
     const tn__prepared *prepared = statics->kernels->of[id];

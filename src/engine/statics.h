@@ -96,7 +96,8 @@ const uint64_t *tn__statics_sizes(const tn__statics *statics, tn_op_id op);
  * a cursor of zeros. */
 typedef struct tn__static_place {
     tn_tensor_id tensor;
-    tn_op_id op; /* the operator for whose kernel the block is packed; TN_NONE: it is not packed */
+    /* the block is packed for the kernel of this operator; TN_NONE: it is not packed */
+    tn_op_id op;
     uint64_t bytes;
     uint64_t *offset;
 } tn__static_place;

@@ -1,7 +1,7 @@
 /* codec.h - the codecs that encode tensors: one file for each codec of TN_CODEC_TABLE, and a table
  * of them (codec.c).
  *
- * A codec works on 4-byte elements in the order of memory, whatever the shape of the tensor.
+ * A codec works on 4-byte elements in the order of memory, for a tensor of any shape.
  * tn_codec_bytes gives the size of an encoded form. Threads: any number may encode and decode at
  * once.
  */
@@ -53,7 +53,7 @@ typedef struct tn__difference {
 tn_status tn__coder_measure(const tn__coder *coder, tn_codec codec, const tn__form *form,
                             tn__difference *difference, tn_error *error);
 
-/* Returns the codec, or NULL if there is none with this number. */
+/* Returns the codec, or NULL if no codec has this number. */
 const tn__coder *tn__coder_find(tn_codec codec);
 
 extern const tn__coder tn__coder_bits, tn__coder_csr, tn__coder_float16, tn__coder_float10,

@@ -40,9 +40,9 @@ static inline uint32_t small_largest(small_float f) {
     return f.inf ? small_infinity(f) - 1 : small_nan(f) - 1;
 }
 
-/* Encodes a number. In the range of subnormal numbers, adding a power of two whose last mantissa
- * bit is worth one subnormal step makes the hardware round the number. In the range of normal
- * numbers, the mantissa is rounded as an integer, and a carry increases the exponent. */
+/* Encodes a number. In the range of subnormal numbers, adding a power of two with a last mantissa
+ * bit worth one subnormal step makes the hardware round the number. In the range of normal numbers,
+ * the mantissa is rounded as an integer, and a carry increases the exponent. */
 static inline uint32_t small_encode(small_float f, float value) {
     const uint32_t cut = 23 - f.mantissa, bias = small_bias(f);
     /* bits of the smallest normal number of the format, as float32 */
@@ -73,8 +73,7 @@ static inline float small_decode(small_float f, uint32_t code) {
     return tn__float_of_bits(sign << 31 | bits);
 }
 
-/* --- float16: 5 bits of exponent, 10 of mantissa, as in IEEE 754; the largest number is 65504 ---
- * */
+/* --- float16: 5 bits of exponent, 10 of mantissa, as in IEEE 754; largest number 65504 --- */
 
 #define FLOAT16_FORMAT                                                                             \
     (small_float) { .exponent = 5, .mantissa = 10, .inf = true }
@@ -154,8 +153,7 @@ static tn_status float10_decode(const tn__form *form, tn_error *error) {
 const tn__coder tn__coder_float10 = {
     .lossy = true, .encode = float10_encode, .decode = float10_decode};
 
-/* --- float8: 4 bits of exponent, 3 of mantissa; the largest number is 448, without infinities ---
- * */
+/* --- float8: 4 bits of exponent, 3 of mantissa; largest number 448, no infinities --- */
 
 #define FLOAT8_FORMAT                                                                              \
     (small_float) { .exponent = 4, .mantissa = 3, .inf = false }

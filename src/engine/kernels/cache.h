@@ -41,15 +41,15 @@ void tn__kernel_cache_hold(tn__kernel_cache *cache); /* adds a user to the cache
 /* removes a user; the last one destroys the cache; accepts NULL */
 void tn__kernel_cache_release(tn__kernel_cache *cache);
 
-/* Returns the prepared kernel of an operator whose operands have known sizes. The kernel exists as
- * long as the cache. Errors: E_UNSUPPORTED (no kernel can run the operator; the message names its
- * node), E_NO_MEMORY. Cost: O(attributes + operands + known values); for a new key also the time of
- * `prepare`. */
+/* Returns the prepared kernel of an operator; the sizes of its operands must be known. The kernel
+ * exists as long as the cache. Errors: E_UNSUPPORTED (no kernel can run the operator; the message
+ * names its node), E_NO_MEMORY. Cost: O(attributes + operands + known values); for a new key also
+ * the time of `prepare`. */
 tn_status tn__kernel_cache_find(tn__kernel_cache *cache, const tn_graph *graph, tn_op_id op,
                                 const tn__prepared **prepared, tn_error *error);
 /* Returns the prepared kernel of an operator as tn__kernel_cache_find does, in its fastest variant
- * that needs at most `bytes` of scratch memory. If there is none, returns the variant with the
- * least scratch memory. */
+ * that needs at most `bytes` of scratch memory. If no variant needs so little, returns the variant
+ * with the least scratch memory. */
 tn_status tn__kernel_cache_within(tn__kernel_cache *cache, const tn_graph *graph, tn_op_id op,
                                   uint64_t bytes, const tn__prepared **prepared, tn_error *error);
 /* Writes an input in the packed form that the operator's kernel needs to `packed`. The form has

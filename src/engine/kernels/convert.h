@@ -15,8 +15,8 @@
 #include "base/base.h"
 #include "graph/element.h"
 
-/* Stands before a loop whose operands are either identical or do not overlap. It allows gcc to
- * vectorise the loop without checks for overlap. */
+/* Put before a loop. States that operands of the loop are either identical or do not overlap, which
+ * allows gcc to vectorise the loop without checks for overlap. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define TN_APART _Pragma("GCC ivdep")
 #else

@@ -475,8 +475,8 @@ void tn__dnnl_release(const tn_context *context, void *state) {
     tn__free(&own, work, sizeof *work);
 }
 
-/* Name of the implementation of the last step that is not a reorder; of the last reorder if there
- * is nothing else. */
+/* Returns the name of the implementation of the last step that is not a reorder. If all steps are
+ * reorders, returns the name for the last one. */
 static const char *dnnl_work_name(const tn__dnnl_work *work) {
     const char *name = "";
     for (const dnnl_step *step = work->first; step != NULL; step = step->next) {

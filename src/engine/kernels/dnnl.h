@@ -71,7 +71,7 @@ typedef struct tn__dnnl_at {
 
 /* Whether oneDNN kernels can use a tensor: it is float32 or bfloat16, has rank at most 12, and all
  * its extents are known, exact and not 0. False for NULL. This does not guarantee that oneDNN has
- * an implementation for bfloat16 on this machine; if it has none, another family of kernels is
+ * an implementation for bfloat16 on this machine; if not, another family of kernels is
  * asked. */
 bool tn__dnnl_is_fit(const tn_tensor *tensor);
 /* Whether tn__dnnl_is_fit is true for all inputs and outputs that exist. */
@@ -147,8 +147,8 @@ bool tn__dnnl_window_of(const tn_op *op, const tn_tensor *input, const tn_tensor
 tn_status tn__dnnl_choose(const tn__dnnl *library, const void *descriptor,
                           const tn__dnnl_after *after, dnnl_primitive_desc_t *chosen,
                           uint32_t *rank);
-/* Finds the best implementation for a gradient, as tn__dnnl_choose does. `forward` is the primitive
- * whose gradient is computed. */
+/* Finds the best implementation for a gradient, as tn__dnnl_choose does. `forward`: the primitive
+ * of the forward pass, for which the gradient is computed. */
 tn_status tn__dnnl_choose_back(const tn__dnnl *library, const void *descriptor,
                                const tn__dnnl_after *after, const_dnnl_primitive_desc_t forward,
                                dnnl_primitive_desc_t *chosen, uint32_t *rank);

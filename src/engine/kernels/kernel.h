@@ -155,9 +155,9 @@ const tn_tensor *tn__setup_output(const tn_kernel_setup *setup, uint32_t index);
  * a folded tensor). */
 bool tn__setup_is_static(const tn_kernel_setup *setup, uint32_t index);
 
-/* Other facts about the graph that kernels need: of which input an output is a view (tn_op_view),
- * which inputs the operator changes in place (tn_op_changes), and the data of an attribute that is
- * a tensor. */
+/* Other facts about the graph that kernels need: the input of which an output is a view
+ * (tn_op_view), which inputs the operator changes in place (tn_op_changes), and the data of an
+ * attribute that is a tensor. */
 tn_view tn__setup_view(const tn_kernel_setup *setup, uint32_t output);
 uint64_t tn__setup_changes(const tn_kernel_setup *setup);
 bool tn__setup_joins(const tn_kernel_setup *setup); /* tn_op_joins */
@@ -213,7 +213,7 @@ const tn_kernel *tn__kernel_find(const tn_kernel_setup *setup, bool library,
 const tn_kernel_family *tn__kernel_family(const tn_kernel *kernel);
 /* The domain of the operators that a kernel runs; "*" is any domain. */
 const char *tn__kernel_domain(const tn_kernel_family *family, const tn_kernel *kernel);
-/* Prepares a kernel: calls its `prepare`, or, if it has none, its `workspace`. */
+/* Prepares a kernel: calls its `prepare`, or its `workspace` if `prepare` is NULL. */
 tn_status tn__kernel_prepare(const tn_kernel *kernel, tn_kernel_setup *setup);
 /* The families in the order in which they are asked, for `tenure list kernels`. */
 uint32_t tn__kernel_family_count(void);

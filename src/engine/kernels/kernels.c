@@ -1,8 +1,9 @@
 /* kernels.c - finds the kernel of each operator of a graph, once, before planning.
  *
- * Operators that are computed during a run get a kernel, and folded operators whose results are not
- * known as small values in the graph. Operators in blocks that never run get none. Operators with
- * blocks (If, Loop, Scan) get none either, because the engine runs them.
+ * Operators that are computed during a run get a kernel, and so do folded operators if their
+ * results are not known as small values in the graph. Operators in blocks that never run get no
+ * kernel. Operators with blocks (If, Loop, Scan) get no kernel either, because the engine runs
+ * them.
  * Cost: for each operator that of cache.c.
  */
 #include "engine/kernels/kernels.h"

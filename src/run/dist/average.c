@@ -41,7 +41,7 @@ typedef struct average_state {
     tn_instruction *held;
     uint32_t held_count;
     uint32_t *at;     /* new index of each instruction, and the end; not valid if `holds` is true */
-    uint32_t *given;  /* for each tensor: the signal of its REDUCE or SCATTER; 0: it has none */
+    uint32_t *given;  /* for each tensor: the signal of its REDUCE or SCATTER; 0: no signal */
     uint64_t *waited; /* for each tensor, bit s: stream s has waited for that signal */
     /* for each tensor: whether a held instruction reads it; whether one defines or changes it */
     uint8_t *reads, *defines;

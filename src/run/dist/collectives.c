@@ -272,8 +272,8 @@ static tn_status collective_gather(void *self, uint32_t group, const void *part,
 
 /* --- broadcast --- */
 
-/* Sends data along a tree. With members numbered from the root, member r receives from the member
- * whose number is r without its lowest set bit. */
+/* Sends data along a tree. With members numbered from the root, member r receives from a member
+ * with a lower number: r without its lowest set bit. */
 static tn_status collective_spread(collective *it, uint32_t root, uint8_t *data, uint64_t bytes,
                                    tn_error *error) {
     uint32_t count = it->group->count, turned = (it->group->mine + count - root) % count;

@@ -5,13 +5,13 @@
  *     stream 1   GATHER v                GATHER w      (u is gone)        GATHER u
  *                         ◀── ahead ──▶
  *
- * A unit is what one GATHER makes: the gathered tensor (`whole`), the model's parameters in it, and
- * their views. The reads of a unit are divided into intervals, in which the unit is resident. A
- * unit stays resident between two reads if at most `most` bytes of units, including its own, are
- * read from the first to the second. So at most `most` bytes are resident, as in a
- * least-recently-used cache of that size. Each interval begins with a GATHER. It is issued as early
- * as `most` allows, but never before that of an earlier interval, because all ranks must issue
- * GATHERs in one order.
+ * A unit is the set of tensors that one GATHER makes: the gathered tensor (`whole`), the model's
+ * parameters in it, and their views. The reads of a unit are divided into intervals, in which the
+ * unit is resident. A unit stays resident between two reads if at most `most` bytes of units,
+ * including its own, are read from the first to the second. So at most `most` bytes are resident,
+ * as in a least-recently-used cache of that size. Each interval begins with a GATHER. It is issued
+ * as early as `most` allows, but never before that of an earlier interval, because all ranks must
+ * issue GATHERs in one order.
  *
  * Cost: O(instructions + reads x units), memory O(instructions + tensors).
  */
@@ -68,7 +68,7 @@ static bool gather_is_join(const gather_state *it, const tn_instruction *in) {
     return strcmp(op->type, "ShardWhole") == 0 && strcmp(op->domain, "tenure") == 0;
 }
 
-/* Whether the operator makes only views of one unit, whose number is stored in *unit. */
+/* Whether the operator makes only views of one unit. *unit: set to the number of the unit. */
 static bool gather_is_view(const gather_state *it, tn_op_id id, uint32_t *unit) {
     const tn_op *op = tn_graph_op(it->graph, id);
     *unit = GATHER_NONE;

@@ -153,7 +153,7 @@ static uint32_t emit_signal_of(stage_writer *it, uint32_t step) {
 }
 
 /* Returns the static tensor of which this tensor is a view (for example a rank's part of a
- * parameter), or the gathered tensor of a shard. Returns TN_NONE if there is none. */
+ * parameter), or the gathered tensor of a shard. Returns TN_NONE for other tensors. */
 static tn_tensor_id emit_static_of(const pipeline *pipe, tn_tensor_id id) {
     const tn_graph *graph = pipe->graph;
     while (id != TN_NONE && !tn_tensor_is_static(tn_graph_tensor(graph, id))) {

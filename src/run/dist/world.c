@@ -510,9 +510,9 @@ static tn_status world_options(const tn_world_options *given, tn_world_options *
     return TN_OK;
 }
 
-/* Reports that the world failed before it had ranks. Of the processes that mpirun started, rank 0
- * reports the error; the others wait, because mpirun ends all processes when one exits with an
- * error. */
+/* Reports that the world failed before it had ranks. Only rank 0 of the processes that mpirun
+ * started reports the error; the others wait, because mpirun ends all processes when one exits with
+ * an error. */
 static tn_status world_tell(const tn_world_options *options, tn_status status, tn_error *error) {
     const char *rank = getenv("OMPI_COMM_WORLD_RANK");
     struct timespec grace = {.tv_sec = WORLD_TELL_S};

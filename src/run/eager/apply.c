@@ -116,9 +116,9 @@ static tn_status apply_again(tn_eager *eager, const tn__cached_op *cached,
     return status;
 }
 
-/* Applies an operator whose output 0 is computed by a second operator. The second operator may lack
- * memory that the first one had; then the tensors that the first one wrote into get their old data
- * back. */
+/* Applies an operator and a second one, which computes output 0 of the first. The second operator
+ * may lack memory that the first one had; then the tensors that the first one wrote into get their
+ * old data back. */
 static tn_status apply_in_parts(tn_eager *eager, tn__cached_op *cached,
                                 const tn__eager_item_id *inputs, tn__eager_item_id *outputs,
                                 tn_error *error) {

@@ -107,7 +107,7 @@ static const char *eager_name(tn_eager *eager, const char *name) {
 
 /* --- commands --------------------------------------------------------------------------------- */
 
-#define EAGER_ONNX_NEWEST 21u /* the operator set whose rules are used if the caller states none */
+#define EAGER_ONNX_NEWEST 21u /* operators follow this operator set if the caller states no other */
 
 /* --- the handle --- */
 

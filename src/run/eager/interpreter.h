@@ -10,9 +10,9 @@
  *   update.c         optimizers
  *   record.c         a recording of all commands, as a graph with a program or as lines of text
  *
- * An item is what the interpreter knows about a tensor: its type, and its tensor in the eviction
- * core. A handle has the number of an item and a count of the uses of that number, so a deleted
- * handle is recognised even if its number is in use again.
+ * An item stands for a tensor: it has the type of the tensor, and the number of the tensor in the
+ * eviction core. A handle has the number of an item and a count of the uses of that number, so a
+ * deleted handle is recognised even if its number is in use again.
  */
 #ifndef TN_EAGER_INTERPRETER_H
 #define TN_EAGER_INTERPRETER_H

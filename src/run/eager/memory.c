@@ -159,7 +159,7 @@ static tn_status memory_compute(void *self, const tn__evict_run *run, uint64_t *
     tn_eager *eager = self;
     tn__cached_op *cached = run->what;
     if (cached == NULL) return memory_overwrite(&eager->memory, run, error);
-    /* all outputs are views, whose data exist already */
+    /* all outputs are views, and their data exist already */
     if (cached->prepared == NULL) return TN_OK;
     if (eager->memory.owned != NULL) TN_TRY(memory_hold_all(&eager->memory, cached, run, error));
     memory_bind(&eager->memory, cached, run);

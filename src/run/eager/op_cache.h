@@ -87,7 +87,7 @@ const char *tn__type_text(const tn__type *type, char *text, size_t size);
 typedef struct tn__result {
     uint32_t type;    /* number of its type; TN_NONE: it is omitted */
     uint32_t view_of; /* the input of which it is a view; TN_NONE: it has memory of its own */
-    uint64_t offset;  /* of a view: distance in bytes from the start of the input */
+    uint64_t offset;  /* distance of a view from the start of the input, in bytes */
     bool handed; /* whether it is an input that the operator writes into, and not a new tensor */
     bool known; /* whether it is an immediate; if one output is, all are, and nothing is computed */
 } tn__result;
@@ -173,7 +173,8 @@ typedef struct tn__differential_step {
  * the operator's inputs, its outputs, the gradients of its outputs, and the results of steps. */
 struct tn__differential {
     tn__differential *next;
-    /* the set of outputs that have gradients, and the set of inputs whose gradients are wanted */
+    /* the set of outputs that have gradients, and the set of inputs for which gradients are
+     * wanted */
     uint64_t given, wanted;
     uint64_t reads_inputs, reads_outputs;
     uint32_t local_count, step_count;
@@ -181,7 +182,7 @@ struct tn__differential {
     const uint32_t *known;
     uint32_t *last; /* for each local tensor: the last step that reads it; TN_NONE: none */
     const tn__differential_step *steps;
-    /* for each input: the local tensor that is its gradient; TN_NONE: it has none */
+    /* for each input: the local tensor that is its gradient; TN_NONE: it has no gradient */
     const uint32_t *found;
 };
 

@@ -37,7 +37,7 @@ tn_status tn__tape_prepare(tn_eager *eager, tn__cached_op *cached, const tn__eag
     return tn__op_cache_reads(&eager->op_cache, cached, set, &reads, &reads, error);
 }
 
-/* Returns the variable of an item; makes one if it has none. */
+/* Returns the variable of an item; makes one if it does not exist yet. */
 static uint32_t tape_variable(tn_eager *eager, tn__eager_item_id id) {
     tn__tape *tape = &eager->tape;
     tn__eager_item *item = &eager->items[id];

@@ -2,8 +2,7 @@
  *
  * A position of a batch names a row. For an update, the positions that name the same row form a
  * linked list, in order. Their gradients are added along the list into one row of scratch memory,
- * and the row is updated once. This needs one integer per position, whatever the size of the
- * gradients.
+ * and the row is updated once. This needs one integer per position, for gradients of any size.
  */
 #include "run/embedding/cache.h"
 
@@ -16,7 +15,8 @@
 
 /* --- tickets --- */
 
-/* Finds the open batch with a ticket number. Fails if there is none, or if the table is broken. */
+/* Finds the open batch with a ticket number. Fails if no open batch has this number, or if the
+ * table is broken. */
 static tn_status cache_ticket(tn_embedding *e, uint32_t number, tn__ticket **ticket,
                               tn_error *error) {
     if (e->is_broken) {

@@ -97,7 +97,7 @@ void tn__journal_close(tn_embedding *e);
 
 /* --- checkpoint.c --- */
 
-/* Reads the number of the table's last checkpoint; 0 means that there is none. Also verifies the
+/* Reads the number of the table's last checkpoint; 0: no checkpoint was made yet. Also verifies the
  * note that is stored with it. */
 tn_status tn__checkpoint_generation(const tn_embedding *e, uint64_t *generation, tn_error *error);
 

@@ -36,7 +36,7 @@ typedef struct tn__row_policy {
 
 #define TN__ROW_NEVER UINT64_MAX /* value of `next` for a row that is not used again */
 
-/* Returns the policy with this name, or NULL (and an error) if there is none. */
+/* Returns the policy with this name, or NULL (and an error) if no policy has this name. */
 const tn__row_policy *tn__row_policy_find(const char *name, tn_error *error);
 
 #endif

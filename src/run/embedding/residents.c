@@ -116,7 +116,7 @@ static bool residents_has_room(const tn__residents *r) {
     return r->used < r->slot_count || r->vacant != TN__SLOT_NONE || r->resident > r->locked;
 }
 
-/* Returns a free slot. If there is none, evicts the row that the policy chooses. */
+/* Returns a free slot. If no slot is free, evicts the row that the policy chooses. */
 static tn_status residents_take(tn__residents *r, const tn__movers *movers, uint32_t *slot,
                                 tn_error *error) {
     if (r->vacant == TN__SLOT_NONE && r->used < r->slot_count) {

@@ -62,7 +62,7 @@ static inline bool tn__may_go(const tn__residents *r, uint32_t slot) {
 /* The rows of a batch and the slots that it has locked. */
 typedef struct tn__hold {
     uint32_t *slot_of; /* [row_count] */
-    /* row_count entries, of which distinct_count are used: each locked slot once, in the order in
+    /* row_count entries; the first distinct_count are used: each locked slot once, in the order in
      * which the batch locked them */
     uint32_t *distinct;
     uint32_t row_count, distinct_count;

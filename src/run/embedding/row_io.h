@@ -18,7 +18,7 @@ typedef struct tn__row_transfer {
     char *data;
     uint64_t offset;
     uint32_t size, done; /* bytes */
-    uint32_t slot;       /* of a read: the slot into which the row is read */
+    uint32_t slot;       /* the slot into which a read copies the row */
     uint32_t next;       /* next transfer in a list */
     bool writes;
     int failure; /* 0: none; -1: the file ended; otherwise an errno */

@@ -2,7 +2,7 @@
  * model hold (tenure/dist.h), and copies whole tensors back into such parts. A checkpoint and a
  * test of the model need whole tensors, one after the other.
  *
- * In a tensor-parallel model whose updates are also divided between ranks, a rank holds only a
+ * If the updates of a tensor-parallel model are also divided between ranks, a rank holds only a
  * range of its part. Then the ranks with the same part assemble this part first, and the tensor is
  * assembled from the parts afterwards.
  */

@@ -291,7 +291,7 @@ static uint64_t run_size(const tn__keeping *keeping) {
 }
 
 /* Writes all tensors of the run to `at`. *odd: set to the name of the first parameter or statistic
- * with an element that is not finite; unchanged if there is none. */
+ * with an element that is not finite; unchanged if all are finite. */
 static tn_status run_fill(uint8_t *at, tn_engine *engine, const tn__keeping *keeping,
                           const char **odd, tn_error *error) {
     for (uint32_t i = 0; i < keeping->count; i++) {

@@ -37,7 +37,7 @@ struct tn_checkpoint {
     tn_checkpoint_run run;
     tn_kept *kept;
     uint32_t count;
-    /* array of `parameter_count` names: of the tensors in `kept` whose role is TN_ROLE_PARAMETER */
+    /* array of `parameter_count` names: all tensors in `kept` with role TN_ROLE_PARAMETER */
     const char **parameters;
     uint32_t parameter_count;
     tn__file file;
@@ -99,8 +99,8 @@ typedef struct tn__keep {
      * the range. In a shard of a tensor-parallel model, `from` and `writes` count from the start of
      * this rank's part of the tensor */
     uint64_t writes, length;
-    /* the parameter that this tensor is, or, in a shard, whose optimizer state it is; otherwise
-     * TN_NONE */
+    /* the id of the parameter that this tensor is; if the tensor is optimizer state in a shard, the
+     * id of the parameter to which it belongs; otherwise TN_NONE */
     tn_tensor_id parameter;
     bool in_shard; /* the tensor is in a shard: ranks divide its updates */
     bool apart;    /* the tensor is in a shard of which each rank holds only its own part */
@@ -121,7 +121,7 @@ typedef struct tn__keeping {
     const tn_context *context;
     tn__keep *list; /* [count] */
     uint32_t count;
-    const tn_exchange *exchange; /* communication with other ranks; NULL: there is none */
+    const tn_exchange *exchange; /* communication with other ranks; NULL: not available */
     /* group of the ranks that hold the other tensor-parallel parts of the same tensors */
     uint32_t group;
     uint32_t part;        /* this rank's number in `group` */
@@ -166,7 +166,7 @@ tn_status tn__keeping_lend(const tn__keeping *keeping, tn_engine *engine, tn_err
 tn_status tn__checkpoint_save(const char *path, tn_engine *engine, const tn__keeping *keeping,
                               const tn_checkpoint_run *run, uint64_t *bytes, tn_error *error);
 /* Fails if a checkpoint must not be written, because a tensor has an element that is not finite.
- * odd: name of the first such parameter or statistic; NULL: there is none. */
+ * odd: name of the first such parameter or statistic; NULL: all are finite. */
 tn_status tn__checkpoint_is_odd(const char *odd, const char *path, const tn_checkpoint_run *run,
                                 tn_error *error);
 /* Fails if the training run cannot continue from the checkpoint. run: the settings of the run,

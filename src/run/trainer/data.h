@@ -13,7 +13,7 @@
 #include "base/base.h"
 
 typedef struct tn__data_set {
-    /* arrays whose first extent is `count`. Text has one array `samples` of `count` bytes and no
+    /* arrays with first extent `count`. Text has one array `samples` of `count` bytes and no
      * labels, because the label of each byte is the byte after it */
     tn_array samples, labels;
     const char *samples_path, *labels_path; /* file names for error messages */

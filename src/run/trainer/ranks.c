@@ -127,7 +127,8 @@ enum {
 #undef RANKS_X
 };
 
-typedef struct ranks_start { /* what the first rank sends to all others before a run begins */
+/* the message that the first rank sends to all others before a run begins */
+typedef struct ranks_start {
     uint64_t done, resumed, reads;
     uint64_t same[RANKS_SAME];
     tn_error error; /* why the run cannot start; if it can, the status is TN_OK */

@@ -167,7 +167,7 @@ static tn_status write_stretch(const tn__keep *keep, tn_engine *engine, uint8_t 
 
 /* Writes the pieces of this rank's shard to `at`. *count: increased by the number of pieces. *odd:
  * set to the name of the first parameter or statistic with an element that is not finite; unchanged
- * if there is none. */
+ * if all are finite. */
 static tn_status write_fill(uint8_t *at, uint32_t part, tn_engine *engine,
                             const tn__keeping *keeping, uint32_t *count, const char **odd,
                             tn_error *error) {

@@ -57,7 +57,7 @@ typedef struct tn__attend {
 uint64_t tn__attend_scratch(uint64_t queries, uint64_t keys);
 void tn__attend_run(const tn__attend *it);
 
-/* Describes the rows of batch entry `batch` of an operand whose heads have `size` elements per row.
+/* Describes the rows of batch entry `batch` of an operand. Each head has `size` elements per row.
  * The shape of the operand is [batch, length, heads * size] if `flat` is true, else [batch, heads,
  * length, size]. */
 static inline tn__attend_side tn__attend_side_of(const tn_operand *x, bool flat, uint64_t batch,

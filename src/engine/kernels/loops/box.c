@@ -109,7 +109,7 @@ static void box_plane_run(const box_plane *plane, uint32_t width, char *to, cons
     }
 }
 
-/* Copies a box whose innermost dimension is contiguous in both memories, or which has no
+/* Copies a box. Its innermost dimension must be contiguous in both memories, or it has no
  * dimensions. */
 static void box_copy_pieces(tn__walk *box, uint32_t width, char *to, const char *from) {
     uint64_t piece = width;
@@ -121,7 +121,7 @@ static void box_copy_pieces(tn__walk *box, uint32_t width, char *to, const char 
 }
 
 /* Copies a box plane by plane. Its last dimension gives the columns of a plane. The rows are the
- * dimension that is contiguous in the source, or, if there is none, the dimension before the
+ * dimension that is contiguous in the source, or, if no dimension is, the dimension before the
  * last. */
 static void box_copy_planes(tn__walk *box, uint32_t width, char *to, const char *from) {
     box_plane plane = {.rows = 1};

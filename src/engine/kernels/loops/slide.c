@@ -149,7 +149,7 @@ static int64_t slide_up(int64_t a, int64_t b) { /* a / b rounded up, for b > 0 *
 static int64_t slide_down(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a - 1) / b) - 1; }
 
 /* Computes the input coordinate that window element `tap` reads for output coordinate `at` in
- * dimension d. Returns false if there is none. */
+ * dimension d. Returns false if the element reads nothing there. */
 static bool slide_source(const tn__slide *slide, uint32_t d, int64_t at, int64_t tap,
                          int64_t *source) {
     int64_t reach = tap * slide->dilation[d] - slide->begin[d];

@@ -41,7 +41,8 @@ typedef enum mpi_sort { MPI_BEAT, MPI_FAILED, MPI_BYE } mpi_sort;
 
 typedef struct mpi_notice {
     mpi_sort sort;
-    uint32_t from, silent; /* `silent`: the rank whose heartbeat is missing; TN_NONE: none */
+    /* `silent`: no heartbeat of this rank arrives; TN_NONE: no rank is silent */
+    uint32_t from, silent;
     tn_error why;
 } mpi_notice;
 
@@ -70,7 +71,8 @@ typedef struct mpi_link {
     /* 2 * ranks entries: a heartbeat for each rank, then another notice for each rank */
     mpi_out *outs;
     bool *gone; /* for each rank: whether its last notice has arrived; for the own rank: was sent */
-    /* times: of the last heartbeat that arrived, of the last that was sent, of the failure */
+    /* when the last heartbeat arrived, when the last one was sent, and when the failure was
+     * found */
     double heard, beat, closed;
     double looked;    /* time of the last check for heartbeats */
     bool is_reported; /* whether the failure was reported to other ranks and to the user */

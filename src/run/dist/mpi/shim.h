@@ -16,7 +16,7 @@
 #define TN__SHIM_VERSION 2
 #define TN__SHIM_SYMBOL "tenure_mpi_shim"
 
-enum { /* Kinds of messages. A receive gets only messages of its kind. */
+enum { /* Kinds of messages. A receive gets only messages of the kind that it asks for. */
        TN__SHIM_TAGGED,
        TN__SHIM_GROUP,
        TN__SHIM_CONTROL, /* a notice; received from any rank */

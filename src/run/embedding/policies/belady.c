@@ -1,4 +1,4 @@
-/* belady.c - evicts the row whose next use is latest. This is the optimum, which needs to know
+/* belady.c - evicts the row that has the latest next use. This is the optimum, which needs to know
  * future uses.
  *
  * Its hits are an upper bound for every policy on a recorded run. Like all policies, it must load

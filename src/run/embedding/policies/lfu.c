@@ -1,4 +1,4 @@
-/* lfu.c - evicts the row that the fewest batches have used; of several such rows, the least
+/* lfu.c - evicts the row that the fewest batches have used; if several rows are equal, the least
  * recently used one.
  *
  * Each slot has a count of uses, at most 255, and there is a list of slots for each count. All
@@ -52,7 +52,7 @@ static void lfu_append(lfu_state *state, uint32_t slots, uint32_t slot) {
     state->taken[count / 64] |= UINT64_C(1) << count % 64;
 }
 
-/* Appends the list whose end is `from` to the list whose end is `to`. */
+/* Appends one list to another. A list is given by its end: `from` is appended to `to`. */
 static void lfu_join(lfu_link *links, uint32_t from, uint32_t to) {
     if (links[from].newer == from) return;
     uint32_t first = links[from].newer, last = links[from].older, before = links[to].older;

@@ -329,8 +329,8 @@ VARIADIC_LOOPS(Sum, x + y, x + y, (uint64_t)x + (uint64_t)y, x + y)
 TN_LOOP_1(variadic_float_mean, float, float, x / (float)p[0])
 TN_LOOP_1(variadic_double_mean, double, double, x / p[0])
 
-/* inputs whose readers are prepared once; the readers of further inputs are prepared again for
- * every block */
+/* number of inputs with readers that are prepared once; the readers of further inputs are prepared
+ * again for every block */
 enum { VARIADIC_KEPT = 8 };
 
 typedef struct variadic_state {

@@ -81,8 +81,7 @@ static tn_status each_gelu(tn_kernel_setup *setup, tn__dnnl_work *work) {
     return each_one(setup, work, each_is_tanh(setup) ? "GeluTanh" : "Gelu", 0);
 }
 
-/* Reads a bound of Clip. Returns false if it is an input whose value is not known before the
- * run. */
+/* Reads a bound of Clip. Returns false if it is an input that is not known before the run. */
 static bool each_bound(const tn_kernel_setup *setup, uint32_t index, const char *name,
                        double *bound) {
     const tn_value *value = tn__setup_value(setup, index);
@@ -113,7 +112,7 @@ static tn_status each_hard(tn_kernel_setup *setup, tn__dnnl_work *work) {
 /* --- two operands --- */
 
 typedef struct each_pair {
-    /* `dtype`: type of the output and of the first operand; `narrow`: of the second */
+    /* `dtype`: type of the output and of the first operand; `narrow`: type of the second operand */
     tn_dtype dtype, narrow;
     uint32_t rank;
     int64_t shape[TN_RANK_MAX]; /* shape of the output, in the order of memory */

@@ -1,7 +1,7 @@
 /* create.c - operators that create tensors: Constant, ConstantOfShape, EyeLike, Range, OneHot, the
  * window functions of signal processing, and random numbers.
  *
- * The output of a Constant whose value is a tensor is a view of that tensor, so a run has nothing
+ * If the value of a Constant is a tensor, its output is a view of that tensor, so a run has nothing
  * to compute.
  * Source: the ONNX specifications of these operators, opsets 1 to 17.
  */

@@ -1,4 +1,4 @@
-/* find.c - operators whose result has an order or size that depends on the data: TopK,
+/* find.c - operators with results that have an order or size that depends on the data: TopK,
  * NonMaxSuppression, Unique, NonZero.
  *
  * Elements are compared by integer keys that have their order (tn__order_key), and equal elements

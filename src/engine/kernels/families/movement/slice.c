@@ -1,7 +1,7 @@
 /* slice.c - operators that cut and join tensors: Slice, Split, Concat, Part of domain "tenure", and
  * the gradient of Slice.
  *
- * A part whose address is already that of its bytes in the whole is not copied. This is the case
+ * A part is not copied if its address is already that of its bytes in the whole. This is the case
  * for an output of Slice or Split that is a view, and for an input of Concat that was computed in
  * place.
  * Source: the ONNX specifications, opsets 1 to 17. Attributes may be inputs since opset 10 (Slice)

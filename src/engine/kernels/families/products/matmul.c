@@ -50,7 +50,8 @@ static tn_status matmul_frame_read(const tn_kernel_call *call, const tn_operand 
     return tn__check_result(call, 0, at, shape);
 }
 
-/* Finds the numbers of the matrices of a and b whose product is matrix `at` of the result. */
+/* Matrix `at` of the result is the product of a matrix of a and a matrix of b. Finds the numbers of
+ * these two matrices. */
 static void matmul_frame_at(const matmul_frame *frame, uint64_t at, uint64_t *a, uint64_t *b) {
     *a = *b = 0;
     for (uint32_t d = frame->rank; d-- > 0; at /= (uint64_t)frame->extent[d]) {
@@ -144,7 +145,7 @@ static tn_status matmul_run_gemm(tn_kernel_call *call) {
 
 /* --- bytes --- */
 
-/* number of columns whose sums are computed together, so that they stay in a cache */
+/* number of columns for which sums are computed together, so that these sums stay in a cache */
 #define MATMUL_TILE 64u
 
 typedef struct matmul_factor { /* a factor of a quantised product, or its result */

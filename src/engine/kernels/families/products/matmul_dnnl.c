@@ -40,7 +40,7 @@ static bool matmul_accepts(const tn_kernel_setup *setup) {
     return y != NULL && y->format.order != TN_ORDER_NHWC;
 }
 
-/* Describes a tensor whose dimensions are permuted: dimension d of the operand is dimension perm[d]
+/* Describes a tensor with permuted dimensions: dimension d of the operand is dimension perm[d]
  * of the tensor, or the reverse if `inverse` is true. perm NULL: no permutation. */
 static bool matmul_operand_of(const tn_tensor *tensor, const int64_t *perm, uint32_t perm_count,
                               bool inverse, matmul_operand *operand) {
@@ -317,7 +317,7 @@ static void matmul_exchange(matmul_operand *operand) {
 }
 
 /* If the columns of the result are contiguous and its rows are not, computes the transposed product
- * y' = b' a', whose rows are contiguous. */
+ * y' = b' a'; its rows are contiguous. */
 static void matmul_flip_roles(const tn_kernel_setup *setup, matmul_plan *plan) {
     const matmul_operand *y = &plan->y, a = plan->a;
     if (y->strides[y->rank - 1] == 1 || y->strides[y->rank - 2] != 1 || plan->bias != NULL ||
@@ -533,7 +533,7 @@ static tn_status matmul_read_fused(tn_kernel_setup *setup, tn__dnnl_work *work) 
     return matmul_finish(setup, work, &plan);
 }
 
-/* Describes an input whose last two dimensions are exchanged if attribute `name` is not 0. */
+/* Describes an input. If attribute `name` is not 0, its last two dimensions are exchanged. */
 static bool matmul_flip(const tn_kernel_setup *setup, uint32_t index, const char *name,
                         matmul_operand *operand) {
     const tn_tensor *tensor = tn__setup_input(setup, index);

@@ -13,7 +13,7 @@
 #include "engine/kernels/loops/product.h"
 #include "engine/kernels/operands.h"
 
-#define PACKED_COLUMNS 64u /* columns of the product whose weights are expanded at a time */
+#define PACKED_COLUMNS 64u /* weights are expanded for this many columns of the product at a time */
 #define PACKED_WHOLE                                                                               \
     (TN__TYPE(INT8) | TN__TYPE(UINT8) | TN__TYPE(INT4) | TN__TYPE(UINT4) | TN__TYPE(INT2) |        \
      TN__TYPE(UINT2))
@@ -292,7 +292,7 @@ static void packed_expand_nbits(const packed_nbits *it, uint64_t n, float *row) 
 }
 
 enum {
-    NBITS_COLUMNS = 16, /* columns of the product whose weights are expanded at a time */
+    NBITS_COLUMNS = 16, /* weights are expanded for this many columns of the product at a time */
     /* up to this many input rows, it is faster to multiply the packed weights directly */
     NBITS_ROWS = 4
 };

@@ -321,7 +321,7 @@ static inline terms_cursor terms_begin(const terms_matrix *matrix, uint64_t row)
 /* --- the lists --- */
 
 /* Reads a sparse matrix from the three inputs from `first` on and the attributes rows, columns,
- * bits. Checks it so that every term is within the lists and the matrix, whatever the data are.
+ * bits. Checks it so that every term is within the lists and the matrix for all possible data.
  * Errors: E_INVALID. */
 static tn_status terms_read(const tn_kernel_call *call, uint32_t first, terms_matrix *matrix) {
     int64_t rows = tn__attr_int(call->op, "rows", 0);
@@ -460,7 +460,7 @@ typedef struct sparse_job {
     const tn_kernel_call *call;
     terms_matrix matrix;
     tn__post post;
-    const float *x, *bias, *summand; /* bias, summand: NULL if there is none */
+    const float *x, *bias, *summand; /* bias, summand: NULL if the operator has no such input */
     float *y;
     float alpha;
     bool one_bias;
@@ -485,8 +485,7 @@ static tn_status sparse_read(tn_kernel_call *call, sparse_job *job) {
     return job->one_bias ? TN_OK : tn__check_count(call, 4, job->matrix.form.rows);
 }
 
-/* Computes the sums of row `row` of the matrix at `count` positions, whose inputs begin at
- * `from`. */
+/* Computes the sums of row `row` of the matrix at `count` positions; inputs begin at `from`. */
 static void sparse_row(const sparse_job *job, uint64_t row, const float *from, uint64_t count) {
     terms_cursor cursor = terms_begin(&job->matrix, row);
     sparse_terms terms;

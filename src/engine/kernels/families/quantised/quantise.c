@@ -22,7 +22,7 @@
  * index of the other axes has a scale for each block. */
 typedef struct quantise_frame {
     const tn_operand *scale, *zero; /* `zero` NULL: all zero points are 0 */
-    /* a `block` of 0 means that there are no blocks */
+    /* block = 0: the tensor is not divided into blocks */
     uint64_t count, inner, extent, block, blocks;
 } quantise_frame;
 

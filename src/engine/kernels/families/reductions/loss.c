@@ -103,9 +103,9 @@ static bool loss_onnx_accepts(const tn_kernel_setup *setup) {
 
 /* --- CrossEntropy: the mean over samples of log(sum of exp(scores)) - score of the label ---
  *
- * `correct` counts the samples whose label has the highest score; among equal scores the first one
- * counts, as in argmax. The gradient is (softmax - 1 at the label) / samples. It may overwrite the
- * scores, because a sample is read before it is written.
+ * `correct` counts the samples in which the label has the highest score; among equal scores the
+ * first one counts, as in argmax. The gradient is (softmax - 1 at the label) / samples. It may
+ * overwrite the scores, because a sample is read before it is written.
  */
 
 /* The scores of a sample: `classes` elements that are `step` elements apart. */

@@ -618,9 +618,9 @@ static uint64_t normalise_workspace_grad(const tn_kernel_setup *setup) {
  *
  *     dx_i = dy_i s_i^-beta - 2 alpha beta / size * x_i * sum of dy_c x_c s_c^(-beta - 1)
  *
- * The sum is over the channels c whose window contains channel i. The values s are recomputed for a
- * tile of positions at a time, so the forward pass keeps nothing but the input. Scratch memory: two
- * numbers per channel and position of a tile. Cost: O(elements x size).
+ * The sum is over the channels c that have channel i in their window. The values s are recomputed
+ * for a tile of positions at a time, so the forward pass keeps nothing but the input. Scratch
+ * memory: two numbers per channel and position of a tile. Cost: O(elements x size).
  */
 
 typedef struct normalise_lrn_job {
@@ -637,7 +637,7 @@ static void normalise_lrn_measure(const normalise_lrn_job *job, uint64_t first, 
     double x[TN__REAL_TILE], dy[TN__REAL_TILE];
     for (uint64_t i = 0; i < job->channels * TN__REAL_TILE; i++) job->sums[i] = job->bias;
     for (uint64_t c = 0; c < job->channels; c++) {
-        /* the first channel whose window contains c */
+        /* the first channel that has c in its window */
         uint64_t from = c > job->after ? c - job->after : 0;
         uint64_t to = job->channels - c > job->before ? c + job->before + 1 : job->channels;
         tn__real_load(job->x, first + c * job->area, 1, count, x);

@@ -22,7 +22,7 @@ static bool norm_accepts_batch(const tn_kernel_setup *setup) {
         tn__attr_int(setup->op, "spatial", 1) != 1 || y == NULL || y->dtype != x->dtype ||
         y->format.order != x->format.order) /* one descriptor describes both x and y */
         return false;
-    /* oneDNN reads scale, shift and statistics as float32, whatever the type of x */
+    /* oneDNN reads scale, shift and statistics as float32, also if x has another type */
     for (uint32_t i = 1; i < 5; i++)
         if (tn__setup_input(setup, i) == NULL || tn__setup_input(setup, i)->dtype != TN_FLOAT32)
             return false;

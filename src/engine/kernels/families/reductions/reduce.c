@@ -223,8 +223,8 @@ static uint64_t reduce_offset(const reduce_axes *axes, uint64_t index) {
 
 /* --- totals --- */
 
-/* Combines all elements of the results that begin at element `base` with their totals: of one
- * result if the innermost axis is reduced, otherwise of `count` adjacent results. */
+/* Combines all elements of the results that begin at element `base` with their totals. This is one
+ * result if the innermost axis is reduced, otherwise `count` adjacent results. */
 static void reduce_add(reduce_state *frame, const reduce_pair *pair, uint64_t base, size_t count,
                        void *totals, const double *top) {
     const tn_operand *x = &frame->call->inputs[0];

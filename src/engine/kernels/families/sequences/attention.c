@@ -101,8 +101,8 @@ static tn_status attention_mask(const tn_kernel_call *call, const attention_shap
 
 /* --- the run --- */
 
-/* Finds the keys (which = 0) or values (1) of one batch entry: in the input, or copied behind their
- * past to `present` or scratch memory. */
+/* Finds the keys (which = 0) or values (1) of one batch entry: in the input, or copied to the place
+ * after the past rows, in `present` or scratch memory. */
 static tn__attend_side attention_sequence(const tn_kernel_call *call, const attention_shape *dims,
                                           uint64_t b, uint32_t which, float *scratch) {
     const tn_operand *fresh = &call->inputs[1 + which], *past = tn__call_input(call, 4 + which);

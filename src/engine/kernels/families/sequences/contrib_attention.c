@@ -215,7 +215,7 @@ static tn__attend_side contrib_fresh(const tn_kernel_call *call, const contrib_g
                              row};
 }
 
-/* Prepares one batch entry: copies its new keys and values behind `before` rows of its caches, and
+/* Prepares one batch entry: copies its new keys and values to its caches, after `before` rows, and
  * rotates queries and keys. */
 static tn_status contrib_group_entry(const tn_kernel_call *call, const contrib_grouped *dims,
                                      uint64_t b, tn__attend *it) {
@@ -422,8 +422,8 @@ static uint64_t contrib_multi_scratch(const contrib_headed *dims) {
     return tn__mul_sat(numbers, sizeof(float));
 }
 
-/* Finds the keys (which = 0) or values (1) of one batch entry: in the input, or with their bias
- * added behind their past in `present` or scratch memory. */
+/* Finds the keys (which = 0) or values (1) of one batch entry: in the input, or, with their bias
+ * added, after the past rows in `present` or scratch memory. */
 static tn__attend_side contrib_sequence(const tn_kernel_call *call, const contrib_headed *dims,
                                         uint64_t b, uint32_t which, float *scratch) {
     const tn_operand *fresh = &call->inputs[1 + which], *past = tn__call_input(call, 6 + which);
@@ -565,7 +565,7 @@ static tn_status contrib_read_self(const tn_kernel_call *call, contrib_self *dim
 }
 
 /* Returns the bytes of scratch memory after the scores: the projection of one batch entry, a mask,
- * and the keys and values behind their past. */
+ * and the past and new keys and values. */
 static uint64_t contrib_self_scratch(const contrib_self *dims) {
     uint64_t numbers = tn__mul_sat(dims->length, tn__add_sat(dims->columns, dims->total));
     uint64_t row = tn__mul_sat(dims->heads, tn__add_sat(dims->size, dims->value_size));

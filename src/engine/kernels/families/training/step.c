@@ -135,8 +135,8 @@ static void step_apply(const step_job *job, uint64_t total) {
     }
 }
 
-/* Reads the number of the current micro-batch from an input (0 if the operator has none). Fails if
- * it is not below `most`. */
+/* Reads the number of the current micro-batch from an input (0 if the operator has no such input).
+ * Fails if it is not below `most`. */
 static tn_status step_micro(const tn_kernel_call *call, uint32_t index, int64_t most,
                             int64_t *micro) {
     const tn_operand *operand = tn__call_input(call, index);

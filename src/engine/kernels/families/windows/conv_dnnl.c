@@ -444,9 +444,8 @@ static bool back_accepts(const tn_kernel_setup *setup) {
 
 /* Whether oneDNN would write beyond its scratchpad. It has a kernel for a window of one pixel with
  * a stride and channels last that uses its scratchpad in blocks of 16 channels, but requests only
- * as many bytes as there are channels. With fewer than 16 channels it overruns. This affects
- * version 2.6, and 3.12 according to its issues. Such layers are small, so our own loops run
- * them. */
+ * one byte per channel. With fewer than 16 channels it overruns. This affects version 2.6, and 3.12
+ * according to its issues. Such layers are small, so our own loops run them. */
 static bool back_overruns(const tn_tensor *dw, const tn__dnnl_window *window) {
     bool point = true, strides = false;
     for (uint32_t d = 2; d < dw->rank; d++) {

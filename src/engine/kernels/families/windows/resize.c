@@ -7,9 +7,9 @@
  * each element of the output's gradient is added to its taps with their weights, row by row in a
  * fixed order.
  *
- * Nearest copies elements of any type. Linear and cubic sum in float64 and round once. An axis
- * whose coordinates do not change has one tap of weight 1. Coordinates are computed in float64.
- * With `align_corners`, the output length is the product of input length and scale without
+ * Nearest copies elements of any type. Linear and cubic sum in float64 and round once. If the
+ * coordinates along an axis do not change, it has one tap of weight 1. Coordinates are computed in
+ * float64. With `align_corners`, the output length is the product of input length and scale without
  * rounding, as in ONNX's reference implementation.
  * Cost:   O(outputs x taps^(resized axes)); scratch memory: 16 bytes per tap and extent, 8 bytes
  * per element of a row.
@@ -45,7 +45,7 @@ typedef struct resize_plan {
     const tn_operand *from; /* the tensor that is resampled, or another tensor of its shape */
     double cubic, outside;
     int64_t shape[TN_RANK_MAX];
-    /* `length`: of the output, before it is rounded */
+    /* `length`: length of the output before it is rounded */
     double scale[TN_RANK_MAX], length[TN_RANK_MAX];
     /* the region of tf_crop_and_resize, relative to the input */
     double begin[TN_RANK_MAX], end[TN_RANK_MAX];
@@ -221,7 +221,7 @@ static tn_status resample_tables(tn_kernel_call *call, resize_plan *plan, double
     return TN_OK;
 }
 
-/* Reads a resize_plan from the attributes and from scales or sizes, of which one may be NULL.
+/* Reads a resize_plan from the attributes and from scales or sizes; one of these two may be NULL.
  * `simple`: use the rules before opset 11. */
 static tn_status resample_read(tn_kernel_call *call, const tn_operand *from, bool simple,
                                const tn_operand *scales, const tn_operand *sizes,
