@@ -133,8 +133,8 @@ typedef struct tn__forms {
 tn_status tn__forms_make(tn__forms *forms, const tn_program *program, tn__executor *executor,
                          const tn_context *context, uint64_t host_left, double error_limit,
                          tn__arena *arena);
-void tn__forms_release(tn__forms *forms); /* accepts a struct of zeros */
-void tn__forms_start(tn__forms *forms);   /* called when a run begins */
+void tn__forms_release(tn__forms *forms); /* releases memory; accepts a struct of zeros */
+void tn__forms_start(tn__forms *forms);   /* resets the state at the beginning of a run */
 /* Runs an ENCODE or DECODE instruction. Errors: E_EXHAUSTED (the tensor fits neither its form nor
  * the host memory), and the errors of the codecs. */
 tn_status tn__forms_code(tn__forms *forms, const tn_instruction *it);
@@ -162,7 +162,8 @@ typedef struct tn__places {
     /* where the live ranges that begin at each step start in the list of live ranges; steps + 2
      * entries */
     uint32_t *life_at;
-    tn_pool *pool;  /* NULL: a layout gives the offsets */
+    /* manages the arena; NULL: offsets are those of a layout, which was computed before the run */
+    tn_pool *pool;
     tn__held *held; /* blocks of the pool that stay allocated after a run */
     uint32_t held_count;
 } tn__places;
@@ -197,12 +198,12 @@ static inline uint64_t tn__places_of(const tn__places *places, const tn_life *li
 /* --- trace_events.c: events for the trace; without a trace every function here does nothing --- */
 
 typedef struct tn__tell {
-    tn_trace *trace; /* NULL: events are not recorded */
+    tn_trace *trace; /* records events; NULL: no events are recorded */
     const tn_occupancy *occupancy;
     /* for each step: the planned live bytes of each kind of tensor */
     uint64_t (*live)[TN_KIND_COUNT];
     uint64_t now[TN_KIND_COUNT]; /* bytes of each kind in blocks that are allocated now */
-    uint32_t run;                /* index of the current run, for the events */
+    uint32_t run;                /* index of the current run, which events contain */
 } tn__tell;
 
 tn_status tn__tell_make(tn__tell *tell, tn_trace *trace, const tn_occupancy *occupancy,
@@ -309,7 +310,7 @@ typedef struct tn__store {
  */
 tn_status tn__store_make(tn__store *store, const tn_program *program, tn__statics *statics,
                          const tn_engine_options *options, tn__arena *arena, tn_error *error);
-void tn__store_release(tn__store *store); /* accepts a struct of zeros */
+void tn__store_release(tn__store *store); /* releases memory; accepts a struct of zeros */
 /* Checks that each live range of a fetched tensor has the size of the fetched data. Errors:
  * E_INVALID. */
 tn_status tn__store_check(const tn__store *store, const tn__places *places, tn_error *error);
@@ -347,14 +348,14 @@ tn_status tn__store_fetch(const tn__store *store, const tn__stored *stored, uint
 /* Memory for swapped-out tensors: host memory, or memory of a separate device. */
 typedef struct tn__host {
     const tn_context *context;
-    uint8_t *bytes; /* NULL: the memory is on `device` */
+    uint8_t *bytes; /* address of the memory; NULL: it is memory of `device` */
     tn_device *device;
     tn_address address;
     tn_stream *streams[TN_STREAM_MAX]; /* streams of `device`, one for each stream of the program */
     double bytes_per_s; /* bandwidth of the link to `device` in each direction; 0: not limited */
     /* times at which each direction of the link becomes free; protected by `lock` */
     double free_s[2];
-    pthread_mutex_t lock;   /* initialised only if `device` is not NULL */
+    pthread_mutex_t lock;   /* protects `free_s`; initialised only if `device` is not NULL */
     uint64_t size, reached; /* bytes; `reached`: the largest offset at which a copy has ended */
     uint64_t *offset;       /* [items] */
 } tn__host;
@@ -363,7 +364,7 @@ typedef struct tn__host {
  * a stream other than 0. */
 typedef struct tn__stream_item {
     uint32_t step;
-    uint32_t stream; /* 0: the calling thread runs it */
+    uint32_t stream; /* the stream that runs the item; 0: the calling thread runs it */
     /* index of an item on another stream that must end before this item starts; TN_NONE: none */
     uint32_t after;
     bool copies, talks, fetches;
@@ -380,10 +381,10 @@ typedef struct tn__streams {
     const tn__executor *executor;
     const tn__device_memory *memory;
     tn__tell *tell;
-    const tn_exchange *exchange; /* NULL: there are no other ranks */
+    const tn_exchange *exchange; /* communication with other ranks; NULL: there are no others */
     const tn__store *store;
     tn__host host;
-    tn__stream_item *items; /* in the order of their steps */
+    tn__stream_item *items; /* the items of all streams, in the order of their steps */
     uint32_t item_count;
     uint32_t *item_of; /* for each step: its index in `items`; TN_NONE: the step is not an item */
     /* for each step: the item with the signal that the step waits for, or TN_NONE */
@@ -395,7 +396,8 @@ typedef struct tn__streams {
     /* array of `going_count` indices of items that are queued and may not have ended */
     uint32_t *going;
     uint32_t going_count;
-    struct tn__known *known; /* NULL: stray writes are not checked */
+    /* steps that are known to have ended (streams.c); NULL: stray writes are not checked */
+    struct tn__known *known;
     double stalled_s; /* seconds for which the calling thread waited for copies in the last run */
     uint64_t out_bytes, in_bytes; /* bytes copied to and from the host in the last run */
     uint64_t talk_count, talk_bytes, fetch_bytes;
@@ -414,7 +416,7 @@ tn_status tn__streams_make(tn__streams *streams, const tn_program *program,
                            tn__arena *arena);
 /* waits for unfinished items; accepts a struct of zeros */
 void tn__streams_release(tn__streams *streams);
-void tn__streams_start(tn__streams *streams); /* called when a run begins */
+void tn__streams_start(tn__streams *streams); /* resets all streams at the beginning of a run */
 
 /* Whether a step runs asynchronously. If it does, it is only queued at its position in the list,
  * and the trace records its end later. */
@@ -428,7 +430,8 @@ tn_status tn__streams_before(tn__streams *streams, uint32_t step);
 /* These functions run a swap, a FETCH or a message between ranks in the calling thread. */
 tn_status tn__streams_swap(tn__streams *streams, uint32_t step);
 tn_status tn__streams_fetch(tn__streams *streams, uint32_t step);
-double tn__fetch_seconds(const tn__streams *streams); /* seconds of all fetches in the last run */
+/* returns the time of all fetches in the last run, in seconds */
+double tn__fetch_seconds(const tn__streams *streams);
 tn_status tn__streams_talk(tn__streams *streams, uint32_t step);
 /* Waits for all streams after a run, whether the run succeeded or not. Returns the error of the
  * first stream that failed. */
@@ -444,7 +447,8 @@ tn_status tn__talk_check(const tn_exchange *exchange, const tn_graph *graph,
 void tn__talk_begin(tn__streams *streams, tn__stream_item *item);
 /* Sends or receives the message of an item; can be called in any thread. */
 tn_status tn__talk(void *item, tn_error *error);
-double tn__talk_seconds(const tn__streams *streams); /* seconds of all messages in the last run */
+/* returns the time of all messages in the last run, in seconds */
+double tn__talk_seconds(const tn__streams *streams);
 
 /* --- bytes that are being copied --- */
 
@@ -476,7 +480,7 @@ typedef struct tn__spans {
     tn__streams *streams;
     uint32_t steps;
     tn__step_span *spans;
-    uint32_t count; /* number of spans; 0: spans are not tracked */
+    uint32_t count; /* number of spans of live bytes; 0: spans are not tracked */
     /* for each step: the spans that begin at it, and the spans that end at it */
     tn__lists begins, ends;
     /* for each byte of the arena: whether a span occupies it; NULL: stray writes are not checked */
@@ -488,7 +492,8 @@ typedef struct tn__spans {
 
 tn_status tn__spans_make(tn__spans *spans, tn__places *places, tn__tell *tell, tn__streams *streams,
                          bool poison, tn__arena *arena, tn_error *error);
-void tn__spans_start(tn__spans *spans); /* called when a run begins, before step 0 */
+/* resets all spans at the beginning of a run, before step 0 */
+void tn__spans_start(tn__spans *spans);
 /* Begins and ends spans between two steps. `from`: the step that ran last; TN_NONE: none did. `to`:
  * the step that runs next; it need not follow `from`. */
 tn_status tn__spans_move(tn__spans *spans, uint32_t from, uint32_t to, tn_error *error);
@@ -523,9 +528,10 @@ struct tn_engine {
     tn__forms forms;
     struct tn__bound *views; /* array of `view_count` operands that are views of static tensors */
     uint32_t view_count;
-    uint64_t planned_peak, highest; /* bytes of the arena: planned, and used so far */
+    /* planned peak of the arena in bytes, and the highest byte used so far */
+    uint64_t planned_peak, highest;
     uint64_t run_count;
-    double seconds; /* duration of the last run */
+    double seconds; /* duration of the last run, in seconds */
 };
 
 typedef struct tn__bound { /* An operand and the address to which it is set when a run begins. */

@@ -42,7 +42,8 @@ typedef struct tn__executor {
 
 /* Initialises an executor. `context` and `graph` must outlive it. */
 void tn__executor_open(tn__executor *executor, const tn_context *context, const tn_graph *graph);
-void tn__executor_close(tn__executor *executor); /* accepts an executor that is all zeros */
+/* releases memory; accepts an executor that is all zeros */
+void tn__executor_close(tn__executor *executor);
 /* Adds operands for the tensors that the graph has gained since the last call. A new operand has no
  * address; its extents are those of the graph, so infer shapes first. Errors: E_NO_MEMORY. Cost:
  * O(new tensors and operators). */

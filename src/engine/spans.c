@@ -273,7 +273,8 @@ static tn_status spans_jump(tn__spans *spans, uint32_t to, tn_error *error) {
 void tn__spans_start(tn__spans *spans) {
     if (spans->owned == NULL) return;
     memset(spans->owned, SPANS_NOBODY, spans->places->bytes);
-    for (uint32_t t = 0; t < spans->places->held_count; t++) /* static memory in the arena */
+    /* static memory that lies in the arena is marked as used */
+    for (uint32_t t = 0; t < spans->places->held_count; t++)
         memset(spans->owned + spans->places->held[t].lo, SPANS_HELD,
                spans->places->held[t].hi - spans->places->held[t].lo);
     for (uint64_t at = 0; at < spans->places->bytes; at++)

@@ -66,7 +66,7 @@ typedef struct tn__statics {
     tn__packed_form **packed;
     tn__arena arena;
     const tn_context *context;
-    uint64_t bytes; /* size of static memory */
+    uint64_t bytes; /* size of static memory in bytes */
     /* for each tensor: whether it is fetched during a run, so that its offset counts in `store`;
      * NULL: none is */
     const uint8_t *fetched;
@@ -83,7 +83,7 @@ tn_status tn__statics_plan(tn__statics *statics, const tn_kernels *kernels,
 /* Assigns the next free offset of static memory to a block of `bytes`. Errors: E_INVALID (more than
  * 2^64 bytes). */
 tn_status tn__statics_take(tn__statics *statics, uint64_t bytes, uint64_t *offset, tn_error *error);
-void tn__statics_release(tn__statics *statics); /* accepts a struct of zeros */
+void tn__statics_release(tn__statics *statics); /* releases memory; accepts a struct of zeros */
 
 /* Whether the data of a base tensor exists in a file or in the graph, so that no operator computes
  * it. */

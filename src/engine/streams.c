@@ -35,7 +35,7 @@
 typedef struct tn__known {
     const tn_instruction *instructions;
     uint32_t width; /* streams */
-    uint32_t at;    /* current step */
+    uint32_t at;    /* index of the current step */
     /* width x width entries: row[a * width + b] = s means that stream a knows that all steps of
      * stream b before step s have ended */
     uint32_t *row;

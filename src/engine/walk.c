@@ -83,7 +83,8 @@ static tn_status walk_call(tn_engine *engine, uint32_t step, tn_op_id op, bool a
 static tn_status walk_apply(tn_engine *engine, uint32_t step, tn_op_id op, bool again) {
     if (engine->flow.control_of[op] != TN_NONE)
         return tn__control_end(&engine->flow, engine->flow.control_of[op]);
-    if (engine->kernels->of[op] == NULL) return TN_OK; /* no operator reads its outputs */
+    /* no operator reads the outputs of this one */
+    if (engine->kernels->of[op] == NULL) return TN_OK;
     TN_TRY(walk_call(engine, step, op, again));
     if (engine->options.zeros != NULL && !again) tn__engine_count_zeros(engine, op);
     return walk_around(engine, step);

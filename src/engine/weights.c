@@ -247,7 +247,7 @@ static void fetchable_judge(const fetchable_state *state, const tn_static_block 
             if (pass > 0)
                 may[b] = (state->read[id] & ~FETCHABLE_SEEN) == one && blocks[b].bytes > 0 &&
                          tn_tensor_is_constant(tn_graph_tensor(state->graph, id));
-            /* the tensor has two forms */
+            /* if two blocks have this tensor, it has two forms and cannot be fetched */
             else
                 state->read[id] |= state->read[id] & FETCHABLE_SEEN ? FETCHABLE_NO : FETCHABLE_SEEN;
         }

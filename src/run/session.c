@@ -16,9 +16,9 @@ struct tn_session {
     tn_context context;
     const tn_graph *given, *graph; /* the graph of the caller, and the graph after rewrites */
     tn_graph *loaded;              /* the given graph if it was loaded from a file; else NULL */
-    tn_contents *contents;         /* tensor data of that file */
+    tn_contents *contents;         /* tensor data of the model file */
     tn_fit_answer answer;
-    tn_setup *setup; /* a part of `answer`, which owns it */
+    tn_setup *setup; /* the set-up of the engine, a part of `answer`, which owns it */
     tn_engine *engine;
     tn__arena arena; /* memory of the arrays and their data */
     tn_array *inputs, *outputs;

@@ -12,13 +12,13 @@
 
 #include "base/base.h"
 
-#define TN__CODED_BYTES 4u /* bytes of an element */
+#define TN__CODED_BYTES 4u /* size of an element in bytes */
 
 /* A tensor, and the memory for its encoded form. */
 typedef struct tn__form {
     void *plain;    /* array of `count` elements of 4 bytes; only decode writes it */
-    uint64_t count; /* number of elements */
-    uint8_t *code;  /* array of `room` bytes */
+    uint64_t count; /* number of elements of the tensor */
+    uint8_t *code;  /* memory for the encoded form, of `room` bytes */
     uint64_t room;
     bool raw; /* set by encode: whether the form contains the tensor unencoded */
 } tn__form;
@@ -44,9 +44,9 @@ uint64_t tn__csr_filled(const void *plain, uint64_t count);
 
 /* The difference between a tensor and its decoded form. */
 typedef struct tn__difference {
-    double largest;    /* largest difference of an element */
-    double squares;    /* sum of the squared differences */
-    double of_squares; /* sum of the squared elements of the tensor */
+    double largest; /* largest difference between an element and its decoded value */
+    double squares; /* sum of the squared differences between elements and their decoded values */
+    double of_squares; /* sum of the squares of the tensor's elements */
 } tn__difference;
 /* Measures the error of a lossy codec after encode. A NaN that is decoded as a NaN, and an infinity
  * that is decoded as itself, count as equal. Cost: one pass over the tensor. */

@@ -19,7 +19,8 @@ typedef void (*convert_loop)(uint64_t count, const void *from, void *to);
 static inline float convert_half(uint16_t half) {
     uint32_t magnitude = half & 0x7fffu;
     float scaled = tn__float_of_bits(magnitude << 13) * 0x1p112f;
-    uint32_t special = magnitude >= 0x7c00u ? 0x7f800000u : 0u; /* infinity or NaN */
+    /* the exponent of infinity and NaN; 0 for other numbers */
+    uint32_t special = magnitude >= 0x7c00u ? 0x7f800000u : 0u;
     return tn__float_of_bits(tn__bits_of_float(scaled) | special | (half & 0x8000u) << 16);
 }
 
@@ -51,7 +52,8 @@ static inline float convert_to_odd(double value) {
     float near = (float)value;
     if ((double)near == value || value != value) return near;
     uint32_t bits = tn__bits_of_float(near);
-    if (fabs((double)near) > fabs(value)) bits--; /* make the rounding towards zero */
+    /* go one step towards zero if the conversion rounded away from it */
+    if (fabs((double)near) > fabs(value)) bits--;
     return tn__float_of_bits(bits | 1u);
 }
 

@@ -459,7 +459,7 @@ static void dnnl_step_release(const tn__dnnl *library, dnnl_step *step) {
 }
 
 void tn__dnnl_release(const tn_context *context, void *state) {
-    (void)context; /* the work has a copy of this context */
+    (void)context; /* the context is not needed, because the work has a copy of it */
     tn__dnnl_work *work = state;
     if (work == NULL) return;
     const tn__dnnl *library = work->library;

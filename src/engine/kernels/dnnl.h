@@ -59,7 +59,7 @@ typedef struct tn__dnnl_work tn__dnnl_work;
 typedef enum tn__dnnl_place {
     TN__DNNL_INPUT,  /* input `index` of the operator, from byte `offset` on */
     TN__DNNL_OUTPUT, /* output `index` of the operator, from byte `offset` on */
-    TN__DNNL_SCRATCH /* scratch memory, from byte `offset` on */
+    TN__DNNL_SCRATCH /* the operand is in scratch memory, from byte `offset` on */
 } tn__dnnl_place;
 typedef struct tn__dnnl_at {
     tn__dnnl_place place;
@@ -107,7 +107,7 @@ uint32_t tn__dnnl_rank_of(const char *implementation);
 
 /* Operations that a primitive applies to its result before it writes the result. */
 typedef struct tn__dnnl_post {
-    const char *activation; /* an operator type of ONNX, or "" for none */
+    const char *activation; /* the activation to apply, an operator type of ONNX; "": none */
     double alpha, beta;
 } tn__dnnl_post;
 #define TN__DNNL_POST_MAX 4u /* rewrites of the graph make at most two (for HardSigmoid) */

@@ -18,8 +18,9 @@ typedef struct inner_state {
     void *state;
     /* whether the kernel runs an operator of ONNX in place of the graph's own operator */
     bool of_onnx;
-    uint32_t version, input_count, output_count; /* of the operator that the kernel runs */
-    const char *detail;                          /* name of oneDNN's implementation */
+    /* version and numbers of operands of the operator that the kernel runs */
+    uint32_t version, input_count, output_count;
+    const char *detail; /* name of the implementation in oneDNN */
     /* scratch of the kernel itself: its bytes, later its offset after the copied operands */
     uint64_t own;
     /* for each operand: offset of its copy in scratch; TN_SIZE_UNKNOWN: it is not copied */
@@ -156,7 +157,8 @@ static tn_status inner_prepare(tn_kernel_setup *setup, const tn_op *op, bool apa
     inner->context = context;
     inner->wide = wide;
     tn__arena_init(&inner->arena, &inner->context);
-    pthread_mutex_init(&inner->lock, NULL); /* cannot fail, because it has no attributes */
+    /* this call cannot fail, because the mutex has no attributes */
+    pthread_mutex_init(&inner->lock, NULL);
     tn_status status = inner_make(inner, setup, op, apart, library);
     if (status != TN_OK) {
         tn__inner_release(setup->context, inner);

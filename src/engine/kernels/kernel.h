@@ -35,12 +35,12 @@
 
 /* An operand during the run of a program. */
 typedef struct tn_operand {
-    void *data;    /* NULL: the operand is omitted */
+    void *data;    /* address of the data; NULL: the operand is omitted */
     uint64_t room; /* bytes that are planned for the operand */
     tn_dtype dtype;
     tn_format format;
     uint32_t rank;
-    int64_t *shape; /* current extents */
+    int64_t *shape; /* the current extents of the operand */
     bool omitted;
 } tn_operand;
 
@@ -53,12 +53,12 @@ typedef struct tn_kernel_setup {
     tn_op_id id;
     /* version of the operator set; UINT32_MAX: the model states none */
     uint32_t version;
-    const tn_context *context; /* for allocations of `prepare` */
+    const tn_context *context; /* context with which `prepare` allocates memory */
     uint32_t threads;
     /* Arrays that describe the operands as the kernel will get them, if copies of operands are made
      * for it (inner.h); NULL: it gets the graph's tensors. */
     const tn_tensor *inputs_as, *outputs_as;
-    struct tn__dnnl *library; /* NULL: oneDNN is not used (dnnl.h) */
+    struct tn__dnnl *library; /* the oneDNN library (dnnl.h); NULL: oneDNN is not used */
     uint32_t way;             /* number of the kernel's variant to prepare; 0: the fastest */
     tn_error *error;
     /* The fields from here on are results of `prepare`. */
@@ -87,7 +87,7 @@ typedef struct tn_kernel_call {
     tn_operand *outputs;      /* [output_count] */
     void *workspace; /* scratch of `workspace_bytes`, aligned to 64; its contents are undefined */
     uint64_t workspace_bytes;
-    void *state;      /* the state that `prepare` made */
+    void *state;      /* the state of the kernel, which `prepare` made */
     uint64_t *random; /* counter from which operators without a seed derive random numbers */
     tn_error *error;
 } tn_kernel_call;
@@ -173,8 +173,10 @@ const tn_value *tn__setup_value(const tn_kernel_setup *setup, uint32_t index);
 /* An operand of a call; NULL if it is omitted or does not exist. */
 const tn_operand *tn__call_input(const tn_kernel_call *call, uint32_t index);
 tn_operand *tn__call_output(const tn_kernel_call *call, uint32_t index);
-uint64_t tn__operand_count(const tn_operand *operand); /* number of elements; 1 for a scalar */
-uint64_t tn__operand_bytes(const tn_operand *operand); /* size in bytes, with the current extents */
+/* returns the number of elements of an operand; 1 for a scalar */
+uint64_t tn__operand_count(const tn_operand *operand);
+/* returns the size of an operand in bytes, with its current extents */
+uint64_t tn__operand_bytes(const tn_operand *operand);
 /* Product of the extents of dimensions [first, last). */
 uint64_t tn__operand_span(const tn_operand *operand, uint32_t first, uint32_t last);
 /* Returns one element, of any numeric type or bool, as int64 or double. A float outside the range
@@ -192,14 +194,16 @@ void tn__operand_strides(const tn_operand *operand, uint32_t rank, int64_t *stri
 
 /* Conversions between float32 and the 16-bit types float16 and bfloat16. */
 float tn__half_to_float(uint16_t half);
-uint16_t tn__float_to_half(float value); /* rounds to nearest even */
+/* converts a float32 to float16; rounds to nearest, ties to even */
+uint16_t tn__float_to_half(float value);
 static inline float tn__bfloat_to_float(uint16_t value) {
     uint32_t bits = (uint32_t)value << 16;
     float result;
     memcpy(&result, &bits, sizeof result);
     return result;
 }
-uint16_t tn__float_to_bfloat(float value); /* rounds to nearest even */
+/* converts a float32 to bfloat16; rounds to nearest, ties to even */
+uint16_t tn__float_to_bfloat(float value);
 
 /* Reports an error; its member `where` gets the node's name and type. Returns `status`. */
 tn_status tn__call_fail(const tn_kernel_call *call, tn_status status, const char *format, ...)

@@ -33,7 +33,7 @@ typedef struct average_state {
     tn_shard shard;
     /* for each bucket: the part of it that this rank keeps; TN_NONE for other tensors */
     tn_tensor_id *part;
-    bool holds; /* whether instructions may be held back */
+    bool holds; /* whether instructions may be held back (issued later) */
     tn__arena arena;
     tn_error *error;
     tn_instruction *to; /* the instructions of the new program */

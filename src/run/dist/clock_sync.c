@@ -83,7 +83,7 @@ static tn_status clock_reduce(const tn_exchange *to, float *data, uint32_t count
         double begun = tn__clock_s();
         TN_TRY(to->reduce(to->self, 0, data, count, TN_FLOAT32, TN_REDUCTION_SUM, error));
         double own = tn__clock_s() - begun;
-        uint32_t at = i > 0 ? i - 1 : 0; /* insert the time into the sorted list */
+        uint32_t at = i > 0 ? i - 1 : 0; /* insert the measured time into the sorted list */
         for (; at > 0 && took[at - 1] > own; at--) took[at] = took[at - 1];
         took[at] = own;
     }

@@ -213,7 +213,7 @@ static tn_status gather_see_interval(gather_state *it, uint32_t step, tn_tensor_
                 "'%.80s' is read on a stream of its own: such a program is not divided by "
                 "parameters; by gradients it is (`shard` gradients)",
                 tn_graph_tensor(it->graph, id)->name);
-    /* the rank's part has changed since */
+    /* whether this rank's part of the unit was updated before this step */
     bool updated = unit->update != GATHER_NONE && step > unit->update;
     /* ranks would issue their GATHERs in different orders */
     if (updated && unit->interval == GATHER_NONE)

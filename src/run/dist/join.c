@@ -23,7 +23,7 @@ typedef struct join_state {
     uint32_t count, group;
     size_t made, room;
     tn_instruction *to;
-    uint32_t *at; /* new index of each instruction, and the end */
+    uint32_t *at; /* new index of each instruction, and of the end of the program */
     /* The arrays from here on describe gathered tensors. NULL: every gathered tensor is kept. */
     uint32_t *calls; /* for each tensor: the value of `called` when it was last read or gathered */
     tn__lists uses;  /* for each tensor: the steps that use it */
@@ -31,7 +31,7 @@ typedef struct join_state {
     tn_tensor_id *whole;
     /* for each gathered tensor: the last step that reads one of the views made so far */
     uint32_t *viewed;
-    uint32_t called; /* number of collectives so far */
+    uint32_t called; /* number of collectives called so far */
     tn__arena arena;
     tn_error *error;
 } join_state;

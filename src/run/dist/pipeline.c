@@ -39,7 +39,7 @@ typedef struct pipeline {
     tn__passes passes;
     uint32_t count;  /* stages */
     uint32_t tensor; /* number of tensor-parallel ranks of each stage; 1: stages are not divided */
-    uint32_t part;   /* number of this rank among them */
+    uint32_t part;   /* number of this rank among the tensor-parallel ranks of its stage */
     uint32_t group;  /* group of the ranks of the current stage */
     /* whether each rank sends all of a tensor that the ranks of a stage have in common */
     bool whole_sends;

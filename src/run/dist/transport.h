@@ -35,7 +35,7 @@ typedef struct tn__transfer {
     tn__kind_of_message kind;
     uint32_t number, peer;
     void *data;
-    uint64_t bytes; /* at most TN__TRANSFER_MOST */
+    uint64_t bytes; /* size of the transfer in bytes, at most TN__TRANSFER_MOST */
     /* The fields from here on are used by the driver. */
     tn__transfer_state state;
     uint32_t from;
@@ -54,8 +54,8 @@ typedef struct tn__world_job {
 } tn__world_job;
 
 typedef struct tn__link_driver {
-    const char *name;    /* the name that users type: [a-z0-9-]+ */
-    const char *summary; /* one line without a full stop */
+    const char *name;    /* name of the transport, as users type it: [a-z0-9-]+ */
+    const char *summary; /* description of the transport in one line, without a full stop */
     /* Starts the ranks of this process and calls tn__world_rank for each, which in turn calls the
      * other functions with `link`. Returns when all ranks have ended. `options`: all fields are
      * set. *began becomes true if any rank started; after that the transport itself reports

@@ -27,7 +27,7 @@ typedef struct tn__rank_group {
 /* Memory for the messages that arrive in one collective; later collectives reuse it. */
 typedef struct tn__message_buffer {
     struct tn__message_buffer *next;
-    tn__transfer *transfers; /* 2 * ranks entries */
+    tn__transfer *transfers; /* room for 2 * ranks transfers */
     void **parts;            /* [ranks] */
     uint8_t *bytes;          /* [TN__MESSAGE_BUFFER_BYTES] */
 } tn__message_buffer;
@@ -59,7 +59,7 @@ tn_status tn__world_move(tn_world *world, tn__transfer *transfers, uint32_t coun
 tn_status tn__world_clock(tn_world *world, double (*clock)(void *self), void *self, double *shift_s,
                           tn_error *error);
 
-/* collectives.c: fills in world->exchange. */
+/* Fills in world->exchange with the collectives (collectives.c). */
 void tn__collectives(tn_world *world);
 
 /* average.c: does the work of tn_program_average for a training step that is divided as `shard`

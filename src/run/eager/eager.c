@@ -238,7 +238,7 @@ static bool eager_has_contents(const tn_attr *attr) {
         attr->type == TN_ATTR_INTS || attr->type == TN_ATTR_FLOATS || attr->type == TN_ATTR_STRINGS;
     const void *of = attr->ints;
     if (attr->type == TN_ATTR_TENSOR || attr->type == TN_ATTR_BLOCK)
-        return true; /* such attributes are refused later */
+        return true; /* attributes of this kind are refused later */
     if (attr->type == TN_ATTR_FLOAT || attr->type == TN_ATTR_FLOATS) of = attr->floats;
     if (attr->type == TN_ATTR_STRING || attr->type == TN_ATTR_STRINGS) {
         of = attr->strings;

@@ -34,7 +34,7 @@
  */
 
 typedef enum tn__record_kind {
-    TN__RECORD_PUT, /* the caller put a value */
+    TN__RECORD_PUT, /* the caller made a value from data */
     TN__RECORD_APPLY,
     TN__RECORD_GET,
     TN__RECORD_RELEASE /* the last reference to a value was released */
@@ -48,8 +48,8 @@ typedef struct tn__record_value {
 
 typedef struct tn__record_entry {
     tn__record_kind kind;
-    uint32_t value;              /* the value of PUT, GET and RELEASE */
-    const tn__cached_op *cached; /* the operator of APPLY */
+    uint32_t value;              /* the value to which a PUT, GET or RELEASE applies */
+    const tn__cached_op *cached; /* the operator that an APPLY runs */
     size_t first;    /* APPLY: index of its first operand in `operands`; inputs, then outputs */
     bool onto_first; /* APPLY: whether the result was written over the first input */
 } tn__record_entry;
@@ -96,9 +96,9 @@ typedef struct tn__eager_item {
      * item is released, and its number may be used for another item. */
     uint32_t refs;
     uint32_t recorded; /* number of its value in the recording; TN_NONE: none yet */
-    uint32_t next;     /* next unused item */
+    uint32_t next;     /* next item in the list of unused items */
     tn_kind kind;
-    bool open; /* whether its handle exists */
+    bool open; /* whether a handle of the item exists */
     const char *name;
 } tn__eager_item;
 
@@ -175,7 +175,7 @@ tn_status tn__eager_item_make(tn_eager *eager, uint32_t tensor, uint32_t type,
 /* Reserves memory for `count` more items, so that tn__eager_item_make cannot fail for them. */
 tn_status tn__eager_items_reserve(tn_eager *eager, uint32_t count, tn_error *error);
 void tn__eager_item_hold(tn_eager *eager, tn__eager_item_id id);
-/* releases a reference; accepts TN_NONE */
+/* releases a reference to an item; accepts TN_NONE */
 void tn__eager_item_drop(tn_eager *eager, tn__eager_item_id id);
 /* Finds the item of a handle. `what` names the handle in the error message. Errors: E_INVALID. */
 tn_status tn__eager_item_of(const tn_eager *eager, tn_handle handle, const char *what,

@@ -85,7 +85,7 @@ const char *tn__type_text(const tn__type *type, char *text, size_t size);
 
 /* One output of a cached operator. */
 typedef struct tn__result {
-    uint32_t type;    /* number of its type; TN_NONE: it is omitted */
+    uint32_t type;    /* number of the output's type; TN_NONE: the output is omitted */
     uint32_t view_of; /* the input of which it is a view; TN_NONE: it has memory of its own */
     uint64_t offset;  /* distance of a view from the start of the input, in bytes */
     bool handed; /* whether it is an input that the operator writes into, and not a new tensor */
@@ -112,8 +112,8 @@ typedef struct tn__cached_op {
     uint64_t scratch;    /* bytes */
     uint64_t changes;    /* bit i: the operator writes into input i */
     uint64_t flows;      /* bit i: input i can have a gradient */
-    bool random;         /* whether it draws random numbers from the counter */
-    bool repeats;        /* whether running it again gives the same result */
+    bool random;         /* whether the operator draws random numbers from the counter */
+    bool repeats;        /* whether running the operator again gives the same result */
     /* An operator that writes into inputs cannot be recomputed. If another operator can compute
      * output 0 from the remaining outputs and inputs, `again` is that operator. It then computes
      * output 0 the first time too, and this operator's own output 0 is written to scratch memory.
@@ -128,7 +128,7 @@ typedef struct tn__cached_op {
 
 /* A request for a cached operator. */
 typedef struct tn__ask {
-    const char *type, *domain; /* not NULL */
+    const char *type, *domain; /* type and domain of the operator; not NULL */
     uint32_t version;
     uint32_t attr_count, input_count, output_count;
     const tn_attr *attrs;

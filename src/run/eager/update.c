@@ -15,7 +15,8 @@
 
 typedef struct update_parameter {
     tn__eager_item_id item;
-    tn__eager_item_id state[UPDATE_STATES]; /* TN_NONE: the optimizer does not need it */
+    /* state tensors of a parameter; TN_NONE: the optimizer does not need this one */
+    tn__eager_item_id state[UPDATE_STATES];
 } update_parameter;
 
 struct tn_eager_optimizer {
@@ -23,7 +24,7 @@ struct tn_eager_optimizer {
     tn_eager_optimizer_options options;
     update_parameter *parameters;
     uint32_t count, room, state_count;
-    int64_t step; /* number of completed steps */
+    int64_t step; /* number of completed steps of the optimizer */
 };
 
 /* --- the handle --- */

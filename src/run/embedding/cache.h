@@ -31,14 +31,15 @@ typedef struct tn__ticket {
  * version from the file. */
 typedef struct tn__journal {
     char *path;
-    int file;            /* descriptor; -1: not open */
+    int file;            /* descriptor of the file; -1: the file is not open */
     uint64_t generation; /* number of the checkpoint to which the journal leads back */
-    char *buffer;        /* memory for `room` records */
+    char *buffer;        /* buffer for `room` records of the journal */
     uint32_t room, used;
-    uint64_t written, synced; /* bytes of the file: written, and durable */
-    uint64_t undone;          /* number of records that were undone when the table was opened */
-    bool unsynced; /* option: do not make the files durable against a crash of the machine */
-    bool is_named; /* whether the name of the file is durable */
+    /* bytes of the file: how many are written, and how many are durable */
+    uint64_t written, synced;
+    uint64_t undone; /* number of records that were undone when the table was opened */
+    bool unsynced;   /* option: do not make the files durable against a crash of the machine */
+    bool is_named;   /* whether the name of the file is durable */
 } tn__journal;
 
 struct tn_embedding {
@@ -51,7 +52,7 @@ struct tn_embedding {
     bool read_only, is_broken;
     tn_error broken; /* if is_broken: the error with which every call fails */
     tn__residents r;
-    char *rows; /* row_bytes bytes for each slot */
+    char *rows; /* the rows in the cache: row_bytes bytes for each slot */
     uint32_t batch_rows, batch_count;
     tn__ticket tickets[TN_EMBEDDING_OPEN_MAX];
     uint32_t *chain;         /* for each position of a batch: the next position with the same row */

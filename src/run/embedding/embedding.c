@@ -22,7 +22,7 @@
 
 /* the transfers, and the journal's buffer, get at most one part in this many of the slab */
 #define DIVIDE_SHARE 32u
-#define DIVIDE_JOURNAL ((uint64_t)1 << 20) /* largest size of the journal's buffer */
+#define DIVIDE_JOURNAL ((uint64_t)1 << 20) /* largest size of the journal's buffer in bytes */
 #define DIVIDE_BATCH 65536u
 #define DIVIDE_BATCH_SHARE 8u
 
@@ -102,7 +102,7 @@ static tn__division embedding_divide(const tn_embedding_table *table, const tn__
                               ? options->batch_rows
                               : (uint32_t)divide_limit(bytes / DIVIDE_BATCH_SHARE,
                                                        8 * options->batch_count + 4, DIVIDE_BATCH);
-    /* `few` slots fit; more than `many` do not */
+    /* bounds for a binary search: `few` slots fit into memory, and more than `many` do not */
     uint32_t few = 0, many = divide_slots(table->rows);
     while (few < many) {
         uint32_t slots = few + (many - few) / 2 + 1;
@@ -167,7 +167,8 @@ static tn_status embedding_open_file(const char *path, bool read_only, int *file
         return status;
     }
     /* rows are read at random, so the system need not read ahead */
-    (void)posix_fadvise(made, 0, 0, POSIX_FADV_RANDOM); /* a failure does not matter */
+    /* posix_fadvise is only advice, so its failure does not matter */
+    (void)posix_fadvise(made, 0, 0, POSIX_FADV_RANDOM);
     *file = made;
     return TN_OK;
 }

@@ -289,7 +289,8 @@ void tn__journal_close(tn_embedding *e) {
     int file = e->journal.file;
     if (file < 0) return;
     if (!e->read_only && fstat(file, &facts) == 0 && facts.st_size == 0)
-        (void)unlink(e->journal.path); /* a failure does not matter */
+        /* an empty journal does no harm, so a failure to delete it does not matter */
+        (void)unlink(e->journal.path);
     close(file);
 }
 

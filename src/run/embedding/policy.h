@@ -13,15 +13,16 @@
 #include "run/embedding/residents.h"
 
 typedef struct tn__row_policy {
-    const char *name;    /* the name that users type: [a-z0-9-]+ */
-    const char *summary; /* one line for --help, without a full stop */
+    const char *name;    /* name of the policy, as users type it: [a-z0-9-]+ */
+    const char *summary; /* description of the policy in one line for --help, without a full stop */
     const char *source;  /* paper, book or project from which the idea comes */
     /* whether the policy needs future uses; such a policy works only for recorded runs */
     bool sees_future;
     /* Returns the size of r->state for this number of slots. The state is zeroed and aligned to
      * 16. */
     uint64_t (*bytes)(uint32_t slots);
-    void (*open)(tn__residents *r); /* initialises r->state; NULL: zeros are sufficient */
+    /* initialises r->state; NULL: it is enough that all bytes of the state are zero */
+    void (*open)(tn__residents *r);
     /* Called when the last batch that locks a slot ends, so that it may be evicted. `fresh`: the
      * row was read for this batch. `next`: for a policy with sees_future, the number of the lookup
      * that uses the row next. */

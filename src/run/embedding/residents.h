@@ -12,19 +12,20 @@
 #include "base/base.h"
 
 #define TN__SLOT_NONE UINT32_MAX
-#define TN__ROW_NONE UINT32_MAX          /* larger than the number of any row */
+#define TN__ROW_NONE UINT32_MAX          /* stands for no row; larger than the number of any row */
 #define TN__SLOTS_MAX (UINT32_MAX - 512) /* policies use larger numbers for their own purposes */
 
 enum { /* tn__slot.flags */
        /* the row differs from the file; the journal has the file's version */
        TN__SLOT_DIRTY = 1u << 0,
-       TN__SLOT_READING = 1u << 1, /* the row is being read from the file */
-       TN__SLOT_FAILED = 1u << 2,  /* the row could not be read */
-       TN__SLOT_FRESH = 1u << 3,   /* no batch that used the row has ended yet */
+       TN__SLOT_READING = 1u << 1, /* the slot's row is being read from the file */
+       TN__SLOT_FAILED = 1u << 2,  /* the slot's row could not be read */
+       /* since the slot's row was read, no batch that used it has ended */
+       TN__SLOT_FRESH = 1u << 3,
 };
 
 typedef struct tn__slot {
-    uint32_t row; /* TN__ROW_NONE: the slot is free */
+    uint32_t row; /* the row in the slot; TN__ROW_NONE: the slot is free */
     /* in a free slot, the next free slot; else scratch for loops over a batch's slots */
     uint32_t mark;
     uint8_t held; /* one bit for each batch that has locked the slot */

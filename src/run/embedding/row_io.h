@@ -21,7 +21,8 @@ typedef struct tn__row_transfer {
     uint32_t slot;       /* the slot into which a read copies the row */
     uint32_t next;       /* next transfer in a list */
     bool writes;
-    int failure; /* 0: none; -1: the file ended; otherwise an errno */
+    /* why the transfer failed: an errno, or -1 if the file ended too early; 0: it did not fail */
+    int failure;
 } tn__row_transfer;
 
 typedef struct tn__row_io {
@@ -40,7 +41,7 @@ typedef struct tn__row_reader {
     /* returns the size of io->state, which is zeroed and aligned to 16 */
     uint64_t (*bytes)(uint32_t depth);
     tn_status (*open)(tn__row_io *io, uint32_t threads, tn_error *error);
-    void (*begin)(tn__row_io *io, uint32_t transfer); /* queues a transfer */
+    void (*begin)(tn__row_io *io, uint32_t transfer); /* adds a transfer to the queue */
     void (*start)(tn__row_io *io); /* makes the queued transfers run; NULL: they run at once */
     /* waits for a transfer and returns it; at least one must be queued */
     uint32_t (*finish)(tn__row_io *io);

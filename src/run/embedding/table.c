@@ -30,7 +30,7 @@ typedef struct table_head {
     uint32_t type, rule;
     uint64_t seed;
     double scale;
-    uint64_t hash; /* hash of the bytes before it */
+    uint64_t hash; /* hash of the bytes of the head before this field */
 } table_head;
 
 static const char *const table_rules[] = {

@@ -7,7 +7,7 @@
 
 #include "base/base.h"
 
-#define TN__TABLE_HEAD 4096u /* bytes before the first row */
+#define TN__TABLE_HEAD 4096u /* number of bytes of a table file before its first row */
 
 /* Fills in the defaults of the caller's description of a table. Errors: E_INVALID. */
 tn_status tn__table_complete(const tn_embedding_table *given, tn_embedding_table *table,

@@ -91,7 +91,7 @@ tn_status tn_embedding_trace_load(const char *path, const tn_context *context,
 
 typedef struct trace_zipf {
     double exponent;
-    double first, last; /* range of areas from which is drawn */
+    double first, last; /* range of areas, from which a number is drawn */
     /* a rank that is at most this far above its draw is accepted without further computation */
     double near;
     uint64_t rows, factor;

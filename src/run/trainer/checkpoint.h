@@ -124,9 +124,9 @@ typedef struct tn__keeping {
     const tn_exchange *exchange; /* communication with other ranks; NULL: not available */
     /* group of the ranks that hold the other tensor-parallel parts of the same tensors */
     uint32_t group;
-    uint32_t part;        /* this rank's number in `group` */
+    uint32_t part;        /* number of this rank in `group` */
     uint32_t stage_group; /* group of the ranks that run the other pipeline stages */
-    uint32_t stage;       /* this rank's number in `stage_group` */
+    uint32_t stage;       /* number of this rank in `stage_group` */
     /* group of the ranks that train the same part of the model, and may divide its updates */
     uint32_t data_group;
 } tn__keeping;

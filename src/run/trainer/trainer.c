@@ -371,7 +371,7 @@ bool tn_trainer_read(tn_trainer *trainer, const char *name, void *bytes, uint64_
 /* Scores a trained model on the test samples. */
 
 typedef struct test_sums {
-    double loss; /* sum over the labels, in nats */
+    double loss; /* sum of the losses over the labels, in nats */
     uint64_t right, seen;
 } test_sums;
 

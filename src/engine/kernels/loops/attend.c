@@ -61,7 +61,7 @@ static void attend_normalise(const tn__attend *it, uint64_t head, float *row) {
     bool sink = it->smooth || it->sinks != NULL;
     float most = -INFINITY;
     for (uint64_t j = 0; j < it->keys; j++) most = row[j] > most ? row[j] : most;
-    if (most == -INFINITY) { /* all keys are masked */
+    if (most == -INFINITY) { /* all keys are masked for this query */
         for (uint64_t j = 0; j < it->keys; j++) row[j] = 0;
         return;
     }

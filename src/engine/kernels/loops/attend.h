@@ -24,7 +24,7 @@ typedef struct tn__attend_side {
  * masked); a bias has floats that are added to the scores. A stride of 0 broadcasts the dimension.
  * Keys with an index of `keys` or more are masked. */
 typedef struct tn__attend_bias {
-    const void *data; /* NULL: no mask and no bias */
+    const void *data; /* the data of the mask or bias; NULL: there is no mask and no bias */
     bool is_mask;
     uint64_t head, row, key, keys;
 } tn__attend_bias;
@@ -36,7 +36,7 @@ typedef struct tn__attend {
     uint64_t queries, keys, size, value_size;
     tn__attend_side q, k, v, y;
     tn__attend_bias bias[2];
-    float scale, softcap; /* a softcap of 0 means none */
+    float scale, softcap; /* a `softcap` of 0 means that scores are not limited */
     uint64_t seen;        /* keys from this index on are masked */
     bool causal;          /* whether query i sees only the keys up to i + offset */
     /* query i sees keys from i + offset - left to i + offset + right; negative: no limit */

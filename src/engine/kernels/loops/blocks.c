@@ -15,7 +15,8 @@ tn_status tn__reader_init(const tn_kernel_call *call, const tn_operand *operand,
     reader->dtype = operand->dtype;
     reader->rank = 0;
     uint64_t stride = 1;
-    for (uint32_t d = rank; d-- > 0 && fits;) { /* from the innermost dimension to the outermost */
+    /* go from the innermost dimension to the outermost */
+    for (uint32_t d = rank; d-- > 0 && fits;) {
         bool inside = d >= shift && d - shift < operand->rank;
         uint64_t extent = (uint64_t)output->shape[d];
         uint64_t own = inside ? (uint64_t)operand->shape[d - shift] : 1;

@@ -35,7 +35,7 @@ tn_status tn__reader_init(const tn_kernel_call *call, const tn_operand *operand,
 const void *tn__reader_block(const tn__operand_reader *reader, uint64_t first, size_t count,
                              tn_dtype wanted, tn__block_room *room, size_t *step);
 
-#define TN__BLOCK_INPUTS 3u /* the operator Where has three inputs */
+#define TN__BLOCK_INPUTS 3u /* largest number of inputs of a loop; the operator Where has three */
 typedef struct tn__loop_block {
     uint64_t count;
     void *to;

@@ -399,7 +399,7 @@ uint64_t tn__order_key(tn_dtype dtype, const void *element) {
     double real = tn__operand_float(&one, 0);
     uint64_t bits;
     if (isnan(real)) return UINT64_MAX;
-    real += 0.0; /* -0 becomes 0 */
+    real += 0.0; /* this changes -0 to 0 */
     memcpy(&bits, &real, sizeof bits);
     return bits >> 63 ? ~bits : bits | UINT64_C(1) << 63;
 }

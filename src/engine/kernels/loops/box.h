@@ -124,8 +124,8 @@ tn_status tn__call_bad_index(const tn_kernel_call *call, int64_t index, uint32_t
 
 /* Read and write one element of any numeric type. tn__store rounds floats to nearest even, and
  * wraps integers instead of saturating. */
-bool tn__is_number(tn_dtype dtype); /* types of tn__load, tn__store */
-bool tn__is_real(tn_dtype dtype);   /* float16, bfloat16, float32, float64 */
+bool tn__is_number(tn_dtype dtype); /* whether tn__load and tn__store support the type */
+bool tn__is_real(tn_dtype dtype);   /* whether the type is float16, bfloat16, float32 or float64 */
 double tn__load(tn_dtype dtype, const void *element);
 void tn__store(tn_dtype dtype, void *element, double real);
 void tn__store_int(tn_dtype dtype, void *element, int64_t whole);

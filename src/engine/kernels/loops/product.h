@@ -8,7 +8,8 @@
  * have the address and strides of the addend, but must not overlap `a` or `b`. */
 typedef struct tn__product {
     uint64_t rows, columns, inner;
-    const void *a, *b, *addend; /* addend: NULL for none */
+    /* the two factors, and an addend for the product; addend NULL: none */
+    const void *a, *b, *addend;
     void *c;
     uint64_t a_row, a_inner, b_inner, b_column, c_row;
     uint64_t addend_row, addend_column; /* a stride of 0 broadcasts the addend */

@@ -15,7 +15,8 @@
 #define PRODUCT_COLUMNS 64u
 #define PRODUCT_BLOCK 64u
 #define PRODUCT_LANES 16u
-#define PRODUCT_EACH (PRODUCT_VECTOR / (uint32_t)sizeof(PRODUCT_SUM)) /* numbers in a vector */
+/* count of numbers in one vector register */
+#define PRODUCT_EACH (PRODUCT_VECTOR / (uint32_t)sizeof(PRODUCT_SUM))
 #define PRODUCT_STRIP (2 * PRODUCT_EACH)
 #define PRODUCT_STRIPS (PRODUCT_COLUMNS / PRODUCT_STRIP)
 #define PRODUCT_PARTS (PRODUCT_LANES > PRODUCT_EACH ? PRODUCT_LANES / PRODUCT_EACH : 1u)

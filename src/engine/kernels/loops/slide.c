@@ -143,7 +143,7 @@ bool tn__slide_is_flat(const tn__slide *slide) {
 
 /* --- sliding --- */
 
-static int64_t slide_up(int64_t a, int64_t b) { /* a / b rounded up, for b > 0 */
+static int64_t slide_up(int64_t a, int64_t b) { /* Returns a / b rounded up, for b > 0. */
     return a > 0 ? (a - 1) / b + 1 : -(-a / b);
 }
 static int64_t slide_down(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a - 1) / b) - 1; }

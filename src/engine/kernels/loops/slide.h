@@ -22,7 +22,8 @@ typedef struct tn__slide {
     uint32_t spatial;
     bool transposed;
     int64_t kernel[TN__SLIDE_MAX], stride[TN__SLIDE_MAX], dilation[TN__SLIDE_MAX];
-    int64_t begin[TN__SLIDE_MAX], end[TN__SLIDE_MAX]; /* padding; may be negative */
+    /* padding before and after each dimension; may be negative */
+    int64_t begin[TN__SLIDE_MAX], end[TN__SLIDE_MAX];
     int64_t input[TN__SLIDE_MAX], output[TN__SLIDE_MAX];
     /* products of the extents of input, output and window */
     uint64_t input_area, output_area, taps;

@@ -25,7 +25,7 @@ typedef struct threads_hub {
     tn_error why;
 } threads_hub;
 
-typedef struct threads_end { /* one rank */
+typedef struct threads_end { /* one rank, which is a thread */
     threads_hub *hub;
     uint32_t rank;
     /* messages to this rank of which only one end is posted, in the order of posting */

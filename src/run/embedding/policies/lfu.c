@@ -97,7 +97,7 @@ static void lfu_leave(tn__residents *r, uint32_t slot) {
     links[it.older].newer = it.newer;
     links[it.newer].older = it.older;
     if (it.older != it.newer || it.older < r->slot_count) return;
-    uint32_t count = it.older - r->slot_count; /* the list of this count is empty now */
+    uint32_t count = it.older - r->slot_count; /* the list of slots with this count is empty now */
     state->taken[count / 64] &= ~(UINT64_C(1) << count % 64);
 }
 

@@ -55,7 +55,8 @@ static inline uint64_t binary_power_signed(int64_t base, int64_t exponent) {
 /* --- loops --- */
 
 typedef struct binary_loops {
-    tn__loop floats, doubles, ints, uints; /* `uints` NULL: use the loop `ints` */
+    /* loops for each kind of type; `uints` NULL: unsigned integers use the loop `ints` */
+    tn__loop floats, doubles, ints, uints;
 } binary_loops;
 
 #define BINARY_REAL(name, of_float, of_double)                                                     \

@@ -52,7 +52,7 @@ static uint32_t dropout_random_word(dropout_random *random) {
     return word ^ word >> 18;
 }
 
-/* a random number in [0, 1) with 53 bits */
+/* Returns a random number in [0, 1), with 53 random bits. */
 static double dropout_random_unit(dropout_random *random) {
     if (!random->seeded) return (double)(tn__random_next(&random->plain) >> 11) * 0x1p-53;
     uint32_t high = dropout_random_word(random) >> 5, low = dropout_random_word(random) >> 6;

@@ -54,7 +54,7 @@ UNARY_ANY(Floor, floorf(x), floor(x), x, x)
 UNARY_REAL(Log, logf(x), log(x))
 UNARY_ANY(Neg, -x, -x, 0 - (uint64_t)x, 0 - x)
 UNARY_REAL(Reciprocal, 1.0f / x, 1 / x)
-UNARY_ANY(Round, rintf(x), rint(x), x, x) /* rounds ties to even */
+UNARY_ANY(Round, rintf(x), rint(x), x, x) /* Round: ties are rounded to even */
 UNARY_ANY(Sign,
           x > 0   ? 1.0f
           : x < 0 ? -1.0f
@@ -494,7 +494,7 @@ static inline float gradient_swish_float(float x, float alpha) {
     return s + alpha * x * s * (1.0f - s);
 }
 
-#define GRADIENT_ERF 1.12837916709551257390 /* 2 / sqrt(pi) */
+#define GRADIENT_ERF 1.12837916709551257390 /* the value 2 / sqrt(pi) */
 
 static inline double gradient_gelu(double x) {
     return 0.5 * erfc(-x * TN__GELU_ROOT) + x * TN__GELU_DENSITY * exp(-0.5 * x * x);

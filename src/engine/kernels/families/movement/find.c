@@ -268,7 +268,7 @@ static bool rank_overlaps(rank_box a, rank_box b, double limit) {
 typedef struct rank_nms {
     const tn_operand *boxes, *scores;
     bool center;
-    uint64_t extent; /* number of boxes of a batch entry */
+    uint64_t extent; /* number of boxes in each batch entry */
     /* index of the first score of the current class, and of the first box of the current batch
      * entry */
     uint64_t score, batch;

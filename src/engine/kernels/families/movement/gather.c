@@ -219,7 +219,7 @@ static void gather_grad_add(tn_operand *to, uint64_t at, const tn_operand *from,
 typedef struct gather_grad {
     const tn_operand *dy, *indices;
     tn_operand *dx;
-    uint64_t outer, extent, inner, count; /* number of indices */
+    uint64_t outer, extent, inner, count; /* `count`: number of indices */
     /* the tensor has the rows from `first` on, of a table with `whole` rows */
     int64_t first, whole;
 } gather_grad;
@@ -274,7 +274,8 @@ static void gather_grad_row(const gather_grad *job, uint64_t outer, uint64_t row
 static tn_status gather_grad_rows(const tn_kernel_call *call, const gather_grad *job) {
     uint64_t *next = call->workspace, *heads = next + job->count, row = 0;
     TN_TRY(tn__check_scratch(call, (job->count + job->extent) * sizeof *next));
-    for (uint64_t r = 0; r < job->extent; r++) heads[r] = job->count; /* marks the end of a list */
+    /* the number `count` marks the end of a list */
+    for (uint64_t r = 0; r < job->extent; r++) heads[r] = job->count;
     for (uint64_t i = job->count; i-- > 0;) {
         TN_TRY(gather_grad_index(call, job, i, &row));
         if (row == job->extent) continue;

@@ -29,10 +29,10 @@
 
 typedef struct signal_spectrum {
     uint64_t length, size; /* `size`: length of the transforms that are computed, a power of two */
-    double *turns;         /* size / 2 complex numbers: e^(-2 pi i k / size) */
+    double *turns;         /* table of size / 2 complex numbers: e^(-2 pi i k / size) for each k */
     /* `length` complex numbers: e^(-pi i k^2 / length); NULL: `length` is a power of two */
     double *chirp;
-    double *filter, *work; /* `size` complex numbers each */
+    double *filter, *work; /* two arrays of `size` complex numbers each */
 } signal_spectrum;
 
 #define SPECTRUM_PI 3.14159265358979323846
@@ -53,7 +53,8 @@ static uint64_t spectrum_scratch(uint64_t length) {
 /* --- powers of two --- */
 
 static void spectrum_exchange(double *line, uint64_t size) {
-    for (uint64_t i = 1, j = 0; i < size; i++) { /* j has the bits of i in reverse order */
+    /* in each turn, j has the bits of i in reverse order */
+    for (uint64_t i = 1, j = 0; i < size; i++) {
         uint64_t bit = size / 2;
         for (; (j & bit) != 0; bit /= 2) j ^= bit;
         j |= bit;

@@ -18,7 +18,8 @@
 enum { EINSUM_OPERANDS = 16, EINSUM_LABELS = 52 + TN_RANK_MAX };
 
 typedef struct einsum_plan {
-    uint32_t operands, dots; /* `dots`: number of axes under the ellipsis */
+    /* `dots`: number of axes that an ellipsis in the equation stands for */
+    uint32_t operands, dots;
     /* extent of each label; -1: the equation does not use the label */
     int64_t extent[EINSUM_LABELS];
     /* strides of each operand along each label, in elements */

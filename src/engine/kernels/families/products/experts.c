@@ -11,12 +11,12 @@
 #include "engine/kernels/operands.h"
 
 typedef struct experts_shape {
-    /* `wide`: rows of the first weights of an expert */
+    /* `wide`: number of rows of an expert's first weight matrix */
     uint64_t tokens, hidden, experts, inner, wide, chosen;
-    int64_t bits, block; /* `bits` of a weight; 0: weights are float32 */
+    int64_t bits, block; /* `bits`: number of bits of a weight; 0: weights are float32 */
     int64_t fusion;
     bool swiglu;
-    uint32_t second; /* index of the input with the second weights */
+    uint32_t second; /* index of the input that has the second weights of the experts */
 } experts_shape;
 
 static tn_status experts_read(const tn_kernel_call *call, bool packed, experts_shape *it) {
@@ -136,7 +136,7 @@ static void experts_route(const tn_kernel_call *call, const experts_shape *it, u
         uint64_t best = it->experts;
         for (uint64_t e = 0; e < it->experts; e++)
             if (left[e] >= 0 && (best == it->experts || left[e] > left[best])) best = e;
-        if (best == it->experts) break; /* all other experts have NaNs */
+        if (best == it->experts) break; /* the scores of all other experts are NaN */
         shares[best] = (float)((double)left[best] / sum);
         kept += (double)shares[best];
         left[best] = -1;

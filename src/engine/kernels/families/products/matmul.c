@@ -148,14 +148,15 @@ static tn_status matmul_run_gemm(tn_kernel_call *call) {
 /* number of columns for which sums are computed together, so that these sums stay in a cache */
 #define MATMUL_TILE 64u
 
-typedef struct matmul_factor { /* a factor of a quantised product, or its result */
+typedef struct matmul_factor { /* describes a factor of a quantised product, or its result */
     const tn_operand *data, *scale, *zero;
 } matmul_factor;
 
 typedef struct matmul_bytes {
     const tn_kernel_call *call;
     matmul_frame frame;
-    matmul_factor a, b, y; /* y.scale NULL: the result is the sums, as int32 */
+    /* the two factors and the result; if y.scale is NULL, the result is the int32 sums */
+    matmul_factor a, b, y;
 } matmul_bytes;
 
 /* Returns the index of the scale or zero point for a row (or column) of a matrix. There may be one

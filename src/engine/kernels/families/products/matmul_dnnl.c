@@ -337,7 +337,7 @@ static void matmul_flip_roles(const tn_kernel_setup *setup, matmul_plan *plan) {
 #define MATMUL_SLICE 256 /* largest number of columns or rows in a slice */
 /* largest size of a slice, so that it stays in a core's cache */
 #define MATMUL_SLICE_BYTES (INT64_C(2) << 20)
-#define MATMUL_GAP ((int64_t)(64 / sizeof(float))) /* elements in a cache line */
+#define MATMUL_GAP ((int64_t)(64 / sizeof(float))) /* number of float32 elements in a cache line */
 #define MATMUL_SLICES_MAX 1024
 
 /* How a product is divided into slices: which operands are copied, and how many rows and columns a

@@ -19,7 +19,8 @@
      TN__TYPE(UINT2))
 
 typedef struct packed_weights {
-    const uint8_t *codes, *zeros; /* `zeros` NULL: all zero points are 0 */
+    /* the packed weights and their zero points; `zeros` NULL: all zero points are 0 */
+    const uint8_t *codes, *zeros;
     const float *scales;
     uint64_t rows, columns;
     uint32_t bits;

@@ -140,9 +140,10 @@ static bool prune_accepts_sparse(const tn_kernel_setup *setup) {
 
 typedef struct sparse_planes {
     bool flat; /* whether the window has one element, so that the input is used without planes */
-    uint64_t channels;              /* number of channels in all groups */
-    uint64_t band;                  /* lines of the output in a band (with `flat`, positions) */
-    uint64_t extent[TN__SLIDE_MAX]; /* extents of a plane for one band */
+    uint64_t channels; /* number of channels in all groups together */
+    uint64_t band;     /* lines of the output in a band (with `flat`, positions) */
+    /* extents of a plane, which has the input for one band of output lines */
+    uint64_t extent[TN__SLIDE_MAX];
     uint64_t phases[TN__SLIDE_MAX], phase_count;
     uint64_t area, plane; /* elements of a plane for one line of the output; elements of a plane */
     uint64_t tail;        /* elements from the beginning of a line to its last output */
@@ -449,9 +450,9 @@ static void terms_add(const sparse_terms *terms, const float *from, uint64_t cou
     for (; p < count; p++) sums[p] += terms_sum(terms, from + p);
 }
 
-#define SPARSE_BAND 65536u /* floats of the transposed rows: 256 KiB */
+#define SPARSE_BAND 65536u /* number of floats in a block of transposed rows: 256 KiB */
 #define SPARSE_MOST 256u   /* largest number of positions that are computed together */
-#define SPARSE_FEW 8u      /* with fewer rows, each row is computed separately */
+#define SPARSE_FEW 8u      /* if x has fewer rows than this, each row is computed separately */
 #define SPARSE_ALIGN 64u
 
 /* --- functions of both operators --- */
@@ -613,7 +614,7 @@ static uint64_t sparse_workspace_conv(const tn_kernel_setup *setup) {
     const tn_kernel_call call = {.op = setup->op};
     sparse_planes planes;
     tn__slide slide;
-    /* run reports the error */
+    /* the call `run` will report the error */
     if (tn__slide_read(&call, &x, NULL, &y, false, &slide) != TN_OK) return 0;
     planes_plan(&slide, (uint64_t)x.shape[1], &planes);
     uint64_t columns = (uint64_t)tn__attr_int(setup->op, "columns", 0);

@@ -276,7 +276,7 @@ static tn_status quant_run_global(tn_kernel_call *call) {
 typedef struct quant_window {
     uint32_t spatial;
     int64_t extent[8], kernel[8], stride[8], begin[8], end[8];
-    bool padded; /* whether the average counts padding */
+    bool padded; /* whether an average counts elements of the padding */
 } quant_window;
 
 static tn_status quant_read_window(const tn_kernel_call *call, const tn_operand *x,

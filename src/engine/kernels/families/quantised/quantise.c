@@ -21,8 +21,9 @@
  * is 1 if there is a single scale. With blocks, the axis is divided into `blocks` blocks, and each
  * index of the other axes has a scale for each block. */
 typedef struct quantise_frame {
-    const tn_operand *scale, *zero; /* `zero` NULL: all zero points are 0 */
-    /* block = 0: the tensor is not divided into blocks */
+    /* scales and zero points of a tensor; `zero` NULL: all zero points are 0 */
+    const tn_operand *scale, *zero;
+    /* `block`: number of elements that share a scale; 0: the tensor is not divided into blocks */
     uint64_t count, inner, extent, block, blocks;
 } quantise_frame;
 
@@ -124,7 +125,7 @@ static tn_status quantise_run_dynamic(tn_kernel_call *call) {
         if (values[i] > most) most = values[i];
     }
     float scale = (most - least) / 255;
-    if (!(scale > 0)) scale = 1; /* all elements are 0 */
+    if (!(scale > 0)) scale = 1; /* if all elements are 0, any scale is right */
     int32_t zero = tn__quantise(-least / scale, 0, 0, 255);
     if (scale_to != NULL) *(float *)scale_to->data = scale;
     if (zero_to != NULL) *(uint8_t *)zero_to->data = (uint8_t)zero;
@@ -173,7 +174,8 @@ static float weights_scale(const float *w, const weights_frame *frame, uint64_t 
 
 static int8_t weights_round(float value) {
     float near = nearbyintf(value);
-    return (int8_t)(near >= 127 ? 127 : near > -127 ? near : -127); /* a NaN becomes -127 */
+    /* the largest and smallest codes are 127 and -127; a NaN becomes -127 */
+    return (int8_t)(near >= 127 ? 127 : near > -127 ? near : -127);
 }
 
 static tn_status weights_run_quantize(tn_kernel_call *call) {

@@ -16,8 +16,9 @@
  */
 
 typedef struct loss_job {
-    const tn_operand *x, *target, *weight; /* `weight` NULL: all weights are 1 */
-    uint64_t classes, inner;               /* `inner`: product of the extents after the classes */
+    /* scores, labels and class weights; `weight` NULL: all weights are 1 */
+    const tn_operand *x, *target, *weight;
+    uint64_t classes, inner; /* `inner`: product of the extents after the classes */
     bool softmax; /* whether x has scores; otherwise it has logarithms of probabilities */
     bool ignores;
     int64_t ignored;

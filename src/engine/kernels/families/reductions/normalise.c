@@ -196,7 +196,7 @@ static tn_status normalise_run_power(tn_kernel_call *call) {
             sum += power == 2 ? value * value : fabs(value);
         }
         if (power == 2) sum = sqrt(sum);
-        for (uint64_t k = 0; k < run; k++) { /* if all elements are 0, they stay 0 */
+        for (uint64_t k = 0; k < run; k++) { /* if all elements of a slice are 0, they stay 0 */
             double value = tn__real_get(x, first + k * inner);
             tn__real_set(y, first + k * inner, sum != 0 ? value / sum : 0);
         }
@@ -410,7 +410,8 @@ typedef struct normalise_grad {
     uint64_t count, cycle, each, run;
     bool centered;
     double epsilon;
-    double *scales, *biases; /* sums, one for each element of the scale */
+    /* sums for the gradients of scale and bias, one for each of their elements */
+    double *scales, *biases;
 } normalise_grad;
 
 static tn_status normalise_grad_read(tn_kernel_call *call, normalise_grad *job) {
@@ -626,7 +627,7 @@ static uint64_t normalise_workspace_grad(const tn_kernel_setup *setup) {
 typedef struct normalise_lrn_job {
     const tn_operand *dy, *x;
     tn_operand *dx;
-    double alpha, beta, bias; /* `alpha`: already divided by the size */
+    double alpha, beta, bias; /* attributes; `alpha` is already divided by the size of the window */
     uint64_t channels, area, before, after;
     double *sums, *parts; /* [channels][TN__REAL_TILE] */
 } normalise_lrn_job;

@@ -19,8 +19,9 @@ static bool norm_accepts_batch(const tn_kernel_setup *setup) {
     const tn_tensor *x = tn__setup_input(setup, 0), *y = tn__setup_output(setup, 0);
     if (!tn__dnnl_all_fit(setup) || x == NULL || x->rank < 2 || x->rank > 5 ||
         setup->op->input_count != 5 || tn__attr_int(setup->op, "training_mode", 0) != 0 ||
+        /* one descriptor describes both x and y, so their formats must be equal */
         tn__attr_int(setup->op, "spatial", 1) != 1 || y == NULL || y->dtype != x->dtype ||
-        y->format.order != x->format.order) /* one descriptor describes both x and y */
+        y->format.order != x->format.order)
         return false;
     /* oneDNN reads scale, shift and statistics as float32, also if x has another type */
     for (uint32_t i = 1; i < 5; i++)

@@ -161,7 +161,7 @@ typedef struct reduce_state {
     reduce_axes kept, reduced;
     bool run;       /* whether the innermost axis is reduced */
     uint64_t width; /* extent of the innermost axis */
-    uint64_t terms; /* number of elements for each result */
+    uint64_t terms; /* number of elements that are combined to each result */
     /* number of index combinations of the reduced axes, without the innermost axis */
     uint64_t sweeps;
     tn_dtype load, sum; /* types in which elements are loaded and totals are computed */
@@ -195,7 +195,7 @@ static uint64_t reduce_measure(reduce_state *frame, uint64_t set) {
         stride *= extent;
         last = sort;
     }
-    if (last < 0) { /* all extents are 1 */
+    if (last < 0) { /* all extents are 1, so there is no innermost axis */
         frame->run = true;
         reduce_add_axis(&frame->reduced, 1, 1, false);
     }

@@ -137,7 +137,7 @@ typedef struct softmax_frame {
     tn_dtype dtype, load; /* `load`: the type of the computation, float32 or float64 */
     uint64_t extent, stride;
     size_t count;        /* neighbours */
-    tn__block_room most; /* largest element of each row, in type `load` */
+    tn__block_room most; /* for each row: its largest element, in the type `load` */
     /* for each row: the sum of exponentials, its logarithm, or the index of the largest element */
     double sums[TN__BLOCK];
 } softmax_frame;
@@ -225,7 +225,8 @@ static tn_status softmax_run(tn_kernel_call *call, softmax_sort sort) {
     uint32_t axis;
     TN_TRY(tn__call_expect(call, x->dtype, tn__operand_count(x)));
     if (tn__operand_count(x) == 0) return TN_OK;
-    if (old && given == (int64_t)x->rank) /* each element is a row of its own */
+    /* the softmax is along no axis, so each element is a row of its own */
+    if (old && given == (int64_t)x->rank)
         axis = x->rank;
     else if (x->rank == 0 && given >= -1 && given <= 0)
         axis = 0;

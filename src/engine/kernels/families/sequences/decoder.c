@@ -129,7 +129,7 @@ typedef struct linear_frame {
     uint64_t batch, length, heads, groups, size, value_size;
     uint64_t decays, betas; /* number of decay factors and of betas per token; 0: not used */
     float scale;
-    float *read; /* scratch memory of value_size floats */
+    float *read; /* scratch memory for a row of value_size floats */
 } linear_frame;
 
 static tn_status linear_read(const tn_kernel_call *call, linear_frame *it) {

@@ -82,7 +82,7 @@ typedef struct recurrent_job {
     const tn_kernel_call *call;
     recurrent_kind kind;
     tn_dtype dtype;
-    uint64_t width; /* bytes of an element */
+    uint64_t width; /* size of an element in bytes */
     uint64_t steps, batch, input, hidden, directions, gates;
     /* `backward_first`: the operator has one direction, which is reverse */
     bool batch_first, backward_first;
@@ -90,7 +90,7 @@ typedef struct recurrent_job {
     double clip;
     /* activations of the first direction, then those of the second */
     recurrent_activation activations[6];
-    /* in scratch memory, with elements of type `dtype` */
+    /* matrices in scratch memory, with elements of type `dtype` */
     tn_operand from_input, from_state, state, cell, reset;
     /* The fields from here on are used by gradients only. */
     bool rectified;     /* whether the RNN has the activation Relu */

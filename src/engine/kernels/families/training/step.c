@@ -166,7 +166,7 @@ static tn_status step_take(const tn_kernel_call *call, tn_operand *parameter, ui
 static tn_status step_run(tn_kernel_call *call, step_sort sort) {
     uint32_t states = (uint32_t)sort, rate = 2 + states;
     int64_t most = tn__attr_int(call->op, "micro_batches", 1), micro = 0;
-    /* the input with the number of the micro-batch */
+    /* index of the input that has the number of the micro-batch */
     uint32_t at = rate + (sort == STEP_ADAM ? 2 : 1);
     tn_operand parameter = call->inputs[0];
     uint64_t count = 0;
@@ -299,7 +299,8 @@ static tn_status scale_run_step(tn_kernel_call *call) {
         return TN_OK;
     }
     tn__real_set(factor, 0, 1 / scale_of(call, state));
-    if (state[SCALE_GOOD] < interval) state[SCALE_GOOD]++; /* limited, so that it cannot overflow */
+    /* the count of good steps is limited, so that it cannot overflow */
+    if (state[SCALE_GOOD] < interval) state[SCALE_GOOD]++;
     if (state[SCALE_GOOD] < interval) return TN_OK;
     if (state[SCALE_EXPONENT] < SCALE_MOST) state[SCALE_EXPONENT]++;
     state[SCALE_GOOD] = 0;

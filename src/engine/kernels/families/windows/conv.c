@@ -17,12 +17,13 @@ typedef struct conv_job {
     uint64_t batch, groups, channels, filters;
     uint64_t filter_step, channel_step, group_step; /* strides of the weights, in elements */
     const void *input, *weights;
-    const tn_operand *bias; /* NULL: no bias */
+    const tn_operand *bias; /* the bias, a value for each filter; NULL: no bias */
     tn_operand *output;
     /* the fields from here on are for 8-bit operands */
     tn__byte_coding of_input, of_weights;
     int32_t input_zero;
-    const tn_operand *weights_zero, *weights_scale; /* NULL: zero point 0; no scale */
+    /* zero points and scales of the weights; NULL: all zero points are 0, or there is no scale */
+    const tn_operand *weights_zero, *weights_scale;
     float input_scale, output_scale;
     int32_t output_zero;
 } conv_job;
@@ -129,7 +130,7 @@ static void conv_byte_store(const conv_job *job, uint64_t filter, uint64_t at, u
 #define CONV_STORE conv_half_store
 #include "engine/kernels/families/windows/conv_loops.h"
 
-/* unsigned, because sums may wrap around */
+/* elements are read as unsigned, because sums may wrap around */
 #define CONV_READ_BYTE(job, value)                                                                 \
     (uint32_t)(tn__byte_read((job)->of_input, value) - (job)->input_zero)
 #define CONV_WEIGHT_BYTE(job, value) (uint32_t) tn__byte_read((job)->of_weights, value)
@@ -162,7 +163,7 @@ static void conv_tile_run(const conv_job *job, tn_dtype dtype, const conv_tile *
     }
 }
 
-#define CONV_AT_ONCE 8u /* number of filters of a tile */
+#define CONV_AT_ONCE 8u /* number of filters of a tile, which are computed together */
 
 /* Computes all lines of the output for a few filters of one image. */
 static void conv_filters_run(const conv_job *job, tn_dtype dtype, conv_tile tile) {
@@ -177,7 +178,7 @@ static void conv_filters_run(const conv_job *job, tn_dtype dtype, conv_tile tile
 
 static void conv_job_run(conv_job *job, tn_dtype dtype) {
     if (!job->slide.transposed && tn__slide_is_flat(&job->slide))
-        /* one long line instead of many short ones */
+        /* all output rows are treated as one long line instead of many short ones */
         tn__slide_flat(&job->slide, job->slide.output_area);
     for (uint64_t n = 0; n < job->batch; n++)
         for (uint64_t g = 0; g < job->groups; g++)

@@ -130,7 +130,7 @@ typedef struct conv_plan {
     bool transposed;
     bool blocks; /* whether the pieces are copied into formats that oneDNN chooses */
     tn__dnnl_after after;
-    dnnl_memory_desc_t w_desc, bias_desc; /* describe the operands in their formats */
+    dnnl_memory_desc_t w_desc, bias_desc; /* describe weights and bias in their own formats */
     piece_parts parts;
 } conv_plan;
 
@@ -431,7 +431,7 @@ static tn_status conv_prepare_transposed(tn_kernel_setup *setup) {
 typedef struct back_plan {
     const tn_tensor *x_tensor, *dy_tensor;
     piece_parts parts;
-    dnnl_memory_desc_t x, dw, dy; /* describe the operands in their formats */
+    dnnl_memory_desc_t x, dw, dy; /* describe the operands in their own formats */
 } back_plan;
 
 static bool back_accepts(const tn_kernel_setup *setup) {
@@ -655,7 +655,7 @@ static tn_status back_piece(tn__dnnl_work *work, const tn__dnnl *library, const 
     const tn__dnnl_at dy_from = {TN__DNNL_INPUT, 0, piece.y_offset};
     TN_TRY(back_copy(work, library, &piece.x, x_from, &x, copies->x, &x_at));
     TN_TRY(back_copy(work, library, &piece.y, dy_from, &dy, copies->dy, &dy_at));
-    copies->of[index] = NULL; /* the step owns it from now on */
+    copies->of[index] = NULL; /* the step owns the copy from now on */
     TN_TRY(tn__dnnl_step(work, chosen, 3));
     TN_TRY(tn__dnnl_bind(work, DNNL_ARG_SRC, &x, x_at));
     TN_TRY(tn__dnnl_bind(work, DNNL_ARG_DIFF_DST, &dy, dy_at));

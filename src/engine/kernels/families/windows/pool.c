@@ -25,7 +25,7 @@ typedef struct pool_job {
     double power;
     bool count_padding, column_major;
     uint8_t *map;  /* MaxPoolTrain: receives which window element has the maximum; else NULL */
-    uint32_t bits; /* bits of an entry of `map` */
+    uint32_t bits; /* number of bits of an entry of `map` */
 } pool_job;
 
 typedef struct pool_tile {

@@ -24,7 +24,8 @@ typedef struct sample_plan {
     uint32_t axes, taps;
     bool align, cubic, nearest;
     sample_padding padding;
-    int64_t extent[SAMPLE_AXES], stride[SAMPLE_AXES]; /* strides in elements */
+    /* extents and strides of the input; strides are in elements */
+    int64_t extent[SAMPLE_AXES], stride[SAMPLE_AXES];
     /* pixel coordinates of the current sample; -1: a pixel outside the image, which counts as 0 */
     int64_t source[SAMPLE_AXES][SAMPLE_TAPS];
     double weight[SAMPLE_AXES][SAMPLE_TAPS];
@@ -214,7 +215,7 @@ static tn_status sample_read_roi(const tn_kernel_call *call, uint64_t index, sam
     roi->top = v[1];
     roi->width = v[2] - v[0];
     roi->height = v[3] - v[1];
-    if (!half) { /* a region has at least one pixel */
+    if (!half) { /* a region is made at least one pixel high and wide */
         roi->width = fmax(roi->width, 1);
         roi->height = fmax(roi->height, 1);
     }
@@ -274,7 +275,7 @@ static void sample_bin(double begin, double size, int64_t at, int64_t cells, int
 
 static double sample_most(const tn_operand *from, uint64_t first, const int64_t rows[2],
                           const int64_t columns[2]) {
-    double most = 0; /* also the value of an empty cell */
+    double most = 0; /* 0 is also the value of a cell without pixels */
     bool any = false;
     for (int64_t y = rows[0]; y < rows[1]; y++)
         for (int64_t x = columns[0]; x < columns[1]; x++) {
