@@ -51,7 +51,7 @@ typedef struct tn__control {
      * has no regions. */
     uint32_t own, entry;
     uint32_t first_region, region_count;
-    uint32_t ran; /* If: the region of the branch that was taken; TN_NONE: none */
+    uint32_t ran; /* of an If: the region of the branch that was taken; TN_NONE: no branch ran */
     uint64_t trips, most;
     bool going;
 } tn__control;
@@ -65,7 +65,8 @@ typedef struct tn__region_frame {
 
 typedef struct tn__flow {
     const tn_graph *graph;
-    /* its operands include the values that a loop carries between iterations */
+    /* runs the operators; the operands of `executor` include the values that a loop carries between
+     * iterations */
     tn__executor *executor;
     tn_region *regions;
     uint32_t region_count, control_count, frame_count;
@@ -115,8 +116,11 @@ typedef struct tn__loss {
 typedef struct tn__forms {
     tn__executor *executor;
     const tn_context *context;
-    tn__spill *spills;  /* one for each tensor of the program; indexed by the encoded form */
-    tn__loss *losses;   /* one for each tensor of the program; indexed by the encoded form */
+    /* array indexed by the tensor of an encoded form: host memory that is used instead of the
+     * form */
+    tn__spill *spills;
+    /* array indexed by the tensor of an encoded form: the measured errors of this form */
+    tn__loss *losses;
     double error_limit; /* largest relative error that a lossy form may have; 0: no limit */
     uint64_t run;       /* number of runs that have begun, including the current one */
     uint32_t count; /* number of tensors in `spills` and `losses`; 0: the program encodes nothing */
@@ -368,10 +372,10 @@ typedef struct tn__stream_item {
     /* index of an item on another stream that must end before this item starts; TN_NONE: none */
     uint32_t after;
     bool copies, talks, fetches;
-    tn_fence *fence; /* passed when the item has ended; NULL for items of stream 0 */
+    tn_fence *fence; /* fence that is passed when the item has ended; NULL for stream 0 */
     /* a pointer back, because functions that a stream calls get only the item */
     struct tn__streams *streams;
-    uint8_t *data, *other; /* addresses on the device, as kernels use them */
+    uint8_t *data, *other; /* addresses on the device, as kernels on the device use them */
     uint64_t bytes, other_bytes;
     double start_s, talk_s, fetch_s;
 } tn__stream_item;
@@ -501,7 +505,7 @@ tn_status tn__spans_move(tn__spans *spans, uint32_t from, uint32_t to, tn_error 
  * writes are not checked (tn_engine_options.poison). */
 tn_status tn__spans_around(const tn__spans *spans, uint64_t lo, uint64_t bytes, const char *name,
                            tn_error *error);
-/* called after a run, whether it succeeded or not: ends all spans */
+/* ends all spans; called after a run, whether it succeeded or not */
 void tn__spans_finish(tn__spans *spans);
 /* Called when all copies have ended: checks that no free byte of the arena was written. Does
  * nothing if stray writes are not checked. */
@@ -515,7 +519,8 @@ struct tn_engine {
     tn_engine_options options;
     const tn_program *program;
     const tn_kernels *kernels;
-    tn__executor executor; /* its member `error` points to the error of the current run */
+    /* calls the kernels; executor.error points to the error of the current run */
+    tn__executor executor;
     tn__statics statics;
     tn__store store;
     tn__device_memory memory;

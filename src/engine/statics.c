@@ -71,7 +71,8 @@ bool tn__statics_is_leaf(const tn__statics *statics, tn_tensor_id base) {
 
 /* --- tensors that are needed --- */
 
-typedef struct statics_item { /* an operator on the stack, and the next of its inputs to visit */
+/* an entry of the stack: an operator, and the next of the operator's inputs to visit */
+typedef struct statics_item {
     tn_op_id op;
     uint32_t next;
 } statics_item;

@@ -19,7 +19,8 @@ typedef struct tn__static {
     bool needed;     /* whether an operator that runs reads the tensor, plain or packed */
     bool kept;       /* whether the tensor itself has a block of static memory */
     bool visited;
-    struct tn__shared_form *forms; /* list of its packed forms that operators can share */
+    /* list of those packed forms of the tensor that operators can share */
+    struct tn__shared_form *forms;
 } tn__static;
 
 /* A packed form of a tensor that several operators can read. */
@@ -71,7 +72,8 @@ typedef struct tn__statics {
      * NULL: none is */
     const uint8_t *fetched;
     uint8_t *store; /* where the forms of fetched tensors are written during set-up; else NULL */
-    void (*stored)(uint8_t *at, uint64_t bytes); /* called when a block in `store` is complete */
+    /* function that is called when a block in `store` is complete */
+    void (*stored)(uint8_t *at, uint64_t bytes);
 } tn__statics;
 
 /* Finds the static tensors that the readers need and assigns offsets in static memory. Errors:

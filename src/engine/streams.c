@@ -150,7 +150,8 @@ static tn_status swaps_open(tn__host *host, const tn_engine_options *options,
 
 static void swaps_close(tn__host *host) {
     if (host->device == NULL) return;
-    tn_device_destroy(host->device); /* also frees the memory that was allocated on the device */
+    /* this also frees the memory that was allocated on the device */
+    tn_device_destroy(host->device);
     pthread_mutex_destroy(&host->lock);
 }
 

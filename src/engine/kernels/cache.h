@@ -38,7 +38,7 @@ typedef struct tn__kernel_cache tn__kernel_cache;
 tn_status tn__kernel_cache_create(const tn_context *context, uint32_t threads, bool plain,
                                   tn__kernel_cache **cache, tn_error *error);
 void tn__kernel_cache_hold(tn__kernel_cache *cache); /* adds a user to the cache */
-/* removes a user; the last one destroys the cache; accepts NULL */
+/* removes a user of the cache, and destroys the cache if it was the last one; accepts NULL */
 void tn__kernel_cache_release(tn__kernel_cache *cache);
 
 /* Returns the prepared kernel of an operator; the sizes of its operands must be known. The kernel

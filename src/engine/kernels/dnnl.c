@@ -671,7 +671,8 @@ tn_status tn__dnnl_pack(const tn_kernel_setup *setup, uint32_t input, const void
         if (at->input != input) continue;
         pthread_mutex_lock(&library->lock);
         library->set_threads((int)library->threads);
-        /* oneDNN only reads this memory; the cast is needed because its parameter is not const. */
+        /* oneDNN only reads this memory; the cast is needed because the parameter of the function
+         * is not const */
         dnnl_status_t set =
             library->dnnl_memory_set_data_handle(at->from, (void *)(uintptr_t)plain);
         if (set == dnnl_success) set = library->dnnl_memory_set_data_handle(at->to, packed);

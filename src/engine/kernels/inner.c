@@ -21,11 +21,12 @@ typedef struct inner_state {
     /* version and numbers of operands of the operator that the kernel runs */
     uint32_t version, input_count, output_count;
     const char *detail; /* name of the implementation in oneDNN */
-    /* scratch of the kernel itself: its bytes, later its offset after the copied operands */
+    /* scratch memory that the kernel itself needs: first the number of bytes, later the offset of
+     * this memory after the copied operands */
     uint64_t own;
     /* for each operand: offset of its copy in scratch; TN_SIZE_UNKNOWN: it is not copied */
     uint64_t *inputs, *outputs;
-    tn_operand *in, *out; /* the operands as the kernel gets them, during a run */
+    tn_operand *in, *out; /* the operands in the form that the kernel reads, during a run */
     pthread_mutex_t lock; /* protects `in` and `out`, so that one run at a time uses them */
     bool wide;            /* true: copies are in float32; false: copies are in C order */
     tn__arena arena;

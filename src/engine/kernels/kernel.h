@@ -85,7 +85,8 @@ typedef struct tn_kernel_call {
     uint32_t input_count, output_count;
     const tn_operand *inputs; /* [input_count] */
     tn_operand *outputs;      /* [output_count] */
-    void *workspace; /* scratch of `workspace_bytes`, aligned to 64; its contents are undefined */
+    /* scratch memory of `workspace_bytes` bytes, aligned to 64; its contents are undefined */
+    void *workspace;
     uint64_t workspace_bytes;
     void *state;      /* the state of the kernel, which `prepare` made */
     uint64_t *random; /* counter from which operators without a seed derive random numbers */
@@ -128,7 +129,8 @@ typedef struct tn_kernel_family {
     const char *domain;
     const tn_kernel *kernels;
     uint32_t kernel_count;
-    bool library; /* whether the kernels need oneDNN; they are skipped if it is not used */
+    /* whether the kernels of this family need oneDNN; without oneDNN they are skipped */
+    bool library;
 } tn_kernel_family;
 
 #define TN_KERNEL_FAMILY(family, in_domain)                                                        \

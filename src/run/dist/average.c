@@ -40,10 +40,12 @@ typedef struct average_state {
     uint32_t made;
     tn_instruction *held;
     uint32_t held_count;
-    uint32_t *at;     /* new index of each instruction, and the end; not valid if `holds` is true */
-    uint32_t *given;  /* for each tensor: the signal of its REDUCE or SCATTER; 0: no signal */
-    uint64_t *waited; /* for each tensor, bit s: stream s has waited for that signal */
-    /* for each tensor: whether a held instruction reads it; whether one defines or changes it */
+    uint32_t *at;    /* new index of each instruction, and the end; not valid if `holds` is true */
+    uint32_t *given; /* for each tensor: the signal of its REDUCE or SCATTER; 0: no signal */
+    /* for each tensor, bit s: stream s has waited for the signal of its REDUCE or SCATTER */
+    uint64_t *waited;
+    /* for each tensor: whether a held instruction reads the tensor; whether one defines or changes
+     * it */
     uint8_t *reads, *defines;
 } average_state;
 
@@ -270,7 +272,8 @@ static tn_status average_begin(average_state *it, uint32_t *buckets) {
     }
     it->stream = last + 1;
     it->holds = last == 0 && tn_program_region_count(it->program) == 0;
-    /* (a stage of a pipeline may have no parameters to train) */
+    /* a program that communicates may be a pipeline stage without parameters to train, and needs no
+     * buckets */
     if (*buckets == 0 && !communicates)
         TN_FAIL(it->error, TN_E_INVALID,
                 "there is nothing to be averaged: gradients lie in no buckets "

@@ -24,7 +24,7 @@ typedef struct gather_unit {
     uint32_t update;   /* index of the instruction that updates the part */
     uint32_t interval; /* number of the unit's latest interval; GATHER_NONE: none yet */
     tn_tensor_id here; /* list of the unit's resident tensors, the newest first; TN_NONE: none */
-    uint32_t signal;   /* signal of its latest GATHER; 0 after stream 0 has waited for it */
+    uint32_t signal;   /* signal of the unit's latest GATHER; 0 after stream 0 has waited for it */
 } gather_unit;
 
 /* an interval in which a unit is resident; indices of instructions of the old program */
@@ -215,7 +215,8 @@ static tn_status gather_see_interval(gather_state *it, uint32_t step, tn_tensor_
                 tn_graph_tensor(it->graph, id)->name);
     /* whether this rank's part of the unit was updated before this step */
     bool updated = unit->update != GATHER_NONE && step > unit->update;
-    /* ranks would issue their GATHERs in different orders */
+    /* the unit would be gathered only after its update, and ranks would issue such GATHERs in
+     * different orders */
     if (updated && unit->interval == GATHER_NONE)
         TN_FAIL(it->error, TN_E_UNSUPPORTED,
                 "'%.80s' is read only after its update, as by a rank that is sent it, or where "

@@ -28,7 +28,9 @@ typedef struct pipeline_message { /* A tensor that one stage sends to another. *
 } pipeline_message;
 
 typedef struct pipeline_op { /* An operator of one stage, in the order of that stage. */
-    uint32_t pass, step;     /* `step`: its index in the program of all stages */
+    /* `pass`: the pass in which the operator runs; `step`: its index in the program of all
+     * stages */
+    uint32_t pass, step;
 } pipeline_op;
 
 typedef struct pipeline {
@@ -92,7 +94,7 @@ static tn_status pipeline_emit(pipeline *pipe, uint32_t stage, tn_program **made
 typedef struct emit_lane { /* a stream for messages to or from one stage */
     uint32_t peer;
     bool takes, back;
-    uint32_t over; /* signal of a SEND for which to wait now; 0: none */
+    uint32_t over; /* signal of a SEND for which a wait is due now; 0: none is due */
 } emit_lane;
 
 typedef struct emit_sent {
@@ -105,7 +107,8 @@ typedef struct stage_writer {
     uint32_t stage, pass;
     tn_instruction *to;
     uint32_t made, signal;
-    uint32_t last; /* index of the last operator so far; TN_NONE: none */
+    /* index of the last operator that was written so far; TN_NONE: no operator was written */
+    uint32_t last;
     emit_lane lanes[TN_STREAM_MAX];
     uint32_t lane_count;
     /* for each tensor: the signal of its RECV; 0: not received, or already waited for */
@@ -448,7 +451,8 @@ static tn_status pipe_check_kept(const pipeline *pipe, tn_op_id id) {
         tn_home kept = {.of = in};
         bool read = in < pipe->stages->tensors && pipe->stages->homes[in].readers != 0;
         bool there = read ? (pipe->on[id] & ~pipe_stages_of(pipe, &kept)) == 0
-                          /* the state of an optimizer, which is on the stages of its parameter */
+                          /* the tensor is optimizer state, which is on the stages of its
+                           * parameter */
                           : pipe->homes[id].of != TN_NONE;
         if (!there)
             TN_FAIL(pipe->error, TN_E_UNSUPPORTED,

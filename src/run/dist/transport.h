@@ -18,8 +18,8 @@
 #include "base/base.h"
 
 typedef enum tn__kind_of_message {
-    TN__MESSAGE_TAGGED, /* a SEND or RECV; its number is the tag */
-    TN__MESSAGE_GROUP   /* a part of a collective; its number is the group */
+    TN__MESSAGE_TAGGED, /* the message of a SEND or RECV; its number is the tag */
+    TN__MESSAGE_GROUP   /* a message of a collective; its number is the group */
 } tn__kind_of_message;
 
 typedef enum tn__transfer_state {
@@ -69,7 +69,7 @@ typedef struct tn__link_driver {
     tn_status (*wait)(void *link, tn__transfer *transfers, uint32_t count, tn_error *error);
 } tn__link_driver;
 
-/* world.c: runs one rank, from the creation of its world to the end of its job. */
+/* Runs one rank, from the creation of its world to the end of its job (world.c). */
 tn_status tn__world_rank(const tn__world_job *job, void *link, uint32_t rank, uint32_t ranks,
                          tn_error *error);
 

@@ -62,7 +62,7 @@ static tn_status apply_run(tn_eager *eager, tn__cached_op *cached, const tn__eag
 
 /* --- in two parts --- */
 
-/* Copies of the tensors that an operator writes into, one after the other. */
+/* Copies of the tensors that an operator writes into, one after the other in memory. */
 typedef struct apply_kept {
     uint8_t *bytes;
     uint64_t size;

@@ -50,7 +50,8 @@ typedef struct tn__record_entry {
     tn__record_kind kind;
     uint32_t value;              /* the value to which a PUT, GET or RELEASE applies */
     const tn__cached_op *cached; /* the operator that an APPLY runs */
-    size_t first;    /* APPLY: index of its first operand in `operands`; inputs, then outputs */
+    /* for APPLY: index of the operator's first operand in `operands`; inputs, then outputs */
+    size_t first;
     bool onto_first; /* APPLY: whether the result was written over the first input */
 } tn__record_entry;
 
@@ -90,13 +91,14 @@ typedef struct tn__eager_item {
     uint64_t uses;
     uint32_t tensor; /* tensor in the eviction core; TN_NONE: the item is an immediate */
     uint32_t type;   /* op_cache.h */
-    /* number of its variable on the tape; TN_NONE: no gradients are computed for it */
+    /* number of the item's variable on the tape; TN_NONE: no gradients are computed for the item */
     uint32_t variable;
     /* number of references: by its handle, the tape, gradients in progress, optimizers. At 0 the
      * item is released, and its number may be used for another item. */
     uint32_t refs;
-    uint32_t recorded; /* number of its value in the recording; TN_NONE: none yet */
-    uint32_t next;     /* next item in the list of unused items */
+    /* number of the item's value in the recording; TN_NONE: it is not recorded yet */
+    uint32_t recorded;
+    uint32_t next; /* next item in the list of unused items */
     tn_kind kind;
     bool open; /* whether a handle of the item exists */
     const char *name;
@@ -124,20 +126,22 @@ typedef struct tn__eager_memory {
 
 /* An operand of an operator on the tape. */
 typedef struct tn__taped {
-    uint32_t variable; /* number of its variable; TN_NONE: no gradient is computed for it */
+    /* number of the operand's variable; TN_NONE: no gradient is computed for the operand */
+    uint32_t variable;
     /* the operand, with a reference, if its data will be read; else TN_NONE */
     tn__eager_item_id item;
 } tn__taped;
 
 typedef struct tn__tape_entry {
     tn__cached_op *cached;
-    size_t first; /* index of its first operand in `operands`: inputs, then outputs */
+    size_t first; /* index in `operands` of the first operand of the entry: inputs, then outputs */
 } tn__tape_entry;
 
 typedef struct tn__tape {
     tn__tape_entry *entries;
     tn__taped *operands;
-    tn__eager_item_id *variable; /* for each variable: the item that has it, or had it */
+    /* for each variable: the item that is this variable, or was before it was released */
+    tn__eager_item_id *variable;
     /* for each variable, during the backward pass: its gradient; TN_NONE: none yet */
     tn__eager_item_id *gradient;
     bool *is_sum; /* for each variable: whether its gradient is a sum that nothing else refers to */

@@ -19,9 +19,9 @@
 #define MEMORY_UNIT 64u
 #define MEMORY_POISON 0xff /* the byte of the pattern: NaNs in all floating-point types */
 #define MEMORY_TIMED 8u    /* number of runs of an operator that are measured */
-/* for modelled costs: nanoseconds of an operator that computes nothing */
+/* modelled duration, in nanoseconds, of an operator that computes nothing */
 #define MEMORY_CALL_NS 200u
-/* for modelled costs: bytes per second that one processor core copies */
+/* modelled number of bytes that one processor core copies per second */
 #define MEMORY_MOVES 8000000000u
 
 enum { MEMORY_FRESH, MEMORY_FREE, MEMORY_HELD };

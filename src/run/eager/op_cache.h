@@ -85,9 +85,10 @@ const char *tn__type_text(const tn__type *type, char *text, size_t size);
 
 /* One output of a cached operator. */
 typedef struct tn__result {
-    uint32_t type;    /* number of the output's type; TN_NONE: the output is omitted */
-    uint32_t view_of; /* the input of which it is a view; TN_NONE: it has memory of its own */
-    uint64_t offset;  /* distance of a view from the start of the input, in bytes */
+    uint32_t type; /* number of the output's type; TN_NONE: the output is omitted */
+    /* the input of which the output is a view; TN_NONE: the output has memory of its own */
+    uint32_t view_of;
+    uint64_t offset; /* distance of a view from the start of the input, in bytes */
     bool handed; /* whether it is an input that the operator writes into, and not a new tensor */
     bool known; /* whether it is an immediate; if one output is, all are, and nothing is computed */
 } tn__result;

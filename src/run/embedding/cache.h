@@ -50,7 +50,8 @@ struct tn_embedding {
     char *path, *checkpoint_path;
     int file;
     bool read_only, is_broken;
-    tn_error broken; /* if is_broken: the error with which every call fails */
+    /* the error with which every call fails after the table is broken (is_broken) */
+    tn_error broken;
     tn__residents r;
     char *rows; /* the rows in the cache: row_bytes bytes for each slot */
     uint32_t batch_rows, batch_count;

@@ -279,7 +279,8 @@ static tn_status embedding_open(const char *path, int file, const tn__cache_wish
     if (status == TN_OK) {
         e->file = file;
         status = embedding_start(e, wish, error);
-        e->file = status == TN_OK ? file : -1; /* if opening fails, the caller closes the file */
+        /* if opening fails, the caller closes the file */
+        e->file = status == TN_OK ? file : -1;
     }
     if (status == TN_OK)
         *embedding = e;

@@ -42,7 +42,8 @@ typedef struct tn__residents {
     tn__slot *slots;
     tn__entry *index;
     uint32_t slot_count, index_count;
-    uint32_t used;   /* number of slots that have ever had a row; they are the first ones */
+    /* number of slots that have ever had a row; they are the first slots of the array */
+    uint32_t used;
     uint32_t vacant; /* first of the list of slots that have become free again */
     uint32_t resident, locked;
     uint32_t sample; /* number of rows to draw, for policies that draw at random */

@@ -479,7 +479,7 @@ static tn_status open_model(tn_trainer *trainer, const tn_graph *model,
 static tn_status open_begin(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
                             uint64_t size, tn_error *error) {
     const tn_trainer *trainer = self;
-    /* the graph is not needed, because a rewritten graph has the same ids of tensors */
+    /* the graph is not needed, because rewriting a graph does not change the ids of its tensors */
     (void)graph;
     return tn_training_read(&trainer->made, id, &trainer->contents, bytes, size, error);
 }

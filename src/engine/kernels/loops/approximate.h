@@ -40,7 +40,7 @@ static inline uint32_t tn__bits_of_float(float value) {
 
 /* Computes the parts of exp(x) for |x| < 128. */
 static inline tn__exponent tn__exponent_of(float x) {
-    /* a sum with this number has the nearest integer in its low bits */
+    /* if a small number is added to this one, the low bits of the sum are the nearest integer */
     const float rounder = 0x1.8p23f;
     float shifted = x * 0x1.715476p0f + rounder;
     float whole = shifted - rounder;
@@ -71,7 +71,8 @@ static inline float tn__expf(float x) {
 
 /* Returns exp(x) - 1 for x <= 88. */
 static inline float tn__expm1f(float x) {
-    float y = x < -25.0f ? -25.0f : x; /* for smaller x the rounded result is -1 as well */
+    /* for smaller x the rounded result is -1, as it is for x = -25 */
+    float y = x < -25.0f ? -25.0f : x;
     tn__exponent parts = tn__exponent_of(y);
     float power = tn__power_of_two(parts.whole);
     return power * parts.less_one + (power - 1.0f);
@@ -101,7 +102,7 @@ static inline float tn__log1pf(float x) {
 
 static inline float tn__erff(float x) {
     float a = fabsf(x);
-    a = a > 4.0f ? 4.0f : a; /* for larger a the rounded result is 1 as well */
+    a = a > 4.0f ? 4.0f : a; /* for larger a the rounded result is 1, as it is for a = 4 */
     float p = -9.25815231355e-6f;
     p = p * a + 0.000117657144661f;
     p = p * a - 0.000632889855533f;

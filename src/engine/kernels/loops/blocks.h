@@ -50,9 +50,10 @@ typedef struct tn__elementwise {
     /* the loop uses the first `inputs` inputs of the operator */
     uint32_t inputs;
     tn_dtype load[TN__BLOCK_INPUTS]; /* type in which the loop reads each input */
-    /* type that the loop writes; its results are then converted to the output's type */
+    /* the type that the loop writes; results are converted from it to the type of the output */
     tn_dtype make;
-    const void *parameters; /* passed to the loop; points to two doubles for TN_LOOP_1 */
+    /* parameters that are passed to the loop; for TN_LOOP_1, a pointer to two doubles */
+    const void *parameters;
     /* whether input 1 begins at dimension `axis` of the output, and not at the last dimensions */
     bool aligned;
     int64_t axis;

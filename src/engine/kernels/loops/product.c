@@ -11,7 +11,7 @@
 
 #define PRODUCT_SAME(value) (value)
 
-/* Stands before a short loop that the compiler must unroll, so that the loop's arrays stay in
+/* Put before a short loop. The compiler must unroll this loop, so that its arrays stay in
  * registers. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define PRODUCT_UNROLL _Pragma("GCC unroll 4")

@@ -70,7 +70,9 @@ typedef struct mpi_link {
     void *in_request;
     /* 2 * ranks entries: a heartbeat for each rank, then another notice for each rank */
     mpi_out *outs;
-    bool *gone; /* for each rank: whether its last notice has arrived; for the own rank: was sent */
+    /* for each other rank: whether its last notice has arrived; for this rank: whether the last
+     * notice was sent */
+    bool *gone;
     /* when the last heartbeat arrived, when the last one was sent, and when the failure was
      * found */
     double heard, beat, closed;
@@ -333,7 +335,7 @@ static void mpi_say(mpi_link *link, mpi_out *out, uint32_t to, const mpi_notice 
     int count = 0;
     if (out->busy) (void)link->shim->test(out->request, &done, &count);
     out->busy = !done;
-    if (out->busy) return; /* the previous notice is still being sent; it replaces this one */
+    if (out->busy) return; /* the previous notice is still being sent, so this one is dropped */
     out->notice = *notice;
     out->busy = link->shim->post(true, TN__SHIM_CONTROL, (int)to, 0, &out->notice,
                                  sizeof out->notice, out->request) == 0;

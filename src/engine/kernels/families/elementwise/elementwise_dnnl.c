@@ -254,7 +254,8 @@ typedef struct gradient_kind {
     const char *type;
     dnnl_alg_kind_t ahead, back;
     double alpha; /* default value of the attribute alpha */
-    /* whether the second operand is the output of the forward operator; otherwise its input */
+    /* whether the second operand of the gradient is the output of the forward operator; otherwise
+     * it is the input */
     bool output;
 } gradient_kind;
 

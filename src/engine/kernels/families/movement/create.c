@@ -93,7 +93,8 @@ static tn_status create_eye(tn_kernel_call *call) {
     return TN_OK;
 }
 
-/* OneHot. If an index is outside [-depth, depth), all elements of its line get the `off` value. */
+/* Runs OneHot. If an index is outside [-depth, depth), all elements of its line get the `off`
+ * value. */
 static tn_status create_one_hot(tn_kernel_call *call) {
     const tn_operand *indices = &call->inputs[0], *values = &call->inputs[2];
     tn_operand *to = &call->outputs[0];

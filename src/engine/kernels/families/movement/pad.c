@@ -12,7 +12,7 @@
 
 typedef struct pad_plan { /* The pads of each axis. */
     int64_t before[TN_RANK_MAX];
-    /* the range of the input that is copied: its first index, and its length */
+    /* the range of the input that is copied along each axis: first index and length */
     int64_t first[TN_RANK_MAX], kept[TN_RANK_MAX];
     int64_t shape[TN_RANK_MAX];
 } pad_plan;

@@ -216,7 +216,8 @@ static void matmul_bytes_tile(const matmul_bytes *job, uint64_t at, uint64_t col
     for (uint64_t j = 0; j < count; j++)
         zeros[j] = of_b.bias + matmul_zero(job->b.zero, at_b, frame->columns, column + j);
     for (uint64_t i = 0; i < frame->rows; i++) {
-        /* unsigned, so that they wrap around as int32 without undefined behaviour */
+        /* the sums are unsigned, so that they wrap around as int32 does, without undefined
+         * behaviour */
         uint32_t sums[MATMUL_TILE] = {0};
         int32_t zero = matmul_zero(job->a.zero, at_a, frame->rows, i);
         for (uint64_t k = 0; k < frame->inner; k++) {

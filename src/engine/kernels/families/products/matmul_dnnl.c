@@ -20,7 +20,9 @@ typedef struct matmul_operand {
 typedef struct matmul_plan {
     matmul_operand a, b, y;
     uint32_t a_index, b_index;
-    const tn_tensor *bias; /* added after the scale is applied, with broadcasting; NULL: none */
+    /* the bias, which is added after the scale is applied, with broadcasting; NULL: there is no
+     * bias */
+    const tn_tensor *bias;
     uint32_t bias_index;
     const tn_tensor *summand;
     uint32_t summand_index;
@@ -193,7 +195,8 @@ static tn_status matmul_describe_bias(const tn_kernel_setup *setup, const matmul
                          own ? &form->bias_desc : &form->add_desc);
 }
 
-/* Finds the best implementation for a description of the product. Errors: E_UNSUPPORTED (none). */
+/* Finds the best implementation for a description of the product. Errors: E_UNSUPPORTED (oneDNN has
+ * no implementation). */
 static tn_status matmul_ask(const tn_kernel_setup *setup, const matmul_plan *plan,
                             matmul_form *form) {
     const tn__dnnl *library = setup->library;

@@ -146,16 +146,17 @@ typedef struct sparse_planes {
     uint64_t extent[TN__SLIDE_MAX];
     uint64_t phases[TN__SLIDE_MAX], phase_count;
     uint64_t area, plane; /* elements of a plane for one line of the output; elements of a plane */
-    uint64_t tail;        /* elements from the beginning of a line to its last output */
-    uint64_t positions;   /* positions of a band, rounded up to a multiple of PLANES_LANES */
-    uint64_t floats;      /* floats of all planes, and those that may be read beyond the last one */
+    uint64_t tail; /* number of elements from the beginning of a line to the line's last output */
+    uint64_t positions; /* positions of a band, rounded up to a multiple of PLANES_LANES */
+    uint64_t floats;    /* floats of all planes, and those that may be read beyond the last one */
 } sparse_planes;
 
 static inline uint64_t planes_up(uint64_t count, uint64_t step) {
     return tn__mul_sat(count / step + (count % step != 0), step);
 }
 
-#define PLANES_BAND 65536u /* floats of all planes of a band, if possible: 256 KiB */
+/* number of floats that all planes of a band have together, if possible: 256 KiB */
+#define PLANES_BAND 65536u
 /* least number of positions in a band, because each band reads all weights */
 #define PLANES_LEAST 256u
 

@@ -516,8 +516,8 @@ static double quant_scale(const quant_side *side, uint64_t column) {
     return tn__operand_float(side->scale, tn__operand_count(side->scale) == 1 ? 0 : column);
 }
 
-/* Products of matrices of a and b, where b is a single matrix, or has one matrix for each matrix of
- * a. */
+/* Describes products of matrices of a and b; b is a single matrix, or has one matrix for each
+ * matrix of a. */
 typedef struct quant_product {
     quant_side a, b;
     uint64_t batch, rows, inner, columns;

@@ -138,7 +138,8 @@ typedef struct softmax_frame {
     uint64_t extent, stride;
     size_t count;        /* neighbours */
     tn__block_room most; /* for each row: its largest element, in the type `load` */
-    /* for each row: the sum of exponentials, its logarithm, or the index of the largest element */
+    /* for each row: the sum of the exponentials of its elements, the logarithm of this sum, or the
+     * index of the largest element */
     double sums[TN__BLOCK];
 } softmax_frame;
 

@@ -512,7 +512,7 @@ static void recurrent_tanh(const recurrent_job *job, double *values, uint64_t co
 
 /* Some hidden units of one batch entry at one step: where they are in each operand. */
 typedef struct recurrent_tile {
-    uint64_t wide;                 /* index of their first gate */
+    uint64_t wide;                 /* index of the first gate of the tile's units */
     uint64_t before, after;        /* indices of the states before and after the step, in h and c */
     uint64_t state, output, count; /* index in dh and dc; index in dY; number of units */
 } recurrent_tile;

@@ -28,7 +28,7 @@ typedef struct piece_parts {
     bool transposed;
     uint32_t images, rows;
 } piece_parts;
-/* size of the operands of a piece, so that they stay in a core's cache */
+/* total size of the operands of a piece, chosen so that they stay in a core's cache */
 #define PIECE_BYTES (UINT64_C(2) << 20)
 #define PIECES_MAX 128u
 typedef struct conv_piece { /* One piece: a few images, or a few rows of one image. */
@@ -276,7 +276,8 @@ static tn_status conv_pick(const tn__dnnl *library, const conv_plan *plan, const
 /* The implementation of each piece, and scratch memory for copies of the largest piece. */
 typedef struct conv_choice {
     dnnl_primitive_desc_t of[PIECES_MAX];
-    /* whether some piece copies its input; copies its output; writes its output directly */
+    /* `x_copied`, `y_copied`: some piece copies its input or output; `y_lies`: some piece writes
+     * its output directly */
     bool x_copied, y_copied, y_lies;
     tn__dnnl_at x_at, y_at;
 } conv_choice;
@@ -325,7 +326,7 @@ static tn_status conv_add_piece(tn__dnnl_work *work, const tn__dnnl *library, co
     conv_piece piece;
     TN_TRY(piece_of(library, &plan->parts, plan->x, plan->y, index, &piece));
     if (piece.empty) return TN_OK;
-    /* copies, because the descriptor is destroyed with its step */
+    /* the descriptors are copied, because they are destroyed with the step to which they belong */
     dnnl_memory_desc_t x = *tn__dnnl_wants(library, *chosen, dnnl_query_src_md, 0);
     dnnl_memory_desc_t y = *tn__dnnl_wants(library, *chosen, dnnl_query_dst_md, 0);
     dnnl_memory_desc_t w = *tn__dnnl_wants(library, *chosen, dnnl_query_weights_md, 0);

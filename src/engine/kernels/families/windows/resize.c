@@ -42,7 +42,7 @@ typedef struct resize_plan {
     bool simple, exclude; /* `simple`: the rules of Upsample, and of Resize before opset 11 */
     /* mode tf_crop_and_resize; only with this mode can coordinates be outside the input */
     bool crops;
-    const tn_operand *from; /* the tensor that is resampled, or another tensor of its shape */
+    const tn_operand *from; /* the tensor that is resampled, or another tensor of the same shape */
     double cubic, outside;
     int64_t shape[TN_RANK_MAX];
     /* `length`: length of the output before it is rounded */
