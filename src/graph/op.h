@@ -25,7 +25,8 @@ typedef struct tn_infer {
     struct infer_state *state; /* private to the driver */
 } tn_infer;
 
-struct tn_gradient; /* gradient.h */
+struct tn_gradient;  /* gradient.h */
+struct tn_decompose; /* decompose.h */
 
 /* The values that a repeated block passes from turn to turn (Loop, Scan). */
 typedef struct tn__loop_values {
@@ -163,6 +164,10 @@ typedef struct tn_op_rule {
     /* Adds the operators that compute the gradients of inputs (gradient.h); NULL: no gradient
      * exists. */
     tn_status (*gradient)(struct tn_gradient *gradient);
+
+    /* Adds operators that compute the outputs and have gradients, in place of this operator in a
+     * training graph (decompose.h); NULL: there are none, or none are needed. */
+    tn_status (*decompose)(struct tn_decompose *decompose);
 } tn_op_rule;
 
 #define TN__SUM_WHOLE TN_NONE      /* each part needs all of this input */

@@ -107,7 +107,7 @@ const char *tn_op_rule_type(uint32_t index) {
 bool tn_op_rule_has_gradient(uint32_t index) {
     const tn_op_family *family;
     const tn_op_rule *rule = registry_at(index, &family);
-    return rule && rule->gradient;
+    return rule && (rule->gradient || rule->decompose);
 }
 
 bool tn_op_rule_has_split(uint32_t index) {

@@ -4,8 +4,8 @@
 
 Random models of DequantizeLinear and MatMul or Gemm: weights of 2, 4 and 8 bits, with and without a sign and zero
 points; one scale, one for each row or column, or one for each block of either; the matrix also transposed, by Gemm's
-transB or by a Transpose. The right result is computed in float64 from the unpacked numbers. The memory for weights may
-not exceed the bytes in the file, rounded up for each tensor. A model that takes its matrix twice is expanded.
+transB or by a Transpose; two products may read one matrix. The right result is computed in float64 from the unpacked
+numbers. The memory for weights may not exceed the bytes in the file, rounded up for each tensor.
 Exit status: 0 all right, 1 not, 77 something is absent.
 """
 import json
@@ -82,13 +82,21 @@ def build(random, path):
             wanted = wanted + bias
     else:
         nodes.append(helper.make_node("MatMul", ["x", matrix], ["y"]))
+    twice = not turn and bool(random.integers(2))
+    if twice:  # y + -x times the matrix
+        nodes[-1].output[0] = "once"
+        nodes.append(helper.make_node("Neg", ["x"], ["n"]))
+        nodes.append(helper.make_node("MatMul", ["n", matrix], ["again"]) if not flip else
+                     helper.make_node("Gemm", ["n", matrix], ["again"], transB=1))
+        nodes.append(helper.make_node("Sub", ["once", "again"], ["y"]))
+        wanted = wanted + x.astype(float) @ (wide.T if flip else wide)
     graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", 1, x.shape)],
                               [onnx.ValueInfoProto(name="y")], initial)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25)])
     model.ir_version = 10
     onnx.save(model, path)
     what = "%s %s, scales %s along %d by %d, %s%s" % (kind, shape, how, axis, block, "Gemm" if gemm else "MatMul",
-                                                     ", turned" if turn else "")
+                                                     ", turned" if turn else ", twice" if twice else "")
     return x, wanted, sum(-(-len(t.raw_data) // 64) * 64 for t in initial), what
 
 

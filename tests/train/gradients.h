@@ -69,6 +69,7 @@ void one_element_from_one(void **state);
 void clips_and_steps(void **state);
 void arithmetic(void **state);
 void casts(void **state);
+void decomposed(void **state);
 void reductions(void **state);
 void normalisations(void **state);
 void movement(void **state);

@@ -32,6 +32,7 @@ static void see(const tn_graph *model, const tn_graph *training) {
                                      .has_gradient = tn_op_rule_has_gradient(rule_count)};
     see_ops(model, "ai.onnx");
     see_ops(model, "");
+    see_ops(model, "com.microsoft");
     see_ops(training, "tenure");
 }
 
@@ -184,6 +185,96 @@ static void an_embedding_in_halves_sums_all_its_words(void **state) {
     }
 }
 
+/* --- quantised and back --- */
+
+static tn_tensor_id whole_numbers(net *n, tn_dtype dtype, uint32_t count, const int64_t *values) {
+    int64_t extent = count;
+    tn_tensor_id id;
+    tn_tensor_spec spec = {.dtype = dtype,
+                           .kind = TN_KIND_CONSTANT,
+                           .rank = 1,
+                           .shape = &extent,
+                           .value = {.count = count, .ints = values}};
+    net_ok(n, tn_graph_add_tensor(n->graph, &spec, &id, &n->error));
+    return id;
+}
+
+static double quantised(double x, double scale, int64_t zero, const int64_t range[2],
+                        bool *inside) {
+    double place = (double)nearbyintf((float)x / (float)scale) + (double)zero;
+    *inside = place >= (double)range[0] && place <= (double)range[1];
+    if (place < (double)range[0]) place = (double)range[0];
+    if (place > (double)range[1]) place = (double)range[1];
+    return (place - (double)zero) * (double)(float)scale;
+}
+
+/* The loss is the sum of c times the quantised x: its gradient by x is c within the range of the
+ * stored type, and 0 outside. One scale, or one for each of five columns; the zero points and
+ * scales of both operators are the same tensors, or others with the same contents. */
+static void rounding_passes_gradients_within_the_range(void **state) {
+    static const struct {
+        tn_dtype dtype;
+        int64_t range[2];
+    } types[] = {
+        {TN_INT8, {-128, 127}}, {TN_UINT8, {0, 255}}, {TN_INT4, {-8, 7}}, {TN_UINT16, {0, 65535}}};
+    (void)state;
+    for (uint64_t seed = 1; seed <= 16; seed++) {
+        const tn_dtype dtype = types[seed % 4].dtype;
+        const int64_t *range = types[seed % 4].range;
+        const setting how = {.poison = true};
+        const uint32_t count = seed % 3 == 0 ? 5 : 1;
+        tn_train_options options = TN_TRAIN_OPTIONS_INIT;
+        net n;
+        steps s;
+        double scales[5];
+        int64_t zeros[5];
+        options.loss = TN_LOSS_OUTPUT;
+        options.optimizer = TN_OPTIMIZER_NONE;
+        options.keep_outputs = true;
+        net_open(&n, TN_FLOAT32, seed);
+        n.version = 21;
+        double width = (double)(range[1] - range[0]);
+        for (uint32_t k = 0; k < 5; k++) { /* x is from -4 to 4, and some of it outside */
+            scales[k] = 6 / width * (1 + 0.2 * net_draw(&n));
+            zeros[k] = range[0] + (int64_t)(width * (0.5 + 0.2 * net_draw(&n)));
+        }
+        tn_tensor_id x = net_param(&n, "x", 4, NET_SHAPE(8, 5));
+        tn_tensor_id c = net_input(&n, "c", NET_SHAPE(8, 5)), scale[2], zero[2], q;
+        for (uint32_t k = 0; k < 2; k++) {
+            bool shared = k == 1 && seed % 2 == 0;
+            scale[k] = shared ? scale[0] : floats(&n, count, scales);
+            zero[k] = shared ? zero[0] : whole_numbers(&n, dtype, count, zeros);
+        }
+        if (count > 1) net_attr_int(&n, "axis", 1);
+        q = net_op(&n, "QuantizeLinear", NET_LIST(x, scale[0], zero[0]));
+        if (count > 1) net_attr_int(&n, "axis", 1);
+        tn_tensor_id y = net_op(&n, "DequantizeLinear", NET_LIST(q, scale[1], zero[1]));
+        net_attr_int(&n, "keepdims", 0);
+        net_output(&n, net_op(&n, "ReduceSum", NET_LIST(net_op(&n, "Mul", NET_LIST(y, c)))));
+        steps_open(&s, &n, &options, &how);
+        see(n.graph, s.training.graph);
+        double loss = steps_run(&s), sum = 0;
+        const tn_array *gradient = steps_output(&s, s.training.parameters[0].gradient);
+        uint32_t outside = 0;
+        for (uint32_t i = 0; i < 40; i++) {
+            bool inside;
+            uint32_t k = count > 1 ? i % 5 : 0;
+            sum += n.contents[c][i] *
+                   quantised((float)n.contents[x][i], scales[k], zeros[k], range, &inside);
+            double expected = inside ? (double)(float)n.contents[c][i] : 0;
+            double found = steps_get(gradient->dtype, gradient->data, i);
+            outside += !inside;
+            if (found != expected)
+                fail_msg("seed %llu: d x[%u] is %g, not %g", (unsigned long long)seed, i, found,
+                         expected);
+        }
+        assert_true(outside > 0 && outside < 40);
+        assert_true(fabs(loss - sum) <= 1e-4 * (1 + fabs(sum)));
+        steps_close(&s);
+        net_close(&n);
+    }
+}
+
 /* --- memory --- */
 
 /* Rules that ask for memory of their own, and some that do not. */
@@ -263,6 +354,8 @@ int main(void) {
         cmocka_unit_test(products),
         cmocka_unit_test(windows),
         cmocka_unit_test(losses),
+        cmocka_unit_test(decomposed),
+        cmocka_unit_test(rounding_passes_gradients_within_the_range),
         cmocka_unit_test(what_training_puts_instead_is_right),
         cmocka_unit_test(every_rule_has_a_case),
         cmocka_unit_test(the_lists_of_the_documents_are_the_registry),

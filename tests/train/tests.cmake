@@ -10,5 +10,5 @@ tenure_test(train.compare_torch_low NEEDS TENURE_DEBIAN_PYTHON3
 tenure_test(train.curve_torch NEEDS TENURE_DEBIAN_PYTHON3
             COMMAND ${TENURE_DEBIAN_PYTHON3} ${CMAKE_CURRENT_SOURCE_DIR}/train/curve_torch.py
                     $<TARGET_FILE:tenure_command> ${PROJECT_BINARY_DIR}/curve)
-target_sources(test_train_gradients PRIVATE train/gradients_elements.c train/gradients_move.c
+target_sources(test_train_gradients PRIVATE train/gradients_attention.c train/gradients_elements.c train/gradients_move.c
                train/gradients_products.c train/gradients_reduce.c)

@@ -244,6 +244,15 @@ tn_status tn__gradient_rank_sum(tn_gradient *it) {
     return TN_OK;
 }
 
+/* d x = d y where x is within the range of the quantised type, else 0: the straight-through
+ * estimator (Bengio et al. 2013; Jacob et al. 2018). */
+tn_status tn__gradient_fake_quantize(tn_gradient *it) {
+    const tn_tensor_id operands[] = {it->op.inputs[0], it->op.inputs[1], tn__gradient_in(it, 2),
+                                     it->given[0]};
+    return tn__gradient_own(it, "FakeQuantizeGrad", operands, 4, it->op.attrs, it->op.attr_count,
+                            &it->found[0]);
+}
+
 tn_status tn__gradient_rank_copy(tn_gradient *it) {
     return tn__gradient_own(it, "RankSum", TN__LIST(it->given[0]), NULL, 0, &it->found[0]);
 }

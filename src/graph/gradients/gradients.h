@@ -34,8 +34,9 @@ TN__GRADIENT(cross_entropy);
 TN__GRADIENT(mean_squared);
 TN__GRADIENT(batch_norm_train);
 TN__GRADIENT(dropout_train);
-TN__GRADIENT(dropout);    /* as in inference */
-TN__GRADIENT(batch_norm); /* as in inference */
+TN__GRADIENT(fake_quantize); /* the straight-through estimator */
+TN__GRADIENT(dropout);       /* as in inference */
+TN__GRADIENT(batch_norm);    /* as in inference */
 /* gradient_train.c, too: operators that are divided among ranks */
 TN__GRADIENT(class_loss_parts); /* ClassLoss */
 TN__GRADIENT(gather_part);

@@ -9,6 +9,7 @@
  */
 #include <math.h>
 
+#include "graph/gradients/decompose.h"
 #include "graph/gradients/gradients.h"
 #include "graph/rules/fold.h"
 #include "graph/tiles/split.h"
@@ -439,7 +440,7 @@ static const tn_op_rule arithmetic_rules[] = {
      .antitone = 2, .gradient = tn__gradient_sub},
     {ARITHMETIC_MANY(Sum), .flags = TN_RULE_ARITHMETIC | TN_RULE_IMAGES,
      .fold = arithmetic_fold_Add, .gradient = tn__gradient_add},
-    {ARITHMETIC(SwiGLU, arithmetic_shape_alike, 14)},
+    {ARITHMETIC(SwiGLU, arithmetic_shape_alike, 14), .decompose = tn__decompose_swiglu},
     {.type = "Where", .flags = TN_RULE_ARITHMETIC, .inputs_min = 3, .inputs_max = 3,
      .outputs_max = 1,
      .shape = arithmetic_shape_where, .fold = arithmetic_fold_Where, .flops_per = 1,

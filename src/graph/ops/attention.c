@@ -7,7 +7,7 @@
  * Attributes are read in any operator set, because the window of Attention was added to opset 25
  * after its release. Source: operator texts of ONNX, opsets 23 to 28.
  */
-#include "graph/gradients/gradients.h"
+#include "graph/gradients/decompose.h"
 #include "graph/rules/fold.h"
 #include "graph/rules/window.h"
 #include "graph/tiles/split.h"
@@ -201,15 +201,16 @@ static bool attention_split_batch(tn_infer *infer, tn__tile *part, uint32_t inpu
 static const tn_op_rule attention_rules[] = {
     {.type = "Attention", .inputs_min = 3, .inputs_max = 7, .outputs_max = 4,
      .shape = attention_shape, .flops = attention_flops, .view = attention_view,
-     .no_gradient = 8 | 16 | 32 | 64, .flags = TN_RULE_MATMUL_LIKE},
+     .no_gradient = 64, .decompose = tn__decompose_attention, .flags = TN_RULE_MATMUL_LIKE},
     {.type = "CausalConvWithState", .inputs_min = 2, .inputs_max = 4, .outputs_max = 2,
      .shape = attention_shape_causal, .flops = attention_flops_causal, .weights = 2 | 4,
-     .no_gradient = 8, .split = attention_split_batch, .flags = TN_RULE_CONV_LIKE},
+     .decompose = tn__decompose_causal_conv, .split = attention_split_batch, .flags = TN_RULE_CONV_LIKE},
     {.type = "LinearAttention", .inputs_min = 3, .inputs_max = 6, .outputs_max = 2,
      .shape = attention_shape_linear, .flops = attention_flops_linear,
      .inplace_of = attention_inplace_state, .flags = TN_RULE_MATMUL_LIKE},
     {.type = "RotaryEmbedding", .inputs_min = 3, .inputs_max = 4, .outputs_max = 1,
-     .shape = attention_shape_rotary, .flops_per = 3, .inplace = 1, .no_gradient = 2 | 4 | 8},
+     .shape = attention_shape_rotary, .flops_per = 3, .inplace = 1, .no_gradient = 2 | 4 | 8,
+     .decompose = tn__decompose_rotary},
 };
 /* clang-format on */
 

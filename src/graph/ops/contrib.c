@@ -6,6 +6,7 @@
  * names are usually empty.
  * Source: docs/ContribOperators.md and core/graph/contrib_ops of ONNX Runtime, 2026.
  */
+#include "graph/gradients/decompose.h"
 #include "graph/rules/fold.h"
 #include "graph/rules/window.h"
 #include "graph/tiles/split.h"
@@ -310,7 +311,7 @@ static tn_status contrib_shape_distance(tn_infer *infer) {
 static const tn_op_rule contrib_rules[] = {
     {CONTRIB(BiasAdd, 3, 3, 1, tn__shape_first), .flops_per = 2, .inplace = 1},
     {CONTRIB(BiasDropout, 2, 5, 2, contrib_shape_dropout), .flops_per = 3},
-    {CONTRIB_EACH(BiasGelu, 2, 16)},
+    {CONTRIB_EACH(BiasGelu, 2, 16), .decompose = tn__decompose_bias_gelu},
     {CONTRIB(BiasSoftmax, 2, 2, 1, tn__shape_first), .flops_per = 13, .inplace = 1},
     {CONTRIB(BiasSplitGelu, 2, 2, 1, contrib_shape_half), .flops_per = 17},
     {CONTRIB(CDist, 2, 2, 1, contrib_shape_distance)},
@@ -319,7 +320,7 @@ static const tn_op_rule contrib_rules[] = {
     {CONTRIB(EmbedLayerNormalization, 1, 9, 3, contrib_shape_embed), .flops_per = 8,
      .weights = 4 | 8 | 16 | 32 | 64},
     {CONTRIB(ExpandDims, 2, 2, 1, contrib_shape_expand_dims)},
-    {CONTRIB_EACH(FastGelu, 2, 16)},
+    {CONTRIB_EACH(FastGelu, 2, 16), .decompose = tn__decompose_fast_gelu},
     {CONTRIB(FusedGemm, 2, 3, 1, contrib_shape_gemm), .flops = contrib_flops_product, .weights = 2 | 4,
      .flags = TN_RULE_MATMUL_LIKE},
     {CONTRIB(FusedMatMul, 2, 2, 1, contrib_shape_product), .flops = contrib_flops_product, .weights = 2,
@@ -331,7 +332,7 @@ static const tn_op_rule contrib_rules[] = {
     {CONTRIB(GatherBlockQuantized, 3, 4, 1, contrib_shape_gather_blocks), .flops_per = 2,
      .flags = TN_RULE_UNFOLDED},
     {CONTRIB(GatherND, 2, 2, 1, contrib_shape_gather_nd)},
-    {CONTRIB_EACH(Gelu, 1, 15)},
+    {CONTRIB_EACH(Gelu, 1, 15), .decompose = tn__decompose_gelu},
     {CONTRIB(GemmFastGelu, 2, 3, 1, contrib_shape_matmul), .flops = contrib_flops_product, .weights = 2 | 4,
      .flags = TN_RULE_MATMUL_LIKE},
     {CONTRIB(GemmFloat8, 2, 6, 1, contrib_shape_gemm), .flops = contrib_flops_product, .weights = 2 | 4,
@@ -352,12 +353,14 @@ static const tn_op_rule contrib_rules[] = {
     {CONTRIB(MoE, 3, 8, 1, tn__shape_first), .flops = contrib_flops_experts, .flags = TN_RULE_MATMUL_LIKE},
     {CONTRIB(QMoE, 3, 24, 1, tn__shape_first), .flops = contrib_flops_experts,
      .flags = TN_RULE_MATMUL_LIKE},
-    {CONTRIB_EACH(QuickGelu, 1, 14)},
+    {CONTRIB_EACH(QuickGelu, 1, 14), .decompose = tn__decompose_quick_gelu},
     {CONTRIB(SkipGroupNorm, 4, 5, 2, contrib_shape_group_skip), .flops_per = 7},
     {CONTRIB(SkipLayerNormalization, 3, 5, 4, contrib_shape_skip), .flops_per = 8,
-     .inplace_of = contrib_inplace_skip, .weights = 4 | 8 | 16},
+     .inplace_of = contrib_inplace_skip, .weights = 4 | 8 | 16,
+     .decompose = tn__decompose_skip_layer_norm},
     {CONTRIB(SkipSimplifiedLayerNormalization, 3, 4, 4, contrib_shape_skip), .flops_per = 6,
-     .inplace_of = contrib_inplace_skip, .weights = 4 | 8},
+     .inplace_of = contrib_inplace_skip, .weights = 4 | 8,
+     .decompose = tn__decompose_skip_simplified_layer_norm},
     {CONTRIB(TorchEmbedding, 2, 4, 1, contrib_shape_torch_embedding)},
     {CONTRIB(TransposeMatMul, 2, 2, 1, contrib_shape_product), .flops = contrib_flops_product, .weights = 2,
      .flags = TN_RULE_MATMUL_LIKE},

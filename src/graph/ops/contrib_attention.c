@@ -6,6 +6,7 @@
  * Hidden sizes are [batch, length, heads * size]; caches are [batch, heads, length, size]. Source:
  * docs/ContribOperators.md and core/graph/contrib_ops/bert_defs.cc of ONNX Runtime, 2026.
  */
+#include "graph/gradients/decompose.h"
 #include "graph/rules/fold.h"
 #include "graph/rules/window.h"
 #include "graph/tiles/split.h"
@@ -478,7 +479,8 @@ static const tn_op_rule contrib_attention_rules[] = {
     {CONTRIB(QAttention, 5, 9, 2, contrib_shape_qattention), .flops = contrib_flops_self,
      .inplace_of = contrib_inplace_past_8, .weights = 2 | 4, .flags = TN_RULE_MATMUL_LIKE},
     {CONTRIB(RelativePositionBias, 3, 3, 1, contrib_shape_relative), .monotone = 2 | 4},
-    {CONTRIB(RotaryEmbedding, 4, 4, 1, contrib_shape_rotary), .flops_per = 3, .inplace = 1},
+    {CONTRIB(RotaryEmbedding, 4, 4, 1, contrib_shape_rotary), .flops_per = 3, .inplace = 1,
+     .no_gradient = 4 | 8, .decompose = tn__decompose_contrib_rotary},
     {CONTRIB(SparseAttention, 1, 12, 3, contrib_shape_sparse),
      .inplace_of = contrib_inplace_past_3, .flags = TN_RULE_MATMUL_LIKE},
 };

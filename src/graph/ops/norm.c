@@ -5,6 +5,7 @@
  * training hands its input on: a view.
  * Source: operator texts of ONNX, opsets 1 to 23.
  */
+#include "graph/gradients/decompose.h"
 #include "graph/gradients/gradients.h"
 #include "graph/rules/fold.h"
 #include "graph/tiles/split.h"
@@ -96,7 +97,7 @@ static const tn_op_rule norm_rules[] = {
     {NORM(RMSNormalization, 2, 5), .split = tn__split_layer_norm, .weights = 2, .gradient = tn__gradient_rms_norm},
     {.type = "SimplifiedLayerNormalization", .weights = 2, .inputs_min = 2, .inputs_max = 2,
      .outputs_max = 2, .shape = norm_shape_simplified, .flops_per = 5, .inplace = 1,
-     .split = tn__split_layer_norm},
+     .split = tn__split_layer_norm, .decompose = tn__decompose_simplified_layer_norm},
     {NORM(Softmax, 1, 12), .split = tn__split_softmax, .gradient = tn__gradient_softmax},
 };
 /* clang-format on */

@@ -4,6 +4,9 @@
  *           its gradient by x; approximate
  * Conv     x, weights, bias, summand: a convolution; plus the summand, of the result's shape; then
  *          the activations of attribute `post`, with `post_alpha` and `post_beta`
+ * FakeQuantize  x, scale, zero point: x quantised to the element type `to` and dequantised again,
+ *          with `axis` and `block_size` of these operators. FakeQuantizeGrad x, scale, zero point,
+ *          d y: d y where x is within the range of that type, else 0
  * MaskedSoftmax  x, mask: softmax of alpha x + mask, which broadcasts to x, along the last axis
  * MatMul   a, b, bias, summand: alpha (a transposed by perm_a) (b transposed by perm_b) + bias,
  *          transposed by perm_y; plus the summand; then the activations
@@ -28,6 +31,7 @@
  *
  * The result may overwrite the summand, so that it accumulates into it.
  */
+#include "graph/gradients/gradients.h"
 #include "graph/rules/fold.h"
 #include "graph/rules/sparse_weights.h"
 #include "graph/rules/window.h"
@@ -363,6 +367,22 @@ static const tn_op_rule tenure_rules[] = {
      .outputs_max = 1,
      .shape = tenure_shape_dequantize,
      .flops_per = 1},
+    {.type = "FakeQuantize",
+     .inputs_min = 2,
+     .inputs_max = 3,
+     .outputs_max = 1,
+     .shape = tenure_shape_like,
+     .flops_per = 5,
+     .inplace = 1,
+     .no_gradient = 2 | 4,
+     .gradient = tn__gradient_fake_quantize},
+    {.type = "FakeQuantizeGrad",
+     .inputs_min = 4,
+     .inputs_max = 4,
+     .outputs_max = 1,
+     .shape = tenure_shape_like,
+     .flops_per = 5,
+     .inplace = 1 | 8},
     {.type = "MaskedSoftmax",
      .inputs_min = 2,
      .inputs_max = 2,

@@ -4,10 +4,11 @@
  * tensors of no bytes, so that ids agree. BatchNormalization becomes BatchNormTrain, which writes
  * its running statistics. Dropout becomes DropoutTrain, which draws its mask from a counter.
  * MaxPool becomes MaxPoolTrain, which keeps the index of the maximum in each window instead of its
- * input, unless other operators keep that input. With mixed precision, operators get the operands
- * that mixed.c chooses. Trained parameters and running statistics are marked as updated, so nothing
- * that depends on them is folded. Parameters that an operator of the model hands out (parameters.c)
- * become parameters.
+ * input, unless other operators keep that input. Operators without a gradient rule are replaced by
+ * their decomposition, if they have one and gradients flow through them. With mixed precision,
+ * operators get the operands that mixed.c chooses. Trained parameters and running statistics are
+ * marked as updated, so nothing that depends on them is folded. Parameters that an operator of the
+ * model hands out (parameters.c) become parameters.
  */
 #include <stdio.h>
 
@@ -239,18 +240,47 @@ static tn_status copy_evaluated(tn__train *it, const tn_op *op) {
     return copy_plain(it, &made);
 }
 
+static bool copy_depends(const tn__train *it, const tn_op *op) {
+    for (uint32_t i = 0; i < op->input_count; i++)
+        if (op->inputs[i] != TN_NONE && it->depends[op->inputs[i]]) return true;
+    return false;
+}
+
+/* Adds other operators in place of one without a gradient rule. `decomposed` false: it has no
+ * decomposition, or no gradient flows through it. */
+static tn_status copy_decomposed(tn__train *it, tn_op_id id, const tn_op *made, bool *decomposed) {
+    const tn_op *op = tn_graph_op(it->model, id);
+    const tn_op_rule *rule = it->model->rules[id];
+    bool unrolls = false;
+    *decomposed = rule != NULL && op->block == 0 && copy_depends(it, op) &&
+                  (rule->decompose != NULL || (unrolls = tn__train_unrolls(it, op)));
+    if (!*decomposed) return TN_OK;
+    const tn_tensor *first = tn_graph_tensor(it->model, op->inputs[0]);
+    tn_decompose to = {.graph = it->graph,
+                       .op = made,
+                       .model = it->model,
+                       .was = op,
+                       .id = id,
+                       .dtype = tn__train_lowers(it) && it->works_low[id] ? it->options.dtype
+                                                                          : first->dtype,
+                       .error = it->error};
+    return unrolls ? tn__train_unroll(&to, it) : rule->decompose(&to);
+}
+
 static tn_status copy_op(tn__train *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->model, id);
     tn_op made = *op;
     double ratio;
+    bool decomposed = false;
     if (it->evaluates) return copy_evaluated(it, op);
     bool norm = copy_trains_batch_norm(it, op), drops = copy_trains_dropout(it, op, &ratio);
     if (tn__train_lowers(it)) TN_TRY(tn__train_lower_op(it, id, &made));
-    TN_TRY(norm                        ? copy_batch_norm(it, &made)
-           : drops                     ? copy_dropout(it, &made, id, ratio)
-           : copy_maps_pool(it, op)    ? copy_max_pool(it, op, &made)
-           : tn__train_unrolls(it, op) ? tn__train_unroll(it, op, &made)
-                                       : copy_plain(it, &made));
+    TN_TRY(copy_decomposed(it, id, &made, &decomposed));
+    if (!decomposed)
+        TN_TRY(norm                     ? copy_batch_norm(it, &made)
+               : drops                  ? copy_dropout(it, &made, id, ratio)
+               : copy_maps_pool(it, op) ? copy_max_pool(it, op, &made)
+                                        : copy_plain(it, &made));
     return tn__train_lowers(it) ? tn__train_lower_after(it, id, &made) : TN_OK;
 }
 

@@ -1,7 +1,8 @@
 /* frame.h - state and functions that the files of the room share while they make a training graph.
  *
  *   names.c     losses, optimizers, divisions among ranks and orders of a pipeline by name
- *   inline.c    replaces an If with known condition by its branch
+ *   inline.c    replaces an If with known condition by its branch, and pairs of QuantizeLinear and
+ *               DequantizeLinear by FakeQuantize
  *   parameters.c  separates parameters from constants; trained parameters, operators that the loss
  *               needs
  *   tensor_parallel.c  replaces the model by the part of one of several ranks
@@ -25,7 +26,7 @@
 
 #include <tenure/train.h>
 
-#include "graph/gradients/gradient.h"
+#include "graph/gradients/decompose.h"
 #include "graph/store.h"
 #include "graph/tensor_parallel/cut.h"
 
@@ -138,7 +139,8 @@ tn_status tn__train_lower_after(tn__train *it, tn_op_id id, const tn_op *made);
 /* Whether the gradient of a cast of a parameter can serve as the gradient of the parameter: no
  * other gradient is added to it, and updates also read 16 bits. */
 bool tn__train_ends_low(const tn__train *it, const tn_op *op);
-/* inline.c: replaces the model if the branch of an If in it is known. */
+/* inline.c: replaces the model if the branch of an If in it is known, or if numbers are quantised
+ * and turned back. */
 tn_status tn__train_inline(tn__train *it);
 /* tensor_parallel.c: replaces the model by a rank's part of it. Errors: those of tn__cuts_graph,
  * E_UNSUPPORTED (an option that does not work with parts). The second function reports the parts at
@@ -202,10 +204,9 @@ tn_status tn__train_scale_check(const tn__train *it);
 tn_status tn__train_seed(tn__train *it, tn_tensor_id *seed);
 /* After all gradients are complete: makes `factor`. */
 tn_status tn__train_scale_step(tn__train *it);
-/* unroll.c: whether a cell has to be unrolled; unrolls it. */
+/* unroll.c: whether a recurrent cell has to be unrolled; unrolls it. */
 bool tn__train_unrolls(tn__train *it, const tn_op *op);
-/* `made`: the operator with its operands in the copy */
-tn_status tn__train_unroll(tn__train *it, const tn_op *op, const tn_op *made);
+tn_status tn__train_unroll(tn_decompose *to, tn__train *it);
 /* loss.c: adds labels, loss and correct; `seed` is the gradient of the loss. */
 tn_status tn__train_loss(tn__train *it, tn_tensor_id *seed);
 /* loss_parts.c: replaces the model if the loss is wanted in parts. Errors: E_UNSUPPORTED (a loss or

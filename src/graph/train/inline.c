@@ -1,11 +1,18 @@
-/* inline.c - replaces an If with a known condition by the operators of the branch that it takes.
+/* inline.c - replaces operators that stop gradients by others that pass them: an If with a known
+ * condition by the operators of the branch that it takes, and DequantizeLinear of QuantizeLinear by
+ * FakeQuantize.
  *
  * Exporters write If where a shape decides (PyTorch's squeeze), and inference finds the dead
  * branch. An If has no gradient, but the operators in it have: they move to the place of the If and
  * keep their ids, and their results become its outputs. Known branches within known branches move
  * too. Control flow that only a run decides stays unchanged.
+ *
+ * Models for quantisation-aware training have real numbers that are quantised and dequantised again
+ * with one scale and one zero point. FakeQuantize computes the same bits in one step, and its
+ * gradient is that of the identity within the range. The QuantizeLinear stays if others read it.
  * Cost: O(operands), plus the depth of each block; nothing if no condition is known.
  */
+#include "graph/rules/fold.h"
 #include "graph/train/frame.h"
 
 #define INLINE_GONE (TN_NONE - 1) /* in a branch that never runs */
@@ -24,6 +31,58 @@ static tn_block_id inline_branch(const tn_graph *graph, const tn_op *op) {
     }
     if (branches != 2 || dead != 1) return TN_NONE;
     return tn_graph_block(graph, taken)->output_count == op->output_count ? taken : TN_NONE;
+}
+
+/* Whether two operands are one tensor, or constants with the same contents. */
+static bool inline_same(const tn_graph *graph, tn_tensor_id a, tn_tensor_id b) {
+    if (a == b || a == TN_NONE || b == TN_NONE) return a == b;
+    const tn_tensor *one = tn_graph_tensor(graph, a), *other = tn_graph_tensor(graph, b);
+    const tn_value *x = one->value, *y = other->value;
+    if (x == NULL || y == NULL || x->count != y->count || one->dtype != other->dtype) return false;
+    if (x->floats != NULL && y->floats != NULL)
+        return memcmp(x->floats, y->floats, x->count * sizeof *x->floats) == 0;
+    return x->ints != NULL && y->ints != NULL &&
+           memcmp(x->ints, y->ints, x->count * sizeof *x->ints) == 0;
+}
+
+static tn_tensor_id inline_operand(const tn_op *op, uint32_t input) {
+    return input < op->input_count ? op->inputs[input] : TN_NONE;
+}
+
+/* The QuantizeLinear whose result this DequantizeLinear turns back; NULL: it is no such pair. */
+static const tn_op *inline_quantised(const tn_graph *graph, const tn_op *op) {
+    bool contrib = strcmp(op->domain, "com.microsoft") == 0;
+    if (strcmp(op->type, "DequantizeLinear") != 0 || (op->domain[0] != '\0' && !contrib))
+        return NULL;
+    const tn_tensor *stored = tn_graph_tensor(graph, op->inputs[0]);
+    if (stored->producer == TN_NONE || !tn__is_integer(stored->dtype)) return NULL;
+    const tn_op *to = tn_graph_op(graph, stored->producer);
+    bool same = strcmp(to->type, "QuantizeLinear") == 0 && to->block == op->block &&
+                inline_same(graph, to->inputs[1], op->inputs[1]) &&
+                inline_same(graph, inline_operand(to, 2), inline_operand(op, 2)) &&
+                tn__attr_int(to, "axis", 1) == tn__attr_int(op, "axis", 1) &&
+                tn__attr_int(to, "block_size", 0) == tn__attr_int(op, "block_size", 0);
+    return same ? to : NULL;
+}
+
+static tn_status inline_fake(tn__train *it, const tn_op *op, const tn_op *quantised,
+                             tn_block_id where) {
+    const int64_t to = tn_graph_tensor(it->model, op->inputs[0])->dtype,
+                  axis = tn__attr_int(op, "axis", 1), block = tn__attr_int(op, "block_size", 0);
+    const tn_attr attrs[] = {TN__ATTR_INT("to", &to), TN__ATTR_INT("axis", &axis),
+                             TN__ATTR_INT("block_size", &block)};
+    const tn_tensor_id inputs[] = {quantised->inputs[0], op->inputs[1], inline_operand(op, 2)};
+    tn_op_spec spec = {.name = op->name,
+                       .type = "FakeQuantize",
+                       .domain = "tenure",
+                       .block = where,
+                       .inputs = inputs,
+                       .input_count = inputs[2] != TN_NONE ? 3 : 2,
+                       .outputs = op->outputs,
+                       .output_count = 1,
+                       .attrs = attrs,
+                       .attr_count = 3};
+    return tn_graph_add_op(it->graph, &spec, NULL, it->error);
 }
 
 /* The block that receives the operators of a block: itself, one around it, or none. */
@@ -76,9 +135,11 @@ static tn_status inline_ops(tn__train *it, const tn_block_id *target, const tn_b
         const tn_block *block = tn_graph_block(it->model, b);
         for (uint32_t i = 0; i < block->op_count && target[b] != INLINE_GONE; i++) {
             const tn_op *op = tn_graph_op(it->model, block->ops[i]);
-            tn_block_id taken = inline_branch(it->model, op);
-            TN_TRY(taken != TN_NONE ? inline_outputs(it, op, taken, number[target[b]])
-                                    : inline_keep(it, op, number, number[target[b]]));
+            tn_block_id taken = inline_branch(it->model, op), to = number[target[b]];
+            const tn_op *quantised = it->evaluates ? NULL : inline_quantised(it->model, op);
+            TN_TRY(taken != TN_NONE    ? inline_outputs(it, op, taken, to)
+                   : quantised != NULL ? inline_fake(it, op, quantised, to)
+                                       : inline_keep(it, op, number, to));
         }
     }
     return TN_OK;
@@ -116,8 +177,11 @@ static tn_status inline_graph(tn__train *it, const tn_block_id *target, tn_block
 tn_status tn__train_inline(tn__train *it) {
     uint32_t blocks = tn_graph_block_count(it->model);
     bool any = false;
-    for (tn_op_id id = 0; id < tn_graph_op_count(it->model) && blocks > 1; id++)
-        any = any || inline_branch(it->model, tn_graph_op(it->model, id)) != TN_NONE;
+    for (tn_op_id id = 0; id < tn_graph_op_count(it->model) && !any; id++) {
+        const tn_op *op = tn_graph_op(it->model, id);
+        any = inline_branch(it->model, op) != TN_NONE ||
+              (!it->evaluates && inline_quantised(it->model, op) != NULL);
+    }
     if (!any) return TN_OK;
     tn_block_id *target = tn__arena_array(&it->arena, blocks, sizeof *target);
     tn_block_id *number = tn__arena_array(&it->arena, blocks, sizeof *number);

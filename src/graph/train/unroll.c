@@ -20,8 +20,8 @@
 
 typedef struct unroll {
     tn__train *it;
+    tn_decompose to; /* the training graph */
     const tn_op *op;
-    tn_dtype dtype;
     int64_t steps, batch, hidden, directions, gates;
     bool batch_first;
     tn_tensor_id lengths; /* int64 [batch], or TN_NONE */
@@ -31,85 +31,20 @@ typedef struct unroll {
 
 /* --- operators --- */
 
-static tn_status unroll_add(unroll *u, const char *type, const tn_tensor_id *inputs,
-                            uint32_t input_count, const tn_attr *attrs, uint32_t attr_count,
-                            tn_tensor_id *outputs, uint32_t output_count) {
-    tn_graph *graph = u->it->graph;
-    for (uint32_t k = 0; k < output_count; k++) {
-        tn_tensor_spec spec = {
-            .name = u->op->name, .kind = TN_KIND_ACTIVATION, .rank = TN_RANK_UNKNOWN};
-        if (outputs[k] == TN_NONE)
-            TN_TRY(tn_graph_add_tensor(graph, &spec, &outputs[k], u->it->error));
-    }
-    tn_op_spec spec = {.name = u->op->name,
-                       .type = type,
-                       .inputs = inputs,
-                       .input_count = input_count,
-                       .outputs = outputs,
-                       .output_count = output_count,
-                       .attrs = attrs,
-                       .attr_count = attr_count};
-    return tn_graph_add_op(graph, &spec, NULL, u->it->error);
-}
-
-static tn_status unroll_one(unroll *u, const char *type, tn_tensor_id a, const tn_attr *attrs,
-                            uint32_t attr_count, tn_tensor_id *y) {
-    *y = TN_NONE;
-    return unroll_add(u, type, &a, 1, attrs, attr_count, y, 1);
-}
-static tn_status unroll_two(unroll *u, const char *type, tn_tensor_id a, tn_tensor_id b,
-                            tn_tensor_id *y) {
-    *y = TN_NONE;
-    return unroll_add(u, type, TN__LIST(a, b), NULL, 0, y, 1);
-}
-
-static tn_status unroll_constant(unroll *u, tn_dtype dtype, uint32_t rank, tn_value value,
-                                 tn_tensor_id *id) {
-    int64_t shape[] = {(int64_t)value.count};
-    tn_tensor_spec spec = {.name = "",
-                           .dtype = dtype,
-                           .kind = TN_KIND_CONSTANT,
-                           .rank = rank,
-                           .shape = shape,
-                           .value = value};
-    return tn_graph_add_tensor(u->it->graph, &spec, id, u->it->error);
-}
-static tn_status unroll_number(unroll *u, double number, tn_tensor_id *id) {
-    return unroll_constant(u, u->dtype, 0, (tn_value){.count = 1, .floats = &number}, id);
-}
-static tn_status unroll_list(unroll *u, const int64_t *list, uint32_t count, tn_tensor_id *id) {
-    return unroll_constant(u, TN_INT64, 1, (tn_value){.count = count, .ints = list}, id);
-}
-
 /* Takes element `at` along `axis`, and removes the axis. */
 static tn_status unroll_take(unroll *u, tn_tensor_id from, int64_t at, int64_t axis,
                              tn_tensor_id *y) {
     tn_tensor_id index;
     const tn_attr attr = TN__ATTR_INT("axis", &axis);
-    TN_TRY(unroll_constant(u, TN_INT64, 0, (tn_value){.count = 1, .ints = &at}, &index));
+    TN_TRY(tn__decompose_integer(&u->to, at, &index));
     *y = TN_NONE;
-    return unroll_add(u, "Gather", TN__LIST(from, index), &attr, 1, y, 1);
-}
-static tn_status unroll_wider(unroll *u, tn_tensor_id from, int64_t axis, tn_tensor_id *y) {
-    tn_tensor_id list;
-    TN_TRY(unroll_list(u, &axis, 1, &list));
-    return unroll_two(u, "Unsqueeze", from, list, y);
+    return tn__decompose_add(&u->to, "Gather", TN__LIST(from, index), &attr, 1, y, 1);
 }
 /* `parts` parts of `each` along the last axis. */
 static tn_status unroll_split(unroll *u, tn_tensor_id from, uint32_t parts, int64_t each,
                               tn_tensor_id *to) {
-    static const int64_t last = -1;
-    const tn_attr attr = TN__ATTR_INT("axis", &last);
-    int64_t sizes[4] = {each, each, each, each};
-    tn_tensor_id list;
-    TN_TRY(unroll_list(u, sizes, parts, &list));
-    for (uint32_t k = 0; k < parts; k++) to[k] = TN_NONE;
-    return unroll_add(u, "Split", TN__LIST(from, list), &attr, 1, to, parts);
-}
-static tn_status unroll_turn(unroll *u, tn_tensor_id from, const int64_t *perm, uint32_t rank,
-                             tn_tensor_id *y) {
-    const tn_attr attr = TN__ATTR_INTS("perm", perm, rank);
-    return unroll_add(u, "Transpose", &from, 1, &attr, 1, y, 1);
+    const int64_t sizes[4] = {each, each, each, each};
+    return tn__decompose_split(&u->to, from, -1, sizes, parts, to);
 }
 
 /* --- reading --- */
@@ -165,17 +100,17 @@ static size_t unroll_curve(const unroll *u, uint32_t number, uint32_t each, doub
 
 static tn_status unroll_scaled(unroll *u, tn_tensor_id x, double by, tn_tensor_id *y) {
     tn_tensor_id number;
-    TN_TRY(unroll_number(u, by, &number));
-    return unroll_two(u, "Mul", x, number, y);
+    TN_TRY(tn__decompose_number(&u->to, by, &number));
+    return tn__decompose_two(&u->to, "Mul", x, number, y);
 }
 
 static tn_status unroll_clip(unroll *u, tn_tensor_id *x) {
     const tn_attr *clip = tn__attr(u->op, "clip");
     tn_tensor_id ends[2], y = TN_NONE;
     if (clip == NULL || clip->floats == NULL) return TN_OK;
-    TN_TRY(unroll_number(u, -clip->floats[0], &ends[0]));
-    TN_TRY(unroll_number(u, clip->floats[0], &ends[1]));
-    TN_TRY(unroll_add(u, "Clip", TN__LIST(*x, ends[0], ends[1]), NULL, 0, &y, 1));
+    TN_TRY(tn__decompose_number(&u->to, -clip->floats[0], &ends[0]));
+    TN_TRY(tn__decompose_number(&u->to, clip->floats[0], &ends[1]));
+    TN_TRY(tn__decompose_add(&u->to, "Clip", TN__LIST(*x, ends[0], ends[1]), NULL, 0, &y, 1));
     *x = y;
     return TN_OK;
 }
@@ -192,16 +127,16 @@ static tn_status unroll_activate(unroll *u, uint32_t f, bool clips, tn_tensor_id
     if (clips) TN_TRY(unroll_clip(u, &x));
     if (strcmp(name, "Affine") == 0) {
         TN_TRY(unroll_scaled(u, x, alpha, &x));
-        TN_TRY(unroll_number(u, beta, &number));
-        return unroll_two(u, "Add", x, number, y);
+        TN_TRY(tn__decompose_number(&u->to, beta, &number));
+        return tn__decompose_two(&u->to, "Add", x, number, y);
     }
     if (strcmp(name, "ScaledTanh") == 0) {
         TN_TRY(unroll_scaled(u, x, beta, &x));
-        TN_TRY(unroll_one(u, "Tanh", x, NULL, 0, &x));
+        TN_TRY(tn__decompose_one(&u->to, "Tanh", x, NULL, 0, &x));
         return unroll_scaled(u, x, alpha, y);
     }
     const tn_attr attrs[] = {TN__ATTR_FLOAT("alpha", &alpha), TN__ATTR_FLOAT("beta", &beta)};
-    return unroll_one(u, name, x, attrs, unroll_curves[k].values, y);
+    return tn__decompose_one(&u->to, name, x, attrs, unroll_curves[k].values, y);
 }
 
 /* --- cells --- */
@@ -209,40 +144,40 @@ static tn_status unroll_activate(unroll *u, uint32_t f, bool clips, tn_tensor_id
 /* h R^T + b, of rows of R. */
 static tn_status unroll_recur(unroll *u, tn_tensor_id h, tn_tensor_id r, tn_tensor_id b,
                               tn_tensor_id *y) {
-    TN_TRY(unroll_two(u, "MatMul", h, r, y));
-    return b == TN_NONE ? TN_OK : unroll_two(u, "Add", *y, b, y);
+    TN_TRY(tn__decompose_two(&u->to, "MatMul", h, r, y));
+    return b == TN_NONE ? TN_OK : tn__decompose_two(&u->to, "Add", *y, b, y);
 }
 
 static tn_status unroll_peep(unroll *u, uint32_t k, tn_tensor_id cell, tn_tensor_id *sum) {
     tn_tensor_id look;
     if (u->peep[k] == TN_NONE) return TN_OK;
-    TN_TRY(unroll_two(u, "Mul", cell, u->peep[k], &look));
-    return unroll_two(u, "Add", *sum, look, sum);
+    TN_TRY(tn__decompose_two(&u->to, "Mul", cell, u->peep[k], &look));
+    return tn__decompose_two(&u->to, "Add", *sum, look, sum);
 }
 
 /* Gates i, o, f, c; peepholes for i, o, f. */
 static tn_status unroll_lstm(unroll *u, tn_tensor_id x, tn_tensor_id *h, tn_tensor_id *c) {
     tn_tensor_id sums, g[4], in, forget, one, part;
     TN_TRY(unroll_recur(u, *h, u->r, u->rb, &sums));
-    TN_TRY(unroll_two(u, "Add", x, sums, &sums));
+    TN_TRY(tn__decompose_two(&u->to, "Add", x, sums, &sums));
     TN_TRY(unroll_split(u, sums, 4, u->hidden, g));
     TN_TRY(unroll_peep(u, 0, *c, &g[0]));
     TN_TRY(unroll_activate(u, 0, true, g[0], &in));
     if (tn__attr_int(u->op, "input_forget", 0) != 0) {
-        TN_TRY(unroll_number(u, 1, &one));
-        TN_TRY(unroll_two(u, "Sub", one, in, &forget));
+        TN_TRY(tn__decompose_number(&u->to, 1, &one));
+        TN_TRY(tn__decompose_two(&u->to, "Sub", one, in, &forget));
     } else {
         TN_TRY(unroll_peep(u, 2, *c, &g[2]));
         TN_TRY(unroll_activate(u, 0, true, g[2], &forget));
     }
     TN_TRY(unroll_activate(u, 1, true, g[3], &part));
-    TN_TRY(unroll_two(u, "Mul", in, part, &part));
-    TN_TRY(unroll_two(u, "Mul", forget, *c, c));
-    TN_TRY(unroll_two(u, "Add", *c, part, c));
+    TN_TRY(tn__decompose_two(&u->to, "Mul", in, part, &part));
+    TN_TRY(tn__decompose_two(&u->to, "Mul", forget, *c, c));
+    TN_TRY(tn__decompose_two(&u->to, "Add", *c, part, c));
     TN_TRY(unroll_peep(u, 1, *c, &g[1]));
     TN_TRY(unroll_activate(u, 0, true, g[1], &g[1]));
     TN_TRY(unroll_activate(u, 2, false, *c, &part));
-    return unroll_two(u, "Mul", g[1], part, h);
+    return tn__decompose_two(&u->to, "Mul", g[1], part, h);
 }
 
 /* Gates z, r, h. */
@@ -254,23 +189,23 @@ static tn_status unroll_gru(unroll *u, tn_tensor_id x, tn_tensor_id *h) {
     if (u->rb != TN_NONE) TN_TRY(unroll_split(u, u->rb, 3, u->hidden, b));
     for (uint32_t k = 0; k < 2; k++) {
         TN_TRY(unroll_recur(u, *h, r[k], b[k], &deep[k]));
-        TN_TRY(unroll_two(u, "Add", own[k], deep[k], &own[k]));
+        TN_TRY(tn__decompose_two(&u->to, "Add", own[k], deep[k], &own[k]));
         TN_TRY(unroll_activate(u, 0, true, own[k], &own[k]));
     }
     if (before) {
         TN_TRY(unroll_recur(u, *h, r[2], b[2], &deep[2]));
-        TN_TRY(unroll_two(u, "Mul", own[1], deep[2], &part));
+        TN_TRY(tn__decompose_two(&u->to, "Mul", own[1], deep[2], &part));
     } else {
-        TN_TRY(unroll_two(u, "Mul", own[1], *h, &part));
+        TN_TRY(tn__decompose_two(&u->to, "Mul", own[1], *h, &part));
         TN_TRY(unroll_recur(u, part, r[2], b[2], &part));
     }
-    TN_TRY(unroll_two(u, "Add", own[2], part, &now));
+    TN_TRY(tn__decompose_two(&u->to, "Add", own[2], part, &now));
     TN_TRY(unroll_activate(u, 1, true, now, &now));
-    TN_TRY(unroll_number(u, 1, &one));
-    TN_TRY(unroll_two(u, "Sub", one, own[0], &part));
-    TN_TRY(unroll_two(u, "Mul", part, now, &now));
-    TN_TRY(unroll_two(u, "Mul", own[0], *h, &part));
-    return unroll_two(u, "Add", now, part, h);
+    TN_TRY(tn__decompose_number(&u->to, 1, &one));
+    TN_TRY(tn__decompose_two(&u->to, "Sub", one, own[0], &part));
+    TN_TRY(tn__decompose_two(&u->to, "Mul", part, now, &now));
+    TN_TRY(tn__decompose_two(&u->to, "Mul", own[0], *h, &part));
+    return tn__decompose_two(&u->to, "Add", now, part, h);
 }
 
 static tn_status unroll_cell(unroll *u, tn_tensor_id x, tn_tensor_id *h, tn_tensor_id *c) {
@@ -278,7 +213,7 @@ static tn_status unroll_cell(unroll *u, tn_tensor_id x, tn_tensor_id *h, tn_tens
     if (u->gates == 4) return unroll_lstm(u, x, h, c);
     if (u->gates == 3) return unroll_gru(u, x, h);
     TN_TRY(unroll_recur(u, *h, u->r, u->rb, &sums));
-    TN_TRY(unroll_two(u, "Add", x, sums, &sums));
+    TN_TRY(tn__decompose_two(&u->to, "Add", x, sums, &sums));
     return unroll_activate(u, 0, true, sums, h);
 }
 
@@ -289,16 +224,16 @@ static tn_status unroll_step(unroll *u, int64_t time, tn_tensor_id x, tn_tensor_
     TN_TRY(unroll_cell(u, x, &now[0], &now[1]));
     *y = now[0];
     if (u->lengths != TN_NONE) {
-        TN_TRY(unroll_constant(u, TN_INT64, 0, (tn_value){.count = 1, .ints = &time}, &index));
-        TN_TRY(unroll_two(u, "Less", index, u->lengths, &inside));
-        TN_TRY(unroll_wider(u, inside, 1, &inside));
-        TN_TRY(unroll_number(u, 0, &zero));
+        TN_TRY(tn__decompose_integer(&u->to, time, &index));
+        TN_TRY(tn__decompose_two(&u->to, "Less", index, u->lengths, &inside));
+        TN_TRY(tn__decompose_unsqueeze(&u->to, inside, 1, &inside));
+        TN_TRY(tn__decompose_number(&u->to, 0, &zero));
         *y = TN_NONE;
-        TN_TRY(unroll_add(u, "Where", TN__LIST(inside, now[0], zero), NULL, 0, y, 1));
+        TN_TRY(tn__decompose_add(&u->to, "Where", TN__LIST(inside, now[0], zero), NULL, 0, y, 1));
         for (uint32_t k = 0; k < (u->gates == 4 ? 2u : 1u); k++) {
             tn_tensor_id kept = TN_NONE;
-            TN_TRY(unroll_add(u, "Where", TN__LIST(inside, now[k], k == 0 ? *h : *c), NULL, 0,
-                              &kept, 1));
+            TN_TRY(tn__decompose_add(&u->to, "Where", TN__LIST(inside, now[k], k == 0 ? *h : *c),
+                                     NULL, 0, &kept, 1));
             now[k] = kept;
         }
     }
@@ -315,11 +250,11 @@ static tn_status unroll_reverse(unroll *u, tn_tensor_id *x) {
     const tn_attr attrs[] = {TN__ATTR_INT("time_axis", &time), TN__ATTR_INT("batch_axis", &batch)};
     tn_tensor_id lengths = u->lengths, number, list, y = TN_NONE;
     if (lengths == TN_NONE) {
-        TN_TRY(unroll_list(u, &u->steps, 1, &number));
-        TN_TRY(unroll_list(u, &u->batch, 1, &list));
-        TN_TRY(unroll_two(u, "Expand", number, list, &lengths));
+        TN_TRY(tn__decompose_list(&u->to, &u->steps, 1, &number));
+        TN_TRY(tn__decompose_list(&u->to, &u->batch, 1, &list));
+        TN_TRY(tn__decompose_two(&u->to, "Expand", number, list, &lengths));
     }
-    TN_TRY(unroll_add(u, "ReverseSequence", TN__LIST(*x, lengths), attrs, 2, &y, 1));
+    TN_TRY(tn__decompose_add(&u->to, "ReverseSequence", TN__LIST(*x, lengths), attrs, 2, &y, 1));
     *x = y;
     return TN_OK;
 }
@@ -333,7 +268,7 @@ static tn_status unroll_weights(unroll *u) {
     for (uint32_t k = 0; k < 2; k++) {
         TN_TRY(unroll_take(u, u->op->inputs[1 + k], d, 0, &all));
         *weights[k] = TN_NONE;
-        TN_TRY(unroll_turn(u, all, turned, 2, weights[k]));
+        TN_TRY(tn__decompose_transpose(&u->to, all, turned, 2, weights[k]));
     }
     u->wb = u->rb = u->peep[0] = u->peep[1] = u->peep[2] = TN_NONE;
     if (bias != TN_NONE) {
@@ -352,9 +287,9 @@ static tn_status unroll_first(unroll *u, uint32_t input, tn_tensor_id *state) {
     const int64_t shape[] = {u->batch, u->hidden};
     tn_tensor_id zero, list, given = unroll_input(u, input);
     if (given != TN_NONE) return unroll_take(u, given, u->direction, u->batch_first, state);
-    TN_TRY(unroll_number(u, 0, &zero));
-    TN_TRY(unroll_list(u, shape, 2, &list));
-    return unroll_two(u, "Expand", zero, list, state);
+    TN_TRY(tn__decompose_number(&u->to, 0, &zero));
+    TN_TRY(tn__decompose_list(&u->to, shape, 2, &list));
+    return tn__decompose_two(&u->to, "Expand", zero, list, state);
 }
 
 /* y [steps, batch, hidden], and the last states. `list` has room for all steps. */
@@ -366,17 +301,17 @@ static tn_status unroll_direction(unroll *u, tn_tensor_id x, bool backwards, tn_
     *c = TN_NONE;
     TN_TRY(unroll_weights(u));
     if (backwards) TN_TRY(unroll_reverse(u, &x));
-    TN_TRY(unroll_two(u, "MatMul", x, u->w, &wide));
-    if (u->wb != TN_NONE) TN_TRY(unroll_two(u, "Add", wide, u->wb, &wide));
+    TN_TRY(tn__decompose_two(&u->to, "MatMul", x, u->w, &wide));
+    if (u->wb != TN_NONE) TN_TRY(tn__decompose_two(&u->to, "Add", wide, u->wb, &wide));
     TN_TRY(unroll_first(u, 5, h));
     if (u->gates == 4) TN_TRY(unroll_first(u, 6, c));
     for (int64_t t = 0; t < u->steps; t++) {
         TN_TRY(unroll_take(u, wide, t, 0, &row));
         TN_TRY(unroll_step(u, t, row, h, c, &list[t]));
-        TN_TRY(unroll_wider(u, list[t], 0, &list[t]));
+        TN_TRY(tn__decompose_unsqueeze(&u->to, list[t], 0, &list[t]));
     }
     *y = TN_NONE;
-    TN_TRY(unroll_add(u, "Concat", list, (uint32_t)u->steps, &attr, 1, y, 1));
+    TN_TRY(tn__decompose_add(&u->to, "Concat", list, (uint32_t)u->steps, &attr, 1, y, 1));
     return backwards ? unroll_reverse(u, y) : TN_OK;
 }
 
@@ -387,11 +322,14 @@ static tn_status unroll_give(unroll *u, uint32_t k, int64_t axis, tn_tensor_id *
     tn_tensor_id made = TN_NONE, output;
     if (k >= u->op->output_count || u->op->outputs[k] == TN_NONE) return TN_OK;
     output = u->op->outputs[k];
-    for (int64_t d = 0; d < u->directions; d++) TN_TRY(unroll_wider(u, parts[d], axis, &parts[d]));
+    for (int64_t d = 0; d < u->directions; d++)
+        TN_TRY(tn__decompose_unsqueeze(&u->to, parts[d], axis, &parts[d]));
     if (!u->batch_first)
-        return unroll_add(u, "Concat", parts, (uint32_t)u->directions, &attr, 1, &output, 1);
-    TN_TRY(unroll_add(u, "Concat", parts, (uint32_t)u->directions, &attr, 1, &made, 1));
-    return unroll_turn(u, made, k == 0 ? all : last, k == 0 ? 4 : 3, &output);
+        return tn__decompose_add(&u->to, "Concat", parts, (uint32_t)u->directions, &attr, 1,
+                                 &output, 1);
+    TN_TRY(tn__decompose_add(&u->to, "Concat", parts, (uint32_t)u->directions, &attr, 1, &made, 1));
+    const tn_attr perm = TN__ATTR_INTS("perm", k == 0 ? all : last, k == 0 ? 4 : 3);
+    return tn__decompose_add(&u->to, "Transpose", &made, 1, &perm, 1, &output, 1);
 }
 
 static tn_status unroll_run(unroll *u) {
@@ -405,8 +343,9 @@ static tn_status unroll_run(unroll *u) {
         tn__arena_array(&u->it->arena, (size_t)u->steps + 1, sizeof *list);
     if (list == NULL) return tn__no_memory(u->it->error, "the steps of a recurrence");
     u->lengths = unroll_input(u, 4);
-    if (u->lengths != TN_NONE) TN_TRY(unroll_one(u, "Cast", u->lengths, &wide, 1, &u->lengths));
-    if (u->batch_first) TN_TRY(unroll_turn(u, x, swapped, 3, &turned));
+    if (u->lengths != TN_NONE)
+        TN_TRY(tn__decompose_one(&u->to, "Cast", u->lengths, &wide, 1, &u->lengths));
+    if (u->batch_first) TN_TRY(tn__decompose_transpose(&u->to, x, swapped, 3, &turned));
     if (u->batch_first) x = turned;
     for (u->direction = 0; u->direction < u->directions; u->direction++) {
         bool backwards = u->direction == 1 || strcasecmp(direction, "reverse") == 0;
@@ -423,7 +362,7 @@ static tn_status unroll_run(unroll *u) {
 static bool unroll_read(tn__train *it, const tn_op *op, unroll *u) {
     const tn_tensor *x = tn_graph_tensor(it->model, op->inputs[0]);
     const tn_tensor *r = tn_graph_tensor(it->model, op->inputs[2]);
-    *u = (unroll){.it = it, .op = op, .dtype = x->dtype, .lengths = TN_NONE};
+    *u = (unroll){.it = it, .op = op, .lengths = TN_NONE};
     u->batch_first = tn__attr_int(u->op, "layout", 0) != 0;
     u->gates = tn__op_rule(op->domain, op->type)->gates;
     if (!tn__shape_known(x) || x->rank != 3 || !tn__shape_known(r) || r->rank != 3) return false;
@@ -442,19 +381,16 @@ bool tn__train_unrolls(tn__train *it, const tn_op *op) {
     const tn_op_rule *rule = tn__op_rule(op->domain, op->type);
     const bool cell = rule != NULL && rule->gates > 0;
     const tn_gradient asked = {.graph = it->graph, .op = *op};
-    bool depends = false;
     unroll u;
-    for (uint32_t i = 0; i < op->input_count; i++)
-        depends = depends || (op->inputs[i] != TN_NONE && it->depends[op->inputs[i]]);
-    return cell && depends && op->domain[0] == 0 && op->block == 0 &&
-           !tn__gradient_recurrent_fits(&asked) && unroll_read(it, op, &u);
+    return cell && op->domain[0] == 0 && !tn__gradient_recurrent_fits(&asked) &&
+           unroll_read(it, op, &u);
 }
 
-tn_status tn__train_unroll(tn__train *it, const tn_op *op, const tn_op *made) {
+tn_status tn__train_unroll(tn_decompose *to, tn__train *it) {
     unroll u;
-    if (!unroll_read(it, op, &u))
+    if (!unroll_read(it, to->was, &u))
         TN_FAIL(it->error, TN_E_INTERNAL, "a cell that cannot be taken apart was to be");
-    u.op = made; /* `made`, because operands may have been cast */
-    if (tn__train_lowers(it)) u.dtype = it->options.dtype;
+    u.to = *to;
+    u.op = to->op; /* operands may have been cast */
     return unroll_run(&u);
 }

@@ -232,6 +232,7 @@ static tn_status line_events(line_adding *it) {
 
 /* The bits of non-negative doubles sort like the doubles. */
 tn_status tn__line_run_sort(const tn_context *context, tn__line_run *run, tn_error *error) {
+    if (run->count == 0) return TN_OK; /* a rank may send a run without events */
     tn__sort_item *items = tn__alloc_array(context, run->count + 1, sizeof *items);
     tn__timeline_span *sorted = tn__alloc_array(context, run->count + 1, sizeof *sorted);
     double first = 0;

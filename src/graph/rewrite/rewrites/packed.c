@@ -5,9 +5,10 @@
  *
  * DequantizeLinear of constants would be computed at set-up, and its float32 result kept: 4 to 16
  * times the stored bytes. PackedMatMul expands a few columns at a time in its scratch memory. The
- * file may hold the matrix transposed, for a Gemm with transB or with a Transpose between. Weights
- * with other readers stay as they are: each reader would expand them again.
- * Cost: O(operators).
+ * file may hold the matrix transposed, for a Gemm with transB or with a Transpose between. Several
+ * products may read the same weights, and each expands them for itself. Weights that other
+ * operators read too stay as they are, because the whole matrix has to be expanded for them.
+ * Cost: O(operators), and again for each reader of weights with several readers.
  */
 #include "graph/attr.h"
 #include "graph/rewrite/rewrite.h"
@@ -46,13 +47,41 @@ static bool packed_is_plain(const tn__draft *draft, tn_op_id id, int64_t columns
            (tn__attr_float(op, "beta", 1) == 1 && tn__draft_is_row(draft, *bias, columns));
 }
 
-/* The DequantizeLinear that alone gives the product its matrix, maybe through a Transpose. */
+/* Whether a product of the rewritten kind is the reader of a tensor, as operand `input`. */
+static bool packed_reads(const tn__draft *draft, tn_op_id id, uint32_t input, int64_t columns) {
+    tn_tensor_id bias, x = tn__draft_input(draft, id, 0);
+    return input == 1 && x != TN_NONE && tn__draft_is_exact(draft, x) &&
+           !tn__draft_is_static(draft, x) && tn__draft_tensor_of(draft, x)->rank >= 2 &&
+           packed_is_plain(draft, id, columns, &bias);
+}
+
+/* Whether each reader of a matrix is a product that can read it in its stored bits. */
+static bool packed_alone(const tn__draft *draft, tn_tensor_id matrix) {
+    const tn__draft_tensor *read = &draft->tensors[matrix];
+    if (read->fixed || read->tensor.rank != 2) return false;
+    if (read->uses == 1) return true;
+    for (tn_op_id id = 0; id < draft->op_count; id++) {
+        const tn_op *op = tn__draft_op_of(draft, id);
+        for (uint32_t i = 0; i < op->input_count && !draft->ops[id].gone; i++) {
+            if (op->inputs[i] != matrix) continue;
+            bool turned = tn__attr_int(op, "transB", 0) != 0;
+            int64_t columns = tn__draft_tensor_of(draft, matrix)->shape[turned ? 0 : 1];
+            if (!packed_reads(draft, id, i, columns)) return false;
+        }
+    }
+    return true;
+}
+
+/* The DequantizeLinear that gives only products their matrix, maybe through a Transpose. */
 static tn_op_id packed_source(const tn__draft *draft, tn_op_id id, bool *transposed) {
     tn_op_id turn = tn__draft_only(draft, id, 1, "Transpose");
+    tn_op_id from = tn__draft_producer(draft, id, 1, "DequantizeLinear");
     *transposed = false;
     if (tn__draft_is(draft, id, "Gemm"))
         *transposed = tn__attr_int(tn__draft_op_of(draft, id), "transB", 0) != 0;
-    if (turn == TN_NONE) return tn__draft_only(draft, id, 1, "DequantizeLinear");
+    if (turn == TN_NONE)
+        return from != TN_NONE && packed_alone(draft, tn__draft_input(draft, id, 1)) ? from
+                                                                                     : TN_NONE;
     uint32_t count;
     const int64_t *perm = tn__attr_ints(tn__draft_op_of(draft, turn), "perm", &count);
     if (perm == NULL || (count == 2 && perm[0] == 1)) *transposed = !*transposed;

@@ -1,5 +1,6 @@
 /* quantise.c - conversions between real and quantised numbers: QuantizeLinear, DequantizeLinear,
- * DynamicQuantizeLinear, and 8-bit weights.
+ * DynamicQuantizeLinear, FakeQuantize for training (both conversions in one step), and 8-bit
+ * weights.
  *
  * There is one scale and zero point for all elements, one for each index along an axis, or one for
  * each block of elements along an axis. Elements are converted one by one, so the output may have
@@ -12,6 +13,7 @@
 #include "engine/kernels/convert.h"
 #include "engine/kernels/loops/quantise.h"
 #include "engine/kernels/operands.h"
+#include "graph/element.h"
 
 #define QUANTISE_WHOLE                                                                             \
     (TN__TYPES_BYTE | TN__TYPE(INT32) | TN__TYPE(INT16) | TN__TYPE(UINT16) | TN__TYPE(INT4) |      \
@@ -73,25 +75,44 @@ static int64_t quantise_int(const tn_operand *x, uint64_t at) {
     return is_signed && value >> (bits - 1) != 0 ? value - (1 << bits) : value;
 }
 
+/* Finds the smallest and the largest value of an integer type of at most 16 bits. Returns false for
+ * other types. */
+static bool quantise_range(tn_dtype to, int32_t *least, int32_t *most) {
+    uint32_t bits = tn_dtype_bits(to);
+    bool is_signed = to == TN_INT2 || to == TN_INT4 || to == TN_INT8 || to == TN_INT16;
+    bool is_unsigned = to == TN_UINT2 || to == TN_UINT4 || to == TN_UINT8 || to == TN_UINT16;
+    if (!is_signed && !is_unsigned) return false;
+    *least = is_signed ? -(1 << (bits - 1)) : 0;
+    *most = is_signed ? (1 << (bits - 1)) - 1 : (1 << bits) - 1;
+    return true;
+}
+
 tn_status tn__quantise_run_to(tn_kernel_call *call) {
     const tn_operand *x = &call->inputs[0];
     tn_operand *y = &call->outputs[0];
     quantise_frame frame;
+    int32_t least = 0, most = 0;
     TN_TRY(quantise_read(call, &frame));
+    if (!quantise_range(y->dtype, &least, &most)) return tn__call_bad_shape(call, 0);
+    uint32_t bits = tn_dtype_bits(y->dtype);
     for (uint64_t i = 0; i < frame.count; i++) {
         uint64_t which = quantise_which(&frame, i);
-        int32_t zero = frame.zero != NULL ? (int32_t)tn__operand_int(frame.zero, which) : 0;
+        int32_t zero = frame.zero != NULL ? (int32_t)quantise_int(frame.zero, which) : 0;
         float value = (float)tn__operand_float(x, i) / (float)tn__operand_float(frame.scale, which);
-        ((uint8_t *)y->data)[i] = tn__quantise_byte(value, zero, y->dtype);
+        int32_t stored = tn__quantise(value, zero, least, most);
+        if (bits == 8)
+            ((uint8_t *)y->data)[i] = (uint8_t)stored;
+        else
+            tn__element_put(y->data, bits, i, (uint64_t)(int64_t)stored);
     }
     return TN_OK;
 }
 
 bool tn__quantise_accepts_to(const tn_kernel_setup *setup) {
-    return tn__output_is(setup, 0, TN__TYPES_BYTE) &&
+    return tn__output_is(setup, 0, QUANTISE_WHOLE & ~TN__TYPE(INT32)) &&
            tn__input_is(setup, 0, TN__TYPES_REAL | TN__TYPE(INT32)) &&
            tn__input_is(setup, 1, TN__TYPES_REAL | TN__TYPE(INT32)) &&
-           tn__input_may_be(setup, 2, TN__TYPES_BYTE);
+           tn__input_may_be(setup, 2, QUANTISE_WHOLE);
 }
 
 tn_status tn__quantise_run_from(tn_kernel_call *call) {
@@ -139,6 +160,53 @@ static bool quantise_accepts_dynamic(const tn_kernel_setup *setup) {
            tn__output_may_be(setup, 0, TN__TYPE(UINT8)) &&
            tn__output_may_be(setup, 1, TN__TYPE(FLOAT32)) &&
            tn__output_may_be(setup, 2, TN__TYPE(UINT8));
+}
+
+/* --- FakeQuantize and FakeQuantizeGrad: numbers are quantised and converted back --- */
+
+static tn_dtype fake_type(const tn_op *op) {
+    return (tn_dtype)tn__attr_int(op, "to", TN_UNDEFINED);
+}
+
+/* Runs FakeQuantize, with inputs x, scale and zero point, or its gradient, which also reads dy. */
+static tn_status fake_run(tn_kernel_call *call) {
+    const tn_operand *x = &call->inputs[0], *dy = tn__call_input(call, 3);
+    tn_operand *y = &call->outputs[0];
+    quantise_frame frame;
+    int32_t least = 0, most = 0;
+    TN_TRY(quantise_read(call, &frame));
+    if (dy != NULL) TN_TRY(tn__check_count(call, 3, frame.count));
+    if (!quantise_range(fake_type(call->op), &least, &most))
+        return tn__call_fail(call, TN_E_INVALID, "attribute to is no integer type");
+    const float *from = x->dtype == TN_FLOAT32 ? x->data : NULL;
+    float scale = 1;
+    int32_t zero = 0;
+    for (uint64_t i = 0, last = UINT64_MAX; i < frame.count; i++) {
+        uint64_t which = quantise_which(&frame, i);
+        if (which != last) {
+            zero = frame.zero != NULL ? (int32_t)quantise_int(frame.zero, which) : 0;
+            scale = (float)tn__operand_float(frame.scale, which);
+            last = which;
+        }
+        float value = (from != NULL ? from[i] : (float)tn__operand_float(x, i)) / scale;
+        float moved = nearbyintf(value) + (float)zero;
+        bool inside = moved >= (float)least && moved <= (float)most;
+        float back = (float)(tn__quantise(value, zero, least, most) - zero) * scale;
+        double result = dy == NULL ? (double)back : inside ? tn__operand_float(dy, i) : 0;
+        if (y->dtype == TN_FLOAT32)
+            ((float *)y->data)[i] = (float)result;
+        else
+            tn__real_set(y, i, result);
+    }
+    return TN_OK;
+}
+
+static bool fake_accepts(const tn_kernel_setup *setup) {
+    int32_t least, most;
+    return quantise_range(fake_type(setup->op), &least, &most) &&
+           tn__output_is(setup, 0, TN__TYPES_REAL) && tn__input_is(setup, 0, TN__TYPES_REAL) &&
+           tn__input_is(setup, 1, TN__TYPES_REAL) && tn__input_may_be(setup, 2, QUANTISE_WHOLE) &&
+           tn__input_may_be(setup, 3, TN__TYPES_REAL);
 }
 
 /* --- QuantizeWeights, DequantizeWeights: 8-bit weights with one scale per channel ---
@@ -243,6 +311,8 @@ static const tn_kernel quantise_kernels[] = {
      .type = "DequantizeWeights",
      .accepts = weights_accepts_dequantize,
      .run = weights_run_dequantize},
+    {.domain = "tenure", .type = "FakeQuantize", .accepts = fake_accepts, .run = fake_run},
+    {.domain = "tenure", .type = "FakeQuantizeGrad", .accepts = fake_accepts, .run = fake_run},
     {.domain = "tenure",
      .type = "QuantizeWeights",
      .accepts = weights_accepts_quantize,
