@@ -105,8 +105,8 @@ static tn_status estimate_costs(void *self, const tn_setup *setup, tn_costs **co
     return tn_costs_create_model(tn_setup_graph(setup), &model, costs, error);
 }
 
-/* Searches a program within the budget request->fit. The costs are computed, not measured. For
- * several ranks the library chooses the costs of the divided program. */
+/* Searches a program within the budget request->fit. The costs of operators are computed, not
+ * measured. For several ranks no callback is given, and the library chooses the costs. */
 static tn_status estimate_fit(const cli_estimate_request *request, const tn_setup_options *options,
                               estimate_made *made, tn_error *error) {
     tn_fit_request fitting = TN_FIT_REQUEST_INIT;
