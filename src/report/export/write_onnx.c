@@ -2,8 +2,8 @@
  *
  *   tenure.Part   Slice, with inputs from opset 10 on, with attributes before
  *   Concat        Concat
- *   a part        the node of the file with other operands and another name; `pads` are those of the
- *                 part, so that auto_pad and ceil_mode have no effect
+ *   a part        the node of the file with other operands and another name; `pads` are those of
+ *                 the part, so that auto_pad and ceil_mode have no effect
  *
  * All other bytes of the file are copied unchanged: initializers, locations of external data,
  * metadata, functions, unknown fields. New constants are Constant nodes, because old versions of
