@@ -104,8 +104,8 @@ void cli_parse(const cli_command *command, int count, char **words, void *input)
 /* Ends the program with a usage error of one line that states the problem and how to fix it. */
 void cli_misuse(const struct argp_state *state, const char *format, ...)
     __attribute__((format(printf, 2, 3), noreturn));
-/* Sets the file whose options are being read, which later usage errors name as their source. NULL:
- * the options are those of the command line. */
+/* Sets the file from which options are being read. Later usage errors name it as their source.
+ * NULL: the options are those of the command line. */
 void cli_misuse_in(const char *path);
 /* Ends the program with an error of the library. */
 void cli_end(const tn_error *error) __attribute__((noreturn));
@@ -275,8 +275,8 @@ bool cli_signal_repeats(int number);
  * by default. */
 void cli_end_by_signal(int number);
 
-/* Returns a context whose callbacks print notes and report progress on standard error as --progress
- * asks. */
+/* Returns a context with callbacks that print notes and report progress on standard error as
+ * --progress asks. */
 tn_context cli_context(void);
 void cli_progress_end(void);
 extern const char *const cli_progress_modes[]; /* the values of --progress, followed by NULL */

@@ -36,7 +36,7 @@ tn_status tn__report_offsets(const tn_occupancy *occupancy, const tn_layout *lay
 
 /* --- scene.c: items of pictures and lists --- */
 
-/* kind of a buffer of a problem, of which the use is unknown */
+/* kind of a buffer of a problem; its use is unknown */
 #define TN__KIND_BUFFER TN_KIND_COUNT
 #define TN__KIND_COUNT (TN_KIND_COUNT + 1)
 const char *tn__kind_text(uint32_t kind); /* name of a tn_kind, or "buffer" for TN__KIND_BUFFER */

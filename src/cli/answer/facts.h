@@ -64,7 +64,7 @@ struct cli_facts {
     int cell;
     bool columns;         /* for a list: the table prints each item as a row */
     bool sentence;        /* for a whole answer: the table consists of the brief line */
-    const cli_fact *rows; /* the facts; a row whose `help` is NULL ends the array */
+    const cli_fact *rows; /* the facts; a row with `help` NULL ends the array */
 };
 #define CLI_FACT(unit, key, label, help)                                                           \
     { key, label, CLI_UNIT_##unit, NULL, help, NULL }
@@ -96,7 +96,7 @@ typedef struct cli_open_level {
 typedef struct cli_answer {
     cli_style style;
     tn__text out;
-    const cli_fact *begun; /* the fact whose table line is being written; NULL: none */
+    const cli_fact *begun; /* the fact of the table line that is being written; NULL: none */
     tn__text value, more;  /* texts of the line `begun`: its value, and the words after it */
     cli_open_level levels[CLI_ANSWER_DEPTH];
     uint32_t depth;
@@ -132,7 +132,8 @@ void cli_add_if(cli_answer *answer, const char *key, uint64_t value);
 void cli_add_word_if(cli_answer *answer, const char *key, const char *word);
 /* Adds a fact as cli_add does, but the table and the brief line have it only if `shown` is true. */
 void cli_add_when(cli_answer *answer, bool shown, const char *key, uint64_t value);
-/* Adds, to the JSON only, the member `key` whose value is the JSON text `json` from the library. */
+/* Adds, to the JSON only, the member `key` with the JSON text `json` of the library as its
+ * value. */
 void cli_add_json(cli_answer *answer, const char *key, const char *json);
 /* Adds, to the JSON only, the members in a text from cli_members_text. NULL adds nothing. */
 void cli_add_members(cli_answer *answer, const char *members);
@@ -165,8 +166,8 @@ void cli_add_gap(cli_answer *answer);
  * the answer is not a table. */
 tn__text *cli_answer_table(cli_answer *answer);
 
-/* Opens and closes an object or a list. Inside a list, each item is opened with `key` NULL. A list
- * whose fact has `of` NULL holds words or whole numbers. */
+/* Opens and closes an object or a list. Inside a list, each item is opened with `key` NULL. If `of`
+ * of the list's fact is NULL, the list has words or whole numbers. */
 void cli_answer_open(cli_answer *answer, const char *key);
 void cli_answer_close(cli_answer *answer);
 /* Opens a list of items of the type `facts` that only the table has. The caller must have checked

@@ -101,10 +101,10 @@ void cli_check_add(cli_answer *answer, const cli_opened_model *opened);
  * does nothing if no search was made. */
 extern const cli_facts cli_claims_facts; /* for CLI_FACTS_ALSO */
 void cli_claims_add(cli_answer *answer, const tn_fit_answer *found);
-/* Prints each hint of the answer as a note with a complete command line. It is for commands whose
- * error message does not come from tn_fit_graph, which puts the hints into its message. `command`
- * is the text before "--budget", such as "`tenure fit` with ", of a command that has the option
- * --allow. */
+/* Prints each hint of the answer as a note with a complete command line. It is for commands with an
+ * error message that does not come from tn_fit_graph, because tn_fit_graph puts the hints into its
+ * message. `command` is the text before "--budget", such as "`tenure fit` with ", of a command that
+ * has the option --allow. */
 void cli_claims_put_hints(const tn_fit_answer *answer, const char *command);
 /* members that cli_claims_fail adds to the object of an error */
 extern const cli_facts cli_refused_facts;

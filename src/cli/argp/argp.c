@@ -1,9 +1,9 @@
 /* argp.c - parses the command line by tables of options; see argp.h.
  *
- * The root table and its children become a list of groups, parents before children. An option
- * belongs to the first group whose table has it. An argument that is no option belongs to the first
- * group whose parser accepts it. Source of these rules: the manual of glibc, "Parsing Program
- * Options with Argp".
+ * The root table and its children become a list of groups, parents before children. If several
+ * tables have an option, the option belongs to the first of these groups. An argument that is no
+ * option belongs to the first group with a parser that accepts it. Source of these rules: the
+ * manual of glibc, "Parsing Program Options with Argp".
  */
 #include "argp.h"
 
@@ -85,7 +85,8 @@ static argp_found argp_find_letter(argp_run *run, char letter) {
     return (argp_found){0};
 }
 
-/* Returns the option with exactly this name, else the first option whose name begins with it. */
+/* Returns the option with exactly this name, else the first option with a name that begins with
+ * it. */
 static argp_found argp_find_name(argp_run *run, const char *name, size_t length) {
     argp_found prefix = {0};
     for (int i = 0; i < run->count; i++) {

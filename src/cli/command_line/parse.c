@@ -61,7 +61,7 @@ void cli_end(const tn_error *error) {
     exit(parse_is_rank() ? cli_ranks_end(error) : cli_fail(error));
 }
 
-static const char *parse_file; /* the file whose options are being parsed; NULL: the command line */
+static const char *parse_file; /* the file from which options are parsed; NULL: the command line */
 void cli_misuse_in(const char *path) { parse_file = path; }
 
 _Noreturn static void parse_end(const char *text) {
@@ -386,8 +386,8 @@ static void help_option(const cli_option *option, FILE *to) {
     cli_fill(to, option->help != NULL ? option->help : "", HELP_AT, HELP_AT, columns);
 }
 
-/* Prints the options whose names are in `words`, in the order of `words`, which begins with the
- * most useful option. */
+/* Prints the options that are named in `words`, in the order of `words`, which begins with the most
+ * useful option. */
 static void help_first(const char *words, const cli_options *options, FILE *to) {
     while (*words != '\0') {
         size_t length = strcspn(words, " ");

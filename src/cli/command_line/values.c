@@ -89,7 +89,7 @@ uint32_t cli_choice(struct argp_state *state, const char *option, const char *te
 
 static const char *values_hardware_name(uint32_t index) { return tn_hardware_at(index)->name; }
 
-/* Lists the devices whose names begin with `text`, such as "a100-40, a100-80". Returns false if
+/* Lists the devices with names that begin with `text`, such as "a100-40, a100-80". Returns false if
  * there are fewer than two. */
 static bool values_hardware_begun(const char *text, char names[160]) {
     size_t used = 0, length = strlen(text);

@@ -250,8 +250,8 @@ static bool arena_fits(const arena_arguments *arguments) {
     return arguments->max == 0 || arena_judged(arguments, 1)->total <= arguments->max;
 }
 
-/* Returns whether the answer is uncertain: the known parts of the arena fit, but kernels whose
- * scratch is unknown may need more. */
+/* Returns whether the answer is uncertain: the known parts of the arena fit, but kernels with
+ * unknown scratch memory may need more. */
 static bool arena_is_open(const arena_arguments *arguments) {
     bool limited = arguments->max > 0 || arguments->input.bank_count > 0;
     return limited && arena_fits(arguments) && arena_judged(arguments, 1)->unknown_ops > 0;

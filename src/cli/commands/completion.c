@@ -16,7 +16,7 @@ typedef struct completion_arguments {
 
 /* --- values of options --- */
 
-/* Options whose value is an entry of a list of `tenure list`. */
+/* Options that have an entry of a list of `tenure list` as their value. */
 static const struct {
     const char *option, *list;
 } completion_lists[] = {{"planner", "planners"}, {"order", "orders"},    {"pass", "passes"},

@@ -191,7 +191,7 @@ typedef struct list_arguments {
 
 static const struct argp_option list_options[] = {LIST_OPTIONS(CLI_OPTION){0}};
 
-/* The list whose entries are the lists. */
+/* The list of all lists. */
 static const char *list_name(uint32_t index) { return cli_list_at(index)->name; }
 static const char *list_about(uint32_t index) { return cli_list_at(index)->about; }
 static const cli_list list_of_lists = {

@@ -1,5 +1,4 @@
-/* split.c - `tenure split`: writes a model whose operators are computed in tiles, for unmodified
- * runtimes. */
+/* split.c - `tenure split`: writes a model with operators in tiles, for unmodified runtimes. */
 #include "base/base.h"
 #include "cli/answer/model_facts.h"
 #include "cli/command_line/combine.h"

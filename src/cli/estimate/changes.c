@@ -65,7 +65,7 @@ static bool change_update(cli_estimate_request *request, const cli_estimate_resu
 }
 
 /* Fits the program to the limit as a budget, by recomputation and other techniques. This is the
- * only change whose time is predicted. */
+ * only change with a predicted time. */
 static bool change_fit(cli_estimate_request *request, const cli_estimate_result *found,
                        char text[64]) {
     bool again = request->training.recompute > 0 || request->training.recompute_cheap;
@@ -197,7 +197,7 @@ static bool estimate_try(const cli_estimate_request *request, const char *text,
     return true;
 }
 
-/* Finds the smallest number of first layers whose freezing makes the model fit. */
+/* Finds the smallest number of first layers that must be frozen for the model to fit. */
 static bool estimate_freeze(const cli_estimate_request *request, const cli_estimate_result *found,
                             cli_change *change) {
     char patterns[CLI_LAYERS_MAX][40], text[sizeof change->text] = "";
@@ -232,8 +232,8 @@ static bool estimate_smaller_batch(const cli_estimate_request *request,
     return estimate_try(&trial, text, change);
 }
 
-/* Applies the changes whose bits are set in `set`. Returns false if one of them changes nothing or
- * if two belong to one family. */
+/* Applies the changes in the bit set `set`. Returns false if one of them changes nothing or if two
+ * belong to one family. */
 static bool estimate_apply(cli_estimate_request *request, const cli_estimate_result *found,
                            uint32_t set, char text[sizeof((cli_change *)0)->text]) {
     const size_t room = sizeof((cli_change *)0)->text;

@@ -48,7 +48,7 @@ typedef struct cli_estimate_request {
     /* [output_count] files to which the plan of the first estimate is written */
     const char *const *outputs;
     uint32_t output_count;
-    const tn_hardware *device; /* the device whose memory is `limit`, or NULL */
+    const tn_hardware *device; /* the device that has `limit` bytes, or NULL */
 } cli_estimate_request;
 
 typedef struct cli_stage_memory { /* memory of one pipeline stage */

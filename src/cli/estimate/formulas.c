@@ -76,7 +76,7 @@ static bool cluster_rates(cli_cluster *it, const tn_large *how, const tn_hardwar
     return it->cluster.flops > 0;
 }
 
-/* Finds the fastest division among the cluster's devices whose memory fits. */
+/* Finds the fastest division among the cluster's devices that fits into their memory. */
 static tn_status cluster_divide(const cli_cluster *it, const tn_large *how, tn_cluster_found *found,
                                 tn_error *error) {
     tn_cluster_free free = TN_CLUSTER_FREE_INIT;

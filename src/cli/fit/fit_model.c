@@ -56,7 +56,7 @@ static tn_status fit_open_model(cli_fit *fit, tn_error *error) {
 /* The contents of tensors for runs. Tensors come from the file, missing ones are generated, and the
  * state of an optimizer is 0. fit_data_read is the callback `read` of tn_engine_options. */
 typedef struct fit_data {
-    /* the graph whose tensors have the first numbers in the training step; NULL: no training */
+    /* the trained graph, which has the first tensors of the training step; NULL: no training */
     const tn_graph *trained;
     tn_contents *contents;
 } fit_data;

@@ -40,7 +40,7 @@ void cli_swap_link(const char *name, double *to_bytes_per_s, double *from_bytes_
  * given. */
 typedef struct cli_costs {
     const char *path; /* a file of costs */
-    /* a device, whose costs are modelled by its arithmetic rate and memory bandwidth */
+    /* a device; costs are modelled by its arithmetic rate and memory bandwidth */
     const tn_hardware *device;
 } cli_costs;
 /* Parses --costs FILE or --costs model:DEVICE. */

@@ -113,7 +113,7 @@ typedef struct cli_input {
     tn_training step; /* the training step; set if `training` is */
     tn_setup *setup;  /* the compiled model; NULL for a problem */
     const tn_occupancy *occupancy;
-    struct tn_foreign *foreign; /* a plan of another tool, whose buffers are in `own`; NULL: none */
+    struct tn_foreign *foreign; /* a plan of another tool, with its buffers in `own`; NULL: none */
     tn_problem *own;            /* the problem, if the input is not a model */
     tn_layout own_layout;
     tn_fit_answer answer; /* result of cli_input_fit, which then owns `setup` */
@@ -151,8 +151,8 @@ tn_status cli_input_replay(cli_input *input, tn_error *error);
 /* Makes the problem of a model again, with the scratch memory of these kernels for
  * microcontrollers. */
 tn_status cli_input_occupy(cli_input *input, const tn_micro_options *micro, tn_error *error);
-/* Loads the input and plans it; sets `layout`. With --order auto it keeps the order whose plan is
- * smallest. */
+/* Loads the input and plans it; sets `layout`. With --order auto it keeps the order with the
+ * smallest plan. */
 tn_status cli_input_plan(cli_input *input, const tn_plan_options *options, tn_error *error);
 /* Loads a problem and sets `layout`: to the offsets in the file if it is a plan, else to a new
  * plan. For a model, use cli_input_plan. */
@@ -180,7 +180,7 @@ void cli_report_model(tn_report *report, cli_input *input);
 
 /* --- operators in tiles --- */
 
-/* The table of options about tiles, a child of parsers whose input is a cli_split. */
+/* The table of options about tiles, a child of parsers. Its input is a cli_split. */
 extern const struct argp cli_split_argp;
 /* Returns the options for tiles within `budget` (0: no budget), or NULL if --split was not given.
  * The result points into `split`. */

@@ -271,8 +271,8 @@ static bool opened_is_trained(const cli_opened_model *opened, const tn_graph *gr
     return step != NULL && (tn_graph_tensor(step, id)->flags & TN_TENSOR_UPDATED) != 0;
 }
 
-/* Returns whether the tensor is a parameter whose initial value must be read. That includes a
- * parameter that is divided into shards: the whole tensor is an activation then, but its value
+/* Returns whether the tensor is a parameter with an initial value that must be read. That includes
+ * a parameter that is divided into shards: the whole tensor is an activation then, but its value
  * fills the shards. */
 static bool opened_is_parameter(const tn_tensor *tensor) {
     bool shared = tensor->kind == TN_KIND_ACTIVATION && (tensor->flags & TN_TENSOR_UPDATED) != 0;
@@ -445,7 +445,7 @@ static tn_status opened_compile(cli_opened_model *opened, tn_error *error) {
 
 /* --- from the file to the plan --- */
 
-/* Opens the file of weights, whose tensors replace the weights of the model. */
+/* Opens the file of weights. Its tensors replace the weights of the model. */
 static tn_status opened_weights(cli_opened_model *opened, tn_error *error) {
     const char *path = opened->weights_path;
     TN_TRY(tn_weights_open(path, opened->input->import.context, &opened->weights, error));

@@ -22,7 +22,7 @@ typedef struct cli_opened_model cli_opened_model;
 struct cli_opened_model {
     cli_input *input;             /* how the model is read; its graph may be loaded already */
     const cli_training *training; /* each run is a training step; NULL: inference */
-    tn_trainer *trained;          /* the trainer whose trained parameters are used, or NULL */
+    tn_trainer *trained;          /* the trainer that supplies the trained parameters, or NULL */
     cli_choices choices;
     bool plain; /* use plain kernels instead of oneDNN */
     /* compare the run with one in which every tensor has separate memory
@@ -49,7 +49,7 @@ struct cli_opened_model {
     uint64_t host_budget; /* bytes of host memory for swapped tensors; 0: no limit */
     double timeout_s; /* time limit of the search for a program within the budget; 0: no limit */
     cli_costs from;   /* source of operator times for fitting; unset: measure them */
-    const char *weights_path; /* a file whose weights replace those of the model, or NULL */
+    const char *weights_path; /* a file of weights that replace those of the model, or NULL */
     bool weights_made_up;
     uint64_t weights_seed, seed;
     /* type of the weights while the model runs; TN_UNDEFINED: as in the file */

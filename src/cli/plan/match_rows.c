@@ -8,8 +8,8 @@
  * tensor without a row must share the memory of one with a row.
  *
  * A .csv plan records no options. If its rows show that it was made with other options than those
- * of the command line, the result is a usage error that names the option. A plan whose rows name no
- * tensor of the model is refused in the same way.
+ * of the command line, the result is a usage error that names the option. A plan with rows that
+ * name no tensor of the model is refused in the same way.
  */
 #include "base/base.h"
 #include "cli/model/input.h"
@@ -430,8 +430,8 @@ static tn_status rows_load_input(cli_verify *arguments) {
             arguments->plan_path, known, rows, input->path);
 }
 
-/* Matches row i with buffer i, if names, sizes and steps agree, as in .csv plans of Tenure, whose
- * names may be empty or repeated. Sets *valid if all rows match and the layout is valid. If it is
+/* Matches row i with buffer i, if names, sizes and steps agree, as in .csv plans of Tenure. Names
+ * may be empty or repeated there. Sets *valid if all rows match and the layout is valid. If it is
  * not, matching by name finds the error. */
 static tn_status rows_match_rows(cli_verify *arguments, bool *valid) {
     const tn_problem *problem = arguments->input.problem, *plan = arguments->plan;
@@ -472,7 +472,7 @@ static tn_status rows_make_room(cli_verify *arguments) {
     return TN_OK;
 }
 
-/* Requests kernels whose scratch memory fits into that of the document. Kernels have slower
+/* Requests kernels with scratch memory that fits into that of the document. Kernels have slower
  * variants that need less scratch memory. */
 static tn_status rows_find_scratch(cli_verify *arguments) {
     cli_input *input = &arguments->input;

@@ -83,8 +83,8 @@ bool cli_objects_form(struct argp_state *state, const char *value);
 /* Loads the input, assigns its buffers to objects, writes the files and prints the answer. */
 tn_status cli_objects_run(const cli_objects *asked, tn_error *error);
 
-/* cli_objects_verify checks the objects in a CSV with the columns id and object, whose rows are
- * matched by name. It adds the result to the answer. Errors: E_CONFLICT if they are not valid. */
+/* cli_objects_verify checks the objects in a CSV with the columns id and object. Rows are matched
+ * by name. The function adds the result to the answer. Errors: E_CONFLICT if they are not valid. */
 extern const cli_facts cli_objects_verify_facts; /* for CLI_FACTS_ALSO */
 tn_status cli_objects_verify(cli_input *input, const char *plan, cli_answer *answer,
                              tn_error *error);

@@ -1,8 +1,8 @@
 /* shared_objects.c - `--form objects` of `tenure plan` and `tenure verify`: assigns buffers to
  * shared objects instead of offsets, and checks such an assignment.
  *
- * The input is a model, a problem, or a CSV whose sizes may be vectors (2x8, 1x16x16x3). This file
- * also writes the output files, because they are too simple for a format in src/report.
+ * The input is a model, a problem, or a CSV with sizes that may be vectors (2x8, 1x16x16x3). This
+ * file also writes the output files, because they are too simple for a format in src/report.
  */
 #include "base/base.h"
 #include "cli/model/input.h"
@@ -16,8 +16,8 @@
 
 /* --- assigning buffers to shared objects --- */
 
-/* The buffers to assign to objects: the rows of a CSV whose sizes may be vectors, or the buffers of
- * a problem or model. */
+/* The buffers to assign to objects: the rows of a CSV with sizes that may be vectors, or the
+ * buffers of a problem or model. */
 typedef struct objects_records {
     tn_object_record *records;
     char **names; /* names of the rows of such a CSV; NULL: `problem` has the names */
@@ -265,7 +265,7 @@ tn_status cli_objects_run(const cli_objects *asked, tn_error *error) {
 
 /* --- checking shared objects from any tool --- */
 
-/* The plan is a CSV with the columns `id` and `object`, whose rows are matched by name. The numbers
+/* The plan is a CSV with the columns `id` and `object`. Its rows are matched by name. The numbers
  * of objects are only names and may have gaps. An object is as large as its largest buffer. */
 
 typedef struct check {

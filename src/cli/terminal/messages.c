@@ -53,8 +53,8 @@ static bool controls_write(int descriptor, const char *bytes, size_t size) {
     return true;
 }
 
-/* Returns the number of bytes of the UTF-8 character whose first byte is `first`, or 1 if no
- * character begins with this byte. */
+/* Returns the number of bytes of the UTF-8 character that begins with `first`, or 1 if no character
+ * begins with this byte. */
 static size_t controls_length(unsigned char first) {
     return first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc2 ? 2 : 1;
 }

@@ -21,7 +21,7 @@ typedef struct cli_foreign_named {
     const char *name, *source;
 } cli_foreign_named;
 bool cli_foreign_alike(const cli_foreign_named *a, const cli_foreign_named *b);
-/* Returns the source of the value whose name is `name`. Names are compared by pointer, so `name`
+/* Returns the source of the value with the name `name`. Names are compared by pointer, so `name`
  * must be the pointer in the value. */
 const char *cli_foreign_source(const tn_foreign *foreign, const char *name);
 /* Prints a note with the bytes of the other tool's plan. */

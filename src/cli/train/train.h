@@ -16,7 +16,7 @@
 #include "cli/model/opened_model.h"
 #include "cli/model/training.h"
 
-#define CLI_BATCH_USUAL 64 /* batch size for a model whose batch dimension is a symbol */
+#define CLI_BATCH_USUAL 64 /* batch size for a model with a symbolic batch dimension */
 
 typedef struct cli_rank {       /* measurements of one rank */
     uint64_t planned, measured; /* peak of the arena, planned and measured */

@@ -53,7 +53,7 @@ void tn__flat_table_put(flat_writer *writer, uint32_t label, const flat_slot *sl
                         uint32_t count);
 void tn__flat_text_put(flat_writer *writer, uint32_t label, const char *text);
 void tn__flat_ints_put(flat_writer *writer, uint32_t label, const int32_t *ints, uint32_t count);
-/* Writes a vector of bytes whose data begins at a multiple of FLAT_ALIGNMENT. */
+/* Writes a vector of bytes. Its data begins at a multiple of FLAT_ALIGNMENT. */
 void tn__flat_bytes_put(flat_writer *writer, uint32_t label, const void *bytes, uint32_t size);
 /* Fills in all offsets and appends the old file. Errors: E_NO_MEMORY, E_UNSUPPORTED (the file would
  * exceed 2 GiB). */

@@ -346,7 +346,7 @@ static void json_unless_0(tn__text *text, const char *key, uint64_t value) {
 }
 
 /* Writes the operands of an instruction other than its operator, as the table of opcodes lists
- * them. Of the members about streams only those that differ from the default are written. */
+ * them. Members about streams are written only if they differ from the default. */
 static void json_uses(tn__text *text, const tn_graph *graph, const tn_instruction *it) {
     const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
     const tn_tensor_id tensors[] = {facts->blocks != TN_BLOCKS_CALLER ? it->tensor : TN_NONE,

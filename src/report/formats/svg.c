@@ -344,8 +344,8 @@ static void svg_level(tn__text *text, double y, const char *name, uint64_t bytes
                   words);
 }
 
-/* Draws the curve of live bytes as a path. Of the steps within half a unit only the highest and the
- * lowest value are drawn. */
+/* Draws the curve of live bytes as a path. Within half a unit only the highest and the lowest value
+ * are drawn. */
 static void svg_trace(const svg_picture *picture) {
     tn__text *text = picture->text;
     const tn__curve *curve = &picture->curve;

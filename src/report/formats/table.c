@@ -29,7 +29,7 @@ static uint32_t table_columns(const tn_report *report) {
     return report->columns > 0 ? report->columns : TABLE_COLUMNS;
 }
 
-/* Returns the number of columns for a name, if the rest of its row has `beside` columns. */
+/* Returns the number of columns for a name, if everything else in its row has `beside` columns. */
 static uint32_t table_name_width(const tn_report *report, uint32_t beside) {
     uint32_t columns = table_columns(report);
     if (columns < beside + TABLE_NAME_FEWEST) return TABLE_NAME_FEWEST;

@@ -1,4 +1,5 @@
-/* llm.h - families of transformers: what a config.json means, and which matrices follow from it.
+/* llm.h - families of transformers: the meaning of a config.json, and the matrices that follow from
+ * it.
  *
  *   llm_config.c    reads a config.json: its fields, by name
  *   llm_fields.c    tables of these fields and of their effects

@@ -22,8 +22,8 @@
  *                 compressed attention, queries as wide as the cache are added. The number of cells
  *                 of the cache is rounded up to 256, and windows have u additional cells.
  *   vLLM          uses 90 % of a device. The cache has pages of 16 tokens, and windows also keep
- *                 the tokens of a pass. A profile run computes the logits of 256 sequences in float32,
- *                 three times.
+ *                 the tokens of a pass. A profile run computes the logits of 256 sequences in
+ *                 float32, three times.
  *   transformers  runs operators one by one: normalisation in float32, gate, activation, product.
  *                 Keys and values are repeated for each head, and are copied when the cache of a
  *                 layer grows.

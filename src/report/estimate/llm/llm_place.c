@@ -19,7 +19,7 @@
 
 /* --- weights by layer --- */
 
-/* matrices that only some layers have, of which it is not known which layers they are */
+/* matrices that only some layers have; it is not known which ones */
 typedef struct place_loose {
     uint64_t layers, bytes; /* number of these layers; bytes in each of them */
     bool experts;
@@ -84,8 +84,8 @@ static uint64_t place_layer(const place_weights *weights, uint64_t layer, uint64
     return stored->layer[layer] - (layer < experts ? stored->experts[layer] : 0);
 }
 
-/* Returns an upper bound of the bytes of `run` consecutive layers, of which none is before layer
- * `from`. */
+/* Returns an upper bound of the bytes of `run` consecutive layers that begin with layer `from` or
+ * later. */
 static uint64_t place_run(const place_weights *weights, uint64_t from, uint64_t run,
                           uint64_t experts) {
     const uint64_t layers = weights->stored.layers;

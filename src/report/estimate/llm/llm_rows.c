@@ -214,7 +214,7 @@ static const tn__llm_row rows_t5[] = {
     MATRIX("lm_head", HEAD, ONCE, VOCABULARY, HIDDEN, HAS(UNTIED), 0),
 };
 
-/* Biases of an attention; in Whisper, the matrix of keys has none. */
+/* Biases of an attention; in Whisper, keys have no bias. */
 #define WHISPER_BIASES(place)                                                                      \
     VECTOR("q_bias", place, HIDDEN, 0, 0), VECTOR("v_bias", place, HIDDEN, 0, 0),                  \
         VECTOR("o_bias", place, HIDDEN, 0, 0)
