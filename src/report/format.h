@@ -66,7 +66,7 @@ typedef enum tn__role {
 typedef struct tn__report_item {
     const char *name;        /* never NULL */
     const char *note;        /* text of the report's mark for the buffer; NULL: no marks */
-    const tn_tensor *tensor; /* NULL if the item is a buffer or a workspace */
+    const tn_tensor *tensor; /* the tensor of the item; NULL for a buffer or a workspace */
     tn_body_id body;
     uint32_t kind;       /* a tn_kind, or TN__KIND_BUFFER */
     uint64_t bytes;      /* size of the tensor or buffer without alignment */
@@ -78,7 +78,7 @@ typedef struct tn__report_item {
     tn_share share;
     bool whole;    /* a view of unknown position within [lo, hi) */
     bool alias;    /* its operator requires that it shares memory, so it cannot have its own */
-    tn__role role; /* valid if the scene has phases */
+    tn__role role; /* purpose of the item; valid if the scene has phases */
     /* decision of a fit about the tensor, or about the tensor of which this is an encoded form;
      * kept without a fit */
     tn_fate fate;
@@ -92,7 +92,7 @@ typedef struct tn__scene_piece {
 typedef struct tn__scene {
     const tn_report *report;
     tn__arena arena;
-    tn__report_item *items; /* with a model: sorted by `first`; without one: item i is buffer i */
+    tn__report_item *items; /* the items, sorted by `first`; without a model, item i is buffer i */
     uint32_t item_count;
     int64_t first, last; /* range of the time axis; with a model: [0, number of instructions) */
     uint64_t naive;      /* sum of the bytes if no memory was reused */
@@ -103,7 +103,8 @@ typedef struct tn__scene {
     /* [steps] phase of each step of a training step: TN_PHASE_FORWARD, TN_PHASE_BACKWARD or
      * TN_PHASE_UPDATE; NULL: the program is no training step */
     uint8_t *phases;
-    uint64_t role_total[TN__ROLE_COUNT]; /* with phases: sum of the bytes of all tensors */
+    /* bytes of all tensors of each role; valid with `phases` */
+    uint64_t role_total[TN__ROLE_COUNT];
     /* bytes of the tensors that are live at the peak; their sum is the peak */
     uint64_t role_at_peak[TN__ROLE_COUNT];
     tn__scene_piece *pieces; /* set by tn__scene_pieces */
@@ -148,7 +149,8 @@ typedef struct tn__step {
     const char *type, *name;
 } tn__step;
 tn__step tn__step_of(const tn_report *report, uint32_t step);
-uint32_t tn__step_count(const tn_report *report); /* 0 without a model */
+/* number of steps of the program; 0 without a model */
+uint32_t tn__step_count(const tn_report *report);
 
 /* Returns the pieces of a buffer as planned. If the buffer lists no pieces, one piece of its full
  * size is stored in *one and returned. A buffer of size 0 has no pieces. */
@@ -168,7 +170,7 @@ void tn__words_kernels(tn__text *text, const tn_report_kernels *kernels); /* a J
 typedef struct tn__curve {
     const tn_context *context;
     size_t count, room;
-    int64_t *at; /* [count] times, in rising order */
+    int64_t *at; /* [count] the times at which the curve changes, in rising order */
     /* [count] live bytes in [at[i], at[i + 1]); the last entry is 0; larger sums than 2^64 - 1 are
      * saturated */
     uint64_t *live;

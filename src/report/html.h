@@ -16,12 +16,13 @@ typedef struct tn__html_page {
     tn__names names;      /* maps a string to its index in `strings` */
     const char **strings; /* [string_count] */
     size_t string_count, string_room;
-    uint32_t *item_name, *item_type, *item_shape; /* [item_count] indices in `strings` */
-    uint32_t *item_note;                  /* [item_count] texts of marks, as indices in `strings` */
+    /* [item_count] name, type and shape of each item, as indices in `strings` */
+    uint32_t *item_name, *item_type, *item_shape;
+    uint32_t *item_note; /* [item_count] text of each item's mark, as an index in `strings` */
     uint32_t *step_type, *step_name;      /* [step_count] */
     uint32_t kind_number[TN__KIND_COUNT]; /* index of each kind in the list of kinds that occur */
     uint32_t role_number[TN__ROLE_COUNT]; /* index of each role in the list of roles that occur */
-    tn__uses uses;                        /* for a model: the readers of items */
+    tn__uses uses;                        /* the readers of the items of a model */
     tn__run_times run;                    /* times of a run; `reach` is NULL if there was no run */
     bool measured;                        /* the run was measured, not simulated */
 } tn__html_page;

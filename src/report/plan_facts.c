@@ -17,7 +17,7 @@
 static uint64_t facts_caching_pool(const tn_report *report) {
     tn_estimate_options options = TN_ESTIMATE_OPTIONS_INIT;
     tn_estimate estimate;
-    tn_error unused; /* ignored: without the number its line is left out */
+    tn_error unused; /* an error is ignored: the line with this number is then left out */
     if (report->occupancy == NULL || report->fit != NULL) return 0;
     uint64_t steps = tn__step_count(report);
     if (steps * tn_problem_count(report->problem) > POOL_MOST) return 0;

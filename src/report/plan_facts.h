@@ -88,7 +88,7 @@ typedef struct tn__plan_fact {
     const char *key, *label, *brief;
     tn__plan_unit unit;
     bool absent, null; /* absent: this plan does not have the fact; null: the value is unknown */
-    uint64_t whole;    /* for BYTES, COUNT and YES */
+    uint64_t whole;    /* value of a fact with the unit BYTES, COUNT or YES */
     double real;       /* SHARE */
     const char *word;  /* WORD */
 } tn__plan_fact;

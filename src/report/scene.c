@@ -337,7 +337,7 @@ typedef struct uses_state {
     /* [tensors] during a backward pass over the live ranges: when the next live range of the tensor
      * begins, or TN_NONE */
     uint32_t *until;
-    tn__lists of; /* [tensors] the steps that use each tensor */
+    tn__lists of; /* [tensors] lists of the steps that use each tensor */
 } uses_state;
 
 static void uses_fill(void *self, tn__lists *uses) {

@@ -88,7 +88,7 @@ const char *tn__words_colour(uint32_t kind) {
         [TN__KIND_BUFFER] = "#56b4e9",
     };
     const char *colour = kind < TN__KIND_COUNT ? colours[kind] : NULL;
-    return colour ? colour : "#8a93a0"; /* for kinds that may be added later */
+    return colour ? colour : "#8a93a0"; /* the colour of kinds that may be added later */
 }
 
 const char *tn__words_role_colour(tn__role role) {
@@ -198,7 +198,7 @@ void tn__words_cell(tn__text *text, const char *string, size_t width, bool right
     size_t added = words_slice(text, string, 0, head);
     tn__text_add(text, "..", dots);
     added += dots + words_slice(text, string, columns - tail, SIZE_MAX);
-    /* if a wide character does not fit completely, a column is left */
+    /* if a wide character at the cut does not fit, one column is filled with a blank */
     words_spaces(text, width - added);
 }
 

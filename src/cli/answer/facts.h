@@ -62,8 +62,8 @@ struct cli_facts {
     uint32_t indent; /* blanks before each line of the table */
     /* least width of each value in columns; above 0, values are right-aligned and short */
     int cell;
-    bool columns;         /* for a list: the table prints each item as a row */
-    bool sentence;        /* for a whole answer: the table consists of the brief line */
+    bool columns;         /* the table prints each item of this list as a row */
+    bool sentence;        /* the table of this answer consists of the brief line */
     const cli_fact *rows; /* the facts; a row with `help` NULL ends the array */
 };
 #define CLI_FACT(unit, key, label, help)                                                           \

@@ -192,7 +192,7 @@ static int holders_word_order(const void *a, const void *b) {
 static void holders_print_sums(const cli_holders *holders, bool by_op, tn__text *text) {
     uint32_t count = 0;
     holders_sum *sums = calloc((size_t)holders->count + 1, sizeof *sums);
-    if (sums == NULL) return; /* without memory only the sums are missing, not the rows */
+    if (sums == NULL) return; /* if memory runs out, only the lines of sums are missing */
     for (uint32_t i = 0; i < holders->count; i++) {
         const tn_pool_label *label = &holders->rows[i].label;
         sums[i] = (holders_sum){by_op ? label->op : label->kind, holders->rows[i].allocated};

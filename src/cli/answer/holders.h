@@ -10,7 +10,7 @@
 
 typedef struct cli_holders {
     char title[200]; /* the moment of the holders, such as "at the peak, step 8 of 102" */
-    tn_holder *rows; /* [count] the tensors or blocks, sorted by size, largest first */
+    tn_holder *rows; /* [count] tensors or blocks that hold memory, the largest first */
     uint32_t count;
     tn__arena arena;
 } cli_holders;

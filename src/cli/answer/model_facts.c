@@ -95,7 +95,8 @@ void cli_kernel_target_add(cli_answer *answer, const cli_kernel_target *target,
     tn_report_kernels described;
     const tn_report_kernels *kernels = cli_kernel_target_report(target, setup, &described);
     double cost;
-    tn_error error; /* ignored: a machine may have too little memory to measure both variants */
+    /* the error is ignored: a machine may have too little memory to measure both variants */
+    tn_error error;
     cli_kernels_line(answer, kernels);
     cli_kernels_add(answer, kernels);
     if (scratch == NULL) return;

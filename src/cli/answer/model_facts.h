@@ -59,7 +59,8 @@ void cli_stream_add(cli_answer *answer, const tn_setup *setup, const tn_engine_u
 /* --- errors of lossy codecs --- */
 
 typedef struct cli_losses {
-    /* [count] encoded tensors, largest relative error first; the program owns their names */
+    /* [count] errors of encoded tensors, the largest relative error first; the program owns the
+     * names */
     tn_engine_loss *rows;
     uint32_t count;
 } cli_losses;

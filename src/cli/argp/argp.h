@@ -13,7 +13,8 @@
 
 typedef int error_t; /* errno */
 
-#define ARGP_ERR_UNKNOWN E2BIG /* returned by a parser that does not know the key */
+/* return value of a parser that does not know the key of an option */
+#define ARGP_ERR_UNKNOWN E2BIG
 #define ARGP_NO_HELP 0x10
 #define ARGP_KEY_ARG 0 /* key of an argument that is not an option */
 /* key of the call after the last argument; children are called before their parent, the last child

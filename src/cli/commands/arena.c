@@ -62,7 +62,7 @@ typedef struct arena_arguments {
     uint32_t output_count;
     bool json;
     /* results */
-    arena_end ends[2]; /* for the smallest and for the largest scratch */
+    arena_end ends[2]; /* the arena for the smallest and for the largest scratch memory */
     tn_layout layout;  /* the plan for the largest scratch */
     /* with banks: the bank of the arena's tail; bank_count if the tail fits in no bank */
     uint32_t tail_bank;

@@ -40,8 +40,8 @@ enum { DIFF_MAX = 400, DIFF_PLANNER, DIFF_TIMEOUT, DIFF_JSON };
 /* A tensor that is live at the peak of one of the two inputs. */
 typedef struct diff_item {
     const char *name, *op;
-    const tn_tensor *tensor; /* NULL if the tensor of the graph is unknown */
-    /* for a plan of another tool: the operator of the user's program, or NULL */
+    const tn_tensor *tensor; /* the tensor of the graph; NULL: unknown */
+    /* the operator of the user's program, for a plan of another tool; NULL: unknown */
     const char *source;
     uint64_t bytes;
     uint32_t partner; /* index of its partner in the items of the other input, or TN_NONE */

@@ -129,7 +129,7 @@ typedef struct estimate_arguments {
     cli_cluster cluster;
     cli_llm llm;
     bool to_run;       /* estimate running, not training, a language model */
-    char config[4096]; /* with --train and a folder: the path of its config.json */
+    char config[4096]; /* path of the config.json of a folder that --train estimates */
     const tn_hardware *device;
     const char *outputs[ESTIMATE_OUTPUTS_MAX];
     bool max_batch, json, has_runtime; /* has_runtime: the bytes of the runtime were given */

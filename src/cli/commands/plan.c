@@ -214,7 +214,7 @@ typedef struct plan_arguments {
     bool trains;
     const tn_hardware *device;
     uint64_t device_bytes; /* bytes that a program can use on the device; 0: no device was named */
-    double deadline;       /* when --timeout ends, on the clock of cli_clock; 0: no limit */
+    double deadline;       /* time on the clock of cli_clock at which --timeout ends; 0: no limit */
     /* the error message is that of the first plan, so hints are printed separately */
     bool hints_apart;
 } plan_arguments;
@@ -611,7 +611,7 @@ static tn_status plan_within(plan_arguments *arguments, tn_error *error) {
     tn_status status = cli_input_plan(&arguments->input, options, error);
     if (status == TN_E_INFEASIBLE && cli_input_is_model(&arguments->input) &&
         arguments->input.bank_count == 0) {
-        tn_error unused; /* ignored: this search is only for the hints */
+        tn_error unused; /* the error is ignored, because this search only finds hints */
         arguments->hints_apart = true;
         (void)!cli_input_fit(&arguments->input, options, options->capacity, true, &unused);
     }

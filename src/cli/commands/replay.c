@@ -390,8 +390,7 @@ static tn_pool_options replay_pool_options(const cli_replay *arguments, const ch
     if (conf != NULL) {
         options.pool = "caching";
         options.caching = conf;
-        /* with expandable segments, the capacity limits mapped bytes (conf->limit), not
-         * addresses */
+        /* expandable segments limit the mapped bytes (conf->limit) instead of the address range */
         if (conf->expandable) options.capacity = 0;
     }
     if (arguments->pages != 0) options.release = replay_take_back;

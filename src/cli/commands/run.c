@@ -402,7 +402,7 @@ static void run_file_name(const char *name, char *text, size_t room) {
 
 static tn_status run_write(const run_arguments *arguments, tn_error *error) {
     if (arguments->output_dir == NULL) return TN_OK;
-    /* ignored, because writing the first file reports a missing folder */
+    /* errors are ignored, because writing the first file reports a missing folder */
     (void)mkdir(arguments->output_dir, 0777);
     for (uint32_t k = 0; k < arguments->arrays.output_count; k++) {
         char name[128], path[4096];

@@ -268,7 +268,7 @@ static int split_file_run(int count, char **words) {
     else if (status == TN_OK && report.stopped)
         cli_note("the work limit was reached: a longer search may find a smaller model");
     cli_deadline(0, NULL);
-    tn_error ignored; /* ignored, because `error` has an earlier error, which is reported */
+    tn_error ignored; /* an error of printing is ignored: an earlier error is reported */
     if (status == TN_OK)
         status = split_file_print(&arguments, &report, true, &error);
     else if (status == TN_E_EXHAUSTED && arguments.json)

@@ -296,7 +296,7 @@ static int verify_run(int count, char **words) {
     free(arguments.claimed);
     free(arguments.next);
     free(arguments.turn);
-    /* before the plan file and the program, which the input refers to */
+    /* the input is released first, because it refers to the plan file and the program */
     cli_input_release(&arguments.input);
     tn_program_destroy(arguments.program);
     cli_plan_file_close(&arguments.file);

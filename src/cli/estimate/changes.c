@@ -169,7 +169,7 @@ void cli_limits_skip(cli_limits *limits, const char *what) {
 static tn_status estimate_limited(const cli_estimate_request *request, const char *text,
                                   cli_estimate_result *found) {
     cli_estimate_request trial = *request;
-    tn_error unused; /* ignored: a change that is not possible is not proposed */
+    tn_error unused; /* the error is ignored: a change that is not possible is not proposed */
     cli_limits *limits = request->limits;
     *found = (cli_estimate_result){0};
     if (limits == NULL) return cli_estimate_within(&trial, found, &unused);

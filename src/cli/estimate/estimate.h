@@ -52,7 +52,7 @@ typedef struct cli_estimate_request {
 } cli_estimate_request;
 
 typedef struct cli_stage_memory { /* memory of one pipeline stage */
-    uint64_t arena, fixed;        /* as the fields of tn_estimate */
+    uint64_t arena, fixed;        /* bytes of the arena and outside it, as in tn_estimate */
 } cli_stage_memory;
 
 /* the result; with pipeline stages, that of the stage that needs most memory */
@@ -78,7 +78,7 @@ typedef struct cli_estimate_result {
     bool fitted; /* a program was fitted, because the unchanged program exceeds `fit` */
     /* if fitted: predicted extra time, as a fraction of the time of the unchanged program */
     double more_time;
-    uint64_t host; /* if fitted: bytes of host memory for swapped tensors */
+    uint64_t host; /* bytes of host memory for swapped tensors, if a program was fitted */
     uint64_t work; /* units of work that the plan and the search for a program took */
     /* Groups of parameters that may be frozen, in the order of the model: the parts of parameter
      * names up to the first dot, such as "layer1.". The last group of the model is never listed,

@@ -25,7 +25,8 @@ typedef struct estimate_made { /* the objects of one trial, which are released a
     tn_graph *rewritten;
     const tn_graph *graph; /* the graph that is compiled */
     tn_fit_answer answer;  /* the answer for the budget request->fit; zero without a budget */
-    tn_setup *setup; /* owned by `answer` if there is a budget; NULL: the input has the setup */
+    /* the compiled model, owned by `answer` if there is a budget; NULL: `input` has it */
+    tn_setup *setup;
 } estimate_made;
 
 static void estimate_release(estimate_made *made) {
@@ -321,7 +322,7 @@ static tn_status estimate_once(const cli_estimate_request *request, cli_estimate
     }
     const tn_layout *layout = made.setup != NULL ? tn_setup_layout(made.setup) : made.input.layout;
     uint64_t planned = layout != NULL ? layout->work : 0;
-    /* also counts the work of a trial that failed */
+    /* the work of a trial that failed is counted, too */
     found->work = tn__add_sat(planned, made.answer.result.work);
     estimate_release(&made);
     return status;
@@ -392,7 +393,7 @@ static tn_status estimate_evaluation(const cli_estimate_request *request,
 
 tn_status cli_estimate(const cli_estimate_request *request, cli_estimate_result *found,
                        tn_error *error) {
-    /* for the estimate of the evaluation phase, which writes no files */
+    /* the request for the evaluation phase, which writes no files */
     cli_estimate_request trial = *request;
     trial.output_count = 0;
     TN_TRY(cli_estimate_within(request, found, error));

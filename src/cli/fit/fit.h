@@ -32,14 +32,14 @@ typedef struct cli_fit {
     uint64_t runs;             /* how many times the resulting program is run; 0: not at all */
     const char *swap_device;   /* device that holds swapped tensors; NULL: the host */
     double link;               /* bytes per second of --link; 0: not given */
-    cli_kernel_target kernels; /* valid if --kernels was given */
+    cli_kernel_target kernels; /* kernels to plan for; valid if --kernels was given */
     bool train, json, explain, max_batch;
     /* results */
     tn_graph *model; /* the rewritten graph that is trained; NULL: the graph as loaded is trained */
     tn_training step;
-    tn_setup *setup; /* for a model: the compiled model with the fitted program */
-    tn_graph *nodes; /* for a problem: its operators */
-    tn_program *own; /* for a problem: the program without changes */
+    tn_setup *setup; /* the compiled model with the fitted program; NULL for a problem */
+    tn_graph *nodes; /* the operators of a problem; NULL for a model */
+    tn_program *own; /* the unchanged program of a problem; NULL for a model */
     tn_costs *costs;
     float *zeros; /* measured fractions of zeros, or NULL */
     tn_occupancy_options memory;

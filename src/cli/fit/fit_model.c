@@ -19,7 +19,7 @@ static tn_status fit_load(cli_fit *fit, tn_error *error) {
 }
 
 cli_kernel_target cli_fit_target(const cli_fit *fit) {
-    /* with costs of another device, kernels of this machine do not apply */
+    /* kernels of this machine are not used with the costs of another device */
     bool here = fit->from.device == NULL;
     cli_kernel_target target =
         cli_choices_target(&fit->choices, here ? CLI_RUNNER_ONEDNN : CLI_RUNNER_NONE);
@@ -426,7 +426,7 @@ static tn_status run_open(run_state *run, tn_error *error) {
     tn_device_options device = TN_DEVICE_OPTIONS_INIT;
     tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
     tn_occupancy_options memory = fit->memory;
-    /* NULL, because the kernels determine the workspaces */
+    /* no given workspaces: the kernels determine them */
     memory.workspaces = memory.workspaces_again = NULL;
     options.given_program = program;
     options.memory = &memory;
@@ -434,7 +434,8 @@ static tn_status run_open(run_state *run, tn_error *error) {
     plan.enough = fit->results[fit->chosen].layout.peak;
     options.plan = &plan;
     options.context = fit->input.import.context;
-    device.link_bytes_per_s = fit->link; /* 0 without --link: copies are not slowed down */
+    /* speed of copies; without --link it is 0, and copies are not slowed down */
+    device.link_bytes_per_s = fit->link;
     engine.read = fit_data_read;
     engine.self = &run->data;
     TN_TRY(tn_trace_create(options.context, 64 * (uint64_t)tn_program_count(program) + 64,

@@ -93,7 +93,8 @@ typedef struct cli_fit_sources {
     uint32_t threads, codecs;   /* codecs: bits as in tn_fit_options; 0: all codecs */
     tn_engine_options engine;   /* reads the tensors for a run that counts zeros */
     const cli_samples *samples; /* fills the inputs of that run; NULL: inputs are generated */
-    float **zeros; /* set to the measured fractions, which the owner of the pointer frees */
+    /* receives the measured fractions of zeros; the owner of the pointer frees them */
+    float **zeros;
 } cli_fit_sources;
 void cli_fit_request_set(cli_fit_sources *sources, tn_fit_request *request);
 

@@ -122,7 +122,8 @@ static const tn_graph *input_ask(cli_input *input, const tn_plan_options *plan,
                                         .region_count = input->split.region_count,
                                         .again = input->split.again,
                                         .again_count = input->split.again_count};
-        asked->all.memory.fuse_concat = true; /* as all operators in tiles are planned */
+        /* concatenations are fused in all plans with operators in tiles */
+        asked->all.memory.fuse_concat = true;
         setup->split = &asked->parts;
     }
     if (plan != NULL) {

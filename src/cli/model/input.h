@@ -66,7 +66,8 @@ typedef struct cli_kernel_target {
 
 /* Whether and how operators run in tiles. */
 typedef struct cli_split {
-    /* [region_count] the regions that a plan states; `again` has their recomputed operators */
+    /* [region_count] regions of operators in tiles that a plan states, and their recomputed
+     * operators */
     tn_split_region *regions;
     tn_split_again *again; /* [again_count] */
     uint32_t region_count, again_count;
@@ -82,14 +83,15 @@ typedef struct cli_input {
     bool of_plan;       /* the options come from a plan file that was made for a model */
     uint32_t given;     /* options given on the command line, as bits 1 << (key - CLI_DIM) */
     const char *format; /* value of --format, or NULL */
-    /* for a plan of another tool: name of the module; NULL: the default module */
+    /* name of the module in a plan of another tool; NULL: the default module */
     const char *module;
     const char *processor; /* the processor of `tenure arena`, or NULL */
     uint64_t alignment;    /* alignment in bytes; 0: the default */
     bool wants_csv;    /* the plan will be written as CSV, which cannot describe every problem */
     bool ends_work;    /* call cli_interrupt_ends_work after the input is read */
     const char *order; /* name of the order of operators; NULL: the order of the file */
-    const tn_op_id *sequence; /* [sequence_count] the order of operators in a plan, for `verify` */
+    /* [sequence_count] the order of the operators in a plan that `verify` checks */
+    const tn_op_id *sequence;
     uint32_t sequence_count;
     bool replays; /* the program comes from a plan, so neither order nor recomputation is chosen */
     const tn_program *program; /* the program of the plan; set after the graph was made */
@@ -104,7 +106,7 @@ typedef struct cli_input {
     cli_split split; /* options about tiles, for `plan` and `run` */
     tn_rules rules;  /* rules about tensors, for `fit`, `run`, `train` and `estimate` */
     const struct cli_training *training; /* plan a step of this training; NULL: inference */
-    /* [operators] scratch bytes of the kernels for a .tflite model, or NULL */
+    /* [operators] scratch bytes of the kernels of a .tflite model, or NULL */
     uint64_t *workspaces;
     /* loaded */
     tn_graph *graph;
@@ -118,7 +120,7 @@ typedef struct cli_input {
     tn_layout own_layout;
     tn_fit_answer answer; /* result of cli_input_fit, which then owns `setup` */
     const tn_problem *problem;
-    const tn_layout *layout; /* NULL: there is no plan yet */
+    const tn_layout *layout; /* the plan of the input; NULL: it has not been planned */
     tn_stage stages[8];
     uint32_t stage_count;
 } cli_input;

@@ -20,9 +20,10 @@ cli_kernel_target cli_choices_target(const cli_choices *choices, cli_runner runn
 
 typedef struct cli_opened_model cli_opened_model;
 struct cli_opened_model {
-    cli_input *input;             /* how the model is read; its graph may be loaded already */
-    const cli_training *training; /* each run is a training step; NULL: inference */
-    tn_trainer *trained;          /* the trainer that supplies the trained parameters, or NULL */
+    cli_input *input; /* how the model is read; its graph may be loaded already */
+    /* the training of which each run is a step; NULL: runs are inference */
+    const cli_training *training;
+    tn_trainer *trained; /* the trainer that supplies the trained parameters, or NULL */
     cli_choices choices;
     bool plain; /* use plain kernels instead of oneDNN */
     /* compare the run with one in which every tensor has separate memory

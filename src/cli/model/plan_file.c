@@ -499,7 +499,7 @@ tn_status cli_plan_file_open(const char *path, cli_plan_file *file, tn_error *er
     file->document = tn__json_parse(bytes.bytes, bytes.size, &why, &status);
     tn__file_unmap(&bytes);
     if (status == TN_E_NO_MEMORY) return tn__no_memory(error, "the plan");
-    /* for a file that is not JSON, plan/io reports the error later */
+    /* if the file is not JSON, plan/io reports the error later */
     return file->document != NULL ? plan_read(file, error) : TN_OK;
 }
 

@@ -19,24 +19,26 @@ typedef struct cli_plan_tensor {
     uint64_t offset;     /* offset that the plan states */
     uint64_t bytes;
     int64_t first;
-    const char *name; /* for messages; never NULL */
+    const char *name; /* name of the tensor for messages; never NULL */
 } cli_plan_tensor;
 
 typedef struct cli_plan_file {
     const char *path;
     /* the JSON document of jansson; NULL: the file is not JSON, or cannot be read */
     void *document;
-    bool has_options;           /* the plan records its options */
-    const char *library;        /* version of the library that made the plan, or "" */
-    cli_plan_tensor *tensors;   /* [tensor_count] sorted by `tensor`, then `op`, then `first` */
-    uint32_t tensor_count;      /* 0: the plan identifies no tensors, like plans of other tools */
+    bool has_options;    /* the plan records its options */
+    const char *library; /* version of the library that made the plan, or "" */
+    /* [tensor_count] live ranges, sorted by `tensor`, then `op`, then `first` */
+    cli_plan_tensor *tensors;
+    /* number of live ranges; 0: the plan identifies no tensors, like plans of other tools */
+    uint32_t tensor_count;
     bool has_program, has_peak; /* has_program: the steps of the plan refer to tensors by index */
     uint64_t peak;
     bool has_reuse_cost;
     uint64_t reuse_cost; /* the reuse cost that the plan states */
     bool has_waits;
     uint64_t waits, time, workers; /* the values that the plan states */
-    tn_op_id *steps;               /* [step_count] the operators in their order, or NULL */
+    tn_op_id *steps; /* [step_count] the operators in the order of the plan, or NULL */
     uint32_t step_count;
 } cli_plan_file;
 

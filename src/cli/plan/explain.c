@@ -326,7 +326,7 @@ static void explain_changes(explain_view *view) {
     cli_change changes[EXPLAIN_CHANGES];
     cli_estimate_request request = explain_way(view);
     cli_estimate_result found;
-    tn_error unused; /* ignored: a change that is not possible is not proposed */
+    tn_error unused; /* the error is ignored: a change that is not possible is not proposed */
     bool parts = view->of->input->bank_count > 0;
     if (parts) return;
     if (!cli_limits_go_on(&view->limits) ||

@@ -207,7 +207,7 @@ static tn_status rows_item_at(const cli_verify *arguments, const cli_plan_tensor
 static bool rows_stack_banks(const cli_verify *arguments, uint64_t *above) {
     uint32_t rows = tn_problem_count(arguments->plan),
              banks = tn_problem_bank_count(arguments->plan);
-    /* above[bank] is the end of the bank until the next loop */
+    /* until the next loop, above[bank] is the end of the bank */
     for (uint32_t row = 0; row < rows; row++) {
         const tn_body *body = tn_problem_body(arguments->plan, row);
         uint64_t end = tn__add_sat(arguments->plan_offsets[row], body->size);
@@ -385,7 +385,8 @@ static tn_status rows_place(cli_verify *arguments) {
             TN_TRY(rows_item(arguments, life, name, &claim, &row));
         } else if (arguments->plan_path == NULL) {
             if (!own) claim = arguments->claimed[life->tensor];
-        } else { /* also finds the rows of scratch memory and of weights in a kernel's layout */
+            /* this also finds the rows of scratch memory and of weights in a kernel's layout */
+        } else {
             row = tn__names_find(&arguments->rows, name, strlen(name));
             if (row != TN__NAMES_NONE) claim = arguments->plan_offsets[row];
         }
@@ -512,7 +513,7 @@ static tn_status rows_load_model(cli_verify *arguments) {
     bool valid = false;
     TN_TRY(rows_load_program(arguments));
     if (input->target.runner != CLI_RUNNER_NONE &&
-        /* with a program in the plan, the plan also decides about scratch memory */
+        /* if the plan contains a program, it also decides about scratch memory */
         !input->replays)
         input->occupancy_options.workspaces = tn_kernels_workspaces(tn_setup_kernels(input->setup));
     TN_TRY(rows_make_room(arguments));

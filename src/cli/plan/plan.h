@@ -58,7 +58,7 @@ tn_status cli_explain_tags(const tn_occupancy *occupancy, tn_error *error);
 typedef struct cli_explained {
     const cli_input *input; /* planned */
     const tn_plan_options *options;
-    const cli_training *training; /* NULL: the plan is not for a training step */
+    const cli_training *training; /* the training of which a step is planned; NULL: inference */
     const tn_hardware *device;    /* the device for which times are predicted, or NULL */
     /* when the plan and all trials must end, on the clock of cli_clock; 0: no limit */
     double deadline;
@@ -99,7 +99,7 @@ typedef struct cli_verify {
     tn_problem *plan; /* the rows of the plan, as buffers of a problem */
     uint64_t *plan_offsets;
     tn__names rows; /* maps a name to the first row of the plan with that name */
-    uint32_t *next; /* [rows] the next row with the same name, or TN__NAMES_NONE */
+    uint32_t *next; /* [rows] next row of the plan with the same name, or TN__NAMES_NONE */
     /* [rows] at the first row of a name: the row with that name to match next, or TN__NAMES_NONE */
     uint32_t *turn;
     uint64_t *offsets; /* [bodies] */

@@ -271,7 +271,7 @@ tn_status cli_objects_run(const cli_objects *asked, tn_error *error) {
 typedef struct check {
     objects_records from;
     tn__names rows;      /* maps a name to the number of its buffer */
-    char (*numbers)[16]; /* [count] names for buffers that have none */
+    char (*numbers)[16]; /* [count] names that are made for buffers without a name */
     /* [count] number of the buffer's object plus 1; 0: no row has named the buffer yet */
     uint64_t *given;
     tn_objects objects;

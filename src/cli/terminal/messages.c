@@ -286,7 +286,7 @@ static void messages_fail_json(const tn_error *error, const char *members) {
     cli_add_word(&answer, "where", error->where);
     cli_add_word(&answer, "message", settings_replace(error->message, &words));
     cli_add_members(&answer, members);
-    /* ignored: the error was already printed on standard error */
+    /* an error of printing is ignored: the message was printed on standard error */
     (void)cli_answer_end(&answer, NULL);
     tn__text_release(&words);
 }

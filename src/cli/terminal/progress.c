@@ -52,7 +52,7 @@ static void progress_interrupt(int number) {
     if (cli_signal_repeats(number) || progress_interrupts != 0) return;
     progress_interrupts = 1;
     if (progress.mode != PROGRESS_NONE && write(STDERR_FILENO, text, sizeof text - 1) < 0)
-        progress_interrupts = 1; /* ignored: standard error is closed */
+        progress_interrupts = 1; /* the failed write is ignored, because standard error is closed */
 }
 
 void cli_interrupt_ends_work(void) { cli_on_signal(SIGINT, progress_interrupt); }

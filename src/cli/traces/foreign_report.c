@@ -11,7 +11,7 @@
 typedef struct foreign_reading {
     cli_report *report;
     tn_foreign *foreign;
-    tn_problem *problem; /* NULL if the file has no live ranges */
+    tn_problem *problem; /* buffers of the plan; NULL: the file has no live ranges */
     tn_layout theirs, ours;
     bool valid, is_planned;
     tn_error conflict;

@@ -40,17 +40,19 @@ typedef struct cli_replay_result {
 typedef struct cli_replay {
     const char *path;
     cli_paths outputs;
-    const char *pools[CLI_REPLAY_POOLS_MAX];    /* values of --pool as given */
-    tn_pool_caching conf[CLI_REPLAY_POOLS_MAX]; /* settings of pools of the form caching:SETTINGS */
+    const char *pools[CLI_REPLAY_POOLS_MAX]; /* values of --pool as given */
+    /* settings of the pools of the form caching:SETTINGS */
+    tn_pool_caching conf[CLI_REPLAY_POOLS_MAX];
     bool has_conf[CLI_REPLAY_POOLS_MAX];
     uint32_t pool_count;
-    uint64_t capacity, alignment, pages; /* each 0 if it is not given */
+    /* values of --capacity, --alignment and --pages; 0: not given */
+    uint64_t capacity, alignment, pages;
     tn_plan_options plan_options;
     bool json;
     tn_context context;
     tn_pool_trace *trace;
     uint32_t device;          /* device of a snapshot; UINT32_MAX: the one with the highest peak */
-    tn_snapshot *snapshot;    /* NULL if the input is a CSV */
+    tn_snapshot *snapshot;    /* the snapshot that is replayed; NULL: the input is a CSV */
     tn_snapshot_lives *lives; /* owns the strings of `trace`, if it is made from a snapshot */
     const tn_pool_event *events;
     uint64_t event_count;
@@ -59,7 +61,7 @@ typedef struct cli_replay {
     bool plays_own; /* the trace is also executed with the device's own allocator */
     tn_play_answer own;
     uint64_t *sizes; /* [blocks] */
-    /* [events] bytes that one pool has reserved after each event; NULL without `outputs` */
+    /* [events] bytes that one pool has reserved after each event; NULL without output files */
     uint64_t *reserved;
     cli_replay_picture picture;
     tn_layout layout;

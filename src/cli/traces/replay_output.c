@@ -369,7 +369,7 @@ tn_status cli_replay_draw(const cli_replay_picture *picture, const char *path, t
     double top = 1;
     for (uint32_t i = 0; i < picture->line_count; i++)
         if ((double)picture->lines[i].peak > top) top = (double)picture->lines[i].peak;
-    top *= 1.04; /* so that the highest line does not touch the frame */
+    top *= 1.04; /* leaves space between the highest line and the frame */
     double legend_end = picture_box.top + 34 * (picture->line_count + 1);
     int height = legend_end > PICTURE_HEIGHT ? (int)legend_end : PICTURE_HEIGHT;
     tn__text_init(&text, NULL);

@@ -19,8 +19,8 @@ typedef struct cli_report_pool {
     const char *name; /* name of the pool, or "planned" for a plan of all live ranges */
     bool done;
     uint64_t reserved;   /* peak of the reserved bytes */
-    const char *planner; /* for a plan: name of the planner */
-    const char *verdict; /* for a plan: name of its verdict */
+    const char *planner; /* name of the planner of a plan */
+    const char *verdict; /* name of the verdict of a plan */
     tn_error failure;    /* the reason, if `done` is false */
 } cli_report_pool;
 
@@ -30,12 +30,12 @@ typedef struct cli_report_device {
     cli_report_moment moments[CLI_REPORT_MOMENTS];
     uint32_t moment_count;
     cli_report_pool pools[CLI_REPORT_POOLS];
-    uint32_t pool_count; /* 0: pools were not requested or cannot be simulated */
+    uint32_t pool_count; /* number of simulated pools; 0: not requested, or impossible */
 } cli_report_device;
 
 typedef struct cli_report {
     const char *path;
-    /* for a plan of another tool: name of the module; NULL: the default module */
+    /* name of the module in a plan of another tool; NULL: the default module */
     const char *module;
     const char *outputs[CLI_REPORT_OUTPUTS];
     uint32_t output_count, top, device; /* device: UINT32_MAX means all devices */

@@ -32,7 +32,7 @@ typedef struct picture {
     uint64_t *offsets;
     tn_bank_id *banks;
     tn_report_mark *marks;
-    const char **notes; /* [stacks] the text of a stack, which is made when it is first used */
+    const char **notes; /* [stacks] texts of call stacks, each made when it is first used */
     tn__arena arena;
 } picture;
 

@@ -45,19 +45,20 @@ struct cli_train {
     bool divided;          /* --parallel was given */
     bool threads_as_ranks; /* the ranks are threads of this process */
     tn_status (*run)(cli_train *train, tn_error *error); /* does the whole training, on one rank */
-    tn_world *world;                                     /* NULL with a single rank */
-    tn_divide divide;                                    /* the division that `opened` uses */
+    tn_world *world;            /* the world of the ranks; NULL with a single rank */
+    tn_divide divide;           /* the division that `opened` uses */
     tn_trainer_options options; /* options of the trainer that have no field of their own here */
     /* results */
     tn_data *data;
     tn_trainer *trainer;
     const tn_trainer_state *state; /* owned by `trainer` */
-    FILE *log;                     /* NULL without a log */
-    int signal;             /* the signal that stopped the training between two updates, or 0 */
-    double shown;           /* when the status line was last printed, on the clock of cli_clock */
+    FILE *log;                     /* the open log file; NULL: no log */
+    int signal;   /* the signal that stopped the training between two updates, or 0 */
+    double shown; /* time on the clock of cli_clock at which the status line was last printed */
     tn_trainer_score score; /* score on the test samples */
     tn_world_usage begun;   /* messages and bytes that this rank had sent before the run */
-    cli_rank *ranks; /* [ranks of the world] measurements of all ranks; NULL before the end */
+    /* [ranks of the world] measurements of all ranks; NULL until the end of the run */
+    cli_rank *ranks;
 };
 
 /* --- the run (train_run.c) --- */

@@ -159,7 +159,7 @@ static tn_status run_load(cli_train *train, tn_error *error) {
     int64_t share = input->import.batch;
     tn_status status = tn_graph_load(input->path, &input->import, &input->graph, error);
     if (status == TN_E_UNKNOWN && train->batch == 0) {
-        /* kept because it names the unknown symbols, if there are others than the batch */
+        /* the first error is kept, because it names all unknown symbols of the model */
         tn_error first = *error;
         TN_TRY(run_share(train, CLI_BATCH_USUAL, &input->import.batch, error));
         status = tn_graph_load(input->path, &input->import, &input->graph, error);
@@ -320,7 +320,7 @@ tn_status cli_train_test(cli_train *train, tn_error *error) {
     input.rules = (tn_rules){0};
     cli_opened_model opened = {.input = &input,
                                .trained = train->trainer,
-                               /* for tensors that are not trained */
+                               /* the source of tensors that are not trained */
                                .contents = train->opened.contents,
                                .kept = train->opened.kept,
                                .choices = train->opened.choices,

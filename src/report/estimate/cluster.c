@@ -171,9 +171,10 @@ static tn__cluster_parts cluster_parts_make(const tn_cluster *cluster, const tn_
 
 typedef struct schedule_state {
     const tn__schedule_job *job;
-    double unit;                   /* seconds */
-    uint64_t *done[TN__WAY_COUNT]; /* [part x rounds + round] when each pass ends */
-    uint64_t *next;  /* [stage] number of passes of the stage that have been simulated */
+    double unit; /* seconds */
+    /* [part x rounds + round] time at which each pass of a micro-batch through a part ends */
+    uint64_t *done[TN__WAY_COUNT];
+    uint64_t *next;  /* [stage] number of passes of each stage that have been simulated */
     tn__lane *lanes; /* [stage] */
 } schedule_state;
 

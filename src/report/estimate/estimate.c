@@ -83,7 +83,7 @@ typedef struct estimator {
     tn_error *error;
     tn__arena arena; /* owns all arrays below */
     uint32_t steps, body_count, static_count;
-    uint8_t *phase; /* [steps] tn_phase of each step in the first run */
+    uint8_t *phase; /* [steps] the tn_phase of each step in the first run */
     estimate_body *bodies;
     tn_static_block *statics;      /* [static_count] */
     uint64_t fixed[TN_PART_COUNT]; /* requested bytes of static memory, by category */
@@ -114,9 +114,9 @@ static void estimate_seen(estimator *it, tn_phase phase, uint64_t total,
 typedef struct serve_state {
     estimator *it;
     tn_pool *pool;
-    uint64_t *blocks;             /* [bodies] ids of the pool's blocks */
-    uint8_t *held;                /* [bodies] */
-    tn__lists begins, ends;       /* [steps + 1] buffers that begin or end at each step */
+    uint64_t *blocks;       /* [bodies] ids of the blocks that the pool gave to the buffers */
+    uint8_t *held;          /* [bodies] */
+    tn__lists begins, ends; /* [steps + 1] the buffers that begin and those that end at each step */
     uint64_t part[TN_PART_COUNT]; /* bytes that are requested at present, by category */
 } serve_state;
 

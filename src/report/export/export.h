@@ -41,9 +41,11 @@ typedef struct export_source {
     tn_graph *graph;
     bool is_tflite, has_external; /* has_external: tensor data is in files next to the model */
     tflite_plan plan;             /* the open file, if it is a .tflite file */
-    /* [operators] scratch bytes for a .tflite model; NULL: Tenure's own rules apply */
+    /* [operators] scratch bytes of the kernels of a .tflite model; NULL: Tenure's own rules
+     * apply */
     uint64_t *workspaces;
-    uint64_t *kept; /* [operators] persistent bytes for a .tflite model; NULL: none */
+    /* [operators] persistent bytes of the operators of a .tflite model; NULL: none */
+    uint64_t *kept;
     uint64_t move_kept;
 } export_source;
 

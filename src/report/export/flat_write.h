@@ -35,8 +35,9 @@ typedef struct flat_writer {
 typedef enum flat_kind { FLAT_NONE, FLAT_U8, FLAT_U32, FLAT_LABEL, FLAT_OLD } flat_kind;
 typedef struct flat_slot { /* the value of one field of a table */
     flat_kind kind;
-    uint32_t value;     /* the number, or the label of the object */
-    const uint8_t *old; /* for FLAT_OLD: the object in the old file */
+    uint32_t value; /* the number, or the label of the object */
+    /* the object in the old file to which a field of the kind FLAT_OLD points */
+    const uint8_t *old;
 } flat_slot;
 
 void tn__flat_begin(flat_writer *writer, const tn_context *context, tn__span file);

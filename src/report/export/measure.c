@@ -280,9 +280,9 @@ static tn_status measure_image(const export_source *source, const export_split *
     tn_import_options import = TN_IMPORT_OPTIONS_INIT;
     tn_graph *again = NULL;
     tn_context quiet = source->context;
-    quiet.log = NULL; /* NULL, because notes were printed when the model was read before */
+    quiet.log = NULL; /* no log, because notes were printed when the model was read before */
     import.context = &quiet;
-    /* in the file of a split graph all dimensions are numbers */
+    /* the file of a split graph has no symbolic dimensions that need sizes */
     if (split->graph == NULL) source_sizes(asked, &import);
     TN_TRY(measure_write(source, split, to, error));
     tn_status status =

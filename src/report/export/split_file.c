@@ -178,7 +178,7 @@ static tn_status file_try(file_state *state, const tn_split_choice *choice) {
     state->stopped = status == TN_E_STOPPED;
     file_spend(state, tn_graph_op_count(state->source.graph));
     if (status == TN_E_UNSUPPORTED || status == TN_E_INVALID || status == TN_E_UNKNOWN ||
-        status == TN_E_CONFLICT) { /* also if its sizes cannot be inferred */
+        status == TN_E_CONFLICT) { /* includes candidates with sizes that cannot be inferred */
         if (state->refused++ == 0 && state->error != NULL) state->refusal = *state->error;
         return TN_OK;
     }

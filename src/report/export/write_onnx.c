@@ -110,11 +110,13 @@ typedef struct onnx_image {
     /* maps the names of tensors of the main graph to the operators of split->whole that compute
      * them */
     tn__names makers;
-    tn__names taken;    /* all names in use */
-    const char **names; /* [tensors of the split graph] name in the new file; NULL: no name yet */
-    /* [tensors of the split graph] the tensor is a constant that was already written */
+    tn__names taken; /* all names in use */
+    /* [tensors of the split graph] name of the tensor in the new file; NULL: no name yet */
+    const char **names;
+    /* [tensors of the split graph] whether a constant was already written */
     bool *written;
-    bool *stays; /* [operators of split->whole] the operator is unchanged in the split graph */
+    /* [operators of split->whole] whether the split graph has the operator unchanged */
+    bool *stays;
     /* [operators of split->whole] for an operator that runs in parts: its node in the old file */
     tn__span *nodes;
     /* number of operators that run in parts, and how many of their nodes were found in the file */

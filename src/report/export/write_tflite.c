@@ -51,8 +51,9 @@ typedef struct tflite_image {
     tn__arena arena;
     tn__flat_table graph; /* subgraph 0 of the file */
     tn__flat_vector ops, tensors;
-    uint32_t *number; /* [tensors of split->whole] number in the file, or TN_NONE */
-    uint32_t *index;  /* [tensors of the split graph] number in the new file, or TN_NONE */
+    uint32_t *number; /* [tensors of split->whole] number of the tensor in the file, or TN_NONE */
+    /* [tensors of the split graph] number of the tensor in the new file, or TN_NONE */
+    uint32_t *index;
     tflite_new *made; /* [tensor_count] */
     uint32_t tensor_count;
     tflite_constant *constants;
@@ -530,7 +531,8 @@ static tn_status image_make(tflite_image *image, tn__text *text) {
     TN_TRY(image_places(image, &places));
     for (uint32_t i = 0; i < main->op_count; i++)
         TN_TRY(image_make_op(image, main->ops[i], places, &ops[i]));
-    if (image->free_next < image->free_count) /* even an unused tensor would take memory */
+    /* a removed tensor that keeps its number would still take memory in the runtime */
+    if (image->free_next < image->free_count)
         TN_FAIL(image->error, TN_E_INTERNAL, "fewer tensors than before");
     if (image->writer.failed) return image_no_memory(image); /* labels could not be allocated */
     image_put_model(image, ops, main->op_count);

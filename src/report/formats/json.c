@@ -490,7 +490,7 @@ static void json_result(tn__text *text, const tn__scene *scene) {
     json_integer(text, "work", layout->work);
     uint32_t costs;
     tn_problem_reuse_costs(scene->report->problem, &costs);
-    /* larger numbers would be refused by readers */
+    /* the number is left out if readers would refuse it as too large */
     if (costs > 0 && layout->reuse_cost <= INT64_MAX) {
         tn__text_put(text, ",");
         json_integer(text, "reuse_cost", layout->reuse_cost);

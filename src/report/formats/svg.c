@@ -23,7 +23,7 @@ enum {
     SVG_CURVE_TOP = 556,
     SVG_CURVE_BOTTOM = 676,
     SVG_LEGEND = 716,
-    SVG_TRADE_TOP = 776, /* below a legend of up to three lines */
+    SVG_TRADE_TOP = 776, /* the curve is below a legend of up to three lines */
     SVG_TRADE_BOTTOM = 906,
     SVG_MOST = 8000,
     SVG_SHADES = 3,
@@ -36,7 +36,7 @@ enum {
 #define SVG_RESERVED UINT32_MAX
 
 typedef struct svg_rect {
-    double x, y, width, height; /* in units of the drawing; y grows downwards */
+    double x, y, width, height; /* position and size in units of the drawing; y grows downwards */
     uint32_t item, style;
 } svg_rect;
 
@@ -44,7 +44,7 @@ typedef struct svg_picture {
     tn__text *text;
     tn__scene scene;
     tn__curve curve;
-    svg_rect *rects; /* [rect_count] sorted by style, then by item */
+    svg_rect *rects; /* [rect_count] the rectangles of the map, sorted by style, then by item */
     uint32_t rect_count, single_count;
     double *bank_base;     /* [bank_count] */
     double top, curve_top; /* the highest address and the most live bytes that the picture shows */
@@ -121,7 +121,7 @@ static tn_status svg_rects(svg_picture *picture, tn_error *error) {
     picture->rects = tn__arena_array(&scene->arena, most, sizeof *picture->rects);
     if (pieced == NULL || picture->rects == NULL) return tn__no_memory(error, "a picture");
     for (size_t p = 0; p < scene->piece_count; p++) {
-        tn_body_id body = scene->pieces[p].body; /* for a problem, item i is buffer i */
+        tn_body_id body = scene->pieces[p].body; /* in a problem, item i is buffer i */
         pieced[body] = !model;
         svg_add(picture, model ? SVG_RESERVED : body, body, &scene->pieces[p].piece);
     }
@@ -138,7 +138,7 @@ static tn_status svg_rects(svg_picture *picture, tn_error *error) {
 
 static int svg_area_compare(const void *left, const void *right) {
     double a = *(const double *)left, b = *(const double *)right;
-    /* only the values are used, so the order of equal areas does not matter */
+    /* the order of equal areas does not matter, because only their values are used */
     return (a < b) - (a > b);
 }
 
@@ -528,7 +528,7 @@ static tn_status svg_waits(const svg_picture *picture, tn_error *error) {
                 double base = picture->bank_base[report->layout->bank[span[i].body]];
                 double y = svg_y(picture, base + middle), left = svg_x(picture, old->last);
                 double right = svg_x(picture, fresh->first);
-                /* a minimum length, so that the arrow is visible */
+                /* the arrow has a minimum length so that it is visible */
                 if (right < left + 8) right = left + 8;
                 tn__svg_line(picture->text, left - 4, y, right, y, "");
                 tn__text_put(picture->text, "<path d=\"M");

@@ -9,7 +9,7 @@
 
 #include "report/plan_facts.h"
 
-/* with more items, listing those at the peak would take as long as planning */
+/* if a plan has more items, listing those at the peak would take as long as planning */
 #define TABLE_ITEMS_MAX 4000000u
 #define TABLE_HOLDERS 10 /* rows for holders at the peak; all other holders are summed in one row */
 #define TABLE_COLUMNS 80 /* width of the table if the report gives none */
@@ -276,7 +276,8 @@ static void table_banks(tn__text *text, const tn_report *report) {
 static void table_dependencies(tn__text *text, const tn_report *report) {
     tn__plan_fact fact = tn__plan_fact_of(report, TN__PLAN_DEPENDENCIES);
     char exact[TN__WORDS_MAX];
-    if (fact.null) return; /* for a problem, or a graph with too many pairs to count */
+    /* the number is unknown for a problem, and for a graph with too many pairs to count */
+    if (fact.null) return;
     tn__text_printf(text, "  %-15s %11s  %s of operators added that could run at once\n",
                     fact.label, tn__grouped(fact.whole, exact), fact.whole == 1 ? "pair" : "pairs");
 }

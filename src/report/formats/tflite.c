@@ -16,7 +16,7 @@ static tn_status tflite_check_order(const tn_report *report, tn_error *error) {
     const tn_graph *graph = tn_program_graph(program);
     size_t blocks = (size_t)tn_graph_block_count(graph) + 1;
     tn_context context = tn__context(report->context);
-    /* [blocks] 1 + the operator of the block that ran last */
+    /* [blocks] 1 + the number of the operator that ran last in each block */
     tn_op_id *last = tn__alloc_array(&context, blocks, sizeof *last);
     tn_status status = last != NULL ? TN_OK : tn__no_memory(error, "the order");
     for (uint32_t i = 0; i < tn_program_count(program) && status == TN_OK; i++) {

@@ -26,7 +26,7 @@ typedef struct trace_writer {
     uint64_t count;
     double origin_s;
     bool kinds[2][TN_KIND_COUNT]; /* kinds that occur in each of the two counters */
-    uint32_t *streams;            /* [stream_count] in rising order */
+    uint32_t *streams;            /* [stream_count] numbers of the streams in rising order */
     size_t stream_count, stream_room;
     const char *comma;
 } trace_writer;

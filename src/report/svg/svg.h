@@ -59,7 +59,7 @@ typedef struct tn__scaling_row {
 typedef struct tn__scaling {
     const char *input, *device;
     uint64_t memory;             /* bytes of one device; 0: unknown */
-    const tn__scaling_row *rows; /* [count] in ascending order of `devices` */
+    const tn__scaling_row *rows; /* [count] the rows in ascending order of `devices` */
     uint32_t count;              /* at least 1 */
 } tn__scaling;
 
@@ -72,8 +72,9 @@ typedef struct tn__wait_point {
 } tn__wait_point;
 
 typedef struct tn__wait_curve {
-    const char *input, *what;     /* what: words that describe the value */
-    const tn__wait_point *points; /* [count] in rising order of the capacity; at least one point */
+    const char *input, *what; /* what: words that describe the value */
+    /* [count] the points in rising order of the capacity; at least one point */
+    const tn__wait_point *points;
     uint32_t count;
 } tn__wait_curve;
 

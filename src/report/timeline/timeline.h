@@ -53,14 +53,15 @@ typedef enum tn__step_call {
 
 typedef struct tn__line_step { /* an instruction of a predicted run, in program order */
     double duration_s;
-    uint32_t stream, wait, signal, peer, tag, group; /* as the fields of tn_instruction */
+    /* numbers that have the meaning of the fields in tn_instruction */
+    uint32_t stream, wait, signal, peer, tag, group;
     uint8_t call;
     uint8_t link;  /* a tn_link */
     uint8_t walks; /* executed by the thread that goes through the program, not by another stream */
 } tn__line_step;
 
 typedef struct tn__line_run {
-    tn__timeline_span *spans; /* [count] sorted by start */
+    tn__timeline_span *spans; /* [count] the spans of the run, sorted by start */
     size_t count, room;
     /* [step_count]; if the count is 0, dependencies between ranks are unknown */
     tn__line_step *steps;
@@ -100,7 +101,7 @@ typedef struct tn__line_lane { /* a lane of one rank */
     tn__track lane;
     uint32_t stream;
 } tn__line_lane;
-#define TN__LINE_LANES_MOST 12u /* further lanes are drawn in the last one */
+#define TN__LINE_LANES_MOST 12u /* if a rank has more lanes, the last of these shows all others */
 /* Lists the lanes that occur in a run, sorted by kind and stream. Returns their number. */
 uint32_t tn__line_lanes(const tn__line_run *run, tn__line_lane lanes[TN__LINE_LANES_MOST]);
 uint32_t tn__line_lane_of(const tn__line_lane *lanes, uint32_t count,

@@ -24,7 +24,7 @@
 
 typedef struct meet_call { /* one call in which several ranks take part */
     uint32_t members, came;
-    /* when the last member reached the call; the longest duration of any member */
+    /* time at which the last member reached the call; the longest duration of any member */
     uint64_t at, takes;
 } meet_call;
 
@@ -37,10 +37,10 @@ typedef struct meet_rank {
     tn__line_run *run;
     tn__clock clock;  /* stream 0 of the clock is the thread that goes through the list of steps */
     uint32_t next;    /* the step that this thread reaches next */
-    uint64_t *came;   /* [steps] when the step was reached */
-    uint64_t *end;    /* [steps] when the step ended */
-    uint64_t *handed; /* [steps] when the step was handed to its stream */
-    uint32_t *after;  /* [steps] the next step in the list of its stream, or MEET_NONE */
+    uint64_t *came;   /* [steps] time at which the rank reached each step */
+    uint64_t *end;    /* [steps] time at which each step ended */
+    uint64_t *handed; /* [steps] time at which each step was handed to its stream */
+    uint32_t *after;  /* [steps] the next step in the list of the step's stream, or MEET_NONE */
     uint32_t *before; /* [steps] the previous step that uses the same transfer link, or MEET_NONE */
     uint32_t *call;   /* [steps] index of the call to which the step belongs, or MEET_NONE */
     meet_stream streams[TN_STREAM_MAX];

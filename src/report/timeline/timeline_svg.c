@@ -36,9 +36,10 @@ static const char *const line_lane_colours[TN__TRACK_COUNT] = {"#56b4e9", "#009e
 typedef struct line_picture {
     const tn_timeline *line;
     tn__text *text;
-    double longest;                   /* seconds that the width of the picture shows */
-    double origin[TN_TIMELINE_KINDS]; /* for each kind of run: when the first rank began with it */
-    uint64_t most;                    /* bytes that the height of a curve of live bytes shows */
+    double longest; /* seconds that the width of the picture shows */
+    /* time at which the first rank began with a run of each kind */
+    double origin[TN_TIMELINE_KINDS];
+    uint64_t most; /* bytes that the height of a curve of live bytes shows */
 } line_picture;
 
 static double line_x(const line_picture *picture, tn_timeline_kind kind, double at_s) {

@@ -206,7 +206,8 @@ typedef struct tn__llm_reading {  /* the model that is being read from one file 
     /* family of the model with its towers; equal to `family` if there are no towers */
     const tn__llm_family *wrapper;
     uint64_t traits;
-    uint64_t size[TN__LLM_SIZE_COUNT]; /* 0: the file does not have the size */
+    /* sizes of the model by tn__llm_size; 0: the file does not have the size */
+    uint64_t size[TN__LLM_SIZE_COUNT];
     uint8_t kind[TN__LLM_LAYERS_MOST]; /* bits TN__LLM_KIND_* of each layer */
     bool shares_keys;  /* keys are also the values, so there is no matrix of values (gemma4) */
     bool scaled_width; /* the inner width is two thirds of the stated one, rounded up (lfm2) */
@@ -224,18 +225,18 @@ tn_status tn__llm_derive(tn__llm_reading *it, tn_error *error);
 typedef enum tn__llm_place {
     TN__LLM_ONCE,
     TN__LLM_LAYER,
-    TN__LLM_ATTENDS, /* in each layer with attention, full or windowed */
+    TN__LLM_ATTENDS, /* the matrix is in each layer with attention, full or windowed */
     TN__LLM_IN_FULL,
     TN__LLM_IN_WINDOW,
-    TN__LLM_STATES_IN, /* in each layer with a state */
+    TN__LLM_STATES_IN, /* the matrix is in each layer with a state */
     TN__LLM_INDEXED,
-    TN__LLM_DENSE, /* in each layer with an inner layer */
+    TN__LLM_DENSE, /* the matrix is in each layer with an inner layer (MLP) */
     TN__LLM_WIDER,
-    TN__LLM_SPARSE, /* in each layer with experts */
-    TN__LLM_AHEAD,  /* only in layers that predict further tokens */
+    TN__LLM_SPARSE, /* the matrix is in each layer with experts */
+    TN__LLM_AHEAD,  /* the matrix is only in layers that predict further tokens */
     TN__LLM_ENCODER,
     TN__LLM_DECODER,
-    TN__LLM_TOWERS, /* in each layer of a tower for images */
+    TN__LLM_TOWERS, /* the matrix is in each layer of a tower for images */
     TN__LLM_PLACES
 } tn__llm_place;
 typedef struct tn__llm_row {

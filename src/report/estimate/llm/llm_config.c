@@ -146,7 +146,8 @@ static tn_status config_missing(const config_reading *it) {
         uint64_t required = tn__llm_fields[field].required;
         bool needed = required == TN__LLM_ALL || config_asks(required, it->to->traits);
         bool later = (it->to->traits & HAS(KDA)) != 0 && field >= TN__LLM_LINEAR_KEYS &&
-                     field <= TN__LLM_LINEAR_KERNEL; /* these sizes are in an object of their own */
+                     /* sizes that are in an object of their own in the file */
+                     field <= TN__LLM_LINEAR_KERNEL;
         bool sparse = field == TN__LLM_INNER && (it->to->traits & HAS(NARROW)) != 0 &&
                       (it->to->traits & HAS(GEMMA4)) == 0 && it->to->size[TN__LLM_DENSE_FIRST] == 0;
         if (later || sparse || (field == TN__LLM_HEADS && config_is_pure(it))) continue;

@@ -16,7 +16,7 @@ static void count_widths(tn__llm_reading *it) {
     if (SIZE(it, WINDOW_HEADS) == 0) SIZE(it, WINDOW_HEADS) = heads;
     if (SIZE(it, WINDOW_KV_HEADS) == 0) SIZE(it, WINDOW_KV_HEADS) = SIZE(it, KV_HEADS);
     if (SIZE(it, WINDOW_HEAD_SIZE) == 0) SIZE(it, WINDOW_HEAD_SIZE) = SIZE(it, HEAD_SIZE);
-    if (HAS(it, GEMMA4)) { /* in gemma4, the plain fields describe layers with a window */
+    if (HAS(it, GEMMA4)) { /* in files of gemma4, the plain fields describe layers with a window */
         if (SIZE(it, GLOBAL_KV_HEADS) > 0) SIZE(it, KV_HEADS) = SIZE(it, GLOBAL_KV_HEADS);
         if (SIZE(it, GLOBAL_HEAD_SIZE) > 0) SIZE(it, HEAD_SIZE) = SIZE(it, GLOBAL_HEAD_SIZE);
     }

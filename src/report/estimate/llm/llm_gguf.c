@@ -27,7 +27,8 @@ typedef enum gguf_list { /* effect of a list in the key sliding_window_pattern *
                          /* the list is ignored; the pattern compiled into llama.cpp applies */
                          GGUF_COMPILED,
                          GGUF_LISTED, /* the list replaces the compiled pattern */
-                         GGUF_ONLY /* only the list applies, because there is no compiled pattern */
+                         /* only a list in the file applies, because there is no compiled pattern */
+                         GGUF_ONLY
 } gguf_list;
 
 typedef enum gguf_index {
@@ -119,7 +120,7 @@ static const char *const gguf_plain[] = {
 typedef struct gguf_reading {
     const tn_weights *weights;
     const char *type;
-    const gguf_arch *arch; /* NULL: gguf_archs has no row for the architecture */
+    const gguf_arch *arch; /* the row for the architecture in gguf_archs, or NULL */
     uint64_t cached;       /* number of layers that may have a cache */
     uint64_t window, interval, borrowed;
     tn_error *error;
@@ -212,7 +213,7 @@ static tn_status gguf_is_windowed(const gguf_reading *it, uint64_t layer, bool *
         return TN_OK;
     }
     bool is_stated = gguf_find(it, name, &value) && value > 0;
-    /* this architecture has no compiled pattern */
+    /* for cohere2moe, llama.cpp has no compiled pattern of windows */
     if (gguf_is(it, "cohere2moe") && !is_stated) return TN_OK;
     period = is_stated ? value : arch->period;
     uint64_t at = layer % period;

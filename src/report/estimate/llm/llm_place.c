@@ -181,7 +181,7 @@ static uint64_t place_heads(const tn_llm *llm, uint64_t cache, uint64_t devices)
     bool compressed = llm->cache.group_count > 0 && llm->cache.groups[0].value == 0;
     uint64_t heads = llm->model.kv_heads > 0 ? llm->model.kv_heads : llm->model.heads;
     if (compressed || heads == 0) return cache;
-    /* with fewer heads than devices, a head is copied to several devices */
+    /* if there are fewer heads than devices, a head is copied to several devices */
     uint64_t held = place_up(heads, devices);
     return tn__mul_sat(place_up(cache, heads), held);
 }

@@ -30,7 +30,7 @@ typedef enum mix_when {
     MORE,    /* the first and the last eighth of the layers, and every third layer in between */
     FIRST_4, /* layers */
     EIGHTH,  /* the first eighth of the layers */
-    SHARED   /* if at least four heads of queries share one head of values */
+    SHARED   /* the rule applies if at least four heads of queries share one head of values */
 } mix_when;
 
 /* Stands for a layer of unknown number. Every rule that may apply to some layer is applied, which
@@ -401,7 +401,8 @@ static tn_status schemes_quantised(const json_t *quantised, tn_llm *llm, tn_erro
              json_integer_value(json_array_get(tile, 1)) == 128)
         schemes_take(llm, "f8");
     else if (schemes_is_f8(quantised, method)) {
-        schemes_take(llm, "int8"); /* also 8 bits, with at most one scale of 4 bytes per row */
+        /* these weights have 8 bits, too, and at most one scale of 4 bytes per row */
+        schemes_take(llm, "int8");
         snprintf(llm->stored.name, sizeof llm->stored.name, "f8, scales of rows");
     } else if (*llm->note == '\0') /* counted as not packed, which is an upper bound */
         snprintf(llm->note, sizeof llm->note,

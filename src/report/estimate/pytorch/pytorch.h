@@ -15,7 +15,8 @@
 
 typedef enum pytorch_how {
     PYTORCH_COMPUTE, /* gradients of the inputs are new tensors */
-    PYTORCH_SAME, /* as PYTORCH_COMPUTE, but elementwise: the result has the strides of the input */
+    /* like PYTORCH_COMPUTE, but elementwise: the result has the strides of the input */
+    PYTORCH_SAME,
     /* Mul and Div: the gradient of each input needs the other input, and a sum if that input was
      * broadcast */
     PYTORCH_PRODUCT,
@@ -50,7 +51,7 @@ typedef struct pytorch_rule {
 /* Where the elements of a tensor of the model are in the new graph. A view is at another tensor. */
 typedef struct pytorch_place {
     tn_tensor_id id; /* the tensor of the new graph that has the elements; TN_NONE: none yet */
-    const int64_t *strides; /* [rank] in elements; NULL: contiguous */
+    const int64_t *strides; /* [rank] strides of the tensor in elements; NULL: contiguous */
     bool part;              /* the elements are only a part of the tensor `id` */
 } pytorch_place;
 
@@ -64,20 +65,22 @@ typedef struct tn__pytorch {
     /* numbers of tensors and operators of the model; its tensors have the same ids in the new
      * graph */
     uint32_t tensors, ops;
-    bool *wanted;         /* [tensors] a gradient of the tensor is needed */
+    bool *wanted;         /* [tensors] whether a gradient of the tensor is needed */
     uint32_t *readers;    /* [tensors] number of operators that read the tensor */
-    uint32_t *slices;     /* [tensors] number of its readers that are Slice operators */
+    uint32_t *slices;     /* [tensors] number of Slice operators that read the tensor */
     tn_op_id *slice_last; /* [tensors] the last Slice that reads the tensor, or TN_NONE */
-    /* [ops] for a Slice: the previous Slice of the same tensor, or TN_NONE */
+    /* [ops] the previous Slice that reads the tensor which this Slice reads, or TN_NONE */
     tn_op_id *slice_before;
     pytorch_place *place; /* [tensors] */
     pytorch_place *given; /* [tensors] sum of the gradients of the tensor so far */
-    tn_tensor_id *extra;  /* [ops] the saved indices or the saved mask, or TN_NONE */
+    /* [ops] the indices or the mask that the operator saves for its gradient, or TN_NONE */
+    tn_tensor_id *extra;
     /* [2 * ops] operands of a matrix product after copies to contiguous memory */
     tn_tensor_id *operands;
     /* [ops] PyTorch computes the operator within its only reader, so its result is not saved */
     bool *fused;
-    uint64_t *workspaces; /* [operators of the new graph] bytes of workspace; the array grows */
+    /* [operators of the new graph] bytes of workspace of each operator; the array grows */
+    uint64_t *workspaces;
     size_t workspace_room;
     /* [tensors of the new graph] number of gradients in `given` that are in the tensor; the array
      * grows */

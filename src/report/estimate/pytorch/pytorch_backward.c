@@ -338,7 +338,7 @@ static tn_status pytorch_backward_one(tn__pytorch *it, tn_op_id id, const tn_op 
         return gradient.id != TN_NONE ? tn__pytorch_give(it, op->inputs[0], gradient) : TN_OK;
     if (rule->how == PYTORCH_PART || rule->how == PYTORCH_SLICE || tn__pytorch_selects(it, op))
         return pytorch_backward_part(it, id, op, rule);
-    /* only other outputs of the operator have gradients */
+    /* only other outputs of this operator have gradients, so there is nothing to add */
     if (gradient.id == TN_NONE) return TN_OK;
     switch (rule->how) {
     case PYTORCH_ADD:
