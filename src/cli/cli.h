@@ -47,14 +47,14 @@ extern FILE *cli_stdout, *cli_stderr; /* cli_show_controls sets both */
 
 /* One of several uses of a command. It has its own help, such as `tenure estimate --help=llm`. */
 typedef struct cli_topic {
-    const char *name, *about; /* about: one sentence, without a full stop */
+    const char *name, *about; /* `about` is one sentence without a full stop */
     const char *options;  /* names of its options, such as "batch json", the most useful first */
     const char *examples; /* lines */
 } cli_topic;
 
 typedef struct cli_command {
     const char *name;
-    const char *summary;     /* one line for `tenure --help` */
+    const char *summary;     /* description of the command in `tenure --help`, one line */
     const char *first;       /* names of up to ten common options, such as "output json" */
     const cli_topic *topics; /* the last topic has no name; NULL: the command has no topics */
     /* the answers of --json (answer/facts.h), followed by NULL; NULL: the command has no --json */
@@ -79,7 +79,7 @@ typedef struct cli_list {
     const char *name, *about;
     uint32_t (*count)(void);
     const char *(*row)(uint32_t index);
-    const char *key; /* name of the JSON member that has the detail */
+    const char *key; /* name of the JSON member with an entry's detail */
     const char *(*detail)(uint32_t index);
     /* writes the detail into the buffer `detail` of `room` bytes; if not NULL, it is used instead
      * of the function `detail` */
@@ -87,7 +87,7 @@ typedef struct cli_list {
 } cli_list;
 uint32_t cli_list_count(void);
 const cli_list *cli_list_at(uint32_t index);
-const cli_list *cli_list_find(const char *name); /* returns NULL for an unknown name */
+const cli_list *cli_list_find(const char *name); /* returns NULL for an unknown name of a list */
 #define CLI_LIST_TEXT 512 /* size in bytes of the buffer for the function `make` */
 
 /* --- options (command_line/parse.c) --- */
@@ -114,7 +114,7 @@ void cli_end(const tn_error *error) __attribute__((noreturn));
 typedef struct cli_tone {
     bool quiet; /* errors only */
     bool brief; /* one line */
-    bool json;  /* one JSON object; --json was given */
+    bool json;  /* print one JSON object; --json was given */
 } cli_tone;
 cli_tone cli_tone_asked(void);
 bool cli_follows_links(void); /* whether --follow-links was given; valid after cli_parse */
@@ -128,7 +128,7 @@ typedef struct cli_option {
     const char *name, *argument; /* argument: name of the value, NULL if the option has no value */
     char letter;                 /* letter of the short option, 0 if there is none */
     bool argument_may_lack;      /* --holders[=N] */
-    const char *heading;         /* "" for the command's own options */
+    const char *heading; /* heading of the option in the help; "" for the command's own options */
     char *help;
 } cli_option;
 typedef struct cli_options {
@@ -158,7 +158,7 @@ uint64_t cli_range(struct argp_state *state, const char *option, const char *tex
 double cli_duration(struct argp_state *state, const char *option, const char *text);
 double cli_speed(struct argp_state *state, const char *option, const char *text); /* 0.5GB/s */
 double cli_real(struct argp_state *state, const char *option, const char *text);  /* at least 0 */
-/* a fraction: "10%" or "0.1" */
+/* parses a fraction: "10%" or "0.1" */
 double cli_share(struct argp_state *state, const char *option, const char *text);
 uint64_t cli_count(struct argp_state *state, const char *option, const char *text,
                    uint64_t most); /* at least 1 */
@@ -244,7 +244,7 @@ void cli_paths_add(struct argp_state *state, const char *option, const char *con
 tn_status cli_paths_write(const cli_paths *paths,
                           tn_status (*write)(const void *self, const char *path, tn_error *error),
                           const void *self, tn_error *error);
-void cli_paths_print(const cli_paths *paths); /* prints one line "wrote FILE" per file */
+void cli_paths_print(const cli_paths *paths); /* prints a line "wrote FILE" for each file */
 /* Stores in *slot the file of an option that must not be repeated. A second file for the option is
  * a usage error. */
 void cli_path_once(struct argp_state *state, const char *option, const char **slot,
@@ -260,7 +260,7 @@ const char *cli_suffixes(char text[CLI_SUFFIXES_MAX]);
 
 /* --- signals, time and progress (terminal/progress.c) --- */
 
-double cli_clock(void); /* seconds of a clock that is never set back */
+double cli_clock(void); /* returns the seconds of a clock that is never set back */
 
 /* Installs a handler of a signal. SIGINT and SIGTERM are blocked while the handler runs. A signal
  * that is ignored stays ignored, with one exception: SIGINT and SIGQUIT, which a shell ignores for

@@ -1,7 +1,7 @@
 /* main.c - the command `tenure`: finds the subcommand and calls it. */
 #include "cli/cli.h"
 #include "base/base.h"
-#include "tenure_revision.h" /* TENURE_REVISION, made by tools/revision.cmake */
+#include "tenure_revision.h" /* defines TENURE_REVISION; tools/revision.cmake writes this file */
 
 #include <signal.h>
 #include <stdio.h>
@@ -136,7 +136,7 @@ static void main_no_page(int number, siginfo_t *facts, void *unused) {
         (void)unheard;
         _exit(2);
     }
-    signal(number, SIG_DFL); /* the access is repeated and ends the process */
+    signal(number, SIG_DFL); /* the failed access is repeated, and this time it ends the process */
 }
 
 /* Handles SIGABRT. oneDNN and other C++ libraries abort when they run out of memory. */

@@ -17,7 +17,7 @@ typedef struct tn_report_format {
     const char *name; /* name of the format for users: letters a to z */
     /* suffix of its files, such as ".json"; "" if the output is printed and not written */
     const char *suffix;
-    const char *summary; /* one line for --help, without a full stop */
+    const char *summary; /* description of the format in --help: one line, without a full stop */
     bool of_run;         /* the format shows a run: the report has only a trace and an occupancy */
     /* Adds the whole output to `text`. The report is complete and consistent: input, problem and
      * layout exist, and the layout has an offset per buffer. The caller checks text->failed
@@ -39,7 +39,8 @@ tn_status tn__report_offsets(const tn_occupancy *occupancy, const tn_layout *lay
 /* kind of a buffer of a problem; its use is unknown */
 #define TN__KIND_BUFFER TN_KIND_COUNT
 #define TN__KIND_COUNT (TN_KIND_COUNT + 1)
-const char *tn__kind_text(uint32_t kind); /* name of a tn_kind, or "buffer" for TN__KIND_BUFFER */
+/* returns the name of a tn_kind, or "buffer" for TN__KIND_BUFFER */
+const char *tn__kind_text(uint32_t kind);
 
 /* The purposes of memory in a training step, each as X(NAME, name, words). */
 /* clang-format off */
@@ -68,15 +69,15 @@ typedef struct tn__report_item {
     const char *note;        /* text of the report's mark for the buffer; NULL: no marks */
     const tn_tensor *tensor; /* the tensor of the item; NULL for a buffer or a workspace */
     tn_body_id body;
-    uint32_t kind;       /* a tn_kind, or TN__KIND_BUFFER */
+    uint32_t kind;       /* kind of the item: a tn_kind, or TN__KIND_BUFFER */
     uint64_t bytes;      /* size of the tensor or buffer without alignment */
     uint64_t lo, hi;     /* the bytes of the buffer at which the item is drawn */
-    int64_t first, last; /* live in the steps [first, last) */
+    int64_t first, last; /* the item is live in the steps [first, last) */
     uint32_t step;       /* index of the instruction that defines the item, or TN_NONE */
     /* for a view or an in-place result: the item that owns its memory, else TN_NONE */
     uint32_t source;
     tn_share share;
-    bool whole;    /* a view of unknown position within [lo, hi) */
+    bool whole;    /* the item is a view of unknown position within [lo, hi) */
     bool alias;    /* its operator requires that it shares memory, so it cannot have its own */
     tn__role role; /* purpose of the item; valid if the scene has phases */
     /* decision of a fit about the tensor, or about the tensor of which this is an encoded form;
@@ -95,9 +96,9 @@ typedef struct tn__scene {
     tn__report_item *items; /* the items, sorted by `first`; without a model, item i is buffer i */
     uint32_t item_count;
     int64_t first, last; /* range of the time axis; with a model: [0, number of instructions) */
-    uint64_t naive;      /* sum of the bytes if no memory was reused */
+    uint64_t naive;      /* bytes that all buffers would need if no memory was reused */
     tn_memory_summary summary;   /* facts of a model; zeroes for a problem */
-    bool occurs[TN__KIND_COUNT]; /* whether any item has the kind */
+    bool occurs[TN__KIND_COUNT]; /* whether any item has each kind */
     uint64_t total[TN__KIND_COUNT];
     tn_fate_totals fates; /* facts of a fit; zeroes without one */
     /* [steps] phase of each step of a training step: TN_PHASE_FORWARD, TN_PHASE_BACKWARD or
@@ -118,8 +119,9 @@ void tn__scene_release(tn__scene *scene);
 
 /* --- scene.c: purposes of memory in a training step --- */
 
-const char *tn__role_name(tn__role role); /* identifier of a role for JSON, such as "saved" */
-/* words for people, such as "activation kept for backward" */
+/* returns the identifier of a role for JSON, such as "saved" */
+const char *tn__role_name(tn__role role);
+/* returns words for people, such as "activation kept for backward" */
 const char *tn__role_words(tn__role role);
 /* Returns "forward", "backward" or "update". */
 const char *tn__phase_words(uint8_t phase);
@@ -174,7 +176,7 @@ typedef struct tn__curve {
     /* [count] live bytes in [at[i], at[i + 1]); the last entry is 0; larger sums than 2^64 - 1 are
      * saturated */
     uint64_t *live;
-    uint64_t peak; /* the most live bytes, first reached at time peak_at */
+    uint64_t peak; /* the most bytes that are live at one time, first reached at peak_at */
     int64_t peak_at;
 } tn__curve;
 /* Computes the curve of live bytes. The caller releases the curve, also after an error. Cost: O(n
@@ -206,7 +208,7 @@ tn_status tn__holders_at(tn__scene *scene, int64_t at, const tn__holder **holder
 /* a copy between device and host; times in picoseconds from the start of the run */
 typedef struct tn__copy {
     uint32_t step;
-    bool out; /* the copy is to the host */
+    bool out; /* the copy goes to the host, not to the device */
     uint64_t bytes, start, end;
 } tn__copy;
 
@@ -243,10 +245,10 @@ tn__event_words tn__event_words_of(const tn_report *report, const tn_event *even
 
 /* --- words.c: numbers and names as text --- */
 
-#define TN__WORDS_MAX 32 /* 2^64 has 26 characters with commas */
+#define TN__WORDS_MAX 32 /* buffer size for a number; 2^64 has 26 characters with commas */
 /* writes a size such as "9.2 MiB" */
 const char *tn__words_iec(uint64_t bytes, char text[TN__WORDS_MAX]);
-/* adds digits, such as "9633792"; faster than printf */
+/* adds the digits of a number, such as "9633792"; faster than printf */
 void tn__words_integer(tn__text *text, uint64_t value);
 void tn__words_signed(tn__text *text, int64_t value);
 /* Adds the shortest decimal number that is read back as `value`, with a point in every locale. Adds

@@ -12,8 +12,8 @@ typedef struct tn__html_page {
     tn__text *text;
     tn__scene scene;
     tn__curve curve;
-    tn__text fit;         /* rendered before the page, because rendering it may fail */
-    tn__names names;      /* maps a string to its index in `strings` */
+    tn__text fit;    /* JSON of a fit, rendered before the page because rendering it may fail */
+    tn__names names; /* maps a string to its index in `strings` */
     const char **strings; /* [string_count] */
     size_t string_count, string_room;
     /* [item_count] name, type and shape of each item, as indices in `strings` */
@@ -24,7 +24,7 @@ typedef struct tn__html_page {
     uint32_t role_number[TN__ROLE_COUNT]; /* index of each role in the list of roles that occur */
     tn__uses uses;                        /* the readers of the items of a model */
     tn__run_times run;                    /* times of a run; `reach` is NULL if there was no run */
-    bool measured;                        /* the run was measured, not simulated */
+    bool measured; /* true if the run was measured, false if it was simulated */
 } tn__html_page;
 
 /* Fills the template of a page: each `{{name}}` in `file` is replaced by the text that `fill` adds

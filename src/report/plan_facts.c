@@ -205,7 +205,7 @@ static void plan_put_stages(tn__text *text, const tn_report *report) {
         if (i > 0) tn__text_put(text, ",");
         tn__text_json(text, report->stages[i].name);
         tn__text_put(text, ":");
-        /* rounded to microseconds, because clocks are not more precise */
+        /* seconds are rounded to microseconds, because clocks are not more precise */
         double microseconds = report->stages[i].seconds * 1e6 + 0.5;
         tn__words_number(text, (double)(int64_t)microseconds / 1e6);
     }

@@ -160,7 +160,7 @@ static uint32_t *scene_op_steps(tn__scene *scene) {
  * inputs of a block. */
 static uint32_t scene_step(const tn__scene *scene, const tn_life *life, const uint32_t *op_steps) {
     const tn_program *program = tn_occupancy_program(scene->report->occupancy);
-    if (life->is_static) return TN_NONE; /* exists before the first instruction */
+    if (life->is_static) return TN_NONE; /* a static tensor exists before the first instruction */
     const tn_instruction *first = &tn_program_instructions(program)[life->first];
     if (life->op == TN_NONE)
         return first->op == TN_NONE && first->tensor == life->tensor ? life->first : TN_NONE;

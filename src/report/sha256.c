@@ -70,7 +70,7 @@ static void sha256_digest(const uint8_t *bytes, size_t size, uint8_t digest[32])
 const char *tn__sha256_source(const void *bytes, size_t size, char text[TN__SHA256_SOURCE_MAX]) {
     static const char letters[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    uint8_t digest[33] = {0}; /* padded to a multiple of three bytes for base64 */
+    uint8_t digest[33] = {0}; /* 32 bytes of the digest, padded to a multiple of three for base64 */
     sha256_digest(bytes, size, digest);
     char *at = text + sizeof "sha256-" - 1;
     memcpy(text, "sha256-", sizeof "sha256-" - 1);

@@ -122,7 +122,7 @@ void tn__words_time(tn__text *text, const tn_report_fit *fit, uint64_t time) {
 typedef struct words_glyph {
     uint32_t code;
     uint8_t bytes;   /* length of the character in bytes; 0 at the end of the string */
-    uint8_t columns; /* width on a terminal */
+    uint8_t columns; /* number of columns of the character on a terminal */
 } words_glyph;
 
 typedef struct words_range {

@@ -19,13 +19,13 @@
 #include "cli/cli.h"
 
 typedef enum cli_unit {
-    CLI_UNIT_BYTES,   /* a uint64_t, printed as "7.7 MiB (8,064,000 bytes)" */
-    CLI_UNIT_COUNT,   /* a uint64_t, printed as "8,064" */
+    CLI_UNIT_BYTES,   /* a number of bytes as uint64_t: "7.7 MiB (8,064,000 bytes)" */
+    CLI_UNIT_COUNT,   /* a count as uint64_t: "8,064" */
     CLI_UNIT_CHANGE,  /* a signed number of bytes, passed as uint64_t: "+8,064 bytes" */
     CLI_UNIT_REAL,    /* double */
-    CLI_UNIT_SECONDS, /* a double, printed as "0.12 s" */
-    CLI_UNIT_NS,      /* nanoseconds as a uint64_t, printed as "0.12 s" */
-    CLI_UNIT_SHARE,   /* a double; 1 is printed as "100.0 %" */
+    CLI_UNIT_SECONDS, /* a number of seconds as double: "0.12 s" */
+    CLI_UNIT_NS,      /* a number of nanoseconds as uint64_t: "0.12 s" */
+    CLI_UNIT_SHARE,   /* a fraction as double; 1 is printed as "100.0 %" */
     CLI_UNIT_WORD,    /* text */
     CLI_UNIT_YES,     /* a uint64_t, 0 or 1: printed as "yes", in JSON true */
     CLI_UNIT_OBJECT,  /* an object; cli_fact.of declares its members */
@@ -59,7 +59,7 @@ struct cli_facts {
      * answer */
     const char *name;
     uint32_t width;  /* width of the labels in columns; 0: as in the enclosing object */
-    uint32_t indent; /* blanks before each line of the table */
+    uint32_t indent; /* number of blanks before each line of the table */
     /* least width of each value in columns; above 0, values are right-aligned and short */
     int cell;
     bool columns;         /* the table prints each item of this list as a row */
@@ -90,7 +90,7 @@ typedef enum cli_style { CLI_STYLE_TABLE, CLI_STYLE_JSON, CLI_STYLE_BRIEF } cli_
 typedef struct cli_open_level {
     const cli_facts *facts;
     bool list;   /* true for an open list, false for an open object */
-    bool any;    /* the list or object has at least one member */
+    bool any;    /* the open list or object has at least one member */
     bool silent; /* an object inside a row of columns, which only the JSON has */
 } cli_open_level;
 typedef struct cli_answer {

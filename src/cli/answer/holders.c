@@ -10,8 +10,8 @@
 
 #include <inttypes.h>
 
-#define HOLDERS_BESIDE 19u /* columns of a row in addition to the name */
-#define HOLDERS_USES 37u   /* more columns for kind and operator */
+#define HOLDERS_BESIDE 19u /* columns of a row in addition to the name of the tensor */
+#define HOLDERS_USES 37u   /* columns of a row for the kind and the operator */
 #define HOLDERS_NAME_FEWEST 12u
 #define HOLDERS_SUMS 6u   /* largest number of operators in the line "by operator" */
 #define HOLDERS_LEAST 10u /* rows printed after a command found no plan that fits */

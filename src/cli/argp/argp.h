@@ -21,8 +21,9 @@ typedef int error_t; /* errno */
  * first */
 #define ARGP_KEY_END 0x1000001
 #define ARGP_KEY_INIT 0x1000003 /* key of the call before the first argument */
-#define OPTION_ARG_OPTIONAL 0x1 /* the value is optional: --name or --name=VALUE */
-#define OPTION_HIDDEN 0x2       /* the help does not show the option */
+/* flag of an option with an optional value: --name or --name=VALUE */
+#define OPTION_ARG_OPTIONAL 0x1
+#define OPTION_HIDDEN 0x2 /* flag of an option that the help does not show */
 
 struct argp_state;
 

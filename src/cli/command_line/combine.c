@@ -13,8 +13,8 @@
 /* --- the rules --- */
 
 typedef enum combine_relation {
-    COMBINE_NEEDS,     /* at least one term of `others` must hold */
-    COMBINE_EXCLUDES,  /* no term of `others` may hold */
+    COMBINE_NEEDS,     /* the option needs that at least one term of `others` holds */
+    COMBINE_EXCLUDES,  /* the option must not be combined with any term of `others` */
     COMBINE_IDLE_WITH, /* no term of `others` may hold, because the option would have no effect */
 } combine_relation;
 
@@ -35,7 +35,7 @@ typedef struct combine_rule {
     const char *others;
     /* the rule applies if this condition holds: "[name]" or "![name]"; NULL: always */
     const char *when;
-    const char *why; /* the reason that the message gives, or NULL */
+    const char *why; /* the reason that the message of the error gives, or NULL */
     /* the remedy that the message gives; NULL: add or remove the other option */
     const char *advice;
 } combine_rule;
@@ -64,7 +64,7 @@ static const combine_set combine_sets[] = {{"training", &cli_training_argp},
 
 /* clang-format off */
 static const combine_rule combine_rules[] = {
-    /* the input of plan, verify, diff and other commands */
+    /* rules about the input of plan, verify, diff and other commands */
     RULE("plan verify diff",
          "@input/alignment/bank/module --batch --train --split --explain=tags", NEEDS, "[model]",
          .why = "the input is a problem", .advice = "remove the option, or pass a model"),
@@ -82,7 +82,7 @@ static const combine_rule combine_rules[] = {
     RULE("estimate", "@training", NEEDS, "--train --as [formulas]", .advice = "add --train"),
     RULE(NULL, "--momentum", NEEDS, "--optimizer=momentum"),
 
-    /* options of `plan` about the form of a plan */
+    /* rules about the form of a plan */
     RULE("plan", "--explain", EXCLUDES, "--json --form=objects",
          .why = "it prints text about offsets"),
     RULE("plan", "--split --holders --train", EXCLUDES, "--form=objects"),
@@ -111,7 +111,7 @@ static const combine_rule combine_rules[] = {
     RULE("plan", "--sweep", EXCLUDES, "--explain --holders --device",
          .why = "it prints a curve"),
 
-    /* options about the techniques that may meet a budget */
+    /* rules about the techniques that may meet a budget */
     RULE("run train", "--allow --swap-device --host-budget --costs --timeout", NEEDS, "--budget"),
     RULE("estimate", "--allow --link", NEEDS, "--budget"),
     RULE(NULL, "--swap-device", NEEDS, "--allow=swap !--allow"),
@@ -135,7 +135,7 @@ static const combine_rule combine_rules[] = {
          .why = "other codecs lose nothing"),
     RULE("fit", "--sweep", EXCLUDES, "--max-batch"),
 
-    /* `fit`: options about a problem, costs and runs */
+    /* rules of `fit` about a problem, costs and runs */
     RULE("fit", "--problem", EXCLUDES, "[model-argument] --train --batch --max-batch --kernels",
          .why = "it replaces the model"),
     RULE("fit", "--problem", EXCLUDES, "--costs --save-costs",
@@ -144,7 +144,7 @@ static const combine_rule combine_rules[] = {
     RULE("fit", "--run", NEEDS, "[kernels]"),
     RULE("fit", "--save-costs", EXCLUDES, "--costs=model", .why = "that measures no costs"),
 
-    /* options of `run` and `train` */
+    /* rules of `run` and `train` */
     RULE("run train", "--trace", EXCLUDES, "--poison", .advice = "run the command once with each"),
     RULE("train", "--output", EXCLUDES, "--poison", .advice = "run the command once with each"),
 
@@ -161,7 +161,7 @@ static const combine_rule combine_rules[] = {
     RULE("train", "--shard!=none", NEEDS, "[data-ranks]"),
     RULE("train", "--sequence-parallel", NEEDS, "[tensor-ranks]"),
 
-    /* `estimate` for running a language model */
+    /* rules of `estimate` for running a language model */
     RULE("estimate",
          "--shard!=none --recompute!=none --micro-batch --sequence-parallel --attention "
          "--loss-chunk --parallel=auto @cluster",
@@ -177,7 +177,7 @@ static const combine_rule combine_rules[] = {
          "--parallel=serial|safe " NO_STANDARD_KERNELS OTHER_POLICIES CHOICES "@reading",
          IDLE_WITH, "[to-run]", .advice = "remove it, or pass a model file such as .onnx"),
 
-    /* `estimate` for training by formulas */
+    /* rules of `estimate` for training by formulas */
     RULE("estimate",
          "@training/optimizer/dtype --as --runtime!=0 --max-batch --parallel=serial|safe "
          NO_STANDARD_KERNELS OTHER_POLICIES CHOICES
@@ -193,7 +193,7 @@ static const combine_rule combine_rules[] = {
          .advice = "add --devices N"),
     RULE("estimate", "--parallel=auto --sweep", NEEDS, "[device-speed]", .when = "[formulas]"),
 
-    /* `estimate` for a model's graph */
+    /* rules of `estimate` for a model's graph */
     RULE("estimate", "--sequence --micro-batch --attention --loss-chunk @cluster",
          NEEDS, "[formulas]", .when = "![to-run]"),
     RULE("estimate", "--sequence-parallel", NEEDS, "[formulas] [tensor-ranks]",
@@ -271,7 +271,7 @@ typedef struct combine_term {
 } combine_term;
 
 static void combine_copy(char *to, size_t room, const char *from, size_t length) {
-    tn_assert(length < room); /* holds for every term of the table */
+    tn_assert(length < room); /* every term of the table of rules is short enough */
     if (length >= room) length = room - 1;
     memcpy(to, from, length);
     to[length] = '\0';

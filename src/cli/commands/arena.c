@@ -19,8 +19,8 @@
 
 /* the runtime rounds tensors and totals up to a multiple of this many bytes */
 #define ARENA_ROUND 16u
-#define ARENA_OUTPUTS_MAX 16u /* more than the number of file formats */
-#define ARENA_BINDING 8u      /* tensors listed if the arena does not fit */
+#define ARENA_OUTPUTS_MAX 16u /* largest number of output files; there are fewer file formats */
+#define ARENA_BINDING 8u      /* number of tensors that are listed if the arena does not fit */
 
 enum { ARENA_TARGET = 400, ARENA_MAX, ARENA_PLAN, ARENA_PLANNER, ARENA_TIMEOUT, ARENA_JSON };
 
@@ -63,10 +63,10 @@ typedef struct arena_arguments {
     bool json;
     /* results */
     arena_end ends[2]; /* the arena for the smallest and for the largest scratch memory */
-    tn_layout layout;  /* the plan for the largest scratch */
+    tn_layout layout;  /* the plan for the largest scratch memory */
     /* with banks: the bank of the arena's tail; bank_count if the tail fits in no bank */
     uint32_t tail_bank;
-    cli_holders holders; /* tensors at the peak, for the largest scratch */
+    cli_holders holders; /* the tensors at the peak, for the largest scratch memory */
     tn_verdict verdict;
 } arena_arguments;
 

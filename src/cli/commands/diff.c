@@ -49,11 +49,11 @@ typedef struct diff_item {
 
 typedef struct diff_side {
     cli_input input;
-    const tn_layout *layout; /* the plan, owned by `input` */
+    const tn_layout *layout; /* the plan of this input, owned by `input` */
     cli_holders holders;
     diff_item *items;
     uint32_t count;
-    uint64_t live; /* sum of the bytes of all items */
+    uint64_t live; /* sum of the bytes of all items, which are live at the peak */
 } diff_side;
 
 typedef struct diff_change {

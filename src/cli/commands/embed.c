@@ -14,11 +14,11 @@
 #define EMBED_ROWS_MAX 64u
 
 typedef struct embed_arguments {
-    uint32_t action;  /* EMBED_CREATE, EMBED_SHOW, EMBED_UNDO or EMBED_REPLAY */
+    uint32_t action;  /* what to do: EMBED_CREATE, EMBED_SHOW, EMBED_UNDO or EMBED_REPLAY */
     const char *path; /* file of the table; for `replay`, of the recorded lookups */
     bool has_action;
     tn_embedding_table table;
-    uint32_t rows[EMBED_ROWS_MAX]; /* rows that `show` prints */
+    uint32_t rows[EMBED_ROWS_MAX]; /* numbers of the rows that `show` prints */
     uint32_t row_count;
     /* fields for `replay` only */
     const char *policies[EMBED_POLICIES_MAX];
@@ -51,7 +51,7 @@ typedef struct embed_found {
     embed_row rows[EMBED_POLICIES_MAX];
     tn_embedding_trace *trace;
     tn_embedding_table table;
-    uint32_t most; /* the largest row count that any policy gets */
+    uint32_t most; /* the largest number of rows that any policy gets */
 } embed_found;
 
 static bool embed_is_bound(const char *policy) { return strcmp(policy, "belady") == 0; }

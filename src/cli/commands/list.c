@@ -169,7 +169,8 @@ uint32_t cli_list_count(void) { return sizeof list_table / sizeof *list_table; }
 const cli_list *cli_list_at(uint32_t index) { return &list_table[index]; }
 
 const cli_list *cli_list_find(const char *name) {
-    if (strcmp(name, "carriers") == 0) name = "transports"; /* the name in version 0.1 */
+    /* the name that the list had in version 0.1 */
+    if (strcmp(name, "carriers") == 0) name = "transports";
     for (uint32_t i = 0; i < cli_list_count(); i++)
         if (strcmp(list_table[i].name, name) == 0) return &list_table[i];
     return NULL;

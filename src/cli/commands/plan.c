@@ -139,8 +139,8 @@ static tn_status plan_answer(const tn_report *report, const tn_setup *setup,
 
 /* --- options and the command --- */
 
-#define PLAN_OUTPUTS_MAX 16u /* more than the number of file formats */
-#define PLAN_HOLDERS_FEW 5u  /* rows printed if nothing fits */
+#define PLAN_OUTPUTS_MAX 16u /* largest number of output files; there are fewer file formats */
+#define PLAN_HOLDERS_FEW 5u  /* number of holders that are printed if nothing fits */
 #define PLAN_HOLDERS_MANY 20u
 
 enum {

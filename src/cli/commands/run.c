@@ -53,7 +53,7 @@ static void arrays_draw(tn_array *array, const char *name, uint64_t seed) {
             memcpy(at, &(float){(float)real}, 4);
         else if (array->dtype == TN_FLOAT64)
             memcpy(at, &real, 8);
-        else if (array->dtype == TN_FLOAT16) /* one of 1, -1, 0.5 and -0.5 */
+        else if (array->dtype == TN_FLOAT16) /* each number is 1, -1, 0.5 or -0.5 */
             memcpy(at, &(uint16_t){(uint16_t)(0x3800u | (bits & 0x8000u) | (bits & 0x400u))}, 2);
         else
             at[0] = (uint8_t)(bits >> 63);

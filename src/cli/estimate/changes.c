@@ -98,7 +98,7 @@ static bool change_share(cli_estimate_request *request, const cli_estimate_resul
     if (!request->train || request->pytorch || request->training.recompute > 0 ||
         request->training.recompute_cheap)
         return false;
-    request->training.recompute = 0.33; /* limit of the extra work */
+    request->training.recompute = 0.33; /* limit of the extra work, as a fraction */
     snprintf(text, 64, "--recompute-work 0.33");
     return true;
 }

@@ -18,8 +18,8 @@
 
 /* A limit of the work of several trials together. Their time is limited by cli_deadline. */
 typedef struct cli_limits {
-    bool limited;  /* the work is limited */
-    uint64_t work; /* remaining units of work */
+    bool limited;  /* the amount of work is limited */
+    uint64_t work; /* remaining work in units of the planner */
     bool reached;
     tn__text skipped; /* changes that were not tried, or not completely, separated by ", " */
 } cli_limits;
@@ -39,19 +39,19 @@ typedef struct cli_estimate_request {
     tn_estimate_options options;
     cli_runner runner;
     cli_choices choices;
-    uint64_t limit;     /* bytes that must be enough; 0: no limit */
+    uint64_t limit;     /* limit of the memory in bytes; 0: no limit */
     uint64_t fit;       /* budget in bytes for a fitted program; 0: no fitting */
     uint32_t allow;     /* techniques (TN_FIT_*) that may meet the budget `fit` */
     double link;        /* bytes per second to and from the host, for swapped tensors */
-    bool tries;         /* a proposed change is being tried: searches are short */
+    bool tries;         /* a proposed change is being tried, so searches are short */
     cli_limits *limits; /* limits of all trials together; NULL: no limits */
     /* [output_count] files to which the plan of the first estimate is written */
     const char *const *outputs;
     uint32_t output_count;
-    const tn_hardware *device; /* the device that has `limit` bytes, or NULL */
+    const tn_hardware *device; /* the device with `limit` bytes of memory, or NULL */
 } cli_estimate_request;
 
-typedef struct cli_stage_memory { /* memory of one pipeline stage */
+typedef struct cli_stage_memory { /* bytes of memory of one pipeline stage */
     uint64_t arena, fixed;        /* bytes of the arena and outside it, as in tn_estimate */
 } cli_stage_memory;
 
@@ -85,7 +85,7 @@ typedef struct cli_estimate_result {
      * nor are groups beyond CLI_LAYERS_MAX. */
     char layers[CLI_LAYERS_MAX][32];
     uint32_t layer_count;
-    /* [pipeline stages]; unused without pipeline stages */
+    /* [pipeline stages] memory of each stage; unused without pipeline stages */
     cli_stage_memory stages[TN_STAGE_PARTS_MAX];
 } cli_estimate_result;
 
@@ -100,9 +100,9 @@ tn_status cli_estimate_max_batch(const cli_estimate_request *request, uint64_t *
 
 typedef struct cli_change {
     char text[160];   /* options of the command line, such as "--dtype bf16 --fuse-update" */
-    uint64_t total;   /* estimated bytes with the change */
-    bool priced;      /* the change costs a predicted time, more_time */
-    double more_time; /* predicted extra time, as a fraction */
+    uint64_t total;   /* estimated bytes of the model with this change */
+    bool priced;      /* the extra time of the change was predicted; see more_time */
+    double more_time; /* predicted extra time of the change, as a fraction */
 } cli_change;
 /* cli_changes_add adds each change to the answer, or a line that no change was found. */
 extern const cli_facts cli_changes_facts; /* for CLI_FACTS_ALSO */
@@ -144,7 +144,7 @@ extern const struct argp cli_cluster_argp;
 
 /* Handles --parallel auto: requests a search for the fastest division among the devices. */
 void cli_cluster_search(cli_cluster *cluster);
-extern const cli_facts cli_scaling_facts; /* the answer of --sweep */
+extern const cli_facts cli_scaling_facts; /* facts of the answer of --sweep */
 
 /* --- training of a large transformer, by formulas --- */
 
@@ -188,7 +188,7 @@ typedef struct cli_llm {
     tn_llm_stored *stored; /* bytes of the weights in the files, by layer */
     uint32_t files;
     tn_llm_estimate found;
-    uint64_t total; /* bytes including the runtime */
+    uint64_t total; /* estimated bytes, including those of the runtime */
     uint64_t largest_batch, longest;
     cli_change changes[CLI_LLM_CHANGES_MAX]; /* changes that make the model fit */
     uint32_t change_count;

@@ -236,7 +236,7 @@ static void cluster_add(cli_answer *answer, const cli_cluster *it, const cli_lar
 /* --- training time: --sweep --- */
 
 typedef struct cluster_scaling {
-    tn__scaling_row rows[CLUSTER_ROWS_MOST]; /* rows of the picture */
+    tn__scaling_row rows[CLUSTER_ROWS_MOST]; /* rows of the picture that --sweep draws */
     uint32_t count;
 } cluster_scaling;
 

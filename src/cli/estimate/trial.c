@@ -47,7 +47,7 @@ static tn_status estimate_load(const cli_estimate_request *request, estimate_mad
     input->graph = NULL;
     input->setup = NULL;
     input->workspaces = NULL;
-    input->training = NULL; /* the request owns the training */
+    input->training = NULL; /* the training is owned by the request, not by this trial */
     input->rewritten = NULL;
     input->step = (tn_training){0};
     input->stage_count = 0;
@@ -243,7 +243,7 @@ static void estimate_print(const estimate_made *made, const tn_occupancy *occupa
         estimate_layer(found, tensor->name);
     }
     if (found->layer_count > 0 && found->layer_count <= CLI_LAYERS_MAX)
-        found->layer_count--; /* the last layer must stay trainable */
+        found->layer_count--; /* the last layer must not be frozen */
     if (found->layer_count > CLI_LAYERS_MAX) found->layer_count = CLI_LAYERS_MAX;
     uint32_t step = found->estimate.peak_step;
     if (found->estimate.peak_op != TN_NONE) {
@@ -384,7 +384,8 @@ static tn_status estimate_evaluation(const cli_estimate_request *request,
         /* evaluation is not estimated: one rank holds the whole model in addition to its shard */
         return TN_OK;
     model.train = false;
-    model.input.rules = (tn_rules){0}; /* the rules are for tensors of the training step */
+    /* the rules are about tensors of the training step, not of the model */
+    model.input.rules = (tn_rules){0};
     TN_TRY(estimate_once(&model, &alone, error));
     found->estimate.phase[TN_PHASE_EVALUATION] = tn__add_sat(
         tn__add_sat(found->estimate.fixed, request->options.runtime), alone.estimate.arena);
@@ -417,7 +418,7 @@ tn_status cli_estimate_max_batch(const cli_estimate_request *request, uint64_t *
                                  tn_error *error) {
     uint64_t fits = 0, fails = 1;
     bool fine = true;
-    while (fine) { /* doubles the batch until it does not fit */
+    while (fine) { /* the batch is doubled until it does not fit */
         TN_TRY(estimate_fits(request, fails, &fine, error));
         if (!fine) break;
         fits = fails;

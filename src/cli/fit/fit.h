@@ -54,7 +54,7 @@ typedef struct cli_fit {
     tn_trace *happened;            /* trace of the last run, or NULL */
     tn_engine_usage usage;         /* measurements of the last run */
     double max_error;              /* limit of the relative error of a lossy codec; 0: no limit */
-    cli_losses losses;             /* errors of lossy codecs in the runs */
+    cli_losses losses;             /* errors that lossy codecs made in the runs */
 } cli_fit;
 
 /* Returns the kernels to plan for: those of this machine, or none if the costs are those of another

@@ -28,14 +28,14 @@ cli_kernel_target cli_fit_target(const cli_fit *fit) {
     return target;
 }
 
-/* Sets the options from which the model is compiled. */
+/* Sets the options from which the library compiles the model. */
 static tn_status fit_compile_options(cli_fit *fit, cli_compile_options *asked, tn_error *error) {
     const cli_kernel_target target = cli_fit_target(fit);
     cli_compile_options_set(&fit->input, &target, fit->train ? &fit->training : NULL,
                             &fit->choices.plan, asked);
-    fit->memory = asked->memory; /* cli_fit_run uses these options, too */
+    fit->memory = asked->memory; /* kept, because cli_fit_run uses these memory options, too */
     asked->setup.memory = &fit->memory;
-    asked->setup.recompute = NULL;          /* the search decides what is recomputed */
+    asked->setup.recompute = NULL;          /* the search decides which operators are recomputed */
     asked->setup.statics = TN_STATIC_APART; /* the search counts static tensors outside the arena */
     return cli_kernel_target_check(&target, error);
 }
@@ -203,7 +203,8 @@ tn_status cli_fit_solve(cli_fit *fit, tn_error *error) {
 
 /* Releases the results, but not the options. */
 static void fit_release(cli_fit *fit) {
-    bool borrowed = fit->answer.own != NULL; /* results and costs belong to the answer */
+    /* results and costs belong to the answer, which releases them */
+    bool borrowed = fit->answer.own != NULL;
     for (uint32_t i = 0; i < fit->result_count && !borrowed; i++) tn_fit_release(&fit->results[i]);
     if (!borrowed) tn_costs_destroy(fit->costs);
     free(fit->results);
@@ -237,9 +238,9 @@ void cli_fit_close(cli_fit *fit) {
 #define BATCH_GRAIN 256u
 
 typedef struct batch_search {
-    const cli_fit *fit; /* the options of the command line */
+    const cli_fit *fit; /* the options of the command line, without results */
     cli_fit best;   /* the largest batch found so far that fits, with its answer; zero if none */
-    bool plainly;   /* try only programs without changes */
+    bool plainly;   /* try only programs without recomputation and other changes */
     bool carefully; /* require the answer of a full search, not any program that fits */
 } batch_search;
 

@@ -39,7 +39,7 @@ void cli_swap_link(const char *name, double *to_bytes_per_s, double *from_bytes_
 /* The source of operator times: a file or a device. If both fields are NULL, no source was
  * given. */
 typedef struct cli_costs {
-    const char *path; /* a file of costs */
+    const char *path; /* path of a file of costs */
     /* a device; costs are modelled by its arithmetic rate and memory bandwidth */
     const tn_hardware *device;
 } cli_costs;
@@ -63,7 +63,7 @@ typedef struct cli_samples {
 /* Parses a list of codecs, such as "bits,csr", into bits 1 << tn_codec. An unknown name is a usage
  * error. */
 uint32_t cli_codecs(struct argp_state *state, const char *value);
-bool cli_codecs_lose(uint32_t codecs); /* whether any of the codecs is lossy */
+bool cli_codecs_lose(uint32_t codecs); /* returns whether any of the codecs is lossy */
 
 /* --- requests to the library --- */
 
@@ -91,7 +91,7 @@ tn_occupancy_options cli_memory_options(const cli_input *input);
 typedef struct cli_fit_sources {
     const cli_costs *from;      /* source of operator times; if unset, the library measures them */
     uint32_t threads, codecs;   /* codecs: bits as in tn_fit_options; 0: all codecs */
-    tn_engine_options engine;   /* reads the tensors for a run that counts zeros */
+    tn_engine_options engine;   /* options that read the tensors, for a run that counts zeros */
     const cli_samples *samples; /* fills the inputs of that run; NULL: inputs are generated */
     /* receives the measured fractions of zeros; the owner of the pointer frees them */
     float **zeros;

@@ -113,7 +113,8 @@ static const tn_graph *input_ask(cli_input *input, const tn_plan_options *plan,
         asked->all.program.order = NULL;
         setup->recompute = NULL;
     }
-    if (input->scratch != NULL) { /* use only kernels whose scratch fits into the plan */
+    /* only kernels with scratch memory that fits into the plan are used */
+    if (input->scratch != NULL) {
         asked->all.kernels.scratch = input->scratch;
         setup->fastest = true;
     }
@@ -132,7 +133,7 @@ static const tn_graph *input_ask(cli_input *input, const tn_plan_options *plan,
     }
     if (plan != NULL && input->split.asked) {
         setup->split = cli_split_of(&input->split, 0);
-        asked->whole.capacity = 0; /* the limit is for the plan with tiles */
+        asked->whole.capacity = 0; /* no limit here: the limit is for the plan with tiles */
     }
     return input->training != NULL ? input->step.graph : input->graph;
 }

@@ -44,7 +44,7 @@ enum { /* keys of the shared options; a command uses letters and numbers from 40
  * means the reference kernels. */
 typedef struct cli_tflm_kernels {
     tn_micro_kernels library;
-    char version[24]; /* version of the library; "": any version */
+    char version[24]; /* version of the kernel library; "": any version */
     tn_micro_compiler compiler;
     /* revision of TensorFlow Lite Micro as a number, such as 20250131; 0: any revision */
     uint32_t runtime;
@@ -57,7 +57,7 @@ typedef enum cli_runner { CLI_RUNNER_NONE, CLI_RUNNER_PLAIN, CLI_RUNNER_ONEDNN }
 typedef struct cli_kernel_target {
     cli_runner runner;
     uint32_t threads; /* number of threads of the kernels; 0 means 1 */
-    bool no_rewrite;  /* keep the operators of the file */
+    bool no_rewrite;  /* keep the operators of the model file as they are */
     /* in a training with pipeline stages, rewrite the graph before it is divided into stages, not
      * after */
     bool staged;
@@ -86,9 +86,9 @@ typedef struct cli_input {
     /* name of the module in a plan of another tool; NULL: the default module */
     const char *module;
     const char *processor; /* the processor of `tenure arena`, or NULL */
-    uint64_t alignment;    /* alignment in bytes; 0: the default */
-    bool wants_csv;    /* the plan will be written as CSV, which cannot describe every problem */
-    bool ends_work;    /* call cli_interrupt_ends_work after the input is read */
+    uint64_t alignment;    /* alignment of buffers in bytes; 0: the default */
+    bool wants_csv; /* the plan will be written as CSV, which cannot describe every problem */
+    bool ends_work; /* after the input is read, Ctrl-C stops searches (cli_interrupt_ends_work) */
     const char *order; /* name of the order of operators; NULL: the order of the file */
     /* [sequence_count] the order of the operators in a plan that `verify` checks */
     const tn_op_id *sequence;
@@ -100,23 +100,24 @@ typedef struct cli_input {
     uint64_t *scratch;
     tn_bank banks[CLI_BANKS_MAX];
     uint32_t bank_count;
-    cli_tflm_kernels tflm_kernels; /* kernels for a .tflite model */
+    cli_tflm_kernels tflm_kernels; /* kernels that run a .tflite model */
     cli_kernel_target target;
     tn_static_place statics;
     cli_split split; /* options about tiles, for `plan` and `run` */
     tn_rules rules;  /* rules about tensors, for `fit`, `run`, `train` and `estimate` */
-    const struct cli_training *training; /* plan a step of this training; NULL: inference */
+    /* the training of which a step is planned; NULL: inference */
+    const struct cli_training *training;
     /* [operators] scratch bytes of the kernels of a .tflite model, or NULL */
     uint64_t *workspaces;
     /* loaded */
     tn_graph *graph;
     /* the rewritten graph that is trained; NULL: `graph` is trained as it is */
     tn_graph *rewritten;
-    tn_training step; /* the training step; set if `training` is */
+    tn_training step; /* the training step; valid if `training` is not NULL */
     tn_setup *setup;  /* the compiled model; NULL for a problem */
     const tn_occupancy *occupancy;
     struct tn_foreign *foreign; /* a plan of another tool, with its buffers in `own`; NULL: none */
-    tn_problem *own;            /* the problem, if the input is not a model */
+    tn_problem *own;            /* the problem that was loaded; NULL if the input is a model */
     tn_layout own_layout;
     tn_fit_answer answer; /* result of cli_input_fit, which then owns `setup` */
     const tn_problem *problem;
@@ -168,7 +169,7 @@ tn_status cli_input_fit(cli_input *input, const tn_plan_options *options, uint64
  * tn_setup_split_sweep. */
 tn_status cli_input_sweep(cli_input *input, const tn_plan_options *options, uint32_t count,
                           tn_setup **setups, uint32_t *found, tn_error *error);
-/* `input` owns the setup from then on */
+/* makes `input` the owner of the setup */
 void cli_input_take_setup(cli_input *input, tn_setup *setup);
 void cli_input_release(cli_input *input);
 void cli_input_release_loaded(

@@ -372,7 +372,7 @@ static tn_status opened_storage(void *self, double *bytes_per_s, tn_error *error
     cli_opened_model *opened = sources->opened;
     const tn_graph *graph = opened->graph;
     const char *path = opened->forms_folder != NULL ? opened->forms_folder : getenv("TMPDIR");
-    uint64_t most = OPENED_SAMPLE; /* smaller samples give unreliable speeds */
+    uint64_t most = OPENED_SAMPLE; /* a smaller weight would give an unreliable speed */
     if (path == NULL || *path == '\0') path = "/tmp";
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(graph); id++) {
         tn_file_range range;

@@ -10,7 +10,7 @@
 typedef struct cli_choices { /* options that choose kernels and plan */
     tn_plan_options plan;
     uint32_t threads;
-    bool no_rewrite; /* keep the operators of the file */
+    bool no_rewrite; /* keep the operators of the model file as they are */
     bool fastest;    /* use the fastest kernels, even if they need more scratch memory */
 } cli_choices;
 /* Returns the kernel target for these choices, with the kernels of `runner`. */
@@ -25,15 +25,15 @@ struct cli_opened_model {
     const cli_training *training;
     tn_trainer *trained; /* the trainer that supplies the trained parameters, or NULL */
     cli_choices choices;
-    bool plain; /* use plain kernels instead of oneDNN */
+    bool plain; /* run with plain kernels instead of oneDNN */
     /* compare the run with one in which every tensor has separate memory
      * (cli_opened_model_naive) */
     bool check;
-    bool poison, naive; /* naive: every tensor has separate memory */
+    bool poison, naive; /* naive: give every tensor separate memory */
     const char *pool;
     cli_paths traces; /* files to which the trace of one run is written */
     bool traced;      /* record a trace even if it is not written to a file */
-    uint64_t budget;  /* bytes for arena and weights together; 0: no budget */
+    uint64_t budget;  /* budget in bytes for arena and weights together; 0: no budget */
     /* name of the pass that meets the budget; NULL: the default; "none": no pass */
     const char *pass;
     uint32_t codecs;     /* allowed codecs, as bits 1 << tn_codec */
@@ -55,7 +55,7 @@ struct cli_opened_model {
     uint64_t weights_seed, seed;
     /* type of the weights while the model runs; TN_UNDEFINED: as in the file */
     tn_dtype weights_dtype;
-    double prune; /* fraction of the weights to prune; 0: none */
+    double prune; /* fraction of the weights to set to zero; 0: no pruning */
     tn_prune_scope prune_scope;
     const tn_divide *divide;     /* the division among several ranks, or NULL */
     const tn_exchange *exchange; /* the callbacks by which the ranks communicate */

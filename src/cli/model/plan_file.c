@@ -604,7 +604,8 @@ static tn_status plan_instruction(const cli_plan_file *file, const tn_graph *gra
         !plan_small(step, "part", &it->part) || !plan_small(step, "parts", &it->parts))
         return plan_fail(file, "steps", index, "a member is not a number of at least 0", error);
     it->again = json_is_true(json_object_get(step, "recomputed")) ||
-                json_is_true(json_object_get(step, "again")); /* the name in version 0.1 */
+                /* the name of this member in version 0.1 */
+                json_is_true(json_object_get(step, "again"));
     it->codec = plan_codec(plan_text(step, "codec"));
     it->reduction = plan_reduction(plan_text(step, "reduction"));
     bool op = it->op == TN_NONE || it->op < tn_graph_op_count(graph);

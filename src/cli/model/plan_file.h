@@ -12,11 +12,11 @@
 /* A live range of a tensor, or the workspace of an operator, and its place in the plan. The indices
  * refer to the planned graph; they are as read from the file and not checked yet. */
 typedef struct cli_plan_tensor {
-    tn_tensor_id tensor; /* TN_NONE for the workspace of `op` */
+    tn_tensor_id tensor; /* the tensor, or TN_NONE for the workspace of `op` */
     tn_op_id op;         /* the operator that defines the tensor, or TN_NONE */
-    uint32_t buffer;     /* index of its row in the plan */
-    uint64_t delta;      /* bytes from the start of the buffer */
-    uint64_t offset;     /* offset that the plan states */
+    uint32_t buffer;     /* index of the buffer's row in the plan */
+    uint64_t delta;      /* distance from the start of the buffer, in bytes */
+    uint64_t offset;     /* offset of the tensor that the plan states */
     uint64_t bytes;
     int64_t first;
     const char *name; /* name of the tensor for messages; never NULL */
@@ -37,7 +37,7 @@ typedef struct cli_plan_file {
     bool has_reuse_cost;
     uint64_t reuse_cost; /* the reuse cost that the plan states */
     bool has_waits;
-    uint64_t waits, time, workers; /* the values that the plan states */
+    uint64_t waits, time, workers; /* waits, time and number of workers that the plan states */
     tn_op_id *steps; /* [step_count] the operators in the order of the plan, or NULL */
     uint32_t step_count;
 } cli_plan_file;

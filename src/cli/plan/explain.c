@@ -95,7 +95,7 @@ static uint32_t rests_stack(const tn_problem *problem, const tn_layout *layout, 
 
 #define EXPLAIN_HOLDERS 6u    /* number of the largest holders that are removed, one at a time */
 #define EXPLAIN_BODIES 20000u /* a problem with more buffers is not planned again for each holder */
-#define EXPLAIN_STACK 12u     /* buffers of the stack that are printed */
+#define EXPLAIN_STACK 12u     /* number of buffers of the stack that are printed */
 #define EXPLAIN_STACK_MOST 4096u /* largest number of buffers in the stack */
 #define EXPLAIN_CHANGES 12u
 

@@ -146,7 +146,7 @@ static tn_status rows_claim_inside(cli_verify *arguments) {
     arguments->claimed = calloc((size_t)tensors + 1, sizeof *arguments->claimed);
     if (arguments->claimed == NULL) return tn__no_memory(arguments->error, "claims");
     TN_TRY(tn_tflite_read_plan(input->path, &input->import, input->graph, arguments->claimed,
-                               arguments->error)); /* an error if there is no plan */
+                               arguments->error)); /* a model without a plan is an error here */
     TN_TRY(tn_micro_arena_of(input->path, &input->import, input->graph, NULL, &micro, &arena,
                              arguments->claimed, arguments->error));
     input->occupancy_options.workspaces = NULL;
@@ -241,7 +241,8 @@ static tn_status rows_claim_file(cli_verify *arguments, const uint64_t *above) {
     const tn_graph *graph = rows_graph(arguments);
     uint32_t tensors = tn_graph_tensor_count(graph);
     tn_tensor_id before = TN_NONE;
-    for (uint32_t i = 0; i < file->tensor_count; i++) { /* the list is sorted by tensor */
+    /* the list of tensors is sorted by tensor */
+    for (uint32_t i = 0; i < file->tensor_count; i++) {
         const cli_plan_tensor *item = &file->tensors[i];
         uint64_t place = 0;
         TN_TRY(rows_item_at(arguments, item, &place));
@@ -457,7 +458,8 @@ static tn_status rows_match_rows(cli_verify *arguments, bool *valid) {
     tn_layout_release(&layout);
     *valid = status == TN_OK;
     if (*valid || !arguments->repeats) return TN_OK;
-    *arguments->error = why; /* reported here, because repeated names cannot be matched */
+    /* the conflict is reported here, because rows with repeated names cannot be matched */
+    *arguments->error = why;
     return status;
 }
 
@@ -681,7 +683,7 @@ tn_status cli_verify_missing(const cli_verify *arguments, tn_status status) {
     const char *path = arguments->plan_path;
     uint32_t banks = tn_problem_bank_count(plan), row = rows_other_row(arguments, &body);
     uint64_t asked = rows_alignment(problem), rows = rows_alignment(plan);
-    bool packed = false; /* some offset has a smaller alignment than requested */
+    bool packed = false; /* whether some offset has a smaller alignment than requested */
     for (uint32_t i = 0; i < tn_problem_count(plan) && rows < asked; i++)
         packed |= arguments->plan_offsets[i] % asked != 0;
     tn_error why = {0};

@@ -37,7 +37,7 @@ typedef struct cli_wait_curve {
     cli_input *input;
     /* all plans of the curve together share its limits of time and work */
     const tn_plan_options *options;
-    uint32_t count; /* number of points, at least 2 */
+    uint32_t count; /* number of points of the curve, at least 2 */
     const char *const *outputs;
     uint32_t output_count;
     bool json;
@@ -88,7 +88,7 @@ tn_status cli_objects_run(const cli_objects *asked, tn_error *error);
 extern const cli_facts cli_objects_verify_facts; /* for CLI_FACTS_ALSO */
 tn_status cli_objects_verify(cli_input *input, const char *plan, cli_answer *answer,
                              tn_error *error);
-extern const cli_facts cli_objects_facts; /* the answer of cli_objects_run */
+extern const cli_facts cli_objects_facts; /* facts of the answer of cli_objects_run */
 
 /* --- the rows of a plan, for `tenure verify` (match_rows.c) --- */
 

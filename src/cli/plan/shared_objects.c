@@ -59,7 +59,7 @@ static tn_status objects_load_records(cli_input *input, objects_records *records
     return tn_problem_records(input->problem, records->records, &records->reallocation, error);
 }
 
-/* Also accepts a zeroed struct. */
+/* Releases the records; a zeroed struct is accepted. */
 static void objects_release_records(objects_records *records, const tn_context *context) {
     tn_edges_release(context, &records->reallocation);
     tn_object_records_release(NULL, records->records, records->names, records->count);
@@ -73,7 +73,7 @@ static void objects_size(tn__text *text, const uint64_t *size, tn_size_kind kind
 
 static uint64_t objects_product(const uint64_t *size, tn_size_kind kind) {
     uint64_t product = 1;
-    /* the library has checked that the product fits */
+    /* the library has checked that the product does not overflow */
     for (uint32_t k = 0; k <= (uint32_t)kind; k++) product *= size[k];
     return product;
 }

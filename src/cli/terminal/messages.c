@@ -32,7 +32,7 @@
 typedef struct controls_stream {
     int descriptor;
     size_t held;   /* number of bytes in `bytes`: the begin of a character that is not complete */
-    char bytes[5]; /* [held], followed by a NUL */
+    char bytes[5]; /* [held] the bytes of the incomplete character, followed by a NUL */
 } controls_stream;
 
 static controls_stream controls_out = {.descriptor = STDOUT_FILENO};

@@ -32,8 +32,8 @@ static struct progress_state { /* progress of the command of this process */
     uint32_t begun_count;
     const char *stage;    /* the stage that last reported `best` and `bound`; NULL: none has yet */
     uint64_t best, bound; /* best value and lower bound; UINT64_MAX and 0 are unknown */
-    double deadline;      /* on the clock of cli_clock; 0: no deadline */
-    const char *hurried;  /* name of the stage that the deadline stops; NULL: every stage */
+    double deadline; /* time on the clock of cli_clock at which work must stop; 0: no deadline */
+    const char *hurried; /* name of the stage that the deadline stops; NULL: every stage */
 } progress = {.best = UINT64_MAX};
 
 static volatile sig_atomic_t progress_interrupts;

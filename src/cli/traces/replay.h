@@ -32,7 +32,7 @@ typedef struct cli_replay_result {
     tn_pool_lesson lesson;
     tn_error failure; /* the reason that the trace does not fit, if `fits` is false */
     cli_holders holders;
-    tn_pool *pool; /* owns the names in `holders` */
+    tn_pool *pool; /* the pool, which owns the names in `holders` */
     bool was_played;
     tn_play_answer played; /* result of the execution on a device */
 } cli_replay_result;
@@ -40,7 +40,7 @@ typedef struct cli_replay_result {
 typedef struct cli_replay {
     const char *path;
     cli_paths outputs;
-    const char *pools[CLI_REPLAY_POOLS_MAX]; /* values of --pool as given */
+    const char *pools[CLI_REPLAY_POOLS_MAX]; /* values of --pool as the user gave them */
     /* settings of the pools of the form caching:SETTINGS */
     tn_pool_caching conf[CLI_REPLAY_POOLS_MAX];
     bool has_conf[CLI_REPLAY_POOLS_MAX];

@@ -18,10 +18,10 @@ typedef struct cli_report_moment {
 typedef struct cli_report_pool {
     const char *name; /* name of the pool, or "planned" for a plan of all live ranges */
     bool done;
-    uint64_t reserved;   /* peak of the reserved bytes */
+    uint64_t reserved;   /* largest number of bytes that the pool reserved */
     const char *planner; /* name of the planner of a plan */
     const char *verdict; /* name of the verdict of a plan */
-    tn_error failure;    /* the reason, if `done` is false */
+    tn_error failure;    /* error that ended the simulation, if `done` is false */
 } cli_report_pool;
 
 typedef struct cli_report_device {
@@ -38,7 +38,7 @@ typedef struct cli_report {
     /* name of the module in a plan of another tool; NULL: the default module */
     const char *module;
     const char *outputs[CLI_REPORT_OUTPUTS];
-    uint32_t output_count, top, device; /* device: UINT32_MAX means all devices */
+    uint32_t output_count, top, device; /* `device` is UINT32_MAX for all devices */
     uint64_t bars;                      /* largest number of bars in a picture */
     double timeout_s;
     bool json, no_pools;

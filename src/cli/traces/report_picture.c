@@ -24,7 +24,7 @@ typedef struct picture {
     const cli_report_device *device;
     const tn_snapshot_life *lives;
     uint64_t life_count;
-    picture_range *ranges; /* disjoint, in rising order */
+    picture_range *ranges; /* address ranges, disjoint and in rising order */
     size_t range_count, range_room;
     uint32_t *drawn; /* lives */
     size_t drawn_count;

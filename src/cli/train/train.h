@@ -19,7 +19,7 @@
 #define CLI_BATCH_USUAL 64 /* batch size for a model with a symbolic batch dimension */
 
 typedef struct cli_rank {       /* measurements of one rank */
-    uint64_t planned, measured; /* peak of the arena, planned and measured */
+    uint64_t planned, measured; /* bytes of the arena's peak, planned and measured */
     uint64_t statics;           /* bytes of parameters and other memory outside the arena */
     uint64_t messages, bytes;   /* sent */
     /* the part of `messages` and `bytes` that was sent in steps and checkpoints */
@@ -35,18 +35,19 @@ typedef struct cli_train cli_train;
 struct cli_train {
     cli_input input;
     cli_training training;
-    cli_opened_model opened, naive; /* naive: the run that --check compares with */
+    cli_opened_model opened, naive; /* `naive` is the run that --check compares with */
     const char *data_path, *log_path;
-    cli_paths pictures; /* files for the picture of a step */
+    cli_paths pictures; /* output files for the picture of a step */
     uint64_t batch;
     double rate; /* --lr */
     bool json;
-    cli_ranks at;          /* --parallel data=N,...; all 1 without it */
+    cli_ranks at;          /* value of --parallel data=N,...; all numbers are 1 without it */
     bool divided;          /* --parallel was given */
-    bool threads_as_ranks; /* the ranks are threads of this process */
-    tn_status (*run)(cli_train *train, tn_error *error); /* does the whole training, on one rank */
+    bool threads_as_ranks; /* the ranks are threads of this process, not processes */
+    /* function that does the whole training on one rank */
+    tn_status (*run)(cli_train *train, tn_error *error);
     tn_world *world;            /* the world of the ranks; NULL with a single rank */
-    tn_divide divide;           /* the division that `opened` uses */
+    tn_divide divide;           /* the division of the program that `opened` uses */
     tn_trainer_options options; /* options of the trainer that have no field of their own here */
     /* results */
     tn_data *data;
@@ -55,7 +56,7 @@ struct cli_train {
     FILE *log;                     /* the open log file; NULL: no log */
     int signal;   /* the signal that stopped the training between two updates, or 0 */
     double shown; /* time on the clock of cli_clock at which the status line was last printed */
-    tn_trainer_score score; /* score on the test samples */
+    tn_trainer_score score; /* score of the model on the test samples */
     tn_world_usage begun;   /* messages and bytes that this rank had sent before the run */
     /* [ranks of the world] measurements of all ranks; NULL until the end of the run */
     cli_rank *ranks;
@@ -93,11 +94,11 @@ tn_status cli_train_measure(cli_train *train, tn_error *error);
 tn_status cli_train_open_log(cli_train *train, tn_error *error);
 void cli_train_log(const cli_train *train);
 tn_status cli_train_end_log(const cli_train *train, tn_error *error);
-/* The status line on a terminal. */
+/* Functions that print the status line on a terminal. */
 void cli_train_show(cli_train *train);
 void cli_train_show_test(const cli_train *train);
 void cli_train_show_end(const cli_train *train);
-/* The output before and after the training. */
+/* Functions that print the output before and after the training. */
 void cli_train_print_cut(const cli_train *train);
 void cli_train_print_stopped(const cli_train *train);
 extern const cli_facts cli_train_facts;

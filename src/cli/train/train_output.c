@@ -386,7 +386,7 @@ tn_status cli_train_print(const cli_train *train, tn_error *error) {
  * simulates its own program. The first rank combines the simulations, including the waits between
  * ranks. */
 
-#define PICTURE_RUN 2u /* index of the third step */
+#define PICTURE_RUN 2u /* index of the step that is drawn, the third */
 /* seconds after which measuring ends; the first round is always completed */
 #define PICTURE_SECONDS 0.5
 #define PICTURE_TAG 0x706963u

@@ -295,17 +295,20 @@ static void run_stop(int signal) {
 static void run_listen(void) {
     cli_on_signal(SIGINT, run_stop);
     cli_on_signal(SIGTERM, run_stop);
-    cli_on_signal(SIGHUP, run_stop); /* the terminal was closed */
+    cli_on_signal(SIGHUP, run_stop); /* sent when the terminal is closed */
     /* the limit of processor time; at the hard limit the kernel kills the process */
     cli_on_signal(SIGXCPU, run_stop);
-    cli_on_signal(SIGUSR2, run_stop); /* sent by job schedulers, and forwarded by mpirun */
+    /* sent by job schedulers, and forwarded by mpirun to the ranks */
+    cli_on_signal(SIGUSR2, run_stop);
 }
 
 tn_status cli_train_all(cli_train *train, tn_error *error) {
     run_listen();
     TN_TRY(tn_trainer_run(train->trainer, error));
-    if (!train->state->stopped) train->signal = 0;   /* the signal came after the last step */
-    if (train->state->stopped && train->signal == 0) /* another rank received the signal */
+    /* the signal came after the last step, so nothing was stopped */
+    if (!train->state->stopped) train->signal = 0;
+    /* if this rank received no signal, another rank did */
+    if (train->state->stopped && train->signal == 0)
         train->signal = run_signal != 0 ? run_signal : SIGTERM;
     cli_train_show_end(train);
     return TN_OK;

@@ -91,9 +91,9 @@ static void work_layer(const work_rank *rank, tn__cluster_work *work, double tim
     work_product(rank, work, times, rows, h, rank->inner);
     work_attention(rank, work, times);
     work_move(rank, work, times * 2 * 2 * outside, 0); /* two normalisations */
-    /* bias and GELU of the inner layer */
+    /* the bias and the GELU of the inner layer */
     work_move(rank, work, times * (up + 1) * rows * rank->inner, 0);
-    /* dropout and addition, twice */
+    /* two dropouts, each followed by an addition */
     work_move(rank, work, times * 2 * 3 * outside, times * 2 * outside);
 }
 
@@ -493,7 +493,8 @@ static tn_status search_try(cluster_search_state *state, const tn_large *large) 
     tn_large_estimate memory;
     tn_cluster_time time;
     tn_status status = tn_large_estimate_make(large, &memory, NULL);
-    if (status == TN_E_INVALID) return TN_OK; /* the sizes are not divisible */
+    /* the sizes cannot be divided like this, so the division is skipped */
+    if (status == TN_E_INVALID) return TN_OK;
     TN_TRY(status);
     state->best.tried++;
     if (memory.largest.total < state->least) state->least = memory.largest.total;

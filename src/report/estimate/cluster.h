@@ -29,13 +29,13 @@ static inline double tn__cluster_sum(const tn__cluster_work *work) {
 }
 
 /* Passes of micro-batches through a pipeline. The layers of each of `stages` stages are divided
- * into `pieces`; part v * stages + p is piece v of stage p. */
+ * into `pieces`; part v * stages + p is piece v of stage p. The caller limits the number of passes,
+ * stages x pieces x rounds. */
 typedef struct tn__schedule_job {
     /* rounds: number of micro-batches, a multiple of `stages` if pieces > 1 */
     uint64_t stages, pieces, rounds;
-    const double *time[TN__WAY_COUNT];
-    /* stages x pieces x rounds: bounded by the caller */
-    double send; /* seconds to send activations to the next stage */
+    const double *time[TN__WAY_COUNT]; /* seconds of each part, by direction */
+    double send;                       /* seconds to send activations to the next stage */
 } tn__schedule_job;
 
 /* Sets *seconds to the time from the first forward pass to the end of the last backward pass, in

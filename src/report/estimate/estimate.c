@@ -70,7 +70,7 @@ void tn__phases_of(const tn_program *program, uint8_t *phases) {
 typedef struct estimate_body {
     uint64_t bytes;
     uint32_t first, last; /* allocated in steps [first, last); if last == steps, until the end */
-    tn_part part;         /* category of its first live range */
+    tn_part part;         /* category of the buffer's first live range */
 } estimate_body;
 
 typedef struct estimator {
@@ -81,7 +81,7 @@ typedef struct estimator {
     const tn_problem *problem;
     tn_estimate_options options;
     tn_error *error;
-    tn__arena arena; /* owns all arrays below */
+    tn__arena arena; /* owner of all arrays below */
     uint32_t steps, body_count, static_count;
     uint8_t *phase; /* [steps] the tn_phase of each step in the first run */
     estimate_body *bodies;
@@ -183,7 +183,8 @@ static tn_status serve_run(serve_state *state, uint32_t run) {
         }
         for (uint32_t i = state->begins.first[s]; i < state->begins.first[s + 1]; i++) {
             uint32_t b = state->begins.items[i];
-            if (state->held[b]) continue; /* allocated in an earlier run and never released */
+            /* the buffer was allocated in an earlier run and never released */
+            if (state->held[b]) continue;
             TN_TRY(
                 serve_take(state, it->bodies[b].bytes, 0, it->bodies[b].part, &state->blocks[b]));
             state->held[b] = 1;

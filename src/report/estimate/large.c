@@ -169,7 +169,7 @@ tn_status tn_large_from_graph(const tn_graph *graph, tn_large *large, tn_error *
         TN_FAIL(error, TN_E_INVALID, "the graph is not recognised as a transformer (%s)",
                 model->layers == 0 ? "no Softmax over [batch, heads, tokens, tokens]"
                                    : "no table of embeddings");
-    /* not found; the default of 4 hidden is used */
+    /* the inner size was not found; the default of 4 hidden is used */
     if (model->inner <= model->hidden) model->inner = 0;
     if (sequence > 0) made.sequence = sequence;
     *large = made;
@@ -323,8 +323,8 @@ static uint64_t large_saturate(double bytes) {
 typedef struct large_kept { /* bytes of activations of one layer */
     double all;             /* stored without recomputation */
     double core;            /* the part of `all` that is the core of attention */
-    double input;           /* input of the layer */
-    double backward;        /* gradients that exist during the layer's backward pass */
+    double input;           /* bytes of the input of the layer */
+    double backward;        /* bytes of gradients that exist during the layer's backward pass */
 } large_kept;
 
 static large_kept large_layer_unfused(const tn_large *it) {
@@ -407,7 +407,7 @@ static void large_activations(const tn_large *it, uint32_t stage, tn_large_stage
     double flight = (double)large_flight(it, stage), pieces = (double)it->interleave;
     double kept, more, loss = 0;
     large_layers_kept(it, (double)made->layers / pieces * flight, &kept, &more);
-    if (stage == 0 && !it->model.no_dropout) /* mask of the dropout after the embedding */
+    if (stage == 0 && !it->model.no_dropout) /* the mask of the dropout after the embedding */
         kept += tokens * h / outside * ceil(flight / pieces);
     if (stage + 1 == it->pipeline) loss = large_loss(it);
     made->kept = large_saturate(kept);

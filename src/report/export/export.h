@@ -40,7 +40,7 @@ typedef struct export_source {
     tn__span file;
     tn_graph *graph;
     bool is_tflite, has_external; /* has_external: tensor data is in files next to the model */
-    tflite_plan plan;             /* the open file, if it is a .tflite file */
+    tflite_plan plan;             /* the open .tflite file; unused for other files */
     /* [operators] scratch bytes of the kernels of a .tflite model; NULL: Tenure's own rules
      * apply */
     uint64_t *workspaces;

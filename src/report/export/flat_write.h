@@ -16,9 +16,9 @@
 #define FLAT_ALIGNMENT 16u /* alignment of tensor data, and of the old file after the new objects */
 
 typedef struct flat_fix {
-    size_t at;      /* where the offset is stored */
+    size_t at;      /* position in the new file at which the offset is stored */
     uint32_t label; /* label that the offset points to; TN__FLAT_OLD: it points to `old` */
-    size_t old;     /* position in the old file */
+    size_t old;     /* position in the old file to which the offset points */
 } flat_fix;
 #define TN__FLAT_OLD UINT32_MAX
 
@@ -35,7 +35,7 @@ typedef struct flat_writer {
 typedef enum flat_kind { FLAT_NONE, FLAT_U8, FLAT_U32, FLAT_LABEL, FLAT_OLD } flat_kind;
 typedef struct flat_slot { /* the value of one field of a table */
     flat_kind kind;
-    uint32_t value; /* the number, or the label of the object */
+    uint32_t value; /* the number, or the label of the object that the field points to */
     /* the object in the old file to which a field of the kind FLAT_OLD points */
     const uint8_t *old;
 } flat_slot;
@@ -43,7 +43,7 @@ typedef struct flat_slot { /* the value of one field of a table */
 void tn__flat_begin(flat_writer *writer, const tn_context *context, tn__span file);
 void tn__flat_end(flat_writer *writer);
 uint32_t tn__flat_label(flat_writer *writer);
-/* Defines the label as the present position. */
+/* Sets the position of the object with this label to the present position. */
 void tn__flat_here(flat_writer *writer, uint32_t label);
 void tn__flat_u32(flat_writer *writer, uint32_t value);
 void tn__flat_align(flat_writer *writer, size_t alignment);

@@ -182,7 +182,8 @@ static tn_status measure_planned(const tflite_plan *file, const tn_graph *graph,
         tn__text_release(&image);
         return status;
     }
-    tn__text old = to->image; /* released last, because `file` reads it until here */
+    /* the old image is released last, because `file` reads it until here */
+    tn__text old = to->image;
     to->image = image;
     tn__text_release(&old);
     return TN_OK;

@@ -322,7 +322,8 @@ static tn_status file_fail(file_state *state) {
  * temporary name there and then renamed. */
 static tn_status file_check_folder(const char *output, tn_error *error) {
     char folder[EXPORT_FOLDER_MAX];
-    if (!tn__export_folder(output, folder)) return TN_OK; /* writing the file reports the error */
+    /* writing the file later reports the error */
+    if (!tn__export_folder(output, folder)) return TN_OK;
     if (access(folder, W_OK | X_OK) == 0) return TN_OK;
     TN_FAIL(error, TN_E_IO, "cannot write '%.200s': its folder: %s", output, strerror(errno));
 }

@@ -29,9 +29,9 @@
 
 typedef struct proto_field {
     uint32_t number, wire;
-    uint64_t value;  /* value of a varint field */
-    tn__span inside; /* contents of a field of bytes */
-    tn__span raw;    /* the whole field, including its tag */
+    uint64_t value;  /* value of a field that is a varint */
+    tn__span inside; /* contents of a field that is bytes */
+    tn__span raw;    /* all bytes of the field, including its tag */
 } proto_field;
 
 enum { PROTO_VARINT = 0, PROTO_FIXED64 = 1, PROTO_BYTES = 2, PROTO_FIXED32 = 5 };
@@ -110,7 +110,7 @@ typedef struct onnx_image {
     /* maps the names of tensors of the main graph to the operators of split->whole that compute
      * them */
     tn__names makers;
-    tn__names taken; /* all names in use */
+    tn__names taken; /* all names that the file uses */
     /* [tensors of the split graph] name of the tensor in the new file; NULL: no name yet */
     const char **names;
     /* [tensors of the split graph] whether a constant was already written */
@@ -178,7 +178,7 @@ static void onnx_put_attr(tn__text *to, const tn_attr *attr) {
         onnx_put_ints(to, attr->name, attr->ints, attr->count, attr->type == TN_ATTR_INTS);
         return;
     }
-    tn__text text; /* the only strings are those of auto_pad: NOTSET */
+    tn__text text; /* the only string attribute is auto_pad, with the value NOTSET */
     tn__text_init(&text, to->context);
     proto_string(&text, ONNX_ATTR_NAME, attr->name);
     proto_string(&text, ONNX_ATTR_S, attr->strings[0]);

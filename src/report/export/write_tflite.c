@@ -36,7 +36,7 @@ typedef struct tflite_constant {
 
 typedef struct tflite_new { /* a tensor of the new file */
     uint32_t label;         /* label of its table; 0: the table of the old file is used */
-    tn_tensor_id id;        /* id in the split graph; TN_NONE: a constant */
+    tn_tensor_id id;        /* id of the tensor in the split graph; TN_NONE: a new constant */
     uint32_t constant;
 } tflite_new;
 
@@ -49,7 +49,7 @@ typedef struct tflite_image {
     const tflite_plan *plan;
     const export_split *split;
     tn__arena arena;
-    tn__flat_table graph; /* subgraph 0 of the file */
+    tn__flat_table graph; /* the table of subgraph 0 of the file */
     tn__flat_vector ops, tensors;
     uint32_t *number; /* [tensors of split->whole] number of the tensor in the file, or TN_NONE */
     /* [tensors of the split graph] number of the tensor in the new file, or TN_NONE */
@@ -59,7 +59,7 @@ typedef struct tflite_image {
     tflite_constant *constants;
     size_t constant_room, made_room;
     uint32_t constant_count;
-    uint32_t *free_numbers; /* numbers of removed tensors */
+    uint32_t *free_numbers; /* numbers of removed tensors, for new tensors */
     uint32_t free_count, free_next;
     tflite_codes codes;
     uint32_t buffers; /* number of buffers in the file; those of the constants follow */
@@ -101,7 +101,8 @@ static tn_status image_keep(tflite_image *image) {
     for (uint32_t i = 0; i < count; i++) number[i] = TN_NONE;
     for (size_t i = 0; i < image->plan->place_count; i++) {
         const tflite_place *place = &image->plan->places[i];
-        if (place->tensor >= image->tensors.count) continue; /* a tensor of another subgraph */
+        /* the tensor belongs to another subgraph */
+        if (place->tensor >= image->tensors.count) continue;
         number[place->id] = (uint32_t)place->tensor;
         gone[place->tensor] = tn_graph_tensor(whole, place->id)->producer != TN_NONE;
     }
@@ -534,7 +535,7 @@ static tn_status image_make(tflite_image *image, tn__text *text) {
     /* a removed tensor that keeps its number would still take memory in the runtime */
     if (image->free_next < image->free_count)
         TN_FAIL(image->error, TN_E_INTERNAL, "fewer tensors than before");
-    if (image->writer.failed) return image_no_memory(image); /* labels could not be allocated */
+    if (image->writer.failed) return image_no_memory(image); /* a label could not be allocated */
     image_put_model(image, ops, main->op_count);
     TN_TRY(tn__flat_finish(&image->writer, image->error));
     tn__text_add(text, image->writer.text.data, image->writer.text.size);

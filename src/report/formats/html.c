@@ -180,7 +180,7 @@ static tn_status html_one(const tn_report *report, tn__text *text, tn_error *err
 /* --- two plans --- */
 
 typedef struct html_pair {
-    const tn_report *reports[2]; /* the earlier plan, then the new one */
+    const tn_report *reports[2]; /* the earlier plan and the new plan */
     tn__text pages[2];
 } html_pair;
 

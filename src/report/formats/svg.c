@@ -106,7 +106,7 @@ static int svg_compare(const void *left, const void *right) {
     const svg_rect *a = left, *b = right;
     if (a->style != b->style) return a->style < b->style ? -1 : 1;
     if (a->item != b->item) return a->item < b->item ? -1 : 1;
-    if (a->x != b->x) return a->x < b->x ? -1 : 1; /* the pieces of one buffer, by position */
+    if (a->x != b->x) return a->x < b->x ? -1 : 1; /* pieces of one buffer are sorted by position */
     return (a->y > b->y) - (a->y < b->y);
 }
 

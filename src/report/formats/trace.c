@@ -25,7 +25,7 @@ typedef struct trace_writer {
     const tn_event *events;
     uint64_t count;
     double origin_s;
-    bool kinds[2][TN_KIND_COUNT]; /* kinds that occur in each of the two counters */
+    bool kinds[2][TN_KIND_COUNT]; /* [counter] which kinds occur in each of the two counters */
     uint32_t *streams;            /* [stream_count] numbers of the streams in rising order */
     size_t stream_count, stream_room;
     const char *comma;

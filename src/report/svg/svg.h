@@ -17,7 +17,7 @@ typedef struct tn__svg_box { /* y grows downwards */
 } tn__svg_box;
 
 void tn__svg_number(tn__text *text, double value);
-/* adds, for example, ` x="12.5"` */
+/* adds an attribute, such as ` x="12.5"` */
 void tn__svg_attribute(tn__text *text, const char *name, double value);
 void tn__svg_line(tn__text *text, double x1, double y1, double x2, double y2, const char *style);
 void tn__svg_words(tn__text *text, double x, double y, const char *style, const char *words);
@@ -53,12 +53,12 @@ typedef struct tn__scaling_row {
     uint64_t devices, tensor, pipeline, data, interleave;
     /* seconds per iteration; fraction of the devices' peak rate that is used */
     double seconds, share;
-    uint64_t bytes; /* bytes on the device that needs most */
+    uint64_t bytes; /* bytes on the device that needs most memory */
 } tn__scaling_row;
 
 typedef struct tn__scaling {
     const char *input, *device;
-    uint64_t memory;             /* bytes of one device; 0: unknown */
+    uint64_t memory;             /* memory of one device in bytes; 0: unknown */
     const tn__scaling_row *rows; /* [count] the rows in ascending order of `devices` */
     uint32_t count;              /* at least 1 */
 } tn__scaling;
@@ -68,11 +68,12 @@ tn_status tn__scaling_write(const tn__scaling *scaling, const char *path, tn_err
 /* --- svg_charts.c: waits, time or reuse cost of plans against their bytes --- */
 
 typedef struct tn__wait_point {
-    uint64_t capacity, bytes, value, bound; /* bound: no plan within `capacity` has a lower value */
+    /* `bound`: no plan within `capacity` has a lower value */
+    uint64_t capacity, bytes, value, bound;
 } tn__wait_point;
 
 typedef struct tn__wait_curve {
-    const char *input, *what; /* what: words that describe the value */
+    const char *input, *what; /* `what` describes the value in words */
     /* [count] the points in rising order of the capacity; at least one point */
     const tn__wait_point *points;
     uint32_t count;

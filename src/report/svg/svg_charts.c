@@ -26,10 +26,10 @@ enum {
     SCALING_RIGHT = 890,
     SCALING_TOP = 84,
     SCALING_HIGH = 230, /* height of the curve of seconds */
-    SCALING_LOW = 120,  /* height of each of the other curves */
+    SCALING_LOW = 120,  /* height of each curve other than that of the seconds */
     SCALING_BETWEEN = 34,
     SCALING_LINE = 15,
-    SCALING_ROOM = 44, /* width of a column of numbers */
+    SCALING_ROOM = 44, /* width of a column of numbers below the curves */
     SCALING_INSET = 26 /* distance of the first and the last point from the edges */
 };
 
@@ -38,7 +38,7 @@ typedef struct scaling_picture {
     tn__text *text;
     tn__svg_box box;        /* box of the current curve */
     double lowest, highest; /* values at the bottom and at the top of the box */
-    bool powers;            /* the scale of the values is logarithmic */
+    bool powers;            /* whether the scale of the values is logarithmic */
     double (*of)(const tn__scaling *, const tn__scaling_row *);
 } scaling_picture;
 

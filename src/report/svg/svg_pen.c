@@ -62,7 +62,7 @@ double tn__svg_time(const tn__svg_box *box, int64_t first, int64_t last, int64_t
 static uint64_t svg_pen_step(uint64_t span, double width, double room) {
     uint64_t step = 1;
     for (int i = 0; step < span && (double)step / (double)span * width < room; i++)
-        /* the product does not overflow, because `step` is below `span` */
+        /* this does not overflow, because `step` is a small fraction of `span` */
         step = i % 3 == 1 ? step / 2 * 5 : step * 2;
     return step;
 }
@@ -84,7 +84,7 @@ void tn__svg_time_axis(tn__text *text, const tn__svg_box *box, int64_t first, in
         tn__svg_line(text, x, box->top, x, box->bottom, "stroke=\"#eceff3\"");
         tn__svg_words(text, fmin(x, box->right + 13 - half), box->bottom + 15,
                       "text-anchor=\"middle\"", label);
-        if (span - at < step) return; /* ends here, because at + step might overflow */
+        if (span - at < step) return; /* the loop ends here, because at + step might overflow */
     }
 }
 
@@ -111,7 +111,7 @@ void tn__svg_byte_axis(tn__text *text, const tn__svg_box *box, double base, doub
                        double whole) {
     double scale = (box->bottom - box->top) / whole;
     double step = exp2(fmax(0, ceil(log2(34 / scale))));
-    /* the labels would overlap those of the bank below */
+    /* no labels, because they would overlap those of the bank below */
     if (base > 0 && size * scale < 14) return;
     for (double tick = 0; tick <= size; tick += step) {
         char label[TN__WORDS_MAX];

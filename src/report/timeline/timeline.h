@@ -38,8 +38,8 @@ typedef enum tn__span_phase { /* the phase of a training step to which an operat
 typedef struct tn__timeline_span {
     double start_s, duration_s;
     uint64_t bytes, live;        /* bytes that are moved; live bytes of the arena during the span */
-    uint32_t stream, name, type; /* name and type are offsets in `strings` */
-    uint32_t step;               /* index in tn__line_run.steps, or TN_NONE */
+    uint32_t stream, name, type; /* `name` and `type` are offsets in `strings` */
+    uint32_t step;               /* index of the span's step in tn__line_run.steps, or TN_NONE */
     uint8_t lane, phase;
 } tn__timeline_span;
 
@@ -66,7 +66,7 @@ typedef struct tn__line_run {
     /* [step_count]; if the count is 0, dependencies between ranks are unknown */
     tn__line_step *steps;
     size_t step_count;
-    tn__text strings; /* names and types, each ending with a NUL */
+    tn__text strings; /* names and types of the spans, each ending with a NUL */
     uint32_t number;  /* number of the run in its trace */
 } tn__line_run;
 

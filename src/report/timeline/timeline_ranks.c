@@ -29,14 +29,14 @@ typedef struct meet_call { /* one call in which several ranks take part */
 } meet_call;
 
 typedef struct meet_stream { /* the list of steps that a stream got and has not executed yet */
-    uint32_t first;          /* MEET_NONE if the list is empty */
+    uint32_t first;          /* first step of the stream's list; MEET_NONE if the list is empty */
     uint32_t last;
 } meet_stream;
 
 typedef struct meet_rank {
     tn__line_run *run;
     tn__clock clock;  /* stream 0 of the clock is the thread that goes through the list of steps */
-    uint32_t next;    /* the step that this thread reaches next */
+    uint32_t next;    /* the step that the rank's walk over the list reaches next */
     uint64_t *came;   /* [steps] time at which the rank reached each step */
     uint64_t *end;    /* [steps] time at which each step ended */
     uint64_t *handed; /* [steps] time at which each step was handed to its stream */

@@ -124,12 +124,12 @@ enum {
 
 /* Parts of a layer, as bits; each layer has a combination of them. */
 enum {
-    TN__LLM_KIND_FULL = 1,    /* attention to all earlier tokens */
-    TN__LLM_KIND_WINDOW = 2,  /* attention to a window of tokens */
+    TN__LLM_KIND_FULL = 1,    /* the layer has attention to all earlier tokens */
+    TN__LLM_KIND_WINDOW = 2,  /* the layer has attention to a window of tokens */
     TN__LLM_KIND_STATE = 4,   /* a state of constant size; the family's traits say of which kind */
-    TN__LLM_KIND_DENSE = 8,   /* an inner layer (MLP) */
-    TN__LLM_KIND_WIDE = 16,   /* an inner layer of twice the width */
-    TN__LLM_KIND_SPARSE = 32, /* a mixture of experts */
+    TN__LLM_KIND_DENSE = 8,   /* the layer has an inner layer (MLP) */
+    TN__LLM_KIND_WIDE = 16,   /* the layer has an inner layer of twice the width */
+    TN__LLM_KIND_SPARSE = 32, /* the layer has a mixture of experts */
     TN__LLM_KIND_INDEX = 64,  /* attention to tokens that are chosen by an index of keys */
     /* attention that reads the cache of another layer and has none itself */
     TN__LLM_KIND_BORROWS = 128
@@ -173,12 +173,12 @@ bool tn__llm_family_names(const char *key);
 typedef struct tn__llm_field { /* a size that a file may state */
     /* the field is an error for families without any of these traits; 0: valid for every family */
     uint64_t belongs;
-    uint64_t required; /* families with one of these traits require the field */
+    uint64_t required; /* families with one of these traits require the field in a file */
     const char *names[TN__LLM_NAMES];
 } tn__llm_field;
 extern const tn__llm_field tn__llm_fields[TN__LLM_FIELD_COUNT];
 
-typedef struct tn__llm_flag { /* a field that is true or false */
+typedef struct tn__llm_flag { /* a field of a file that is true or false */
     const char *name;
     uint64_t sets;   /* traits that are added if the flag is true, and removed if it is false */
     uint64_t clears; /* traits that are removed if the flag is true, and added if it is false */
@@ -193,7 +193,7 @@ extern const tn__llm_flag tn__llm_flags[]; /* an entry without a name ends the a
 typedef struct tn__llm_part {
     const char *name, *why;
     int64_t most;
-    uint64_t unless; /* traits of families that do support the part */
+    uint64_t unless; /* traits of the families that do support the part */
 } tn__llm_part;
 extern const tn__llm_part tn__llm_parts[]; /* an entry without a name ends the array */
 
@@ -259,7 +259,7 @@ void tn__llm_cache_add(tn_llm_cache *cache, uint64_t layers, uint64_t window, ui
 /* Returns the bytes of weights[index] in layer `layer`. */
 uint64_t tn__llm_weight_in(const tn_llm *llm, uint32_t index, const tn_llm_scheme *scheme,
                            uint64_t layer);
-/* The number of a mix with an unknown name. */
+/* The number that stands for a mix with an unknown name. */
 #define TN__LLM_MIX_NONE UINT32_MAX
 
 /* Replaces the estimate of the whole model by that of the device that needs most memory. */

@@ -168,7 +168,7 @@ static tn_status count_images(tn__llm_reading *it, tn_error *error) {
     uint64_t patch = tn__mul_sat(SIZE(it, PATCH), SIZE(it, PATCH));
     SIZE(it, POSITIONS) = SIZE(it, POSITION_ROWS) = tn__add_sat(1, tn__mul_sat(side, side));
     SIZE(it, PATCH_SIZE) = tn__mul_sat(SIZE(it, CHANNELS), patch);
-    SIZE(it, BIASES) = 4; /* the four matrix products of attention */
+    SIZE(it, BIASES) = 4; /* biases of the four matrix products of attention */
     return TN_OK;
 }
 
@@ -202,7 +202,7 @@ tn_status tn__llm_derive(tn__llm_reading *it, tn_error *error) {
 
 /* --- matrices --- */
 
-typedef struct count_span { /* the layers that have the matrices of a place */
+typedef struct count_span { /* the layers that have the matrices of a tn__llm_place */
     uint64_t first, layers;
     bool scattered;
 } count_span;

@@ -16,11 +16,13 @@
 
 typedef enum gguf_state { /* which layers of an architecture keep a state of constant size */
                           GGUF_NONE,
-                          GGUF_ALL,      /* every layer, and no layer has attention */
-                          GGUF_BOTH,     /* every layer, in addition to attention */
-                          GGUF_NO_HEADS, /* layers with 0 heads of keys */
-                          GGUF_NO_PARTS, /* layers with neither heads of keys nor an inner layer */
-                          GGUF_INTERVAL  /* all layers but every full_attention_interval-th */
+                          GGUF_ALL,  /* every layer keeps a state, and no layer has attention */
+                          GGUF_BOTH, /* every layer keeps a state in addition to its attention */
+                          GGUF_NO_HEADS, /* layers with 0 heads of keys keep a state */
+                          /* layers with neither heads of keys nor an inner layer keep a state */
+                          GGUF_NO_PARTS,
+                          /* all layers but every full_attention_interval-th keep a state */
+                          GGUF_INTERVAL
 } gguf_state;
 
 typedef enum gguf_list { /* effect of a list in the key sliding_window_pattern */
@@ -48,7 +50,7 @@ typedef struct gguf_arch {
     gguf_state state;
     gguf_index index;
     bool not_further; /* layers that predict further tokens have no cache */
-    bool encoder;     /* an encoder, which has no cache */
+    bool encoder;     /* the architecture is an encoder, which has no cache */
 } gguf_arch;
 
 static const gguf_arch gguf_archs[] = {
@@ -295,7 +297,7 @@ static const char *gguf_unknown_part(const gguf_reading *it) {
 
 /* --- the cache --- */
 
-typedef struct gguf_widths { /* widths of one head */
+typedef struct gguf_widths { /* widths of keys and values of one head */
     uint64_t key, value, window_key, window_value;
     bool compressed; /* the cache has only one compressed vector per token, counted as key */
 } gguf_widths;

@@ -59,7 +59,7 @@ static void layers_name(const layers_reading *it, const char *word) {
 
 typedef struct layers_word {
     const char *word;
-    uint8_t kind; /* bits TN__LLM_KIND_* of such a layer */
+    uint8_t kind; /* bits TN__LLM_KIND_* of a layer with this name of a type */
     bool state, expert;
 } layers_word;
 

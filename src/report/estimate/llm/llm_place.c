@@ -21,7 +21,8 @@
 
 /* matrices that only some layers have; it is not known which ones */
 typedef struct place_loose {
-    uint64_t layers, bytes; /* number of these layers; bytes in each of them */
+    /* number of layers that have the matrices; bytes in each of these layers */
+    uint64_t layers, bytes;
     bool experts;
 } place_loose;
 

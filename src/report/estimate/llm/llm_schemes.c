@@ -29,7 +29,7 @@ typedef enum mix_when {
     ALWAYS,
     MORE,    /* the first and the last eighth of the layers, and every third layer in between */
     FIRST_4, /* layers */
-    EIGHTH,  /* the first eighth of the layers */
+    EIGHTH,  /* the rule applies to the first eighth of the layers */
     SHARED   /* the rule applies if at least four heads of queries share one head of values */
 } mix_when;
 
@@ -404,7 +404,8 @@ static tn_status schemes_quantised(const json_t *quantised, tn_llm *llm, tn_erro
         /* these weights have 8 bits, too, and at most one scale of 4 bytes per row */
         schemes_take(llm, "int8");
         snprintf(llm->stored.name, sizeof llm->stored.name, "f8, scales of rows");
-    } else if (*llm->note == '\0') /* counted as not packed, which is an upper bound */
+        /* weights of an unknown packing are counted as not packed, an upper bound */
+    } else if (*llm->note == '\0')
         snprintf(llm->note, sizeof llm->note,
                  "the packing '%.40s' is not known; weights are counted before packing", method);
     return TN_OK;

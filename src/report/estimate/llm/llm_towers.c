@@ -31,7 +31,8 @@ typedef struct towers_row {
     /* the "model_type" of a vision_config that identifies this tower in any wrapper, or NULL */
     const char *model;
     const char *names[TOWERS_SIZES][TOWERS_NAMES];
-    uint64_t otherwise[TOWERS_SIZES]; /* default sizes; 0: the file must state the size */
+    /* default sizes of the tower; 0: the file must state the size */
+    uint64_t otherwise[TOWERS_SIZES];
     uint64_t (*count)(const uint64_t size[TOWERS_SIZES], uint64_t text);
 } towers_row;
 

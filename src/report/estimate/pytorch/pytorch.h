@@ -14,7 +14,8 @@
 #include "graph/op.h"
 
 typedef enum pytorch_how {
-    PYTORCH_COMPUTE, /* gradients of the inputs are new tensors */
+    /* the operator computes its result, and gradients of its inputs are new tensors */
+    PYTORCH_COMPUTE,
     /* like PYTORCH_COMPUTE, but elementwise: the result has the strides of the input */
     PYTORCH_SAME,
     /* Mul and Div: the gradient of each input needs the other input, and a sum if that input was
@@ -24,8 +25,8 @@ typedef enum pytorch_how {
     /* the gradient of each input is a view of a part of the gradient of the output */
     PYTORCH_CONCAT,
     PYTORCH_VIEW,   /* another shape of the same elements: a view if strides can express it */
-    PYTORCH_TURN,   /* a permutation of the dimensions, which is a view */
-    PYTORCH_PART,   /* a view of some of the elements */
+    PYTORCH_TURN,   /* the operator permutes the dimensions, which makes a view */
+    PYTORCH_PART,   /* the operator makes a view of some of the elements */
     PYTORCH_SLICE,  /* a view; the gradients of all slices of one tensor are computed together */
     PYTORCH_GATHER, /* a lookup in an embedding table; with a single index, a view */
     PYTORCH_MATMUL,

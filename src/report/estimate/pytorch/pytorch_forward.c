@@ -137,7 +137,7 @@ bool tn__pytorch_part(tn__pytorch *it, const tn_tensor *x, const tn_tensor *y,
                       pytorch_place *place) {
     int64_t strides[TN_RANK_MAX], made[TN_RANK_MAX];
     if (y->rank == TN_RANK_UNKNOWN || !view_strides(x, place, strides)) return false;
-    /* y may have more leading dimensions, which Expand adds */
+    /* the result may have more leading dimensions than x, which Expand adds */
     for (uint32_t d = 0; d < y->rank; d++) {
         uint32_t behind = y->rank - d;
         bool is_new = behind > x->rank;
