@@ -33,7 +33,8 @@
 static inline FILE *cli_first_stderr(void) { return stderr; }
 
 #ifndef __GLIBC__
-extern FILE *cli_stdout, *cli_stderr; /* cli_show_controls sets both */
+/* standard output and standard error of the commands; cli_show_controls sets both */
+extern FILE *cli_stdout, *cli_stderr;
 #undef stdout
 #undef stderr
 #define stdout cli_stdout
@@ -87,7 +88,8 @@ typedef struct cli_list {
 } cli_list;
 uint32_t cli_list_count(void);
 const cli_list *cli_list_at(uint32_t index);
-const cli_list *cli_list_find(const char *name); /* returns NULL for an unknown name of a list */
+/* Returns the list with this name, or NULL if no list has it. */
+const cli_list *cli_list_find(const char *name);
 #define CLI_LIST_TEXT 512 /* size in bytes of the buffer for the function `make` */
 
 /* --- options (command_line/parse.c) --- */
@@ -110,15 +112,15 @@ void cli_misuse_in(const char *path);
 /* Ends the program with an error of the library. */
 void cli_end(const tn_error *error) __attribute__((noreturn));
 
-/* How much text the user asked for. */
+/* How much text the user asked for, by --quiet, --brief and --json. */
 typedef struct cli_tone {
-    bool quiet; /* errors only */
-    bool brief; /* one line */
-    bool json;  /* print one JSON object; --json was given */
+    bool quiet; /* true if only errors are printed (--quiet) */
+    bool brief; /* true if the answer is printed as one line (--brief) */
+    bool json;  /* true if the answer is printed as one JSON object (--json) */
 } cli_tone;
 cli_tone cli_tone_asked(void);
-bool cli_follows_links(void); /* whether --follow-links was given; valid after cli_parse */
-/* copies --follow-links and --read-limit into the context */
+bool cli_follows_links(void); /* Returns whether --follow-links was given. Valid after cli_parse. */
+/* Copies the options --follow-links and --read-limit into the context. */
 void cli_context_read(tn_context *context);
 
 /* All options of a command in one list: the options of its own table, the options of its child
@@ -156,12 +158,14 @@ uint64_t cli_number(struct argp_state *state, const char *option, const char *te
 uint64_t cli_range(struct argp_state *state, const char *option, const char *text, uint64_t least,
                    uint64_t most);
 double cli_duration(struct argp_state *state, const char *option, const char *text);
-double cli_speed(struct argp_state *state, const char *option, const char *text); /* 0.5GB/s */
-double cli_real(struct argp_state *state, const char *option, const char *text);  /* at least 0 */
-/* parses a fraction: "10%" or "0.1" */
+double cli_speed(struct argp_state *state, const char *option,
+                 const char *text); /* such as 0.5GB/s */
+/* parses a number that is at least 0 */
+double cli_real(struct argp_state *state, const char *option, const char *text);
+/* parses a fraction, such as "10%" or "0.1" */
 double cli_share(struct argp_state *state, const char *option, const char *text);
 uint64_t cli_count(struct argp_state *state, const char *option, const char *text,
-                   uint64_t most); /* at least 1 */
+                   uint64_t most); /* parses an integer from 1 to `most` */
 /* Returns the index of `text` in the list `names`, which ends with NULL. A text that is not in the
  * list is a usage error that prints the list. */
 uint32_t cli_choice(struct argp_state *state, const char *option, const char *text,
@@ -244,7 +248,8 @@ void cli_paths_add(struct argp_state *state, const char *option, const char *con
 tn_status cli_paths_write(const cli_paths *paths,
                           tn_status (*write)(const void *self, const char *path, tn_error *error),
                           const void *self, tn_error *error);
-void cli_paths_print(const cli_paths *paths); /* prints a line "wrote FILE" for each file */
+/* Prints a line "wrote FILE" for each file of `paths`. */
+void cli_paths_print(const cli_paths *paths);
 /* Stores in *slot the file of an option that must not be repeated. A second file for the option is
  * a usage error. */
 void cli_path_once(struct argp_state *state, const char *option, const char **slot,
@@ -260,7 +265,7 @@ const char *cli_suffixes(char text[CLI_SUFFIXES_MAX]);
 
 /* --- signals, time and progress (terminal/progress.c) --- */
 
-double cli_clock(void); /* returns the seconds of a clock that is never set back */
+double cli_clock(void); /* Returns the seconds of a monotonic clock. */
 
 /* Installs a handler of a signal. SIGINT and SIGTERM are blocked while the handler runs. A signal
  * that is ignored stays ignored, with one exception: SIGINT and SIGQUIT, which a shell ignores for

@@ -84,7 +84,7 @@ static int main_refuse(const char *name) {
 static int main_command(const cli_command *command, int count, char **words) {
     char title[64];
     snprintf(title, sizeof title, "tenure %s", command->name);
-    words[0] = title; /* usage messages print this as the name of the program */
+    words[0] = title; /* usage messages print words[0] as the name of the program */
     return command->run(count, words);
 }
 

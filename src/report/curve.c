@@ -13,7 +13,7 @@
 __extension__ typedef unsigned __int128 curve_sum128;
 
 typedef struct curve_events {
-    tn__sort_item *order; /* events sorted by time; id is the index in `bytes` */
+    tn__sort_item *order; /* events sorted by time; id is the index of an event in `bytes` */
     /* [count] bytes of the events; even indices are beginnings of pieces, odd ones are ends */
     uint64_t *bytes;
     size_t count, order_room, bytes_room;

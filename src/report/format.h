@@ -65,7 +65,7 @@ typedef enum tn__role {
 /* A named item of a picture or list: one live range of a tensor. Without a model, it is a
  * buffer. */
 typedef struct tn__report_item {
-    const char *name;        /* never NULL */
+    const char *name;        /* name of the item; never NULL */
     const char *note;        /* text of the report's mark for the buffer; NULL: no marks */
     const tn_tensor *tensor; /* the tensor of the item; NULL for a buffer or a workspace */
     tn_body_id body;
@@ -77,7 +77,7 @@ typedef struct tn__report_item {
     /* for a view or an in-place result: the item that owns its memory, else TN_NONE */
     uint32_t source;
     tn_share share;
-    bool whole;    /* the item is a view of unknown position within [lo, hi) */
+    bool whole;    /* true if the item is a view of unknown position within [lo, hi) */
     bool alias;    /* its operator requires that it shares memory, so it cannot have its own */
     tn__role role; /* purpose of the item; valid if the scene has phases */
     /* decision of a fit about the tensor, or about the tensor of which this is an encoded form;
@@ -98,7 +98,7 @@ typedef struct tn__scene {
     int64_t first, last; /* range of the time axis; with a model: [0, number of instructions) */
     uint64_t naive;      /* bytes that all buffers would need if no memory was reused */
     tn_memory_summary summary;   /* facts of a model; zeroes for a problem */
-    bool occurs[TN__KIND_COUNT]; /* whether any item has each kind */
+    bool occurs[TN__KIND_COUNT]; /* [kind] whether any item has the kind */
     uint64_t total[TN__KIND_COUNT];
     tn_fate_totals fates; /* facts of a fit; zeroes without one */
     /* [steps] phase of each step of a training step: TN_PHASE_FORWARD, TN_PHASE_BACKWARD or
@@ -108,7 +108,7 @@ typedef struct tn__scene {
     uint64_t role_total[TN__ROLE_COUNT];
     /* bytes of the tensors that are live at the peak; their sum is the peak */
     uint64_t role_at_peak[TN__ROLE_COUNT];
-    tn__scene_piece *pieces; /* set by tn__scene_pieces */
+    tn__scene_piece *pieces; /* the parts of buffers that are drawn; tn__scene_pieces sets them */
     size_t piece_count;
 } tn__scene;
 
@@ -164,8 +164,8 @@ const char *tn__words_verdict(const tn_report *report);
 
 /* Both add the kernel library for which memory is planned, once as words and once as JSON. With
  * `kernels` NULL it is the graph alone. */
-void tn__words_whom(tn__text *text, const tn_report_kernels *kernels);    /* words for people */
-void tn__words_kernels(tn__text *text, const tn_report_kernels *kernels); /* a JSON value */
+void tn__words_whom(tn__text *text, const tn_report_kernels *kernels); /* writes words for people */
+void tn__words_kernels(tn__text *text, const tn_report_kernels *kernels); /* writes a JSON value */
 
 /* --- curve.c: live bytes over time --- */
 
@@ -208,7 +208,7 @@ tn_status tn__holders_at(tn__scene *scene, int64_t at, const tn__holder **holder
 /* a copy between device and host; times in picoseconds from the start of the run */
 typedef struct tn__copy {
     uint32_t step;
-    bool out; /* the copy goes to the host, not to the device */
+    bool out; /* true if the copy goes from the device to the host */
     uint64_t bytes, start, end;
 } tn__copy;
 

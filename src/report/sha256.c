@@ -78,7 +78,7 @@ const char *tn__sha256_source(const void *bytes, size_t size, char text[TN__SHA2
         uint32_t three = (uint32_t)digest[i] << 16 | (uint32_t)digest[i + 1] << 8 | digest[i + 2];
         for (int shift = 18; shift >= 0; shift -= 6) *at++ = letters[three >> shift & 63];
     }
-    at[-1] = '='; /* 32 bytes become 43 characters and one '=' */
+    at[-1] = '='; /* Base64 encodes 32 bytes as 43 characters and one '='. */
     *at = '\0';
     return text;
 }

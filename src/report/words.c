@@ -88,7 +88,7 @@ const char *tn__words_colour(uint32_t kind) {
         [TN__KIND_BUFFER] = "#56b4e9",
     };
     const char *colour = kind < TN__KIND_COUNT ? colours[kind] : NULL;
-    return colour ? colour : "#8a93a0"; /* the colour of kinds that may be added later */
+    return colour ? colour : "#8a93a0"; /* a default colour, for kinds that may be added later */
 }
 
 const char *tn__words_role_colour(tn__role role) {

@@ -536,7 +536,7 @@ void cli_answer_open_rows(cli_answer *answer, const cli_facts *facts) {
 void cli_answer_close(cli_answer *answer) {
     const cli_open_level level = *facts_level(answer);
     bool columns = facts_in_columns(answer);
-    /* an object without a table of facts ends no line */
+    /* the end of an object without a table of facts ends no line of the table */
     if (level.facts != &facts_none) facts_end_line(answer);
     if (answer->style == CLI_STYLE_JSON) tn__text_put(&answer->out, level.list ? "]" : "}");
     if (columns && level.list) {

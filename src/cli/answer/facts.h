@@ -62,8 +62,8 @@ struct cli_facts {
     uint32_t indent; /* number of blanks before each line of the table */
     /* least width of each value in columns; above 0, values are right-aligned and short */
     int cell;
-    bool columns;         /* the table prints each item of this list as a row */
-    bool sentence;        /* the table of this answer consists of the brief line */
+    bool columns;         /* true if the table prints each item of this list as a row */
+    bool sentence;        /* true if the table of this answer consists of the brief line only */
     const cli_fact *rows; /* the facts; a row with `help` NULL ends the array */
 };
 #define CLI_FACT(unit, key, label, help)                                                           \
@@ -81,7 +81,7 @@ extern const cli_facts cli_range_facts;
 /* A column that is only in the table; cli_add_cell fills it. */
 #define CLI_COLUMN(unit, label)                                                                    \
     { NULL, label, CLI_UNIT_##unit, NULL, "", NULL }
-/* The rows of another table, as members of the same object. */
+/* Adds the rows of another table of facts, as members of the same object. */
 #define CLI_FACTS_ALSO(table)                                                                      \
     { NULL, NULL, CLI_UNIT_OBJECT, NULL, "", table }
 
@@ -90,8 +90,8 @@ typedef enum cli_style { CLI_STYLE_TABLE, CLI_STYLE_JSON, CLI_STYLE_BRIEF } cli_
 typedef struct cli_open_level {
     const cli_facts *facts;
     bool list;   /* true for an open list, false for an open object */
-    bool any;    /* the open list or object has at least one member */
-    bool silent; /* an object inside a row of columns, which only the JSON has */
+    bool any;    /* true if the open list or object has at least one member */
+    bool silent; /* true for an object inside a row of columns, which only the JSON has */
 } cli_open_level;
 typedef struct cli_answer {
     cli_style style;

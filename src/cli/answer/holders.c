@@ -11,10 +11,11 @@
 #include <inttypes.h>
 
 #define HOLDERS_BESIDE 19u /* columns of a row in addition to the name of the tensor */
-#define HOLDERS_USES 37u   /* columns of a row for the kind and the operator */
+#define HOLDERS_USES 37u /* number of columns of a row for the kind and the operator of a tensor */
 #define HOLDERS_NAME_FEWEST 12u
-#define HOLDERS_SUMS 6u   /* largest number of operators in the line "by operator" */
-#define HOLDERS_LEAST 10u /* rows printed after a command found no plan that fits */
+#define HOLDERS_SUMS 6u /* largest number of operators in the line "by operator" */
+/* largest number of rows printed after a command found no plan that fits */
+#define HOLDERS_LEAST 10u
 
 /* --- gathering --- */
 
@@ -192,7 +193,8 @@ static int holders_word_order(const void *a, const void *b) {
 static void holders_print_sums(const cli_holders *holders, bool by_op, tn__text *text) {
     uint32_t count = 0;
     holders_sum *sums = calloc((size_t)holders->count + 1, sizeof *sums);
-    if (sums == NULL) return; /* if memory runs out, only the lines of sums are missing */
+    /* if memory runs out, the table of holders is printed without the lines of sums */
+    if (sums == NULL) return;
     for (uint32_t i = 0; i < holders->count; i++) {
         const tn_pool_label *label = &holders->rows[i].label;
         sums[i] = (holders_sum){by_op ? label->op : label->kind, holders->rows[i].allocated};

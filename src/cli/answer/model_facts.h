@@ -20,11 +20,11 @@
 #define CLI_PIECES_MAX 160
 const char *cli_pieces_words(const tn_setup *setup, char text[CLI_PIECES_MAX]);
 /* cli_kernels_add adds the description of the kernels to the answer. */
-extern const cli_facts cli_kernels_facts; /* for CLI_FACTS_ALSO */
+extern const cli_facts cli_kernels_facts; /* a table of facts for the macro CLI_FACTS_ALSO */
 void cli_kernels_add(cli_answer *answer, const tn_report_kernels *kernels);
 /* cli_kernel_target_add adds the kernels, and the operators that run in pieces with the measured
  * cost of the pieces, to the answer. */
-extern const cli_facts cli_kernel_target_facts; /* for CLI_FACTS_ALSO */
+extern const cli_facts cli_kernel_target_facts; /* a table of facts for the macro CLI_FACTS_ALSO */
 void cli_kernel_target_add(cli_answer *answer, const cli_kernel_target *target,
                            const tn_setup *setup);
 /* The two parts of cli_kernel_target_add, for callers without a setup: the line about the kernels
@@ -39,7 +39,7 @@ void cli_pieces_add(cli_answer *answer, const tn_scratch_report *scratch, double
  * if the graph has no tiles. */
 void cli_split_words(const tn_setup *setup, tn__text *text);
 /* cli_split_add adds the tiles to the answer; it does nothing if the graph has no tiles. */
-extern const cli_facts cli_split_facts; /* for CLI_FACTS_ALSO */
+extern const cli_facts cli_split_facts; /* a table of facts for the macro CLI_FACTS_ALSO */
 void cli_split_add(cli_answer *answer, const tn_setup *setup);
 
 /* The cost of tiles: additional operations, as a fraction of the model's operations, and additional
@@ -51,7 +51,7 @@ uint64_t cli_split_moved(const tn_split_report *report);
 
 /* With weight streaming, weights are read from their file when an operator needs them. */
 
-extern const cli_facts cli_stream_facts; /* for CLI_FACTS_ALSO */
+extern const cli_facts cli_stream_facts; /* a table of facts for the macro CLI_FACTS_ALSO */
 /* Adds the facts of weight streaming; does nothing if no weight is streamed. `usage` is NULL if the
  * model has not run. */
 void cli_stream_add(cli_answer *answer, const tn_setup *setup, const tn_engine_usage *usage);
@@ -70,7 +70,7 @@ typedef struct cli_losses {
 void cli_losses_read(cli_losses *losses, const tn_engine *engine);
 void cli_losses_release(cli_losses *losses);
 
-extern const cli_facts cli_losses_facts; /* for CLI_FACTS_ALSO */
+extern const cli_facts cli_losses_facts; /* a table of facts for the macro CLI_FACTS_ALSO */
 /* Adds the errors to the answer; does nothing if no tensor was encoded. */
 void cli_losses_add(cli_answer *answer, const cli_losses *losses);
 /* Reads the errors of an engine and adds them to the answer. */
@@ -80,17 +80,17 @@ void cli_engine_losses_add(cli_answer *answer, const tn_engine *engine);
 
 /* cli_pruned_add adds a summary of pruning and one row per pruned weight to the answer; it does
  * nothing without pruning. */
-extern const cli_facts cli_pruned_facts; /* for CLI_FACTS_ALSO */
+extern const cli_facts cli_pruned_facts; /* a table of facts for the macro CLI_FACTS_ALSO */
 void cli_pruned_add(cli_answer *answer, const cli_opened_model *opened);
 
 /* --- a budget that was met; --check and --poison --- */
 
 /* cli_fitted_add adds how a budget was met; it does nothing if the program met it without a
  * change. */
-extern const cli_facts cli_fitted_facts; /* for CLI_FACTS_ALSO */
+extern const cli_facts cli_fitted_facts; /* a table of facts for the macro CLI_FACTS_ALSO */
 void cli_fitted_add(cli_answer *answer, const tn_setup *setup, const tn_fit_answer *from);
 /* cli_check_add adds the results of --check and --poison. */
-extern const cli_facts cli_check_facts; /* for CLI_FACTS_ALSO */
+extern const cli_facts cli_check_facts; /* a table of facts for the macro CLI_FACTS_ALSO */
 void cli_check_add(cli_answer *answer, const cli_opened_model *opened);
 
 /* --- claims: the techniques that were tried to meet a budget, and the proofs about them --- */
@@ -100,14 +100,14 @@ void cli_check_add(cli_answer *answer, const cli_opened_model *opened);
 
 /* cli_claims_add adds the members "scope", "claims", "not_tried" and "would_fit" to the JSON; it
  * does nothing if no search was made. */
-extern const cli_facts cli_claims_facts; /* for CLI_FACTS_ALSO */
+extern const cli_facts cli_claims_facts; /* a table of facts for the macro CLI_FACTS_ALSO */
 void cli_claims_add(cli_answer *answer, const tn_fit_answer *found);
 /* Prints each hint of the answer as a note with a complete command line. It is for commands with an
  * error message that does not come from tn_fit_graph, because tn_fit_graph puts the hints into its
  * message. `command` is the text before "--budget", such as "`tenure fit` with ", of a command that
  * has the option --allow. */
 void cli_claims_put_hints(const tn_fit_answer *answer, const char *command);
-/* members that cli_claims_fail adds to the object of an error */
+/* table of the members that cli_claims_fail adds to the JSON object of an error */
 extern const cli_facts cli_refused_facts;
 /* Prints an error as cli_fail does and returns the exit status, for a command with a budget. If the
  * budget was exceeded, the claims become members of the JSON object of the error. */

@@ -73,7 +73,8 @@ static error_t argp_begin(argp_run *run, void *input) {
 
 typedef struct argp_found {
     argp_group *group;
-    const struct argp_option *option; /* the option that was found; NULL: no table has it */
+    /* the option that was found in the tables, or NULL if no table has it */
+    const struct argp_option *option;
 } argp_found;
 
 static argp_found argp_find_letter(argp_run *run, char letter) {

@@ -264,14 +264,15 @@ void cli_condition_set(cli_condition condition, bool holds) {
 /* --- the check: terms --- */
 
 typedef struct combine_term {
-    /* values: separated by "|"; "" if any value will do */
+    /* values: values of the option, separated by "|"; "" if any value will do */
     char name[COMBINE_NAME], values[COMBINE_VALUES];
     uint32_t condition; /* index of the condition; CLI_CONDITION_COUNT if the term is an option */
     bool negated, differs; /* differs: the term has the form --name!=value */
 } combine_term;
 
 static void combine_copy(char *to, size_t room, const char *from, size_t length) {
-    tn_assert(length < room); /* every term of the table of rules is short enough */
+    /* the table of rules is constant, and every term in it fits into the buffer */
+    tn_assert(length < room);
     if (length >= room) length = room - 1;
     memcpy(to, from, length);
     to[length] = '\0';

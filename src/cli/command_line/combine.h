@@ -62,7 +62,7 @@ void cli_combine_note(const char *option,
                       /* Records an option of the command line. Both strings must be static; `value`
                        * may be NULL. */
                       const char *value);
-bool cli_given(const char *option); /* returns whether the command line has this option */
+bool cli_given(const char *option); /* Returns whether the command line contains this option. */
 void cli_condition_set(cli_condition condition, bool holds);
 /* Checks the options of the command line, and ends the program with a usage error if a rule is
  * broken. A condition that is not set yet breaks no rule. cli_parse calls this function. A command

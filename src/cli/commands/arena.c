@@ -66,7 +66,7 @@ typedef struct arena_arguments {
     tn_layout layout;  /* the plan for the largest scratch memory */
     /* with banks: the bank of the arena's tail; bank_count if the tail fits in no bank */
     uint32_t tail_bank;
-    cli_holders holders; /* the tensors at the peak, for the largest scratch memory */
+    cli_holders holders; /* the tensors at the peak of the plan for the largest scratch memory */
     tn_verdict verdict;
 } arena_arguments;
 

@@ -53,11 +53,13 @@ typedef struct diff_side {
     cli_holders holders;
     diff_item *items;
     uint32_t count;
-    uint64_t live; /* sum of the bytes of all items, which are live at the peak */
+    /* sum of the bytes of all items, which are the tensors that are live at the peak */
+    uint64_t live;
 } diff_side;
 
 typedef struct diff_change {
-    const diff_item *before, *after; /* one of them is NULL for a tensor without a partner */
+    /* the tensor in the first and in the second input; NULL for an input that lacks the tensor */
+    const diff_item *before, *after;
     int64_t bytes;
 } diff_change;
 

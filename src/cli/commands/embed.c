@@ -20,7 +20,7 @@ typedef struct embed_arguments {
     tn_embedding_table table;
     uint32_t rows[EMBED_ROWS_MAX]; /* numbers of the rows that `show` prints */
     uint32_t row_count;
-    /* fields for `replay` only */
+    /* The fields from here to `sample` are for `tenure embed replay` only. */
     const char *policies[EMBED_POLICIES_MAX];
     uint32_t policy_count;
     tn_embedding_zipf zipf;
@@ -51,7 +51,7 @@ typedef struct embed_found {
     embed_row rows[EMBED_POLICIES_MAX];
     tn_embedding_trace *trace;
     tn_embedding_table table;
-    uint32_t most; /* the largest number of rows that any policy gets */
+    uint32_t most; /* the largest number of rows that any cache policy gets */
 } embed_found;
 
 static bool embed_is_bound(const char *policy) { return strcmp(policy, "belady") == 0; }
@@ -622,7 +622,7 @@ static int embed_run(int count, char **words) {
     arguments.context = cli_context();
     arguments.table.dim = 64;
     arguments.table.type = TN_FLOAT32;
-    arguments.table.scale = -1; /* not given */
+    arguments.table.scale = -1; /* a negative value means that the option was not given */
     arguments.zipf.lookups = 1000000;
     cli_parse(&cli_command_embed, count, words, &arguments);
     cli_context_read(&arguments.context);

@@ -60,7 +60,8 @@ static void caching_list(struct argp_state *state, const char *key, char *list,
         cli_misuse(state, "--pool: %s: the list '%s' does not end with ]", key, list);
     list[length - 1] = '\0';
     list++;
-    caching->roundup_power2_divisions = 0; /* a list replaces an earlier value of the setting */
+    /* A list of divisions replaces an earlier value of the setting. */
+    caching->roundup_power2_divisions = 0;
     memset(caching->roundup_by_size, 0, sizeof caching->roundup_by_size);
     for (char *entry; (entry = strsep(&list, ",")) != NULL; any = true) {
         char *steps_text = strchr(entry, ':');
@@ -368,7 +369,8 @@ done:
 /* --- the pools --- */
 
 static void replay_take_back(void *self, uint64_t offset, uint64_t size) {
-    (void)self, (void)offset, (void)size; /* a simulated pool has no pages to release */
+    /* a simulated pool has no memory pages that could be released */
+    (void)self, (void)offset, (void)size;
 }
 
 /* Returns the settings of a pool of the form caching:SETTINGS, or NULL for a pool without

@@ -56,7 +56,7 @@ typedef struct split_file_arguments {
     cli_input sizes; /* options that set the sizes of the model's inputs */
     cli_tflm_kernels kernels;
     bool json;
-    double timeout_s; /* 0: no limit */
+    double timeout_s; /* limit of the search time in seconds; 0: no limit */
 } split_file_arguments;
 
 static const struct argp_option split_file_options[] = {SPLIT_FILE_OPTIONS(CLI_OPTION){0}};

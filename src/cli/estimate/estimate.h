@@ -18,8 +18,8 @@
 
 /* A limit of the work of several trials together. Their time is limited by cli_deadline. */
 typedef struct cli_limits {
-    bool limited;  /* the amount of work is limited */
-    uint64_t work; /* remaining work in units of the planner */
+    bool limited;  /* true if the amount of work is limited */
+    uint64_t work; /* remaining work in units of the planner, valid if `limited` */
     bool reached;
     tn__text skipped; /* changes that were not tried, or not completely, separated by ", " */
 } cli_limits;
@@ -39,16 +39,16 @@ typedef struct cli_estimate_request {
     tn_estimate_options options;
     cli_runner runner;
     cli_choices choices;
-    uint64_t limit;     /* limit of the memory in bytes; 0: no limit */
-    uint64_t fit;       /* budget in bytes for a fitted program; 0: no fitting */
-    uint32_t allow;     /* techniques (TN_FIT_*) that may meet the budget `fit` */
-    double link;        /* bytes per second to and from the host, for swapped tensors */
-    bool tries;         /* a proposed change is being tried, so searches are short */
+    uint64_t limit; /* limit of the memory in bytes; 0: no limit */
+    uint64_t fit;   /* budget in bytes for a fitted program; 0: no fitting */
+    uint32_t allow; /* techniques (TN_FIT_*) that may meet the budget `fit` */
+    double link;    /* bytes per second to and from the host, for swapped tensors */
+    bool tries;     /* true while a proposed change is being tried, so that searches are short */
     cli_limits *limits; /* limits of all trials together; NULL: no limits */
     /* [output_count] files to which the plan of the first estimate is written */
     const char *const *outputs;
     uint32_t output_count;
-    const tn_hardware *device; /* the device with `limit` bytes of memory, or NULL */
+    const tn_hardware *device; /* the device whose memory is `limit` bytes, or NULL */
 } cli_estimate_request;
 
 typedef struct cli_stage_memory { /* bytes of memory of one pipeline stage */
@@ -61,7 +61,7 @@ typedef struct cli_estimate_result {
     uint32_t steps;
     char peak_op[160]; /* the operator at the peak, such as "Conv 'node_12'" */
     uint64_t batch;    /* batch size per rank; 0: the model has no batch dimension */
-    bool joins;        /* the model has concatenations that can be fused */
+    bool joins;        /* true if the model has concatenations that can be fused */
     uint64_t parameters;
     /* sums over weights that DequantizeLinear expands; zeros if there are none */
     tn__dequant_sums packed;
@@ -69,7 +69,7 @@ typedef struct cli_estimate_result {
     /* number of convolutions in the model; normalises: the model has a normalisation operator */
     uint32_t convolutions;
     bool normalises;
-    tn_report_kernels kernels; /* valid if for_kernels */
+    tn_report_kernels kernels; /* description of the kernels; valid if for_kernels */
     bool for_kernels; /* the estimate counts kernels of this machine, not the graph alone */
     /* memory saved by operators in pieces; zeros: no operator is in pieces */
     tn_scratch_report pieces;
@@ -105,7 +105,7 @@ typedef struct cli_change {
     double more_time; /* predicted extra time of the change, as a fraction */
 } cli_change;
 /* cli_changes_add adds each change to the answer, or a line that no change was found. */
-extern const cli_facts cli_changes_facts; /* for CLI_FACTS_ALSO */
+extern const cli_facts cli_changes_facts; /* a table of facts for the macro CLI_FACTS_ALSO */
 void cli_changes_add(cli_answer *answer, const cli_change *changes, uint32_t count);
 /* Finds up to `room` changes that make the model fit into request->limit, cheapest first, and
  * stores them in `changes`. Returns their number. */
@@ -152,9 +152,10 @@ extern const cli_facts cli_scaling_facts; /* facts of the answer of --sweep */
 
 typedef struct cli_large {
     bool asked, split; /* asked: an option of the formulas was given; split: --parallel was given */
-    tn_large how;      /* the options; the sizes of the model are read from the file */
+    tn_large how;      /* options of the training; the sizes of the model are read from its file */
     tn_large_estimate found;
-    cli_change changes[CLI_LARGE_CHANGES_MAX]; /* changes that make the training fit */
+    /* changes to the options that make the training fit into the limit */
+    cli_change changes[CLI_LARGE_CHANGES_MAX];
     uint32_t change_count;
 } cli_large;
 
@@ -190,7 +191,8 @@ typedef struct cli_llm {
     tn_llm_estimate found;
     uint64_t total; /* estimated bytes, including those of the runtime */
     uint64_t largest_batch, longest;
-    cli_change changes[CLI_LLM_CHANGES_MAX]; /* changes that make the model fit */
+    /* changes to the options that make the model fit into the limit */
+    cli_change changes[CLI_LLM_CHANGES_MAX];
     uint32_t change_count;
 } cli_llm;
 

@@ -492,7 +492,8 @@ static tn_status large_find(cli_large *large, const cli_estimate_request *reques
      * their two moments. */
     static const uint32_t state[] = {4, 8, 12, 12, 4};
     how->state_bytes = state[request->training.options.optimizer];
-    if (request->training.options.dtype == TN_FLOAT32) { /* float32 weights need no copy */
+    /* The optimizer keeps no float32 copy of weights that are float32. */
+    if (request->training.options.dtype == TN_FLOAT32) {
         how->weight_bytes = how->gradient_bytes = 4;
         how->state_bytes -= 4;
     }

@@ -243,7 +243,8 @@ static void estimate_print(const estimate_made *made, const tn_occupancy *occupa
         estimate_layer(found, tensor->name);
     }
     if (found->layer_count > 0 && found->layer_count <= CLI_LAYERS_MAX)
-        found->layer_count--; /* the last layer must not be frozen */
+        /* the last layer is never frozen, because then nothing would be trained */
+        found->layer_count--;
     if (found->layer_count > CLI_LAYERS_MAX) found->layer_count = CLI_LAYERS_MAX;
     uint32_t step = found->estimate.peak_step;
     if (found->estimate.peak_op != TN_NONE) {

@@ -51,8 +51,8 @@ typedef struct cli_fit {
     uint64_t *budgets;
     uint32_t result_count, chosen; /* chosen: index of the result that is printed and written */
     double measured;               /* seconds spent on measuring costs */
-    tn_trace *happened;            /* trace of the last run, or NULL */
-    tn_engine_usage usage;         /* measurements of the last run */
+    tn_trace *happened;            /* trace of the last run of the resulting program, or NULL */
+    tn_engine_usage usage;         /* measurements of the last run of the resulting program */
     double max_error;              /* limit of the relative error of a lossy codec; 0: no limit */
     cli_losses losses;             /* errors that lossy codecs made in the runs */
 } cli_fit;

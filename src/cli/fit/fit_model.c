@@ -238,9 +238,9 @@ void cli_fit_close(cli_fit *fit) {
 #define BATCH_GRAIN 256u
 
 typedef struct batch_search {
-    const cli_fit *fit; /* the options of the command line, without results */
+    const cli_fit *fit; /* options of the command line; its results are not used */
     cli_fit best;   /* the largest batch found so far that fits, with its answer; zero if none */
-    bool plainly;   /* try only programs without recomputation and other changes */
+    bool plainly;   /* true: try only programs without recomputation and other changes */
     bool carefully; /* require the answer of a full search, not any program that fits */
 } batch_search;
 

@@ -281,7 +281,8 @@ static tn_status request_zeros(void *self, const tn_setup *setup, const float **
                                tn_error *error) {
     const cli_fit_sources *sources = self;
     if (sources->codecs != 0 && (sources->codecs >> TN_CODEC_CSR & 1) == 0) return TN_OK;
-    free(*sources->zeros); /* the result of an earlier call, for a search that has ended */
+    /* release the fractions of zeros that an earlier call measured for another search */
+    free(*sources->zeros);
     TN_TRY(zeros_count(setup, &sources->engine, sources->samples, sources->zeros, error));
     *zeros = *sources->zeros;
     return TN_OK;

@@ -63,7 +63,8 @@ typedef struct cli_samples {
 /* Parses a list of codecs, such as "bits,csr", into bits 1 << tn_codec. An unknown name is a usage
  * error. */
 uint32_t cli_codecs(struct argp_state *state, const char *value);
-bool cli_codecs_lose(uint32_t codecs); /* returns whether any of the codecs is lossy */
+/* Returns whether any of the codecs in the set `codecs` is lossy. */
+bool cli_codecs_lose(uint32_t codecs);
 
 /* --- requests to the library --- */
 

@@ -109,7 +109,8 @@ static const tn_graph *input_ask(cli_input *input, const tn_plan_options *plan,
     asked->all.program.sequence = input->sequence;
     asked->all.program.sequence_count = input->sequence_count;
     setup->given_program = input->program;
-    if (input->replays) { /* the program comes from a plan, so no order is chosen */
+    /* the program comes from a plan file, so no order of operators is chosen */
+    if (input->replays) {
         asked->all.program.order = NULL;
         setup->recompute = NULL;
     }
@@ -118,7 +119,7 @@ static const tn_graph *input_ask(cli_input *input, const tn_plan_options *plan,
         asked->all.kernels.scratch = input->scratch;
         setup->fastest = true;
     }
-    if (input->split.region_count > 0) { /* the plan states which operators are in tiles */
+    if (input->split.region_count > 0) { /* a plan file states which operators run in tiles */
         asked->parts = (tn_setup_split){.regions = input->split.regions,
                                         .region_count = input->split.region_count,
                                         .again = input->split.again,

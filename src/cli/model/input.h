@@ -57,7 +57,7 @@ typedef enum cli_runner { CLI_RUNNER_NONE, CLI_RUNNER_PLAIN, CLI_RUNNER_ONEDNN }
 typedef struct cli_kernel_target {
     cli_runner runner;
     uint32_t threads; /* number of threads of the kernels; 0 means 1 */
-    bool no_rewrite;  /* keep the operators of the model file as they are */
+    bool no_rewrite; /* true: keep the operators of the model file as they are, without rewriting */
     /* in a training with pipeline stages, rewrite the graph before it is divided into stages, not
      * after */
     bool staged;
@@ -66,13 +66,12 @@ typedef struct cli_kernel_target {
 
 /* Whether and how operators run in tiles. */
 typedef struct cli_split {
-    /* [region_count] regions of operators in tiles that a plan states, and their recomputed
-     * operators */
+    /* [region_count] the regions of operators that run in tiles, as a plan file states them */
     tn_split_region *regions;
     tn_split_again *again; /* [again_count] */
     uint32_t region_count, again_count;
     bool asked, has_share;
-    bool sweeps; /* the curve of memory against work was requested */
+    bool sweeps; /* true if the curve of memory against work was requested */
     tn_setup_split options;
 } cli_split;
 
@@ -80,12 +79,12 @@ typedef struct cli_input {
     const char *path;
     tn_import_options import;
     tn_occupancy_options occupancy_options;
-    bool of_plan;       /* the options come from a plan file that was made for a model */
+    bool of_plan;       /* true if the options come from a plan file that was made for a model */
     uint32_t given;     /* options given on the command line, as bits 1 << (key - CLI_DIM) */
-    const char *format; /* value of --format, or NULL */
+    const char *format; /* value of the option --format, or NULL if it was not given */
     /* name of the module in a plan of another tool; NULL: the default module */
     const char *module;
-    const char *processor; /* the processor of `tenure arena`, or NULL */
+    const char *processor; /* name of the processor for `tenure arena`, or NULL */
     uint64_t alignment;    /* alignment of buffers in bytes; 0: the default */
     bool wants_csv; /* the plan will be written as CSV, which cannot describe every problem */
     bool ends_work; /* after the input is read, Ctrl-C stops searches (cli_interrupt_ends_work) */
@@ -114,7 +113,7 @@ typedef struct cli_input {
     /* the rewritten graph that is trained; NULL: `graph` is trained as it is */
     tn_graph *rewritten;
     tn_training step; /* the training step; valid if `training` is not NULL */
-    tn_setup *setup;  /* the compiled model; NULL for a problem */
+    tn_setup *setup;  /* the compiled model; NULL if the input is a problem file */
     const tn_occupancy *occupancy;
     struct tn_foreign *foreign; /* a plan of another tool, with its buffers in `own`; NULL: none */
     tn_problem *own;            /* the problem that was loaded; NULL if the input is a model */
@@ -144,7 +143,7 @@ void cli_input_take(cli_input *input, struct argp_state *state, const char *what
 bool cli_input_is_model(const cli_input *input);
 /* Returns the graph that is planned: the graph of the compiled model, else the graph as loaded. */
 const tn_graph *cli_input_graph(const cli_input *input);
-/* reads the input, and sets `problem` */
+/* Reads the input file and sets input->problem. */
 tn_status cli_input_load(cli_input *input, tn_error *error);
 /* Makes the problem of a model again, after its memory options changed. */
 tn_status cli_input_rebuild(cli_input *input, tn_error *error);
@@ -169,11 +168,11 @@ tn_status cli_input_fit(cli_input *input, const tn_plan_options *options, uint64
  * tn_setup_split_sweep. */
 tn_status cli_input_sweep(cli_input *input, const tn_plan_options *options, uint32_t count,
                           tn_setup **setups, uint32_t *found, tn_error *error);
-/* makes `input` the owner of the setup */
+/* Makes `input` the owner of the compiled model `setup`. */
 void cli_input_take_setup(cli_input *input, tn_setup *setup);
 void cli_input_release(cli_input *input);
 void cli_input_release_loaded(
-    cli_input *input); /* releases the loaded data and keeps the options */
+    cli_input *input); /* releases the loaded data of `input` and keeps its options */
 void cli_stage(cli_input *input, const char *name, double seconds);
 #define CLI_TFLITE_ALIGNMENT 16u /* default alignment for plans inside .tflite models */
 

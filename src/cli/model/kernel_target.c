@@ -124,7 +124,7 @@ cli_tflm_kernels cli_tflm_kernels_parse(struct argp_state *state, const char *te
     strcpy(copy, text);
     strcpy(kernels.text, text);
     char *part = strtok_r(copy, ",", &rest);
-    if (part == NULL) part = copy; /* `text` is empty */
+    if (part == NULL) part = copy; /* an empty `text` has no first part, so the part is "" */
     char *at = strchr(part, '@');
     if (at != NULL) *at = '\0';
     kernels.library = (tn_micro_kernels)cli_choice(state, "kernels", part, micro_libraries);

@@ -7,10 +7,10 @@
 #include "cli/model/input.h"
 #include "cli/model/training.h"
 
-typedef struct cli_choices { /* options that choose kernels and plan */
+typedef struct cli_choices { /* options of a model for the choice of kernels and plan */
     tn_plan_options plan;
     uint32_t threads;
-    bool no_rewrite; /* keep the operators of the model file as they are */
+    bool no_rewrite; /* true: keep the operators of the model file as they are, without rewriting */
     bool fastest;    /* use the fastest kernels, even if they need more scratch memory */
 } cli_choices;
 /* Returns the kernel target for these choices, with the kernels of `runner`. */
@@ -25,14 +25,14 @@ struct cli_opened_model {
     const cli_training *training;
     tn_trainer *trained; /* the trainer that supplies the trained parameters, or NULL */
     cli_choices choices;
-    bool plain; /* run with plain kernels instead of oneDNN */
+    bool plain; /* true: run with plain kernels instead of those of oneDNN */
     /* compare the run with one in which every tensor has separate memory
      * (cli_opened_model_naive) */
     bool check;
     bool poison, naive; /* naive: give every tensor separate memory */
     const char *pool;
     cli_paths traces; /* files to which the trace of one run is written */
-    bool traced;      /* record a trace even if it is not written to a file */
+    bool traced;      /* true: record a trace even if it is not written to a file */
     uint64_t budget;  /* budget in bytes for arena and weights together; 0: no budget */
     /* name of the pass that meets the budget; NULL: the default; "none": no pass */
     const char *pass;
@@ -71,8 +71,8 @@ struct cli_opened_model {
     /* the step of `training`; tensors of the model have the same ids in `graph` */
     tn_training step;
     tn_pruning pruning;    /* pruned weights of `graph` before rewriting; count 0: none */
-    tn_fit_answer answer;  /* the answer for the budget; zero without a budget */
-    float *zeros;          /* measured fractions of zeros */
+    tn_fit_answer answer;  /* the program that meets the budget; zero if there is no budget */
+    float *zeros;          /* measured fractions of zeros in the tensors */
     tn_setup *setup;       /* the compiled model; owned by `answer` if there is a budget */
     const tn_graph *graph; /* the graph that runs */
     tn_engine *engine;

@@ -26,7 +26,7 @@ typedef struct cli_plan_file {
     const char *path;
     /* the JSON document of jansson; NULL: the file is not JSON, or cannot be read */
     void *document;
-    bool has_options;    /* the plan records its options */
+    bool has_options;    /* true if the plan file records the options with which it was made */
     const char *library; /* version of the library that made the plan, or "" */
     /* [tensor_count] live ranges, sorted by `tensor`, then `op`, then `first` */
     cli_plan_tensor *tensors;
@@ -38,7 +38,7 @@ typedef struct cli_plan_file {
     uint64_t reuse_cost; /* the reuse cost that the plan states */
     bool has_waits;
     uint64_t waits, time, workers; /* waits, time and number of workers that the plan states */
-    tn_op_id *steps; /* [step_count] the operators in the order of the plan, or NULL */
+    tn_op_id *steps; /* [step_count] the operators in the order of the plan; NULL: no order */
     uint32_t step_count;
 } cli_plan_file;
 
@@ -74,7 +74,7 @@ struct cli_words {
     tn_report_option *rows; /* [count] */
     uint32_t count;
     size_t room;
-    bool failed; /* memory ran out */
+    bool failed; /* true if memory ran out when an option was added */
 };
 
 /* Adds the option `name` with a value that is formatted as by printf; with `format` NULL, without a

@@ -62,11 +62,11 @@ typedef struct cli_ranks {
     uint32_t rank;
     tn_shard shard; /* the parts of the training state that are divided among data-parallel ranks */
     uint64_t bucket; /* bytes of gradients that are exchanged together; 0: the default */
-    bool sequence;   /* sequence parallelism between the tensor-parallel ranks */
+    bool sequence;   /* true for sequence parallelism between the tensor-parallel ranks */
     /* bytes of parameters that are gathered in advance; 0: those of the largest bucket */
     uint64_t ahead;
     tn_pipeline schedule;
-    bool scheduled;          /* --schedule was given */
+    bool scheduled;          /* true if the option --schedule was given */
     bool whole_sends;        /* --whole-sends */
     const tn_training *step; /* the training step that is divided into pipeline stages, or NULL */
 } cli_ranks;

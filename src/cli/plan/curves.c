@@ -160,7 +160,7 @@ static tn_status curve_draw(split_curve_job *job, tn_error *error) {
     }
     cli_input_take_setup(job->asked->input, job->setups[job->chosen]);
     tn_status status = curve_write(job, points, error);
-    job->setups[job->chosen] = NULL; /* the input owns this compiled model now */
+    job->setups[job->chosen] = NULL; /* the input owns this compiled model from now on */
     free(points);
     return status;
 }

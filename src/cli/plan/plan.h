@@ -58,8 +58,9 @@ tn_status cli_explain_tags(const tn_occupancy *occupancy, tn_error *error);
 typedef struct cli_explained {
     const cli_input *input; /* planned */
     const tn_plan_options *options;
-    const cli_training *training; /* the training of which a step is planned; NULL: inference */
-    const tn_hardware *device;    /* the device for which times are predicted, or NULL */
+    /* the training of which one step is planned; NULL: the model is planned for inference */
+    const cli_training *training;
+    const tn_hardware *device; /* the device for which times are predicted, or NULL */
     /* when the plan and all trials must end, on the clock of cli_clock; 0: no limit */
     double deadline;
 } cli_explained;
@@ -85,7 +86,7 @@ tn_status cli_objects_run(const cli_objects *asked, tn_error *error);
 
 /* cli_objects_verify checks the objects in a CSV with the columns id and object. Rows are matched
  * by name. The function adds the result to the answer. Errors: E_CONFLICT if they are not valid. */
-extern const cli_facts cli_objects_verify_facts; /* for CLI_FACTS_ALSO */
+extern const cli_facts cli_objects_verify_facts; /* a table of facts for the macro CLI_FACTS_ALSO */
 tn_status cli_objects_verify(cli_input *input, const char *plan, cli_answer *answer,
                              tn_error *error);
 extern const cli_facts cli_objects_facts; /* facts of the answer of cli_objects_run */
@@ -106,10 +107,10 @@ typedef struct cli_verify {
     tn_bank_id *banks; /* [buffers] for a buffer that may be in any bank: the bank of its row */
     uint64_t *claimed; /* [tensors] */
     cli_plan_file file;
-    cli_training training;      /* options of the command line */
-    cli_training plan_training; /* options that the plan records */
+    cli_training training;      /* options of a training on the command line */
+    cli_training plan_training; /* options of a training that the plan file records */
     bool trains, repeats;       /* repeats: several rows have one name */
-    bool is_placed;             /* every row is large enough for the tensor that it names */
+    bool is_placed;             /* true if every row is large enough for the tensor that it names */
     bool has_rows; /* row i is buffer i for all rows, so no option is missing on the command line */
     tn_program *program; /* the program that the plan contains, or NULL */
     uint32_t body_count;

@@ -46,7 +46,8 @@ static void files_spool(struct argp_state *state) {
     uint64_t all = 0, most = files_most(state);
     if (isatty(STDIN_FILENO))
         cli_misuse(state, "<stdin>: standard input is a terminal; pipe a file in");
-    if (lseek(STDIN_FILENO, 0, SEEK_CUR) >= 0) return; /* standard input is already a file */
+    /* Standard input is already a file, which can be read several times. */
+    if (lseek(STDIN_FILENO, 0, SEEK_CUR) >= 0) return;
     FILE *file = tmpfile();
     ssize_t count = 1;
     while (file != NULL && count > 0 && all <= most) {

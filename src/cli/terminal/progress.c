@@ -21,17 +21,18 @@
 #define PROGRESS_WIDTH 24
 #define PROGRESS_TEXT 200
 
-static struct progress_state { /* progress of the command of this process */
+static struct progress_state { /* The progress of the command that this process runs. */
     uint32_t mode;             /* index into cli_progress_modes */
     double start, next;
     bool drawn, plain_costs;
     /* The last printed note. It is not printed twice in a row, because a search may read one file
      * several times. */
     char note[400];
-    const char *begun[PROGRESS_STAGES]; /* names of the stages for which a line was printed */
+    const char *begun[PROGRESS_STAGES]; /* names of the stages whose beginning was printed */
     uint32_t begun_count;
-    const char *stage;    /* the stage that last reported `best` and `bound`; NULL: none has yet */
-    uint64_t best, bound; /* best value and lower bound; UINT64_MAX and 0 are unknown */
+    const char *stage; /* the stage that last reported `best` and `bound`; NULL: none has yet */
+    /* best value and lower bound of a search; UINT64_MAX and 0 mean unknown */
+    uint64_t best, bound;
     double deadline; /* time on the clock of cli_clock at which work must stop; 0: no deadline */
     const char *hurried; /* name of the stage that the deadline stops; NULL: every stage */
 } progress = {.best = UINT64_MAX};
@@ -209,7 +210,8 @@ bool cli_signal_repeats(int number) {
 void cli_end_by_signal(int number) {
     tn__new_file_abandon();
     signal(number, SIG_DFL);
-    raise(number); /* the signal is blocked until the handler returns */
+    /* The signal is blocked here, so raise takes effect after the handler returns. */
+    raise(number);
 }
 
 void cli_on_signal(int number, void (*handler)(int)) {

@@ -58,7 +58,7 @@ typedef struct cli_replay {
     uint64_t event_count;
     const char *play_on; /* the device that executes the trace, or NULL */
     tn_device *play_device;
-    bool plays_own; /* the trace is also executed with the device's own allocator */
+    bool plays_own; /* true if the trace is also executed with the device's own allocator */
     tn_play_answer own;
     uint64_t *sizes; /* [blocks] */
     /* [events] bytes that one pool has reserved after each event; NULL without output files */

@@ -381,7 +381,8 @@ tn_status cli_replay_draw(const cli_replay_picture *picture, const char *path, t
     tn__svg_words(&text, picture_box.left, 24, "font-size=\"15\" font-weight=\"600\"",
                   "Bytes reserved by each pool");
     tn__svg_words(&text, picture_box.left, 42, "fill=\"#555\"", picture->title);
-    picture_line(picture, 0, top, &text); /* the area comes first, under the grid and the lines */
+    /* the area is drawn first, so that the grid and the lines are above it */
+    picture_line(picture, 0, top, &text);
     tn__svg_frame(&text, &picture_box);
     tn__svg_time_axis(&text, &picture_box, 0, (int64_t)picture->event_count);
     tn__svg_byte_axis(&text, &picture_box, 0, top, top);

@@ -49,7 +49,7 @@ typedef struct cli_report {
     tn_error *error;
 } cli_report;
 
-/* report_answer.c prints the answer. */
+/* The functions below are in report_answer.c, which prints the answer. */
 extern const cli_facts cli_report_facts;
 tn_status cli_report_print(const cli_report *report);
 /* Writes the answer as a table into `answer`, which the caller releases. */

@@ -42,8 +42,8 @@ struct cli_train {
     double rate; /* --lr */
     bool json;
     cli_ranks at;          /* value of --parallel data=N,...; all numbers are 1 without it */
-    bool divided;          /* --parallel was given */
-    bool threads_as_ranks; /* the ranks are threads of this process, not processes */
+    bool divided;          /* true if the option --parallel was given */
+    bool threads_as_ranks; /* true if the ranks are threads of this process instead of processes */
     /* function that does the whole training on one rank */
     tn_status (*run)(cli_train *train, tn_error *error);
     tn_world *world;            /* the world of the ranks; NULL with a single rank */
@@ -52,7 +52,7 @@ struct cli_train {
     /* results */
     tn_data *data;
     tn_trainer *trainer;
-    const tn_trainer_state *state; /* owned by `trainer` */
+    const tn_trainer_state *state; /* the state of `trainer`, which owns it */
     FILE *log;                     /* the open log file; NULL: no log */
     int signal;   /* the signal that stopped the training between two updates, or 0 */
     double shown; /* time on the clock of cli_clock at which the status line was last printed */
@@ -90,7 +90,7 @@ tn_status cli_train_measure(cli_train *train, tn_error *error);
 
 /* --- output (train_output.c) --- */
 
-/* The log file, which has a row for each step. */
+/* Opens the log file, which has a row for each step. */
 tn_status cli_train_open_log(cli_train *train, tn_error *error);
 void cli_train_log(const cli_train *train);
 tn_status cli_train_end_log(const cli_train *train, tn_error *error);

@@ -90,10 +90,11 @@ static void work_layer(const work_rank *rank, tn__cluster_work *work, double tim
     work_product(rank, work, times * up, rows, rank->inner, h);
     work_product(rank, work, times, rows, h, rank->inner);
     work_attention(rank, work, times);
-    work_move(rank, work, times * 2 * 2 * outside, 0); /* two normalisations */
-    /* the bias and the GELU of the inner layer */
+    /* two normalisations, which only move data */
+    work_move(rank, work, times * 2 * 2 * outside, 0);
+    /* the bias and the GELU of the inner layer, which only move data */
     work_move(rank, work, times * (up + 1) * rows * rank->inner, 0);
-    /* two dropouts, each followed by an addition */
+    /* two dropouts, each followed by an addition, which only move data */
     work_move(rank, work, times * 2 * 3 * outside, times * 2 * outside);
 }
 
@@ -493,7 +494,7 @@ static tn_status search_try(cluster_search_state *state, const tn_large *large) 
     tn_large_estimate memory;
     tn_cluster_time time;
     tn_status status = tn_large_estimate_make(large, &memory, NULL);
-    /* the sizes cannot be divided like this, so the division is skipped */
+    /* this division does not divide the sizes of the model evenly, so it is skipped */
     if (status == TN_E_INVALID) return TN_OK;
     TN_TRY(status);
     state->best.tried++;

@@ -88,7 +88,7 @@ typedef struct estimator {
     tn_static_block *statics;      /* [static_count] */
     uint64_t fixed[TN_PART_COUNT]; /* requested bytes of static memory, by category */
     uint64_t loaded;               /* aligned bytes of all static memory */
-    bool inside;                   /* static memory is in the arena, as buffers of the problem */
+    bool inside; /* true if static memory is in the arena, as buffers of the problem */
     tn_estimate made;
 } estimator;
 

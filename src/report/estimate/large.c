@@ -321,7 +321,7 @@ static uint64_t large_saturate(double bytes) {
 }
 
 typedef struct large_kept { /* bytes of activations of one layer */
-    double all;             /* stored without recomputation */
+    double all;             /* bytes that are stored without recomputation */
     double core;            /* the part of `all` that is the core of attention */
     double input;           /* bytes of the input of the layer */
     double backward;        /* bytes of gradients that exist during the layer's backward pass */
@@ -407,7 +407,7 @@ static void large_activations(const tn_large *it, uint32_t stage, tn_large_stage
     double flight = (double)large_flight(it, stage), pieces = (double)it->interleave;
     double kept, more, loss = 0;
     large_layers_kept(it, (double)made->layers / pieces * flight, &kept, &more);
-    if (stage == 0 && !it->model.no_dropout) /* the mask of the dropout after the embedding */
+    if (stage == 0 && !it->model.no_dropout) /* add the mask of the dropout after the embedding */
         kept += tokens * h / outside * ceil(flight / pieces);
     if (stage + 1 == it->pipeline) loss = large_loss(it);
     made->kept = large_saturate(kept);

@@ -51,7 +51,7 @@ typedef struct export_source {
 
 typedef struct export_candidate {
     tn_context context;
-    tn__text image; /* the bytes of the candidate's file */
+    tn__text image; /* the bytes of the file that was made for this candidate */
     uint64_t bytes, flops, moved;
     tn_micro_arena arena;
     double work;

@@ -24,12 +24,12 @@ typedef struct flat_fix {
 
 typedef struct flat_writer {
     tn_context context;
-    tn__span file; /* the old file */
+    tn__span file; /* the bytes of the old file */
     tn__text text;
     flat_fix *fixes;
     size_t *labels;
     size_t fix_count, fix_room, label_count, label_room;
-    bool failed; /* memory ran out */
+    bool failed; /* true if memory ran out while the file was written */
 } flat_writer;
 
 typedef enum flat_kind { FLAT_NONE, FLAT_U8, FLAT_U32, FLAT_LABEL, FLAT_OLD } flat_kind;

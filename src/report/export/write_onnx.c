@@ -167,7 +167,8 @@ static void onnx_put_ints(tn__text *to, const char *name, const int64_t *ints, u
     proto_string(&attr, ONNX_ATTR_NAME, name);
     for (uint32_t i = 0; i < count; i++)
         proto_varint(&attr, list ? ONNX_ATTR_INTS : ONNX_ATTR_I, (uint64_t)ints[i]);
-    proto_varint(&attr, ONNX_ATTR_TYPE, list ? 7 : 2); /* the attribute types INTS and INT */
+    /* the attribute type is INTS (7) for a list and INT (2) for a number */
+    proto_varint(&attr, ONNX_ATTR_TYPE, list ? 7 : 2);
     proto_bytes(to, ONNX_NODE_ATTRIBUTE, attr.data, attr.size);
     to->failed = to->failed || attr.failed;
     tn__text_release(&attr);

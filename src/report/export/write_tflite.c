@@ -59,10 +59,11 @@ typedef struct tflite_image {
     tflite_constant *constants;
     size_t constant_room, made_room;
     uint32_t constant_count;
-    uint32_t *free_numbers; /* numbers of removed tensors, for new tensors */
+    uint32_t *free_numbers; /* numbers of removed tensors, which new tensors may get */
     uint32_t free_count, free_next;
     tflite_codes codes;
-    uint32_t buffers; /* number of buffers in the file; those of the constants follow */
+    /* number of buffers in the old file; buffers of new constants come after them */
+    uint32_t buffers;
     tn_error *error;
 } tflite_image;
 
@@ -101,7 +102,7 @@ static tn_status image_keep(tflite_image *image) {
     for (uint32_t i = 0; i < count; i++) number[i] = TN_NONE;
     for (size_t i = 0; i < image->plan->place_count; i++) {
         const tflite_place *place = &image->plan->places[i];
-        /* the tensor belongs to another subgraph */
+        /* the tensor belongs to another subgraph, so it is skipped */
         if (place->tensor >= image->tensors.count) continue;
         number[place->id] = (uint32_t)place->tensor;
         gone[place->tensor] = tn_graph_tensor(whole, place->id)->producer != TN_NONE;
@@ -535,7 +536,8 @@ static tn_status image_make(tflite_image *image, tn__text *text) {
     /* a removed tensor that keeps its number would still take memory in the runtime */
     if (image->free_next < image->free_count)
         TN_FAIL(image->error, TN_E_INTERNAL, "fewer tensors than before");
-    if (image->writer.failed) return image_no_memory(image); /* a label could not be allocated */
+    /* the writer has failed if a label could not be allocated */
+    if (image->writer.failed) return image_no_memory(image);
     image_put_model(image, ops, main->op_count);
     TN_TRY(tn__flat_finish(&image->writer, image->error));
     tn__text_add(text, image->writer.text.data, image->writer.text.size);

@@ -12,12 +12,12 @@
 
 /* --- svg_pen.c: lines, words and axes --- */
 
-typedef struct tn__svg_box { /* y grows downwards */
+typedef struct tn__svg_box { /* a rectangle of the drawing; y grows downwards */
     double left, right, top, bottom;
 } tn__svg_box;
 
 void tn__svg_number(tn__text *text, double value);
-/* adds an attribute, such as ` x="12.5"` */
+/* Adds an XML attribute, such as ` x="12.5"`. */
 void tn__svg_attribute(tn__text *text, const char *name, double value);
 void tn__svg_line(tn__text *text, double x1, double y1, double x2, double y2, const char *style);
 void tn__svg_words(tn__text *text, double x, double y, const char *style, const char *words);
@@ -60,7 +60,7 @@ typedef struct tn__scaling {
     const char *input, *device;
     uint64_t memory;             /* memory of one device in bytes; 0: unknown */
     const tn__scaling_row *rows; /* [count] the rows in ascending order of `devices` */
-    uint32_t count;              /* at least 1 */
+    uint32_t count;              /* number of rows, at least 1 */
 } tn__scaling;
 
 tn_status tn__scaling_write(const tn__scaling *scaling, const char *path, tn_error *error);

@@ -38,7 +38,7 @@ typedef struct scaling_picture {
     tn__text *text;
     tn__svg_box box;        /* box of the current curve */
     double lowest, highest; /* values at the bottom and at the top of the box */
-    bool powers;            /* whether the scale of the values is logarithmic */
+    bool powers;            /* true if the scale of the values is logarithmic */
     double (*of)(const tn__scaling *, const tn__scaling_row *);
 } scaling_picture;
 

@@ -302,7 +302,7 @@ typedef struct line_stretch {
     const tn__line_run *run;
     tn__track lane;
     size_t next;
-    double from, to; /* the present range; to < from after the last range */
+    double from, to; /* the present range in time; to < from after the last range */
 } line_stretch;
 
 static void line_step(line_stretch *it) {

@@ -56,7 +56,7 @@ typedef struct tn__line_step { /* an instruction of a predicted run, in program 
     /* numbers that have the meaning of the fields in tn_instruction */
     uint32_t stream, wait, signal, peer, tag, group;
     uint8_t call;
-    uint8_t link;  /* a tn_link */
+    uint8_t link;  /* kind of the link: a tn_link */
     uint8_t walks; /* executed by the thread that goes through the program, not by another stream */
 } tn__line_step;
 

@@ -44,7 +44,8 @@ typedef struct meet_rank {
     uint32_t *before; /* [steps] the previous step that uses the same transfer link, or MEET_NONE */
     uint32_t *call;   /* [steps] index of the call to which the step belongs, or MEET_NONE */
     meet_stream streams[TN_STREAM_MAX];
-    tn__sort_item *signals; /* sorted by the number of the signal; id is the step that gives it */
+    /* signals of the rank, sorted by number; id is the step that gives the signal */
+    tn__sort_item *signals;
     size_t signal_count;
 } meet_rank;
 

@@ -164,7 +164,8 @@ typedef struct tn__llm_family {
     const char *text;
     tn__llm_tower tower;
 } tn__llm_family;
-const tn__llm_family *tn__llm_family_find(const char *type); /* returns NULL for an unknown type */
+/* Returns the family of a model type, or NULL if the type is unknown. */
+const tn__llm_family *tn__llm_family_find(const char *type);
 
 /* Returns whether any family has `key` as its own name of a size. */
 bool tn__llm_family_names(const char *key);
@@ -213,9 +214,9 @@ typedef struct tn__llm_reading {  /* the model that is being read from one file 
     bool scaled_width; /* the inner width is two thirds of the stated one, rounded up (lfm2) */
     /* the inner layer is twice as wide in layers that read the cache of another layer (gemma4) */
     bool double_width;
-    bool mixed; /* layers have experts in addition to an inner layer (gemma4) */
+    bool mixed; /* true if layers have experts in addition to an inner layer (gemma4) */
     uint64_t vision_layers;
-    bool drops; /* training uses dropout */
+    bool drops; /* true if training uses dropout */
 } tn__llm_reading;
 
 /* Computes the sizes and traits that follow from those in the file. Errors: E_INVALID if the sizes

@@ -241,7 +241,8 @@ static tn_status config_tower(const config_reading *it, const json_t *vision) {
     tn_error why;
     if (json_is_object(audio) && json_object_size(audio) > 0)
         snprintf(it->llm->uncounted, sizeof it->llm->uncounted, "the audio tower");
-    if (json_is_null(vision)) return TN_OK; /* the field is null: the model has no tower */
+    /* a field that is null means that the model has no tower */
+    if (json_is_null(vision)) return TN_OK;
     if (vision == NULL && it->to->wrapper->tower != TN__LLM_TOWER_OTHER)
         snprintf(it->llm->note, sizeof it->llm->note,
                  "there is no \"vision_config\"; the default tower of the class is counted");

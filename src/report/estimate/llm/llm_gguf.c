@@ -49,8 +49,8 @@ typedef struct gguf_arch {
     gguf_list list;
     gguf_state state;
     gguf_index index;
-    bool not_further; /* layers that predict further tokens have no cache */
-    bool encoder;     /* the architecture is an encoder, which has no cache */
+    bool not_further; /* true if layers that predict further tokens have no cache */
+    bool encoder;     /* true if the architecture is an encoder, which has no cache */
 } gguf_arch;
 
 static const gguf_arch gguf_archs[] = {

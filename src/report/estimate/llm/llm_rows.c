@@ -63,14 +63,14 @@ static const tn__llm_row rows_text[] = {
     MATRIX("index_k", ATTENTION, INDEXED, INDEX_SIZE, HIDDEN, 0, 0),
     VECTOR("index_norm", INDEXED, INDEX_NORM, 0, 0),
     MATRIX("index_weights", ROUTER, INDEXED, INDEX_HEADS, HIDDEN, 0, 0),
-    /* gated delta net */
+    /* matrices of a gated delta net */
     MATRIX("in_proj", ATTENTION, STATES_IN, GDN_IN, HIDDEN, HAS(GDN), 0),
     MATRIX("in_proj_gates", ATTENTION, STATES_IN, GDN_GATES, HIDDEN, HAS(GDN), 0),
     TAPS("conv1d", STATES_IN, GDN_MIXED, LINEAR_KERNEL, HAS(GDN)),
     VECTOR("decay", STATES_IN, GDN_GATES, HAS(GDN), 0),
     VECTOR("state_norm", STATES_IN, LINEAR_VALUE_SIZE, HAS(GDN), 0),
     MATRIX("out_proj", ATTENTION, STATES_IN, HIDDEN, GDN_OUT, HAS(GDN), 0),
-    /* Kimi's delta attention */
+    /* matrices of Kimi's delta attention */
     MATRIX("q_proj", ATTENTION, STATES_IN, KDA_WIDTH, HIDDEN, HAS(KDA), 0),
     MATRIX("k_proj", ATTENTION, STATES_IN, KDA_WIDTH, HIDDEN, HAS(KDA), 0),
     MATRIX("v_proj", ATTENTION, STATES_IN, KDA_WIDTH, HIDDEN, HAS(KDA), 0),
@@ -82,14 +82,14 @@ static const tn__llm_row rows_text[] = {
     MATRIX("g_b_proj", ATTENTION, STATES_IN, KDA_WIDTH, LINEAR_KEY_SIZE, HAS(KDA), 0),
     MATRIX("b_proj", ATTENTION, STATES_IN, LINEAR_VALUES, HIDDEN, HAS(KDA), 0),
     VECTOR("decay", STATES_IN, KDA_VECTORS, HAS(KDA), 0),
-    /* lightning attention */
+    /* matrices of lightning attention */
     MATRIX("q_proj", ATTENTION, STATES_IN, LIGHT_WIDTH, HIDDEN, HAS(LIGHTNING), 0),
     MATRIX("k_proj", ATTENTION, STATES_IN, LIGHT_WIDTH, HIDDEN, HAS(LIGHTNING), 0),
     MATRIX("v_proj", ATTENTION, STATES_IN, LIGHT_WIDTH, HIDDEN, HAS(LIGHTNING), 0),
     MATRIX("output_gate", ATTENTION, STATES_IN, LIGHT_WIDTH, HIDDEN, HAS(LIGHTNING), 0),
     MATRIX("out_proj", ATTENTION, STATES_IN, HIDDEN, LIGHT_WIDTH, HAS(LIGHTNING), 0),
     VECTOR("state_norm", STATES_IN, LIGHT_WIDTH, HAS(LIGHTNING), 0),
-    /* Mamba 2, then Mamba 1 */
+    /* matrices of Mamba 2, then those of Mamba 1 */
     MATRIX("in_proj", ATTENTION, STATES_IN, STATE_IN, HIDDEN, HAS(MAMBA2), 0),
     TAPS("conv1d", STATES_IN, STATE_MIXED, STATE_TAPS, HAS(MAMBA2)),
     VECTOR("decay", STATES_IN, STATE_VECTORS, HAS(MAMBA2), 0),
@@ -102,7 +102,7 @@ static const tn__llm_row rows_text[] = {
     VECTOR("decay", STATES_IN, STATE_VECTORS, HAS(MAMBA), 0),
     VECTOR("state_norms", STATES_IN, STATE_TURNED, HAS(MAMBA) | HAS(STATE_NORMS), 0),
     MATRIX("out_proj", ATTENTION, STATES_IN, HIDDEN, STATE_INNER, HAS(MAMBA), 0),
-    /* a short convolution */
+    /* matrices of a short convolution */
     MATRIX("in_proj", ATTENTION, STATES_IN, HIDDEN_3, HIDDEN, HAS(CONV), 0),
     TAPS("conv", STATES_IN, HIDDEN, CONV_KERNEL, HAS(CONV)),
     MATRIX("out_proj", ATTENTION, STATES_IN, HIDDEN, HIDDEN, HAS(CONV), 0),
@@ -113,7 +113,7 @@ static const tn__llm_row rows_text[] = {
     MATRIX("output", ATTENTION, STATES_IN, HIDDEN, HIDDEN, HAS(RWKV), 0),
     MATRIX("inner_receptance", INNER, STATES_IN, HIDDEN, HIDDEN, HAS(RWKV), 0),
     VECTOR("decay", STATES_IN, HIDDEN_7, HAS(RWKV), 0),
-    /* the inner layer */
+    /* matrices of the inner layer (MLP) */
     MATRIX("gate_proj", INNER, DENSE, INNER, HIDDEN, HAS(GATED), 0),
     MATRIX("up_proj", INNER, DENSE, INNER, HIDDEN, 0, 0),
     MATRIX("down_proj", INNER, DENSE, HIDDEN, INNER, 0, 0),
@@ -153,7 +153,7 @@ static const tn__llm_row rows_text[] = {
     NORM_OF("post_attention_norm", LAYER, HIDDEN, 0, HAS(ONE_NORM)),
     NORM_OF("pre_inner_norm", LAYER, HIDDEN, HAS(FOUR_NORMS), 0),
     NORM_OF("post_inner_norm", LAYER, HIDDEN, HAS(FOUR_NORMS), 0),
-    /* after the layers */
+    /* matrices after the last layer */
     MATRIX("project_out", ATTENTION, ONCE, EMBEDDED, HIDDEN, HAS(NARROWED), 0),
     NORM_OF("final_norm", ONCE, HIDDEN, 0, HAS(NO_FINAL_NORM)),
     MATRIX("lm_head", HEAD, ONCE, VOCABULARY, EMBEDDED, HAS(UNTIED), 0),
@@ -167,7 +167,7 @@ static const tn__llm_row rows_text[] = {
     VECTOR("further_norms", AHEAD, HIDDEN_3, 0, 0),
     /* a tower for images that llm_towers.c counts as a whole */
     MATRIX("vision_tower", VISION, ONCE, ONE, TOWER, 0, 0),
-    /* SigLIP and its projector */
+    /* matrices of the vision tower SigLIP and its projector */
     MATRIX("vision_patches", VISION, ONCE, VISION, VISION_PATCH, HAS(SEES), 0),
     VECTOR("vision_patches_bias", ONCE, VISION, HAS(SEES), 0),
     MATRIX("vision_positions", VISION, ONCE, VISION_PATCHES, VISION, HAS(SEES), 0),
@@ -195,7 +195,7 @@ static const tn__llm_row rows_t5[] = {
     MATRIX("shared", EMBEDDING, ONCE, VOCABULARY, HIDDEN, 0, 0),
     ATTENTION_OF(ENCODER),
     ATTENTION_OF(DECODER),
-    ATTENTION_OF(DECODER), /* cross-attention to the encoder's tokens */
+    ATTENTION_OF(DECODER), /* matrices of the cross-attention to the encoder's tokens */
     MATRIX("relative_bias", TABLE, ONCE, BUCKETS, HEADS, 0, 0),
     MATRIX("relative_bias", TABLE, ONCE, BUCKETS, HEADS, 0, 0),
     MATRIX("wi_0", INNER, ENCODER, INNER, HIDDEN, HAS(GATED), 0),
@@ -231,7 +231,7 @@ static const tn__llm_row rows_whisper[] = {
     WHISPER_BIASES(ENCODER),
     ATTENTION_OF(DECODER),
     WHISPER_BIASES(DECODER),
-    ATTENTION_OF(DECODER), /* cross-attention to the encoder's tokens */
+    ATTENTION_OF(DECODER), /* matrices of the cross-attention to the encoder's tokens */
     WHISPER_BIASES(DECODER),
     MATRIX("fc1", INNER, ENCODER, INNER, HIDDEN, 0, 0),
     VECTOR("fc1_bias", ENCODER, INNER, 0, 0),

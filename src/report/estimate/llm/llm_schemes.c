@@ -125,7 +125,7 @@ static uint32_t llm_mix_find(const char *name) {
     return TN__LLM_MIX_NONE;
 }
 
-/* Returns NULL if there is no such mix. */
+/* Returns the name of a mix of weight types, or NULL if no mix has this number. */
 static const char *llm_mix_name(uint32_t mix) {
     return mix < sizeof mix_rows / sizeof *mix_rows ? mix_rows[mix].name : NULL;
 }

@@ -53,7 +53,7 @@ typedef struct pytorch_rule {
 typedef struct pytorch_place {
     tn_tensor_id id; /* the tensor of the new graph that has the elements; TN_NONE: none yet */
     const int64_t *strides; /* [rank] strides of the tensor in elements; NULL: contiguous */
-    bool part;              /* the elements are only a part of the tensor `id` */
+    bool part;              /* true if the elements are only a part of the tensor `id` */
 } pytorch_place;
 
 typedef struct tn__pytorch {

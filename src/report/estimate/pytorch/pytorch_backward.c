@@ -206,7 +206,7 @@ static tn_status pytorch_backward_view(tn__pytorch *it, const tn_op *op, const p
     bool seen = rule->how == PYTORCH_TURN ? tn__pytorch_permute(it, op, true, &gradient)
                                           : tn__pytorch_regroup(it, to, from, &gradient);
     if (!seen) {
-        gradient.part = true; /* forces a copy */
+        gradient.part = true; /* a gradient that is marked as a part of a tensor is copied */
         TN_TRY(tn__pytorch_contiguous(it, x, TN_KIND_GRADIENT, &gradient));
     }
     return tn__pytorch_give(it, x, gradient);
@@ -221,7 +221,7 @@ static tn_status pytorch_backward_part(tn__pytorch *it, tn_op_id id, const tn_op
     tn_tensor_id x = op->inputs[0], whole;
     bool all = rule->how == PYTORCH_SLICE && it->slices[x] == it->readers[x];
     if (!it->wanted[x] || (all && it->slice_before[id] != TN_NONE))
-        return TN_OK; /* the first Slice handles all Slices of the tensor */
+        return TN_OK; /* The first Slice of a tensor adds the gradients of all its Slices. */
     size_t room = op->output_count + (all ? it->slices[x] : 0);
     tn_tensor_id *parts = tn__arena_array(&it->arena, room, sizeof *parts);
     uint32_t count = 0;

@@ -372,7 +372,8 @@ tn_status tn__pytorch_forward(tn__pytorch *it, tn_op_id id) {
     for (uint32_t k = 0; k < op->output_count; k++)
         flows = flows || (op->outputs[k] != TN_NONE && it->wanted[op->outputs[k]]);
     if (!flows || rule == NULL || op->outputs[0] == TN_NONE) return pytorch_run(it, id, TN_NONE, 0);
-    if (it->fused[id]) { /* PyTorch computes this operator within its reader */
+    /* PyTorch computes this operator as a part of the operator that reads its result. */
+    if (it->fused[id]) {
         if (tn__op_is(op, "Pad")) it->place[op->outputs[0]] = it->place[op->inputs[0]];
         return TN_OK;
     }
