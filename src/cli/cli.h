@@ -158,8 +158,8 @@ uint64_t cli_number(struct argp_state *state, const char *option, const char *te
 uint64_t cli_range(struct argp_state *state, const char *option, const char *text, uint64_t least,
                    uint64_t most);
 double cli_duration(struct argp_state *state, const char *option, const char *text);
-double cli_speed(struct argp_state *state, const char *option,
-                 const char *text); /* such as 0.5GB/s */
+/* parses a number of bytes per second, such as "0.5GB/s" */
+double cli_speed(struct argp_state *state, const char *option, const char *text);
 /* parses a number that is at least 0 */
 double cli_real(struct argp_state *state, const char *option, const char *text);
 /* parses a fraction, such as "10%" or "0.1" */

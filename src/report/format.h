@@ -162,8 +162,9 @@ const tn_piece *tn__body_pieces(const tn_body *body, tn_piece *one, uint32_t *co
  * for one order of operators. */
 const char *tn__words_verdict(const tn_report *report);
 
-/* Both add the kernel library for which memory is planned, once as words and once as JSON. With
- * `kernels` NULL it is the graph alone. */
+/* Both functions add the kernel library for which memory is planned. tn__words_whom adds it as
+ * words for people, and tn__words_kernels as a JSON value. With `kernels` NULL, memory is planned
+ * for the graph alone. */
 void tn__words_whom(tn__text *text, const tn_report_kernels *kernels); /* writes words for people */
 void tn__words_kernels(tn__text *text, const tn_report_kernels *kernels); /* writes a JSON value */
 

@@ -90,10 +90,11 @@ tn_occupancy_options cli_memory_options(const cli_input *input);
 /* The data for the callbacks `costs` and `zeros` of a tn_fit_request. The struct must not be moved
  * while the request is in use. */
 typedef struct cli_fit_sources {
-    const cli_costs *from;      /* source of operator times; if unset, the library measures them */
-    uint32_t threads, codecs;   /* codecs: bits as in tn_fit_options; 0: all codecs */
-    tn_engine_options engine;   /* options that read the tensors, for a run that counts zeros */
-    const cli_samples *samples; /* fills the inputs of that run; NULL: inputs are generated */
+    const cli_costs *from;    /* source of operator times; if unset, the library measures them */
+    uint32_t threads, codecs; /* codecs: bits as in tn_fit_options; 0: all codecs */
+    tn_engine_options engine; /* options that read the tensors, for a run that counts zeros */
+    /* fills the inputs of the run that counts zeros; NULL: inputs are generated */
+    const cli_samples *samples;
     /* receives the measured fractions of zeros; the owner of the pointer frees them */
     float **zeros;
 } cli_fit_sources;

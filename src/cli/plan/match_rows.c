@@ -386,7 +386,8 @@ static tn_status rows_place(cli_verify *arguments) {
             TN_TRY(rows_item(arguments, life, name, &claim, &row));
         } else if (arguments->plan_path == NULL) {
             if (!own) claim = arguments->claimed[life->tensor];
-            /* this also finds the rows of scratch memory and of weights in a kernel's layout */
+            /* the search by name also finds the rows of scratch memory, and those of weights in a
+             * kernel's layout */
         } else {
             row = tn__names_find(&arguments->rows, name, strlen(name));
             if (row != TN__NAMES_NONE) claim = arguments->plan_offsets[row];

@@ -494,7 +494,7 @@ static tn_status search_try(cluster_search_state *state, const tn_large *large) 
     tn_large_estimate memory;
     tn_cluster_time time;
     tn_status status = tn_large_estimate_make(large, &memory, NULL);
-    /* this division does not divide the sizes of the model evenly, so it is skipped */
+    /* the sizes of the model cannot be divided evenly by this division, so it is skipped */
     if (status == TN_E_INVALID) return TN_OK;
     TN_TRY(status);
     state->best.tried++;

@@ -62,7 +62,7 @@ double tn__svg_time(const tn__svg_box *box, int64_t first, int64_t last, int64_t
 static uint64_t svg_pen_step(uint64_t span, double width, double room) {
     uint64_t step = 1;
     for (int i = 0; step < span && (double)step / (double)span * width < room; i++)
-        /* this does not overflow, because `step` is a small fraction of `span` */
+        /* The next step does not overflow, because `step` is a small fraction of `span`. */
         step = i % 3 == 1 ? step / 2 * 5 : step * 2;
     return step;
 }

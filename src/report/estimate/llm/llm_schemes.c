@@ -401,7 +401,8 @@ static tn_status schemes_quantised(const json_t *quantised, tn_llm *llm, tn_erro
              json_integer_value(json_array_get(tile, 1)) == 128)
         schemes_take(llm, "f8");
     else if (schemes_is_f8(quantised, method)) {
-        /* these weights have 8 bits, too, and at most one scale of 4 bytes per row */
+        /* float8 weights with scales per row need as much as int8: 8 bits per weight, and at most
+         * one scale of 4 bytes per row */
         schemes_take(llm, "int8");
         snprintf(llm->stored.name, sizeof llm->stored.name, "f8, scales of rows");
         /* weights of an unknown packing are counted as not packed, an upper bound */
