@@ -40,7 +40,7 @@ static tn_status arithmetic_shape_where(tn_infer *infer) {
     return arithmetic_broadcast(infer, dtype ? dtype : tn__input(infer, 2)->dtype, 0);
 }
 
-/* SwiGLU broadcasts nothing. */
+/* SwiGLU does not broadcast: both inputs have equal shapes. */
 static tn_status arithmetic_shape_alike(tn_infer *infer) {
     const tn_tensor *a = tn__input(infer, 0), *b = tn__input(infer, 1);
     TN_TRY(tn__set_like(infer, 0, tn__rank_known(a) ? a : b));
@@ -52,12 +52,13 @@ static tn_status arithmetic_shape_alike(tn_infer *infer) {
 }
 
 static tn_status arithmetic_shape_prelu(tn_infer *infer) {
-    return tn__set_like(infer, 0, tn__input(infer, 0)); /* the slope broadcasts to it */
+    return tn__set_like(infer, 0, tn__input(infer, 0)); /* the slope broadcasts to the input */
 }
 
 /* --- contents --- */
 
-typedef struct arithmetic_pair { /* how two elements combine; `good` false: no result */
+/* a function that combines two elements; it sets `good` to false if there is no result */
+typedef struct arithmetic_pair {
     int64_t (*of_ints)(int64_t a, int64_t b, tn_dtype dtype, bool *good);
     double (*of_floats)(double a, double b);
 } arithmetic_pair;
@@ -108,7 +109,8 @@ static int64_t arithmetic_max(int64_t a, int64_t b, tn_dtype dtype, bool *good) 
 static int64_t arithmetic_pow(int64_t a, int64_t b, tn_dtype dtype, bool *good) {
     (void)dtype;
     uint64_t power = 1, base = (uint64_t)a;
-    if (b < 0) *good = false; /* a fraction: its conversion is up to the run time */
+    /* the result is a fraction, whose conversion to an integer depends on the platform */
+    if (b < 0) *good = false;
     for (uint64_t left = b < 0 ? 0 : (uint64_t)b; left; left >>= 1, base *= base)
         if (left & 1) power *= base;
     return (int64_t)power;
@@ -173,7 +175,8 @@ static tn_status arithmetic_set(tn_infer *infer, const int64_t *ints, const doub
     const tn_tensor *output = tn__output(infer, 0);
     if (ints && tn__is_integer(output->dtype)) {
         return tn__set_value_ints(infer, 0, ints, count);
-    } else if (floats && output->dtype == TN_BOOL) { /* a comparison of floating numbers */
+        /* a comparison of floating-point numbers gives bool */
+    } else if (floats && output->dtype == TN_BOOL) {
         int64_t *truths = tn__scratch(infer, (size_t)count + 1, sizeof *truths);
         if (!truths) return tn__infer_no_memory(infer);
         for (uint32_t i = 0; i < count; i++) truths[i] = floats[i] != 0;
@@ -184,7 +187,7 @@ static tn_status arithmetic_set(tn_infer *infer, const int64_t *ints, const doub
     return TN_OK;
 }
 
-/* Combines all inputs from the left. */
+/* Combines the values of all inputs, from left to right. */
 static tn_status arithmetic_fold(tn_infer *infer, arithmetic_pair pair) {
     uint32_t count = tn__fold_count(infer, 0), inputs = tn__input_count(infer);
     const tn_value *first = count == TN_NONE ? NULL : tn__value(infer, 0);
@@ -214,7 +217,8 @@ static tn_status arithmetic_fold(tn_infer *infer, arithmetic_pair pair) {
     return arithmetic_set(infer, first->ints ? ints : NULL, first->ints ? NULL : floats, count);
 }
 
-/* Whether bounds of products and quotients follow from bounds: nothing is negative. */
+/* Whether bounds of products and quotients follow from the bounds of the operands: no operand may
+ * be negative. */
 static bool arithmetic_bounds_hold(const tn_infer *infer, bool positive_divisor) {
     if (!tn__value_is_bound(infer, 0) && !tn__value_is_bound(infer, 1)) return true;
     for (uint32_t k = 0; k < 2; k++) {
@@ -228,7 +232,8 @@ static bool arithmetic_bounds_hold(const tn_infer *infer, bool positive_divisor)
     return true;
 }
 
-/* Whether a relation of two ranges holds: 0 no, 1 yes, 2 that depends. */
+/* Whether a relation holds for all pairs from two ranges: 0 no, 1 yes, 2 it depends on the
+ * elements. */
 typedef enum arithmetic_relation {
     ARITHMETIC_EQUAL,
     ARITHMETIC_GREATER,
@@ -251,8 +256,8 @@ static int arithmetic_decide(arithmetic_relation relation, const double a[2], co
     }
 }
 
-/* A comparison of contents of which only bounds are known, where the bounds decide it all the same:
- * `shape == -1` before Expand does not depend on how many boxes a detector finds. */
+/* Compares values of which only bounds are known, if the bounds are enough to decide. Example: the
+ * comparison `shape == -1` before an Expand does not depend on how many boxes a detector finds. */
 static tn_status arithmetic_compare(tn_infer *infer, arithmetic_relation relation) {
     const tn_value *least[2], *most[2];
     uint32_t count = tn__fold_count(infer, 0), *index[2];
@@ -270,7 +275,8 @@ static tn_status arithmetic_compare(tn_infer *infer, arithmetic_relation relatio
         const double b[2] = {tn__value_at(least[1], index[1][i]),
                              tn__value_at(most[1], index[1][i])};
         int holds = arithmetic_decide(relation, a, b);
-        bool rounded = fmax(fabs(a[1]), fabs(b[1])) > 0x1p53; /* int64 is no longer exact */
+        /* numbers above 2^53 are not exact as double */
+        bool rounded = fmax(fabs(a[1]), fabs(b[1])) > 0x1p53;
         if (holds == 2 || (rounded && relation == ARITHMETIC_EQUAL && holds)) return TN_OK;
         result[i] = holds;
     }
@@ -306,7 +312,7 @@ ARITHMETIC_COMPARE(Less, arithmetic_lesser, arithmetic_float_less, ARITHMETIC_LE
 ARITHMETIC_COMPARE(LessOrEqual, arithmetic_less_equal, arithmetic_float_less_equal,
                    ARITHMETIC_LESS_EQUAL)
 
-/* The exponent may be of another type than base and result. */
+/* Pow: the exponent may have another type than base and result. */
 static tn_status arithmetic_fold_Pow(tn_infer *infer) {
     const tn_value *base = tn__value(infer, 0), *power = tn__value(infer, 1);
     uint32_t count = tn__fold_count(infer, 0);
@@ -318,7 +324,8 @@ static tn_status arithmetic_fold_Pow(tn_infer *infer) {
     TN_TRY(tn__fold_spread(infer, 1, count, &b));
     double *floats = tn__scratch(infer, (size_t)count + 1, sizeof *floats);
     if (!floats) return tn__infer_no_memory(infer);
-    if (!a || !b || !base->floats) return TN_OK; /* an integer to a fraction: not followed */
+    /* an integer base with a fractional exponent is not evaluated */
+    if (!a || !b || !base->floats) return TN_OK;
     for (uint32_t i = 0; i < count; i++)
         floats[i] = tn__round(tn__output(infer, 0)->dtype,
                               pow(base->floats[a[i]], tn__value_at(power, b[i])));

@@ -11,7 +11,7 @@
 #include "graph/rules/window.h"
 
 static tn_status aten_shape(tn_infer *infer) {
-    (void)infer; /* stated by the file */
+    (void)infer; /* the file states the shapes */
     return TN_OK;
 }
 
@@ -27,14 +27,14 @@ static tn_view aten_view_first(tn_infer *infer, uint32_t output) {
     return output == 0 ? aten_view(infer, 0) : tn__no_view;
 }
 
-static uint64_t aten_flops_mm(tn_infer *infer) { /* mm(a, b), bmm(a, b) */
+static uint64_t aten_flops_mm(tn_infer *infer) { /* operations of mm(a, b) and bmm(a, b) */
     const tn_tensor *a = tn__input(infer, 0);
     if (!tn__shape_known(a) || a->rank == 0) return TN_SIZE_UNKNOWN;
     return tn__count_mul(tn__elements(tn__output(infer, 0)),
                          tn__mul_sat(2, (uint64_t)a->shape[a->rank - 1]));
 }
 
-static uint64_t aten_flops_addmm(tn_infer *infer) { /* addmm(bias, a, b) */
+static uint64_t aten_flops_addmm(tn_infer *infer) { /* operations of addmm(bias, a, b) */
     const tn_tensor *a = tn__input(infer, 1);
     if (!tn__shape_known(a) || a->rank == 0) return TN_SIZE_UNKNOWN;
     return tn__count_mul(tn__elements(tn__output(infer, 0)),
@@ -126,11 +126,13 @@ static const tn_op_rule aten_other = {
     .outputs_max = UINT32_MAX,
     .shape = aten_shape,
     .flops = aten_flops_unknown,
-    .flags = TN_RULE_RANDOM, /* not known to be pure: never folded */
+    .flags = TN_RULE_RANDOM, /* the operator is not known to be pure, so it is never folded */
 };
 
-/* "add_.Tensor" without its overload: the table's entry, or the rule of all in-place operators. */
-/* `relu_` writes into its input, and so does `__iand__`; `__and__` does not. */
+/* Finds the entry of a type such as "add_.Tensor" without its overload, or else the rule of all
+ * in-place operators. */
+/* Whether the name is that of an in-place operator: `relu_` writes into its input, and so does
+ * `__iand__`, but not `__and__`. */
 static bool aten_changes(const char *type, size_t length) {
     if (length < 2 || type[length - 1] != '_') return false;
     return type[length - 2] != '_' || (length > 5 && strncmp(type, "__i", 3) == 0);

@@ -17,10 +17,11 @@ enum { ATTENTION_HEADS_MAX = 1 << 24 };
 /* --- Attention --- */
 
 typedef struct attention_extents {
-    int64_t batch, heads, groups; /* heads of queries, and of keys and values */
-    int64_t queries, keys, total; /* lengths: of queries, new keys, all keys */
-    int64_t size, value_size;     /* sizes of a head */
-    bool flat;                    /* rank 3 */
+    /* number of heads of queries (heads), and of keys and values (groups) */
+    int64_t batch, heads, groups;
+    int64_t queries, keys, total; /* lengths: number of queries, of new keys, and of all keys */
+    int64_t size, value_size;     /* sizes of a head of queries and keys, and of a head of values */
+    bool flat;                    /* true: tensors of rank 3 */
 } attention_extents;
 
 static tn_status attention_read_heads(tn_infer *infer, attention_extents *dims) {
@@ -93,7 +94,7 @@ static tn_status attention_shape(tn_infer *infer) {
     return tn__set_output(infer, 3, q->dtype, 4, scores);
 }
 
-/* Two products, and a soft maximum of the scores. */
+/* Operations of attention: two products, and a softmax of the scores. */
 static uint64_t attention_flops(tn_infer *infer) {
     tn_error unused;
     tn_infer quiet = *infer;
@@ -109,7 +110,8 @@ static uint64_t attention_flops(tn_infer *infer) {
     return flops == TN_DIM_UNKNOWN || flops < 0 ? TN_SIZE_UNKNOWN : (uint64_t)flops;
 }
 
-/* Without a past, the keys and values that came in are those that go out. */
+/* Without a past, the new keys and values are the present ones: outputs 1 and 2 are views of
+ * them. */
 static tn_view attention_view(tn_infer *infer, uint32_t output) {
     const tn_tensor *from = output == 1 || output == 2 ? tn__input(infer, output) : NULL;
     bool same = from != NULL && tn__input(infer, 4) == NULL && tn__rank_known(from) &&
@@ -133,7 +135,8 @@ static tn_status attention_shape_rotary(tn_infer *infer) {
 
 /* --- recurrences --- */
 
-/* x [B, C, L], weights [C, 1, k]; the state holds the last k - 1 columns. */
+/* Sets the shapes of CausalConvWithState: x [B, C, L], weights [C, 1, k]. The state holds the last
+ * k - 1 columns. */
 static tn_status attention_shape_causal(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0), *w = tn__input(infer, 1), *past = tn__input(infer, 3);
     TN_TRY(tn__rank_between(infer, 0, 3, 3));
@@ -148,7 +151,8 @@ static tn_status attention_shape_causal(tn_infer *infer) {
     return tn__set_output(infer, 1, past != NULL ? past->dtype : x->dtype, 3, state);
 }
 
-/* q [B, S, Hq * D], k [B, S, Hk * D], v [B, S, Hk * Dv]; state [B, Hk, D, Dv]. */
+/* Sets the shapes of LinearAttention: q [B, S, Hq * D], k [B, S, Hk * D], v [B, S, Hk * Dv], state
+ * [B, Hk, D, Dv]. */
 static tn_status attention_shape_linear(tn_infer *infer) {
     const tn_tensor *q = tn__input(infer, 0), *k = tn__input(infer, 1), *v = tn__input(infer, 2);
     const tn_tensor *past = tn__input(infer, 3);
@@ -170,13 +174,14 @@ static tn_status attention_shape_linear(tn_infer *infer) {
     return tn__set_output(infer, 1, past != NULL ? past->dtype : q->dtype, 4, state);
 }
 
-/* The new state is written over the old one when nothing else reads that. */
+/* The new state may overwrite the old one. */
 static uint64_t attention_inplace_state(tn_infer *infer, uint32_t output) {
     (void)infer;
     return output == 1 ? 1u << 3 : 0;
 }
 
-/* Per token and head: decay, a product with the state, an update, another product. */
+/* Operations per token and head: decay of the state, a product with the state, its update, another
+ * product. */
 static uint64_t attention_flops_linear(tn_infer *infer) {
     const tn_tensor *y = tn__output(infer, 0), *k = tn__input(infer, 1);
     if (y == NULL || !tn__rank_known(k) || k->rank != 3 || k->shape[2] < 0) return TN_SIZE_UNKNOWN;
@@ -189,8 +194,8 @@ static uint64_t attention_flops_causal(tn_infer *infer) {
     return tn__count_mul(tn__elements(tn__output(infer, 0)), tn__mul_sat(2, (uint64_t)w->shape[2]));
 }
 
-/* The window of a convolution with a state, and the state of linear attention, are parts of the
- * sequence that come before: such operators are not run in parts along it. */
+/* These operators are only divided along the batch. Along the sequence, a part would need the state
+ * of a convolution or of linear attention, which comes from the parts before it. */
 static bool attention_split_batch(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     (void)infer;
     if (part->axis != 0) return false;

@@ -1,4 +1,4 @@
-/* bucket.c - puts tensors into one piece of memory, so that one message carries them all.
+/* bucket.c - puts tensors into one contiguous buffer, so that one message transfers all of them.
  *
  *   Bucket(tensors...) -> bucket                 to: its element type
  *                                                parts: number of equal parts that it divides into
@@ -8,11 +8,11 @@
  *
  * A bucket is flat. Tensors lie in it one after the other, each at a multiple of 64 bytes, with
  * zeros between them; tensors of another type are converted. So a tensor of the bucket's type can
- * be made at its place in the bucket (program/liveness/buffers.c), and a part is a view: nothing
- * is copied. The room dist inserts communication between the two operators, which changes the
+ * be made at its place in the bucket (program/liveness/buffers.c), and a part is a view: nothing is
+ * copied. The folder run/dist inserts communication between the two operators, which changes the
  * bucket. So a bucket is never recomputed: that would give its content before the communication.
- * ShardPart and ShardWhole mark where a rank that keeps only one part gets it, and where it needs
- * the whole; among ranks, SCATTER and GATHER do that.
+ * ShardPart and ShardWhole mark where a rank that keeps only one part receives it, and where it
+ * needs the whole bucket. In a program of several ranks, SCATTER and GATHER do that.
  */
 #include "graph/rules/bucket.h"
 
@@ -41,7 +41,7 @@ static tn_status bucket_shape(tn_infer *infer) {
     return tn__set_output(infer, 0, to, 1, &length);
 }
 
-/* The extents of part `index`; NULL: the attribute has no such part. */
+/* The extents of part `index`; NULL if the attribute has no such part. */
 static const int64_t *bucket_extents(const tn_infer *infer, uint32_t index, uint32_t *rank) {
     uint32_t count, at = 0;
     const int64_t *shapes = tn__attr_ints(infer->op, "shapes", &count);
@@ -91,7 +91,7 @@ static tn_view bucket_view(tn_infer *infer, uint32_t output) {
 
 /* --- one of several equal parts --- */
 
-/* Which one of how many. */
+/* Reads the attributes: the number of parts and the index of this part. */
 static tn_status bucket_which(tn_infer *infer, int64_t *parts, int64_t *part) {
     *parts = tn__attr_int(infer->op, "parts", 0);
     *part = tn__attr_int(infer->op, "part", 0);

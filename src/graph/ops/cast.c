@@ -27,7 +27,7 @@ static tn_status cast_shape(tn_infer *infer) {
     if (!to) return tn__infer_fail(infer, "it has no attribute 'to'");
     if (to->type != TN_ATTR_STRING) {
         TN_TRY(tn__attr_dtype(infer, "to", TN_UNDEFINED, &dtype));
-    } else { /* opset 1 wrote the type's name */
+    } else { /* in opset 1 the attribute was the name of the type */
         for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
             if (!strcmp(tn__attr_string(infer->op, "to", ""), names[i])) dtype = (tn_dtype)(i + 1);
     }
@@ -64,7 +64,7 @@ static tn_status cast_to_floats(tn_infer *infer, const tn_value *value, tn_dtype
     for (uint32_t i = 0; i < value->count; i++) {
         double element =
             from == TN_UINT64 ? (double)(uint64_t)value->ints[i] : tn__value_at(value, i);
-        if (dtype == TN_FLOAT32 && value->ints) /* one rounding, not two */
+        if (dtype == TN_FLOAT32 && value->ints) /* rounds once, not twice */
             element = from == TN_UINT64 ? (double)(float)(uint64_t)value->ints[i]
                                         : (double)(float)value->ints[i];
         floats[i] = tn__round(dtype, element);
@@ -86,7 +86,7 @@ static tn_view cast_view(tn_infer *infer, uint32_t output) {
     return to && from && to->dtype == from->dtype ? tn__view_input(infer, 0, 0) : tn__no_view;
 }
 
-/* The same bits: the element types have the same width. */
+/* BitCast: the bits stay the same, so both element types must have the same width. */
 static tn_status cast_shape_bits(tn_infer *infer) {
     const tn_tensor *input = tn__input(infer, 0);
     tn_dtype dtype;

@@ -12,7 +12,8 @@
 
 /* --- normalisations --- */
 
-/* Statistics keep the shape with the last axis as 1, in float32; the sum is like the input. */
+/* Sets the shapes of a normalisation with a skip connection. The statistics are float32 and have
+ * the input's shape with the last axis as 1; the sum has the shape of the input. */
 static tn_status contrib_shape_skip(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0);
     int64_t shape[TN_RANK_MAX];
@@ -27,8 +28,8 @@ static tn_status contrib_shape_skip(tn_infer *infer) {
     return tn__set_output(infer, 2, TN_FLOAT32, x->rank, shape);
 }
 
-/* Output 0 is written over the input or over the skip connection; the sum over the other, as long
- * as it does not broadcast. */
+/* Output 0 may overwrite the input or the skip connection, and the sum may overwrite the other one,
+ * unless it is broadcast. */
 static uint64_t contrib_inplace_skip(tn_infer *infer, uint32_t output) {
     const tn_tensor *x = tn__input(infer, 0), *skip = tn__input(infer, 1);
     bool alike = tn__shape_known(x) && tn__shape_known(skip) && x->rank == skip->rank &&
@@ -42,7 +43,7 @@ static tn_status contrib_shape_group_skip(tn_infer *infer) {
     return tn__set_like(infer, 1, tn__input(infer, 0));
 }
 
-/* ids [B, S], word table [V, H]. */
+/* Sets the shapes of an embedding of ids [B, S] from a word table [V, H]. */
 static tn_status contrib_shape_embed(tn_infer *infer) {
     const tn_tensor *ids = tn__input(infer, 0), *words = tn__input(infer, 2);
     if (words == NULL) return tn__infer_fail(infer, "input 2, the word embeddings, is omitted");
@@ -66,7 +67,7 @@ static tn_status contrib_shape_broadcast(tn_infer *infer) {
                  : tn__set_dtype(infer, 0, both[0]->dtype);
 }
 
-/* [N, S, D] to [N, S, D / 2]. */
+/* Sets the shape of an operator that maps [N, S, D] to [N, S, D / 2]. */
 static tn_status contrib_shape_half(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0);
     int64_t shape[TN_RANK_MAX];
@@ -86,7 +87,7 @@ static tn_status contrib_shape_dropout(tn_infer *infer) {
 
 /* --- products --- */
 
-/* A copy of the tensor's description with its last two axes exchanged. */
+/* Copies the description of a tensor and exchanges its last two axes if `flip` is set. */
 static tn_tensor contrib_flipped(const tn_tensor *tensor, bool flip, int64_t *shape) {
     tn_tensor result = *tensor;
     if (!flip || !tn__rank_known(tensor) || tensor->rank < 2) return result;
@@ -134,7 +135,7 @@ static tn_status contrib_shape_matmul(tn_infer *infer) {
     return tn__shape_matmul(infer, 0, 1, tn__input(infer, 0)->dtype);
 }
 
-/* A with its last extent, K, exchanged for `columns`. */
+/* Sets an output to the shape of input A with its last extent, K, replaced by `columns`. */
 static tn_status contrib_project(tn_infer *infer, uint32_t output, const char *inner,
                                  const char *columns) {
     const tn_tensor *a = tn__input(infer, 0);
@@ -153,7 +154,8 @@ static tn_status contrib_project(tn_infer *infer, uint32_t output, const char *i
     return tn__set_output(infer, output, a->dtype, a->rank, shape);
 }
 
-/* Weights of `bits` bits, in blocks along K: their packed shape must hold K x N elements. */
+/* Sets the shape of a product with weights of `bits` bits, quantised in blocks along K. The packed
+ * shape of the weights must hold K x N elements. */
 static tn_status contrib_shape_nbits(tn_infer *infer) {
     const tn_tensor *w = tn__input(infer, 1);
     int64_t bits, block, k, n, blocks, size = TN_DIM_UNKNOWN;
@@ -198,7 +200,7 @@ static tn_status contrib_shape_nbits_qkv(tn_infer *infer) {
     return tn__set_like(infer, 3, tn__input(infer, 0));
 }
 
-/* Weights [N, K] or, two to a byte, [N, K / 2]. */
+/* Sets the shape of a product with weights [N, K], or [N, K / 2] if a byte holds two weights. */
 static tn_status contrib_shape_rows(tn_infer *infer) {
     const tn_tensor *a = tn__input(infer, 0), *w = tn__input(infer, 1);
     int64_t shape[TN_RANK_MAX];
@@ -209,7 +211,7 @@ static tn_status contrib_shape_rows(tn_infer *infer) {
     return tn__set_output(infer, 0, a->dtype, a->rank, shape);
 }
 
-/* The shape of B is a value. */
+/* Sets the shape of a product with weights whose shape is given as a value. */
 static tn_status contrib_shape_fpq4(tn_infer *infer) {
     const tn_tensor *a = tn__input(infer, 0);
     uint32_t count;
@@ -224,7 +226,8 @@ static tn_status contrib_shape_fpq4(tn_infer *infer) {
 
 /* --- tables --- */
 
-/* As Gather; bytes hold 8 / bits elements along the last axis. */
+/* Sets the shape as Gather does; a byte of the table holds 8 / bits elements along the last
+ * axis. */
 static tn_status contrib_shape_gather_blocks(tn_infer *infer) {
     const tn_tensor *data = tn__input(infer, 0), *indices = tn__input(infer, 1),
                     *scales = tn__input(infer, 2);
@@ -274,7 +277,7 @@ static uint64_t contrib_flops_experts(tn_infer *infer) {
     int64_t used = tn__attr_int(infer->op, "k", 1);
     if (!tn__shape_known(x) || !tn__shape_known(first) || first->rank != 3 || used < 1)
         return TN_SIZE_UNKNOWN;
-    /* up and down: about 3 products of hidden x intermediate for each chosen expert */
+    /* about 3 products of hidden x intermediate elements for each chosen expert */
     uint64_t each = tn__mul_sat(tn__elements(x), tn__mul_sat(3, (uint64_t)first->shape[1]));
     return tn__mul_sat(each, (uint64_t)used);
 }
@@ -293,7 +296,7 @@ static tn_status contrib_shape_expand_dims(tn_infer *infer) {
     return tn__set_output(infer, 0, x->dtype, x->rank + 1, shape);
 }
 
-/* A [M, K], B [N, K]: distances of their rows. */
+/* Sets the shape of the distances between the rows of A [M, K] and B [N, K]. */
 static tn_status contrib_shape_distance(tn_infer *infer) {
     const tn_tensor *a = tn__input(infer, 0), *b = tn__input(infer, 1);
     TN_TRY(tn__rank_between(infer, 0, 2, 2));

@@ -16,7 +16,8 @@ static tn_status contrib_heads(tn_infer *infer, const char *name, int64_t *heads
     return tn__attr_count(infer, name, 0, 1, CONTRIB_HEADS_MAX, heads);
 }
 
-/* Two multiply-adds per score and element of a head: output elements x keys x 4. */
+/* Operations of attention over `keys` keys: two multiply-adds per score and element of a head,
+ * hence output elements x keys x 4. */
 static uint64_t contrib_flops_over(tn_infer *infer, int64_t keys) {
     if (keys == TN_DIM_UNKNOWN || keys < 0) return TN_SIZE_UNKNOWN;
     return tn__count_mul(tn__elements(tn__output(infer, 0)), tn__mul_sat(4, (uint64_t)keys));
@@ -24,7 +25,7 @@ static uint64_t contrib_flops_over(tn_infer *infer, int64_t keys) {
 
 /* --- one matrix for queries, keys and values: Attention, QAttention --- */
 
-/* `past` is the number of that input. */
+/* Sets the shapes of self-attention; `past_at` is the index of the input with the past. */
 static tn_status contrib_self(tn_infer *infer, uint32_t past_at, tn_dtype dtype) {
     const tn_tensor *x = tn__input(infer, 0), *w = tn__input(infer, 1);
     const tn_tensor *past = tn__input(infer, past_at);
@@ -72,7 +73,7 @@ static uint64_t contrib_inplace_past_8(tn_infer *infer, uint32_t output) {
     return output == 1 ? 1u << 8 : 0;
 }
 
-/* The projection and the scores. */
+/* Operations of the projection and of the scores. */
 static uint64_t contrib_flops_self(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0), *w = tn__input(infer, 1);
     if (!tn__shape_known(x) || !tn__shape_known(w) || x->rank != 3 || w->rank != 2)
@@ -114,7 +115,8 @@ static tn_status contrib_read_multi(tn_infer *infer, contrib_multi_extents *dims
     return TN_OK;
 }
 
-/* Sets the caches after output 0; `shared`: they are the pasts themselves. */
+/* Sets the shapes of the caches after output 0. `shared`: the caches are the buffers of the
+ * pasts. */
 static tn_status contrib_set_caches(tn_infer *infer, uint32_t past_at, bool shared,
                                     const int64_t *key, const int64_t *value, tn_dtype dtype) {
     for (uint32_t i = 0; i < 2; i++) {
@@ -154,7 +156,8 @@ static uint64_t contrib_flops_multi(tn_infer *infer) {
                                                   : dims.keys);
 }
 
-/* For one step of a decoder: the value decides the hidden size, if there is one. */
+/* Sets the shapes of one step of a decoder. If there is an input `value`, it decides the hidden
+ * size. */
 static tn_status contrib_shape_masked_multi(tn_infer *infer) {
     const tn_tensor *q = tn__input(infer, 0), *v = tn__input(infer, 2), *past = tn__input(infer, 5);
     int64_t heads;
@@ -192,11 +195,11 @@ static uint64_t contrib_inplace_past_3(tn_infer *infer, uint32_t output) {
 
 typedef struct contrib_group_extents {
     int64_t batch, queries, heads, groups, size, past, total;
-    bool packed, bound; /* bound: total is an upper bound */
+    bool packed, bound; /* bound: `total` is an upper bound */
 } contrib_group_extents;
 
-/* The number of keys is a value that exporters compute from the extents of a mask. If it is
- * unknown, all new keys may follow the past. */
+/* Reads the extents of grouped attention. Exporters compute the number of keys from the extents of
+ * a mask, as a value. If it is unknown, the upper bound is the past plus all new keys. */
 static tn_status contrib_read_group(tn_infer *infer, contrib_group_extents *dims) {
     const tn_tensor *q = tn__input(infer, 0), *past = tn__input(infer, 3);
     uint32_t count;
@@ -252,7 +255,7 @@ static uint64_t contrib_flops_group(tn_infer *infer) {
     return contrib_flops_over(infer, dims.total);
 }
 
-/* Its caches are one buffer with the pasts. */
+/* Sets the shapes of SparseAttention, whose caches share their buffers with the pasts. */
 static tn_status contrib_shape_sparse(tn_infer *infer) {
     const tn_tensor *q = tn__input(infer, 0);
     int64_t heads, groups;
@@ -309,7 +312,7 @@ static tn_status contrib_shape_paged(tn_infer *infer) {
     return TN_OK;
 }
 
-/* The output is a view of the input cache. */
+/* Each output cache is a view of the input cache. */
 static tn_view contrib_view_paged(tn_infer *infer, uint32_t output) {
     if (output != 1 && output != 2) return tn__no_view;
     tn_view view = tn__view_input(infer, 2 + output, 0);
@@ -317,7 +320,7 @@ static tn_view contrib_view_paged(tn_infer *infer, uint32_t output) {
     return view;
 }
 
-/* query [S, B, H]; caches grow, or are not there at all. */
+/* Sets the shapes of DecoderAttention: query [S, B, H]. The caches grow or are absent. */
 static tn_status contrib_shape_decoder(tn_infer *infer) {
     TN_TRY(tn__set_like(infer, 0, tn__input(infer, 0)));
     for (uint32_t i = 1; i < 3; i++) TN_TRY(tn__set_dtype(infer, i, tn__input(infer, 0)->dtype));
@@ -328,7 +331,7 @@ static tn_status contrib_shape_decoder(tn_infer *infer) {
 
 static tn_status contrib_shape_rotary(tn_infer *infer) {
     int64_t heads, rotated;
-    TN_TRY(tn__rank_between(infer, 0, 2, 4)); /* packed batches: [tokens, hidden] */
+    TN_TRY(tn__rank_between(infer, 0, 2, 4)); /* packed batches have shape [tokens, hidden] */
     TN_TRY(tn__attr_count(infer, "num_heads", 0, 0, CONTRIB_HEADS_MAX, &heads));
     TN_TRY(tn__attr_count(infer, "rotary_embedding_dim", 0, 0, INT32_MAX, &rotated));
     if (rotated > 0 && heads == 0)
@@ -342,7 +345,8 @@ static tn_status contrib_shape_gemma(tn_infer *infer) {
     return tn__set_like(infer, 1, tn__input(infer, 3));
 }
 
-/* table [buckets, heads], two lengths: [1, heads, queries, keys]. */
+/* Sets the shape of a relative position bias: a table [buckets, heads] and two lengths give [1,
+ * heads, queries, keys]. */
 static tn_status contrib_shape_relative(tn_infer *infer) {
     const tn_tensor *table = tn__input(infer, 0);
     int64_t shape[4] = {1, tn__extent(table, 1), TN_DIM_UNKNOWN, TN_DIM_UNKNOWN};
@@ -365,7 +369,8 @@ static tn_status contrib_shape_gated_relative(tn_infer *infer) {
 
 /* --- recurrences: as those of ONNX, with options of their own --- */
 
-/* `state_window` W > 0: the states of the last W tokens, along a leading axis. */
+/* Sets the shape of a state. If the attribute `state_window` W is above 0, it holds the states of
+ * the last W tokens along a leading axis. */
 static tn_status contrib_set_state(tn_infer *infer, tn_dtype dtype, uint32_t rank,
                                    const int64_t *state) {
     int64_t window, shape[6];
@@ -385,7 +390,8 @@ static tn_status contrib_shape_causal(tn_infer *infer) {
     TN_TRY(tn__shape_first(infer));
     tn_dtype dtype = past != NULL ? past->dtype : x->dtype;
     bool last = tn__attr_int(infer->op, "channels_last", 0) != 0;
-    if (dims != 1) return tn__set_dtype(infer, 1, dtype); /* not documented */
+    /* the case of several dimensions is not documented */
+    if (dims != 1) return tn__set_dtype(infer, 1, dtype);
     int64_t length = tn__extent_mul(tn__extent_add(tn__extent(w, -1), -1), dilation);
     int64_t channels = tn__extent(x, last ? 2 : 1);
     int64_t state[3] = {tn__extent(x, 0), last ? length : channels, last ? channels : length};
@@ -402,7 +408,8 @@ static tn_status contrib_shape_linear(tn_infer *infer) {
     int64_t size = tn__extent_div(tn__extent(k, 2), groups);
     int64_t value_size = tn__extent_div(tn__extent(v, 2), groups);
     int64_t most =
-        heads > groups ? heads : groups; /* more heads of values than of queries: theirs */
+        /* the number of heads of the values, if they have more heads than the queries */
+        heads > groups ? heads : groups;
     int64_t y[3] = {tn__extent(q, 0), tn__extent(q, 1), tn__extent_mul(most, value_size)};
     int64_t state[4] = {tn__extent(q, 0), groups, tn__extent_or(size, tn__extent(past, 2)),
                         tn__extent_or(value_size, tn__extent(past, 3))};
@@ -410,8 +417,8 @@ static tn_status contrib_shape_linear(tn_infer *infer) {
     return contrib_set_state(infer, past != NULL ? past->dtype : q->dtype, 4, state);
 }
 
-/* q, k [tokens, Hq, D] and v [tokens, Hv, Dv], or [batch, length, ..] for tokens; the state is
- * [batch, Hv, Dv, D] and always float32. */
+/* Sets the shapes of a delta rule: q, k [tokens, Hq, D] and v [tokens, Hv, Dv], or [batch, length,
+ * ...] in place of tokens. The state is [batch, Hv, Dv, D] and always float32. */
 static tn_status contrib_shape_delta(tn_infer *infer) {
     const tn_tensor *q = tn__input(infer, 0), *v = tn__input(infer, 2),
                     *state = tn__input(infer, 6);

@@ -39,7 +39,8 @@ static tn_status quant_shape_mul_integer(tn_infer *infer) {
     return quant_broadcast(infer, (const uint32_t[]){0, 2}, 2, TN_INT32);
 }
 
-/* Operands 2, 5, 8, ... side by side. */
+/* Sets the shape of a concatenation of the operands 2, 5, 8, ...; between them are scales and zero
+ * points. */
 static tn_status quant_shape_concat(tn_infer *infer) {
     int64_t shape[TN_RANK_MAX], sum = 0;
     uint32_t axis = 0, rank = TN_RANK_UNKNOWN;
@@ -91,7 +92,7 @@ static tn_status quant_shape_pool(tn_infer *infer) {
         TN_TRY(tn__window_pool(infer, x, shape));
         return tn__set_output(infer, 0, x->dtype, x->rank, shape);
     }
-    tn_tensor first = *x; /* as it were with channels first */
+    tn_tensor first = *x; /* the shape as if the channels came first */
     shape[0] = x->shape[0];
     shape[1] = x->shape[x->rank - 1];
     for (uint32_t d = 2; d < x->rank; d++) shape[d] = x->shape[d - 1];
@@ -141,7 +142,8 @@ static tn_status quant_shape_matmul16(tn_infer *infer) {
     return tn__shape_matmul(infer, 0, 1, unsigned_both ? TN_UINT32 : TN_INT32);
 }
 
-/* Real without a zero point of the result, else of its type. */
+/* Sets the type of a quantised product: float if the result has no zero point, otherwise the type
+ * of that zero point. */
 static tn_status quant_shape_gemm(tn_infer *infer) {
     const tn_tensor *a = tn__input(infer, 0), *b = tn__input(infer, 3), *zero = tn__input(infer, 8);
     TN_TRY(quant_needs(infer, 3));

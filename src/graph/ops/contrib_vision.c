@@ -1,10 +1,11 @@
 /* contrib_vision.c - convolutions and pools of ONNX Runtime's domain com.microsoft: with an
- * activation, with channels last, quantised. And operators of that domain that cannot be planned,
- * with the reason.
+ * activation, with channels last, quantised. The file also lists operators of that domain that
+ * cannot be planned, with the reason.
  *
- * The optimizer writes the first; quantised graphs hold operators with channels last between two
- * Transposes. Weights of NhwcConv have their channels last as well, as far as their extents show.
- * Source: docs/ContribOperators.md and core/graph/contrib_ops of ONNX Runtime, 2026.
+ * ONNX Runtime's optimizer writes the convolutions with an activation. Quantised graphs have
+ * operators with channels last between two Transposes. Weights of NhwcConv have their channels last
+ * as well, as far as their extents show. Source: docs/ContribOperators.md and
+ * core/graph/contrib_ops of ONNX Runtime, 2026.
  */
 #include "graph/rules/fold.h"
 #include "graph/rules/window.h"
@@ -14,7 +15,8 @@ static tn_status vision_shape_conv(tn_infer *infer) {
     return tn__shape_conv(infer, 0, 1, tn__input(infer, 0)->dtype);
 }
 
-/* x [N, spatial.., C] with a kernel that stands at `kernel` of the weights [M, ..]. */
+/* Sets the shape of a sliding window over x [N, spatial..., C]; the extents of the kernel begin at
+ * axis `kernel` of the weights [M, ...]. */
 static tn_status vision_slide(tn_infer *infer, const tn_tensor *x, const tn_tensor *w,
                               const int64_t *kernel, tn_dtype dtype) {
     int64_t shape[TN_RANK_MAX];
@@ -88,7 +90,7 @@ static uint64_t vision_flops_qlinear(tn_infer *infer) {
     return vision_flops(infer, 3, tn__attr_int(infer->op, "channels_last", 0) == 0);
 }
 
-/* The summand of a fused convolution has the shape of the result. */
+/* The result of a fused convolution may overwrite its summand, which has the same shape. */
 static uint64_t vision_inplace_conv(tn_infer *infer, uint32_t output) {
     (void)infer;
     return output == 0 ? 1u << 3 : 0;
@@ -96,7 +98,7 @@ static uint64_t vision_inplace_conv(tn_infer *infer, uint32_t output) {
 
 /* --- what cannot be planned --- */
 
-/* Generates text with graphs that it runs again and again. */
+/* Refuses operators that generate text by running their graphs an unknown number of times. */
 static tn_status vision_refuse_search(tn_infer *infer, uint32_t round, bool *again) {
     (void)round;
     *again = false;

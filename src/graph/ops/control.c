@@ -12,15 +12,16 @@
 
 /* --- inference that operators with blocks share ----------------------------------------------- */
 
-typedef struct control_carried { /* one value from iteration to iteration */
-    const tn_tensor *initial;    /* the operator's input */
-    /* an input of the body, and the output that becomes it in the next iteration */
+typedef struct control_carried { /* one value that a loop carries from iteration to iteration */
+    const tn_tensor *initial;    /* the initial value, an input of the operator */
+    /* formal: an input of the body. next: the output of the body that becomes this input in the
+     * next iteration */
     tn_tensor_id formal, next;
-    int64_t trips; /* iterations, TN_DIM_UNKNOWN: not known */
-    bool exact;    /* no fewer than that */
+    int64_t trips; /* number of iterations; TN_DIM_UNKNOWN: not known */
+    bool exact;    /* the number of iterations cannot be smaller than `trips` */
 } control_carried;
 
-/* The block of an attribute. Errors: E_INVALID when it is missing. */
+/* Reads the block of an attribute. Errors: E_INVALID if it is missing. */
 static tn_status control_body(tn_infer *infer, const char *name, tn_block_id *block) {
     const tn_attr *attr = tn__attr(infer->op, name);
     *block = 0;
@@ -30,13 +31,14 @@ static tn_status control_body(tn_infer *infer, const char *name, tn_block_id *bl
     return TN_OK;
 }
 
-/* Errors: E_INVALID when the block has another number of inputs, or fewer outputs. */
+/* Checks the body of a loop. Errors: E_INVALID if the block has another number of inputs, or fewer
+ * outputs. */
 static tn_status control_check(tn_infer *infer, const tn_block *body, uint64_t inputs,
                                uint64_t outputs) {
     if (body->input_count != inputs)
         return tn__infer_fail(infer, "its block takes %u inputs where the operator passes %llu",
                               body->input_count, (unsigned long long)inputs);
-    if (body->output_count < outputs) /* an operator may leave out its last ones */
+    if (body->output_count < outputs) /* the operator may omit its last outputs */
         return tn__infer_fail(infer, "its block has %u outputs where the operator needs %llu",
                               body->output_count, (unsigned long long)outputs);
     return TN_OK;
@@ -46,7 +48,7 @@ static const tn_tensor *control_tensor(const tn_infer *infer, tn_tensor_id id) {
     return tn_graph_tensor(infer->graph, id);
 }
 
-/* Type, shape and repeat of `like` for an output, with bounds at `axes`. */
+/* Sets type, shape and repeat of an output to those of `like`, with bounds at `axes`. */
 static tn_status control_set(tn_infer *infer, uint32_t index, const tn_tensor *like,
                              uint64_t axes) {
     if (like->flags & TN_TENSOR_SEQUENCE)
@@ -60,8 +62,9 @@ static tn_status control_set(tn_infer *infer, uint32_t index, const tn_tensor *l
 
 /* --- what iterations carry -------------------------------------------------------------------- */
 
-/* The value before the last iteration of an extent that starts as `initial` and grows from `now` to
- * `next`. False: not known, or not growing by equal steps. */
+/* Computes the value that an extent has before the last iteration, if it starts as `initial` and
+ * one iteration takes it from `now` to `next`. Returns false if that is unknown, or if it does not
+ * grow by equal steps. */
 static bool control_grow(const control_carried *carried, int64_t initial, int64_t now, int64_t next,
                          int64_t *before_last) {
     int64_t step;
@@ -73,7 +76,7 @@ static bool control_grow(const control_carried *carried, int64_t initial, int64_
            !__builtin_add_overflow(initial, step, before_last);
 }
 
-/* Extents of the formal, widened; the axes that grow are bounds inside the body. */
+/* Widens the extents of a formal input; axes that grow become bounds inside the body. */
 static bool control_widen_extents(tn_infer *infer, const control_carried *carried, uint32_t round,
                                   int64_t *shape, uint64_t *axes) {
     const tn_tensor *now = control_tensor(infer, carried->formal);
@@ -111,13 +114,14 @@ static bool control_widen_repeat(tn_infer *infer, const control_carried *carried
     return *repeat != now->repeat;
 }
 
-/* An empty sequence does not determine its elements; the first tensor put into it does. */
+/* Whether a sequence is empty: then its element type and shape are still open, and the first tensor
+ * put into it decides. */
 static bool control_is_empty(const tn_tensor *tensor) {
     return (tensor->flags & TN_TENSOR_SEQUENCE) && tensor->repeat == 0;
 }
 
-/* Widens the formal until it holds the value that the body passes on; then sets *changed. Rounds
- * count from 1. */
+/* Widens a formal input until it can hold the value that the body passes on; sets *changed if it
+ * did so. Rounds count from 1. */
 static tn_status control_widen(tn_infer *infer, const control_carried *carried, uint32_t round,
                                bool *changed) {
     const tn_tensor *now = control_tensor(infer, carried->formal);
@@ -145,7 +149,7 @@ static tn_status control_widen(tn_infer *infer, const control_carried *carried, 
     return tn__set_formal(infer, carried->formal, &wide, axes);
 }
 
-/* The value after the last iteration. */
+/* Sets an output to the value after the last iteration. */
 static tn_status control_last(tn_infer *infer, uint32_t index, const control_carried *carried) {
     const tn_tensor *now = control_tensor(infer, carried->formal);
     const tn_tensor *next = control_tensor(infer, carried->next);
@@ -159,7 +163,8 @@ static tn_status control_last(tn_infer *infer, uint32_t index, const control_car
     for (uint32_t d = 0; both && d < now->rank; d++) {
         shape[d] = now->shape[d];
         if (next->shape[d] == now->shape[d] || now->shape[d] == TN_DIM_UNKNOWN) continue;
-        shape[d] = none ? initial->shape[d] : next->shape[d]; /* it grows: widen has seen to that */
+        /* the extent grows, as control_widen has made sure */
+        shape[d] = none ? initial->shape[d] : next->shape[d];
         bool even = next->shape[d] != TN_DIM_UNKNOWN &&
                     tn__least_extent(infer, carried->next, d) -
                             tn__least_extent(infer, carried->formal, d) ==
@@ -171,18 +176,20 @@ static tn_status control_last(tn_infer *infer, uint32_t index, const control_car
     return control_set(infer, index, &last, axes);
 }
 
-/* A change passes through all carried values in as many rounds as there are values. A formal whose
- * extents the file states would be widened forever, so later rounds are not counted. */
+/* Whether all changes have settled. A change passes through all carried values in as many rounds as
+ * there are values. If the file states the extents of a formal input, that input would be widened
+ * forever, so later rounds do not count. */
 static bool control_settled(uint32_t round, uint32_t carried) { return round > carried + 2; }
 
-/* A formal of the loop's own making: a scalar, unless the file says otherwise. */
+/* Sets a formal input that the loop itself provides: a scalar, unless the file says otherwise. */
 static tn_status control_scalar(tn_infer *infer, tn_tensor_id formal, tn_dtype dtype) {
     const tn_tensor scalar = {.dtype = dtype, .repeat = 1};
     if (tn__rank_known(control_tensor(infer, formal))) return TN_OK;
     return tn__set_formal(infer, formal, &scalar, 0);
 }
 
-/* The same with one more extent at `axis`: a value that a loop collects. */
+/* Sets an output that a loop collects: the value of one iteration with one more extent at
+ * `axis`. */
 static tn_status control_collect(tn_infer *infer, uint32_t index, const tn_tensor *like,
                                  uint64_t axes, uint32_t axis, int64_t extent) {
     int64_t shape[TN_RANK_MAX + 1];
@@ -207,7 +214,7 @@ static tn_status control_collect(tn_infer *infer, uint32_t index, const tn_tenso
  * Source: operator texts of ONNX, opsets 1 to 21.
  */
 
-/* The branch that runs: 0 then, 1 else, 2 not known. */
+/* Which branch runs: 0 then, 1 else, 2 not known. */
 static uint32_t branch_taken(const tn_infer *infer) {
     uint32_t count;
     const int64_t *condition = tn__value_ints(infer, 0, &count);
@@ -223,7 +230,8 @@ static tn_status branch_branches(tn_infer *infer, tn_block_id branch[2]) {
     return TN_OK;
 }
 
-/* The same after the branches were tried. */
+/* Which branch runs, after both were tried: a branch that failed cannot run. 0 then, 1 else, 2 not
+ * known. */
 static uint32_t branch_left(const tn_infer *infer, const tn_block_id branch[2]) {
     for (uint32_t i = 0; i < 2; i++)
         if (tn_graph_block(infer->graph, branch[i])->dead) return 1 - i;
@@ -243,7 +251,7 @@ static tn_status branch_if_enter(tn_infer *infer, uint32_t round, bool *again) {
     return TN_OK;
 }
 
-/* The type and shape that can hold either of two results. */
+/* Computes the type and shape that can hold either of two results. */
 static tn_status branch_either(tn_infer *infer, uint32_t index, tn_tensor_id first,
                                tn_tensor_id second) {
     const tn_tensor *a = control_tensor(infer, first);
@@ -305,11 +313,12 @@ static tn_status branch_if_fold(tn_infer *infer) {
 /* The rule of Loop.
  *
  * Collected outputs get the number of iterations as their first extent: exact if nothing can stop
- * the loop early, else an upper bound. Carried values: see above.
+ * the loop early, else an upper bound. Carried values are described at the top of this file.
  * Source: operator texts of ONNX, opsets 1 to 21.
  */
 
-#define LOOP_TRIPS_MAX (INT64_C(1) << 31) /* "for ever" in exports of while loops */
+/* exports of while loops write at least this number if there is no limit */
+#define LOOP_TRIPS_MAX (INT64_C(1) << 31)
 
 static tn_status loop_body(tn_infer *infer, const tn_block **body, uint32_t *carried) {
     tn_block_id block;
@@ -321,8 +330,7 @@ static tn_status loop_body(tn_infer *infer, const tn_block **body, uint32_t *car
                          (uint64_t)(outputs > *carried ? outputs : *carried) + 1);
 }
 
-/* Whether the condition that the body computes is the one it was given: through Identity and Cast
- * only. */
+/* Whether the body returns its condition unchanged: only Identity and Cast are between. */
 static bool loop_keeps_condition(const tn_infer *infer, const tn_block *body) {
     tn_tensor_id at = body->outputs[0];
     for (uint32_t hops = 0; hops < 16; hops++) {
@@ -338,13 +346,15 @@ static bool loop_keeps_condition(const tn_infer *infer, const tn_block *body) {
     return false;
 }
 
-/* The number of iterations, TN_DIM_UNKNOWN if nothing bounds it; *exact false: it may be fewer. */
+/* The number of iterations; TN_DIM_UNKNOWN if it has no limit. *exact is set to false if there may
+ * be fewer. */
 static int64_t loop_trips(const tn_infer *infer, const tn_block *body, bool *exact) {
     uint32_t count;
     const int64_t *most = tn__value_ints(infer, 0, &count);
     int64_t trips = most && count == 1 ? (most[0] > 0 ? most[0] : 0) : TN_DIM_UNKNOWN;
     *exact = !tn__value_is_bound(infer, 0);
-    if (!tn__input(infer, 1)) return trips; /* without a condition only the count decides */
+    /* without a condition, only the count limits the loop */
+    if (!tn__input(infer, 1)) return trips;
     const int64_t *first = tn__value_ints(infer, 1, &count);
     const tn_value *later = control_tensor(infer, body->outputs[0])->value;
     bool starts = first && count == 1 && first[0];
@@ -423,8 +433,10 @@ static tn__loop_values loop_turns(const tn_op *op, const tn_block *body) {
 
 typedef struct scan_plan {
     const tn_block *body;
-    uint32_t states, scans; /* inputs of either sort */
-    uint32_t first;         /* opset 8: an optional input before them, and a batch dimension */
+    uint32_t states, scans; /* number of state inputs and of scan inputs */
+    /* index of the first state input. In opset 8 an optional input comes before it, and tensors
+     * have a batch dimension */
+    uint32_t first;
     uint32_t batch;
 } scan_plan;
 
@@ -446,7 +458,8 @@ static tn_status scan_read(tn_infer *infer, scan_plan *scan) {
                          outputs > scan->states ? outputs : scan->states);
 }
 
-/* Entry i of an attribute with one axis per scan input or output; 0 without. */
+/* Entry i of an attribute that holds one axis per scan input or output; 0 if the attribute is
+ * absent. */
 static tn_status scan_axis(const tn_infer *infer, const char *name, uint32_t i, uint32_t rank,
                            uint32_t *axis) {
     uint32_t count;
@@ -454,7 +467,8 @@ static tn_status scan_axis(const tn_infer *infer, const char *name, uint32_t i, 
     return tn__axis(infer, axes && i < count ? axes[i] : 0, rank, axis);
 }
 
-/* `tensor` without the batch dimension and, for a scan input, without the scanned one. */
+/* Sets a formal input of the body: the operator's input without the batch dimension and, for a scan
+ * input, without the scanned one. */
 static tn_status scan_formal(tn_infer *infer, const scan_plan *scan, uint32_t i) {
     const tn_tensor *tensor = tn__input(infer, scan->first + i);
     int64_t shape[TN_RANK_MAX];
@@ -478,7 +492,7 @@ static tn_status scan_formal(tn_infer *infer, const scan_plan *scan, uint32_t i)
     return tn__set_formal(infer, scan->body->inputs[i], &each, axes);
 }
 
-/* The scanned extent, on which all scan inputs must agree. */
+/* Finds the scanned extent, which must be equal for all scan inputs. */
 static tn_status scan_length(tn_infer *infer, const scan_plan *scan, int64_t *length) {
     *length = TN_DIM_UNKNOWN;
     for (uint32_t i = 0; i < scan->scans; i++) {
@@ -526,7 +540,7 @@ static tn_status scan_shape(tn_infer *infer) {
     int64_t length;
     TN_TRY(scan_read(infer, &scan));
     TN_TRY(scan_length(infer, &scan, &length));
-    bool loose = false; /* which axis of which input is a bound is not followed */
+    bool loose = false; /* bounds are not tracked per axis of each input here */
     for (uint32_t i = 0; i < tn__input_count(infer); i++)
         loose |= tn__input(infer, i) && (tn__input(infer, i)->flags & TN_TENSOR_BOUND);
     for (uint32_t i = 0; i < tn__output_count(infer); i++) {
@@ -537,7 +551,7 @@ static tn_status scan_shape(tn_infer *infer) {
             loose ? UINT64_MAX
                   : tn__bound_axes(infer, state ? scan.body->inputs[i] : scan.body->outputs[i]);
         uint32_t axis = 0;
-        if (scan.batch) { /* opset 8: [batch, ...] and [batch, length, ...] */
+        if (scan.batch) { /* opset 8 has shapes [batch, ...] and [batch, length, ...] */
             const tn_tensor *any = tn__input(infer, scan.first);
             tn_tensor row = *each;
             int64_t shape[TN_RANK_MAX + 1];
@@ -563,7 +577,7 @@ static tn_status scan_shape(tn_infer *infer) {
     return TN_OK;
 }
 
-/* No values are carried if the file does not state which inputs are sliced. */
+/* Returns the carried values of a Scan: none if the file does not state which inputs are sliced. */
 static tn__loop_values scan_turns(const tn_op *op, const tn_block *body) {
     int64_t sliced = tn__attr_int(op, "num_scan_inputs", -1), formal = body->input_count;
     bool known = sliced >= 0 && sliced <= formal;

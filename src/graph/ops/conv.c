@@ -43,7 +43,7 @@ static tn_status conv_shape_qlinear(tn_infer *infer) {
     return tn__shape_conv(infer, 0, 3, zero != NULL ? zero->dtype : TN_UNDEFINED);
 }
 
-/* Two operations per weight and output position. */
+/* Operations of a convolution: two per weight and output position. */
 static uint64_t conv_flops_of(const tn_infer *infer, uint32_t weights,
                               uint32_t positions_of_input) {
     const tn_tensor *w = tn__input(infer, weights);
@@ -73,7 +73,7 @@ static tn_status conv_transpose_extents(tn_infer *infer, const tn__window *windo
     for (uint32_t i = 0; i < window->spatial; i++) {
         int64_t reach, steps;
         output[i] = TN_DIM_UNKNOWN;
-        if (given != NULL) { /* old files state N and C as well */
+        if (given != NULL) { /* old files state the extents of N and C, too */
             output[i] = given[given_count - window->spatial + i];
             if (output[i] < 0) return tn__infer_fail(infer, "attribute output_shape is negative");
             continue;
@@ -110,7 +110,8 @@ static tn_status conv_shape_transpose(tn_infer *infer) {
     return tn__set_output(infer, 0, x->dtype, x->rank, shape);
 }
 
-/* The inverse of a sliding window: blocks of columns back into an image. */
+/* Sets the shape of Col2Im, the inverse of a sliding window: it puts blocks of columns back into an
+ * image. */
 static tn_status conv_shape_col2im(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0);
     uint32_t count, block_count;

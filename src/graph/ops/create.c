@@ -58,7 +58,7 @@ static tn_status create_fold_constant(tn_infer *infer) {
     return TN_OK;
 }
 
-/* The output is the attribute. */
+/* The output of a Constant is a view of the tensor in its attribute. */
 static tn_view create_constant_view(tn_infer *infer, uint32_t output) {
     const tn_attr *attr = create_constant_attr(infer);
     if (output || !attr || attr->type != TN_ATTR_TENSOR) return tn__no_view;
@@ -92,7 +92,8 @@ static tn_status create_fold_of_shape(tn_infer *infer) {
         tn__attr(infer->op, "value") ? tn__attr_tensor_value(infer, "value") : &nought;
     uint32_t count = tn__fold_count(infer, 0);
     if (count == TN_NONE || !value || value->count != 1) return TN_OK;
-    uint32_t *pick = tn__scratch(infer, (size_t)count + 1, sizeof *pick); /* zeros: element 0 */
+    /* zero-initialised: all elements are taken from element 0 */
+    uint32_t *pick = tn__scratch(infer, (size_t)count + 1, sizeof *pick);
     return pick ? tn__fold_pick(infer, 0, value, pick, count) : tn__infer_no_memory(infer);
 }
 
@@ -116,7 +117,7 @@ static tn_status create_one_hot(tn_infer *infer) {
     if (!tn__rank_known(indices) || indices->rank == TN_RANK_MAX)
         return tn__set_dtype(infer, 0, dtype);
     TN_TRY(tn__axis(infer, tn__attr_int(infer->op, "axis", -1), indices->rank + 1, &axis));
-    const tn_value *depth = tn__value(infer, 1); /* any number type */
+    const tn_value *depth = tn__value(infer, 1); /* the depth may have any number type */
     for (uint32_t i = 0; i < indices->rank; i++) shape[i < axis ? i : i + 1] = indices->shape[i];
     shape[axis] = TN_DIM_UNKNOWN;
     if (depth && depth->count == 1) {
@@ -130,7 +131,8 @@ static tn_status create_one_hot(tn_infer *infer) {
 
 /* --- Range --- */
 
-/* max(ceil((limit - start) / delta), 0), in the inputs' own type; TN_DIM_UNKNOWN on overflow. */
+/* The number of elements of a Range: max(ceil((limit - start) / delta), 0), computed in the type of
+ * the inputs; TN_DIM_UNKNOWN on overflow. */
 static int64_t create_range_extent(const tn_value *start, const tn_value *limit,
                                    const tn_value *delta, tn_dtype dtype) {
     if (start->floats && limit->floats && delta->floats) {
@@ -182,7 +184,7 @@ static tn_status create_fold_range(tn_infer *infer) {
     if (values[0]->ints && values[2]->ints) {
         int64_t *ints = tn__scratch(infer, (size_t)count + 1, sizeof *ints);
         if (!ints) return tn__infer_no_memory(infer);
-        for (uint32_t i = 0; i < count; i++) /* within the limit: no overflow */
+        for (uint32_t i = 0; i < count; i++) /* stays within the limit, so it cannot overflow */
             ints[i] = values[0]->ints[0] + (int64_t)i * values[2]->ints[0];
         return tn__set_value_ints(infer, 0, ints, count);
     }
@@ -198,7 +200,8 @@ static tn_status create_fold_range(tn_infer *infer) {
 /* --- Shape, Size --------------------------------------------------------------------------------
  */
 
-/* The axes [*first, *last) that Shape reads; since opset 15 a part of them. */
+/* The axes [*first, *last) whose extents Shape returns; since opset 15 this may be a part of
+ * them. */
 static void create_shape_span(const tn_infer *infer, uint32_t rank, uint32_t *first,
                               uint32_t *last) {
     int64_t size = rank,

@@ -17,7 +17,8 @@ static tn_status detect_shape_nms(tn_infer *infer) {
         most = boxes->shape[1];
         if (limit != NULL && count > 0 && (most == TN_DIM_UNKNOWN || limit[0] < most))
             most = limit[0];
-        if (tn__input(infer, 2) == NULL) most = 0; /* the default selects none */
+        /* without this input, the default of 0 selects no boxes */
+        if (tn__input(infer, 2) == NULL) most = 0;
         int64_t pairs;
         bool known =
             most != TN_DIM_UNKNOWN && most >= 0 && scores->shape[0] >= 0 && scores->shape[1] >= 0;
@@ -30,8 +31,8 @@ static tn_status detect_shape_nms(tn_infer *infer) {
     return TN_OK;
 }
 
-/* One loss for the batch, or (reduction none) one per target; SoftmaxCrossEntropyLoss also hands
- * out the logarithms of the probabilities. */
+/* Sets the shape of a loss: one number for the batch, or one per target with reduction "none". The
+ * second output of SoftmaxCrossEntropyLoss holds the logarithms of the probabilities. */
 static tn_status detect_shape_loss(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0), *target = tn__input(infer, 1);
     bool none = strcmp(tn__attr_string(infer->op, "reduction", "mean"), "none") == 0;

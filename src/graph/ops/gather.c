@@ -48,7 +48,8 @@ static tn_status gather_fold(tn_infer *infer) {
     return tn__fold_pick(infer, 0, value, pick, count);
 }
 
-/* One constant index along the first dimension that is no unit: a row, in one piece. */
+/* A Gather of one constant index along the first dimension with more than one element is a view:
+ * its result is one contiguous row. */
 static tn_view gather_view(tn_infer *infer, uint32_t output) {
     const tn_tensor *data = tn__input(infer, 0);
     uint32_t count, axis;
@@ -107,7 +108,8 @@ static tn_status gather_scatter_shape(tn_infer *infer) {
     return tn__set_like(infer, 0, tn__input(infer, 0));
 }
 
-/* Rows of `update` into a cache, at an index for each entry of the batch. */
+/* Sets the shape of TensorScatter, which writes rows of `update` into a cache, at one index for
+ * each entry of the batch. */
 static tn_status gather_tensor_scatter_shape(tn_infer *infer) {
     const tn_tensor *cache = tn__input(infer, 0), *update = tn__input(infer, 1);
     uint32_t axis;
@@ -128,7 +130,8 @@ static tn_status gather_tensor_scatter_shape(tn_infer *infer) {
     return TN_OK;
 }
 
-/* ScatterND of single elements, as exporters write `shape[i] = n`. */
+/* Computes the values of a ScatterND of single elements, which exporters write for `shape[i] =
+ * n`. */
 static tn_status gather_scatter_nd_fold(tn_infer *infer) {
     const tn_tensor *data = tn__input(infer, 0), *at = tn__input(infer, 1);
     const tn_value *value = tn__value(infer, 0), *updates = tn__value(infer, 2);

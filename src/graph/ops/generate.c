@@ -67,7 +67,7 @@ static tn_status generate_shape_mel(tn_infer *infer) {
     return tn__set_output(infer, 0, dtype, 2, shape);
 }
 
-/* The axis is an attribute before opset 20 and an input from then on. */
+/* Reads the axis of a DFT: an attribute before opset 20, an input since. */
 static tn_status generate_dft_axis(tn_infer *infer, uint32_t rank, uint32_t *axis, bool *known) {
     uint32_t count;
     const int64_t *given = infer->version < 20 ? NULL : tn__value_ints(infer, 2, &count);
@@ -93,7 +93,8 @@ static tn_status generate_shape_dft(tn_infer *infer) {
     if (onesided && inverse && tn__input(infer, 1) == NULL && shape[axis] != TN_DIM_UNKNOWN)
         shape[axis] = shape[axis] > 0 ? 2 * (shape[axis] - 1) : 0;
     if (onesided && !inverse && shape[axis] != TN_DIM_UNKNOWN) shape[axis] = shape[axis] / 2 + 1;
-    shape[x->rank - 1] = onesided && inverse ? 1 : 2; /* real and imaginary part */
+    /* the last dimension holds the real and the imaginary part */
+    shape[x->rank - 1] = onesided && inverse ? 1 : 2;
     return tn__set_output(infer, 0, x->dtype, x->rank, shape);
 }
 
@@ -120,7 +121,8 @@ static tn_status generate_shape_stft(tn_infer *infer) {
 
 /* --- text --- */
 
-static tn_status generate_shape_counts(tn_infer *infer) { /* one column per n-gram */
+/* Sets the shape of word counts: one column per n-gram. */
+static tn_status generate_shape_counts(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0);
     uint32_t count;
     const int64_t *columns = tn__attr_ints(infer->op, "ngram_indexes", &count);
@@ -134,7 +136,8 @@ static tn_status generate_shape_counts(tn_infer *infer) { /* one column per n-gr
 }
 
 static tn_status generate_shape_text(tn_infer *infer) {
-    return tn__set_dtype(infer, 0, TN_STRING); /* stop words fall out: how many remain is data */
+    /* the number of words that remain after removing stop words depends on the data */
+    return tn__set_dtype(infer, 0, TN_STRING);
 }
 
 /* clang-format off */

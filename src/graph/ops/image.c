@@ -20,7 +20,7 @@ static tn_status image_scale(tn_infer *infer, int64_t extent, double scale, int6
     return TN_OK;
 }
 
-/* Which axes the scales or sizes are for: all of them unless `axes` says so. */
+/* The axes that the scales or sizes apply to: all axes, unless the attribute `axes` lists some. */
 static tn_status image_axes(tn_infer *infer, uint32_t rank, uint32_t count, uint32_t *axes) {
     uint32_t given_count;
     const int64_t *given = tn__attr_ints(infer->op, "axes", &given_count);
@@ -34,8 +34,8 @@ static tn_status image_axes(tn_infer *infer, uint32_t rank, uint32_t count, uint
     return TN_OK;
 }
 
-/* keep_aspect_ratio_policy: one scale for all axes, the smallest or largest; extents are rounded.
- */
+/* Handles keep_aspect_ratio_policy: one scale for all axes, the smallest or the largest one;
+ * extents are rounded. */
 static void image_keep_aspect(tn_infer *infer, const tn_tensor *x, const uint32_t *axes,
                               uint32_t count, int64_t *shape) {
     const char *policy = tn__attr_string(infer->op, "keep_aspect_ratio_policy", "stretch");
@@ -78,7 +78,8 @@ static tn_status image_by_scales(tn_infer *infer, const tn_value *scales) {
     return tn__set_output(infer, 0, x->dtype, x->rank, shape);
 }
 
-/* Opset 10: (X, scales); from 11: (X, roi, scales, sizes), where scales or sizes is empty. */
+/* Sets the shape of Resize. In opset 10 its inputs are (X, scales); since opset 11 they are (X,
+ * roi, scales, sizes), where scales or sizes is empty. */
 static tn_status image_shape_resize(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0);
     uint32_t count;
@@ -103,7 +104,8 @@ static tn_status image_shape_upsample(tn_infer *infer) {
     return tn__set_output(infer, 0, x->dtype, x->rank, tn__unknown_extents);
 }
 
-/* X [N, C, in...], grid [N, out..., dims]: [N, C, out...]. */
+/* Sets the shape of GridSample: X [N, C, in...] and a grid [N, out..., dims] give [N, C,
+ * out...]. */
 static tn_status image_shape_grid_sample(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0), *grid = tn__input(infer, 1);
     int64_t shape[TN_RANK_MAX];
@@ -114,7 +116,7 @@ static tn_status image_shape_grid_sample(tn_infer *infer) {
     return tn__set_output(infer, 0, x->dtype, x->rank, shape);
 }
 
-/* size (N, C, spatial...): [N, spatial..., dims]. */
+/* Sets the shape of AffineGrid: the size (N, C, spatial...) gives [N, spatial..., dims]. */
 static tn_status image_shape_affine_grid(tn_infer *infer) {
     const tn_tensor *theta = tn__input(infer, 0);
     uint32_t count;

@@ -7,8 +7,8 @@
 #include "graph/rules/window.h"
 #include "graph/tiles/split.h"
 
-/* Columns of the left have to be as many as rows of the right; of bounds that is seen at run time.
- */
+/* Checks that the left operand has as many columns as the right one has rows. If one of the numbers
+ * is an upper bound, this is only known in a run. */
 static tn_status matmul_inner(tn_infer *infer, const tn_tensor *a, int64_t columns,
                               const tn_tensor *b, int64_t rows) {
     bool loose = (a->flags | b->flags) & TN_TENSOR_BOUND;
@@ -23,7 +23,8 @@ tn_status tn__shape_product(tn_infer *infer, const tn_tensor *a, const tn_tensor
     if (!tn__rank_known(a) || !tn__rank_known(b)) return tn__set_dtype(infer, 0, dtype);
     if (a->rank == 0 || b->rank == 0)
         return tn__infer_fail(infer, "'%.60s' is a scalar", a->rank == 0 ? a->name : b->name);
-    /* a vector on the left is a row, on the right a column; the 1 is taken away again */
+    /* a vector on the left is taken as a row, a vector on the right as a column; the added
+     * dimension of 1 is removed from the result */
     TN_TRY(
         matmul_inner(infer, a, a->shape[a->rank - 1], b, b->shape[b->rank == 1 ? 0 : b->rank - 2]));
     tn_tensor batch_a = *a, batch_b = *b;
@@ -85,19 +86,20 @@ static uint64_t matmul_flops_gemm(tn_infer *infer) {
 }
 
 static uint64_t matmul_inplace_gemm(tn_infer *infer, uint32_t output) {
-    (void)output; /* the product is added to C, which need not be broadcast */
+    (void)output; /* the product may overwrite C, unless C is broadcast */
     const tn_tensor *c = tn__input(infer, 2);
     return c != NULL ? 1u << 2 : 0;
 }
 
 /* --- Einsum --- */
 
-#define EINSUM_LABELS 52u /* a to z, A to Z */
+#define EINSUM_LABELS 52u /* the letters a to z and A to Z */
 
 typedef struct einsum_state {
     int64_t extent[EINSUM_LABELS];
     uint32_t uses[EINSUM_LABELS];
-    int64_t dots[TN_RANK_MAX]; /* extents of the ellipsis, broadcast, from its end backwards */
+    /* extents that the ellipsis stands for, after broadcasting, last dimension first */
+    int64_t dots[TN_RANK_MAX];
     uint32_t dot_count;
 } einsum_state;
 
@@ -112,8 +114,8 @@ static bool einsum_meet(int64_t *have, int64_t extent) {
     return extent == TN_DIM_UNKNOWN || extent == 1 || *have == extent;
 }
 
-/* Matches one operand's term with its tensor: labels from both ends, and the ellipsis takes the
- * rest. */
+/* Matches the term of one operand with the dimensions of its tensor: labels are matched from both
+ * ends, and the ellipsis stands for the dimensions between. */
 static tn_status einsum_term(tn_infer *infer, einsum_state *state, const char *term, size_t length,
                              const tn_tensor *tensor) {
     uint32_t labels = 0, at = 0;
@@ -175,7 +177,9 @@ static tn_status matmul_shape_einsum(tn_infer *infer) {
         if (einsum_label(*c) >= 0 && rank < TN_RANK_MAX)
             shape[rank++] = state->extent[einsum_label(*c)];
     }
-    if (arrow == NULL) { /* implicit: the ellipsis, then labels that occur once, in order */
+    /* without an output term: the ellipsis, then all labels that occur once, in alphabetical
+     * order */
+    if (arrow == NULL) {
         einsum_put_dots(state, shape, &rank);
         for (uint32_t i = 0; i < EINSUM_LABELS && rank < TN_RANK_MAX; i++)
             if (state->uses[i] == 1) shape[rank++] = state->extent[i];

@@ -17,7 +17,8 @@ static tn_status move_open(tn_infer *infer, uint32_t rank) {
     return tn__set_output(infer, 0, dtype, rank, tn__unknown_extents);
 }
 
-/* The output is a view of the whole input if both have the same shape, so that no element moved. */
+/* The output is a view of the whole input if both have equal shapes, so that no element has
+ * moved. */
 static tn_view move_unchanged(tn_infer *infer, uint32_t output) {
     const tn_tensor *to = tn__output(infer, output), *from = tn__input(infer, 0);
     if (output || !tn__shape_known(to) || !tn__shape_known(from) || to->rank != from->rank ||
@@ -78,7 +79,8 @@ static tn_status move_transpose_fold(tn_infer *infer) {
     return tn__fold_pick(infer, 0, value, pick, count);
 }
 
-/* Elements keep their order when the dimensions of more than one element keep theirs. */
+/* A Transpose is a view if the dimensions with more than one element keep their order, because its
+ * elements then keep their order. */
 static tn_view move_transpose_view(tn_infer *infer, uint32_t output) {
     const tn_tensor *input = tn__input(infer, 0);
     uint32_t from[TN_RANK_MAX], last = 0;
@@ -129,7 +131,8 @@ static tn_status move_expand_fold(tn_infer *infer) {
     return pick ? tn__fold_pick(infer, 0, value, pick, count) : TN_OK;
 }
 
-/* Equal shapes prove nothing when the input's is a bound: it may have one element, repeated. */
+/* An Expand is a view if the shapes are equal. If the input's shape is a bound, equal shapes prove
+ * nothing: in a run the input may have one element that is repeated. */
 static tn_view move_expand_view(tn_infer *infer, uint32_t output) {
     if (tn__input(infer, 0)->flags & TN_TENSOR_BOUND) return tn__no_view;
     return move_unchanged(infer, output);
@@ -180,7 +183,8 @@ static tn_status move_pad(tn_infer *infer) {
     const int64_t *pads, *axes = NULL;
     uint32_t count, axis_count = 0;
     int64_t shape[TN_RANK_MAX];
-    const char *name = tn__attr(infer->op, "paddings") ? "paddings" : "pads"; /* opset 1 */
+    /* opset 1 used another name */
+    const char *name = tn__attr(infer->op, "paddings") ? "paddings" : "pads";
     if (!tn__rank_known(input)) return move_open(infer, TN_RANK_UNKNOWN);
     if (!tn__list(infer, 1, name, &pads, &count) || !pads) return move_open(infer, input->rank);
     if (tn__input(infer, 3) && !(axes = tn__value_ints(infer, 3, &axis_count)))
@@ -203,7 +207,8 @@ static tn_status move_pad(tn_infer *infer) {
     return tn__set_output(infer, 0, input->dtype, input->rank, shape);
 }
 
-/* Equal shapes prove that nothing moved only when no pad is negative. */
+/* A Pad is a view if the shapes are equal and no pad is negative. A negative pad could move
+ * elements even though the shapes are equal. */
 static tn_view move_pad_view(tn_infer *infer, uint32_t output) {
     const int64_t *pads;
     uint32_t count;

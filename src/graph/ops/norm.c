@@ -11,8 +11,8 @@
 
 static tn_status norm_shape(tn_infer *infer) { return tn__set_like(infer, 0, tn__input(infer, 0)); }
 
-/* Opset 14: running mean and variance, like inputs 3 and 4. Before: four, mean and variance twice.
- */
+/* Sets the shapes of BatchNormalization. Since opset 14 its further outputs are the running mean
+ * and variance, shaped like inputs 3 and 4. Before that there are four: mean and variance twice. */
 static tn_status norm_shape_batch(tn_infer *infer) {
     TN_TRY(norm_shape(infer));
     for (uint32_t i = 1; i < tn__output_count(infer); i++) {
@@ -22,7 +22,8 @@ static tn_status norm_shape_batch(tn_infer *infer) {
     return TN_OK;
 }
 
-/* Mean and inverse deviation keep the shape with the normalised dimensions as 1. */
+/* Sets the shapes of mean and inverse deviation: the input's shape with extent 1 in normalised
+ * dimensions. */
 static tn_status norm_shape_layer(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0);
     int64_t shape[TN_RANK_MAX];
@@ -37,7 +38,8 @@ static tn_status norm_shape_layer(tn_infer *infer) {
     return tn__set_output(infer, 2, dtype, x->rank, shape);
 }
 
-/* ONNX Runtime's operator of the default domain: the type of the result is that of the scale. */
+/* Sets the shape of SimplifiedLayerNormalization, an operator of ONNX Runtime in the default
+ * domain. The result has the element type of the scale. */
 static tn_status norm_shape_simplified(tn_infer *infer) {
     TN_TRY(norm_shape_layer(infer));
     return tn__shape_as(infer, 0, 0, tn__input(infer, 1)->dtype);
@@ -64,7 +66,8 @@ static tn_view norm_view_dropout(tn_infer *infer, uint32_t output) {
     return output == 0 && !norm_trains(infer) ? tn__view_input(infer, 0, 0) : tn__no_view;
 }
 
-/* Drawn numbers depend on where an element is. */
+/* A Dropout that draws numbers is not divided into parts, because the numbers depend on the
+ * positions of the elements. */
 static bool norm_split_dropout(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     return !norm_trains(infer) && tn__split_first(infer, part, input, need);
 }
@@ -85,7 +88,8 @@ static const tn_op_rule norm_rules[] = {
     {NORM(InstanceNormalization, 3, 6), .split = tn__split_instance_norm, .weights = 2 | 4, .gradient = tn__gradient_instance_norm},
     {.type = "LRN", .inputs_min = 1, .inputs_max = 1, .outputs_max = 1, .shape = norm_shape,
      .flops_per = 8, .split = tn__split_local_norm,
-     .gradient = tn__gradient_local_norm}, /* reads neighbouring channels: not in place */
+     /* it reads neighbouring channels, so it does not work in place */
+     .gradient = tn__gradient_local_norm},
     {.type = "LayerNormalization", .weights = 2 | 4, .inputs_min = 2, .inputs_max = 3,
      .outputs_max = 3,
      .shape = norm_shape_layer, .flops_per = 6, .inplace = 1, .split = tn__split_layer_norm,

@@ -51,7 +51,8 @@ static tn_status pool_shape_unpool(tn_infer *infer) {
     return tn__set_output(infer, 0, x->dtype, x->rank, shape);
 }
 
-/* Regions [R, ...] of feature maps [N, C, H, W]: [R, C, height, width]. */
+/* Sets the shape of a pool over regions [R, ...] of feature maps [N, C, H, W]: [R, C, height,
+ * width]. */
 static tn_status pool_regions(tn_infer *infer, int64_t height, int64_t width) {
     const tn_tensor *x = tn__input(infer, 0), *regions = tn__input(infer, 1);
     int64_t shape[4] = {TN_DIM_UNKNOWN, TN_DIM_UNKNOWN, height, width};

@@ -4,7 +4,8 @@
  */
 #include "graph/rules/fold.h"
 
-/* Q [B, Hq, S, D], K [B, Hk, L, D], V [B, Hk, L, Dv]: [B, Hq, S, Dv]. */
+/* Sets the shape of FlexAttention: Q [B, Hq, S, D], K [B, Hk, L, D] and V [B, Hk, L, Dv] give [B,
+ * Hq, S, Dv]. */
 static tn_status preview_shape_attention(tn_infer *infer) {
     const tn_tensor *q = tn__input(infer, 0), *v = tn__input(infer, 2);
     for (uint32_t i = 0; i < 3; i++) TN_TRY(tn__rank_between(infer, i, 4, 4));

@@ -1,5 +1,5 @@
 /* ranks.c - operators of a model that is divided among ranks: sums over ranks, and operators on a
- * part of a table or of classes.
+ * part of a table or of classes. d x stands for the gradient of x.
  *
  *   RankSum(x) -> y     y is x; after it the ranks' y become their sum (dist), and d x is d y
  *   RankCopy(x) -> y    y is x; d x is the sum of the ranks' d y
@@ -40,7 +40,8 @@ static tn_view ranks_view(tn_infer *infer, uint32_t output) {
 
 /* --- parts of what lies between --- */
 
-/* The axis, and its extent in x; parts lie one after the other. */
+/* Reads the axis, its extent in x, and the number and index of parts. Extents before the axis must
+ * be 1, so that parts lie one after the other in memory. */
 static tn_status ranks_read_part(tn_infer *infer, uint32_t *axis, int64_t *ranks) {
     const tn_tensor *x = tn__input(infer, 0);
     *ranks = tn__attr_int(infer->op, "ranks", 0);
@@ -82,7 +83,7 @@ static tn_status ranks_shape_gather(tn_infer *infer) {
 
 /* --- classes --- */
 
-/* The scores' shape without their classes. */
+/* Computes the shape of one number per sample: that of the scores without the class axis. */
 static tn_status ranks_shape_samples(tn_infer *infer, int64_t *shape, uint32_t *rank) {
     const tn_tensor *x = tn__input(infer, 0);
     uint32_t axis;

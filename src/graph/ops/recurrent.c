@@ -31,7 +31,7 @@ static tn_status recurrent_shape(tn_infer *infer) {
     return tn__set_output(infer, 2, x->dtype, 3, last[batch_first]);
 }
 
-/* Every weight is used once per step and batch element. */
+/* Operations of a recurrent cell: each weight is used once per step and batch element. */
 static uint64_t recurrent_flops(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0);
     uint64_t w = tn__elements(tn__input(infer, 1)), r = tn__elements(tn__input(infer, 2));

@@ -1,8 +1,8 @@
 /* reduce.c - reductions over axes, and the position of the largest or smallest element.
  *
- * The axes are an attribute in older operator sets and an input in newer ones; none at all means
- * all axes, or (noop_with_empty_axes) none. Small contents are followed: exporters compute sizes
- * with ReduceProd, ReduceMax and ReduceMin, often after a Cast to float32.
+ * The axes are an attribute in older operator sets and an input in newer ones; if there are none,
+ * all axes are reduced, or no axis with noop_with_empty_axes. Small values are tracked, because
+ * exporters compute sizes with ReduceProd, ReduceMax and ReduceMin, often after a Cast to float32.
  * Source: operator texts of ONNX, opsets 1 to 20.
  */
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "graph/rules/fold.h"
 #include "graph/tiles/split.h"
 
-/* The axes as a bit set; false: not known. */
+/* Reads the axes as a bit set; returns false if they are unknown. */
 static bool reduce_axes(tn_infer *infer, uint32_t rank, uint64_t *set, tn_status *status) {
     const int64_t *axes;
     uint32_t count;
@@ -66,10 +66,12 @@ static tn_status reduce_shape_arg(tn_infer *infer) {
 /* --- contents, by walking the input once --------------------------------------------------------
  */
 
-typedef struct reduce_step { /* how two elements combine */
+typedef struct reduce_step { /* a function that combines two elements, and its identity */
     int64_t (*of_ints)(int64_t a, int64_t b);
     double (*of_floats)(double a, double b);
-    bool has_identity; /* of no elements at all, as the product of a scalar's extents */
+    /* whether the reduction of no elements is defined, as for the product of the extents of a
+     * scalar */
+    bool has_identity;
     int64_t identity;
 } reduce_step;
 
@@ -85,7 +87,7 @@ static const reduce_step reduce_prod = {reduce_times, reduce_float_times, true, 
 static const reduce_step reduce_max = {reduce_larger, fmax, false, 0};
 static const reduce_step reduce_min = {reduce_smaller, fmin, false, 0};
 
-/* The output element that input element `index` is reduced into. */
+/* Index of the output element that input element `index` is reduced into. */
 static uint32_t reduce_target(const tn_tensor *x, uint64_t set, uint32_t index) {
     uint32_t target = 0, stride = 1;
     for (uint32_t i = x->rank; i-- > 0;) {
@@ -137,7 +139,7 @@ static tn_status reduce_fold_mean(tn_infer *infer) { return reduce_fold(infer, &
 static tn_status reduce_fold_max(tn_infer *infer) { return reduce_fold(infer, &reduce_max, false); }
 static tn_status reduce_fold_min(tn_infer *infer) { return reduce_fold(infer, &reduce_min, false); }
 
-/* A product of bounds is one when nothing is negative. */
+/* Computes the values of ReduceProd. A product of bounds is a bound if no factor is negative. */
 static tn_status reduce_fold_prod(tn_infer *infer) {
     const tn_value *least, *most;
     if (tn__value_is_bound(infer, 0)) {
@@ -148,7 +150,7 @@ static tn_status reduce_fold_prod(tn_infer *infer) {
     return reduce_fold(infer, &reduce_prod, false);
 }
 
-/* Along an axis that is not reduced. */
+/* A reduction can be divided into parts along an axis that is not reduced. */
 static bool reduce_split(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     const tn_tensor *x = tn__input(infer, 0);
     bool keep = tn__attr_int(infer->op, "keepdims", 1) != 0;

@@ -88,7 +88,7 @@ static tn_status select_unique(tn_infer *infer) {
     }
     for (uint32_t i = 1; i < 4; i++) TN_TRY(tn__set_output(infer, i, TN_INT64, 1, &all));
     tn__set_bound_axis(infer, 0, axis);
-    tn__set_bound_axis(infer, 1, 0); /* output 2, the inverse, has one entry per element */
+    tn__set_bound_axis(infer, 1, 0); /* output 2, the inverse, has one entry per input element */
     tn__set_bound_axis(infer, 3, 0);
     return TN_OK;
 }
@@ -115,7 +115,7 @@ static tn_status select_top_k(tn_infer *infer) {
     if (known && (shape[axis] == TN_DIM_UNKNOWN || k[0] < shape[axis])) {
         shape[axis] = k[0];
     } else if (!known && shape[axis] != TN_DIM_UNKNOWN) {
-        tn__set_bound_axis(infer, 0, axis); /* at most all of them */
+        tn__set_bound_axis(infer, 0, axis); /* at most all elements are selected */
         tn__set_bound_axis(infer, 1, axis);
     }
     TN_TRY(tn__set_output(infer, 0, input->dtype, input->rank, shape));
@@ -124,7 +124,8 @@ static tn_status select_top_k(tn_infer *infer) {
 
 static uint64_t select_top_k_flops(tn_infer *infer) {
     uint64_t elements = tn__elements(tn__input(infer, 0));
-    return elements == TN_SIZE_UNKNOWN ? elements : tn__mul_sat(elements, 10); /* a partial sort */
+    /* the cost of a partial sort */
+    return elements == TN_SIZE_UNKNOWN ? elements : tn__mul_sat(elements, 10);
 }
 
 /* clang-format off */

@@ -7,7 +7,7 @@
  */
 #include "graph/rules/fold.h"
 
-/* Adds one more element: `shape`, `rank` and *bound then cover all of them. */
+/* Extends `shape`, `rank` and *bound so that they describe one more element of the sequence. */
 static void sequence_cover(const tn_tensor *element, int64_t *shape, uint32_t *rank, bool *bound) {
     if (element->flags & TN_TENSOR_BOUND) *bound = true;
     if (element->rank != *rank) *rank = TN_RANK_UNKNOWN;
@@ -92,7 +92,8 @@ static tn_status sequence_length_fold(tn_infer *infer) {
 
 /* --- between tensors and sequences --- */
 
-/* Pieces of a sum along the axis: how many, and the largest. False: not known. */
+/* Reads the sizes of a split along the axis: the number of parts, and the largest size. Returns
+ * false if they are unknown. */
 static bool sequence_pieces(const tn_infer *infer, int64_t extent, uint64_t *pieces,
                             int64_t *largest, bool *uneven) {
     uint32_t count;
@@ -117,9 +118,9 @@ static bool sequence_pieces(const tn_infer *infer, int64_t extent, uint64_t *pie
     return true;
 }
 
-/* Whether the axis is dropped. The text of the standard ignores `keepdims` where sizes are given;
- * ONNX Runtime drops the axis for a scalar size of 1 as well, and PyTorch's exporter relies on it.
- */
+/* Whether the split axis is removed from the elements. The standard ignores `keepdims` where sizes
+ * are given. ONNX Runtime removes the axis for a scalar size of 1 as well, and PyTorch's exporter
+ * relies on that. */
 static tn_status sequence_drops(tn_infer *infer, bool *drop) {
     const tn_tensor *split = tn__input(infer, 1);
     uint32_t count;
@@ -174,7 +175,8 @@ static tn_status sequence_concat(tn_infer *infer) {
 /* --- optional values --- */
 
 static tn_status sequence_same(tn_infer *infer) {
-    return tn__set_like(infer, 0, tn__input(infer, 0)); /* nothing, for an Optional without value */
+    /* an Optional without a value sets nothing */
+    return tn__set_like(infer, 0, tn__input(infer, 0));
 }
 
 static tn_status sequence_truth(tn_infer *infer) {

@@ -1,7 +1,8 @@
 /* slice.c - operators that cut and join tensors: Slice, Split, Concat.
  *
- * A part that lies in one piece is a view at an exact byte offset: all dimensions before the cut
- * one have extent 1 in the part, all after it are whole.
+ * A contiguous part is a view at an exact byte offset. A part is contiguous if all dimensions
+ * before the cut one have extent 1 in the part, and it covers all dimensions after that one
+ * completely.
  *
  *     [1, 6, 4] cut at dimension 1, rows 2..4:   one piece of 8 elements at element 8
  *     [2, 6, 4] cut the same way:                two pieces, so no view
@@ -16,17 +17,19 @@
 
 /* --- Slice --- */
 
-typedef struct slice_plan { /* per dimension of the input */
+/* begin, step and extent of the slice for each dimension of the input */
+typedef struct slice_plan {
     int64_t start[TN_RANK_MAX], step[TN_RANK_MAX], extent[TN_RANK_MAX];
 } slice_plan;
 
 typedef struct slice_operands {
     const int64_t *starts, *ends, *axes, *steps;
-    uint32_t count; /* of starts, ends */
-    bool bounded;   /* starts or ends are bounds */
+    uint32_t count; /* number of entries of starts and ends */
+    bool bounded;   /* the values of starts or ends are bounds */
 } slice_operands;
 
-/* The lists, from attributes (before opset 10) or inputs. False: contents not known. */
+/* Reads the operand lists, from attributes (before opset 10) or from inputs. Returns false if their
+ * values are unknown. */
 static bool slice_read(const tn_infer *infer, slice_operands *lists) {
     uint32_t starts, ends, axes, steps;
     *lists = (slice_operands){0};
@@ -47,7 +50,8 @@ static int64_t slice_clamp(int64_t at, int64_t extent, int64_t low, int64_t high
     return at < low ? low : at > high ? high : at;
 }
 
-/* One cut dimension. With bounds as ends and a negative step any part may remain. */
+/* Computes the slice along one dimension. If the ends are bounds and the step is negative, any part
+ * may remain. */
 static void slice_cut(const slice_operands *lists, uint32_t i, uint32_t axis, int64_t step,
                       slice_plan *plan) {
     int64_t extent = plan->extent[axis], from = lists->starts[i], to = lists->ends[i];
@@ -85,7 +89,8 @@ static tn_status slice_plan_make(const tn_infer *infer, const slice_operands *li
     return TN_OK;
 }
 
-/* Where to cut is not known: no more than everything remains, along the axes that are cut. */
+/* Sets the shape of a slice whose starts or ends are unknown: along the sliced axes, the input's
+ * extents are an upper bound. */
 static tn_status slice_unknown(tn_infer *infer) {
     const tn_tensor *input = tn__input(infer, 0);
     const int64_t *axes;
@@ -129,7 +134,8 @@ static tn_status slice_fold(tn_infer *infer) {
     if (!pick) return tn__infer_no_memory(infer);
     for (uint32_t d = input->rank; d-- > 0;) {
         if (count) at += plan.start[d] * size;
-        /* A step beyond the extent is never taken; it must not overflow either. */
+        /* a slice of one element does not use its step, which may be so large that it would
+         * overflow */
         stride[d] = output->shape[d] > 1 ? plan.step[d] * size : 0;
         size *= input->shape[d];
     }
@@ -145,13 +151,14 @@ static tn_status slice_fold(tn_infer *infer) {
     return tn__fold_pick(infer, 0, value, pick, count);
 }
 
-/* The view of a part that starts at `start` and has `output`'s extents, if it lies in one piece. */
+/* The view of the part of the input that starts at `start` and has the extents of `output`, if that
+ * part is contiguous. */
 static tn_view slice_piece(const tn_infer *infer, const tn_tensor *output, const int64_t *start,
                            const int64_t *step) {
     const tn_tensor *input = tn__input(infer, 0);
     if (!tn__shape_known(input) || !tn__shape_known(output)) return tn__no_view;
     uint64_t stride = 1, offset = 0, bytes;
-    bool whole = true; /* whether the later dimensions are whole */
+    bool whole = true; /* whether the part covers all later dimensions completely */
     for (uint32_t d = input->rank; d-- > 0;) {
         int64_t extent = output->shape[d];
         bool all = start[d] == 0 && extent == input->shape[d] && (extent <= 1 || step[d] == 1);
@@ -181,7 +188,8 @@ static tn_view slice_view(tn_infer *infer, uint32_t output) {
 
 /* --- Split --- */
 
-/* The extent of output `index` along the axis; false when not known. */
+/* Computes the extent of output `index` of a Split along the axis; returns false if it is
+ * unknown. */
 static bool slice_split_extent(const tn_infer *infer, int64_t extent, uint32_t index,
                                int64_t *part) {
     const int64_t *split;
@@ -200,13 +208,14 @@ static bool slice_split_extent(const tn_infer *infer, int64_t extent, uint32_t i
             TN_OK ||
         (tn__bound_axes(infer, infer->op->inputs[0]) >> axis & 1))
         return true;
-    int64_t before; /* the last one may be smaller */
+    int64_t before; /* the last part may be smaller */
     if (__builtin_mul_overflow(chunk, (int64_t)index, &before) || before > extent) before = extent;
     if (extent - before < chunk) *part = extent - before;
     return true;
 }
 
-/* Parts of one size: all but the last must begin inside. */
+/* Checks a Split into parts of equal size: each part except the last must begin inside the
+ * input. */
 static tn_status slice_split_check_equal(tn_infer *infer, int64_t extent) {
     int64_t outputs = tn__attr_int(infer->op, "num_outputs", tn__output_count(infer)), before;
     if (outputs < 1) return tn__infer_fail(infer, "it has %lld parts", (long long)outputs);
@@ -251,7 +260,7 @@ static tn_status slice_split_shape(tn_infer *infer) {
     if (input->rank) memcpy(shape, input->shape, input->rank * sizeof *shape);
     for (uint32_t i = 0; i < tn__output_count(infer); i++) {
         if (!slice_split_extent(infer, input->shape[axis], i, &shape[axis])) {
-            shape[axis] = input->shape[axis]; /* no more than everything */
+            shape[axis] = input->shape[axis]; /* the part has at most the extent of the input */
             tn__set_bound_axis(infer, i, axis);
         }
         TN_TRY(tn__set_output(infer, i, input->dtype, input->rank, shape));
@@ -259,7 +268,7 @@ static tn_status slice_split_shape(tn_infer *infer) {
     return TN_OK;
 }
 
-/* Where output `index` begins along the axis. */
+/* Computes where output `index` of a Split begins along the axis. */
 static bool slice_split_start(const tn_infer *infer, int64_t extent, uint32_t index,
                               int64_t *start) {
     *start = 0;
@@ -310,7 +319,8 @@ static tn_view slice_split_view(tn_infer *infer, uint32_t output) {
 
 /* --- Concat --- */
 
-/* Adds one part to the whole: sums along the axis, agreement elsewhere. */
+/* Adds the shape of one input to that of the concatenation: extents are summed along the axis and
+ * must agree elsewhere. */
 static tn_status slice_concat_add(tn_infer *infer, const tn_tensor *part, uint32_t axis,
                                   int64_t *shape, const tn_tensor *first) {
     if (part->rank != first->rank)

@@ -57,11 +57,14 @@ static uint64_t tenure_flops_conv(tn_infer *infer) {
     return tn__mul_sat(2 * (positions / (uint64_t)y->shape[1]), taps);
 }
 
-/* The summand is read element by element, each right before its sum is written. */
+/* The operator may overwrite its summand, because each element is read right before its sum is
+ * written. */
 static uint64_t tenure_inplace_at(tn_infer *infer, uint32_t output, uint32_t at) {
     const tn_tensor *summand = tn__input(infer, at), *y = tn__output(infer, 0);
     if (output != 0 || summand == NULL || summand->rank != y->rank) return 0;
-    for (uint32_t i = 0; i < at; i++) /* axes that are read in another order must stay */
+    /* if an earlier operand is the same tensor, it is read in another order, so it must not be
+     * overwritten */
+    for (uint32_t i = 0; i < at; i++)
         if (infer->op->inputs[i] == infer->op->inputs[at]) return 0;
     for (uint32_t d = 0; d < y->rank; d++)
         if (summand->shape[d] != y->shape[d]) return 0;
@@ -77,7 +80,7 @@ static uint64_t tenure_inplace_sparse(tn_infer *infer, uint32_t output) {
 /* --- Opaque --- */
 
 static tn_status tenure_shape_opaque(tn_infer *infer) {
-    (void)infer; /* the stated shape holds */
+    (void)infer; /* the shape that the file states is kept */
     return TN_OK;
 }
 static uint64_t tenure_flops_opaque(tn_infer *infer) {
@@ -96,7 +99,7 @@ static uint64_t tenure_inplace_opaque(tn_infer *infer, uint32_t output) {
 
 /* --- MatMul --- */
 
-/* Extents of an operand once it is transposed. */
+/* Computes the extents of an operand after its transposition. */
 static tn_status tenure_permuted(tn_infer *infer, const tn_tensor *tensor, const char *name,
                                  int64_t *shape) {
     uint32_t count;
@@ -124,7 +127,7 @@ static tn_status tenure_shape_matmul(tn_infer *infer) {
     if (left[a->rank - 1] != right[b->rank - 2])
         return tn__infer_fail(infer, "%lld columns against %lld rows", (long long)left[a->rank - 1],
                               (long long)right[b->rank - 2]);
-    tn_tensor batch_a = *a, batch_b = *b; /* the dimensions in front */
+    tn_tensor batch_a = *a, batch_b = *b; /* the batch dimensions, without the last two */
     batch_a.rank -= 2, batch_a.shape = left;
     batch_b.rank -= 2, batch_b.shape = right;
     both[0] = &batch_a, both[1] = &batch_b;
@@ -178,7 +181,7 @@ static uint64_t tenure_flops_packed(tn_infer *infer) {
 
 /* --- Part --- */
 
-/* Starts and extents of the part along all axes of x. */
+/* Computes starts and extents of the Part along all axes of x. */
 static tn_status tenure_part(tn_infer *infer, int64_t *start, int64_t *extent) {
     const tn_tensor *x = tn__input(infer, 0);
     uint32_t count, others, more;
@@ -210,8 +213,8 @@ static tn_status tenure_shape_part(tn_infer *infer) {
     return tn__set_output(infer, 0, x->dtype, x->rank, extent);
 }
 
-/* A part is a view if, in the order of memory, all axes before the cut one have extent 1 in the
- * part and all later ones are whole. */
+/* A Part is a view if, in the order of memory, all axes before the cut one have extent 1 in the
+ * part, and it covers all later ones completely. */
 static tn_view tenure_view_part(tn_infer *infer, uint32_t output) {
     const tn_tensor *x = tn__input(infer, 0);
     int64_t start[TN_RANK_MAX], extent[TN_RANK_MAX];
@@ -304,7 +307,7 @@ static tn_status tenure_shape_sparse_matmul(tn_infer *infer) {
     return tn__set_output(infer, 0, x->dtype, x->rank, shape);
 }
 
-/* Two operations per value and position of the result. */
+/* Operations of a sparse product: two per stored value and position of the result. */
 static uint64_t tenure_flops_sparse(tn_infer *infer) {
     int64_t rows = tn__attr_int(infer->op, "rows", 0);
     uint64_t values = tn__elements(tn__input(infer, 1)), all = tn__elements(tn__output(infer, 0));
@@ -318,7 +321,8 @@ static tn_status tenure_shape_like(tn_infer *infer) {
     return tn__set_like(infer, 0, tn__input(infer, 0));
 }
 
-/* One pixel, or one channel: both formats are the same bytes. */
+/* A Reorder of an image with one pixel or one channel is a view, because both formats have the same
+ * bytes. */
 static tn_view tenure_view_reorder(tn_infer *infer, uint32_t output) {
     const tn_tensor *x = tn__input(infer, 0);
     uint64_t pixels = 1;

@@ -23,7 +23,8 @@
 #include "graph/rules/window.h"
 #include "graph/tiles/split.h"
 
-/* A view of a constant is not a view: the operator copies it into the arena. */
+/* The view that an operator's output is. If the source is a constant, the output is not a view,
+ * because the operator copies the constant into the arena. */
 static tn_view tflite_view(tn_infer *infer, uint32_t output) {
     const tn_tensor *from = tn__input(infer, 0);
     if (output || !from || tn_tensor_is_static(from)) return tn__no_view;
@@ -52,7 +53,8 @@ static uint64_t tflite_flops_unknown(tn_infer *infer) {
     return TN_SIZE_UNKNOWN;
 }
 
-/* Every output element sums `weights / rows` products, rows being one extent of the weights. */
+/* Operations of a product: each output element sums `weights / rows` products, where `rows` is an
+ * extent of the weights. */
 static uint64_t tflite_flops_rows(tn_infer *infer, uint32_t axis) {
     const tn_tensor *w = tn__input(infer, 1);
     uint64_t outputs = tn__elements(tn__output(infer, 0)), weights = tn__elements(w);
@@ -77,8 +79,8 @@ static uint64_t tflite_flops_depthwise(tn_infer *infer) { return tflite_flops_ro
 #define TFLITE_VIEW(name) TFLITE_FIRST(name), .view = tflite_view, .inplace = 1
 #define TFLITE_EFFECT(name) TFLITE(name), .flags = TN_RULE_RANDOM | TN_RULE_ORDERED, \
     .flops = tflite_flops_unknown
-/* A run time may read the inputs of WHILE in every turn, and early run times write the inputs of IF
- * back at its end. */
+/* An operator with blocks. The run time may read the inputs of WHILE in every iteration, and early
+ * versions write the inputs of IF back at its end. */
 #define TFLITE_BLOCKS(name, more) TFLITE(name), .flops = tflite_flops_unknown, \
     .flags = TN_RULE_RANDOM | TN_RULE_ORDERED | TN_RULE_HOLDS | (more)
 static const tn_op_rule tflite_rules[] = {

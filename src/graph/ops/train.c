@@ -1,5 +1,5 @@
 /* train.c - operators for training that ONNX lacks: losses, normalisation by the statistics of the
- * batch, gradients, optimizers.
+ * batch, gradients, optimizers. d x stands for the gradient of x.
  *
  *   CrossEntropy(scores, labels) -> loss, correct            axis
  *   CrossEntropyGrad(scores, labels, d loss) -> d scores     axis
@@ -56,7 +56,7 @@ static tn_status train_shape_first(tn_infer *infer) {
     return tn__set_like(infer, 0, tn__input(infer, 0));
 }
 
-/* The mask is a bit per element. */
+/* Sets the shape of the mask of dropout, which has one bit per element. */
 static tn_status train_shape_dropout(tn_infer *infer) {
     uint64_t elements = tn__elements(tn__input(infer, 0));
     int64_t bytes = (int64_t)(elements / 8 + (elements % 8 != 0));
@@ -100,7 +100,7 @@ static tn_status train_shape_given(tn_infer *infer) {
     return tn__set_output(infer, 0, tn__input(infer, 0)->dtype, count, shape);
 }
 
-/* Operations of a convolution's gradient, as many as of the convolution: two per weight and
+/* Operations of a convolution's gradient, as many as the convolution has: two per weight and
  * position of the convolution's output. */
 static uint64_t train_flops_conv(tn_infer *infer) {
     const tn_tensor *dy = tn__input(infer, 0), *dw = tn__output(infer, 0);
@@ -120,7 +120,8 @@ static uint64_t train_taps(tn_infer *infer) {
     return taps;
 }
 
-static uint64_t train_flops_pool(tn_infer *infer) { /* for a gradient, whose input is y */
+/* Operations of a pool's gradient, whose input has the shape of the pool's output. */
+static uint64_t train_flops_pool(tn_infer *infer) {
     return tn__count_mul(tn__elements(tn__input(infer, 0)), train_taps(infer));
 }
 
@@ -188,7 +189,8 @@ static tn_status train_shape_recurrent(tn_infer *infer) {
     return TN_OK;
 }
 
-/* The cell again, then twice as much: by the inputs and by the weights. */
+/* Operations of a recurrent cell's gradient: the cell is computed again, and then twice as much for
+ * the gradients of inputs and weights. */
 static uint64_t train_flops_recurrent(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0);
     uint64_t w = tn__elements(tn__input(infer, 1)), r = tn__elements(tn__input(infer, 2));
@@ -282,7 +284,7 @@ static tn_status train_parts_shape_normalization(tn_infer *infer) {
     return TN_OK;
 }
 
-/* Every element given is added once (Resize: once per tap). */
+/* Operations of gradients that add each given element once (Resize: once per tap). */
 static uint64_t train_parts_flops_given(tn_infer *infer) {
     return tn__elements(tn__input(infer, 0));
 }

@@ -1,9 +1,9 @@
 /* unary.c - operators that compute each element from one element: mathematics and activations.
  *
- * The output is like the input, so it may overwrite it. Contents are followed only through the
- * functions that exporters use in shape arithmetic (Floor of a scaled extent and its like).
+ * The output has the type and shape of the input, so it may overwrite it. Values are computed only
+ * for the functions that exporters use in shape arithmetic (such as Floor of a scaled extent).
  * FLOPs: 1 for arithmetic; for functions the number of multiplications and additions of a usual
- * vector implementation, rounded: 10 for one transcendental, more where several meet.
+ * vector implementation, rounded: 10 for one transcendental, more for a combination of several.
  * Source: operator texts of ONNX, opsets 1 to 21.
  */
 #include <math.h>
@@ -52,7 +52,8 @@ UNARY_FOLD(Round, rint, unary_same)
 UNARY_FOLD(Sign, unary_float_sign, unary_sign)
 UNARY_FOLD(Sqrt, sqrt, NULL)
 
-/* Clip: bounds are attributes before opset 11 and optional inputs since. */
+/* Computes the values of Clip. Its bounds are attributes before opset 11 and optional inputs since
+ * then. */
 static tn_status unary_fold_Clip(tn_infer *infer) {
     const tn_value *value = tn__value(infer, 0);
     const tn_tensor *output = tn__output(infer, 0);

@@ -15,8 +15,8 @@ static tn_view views_whole(tn_infer *infer, uint32_t output) {
 
 /* --- Reshape --- */
 
-/* The elements that extent -1 has to share with the others. Extents copied by 0 stand on both
- * sides, so they may even be unknown. False: not known. */
+/* Computes the number of elements that the other extents leave for extent -1. Extents copied by 0
+ * occur on both sides, so they may even be unknown. Returns false if the number is unknown. */
 static bool views_reshape_rest(const tn_tensor *input, const int64_t *target, uint32_t count,
                                bool zero_copies, uint64_t *have, uint64_t *others) {
     *have = *others = 1;
@@ -33,7 +33,7 @@ static bool views_reshape_rest(const tn_tensor *input, const int64_t *target, ui
     return true;
 }
 
-/* The extents as they are written: -1 is left unknown for later. */
+/* Sets the extents as the shape operand lists them; an extent of -1 stays unknown for now. */
 static tn_status views_reshape_written(tn_infer *infer, const int64_t *target, uint32_t count,
                                        bool zero_copies, int64_t *shape, uint32_t *open) {
     const tn_tensor *input = tn__input(infer, 0);
@@ -51,7 +51,7 @@ static tn_status views_reshape_written(tn_infer *infer, const int64_t *target, u
                                       "extent %u of the shape is 0 (copy), but '%.80s' has rank %u",
                                       i, input->name, input->rank);
             shape[i] = tn__rank_known(input) ? input->shape[i] : TN_DIM_UNKNOWN;
-            /* A lower bound of 0 is no wish to copy. */
+            /* 0 as a lower bound does not mean that the extent is copied */
             if (loose && !tn__value_is_exact_at(infer, 1, i) && shape[i] != 0)
                 shape[i] = TN_DIM_UNKNOWN;
         } else if (target[i] < 0) {
@@ -61,7 +61,7 @@ static tn_status views_reshape_written(tn_infer *infer, const int64_t *target, u
     return TN_OK;
 }
 
-/* Whether the extent for -1 falls as a bound among the written extents grows. */
+/* Whether the extent for -1 shrinks if a written extent that is a bound grows. */
 static bool views_reshape_falls(const tn_infer *infer, const int64_t *shape, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         if (shape[i] == TN_DIM_UNKNOWN ||
@@ -91,7 +91,7 @@ static tn_status views_reshape_known(tn_infer *infer, const int64_t *target, uin
     if (open != TN_NONE) {
         uint64_t extent = others ? have / others + (have % others != 0) : 0;
         if (extent > INT64_MAX) return tn__infer_fail(infer, "extent %u overflows", open);
-        shape[open] = 1; /* known for the question that follows */
+        shape[open] = 1; /* makes the extent known for the following call */
         bool falls = views_reshape_falls(infer, shape, count) && !loose_input;
         shape[open] = falls ? TN_DIM_UNKNOWN : (int64_t)extent;
     }
@@ -131,7 +131,7 @@ static tn_status views_flatten(tn_infer *infer) {
     return tn__set_output(infer, 0, input->dtype, 2, shape);
 }
 
-/* Marks the axes of a list as a bit set. */
+/* Converts a list of axes to a bit set. */
 static tn_status views_axes(const tn_infer *infer, const int64_t *axes, uint32_t count,
                             uint32_t rank, uint64_t *set) {
     *set = 0;

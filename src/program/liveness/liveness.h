@@ -105,8 +105,8 @@ static inline bool tn__liveness_has_clocks(const liveness_state *liveness) {
 
 /* occupancy.c: returns the known partial order of the program if instructions may overlap. */
 tn_status tn__liveness_order(liveness_state *liveness, tn__happens *happens);
-/* occupancy.c: builds the problem from live ranges that have root, lo and hi. The buffers are in the
- * order of their first live range; buffer_of [ranges] receives the buffer of each root. */
+/* occupancy.c: builds the problem from live ranges that have root, lo and hi. The buffers are in
+ * the order of their first live range; buffer_of [ranges] receives the buffer of each root. */
 tn_status tn__buffers_problem(liveness_state *liveness, tn_problem *problem, uint32_t *buffer_of);
 
 /* holders.c: the windows of an occupancy, and the bytes that each live range holds at one step.

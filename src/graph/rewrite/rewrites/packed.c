@@ -17,8 +17,8 @@ static bool packed_is_whole(tn_dtype dtype) {
            dtype == TN_INT2 || dtype == TN_UINT2;
 }
 
-/* Whether each operand of the DequantizeLinear comes from the file: a matrix of whole numbers with
- * float32 scales. */
+/* Whether all operands of the DequantizeLinear come from the file, and they are a matrix of
+ * integers with float32 scales. */
 static bool packed_is_stored(const tn__draft *draft, tn_op_id from) {
     const tn_op *op = tn__draft_op_of(draft, from);
     for (uint32_t i = 0; i < op->input_count; i++)
@@ -32,7 +32,8 @@ static bool packed_is_stored(const tn__draft *draft, tn_op_id from) {
     return w->rank == 2 && packed_is_whole(w->dtype);
 }
 
-/* A product of x and the matrix, without factors, plus at most a row. */
+/* Whether the operator is a product of x and the matrix, without factors, with at most a row as
+ * bias. */
 static bool packed_is_plain(const tn__draft *draft, tn_op_id id, int64_t columns,
                             tn_tensor_id *bias) {
     const tn_op *op = tn__draft_op_of(draft, id);
@@ -46,7 +47,8 @@ static bool packed_is_plain(const tn__draft *draft, tn_op_id id, int64_t columns
            (tn__attr_float(op, "beta", 1) == 1 && tn__draft_is_row(draft, *bias, columns));
 }
 
-/* The DequantizeLinear that alone gives the product its matrix, maybe through a Transpose. */
+/* Finds the DequantizeLinear that computes the product's matrix and has no other reader, possibly
+ * through a Transpose. */
 static tn_op_id packed_source(const tn__draft *draft, tn_op_id id, bool *transposed) {
     tn_op_id turn = tn__draft_only(draft, id, 1, "Transpose");
     *transposed = false;
