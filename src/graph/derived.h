@@ -29,8 +29,8 @@ tn_status tn__graph_extend(const tn_graph *given, const tn__extra *extras, uint3
 typedef struct tn__repeats {
     tn_context context;
     tn_graph *graph; /* an inferred graph; NULL: no operator is recomputed by another type */
-    /* [operators of the given graph] the operator of `graph` that recomputes it; TN_NONE: it is
-     * recomputed by itself, or not at all. NULL if `graph` is NULL */
+    /* [operators of the given graph] the operator of `graph` that recomputes it; TN_NONE: it
+     * recomputes itself, or is not recomputed. NULL if `graph` is NULL */
     tn_op_id *of;
     uint32_t count;
 } tn__repeats;

@@ -26,8 +26,8 @@ static inline void tn__element_put(void *array, uint32_t bits, uint64_t index, u
 /* The bits of a number as float16, bfloat16, float32 or float64, rounded to nearest even. */
 uint64_t tn__element_of(tn_dtype dtype, double value);
 
-/* The index of the first element of a floating type that is infinite or NaN; TN_SIZE_UNKNOWN if
- * there is none. */
+/* The index of the first element of a floating type that is infinite or NaN; TN_SIZE_UNKNOWN if all
+ * are finite. */
 uint64_t tn__first_odd(const void *data, uint64_t size, tn_dtype dtype);
 
 /* Writes the values of a tensor that the graph knows (tn_tensor.value). Returns false if they are

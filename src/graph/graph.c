@@ -576,7 +576,7 @@ tn_status tn_graph_set_block_io(tn_graph *graph, tn_block_id block, const tn_ten
         !tn__reserve(&graph->context, &to->outputs, &to->output_room, output_count,
                      sizeof *to->outputs))
         return tn__no_memory(error, "the inputs and outputs of a block");
-    to->view.inputs = to->inputs; /* the arrays behind the old lists may have moved */
+    to->view.inputs = to->inputs; /* the arrays that the old lists point to may have moved */
     to->view.outputs = to->outputs;
     operators_clear_roles(graph, block);
     if (input_count) memcpy(to->inputs, inputs, input_count * sizeof *inputs);

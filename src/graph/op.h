@@ -242,7 +242,7 @@ typedef struct tn_op_family {
                                            .rule_count =                                           \
                                                sizeof family##_rules / sizeof *family##_rules}
 
-/* Finds the entry for an operator type; NULL if there is none. */
+/* Finds the entry for an operator type; NULL for an unknown type. */
 const tn_op_rule *tn__op_rule(const char *domain, const char *type);
 
 /* --- queries, from every folder --- */
@@ -299,7 +299,7 @@ bool tn__value_is_exact_at(const tn_infer *infer, uint32_t index, uint32_t eleme
  * comparison of disjoint ranges. */
 bool tn__value_range(const tn_infer *infer, uint32_t index, const tn_value **least,
                      const tn_value **most);
-/* The set of axes whose extents are bounds, as bits, for a tensor (an input, a formal input, a
+/* The set of axes with extents that are bounds, as bits, for a tensor (an input, a formal input, a
  * block's output). */
 uint64_t tn__bound_axes(const tn_infer *infer, tn_tensor_id id);
 /* The lower bound of a tensor's extent along an axis; the extent itself if it is exact. */

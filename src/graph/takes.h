@@ -29,7 +29,7 @@ typedef struct tn__machine {
         TN__PLAIN_RATIO *TN__PLAIN_BYTES_PER_S, TN__PLAIN_BYTES_PER_S                              \
     } /* seconds are the unit of time */
 
-/* The time of an operator whose operations and bytes are known. */
+/* The time of an operator of known operations and bytes. */
 static inline double tn__takes(double operations, double bytes, const tn__machine *machine) {
     const double traffic = bytes > 0 ? bytes / machine->bytes : 0;
     const double work = operations > 0 ? operations / machine->operations : 0;

@@ -9,8 +9,8 @@
  *     out            [ y ][  z  ]
  *     in                 [ x ]
  *
- * Five callers place their tasks on this clock. Each caller says which lanes a task occupies and
- * what it waits for; when the task begins and ends follows from the clock alone:
+ * Five callers place their tasks on this clock. Each caller gives the lanes of a task and the
+ * tasks that it waits for; the begin and the end of the task follow from the clock alone:
  *
  *     program/simulate.c                  instructions of a program: the predicted time
  *     report/timeline/timeline_ranks.c    instructions of several ranks, with a clock for each
@@ -105,7 +105,7 @@ static inline uint64_t tn__lane_units(double units) {
 static inline uint64_t tn__lane_bytes(uint64_t bytes, double rate) {
     return rate > 0 ? tn__lane_units((double)bytes / rate) : 0;
 }
-/* The first step whose start time is at least `time`; `last` if no step before `last` starts that
+/* The first step that starts at `time` or later; `last` if no step before `last` starts that
  * late. */
 static inline uint32_t tn__clock_step(const uint64_t *starts, uint32_t last, uint64_t time) {
     uint32_t low = 0, high = last;

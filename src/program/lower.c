@@ -45,7 +45,7 @@ typedef struct lower_frame { /* a block being lowered */
     tn_block_id block;
     tn_op_id owner;
     uint32_t next;      /* index, in the block's order, of the operator that is lowered next */
-    uint32_t next_attr; /* attribute of that operator whose block is lowered next */
+    uint32_t next_attr; /* attribute of that operator that holds the block which is lowered next */
     uint32_t first;     /* step at which the block begins */
     size_t order_first; /* index in lower->order where the block's order begins */
 } lower_frame;
@@ -111,7 +111,7 @@ static tn_status lower_pop(lower_state *lower) {
                         .block = frame.block,
                         .first = frame.first,
                         .last = (uint32_t)lower->program->count,
-                        .repeats = !once /* so does a loop whose iterations are unknown */};
+                        .repeats = !once /* unknown numbers of iterations count, too */};
     return tn__program_add_region(lower->program, region, lower->error);
 }
 
@@ -156,7 +156,8 @@ static tn_status lower_run(lower_state *lower, uint8_t *done) {
 }
 
 /* Keeps the proof of optimality only where it holds. The proof of one block does not cover a
- * program with nested blocks, nor fused concatenations, whose savings the search does not count. */
+ * program with nested blocks, nor fused concatenations, because the search does not count their
+ * savings. */
 static void lower_note_order(const lower_state *lower) {
     bool counts = lower->block_count == 1 && !lower->task.memory.fuse_concat &&
                   lower->task.memory.parallel == TN_PARALLEL_SERIAL;

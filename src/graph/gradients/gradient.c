@@ -46,7 +46,7 @@ const int64_t *tn__gradient_ints_of(const tn_gradient *it, uint32_t input, uint3
 
 /* --- adding --- */
 
-/* Adds an operator whose result is named "d.<tensor>" or "d.<node>", because readers of plans look
+/* Adds an operator with a result named "d.<tensor>" or "d.<node>", because readers of plans look
  * for these names. */
 static tn_status gradient_add(tn_gradient *it, const char *domain, const char *type,
                               const tn_tensor_id *inputs, uint32_t input_count,

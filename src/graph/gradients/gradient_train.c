@@ -132,7 +132,7 @@ tn_status tn__gradient_batch_norm(tn_gradient *it) {
 
 /* --- losses of ONNX --------------------------------------------------------------------------- */
 
-/* Gradients of ONNX's own losses, for models whose output is their loss.
+/* Gradients of ONNX's own losses, for models that output their loss.
  *
  * Let q be the softmax of the scores. Then d scores = s (q - 1 at the label), and for the
  * likelihood s (-1 at the label). Here s is the weight of a sample's loss: the weight of its class,

@@ -24,8 +24,8 @@ struct infer_frame {
     tn_block_id block;
     uint32_t next;  /* index of the operator that is inferred next */
     uint32_t round; /* current round of the control-flow operator at `next` */
-    /* index of the nearest frame, this one or below, whose block is treated as dead if it fails: an
-     * error there is not an error of the graph. TN_NONE: there is no such frame */
+    /* index of the nearest frame, this one or below, with a block that counts as dead if it fails,
+     * so that its error is not an error of the graph. TN_NONE: there is no such frame */
     uint32_t catcher;
 };
 
@@ -75,7 +75,7 @@ static tn_status infer_check_arity(tn_infer *infer, const tn_op_rule *rule) {
 
 /* Whether the operator's results are static. An operator with only static inputs computes static
  * results, unless it draws random numbers, owns blocks, or is an alias by definition (which has no
- * memory of its own anyway). */
+ * memory of its own). */
 static bool infer_folds(tn_infer *infer, const tn_op_rule *rule) {
     const tn_op *op = infer->op;
     bool any = false;
@@ -159,7 +159,7 @@ static void infer_reset_blocks(tn_infer *infer) {
     }
 }
 
-/* Returns the error of an operator whose blocks have all failed: the error of the last one. */
+/* Returns the error of an operator if all of its blocks have failed: the error of the last one. */
 static tn_status infer_check_alive(tn_infer *infer) {
     uint32_t blocks = 0, dead = 0;
     for (uint32_t i = 0; i < infer->op->attr_count; i++) {
@@ -531,7 +531,7 @@ static tn_status explain_source(const tn_graph *graph, tn_tensor_id id, tn_error
 /* most operators that are visited in the search for the input that a size depends on */
 #define EXPLAIN_STEPS 64u
 
-/* Whether a tensor is a graph input of a few integers (or a condition) whose values are unknown. */
+/* Whether a tensor is a graph input of a few integers (or a condition) with unknown values. */
 static bool explain_is_number(const tn_graph *graph, tn_tensor_id id) {
     const tn_tensor *tensor = &graph->tensors[id];
     uint64_t count = 1;
@@ -608,8 +608,8 @@ static tn_status explain_output(const tn_graph *graph, tn_op_id op, tn_tensor_id
     return tn__op_where(graph, op, error, status);
 }
 
-/* Reports the first operator in order with an unknown result, preferably one whose inputs are all
- * known. */
+/* Reports the first operator in order with an unknown result, preferably one with inputs that are
+ * all known. */
 static tn_status explain_unknown(const tn_graph *graph, tn_error *error) {
     tn_op_id first = TN_NONE;
     tn_tensor_id which = TN_NONE;

@@ -122,7 +122,7 @@ tn_status tn__loosen_outputs(tn_infer *infer, const tn_op_rule *rule) {
     return TN_OK;
 }
 
-/* Makes values known whose lower and upper bounds are equal. */
+/* Makes values known if their lower and upper bounds are equal. */
 static void loosen_promote(tn_graph *graph, tn_tensor_id id) {
     tn__loose *loose = graph->origins[id].loose;
     if (!loose || !loose->most || !loose->least || loose->most->count != loose->least->count)

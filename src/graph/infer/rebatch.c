@@ -13,9 +13,9 @@
  *
  * Some tensors have no batch of their own but are repeated for every sample: a class token by
  * Expand, zeros for a recurrent state by ConstantOfShape. Such a tensor must have the batch of the
- * tensor that it is joined to along another axis, or of the samples whose states it begins. This
- * is found only after its producer was inferred, so inference begins again with the changed shape
- * of the producer.
+ * tensor that it is joined to along another axis, or of the samples for which it is the first
+ * state. This is found only after its producer was inferred, so inference begins again with the
+ * changed shape of the producer.
  *
  * Inference finds the place of the batch: shapes with the new batch are compared with those of the
  * reference, axis by axis. Cost: O(operands) in addition to inference.
@@ -29,10 +29,10 @@
 
 /* --- changing the batch ----------------------------------------------------------------------- */
 
-/* Finds the axis of a tensor that carries the batch: the one axis whose extent differs between the
- * graph with the old batch (`was`) and the graph with the new batch (`is`). Sets TN_NONE if no
- * extent differs. Returns false if several extents differ, if an extent changes by another factor
- * than the batch, or if the ranks differ. */
+/* Finds the axis of a tensor that carries the batch: the one axis with an extent that differs
+ * between the graph with the old batch (`was`) and the graph with the new batch (`is`). Sets
+ * TN_NONE if no extent differs. Returns false if several extents differ, if an extent changes by
+ * another factor than the batch, or if the ranks differ. */
 static bool rebatch_axis(const tn__rebatch *it, const tn_tensor *was, const tn_tensor *is,
                          uint32_t *axis) {
     *axis = TN_NONE;
@@ -108,7 +108,7 @@ static bool rebatch_is(const tn_infer *infer, const char *type) {
 
 /* --- a constant shape --- */
 
-/* The operand that gives the output's shape; TN_NONE: there is none. */
+/* The operand that gives the output's shape; TN_NONE: no operand does. */
 static uint32_t rebatch_shape_operand(const tn_op *op) {
     static const struct {
         const char *type;
@@ -303,7 +303,7 @@ static bool rebatch_is_bound(const tn_infer *infer, const tn_tensor *is, const t
     return adds && by->shape[by->rank - 1] != 1 && by->shape[by->rank - 1] != extent;
 }
 
-/* Handles an operand whose Reshape has put the batch on an axis where it cannot be: makes the
+/* Handles an operand from a Reshape that has put the batch on an axis where it cannot be: makes the
  * Reshape use the other axis, and inference run once more. */
 static void rebatch_turn(tn_infer *infer, tn__rebatch *it) {
     tn_graph *graph = infer->graph;

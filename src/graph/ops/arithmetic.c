@@ -109,7 +109,7 @@ static int64_t arithmetic_max(int64_t a, int64_t b, tn_dtype dtype, bool *good) 
 static int64_t arithmetic_pow(int64_t a, int64_t b, tn_dtype dtype, bool *good) {
     (void)dtype;
     uint64_t power = 1, base = (uint64_t)a;
-    /* the result is a fraction, whose conversion to an integer depends on the platform */
+    /* the result is a fraction; its conversion to an integer depends on the platform */
     if (b < 0) *good = false;
     for (uint64_t left = b < 0 ? 0 : (uint64_t)b; left; left >>= 1, base *= base)
         if (left & 1) power *= base;

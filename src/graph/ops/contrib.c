@@ -211,7 +211,7 @@ static tn_status contrib_shape_rows(tn_infer *infer) {
     return tn__set_output(infer, 0, a->dtype, a->rank, shape);
 }
 
-/* Sets the shape of a product with weights whose shape is given as a value. */
+/* Sets the shape of a product with weights; their shape is given as a value. */
 static tn_status contrib_shape_fpq4(tn_infer *infer) {
     const tn_tensor *a = tn__input(infer, 0);
     uint32_t count;

@@ -255,7 +255,7 @@ static uint64_t contrib_flops_group(tn_infer *infer) {
     return contrib_flops_over(infer, dims.total);
 }
 
-/* Sets the shapes of SparseAttention, whose caches share their buffers with the pasts. */
+/* Sets the shapes of SparseAttention; its caches share their buffers with the pasts. */
 static tn_status contrib_shape_sparse(tn_infer *infer) {
     const tn_tensor *q = tn__input(infer, 0);
     int64_t heads, groups;

@@ -200,7 +200,7 @@ static tn_status create_fold_range(tn_infer *infer) {
 /* --- Shape, Size --------------------------------------------------------------------------------
  */
 
-/* The axes [*first, *last) whose extents Shape returns; since opset 15 this may be a part of
+/* The axes [*first, *last) of the extents that Shape returns; since opset 15 this may be a part of
  * them. */
 static void create_shape_span(const tn_infer *infer, uint32_t rank, uint32_t *first,
                               uint32_t *last) {

@@ -12,7 +12,8 @@
 static tn_status norm_shape(tn_infer *infer) { return tn__set_like(infer, 0, tn__input(infer, 0)); }
 
 /* Sets the shapes of BatchNormalization. Since opset 14 its further outputs are the running mean
- * and variance, shaped like inputs 3 and 4. Before that there are four: mean and variance twice. */
+ * and variance, shaped like inputs 3 and 4. Before opset 14 there were four further outputs: mean
+ * and variance twice. */
 static tn_status norm_shape_batch(tn_infer *infer) {
     TN_TRY(norm_shape(infer));
     for (uint32_t i = 1; i < tn__output_count(infer); i++) {

@@ -89,8 +89,8 @@ static tn_status slice_plan_make(const tn_infer *infer, const slice_operands *li
     return TN_OK;
 }
 
-/* Sets the shape of a slice whose starts or ends are unknown: along the sliced axes, the input's
- * extents are an upper bound. */
+/* Sets the shape of a slice with unknown starts or ends: along the sliced axes, the input's extents
+ * are an upper bound. */
 static tn_status slice_unknown(tn_infer *infer) {
     const tn_tensor *input = tn__input(infer, 0);
     const int64_t *axes;

@@ -120,7 +120,7 @@ static uint64_t train_taps(tn_infer *infer) {
     return taps;
 }
 
-/* Operations of a pool's gradient, whose input has the shape of the pool's output. */
+/* Operations of a pool's gradient; its input has the shape of the pool's output. */
 static uint64_t train_flops_pool(tn_infer *infer) {
     return tn__count_mul(tn__elements(tn__input(infer, 0)), train_taps(infer));
 }

@@ -34,7 +34,7 @@ typedef struct tn__draft_tensor {
     uint32_t uses; /* number of times that operators of block 0 read the tensor */
     bool fixed;    /* an output of the graph, or read from another block: it must be kept */
     /* A tensor with the same elements in the other format: channels last if `tensor` lies in the
-     * order of its shape, and vice versa. TN_NONE: there is none yet. */
+     * order of its shape, and vice versa. TN_NONE: not made yet. */
     tn_tensor_id twin;
 } tn__draft_tensor;
 
@@ -152,7 +152,7 @@ tn_status tn__draft_become(tn__draft *draft, tn_op_id id, const char *domain, co
 /* Makes operator `id` read another tensor as its input `index`. */
 void tn__draft_set(tn__draft *draft, tn_op_id id, uint32_t index, tn_tensor_id tensor);
 
-/* Removes an operator whose results are not read. */
+/* Removes an operator with results that are not read. */
 void tn__draft_remove(tn__draft *draft, tn_op_id id);
 
 /* Copies the attributes of an operator into the draft's memory, with some of them replaced or

@@ -28,7 +28,7 @@ typedef struct tn__dequant_sums {
  *
  *     MatMulNBits    MatMul or a plain Gemm; a matrix of 2, 4 or 8 bits with scales in blocks of a
  * power of two, 16 or more, along axis 0, or one for each column QLinear..      MatMul, Gemm, or a
- * Conv whose result is quantised; weights of 8 bits, data that is dequantised as well
+ * Conv with a quantised result; weights of 8 bits, data that is dequantised as well
  *
  * Cost: O(operators + operands). */
 void tn__graph_dequant(const tn_graph *graph, uint8_t *how);

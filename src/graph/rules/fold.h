@@ -11,9 +11,9 @@
 
 #include "graph/op.h"
 
-/* float16, bfloat16, float32 or float64: the types whose values are folded as double */
+/* float16, bfloat16, float32 or float64: values of these types are folded as double */
 bool tn__is_float(tn_dtype dtype);
-/* integers and bool: the types whose values are folded as int64 */
+/* integers and bool: values of these types are folded as int64 */
 bool tn__is_integer(tn_dtype dtype);
 int64_t tn__wrap(tn_dtype dtype, int64_t value);
 double tn__round(tn_dtype dtype, double value);
@@ -22,8 +22,8 @@ double tn__round(tn_dtype dtype, double value);
  * exact and small; otherwise TN_NONE. */
 uint32_t tn__fold_count(const tn_infer *infer, uint32_t index);
 
-/* Sets output 0 by applying a function to every element of input 0; a function is NULL if that
- * class of types has none. */
+/* Sets output 0 by applying a function to every element of input 0; a function is NULL if no
+ * function applies to that class of types. */
 tn_status tn__fold_unary(tn_infer *infer, double (*of_float)(double), int64_t (*of_int)(int64_t));
 
 /* Sets the values of output 0 to those of input 0 in the same order, for operators such as

@@ -56,8 +56,8 @@ static inline uint32_t tn__magnitude(float value) {
 }
 
 /* Counts values for one pass. Pass 0 counts the upper halves of magnitudes, pass 1 the lower halves
- * of those whose upper half is the one that pass 0 found. Each pass begins with bins of zeros, and
- * may count any number of arrays. */
+ * of those with the upper half that pass 0 found. Each pass begins with bins of zeros, and may
+ * count any number of arrays. */
 void tn__magnitudes_count(tn__magnitudes *found, uint32_t pass, const float *values,
                           uint64_t count);
 /* Ends a pass. `kept` is the number of elements that stay, at most the number counted in pass 0. */

@@ -6,7 +6,7 @@
  */
 #include "graph/rules/tflite_shapes.h"
 
-/* largest number of elements whose values are tracked: the extents of a shape */
+/* largest number of elements with tracked values: the extents of a shape */
 #define MOVES_VALUES 64u
 
 /* --- contents --- */
@@ -361,7 +361,7 @@ tn_status tn__tflite_transpose(tn_infer *infer) {
 
 /* --- more elements --- */
 
-/* Sets the shape of PAD, PADV2 and MIRROR_PAD, whose paddings are pairs: before and after each
+/* Sets the shape of PAD, PADV2 and MIRROR_PAD. Their paddings are pairs: before and after each
  * axis. */
 tn_status tn__tflite_pad(tn_infer *infer) {
     const tn_tensor *in = tn__tflite_known(infer, 0);

@@ -37,7 +37,7 @@ tn_status tn__window_pool(tn_infer *infer, const tn_tensor *x, int64_t *shape);
 /* Bits per entry of a map that stores, for each output of a pool, the index of the maximum in its
  * window: 4 for windows of up to 16 taps, 8 for up to 256, 0 for larger ones, which have no map.
  * Two entries of 4 bits share a byte, the first one in the low bits. Entries are in the order of
- * the shape, whatever the format of the tensors is. */
+ * the shape, in every format of the tensors. */
 static inline uint32_t tn__window_map_bits(uint64_t taps) {
     return taps <= 16 ? 4 : taps <= 256 ? 8 : 0;
 }

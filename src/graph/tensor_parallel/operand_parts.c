@@ -59,7 +59,7 @@ static bool link_flat(const tn_tensor *tensor) {
     return count < INT64_MAX;
 }
 
-/* Finds the axis of `to` whose parts have the same elements as the parts of the cut axis: the
+/* Finds the axis of `to` along which parts have the same elements as the parts of the cut axis: the
  * products of the extents before both axes are equal. */
 static bool link_reshape(const tn_tensor *from, const tn__cut *cut, const tn_tensor *to,
                          tn__cut *other) {

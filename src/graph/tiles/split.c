@@ -238,7 +238,7 @@ static bool move_axis(const tn_infer *infer, int64_t otherwise, uint32_t rank, u
     return at >= 0 && at < (int64_t)rank;
 }
 
-/* Handles an operator whose input 0 has the axis, and whose other inputs are vectors over the
+/* Handles an operator in which input 0 has the axis and the other inputs are vectors over the
  * channels: these need the channels of the part. */
 static bool move_channels(tn__tile *part, uint32_t input, tn__need *need) {
     if (input == 0) return tn__need_same(need, part->axis, part);

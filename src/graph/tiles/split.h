@@ -33,9 +33,9 @@ bool tn__op_sums(const tn_graph *graph, tn_op_id op, uint32_t input, uint32_t *a
 
 /* --- answers: tn_op_rule.split --- */
 
-/* For operators whose inputs all broadcast to the output. */
+/* For operators with inputs that all broadcast to the output. */
 bool tn__split_each(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
-/* For operators whose input 0 has the shape of the output; other inputs are needed as a whole. */
+/* For operators with an input 0 in the shape of the output; other inputs are needed as a whole. */
 bool tn__split_first(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
 /* For reshapes: input and output must both have the axis, with the same product of extents before
  * it. */
@@ -87,13 +87,13 @@ typedef struct tn__band { /* arrays have two entries: height and width */
     bool same, hybrid;
     tn__band_way way;
 } tn__band;
-/* Reads a window; returns false if the operator has none, or if its shapes or strides are
+/* Reads a window; returns false if the operator has no window, or if its shapes or strides are
  * invalid. */
 bool tn__band_read(const tn_graph *graph, tn_op_id op, tn__band *band);
 
 /* Describes a window with SAME padding over input elements [first, last) alone. It computes `count`
- * elements, of which the first one is element `base` of the whole output; elements [first, last) of
- * the whole output are correct. */
+ * elements. The first one is element `base` of the whole output; elements [first, last) of the
+ * whole output are correct. */
 typedef struct tn__band_made {
     int64_t base, count, first, last;
 } tn__band_made;

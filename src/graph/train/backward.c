@@ -130,7 +130,7 @@ static tn_status backward_visit(tn__train *it, tn_op_id id) {
     return any_given && any_wanted ? backward_ask(it, &ask, rule) : TN_OK;
 }
 
-/* Completes the gradients of parameters whose last reader was this operator. */
+/* Completes the gradients of the parameters that this operator was the last to read. */
 static tn_status backward_update(tn__train *it, tn_op_id id) {
     const tn_op op = *tn_graph_op(it->graph, id);
     for (uint32_t i = 0; i < op.input_count; i++) {

@@ -69,7 +69,7 @@ typedef struct tn__train {
      * newest */
     tn_tensor_id *latest;
     tn_tensor_id scores; /* the tensor that the loss reads */
-    /* the tensor whose shape the scores take; often the scores themselves */
+    /* the tensor that gives the scores their shape; often the scores themselves */
     tn_tensor_id shaped;
     uint32_t *number; /* [tensors] index in made.parameters; TN_NONE: not a trained parameter */
 
@@ -87,7 +87,7 @@ typedef struct tn__train {
     uint32_t *readers;      /* [forward] number of its readers that have not been visited yet */
     tn_tensor_id factor; /* factor of gradients if the loss scale is adaptive; otherwise TN_NONE */
     bool *arrived;       /* [made.parameters] the parameter's gradient is complete */
-    uint32_t *waiting;   /* [waiting_count] parameters whose gradients wait for the next bucket */
+    uint32_t *waiting; /* [waiting_count] parameters with gradients that wait for the next bucket */
     uint32_t waiting_count, bucket_count;
     uint64_t waiting_bytes;
 
@@ -148,7 +148,7 @@ tn_status tn__train_lower_after(tn__train *it, tn_op_id id, const tn_op *made);
 /* Whether the gradient of a cast of a parameter can serve as the gradient of the parameter: no
  * other gradient is added to it, and updates can read 16 bits. */
 bool tn__train_ends_low(const tn__train *it, const tn_op *op);
-/* inline.c: replaces the model if it has an If whose branch is known. */
+/* inline.c: replaces the model if it has an If with a known branch. */
 tn_status tn__train_inline(tn__train *it);
 /* tensor_parallel.c. tn__train_cut replaces the model by a rank's part of it. Errors: those of
  * tn__cuts_graph, E_UNSUPPORTED (an option that does not work with parts). tn__train_parts reports

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-/* Allocates the data of an array whose type and shape are set; at least one byte. */
+/* Allocates the data of an array according to its type and shape; at least one byte. */
 static tn_status array_alloc(const tn_context *context, tn_array *array, tn_error *error) {
     TN_TRY(tn_tensor_size(array->dtype, (tn_format){0}, array->rank, array->shape, &array->bytes,
                           error));

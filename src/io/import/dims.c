@@ -282,7 +282,7 @@ static bool dims_is_missing(tn__dims *dims, size_t i) {
            !dims_follows(dims, entry);
 }
 
-/* Lists the open dimensions of one input, whose entries are adjacent: "input 'x' dimensions 0,2
+/* Lists the open dimensions of one input; its entries are adjacent: "input 'x' dimensions 0,2
  * (unnamed)". */
 static size_t dims_list_open(const tn__dims *dims, size_t first, tn__item_list *list) {
     const dims_open *open = dims->open;

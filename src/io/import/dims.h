@@ -46,8 +46,8 @@ bool tn__dims_need(tn__dims *dims, tn__span symbol);
  * unknown. */
 bool tn__dims_need_shape(tn__dims *dims, const char *input, uint32_t axis);
 
-/* Reports all problems with symbols. Errors: E_INVALID for a --dim whose name does not occur, with
- * the names that do; E_UNKNOWN with a list of all missing values. */
+/* Reports all problems with symbols. Errors: E_INVALID for a --dim with a name that does not occur,
+ * with the names that do; E_UNKNOWN with a list of all missing values. */
 tn_status tn__dims_check(tn__dims *dims, tn_error *error);
 
 /* --- lists in messages: as many items as fit, then "and N more" --- */

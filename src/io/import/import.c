@@ -2,7 +2,7 @@
  * infers shapes.
  *
  * A format is chosen by the suffix of the name, otherwise by content. The parts that all formats
- * share are here: the options, inputs whose values are known before the run, the format of
+ * share are here: the options, inputs with values that are known before the run, the format of
  * activations, and errors that name the file.
  */
 #include "graph/infer/infer.h"
@@ -418,7 +418,7 @@ static tn_status import_set_format(const tn_importer *importer) {
 
 /* --- the frame --- */
 
-/* Shortens the name for messages: of a long path only the last part is kept. */
+/* Shortens the name for messages to the last part of a long path. */
 static const char *import_short_name(const char *name) {
     const char *slash = strrchr(name, '/');
     return strlen(name) > 100 && slash && slash[1] ? slash + 1 : name;
@@ -578,9 +578,9 @@ tn_status tn_graph_load_memory(const char *name, const void *bytes, size_t size,
 
 #define IMPORT_LARGE ((size_t)4 << 20)
 
-/* Tells the system that the file is read at random. A large file consists of weights, and only the
- * pages with their headers are read. Without this hint the system would read ahead at each of them,
- * and so the whole file. If the system refuses the hint, only speed is lost. */
+/* Advises the system that the file is read at random. A large file consists of weights, and only
+ * the pages with their headers are read. Without this hint the system would read ahead at each of
+ * them, and so the whole file. If the system refuses the hint, only speed is lost. */
 static void import_advise(const tn__file *file) {
     if (file->size < IMPORT_LARGE) return;
     uintptr_t mask = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;

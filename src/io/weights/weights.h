@@ -63,8 +63,8 @@ tn_status tn__gguf_read(tn__weights_reader *it);
 tn_status tn__safetensors_index(tn__weights_reader *it,
                                 tn_status (*part)(void *self, const char *file), void *self);
 
-/* Adds a tensor whose fields are set, except its name. The name, of `length` bytes, is copied.
- * Errors: E_INVALID if the name exists already. */
+/* Adds a tensor, in which all fields except the name are set. The name, of `length` bytes, is
+ * copied. Errors: E_INVALID if the name exists already. */
 tn_status tn__weights_add(tn__weights_reader *it, const char *name, size_t length,
                           const tn_weight *tensor);
 /* Computes the number of elements of `shape`; returns false if it overflows or an extent is

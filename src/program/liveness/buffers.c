@@ -421,7 +421,7 @@ static void fuse_agree(fuse_join *join) {
 }
 
 /* The output's address is that of its own claim, or else follows from the first input with a claim.
- * Inputs whose claims require another address are copied. */
+ * Inputs with claims for another address are copied. */
 static void fuse_obey_claims(fuse_join *join) {
     const buffers_state *buffers = join->buffers;
     uint64_t output = buffers_claim(buffers->liveness, join->output);

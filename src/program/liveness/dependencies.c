@@ -64,7 +64,7 @@ static uint32_t deps_below(const deps_state *deps, uint32_t cut) {
     return (uint32_t)(word * 64) + 63 - (uint32_t)__builtin_clzll(bits);
 }
 
-/* the next cut that begins a section; cut_count if there is none */
+/* the next cut that begins a section; cut_count if no later cut does */
 static uint32_t deps_above(const deps_state *deps, uint32_t cut) {
     size_t word = (cut + 1) / 64;
     if (cut + 1 >= deps->cut_count) return deps->cut_count;
@@ -208,7 +208,7 @@ static int deps_item_order(const void *a, const void *b) {
     return (x->range > y->range) - (x->range < y->range);
 }
 
-/* Lists the live ranges that write, and links every view to the live range whose bytes it shows,
+/* Lists the live ranges that write, and links every view to the live range that owns its bytes,
  * through any number of views. */
 static void deps_gather(deps_state *deps) {
     const live_range *ranges = deps->occupancy->found;

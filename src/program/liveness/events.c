@@ -65,8 +65,8 @@ static tn_status events_add_steps(events_job *job) {
             seconds[job->happens.exit[s]] +=
                 tn__op_takes(graph, instructions[s].op, &machine, NULL);
     if (steps ==
-        /* an empty program still gets one event, so that the problem has events and its waits count
-         * as known: there are none */
+        /* an empty program still gets one event, so that the problem has events and its number of
+         * waits counts as known: 0 */
         0)
         return tn_problem_add_event(job->occupancy->problem, 0, NULL, job->error);
     for (uint32_t s = 0; s < steps; s++) {

@@ -301,7 +301,7 @@ static void happens_follow(tn__happens *made, uint32_t from, uint32_t *clock) {
     if (made->index[from] + 1 > clock[chain]) clock[chain] = made->index[from] + 1;
 }
 
-/* A chain whose last instruction comes before the step, preferably the chain of a predecessor. */
+/* A chain that ends before the step, preferably the chain of a predecessor. */
 static uint32_t happens_chain(const happens_maker *maker, const uint32_t *clock,
                               const uint32_t *from, uint32_t count, bool inside, uint32_t step) {
     const tn__happens *made = maker->made;

@@ -14,8 +14,8 @@ typedef struct host_state {
     uint32_t steps;
     /* [tensors + steps + 1] for each host buffer: its newest live range, or RANGE_NONE */
     uint32_t *newest;
-    /* [tensors + steps + 1] for each host buffer: its first live range, whose tensor names the
-     * buffer in the problem */
+    /* [tensors + steps + 1] for each host buffer: its first live range; the tensor of that range
+     * names the buffer in the problem */
     uint32_t *opened;
     uint32_t *range; /* [steps] for each swap: the live range that it defines or uses */
 } host_state;

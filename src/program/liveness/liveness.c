@@ -351,7 +351,7 @@ static int liveness_region_order(const void *a, const void *b) {
     return (x->block > y->block) - (x->block < y->block);
 }
 
-/* Branches whose last instruction is `step` copy out their results. */
+/* Branches that end with instruction `step` copy out their results. */
 static tn_status liveness_branches(liveness_walk *walk, uint32_t step) {
     for (; walk->next_end < walk->region_count; walk->next_end++) {
         const tn_region *region = &walk->regions[walk->by_end[walk->next_end]];

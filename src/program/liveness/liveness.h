@@ -17,7 +17,7 @@ typedef struct live_range {
     uint32_t uses;
     uint32_t newest; /* its last entry in liveness_state.uses, or RANGE_NONE */
     uint64_t bytes;
-    /* the live range whose bytes it may or must show as a view; RANGE_NONE: it is no view */
+    /* the live range that it may or must be a view of; RANGE_NONE: it is no view */
     uint32_t source;
     uint32_t earlier; /* the previous live range of the same tensor, or RANGE_NONE */
     bool joins;       /* the live range continues `earlier` in the same memory (output of an If) */

@@ -29,7 +29,7 @@ static int occupancy_member_order(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* The name of an operator; if it has none, that of its first named output, or else its type. It
+/* The name of an operator; without a name, that of its first named output, or else its type. It
  * names the operator's scratch in a plan. */
 static const char *occupancy_op_name(const liveness_state *liveness, const tn_op *op) {
     if (op->name[0] != '\0') return op->name;

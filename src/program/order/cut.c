@@ -176,8 +176,9 @@ static bool cut_flow(cut_network *net, uint64_t *value) {
     return true;
 }
 
-/* Reads a source side of the minimum cut after the flow. The smallest one is what the last level
- * search has reached. The largest one is every vertex that cannot reach the sink. */
+/* Reads a source side of the minimum cut after the flow. The smallest one is the set of vertices
+ * that the last level search has reached. The largest one is every vertex that cannot reach the
+ * sink. */
 static void cut_read(cut_network *net, bool largest, uint8_t *inside) {
     const tn__order_model *model = net->model;
     uint32_t count = 0;

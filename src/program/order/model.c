@@ -24,7 +24,7 @@
 typedef struct order_tensor {
     tn_tensor_id id;
     uint32_t maker; /* the node that makes the tensor, or ORDER_NONE */
-    uint32_t root;  /* the tensor whose memory it lies in: itself, or the source of the view */
+    uint32_t root;  /* the tensor that owns its memory: itself, or the source of the view */
     uint64_t delta, lo, hi, bytes;
     bool fixed; /* the tensor has no item, because it is static or comes from outside the block */
     bool whole, kept, there;
@@ -516,8 +516,8 @@ static tn_status order_find_items(order_build *build) {
 
 /* --- edges --- */
 
-/* The memory whose accesses are ordered: the tensor's root. All tensors from outside the block
- * count as one memory, because they may be views of each other. */
+/* The memory to which accesses are ordered: that of the tensor's root. All tensors from outside the
+ * block count as one memory, because they may be views of each other. */
 static uint32_t items_home(const order_build *build, const order_tensor *tensor) {
     const tn_tensor *facts = tn_graph_tensor(build->graph, tensor->id);
     return facts->block == build->task->block ? tensor->root : build->tensor_count;

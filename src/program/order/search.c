@@ -95,7 +95,7 @@ static void search_undo(search_run *run) {
     run->hash[1] ^= run->keys[2 * node + 1];
 }
 
-/* Runs ready nodes that are free within `limit` until there are none. */
+/* Runs ready nodes that are free within `limit` as long as there are any. */
 static void search_close(search_run *run, uint64_t limit) {
     for (uint32_t i = 0; i < run->ready_count;) {
         uint32_t node = run->ready[i];

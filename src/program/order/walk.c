@@ -130,7 +130,7 @@ uint64_t tn__order_costs(tn__order_walk *walk, const uint32_t *order, uint64_t *
  * cases it is visited again. */
 typedef struct walk_queue {
     uint32_t *nodes;   /* [count] stack of nodes to visit; each node is on it at most once */
-    uint32_t *blocked; /* [count] nodes that are free but whose cost exceeds the limit */
+    uint32_t *blocked; /* [count] nodes that are free but cost more than the limit */
     uint8_t *listed;   /* [count] the node is in one of these two lists */
     uint32_t count, blocked_count;
 } walk_queue;
@@ -177,7 +177,7 @@ static void walk_advance(tn__order_walk *walk, uint32_t node, walk_queue *queue)
     }
 }
 
-/* Runs free nodes until there are none. */
+/* Runs free nodes as long as there are any. */
 static uint32_t walk_close(tn__order_walk *walk, walk_queue *queue, uint32_t *order, uint32_t at,
                            uint64_t limit) {
     while (queue->count > 0) {
@@ -391,7 +391,7 @@ bool tn__order_greedy(tn__order_walk *walk, uint32_t *order, uint64_t limit) {
 
 /* steps that a path ahead visits; later steps are visited when these have run */
 #define SEGMENT_AHEAD 32u
-/* number of ready nodes whose path ahead is visited, if the work limit allows it */
+/* number of ready nodes for which the path ahead is visited, if the work limit allows it */
 #define SEGMENT_LOOK 64u
 
 typedef struct segment {
@@ -427,7 +427,7 @@ static void segment_enable(segment_run *run, uint32_t node) {
             run->fresh[run->fresh_count++] = model->after[k];
 }
 
-/* The cheapest node that became ready through the path ahead; ORDER_NONE if there is none. */
+/* The cheapest node that became ready through the path ahead; ORDER_NONE if no node did. */
 static uint32_t segment_next(segment_run *run) {
     uint32_t best = ORDER_NONE;
     uint64_t least = UINT64_MAX;

@@ -165,8 +165,8 @@ static void memory_first_bound(memory_state *memory) {
     if (!memory_done(memory)) memory_raise(memory, most);
 }
 
-/* Raises the bound by the cuts of nodes whose step is above it; only these can raise it. The worst
- * of them are tried first. */
+/* Raises the bound by the cuts of nodes with a step above it; only these can raise it. The worst of
+ * them are tried first. */
 static void memory_raise_more(memory_state *memory) {
     tn__order_costs(&memory->walk, memory->best, memory->costs);
     for (uint32_t turn = 0; turn < MEMORY_CUTS && !memory_done(memory); turn++) {

@@ -363,8 +363,9 @@ static tn_status verify_regions(verify_state *verify) {
  *
  * Each instruction has a list with one number per stream: how many of the stream's instructions are
  * over. It shares the list of the previous instruction on its stream. It gets a list of its own
- * only if something else must be over first: the instruction whose signal it waits for, or, if its
- * opcode blocks the caller, the previous instruction of that opcode on any stream.
+ * only if something else must be over first: the instruction that gives the signal for which it
+ * waits, or, if its opcode blocks the caller, the previous instruction of that opcode on any
+ * stream.
  */
 
 typedef struct order_signal {

@@ -38,7 +38,8 @@ typedef struct verify_state {
     /* [steps][stream_count] for each stream, the number of its steps that are over when this step
      * starts */
     uint32_t **over;
-    uint32_t *waited; /* [steps] the step whose signal this step waits for, or VERIFY_NONE */
+    /* [steps] the step that gives the signal for which this step waits, or VERIFY_NONE */
+    uint32_t *waited;
     uint32_t stream_count;
     /* verify_walk.c */
     /* [steps] for a GATHER of a tensor of which only one part is on this rank: the number of parts;

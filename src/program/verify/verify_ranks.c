@@ -1,11 +1,11 @@
 /* verify_ranks.c - checks messages and collectives, within one program and across all ranks.
  *
- * In one program, messages that a receiver could not tell apart must keep their order, and so
- * must the calls of a group. With the programs of all ranks, the k-th SEND from one rank to
- * another with a tag matches the k-th RECV there, and the k-th call of a group matches the k-th
- * call of all members. Then the ranks are simulated. Each instruction runs as soon as its
- * stream, signals and caller allow; a message or a collective runs when all participants have
- * reached it. An instruction that is left at the end would deadlock.
+ * In one program, messages that a receiver could not distinguish must keep their order, and so must
+ * the calls of a group. With the programs of all ranks, the k-th SEND from one rank to another with
+ * a tag matches the k-th RECV there, and the k-th call of a group matches the k-th call of all
+ * members. Then the ranks are simulated. Each instruction runs as soon as its stream, signals and
+ * caller allow; a message or a collective runs when all participants have reached it. An
+ * instruction that is left at the end would deadlock.
  *
  * Cost: O(n + m log m) for n instructions, m of which communicate.
  */
@@ -15,9 +15,10 @@
 
 typedef struct message {
     bool group;    /* true: a collective; false: a message */
-    uint32_t a, b; /* of a message: sender and receiver; of a collective: the group, and 0 */
+    uint32_t a, b; /* sender and receiver of a message; group of a collective, and 0 */
     uint32_t tag;  /* tag of a message */
-    uint32_t side; /* of a message: 0 for a send, 1 for a receive; of a collective: the rank */
+    /* for a message: 0 if it is sent, 1 if it is received; for a collective: the rank */
+    uint32_t side;
     uint32_t rank, step;
     uint32_t next;    /* next participant in the same transfer, or VERIFY_NONE */
     uint32_t meeting; /* index of the first participant of the transfer */
@@ -150,7 +151,7 @@ static tn_status ranks_messages(ranks_state *all, size_t first, size_t last) {
     return TN_OK;
 }
 
-/* Checks that a GATHER of parts has as many members in its group as there are parts. */
+/* Checks that a GATHER of parts has one member in its group for each part. */
 static tn_status ranks_brought(const ranks_state *all, size_t first, size_t last, size_t members) {
     for (size_t i = first; i < last; i++) {
         const message *one = &all->messages[i];
@@ -230,7 +231,7 @@ typedef struct play_state {
     const ranks_state *all;
     play_step *steps; /* the steps of all ranks, rank after rank */
     size_t *base;     /* [ranks + 1] where the steps of each rank begin */
-    size_t *ready;    /* steps whose predecessors have all run */
+    size_t *ready;    /* steps that may run, because all of their predecessors have run */
     size_t ready_count;
 } play_state;
 

@@ -88,8 +88,7 @@ typedef struct walk_state {
     walk_host *hosts;
     walk_form *forms;  /* [tensors] encoded forms; may be NULL */
     uint32_t contents; /* number of contents created so far */
-    /* newest operator whose place among similar operators is fixed, because it has effects other
-     * than its outputs */
+    /* newest operator with effects other than its outputs; such operators keep their order */
     uint32_t ordered;
     uint32_t next; /* next index in verify->sorted */
     bool speaks;   /* the program communicates with other ranks */

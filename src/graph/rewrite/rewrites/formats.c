@@ -48,7 +48,7 @@ static bool formats_is_line(const tn__draft *draft, tn_tensor_id id) {
 }
 
 /* Whether the convolution has a fast form for channels last. A convolution with many small groups
- * has none. */
+ * has no fast form. */
 static bool formats_suits_conv(const tn__draft *draft, tn_op_id id) {
     const tn_op *op = tn__draft_op_of(draft, id);
     int64_t group = tn__attr_int(op, "group", 1);

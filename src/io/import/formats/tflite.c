@@ -178,8 +178,8 @@ static tn_status tflite_codes(tflite_reader *reader, const tn__flat_table *model
 
 /* --- the file as a whole -------------------------------------------------------------------- */
 
-/* Checks what follows the model. Metadata and label files may follow as a zip archive, whose
- * contents are listed at its end: an archive without that list was truncated. */
+/* Checks what follows the model. Metadata and label files may follow as a zip archive, which ends
+ * with a list of its contents: an archive without that list was truncated. */
 static tn_status tflite_check_tail(const tflite_reader *reader, size_t end) {
     const uint8_t *bytes = reader->file.bytes;
     size_t size = reader->file.size;

@@ -11,7 +11,7 @@
  */
 #include "io/import/onnx/onnx_reader.h"
 
-#define ONNX_CALL_COST 64u   /* cost of a call whose body is empty: that of its scope */
+#define ONNX_CALL_COST 64u   /* cost of a call with an empty body: that of its scope */
 #define ONNX_PREFIX_MAX 256u /* limit of a prefix; a longer one is not extended */
 
 /* Takes bytes from the allowance for reading functions repeatedly. */

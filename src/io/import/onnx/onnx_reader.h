@@ -112,7 +112,7 @@ typedef struct onnx_local {
     /* the tensor that receives the result of a call under this name; otherwise TN_NONE */
     tn_tensor_id target;
     onnx_origin origin;
-    tn__span stated; /* the ValueInfoProto of the name; size 0: there is none */
+    tn__span stated; /* the ValueInfoProto of the name; size 0: it has no such message */
 } onnx_local;
 
 typedef struct onnx_function {
@@ -132,7 +132,8 @@ typedef struct onnx_call {
 } onnx_call;
 
 typedef struct onnx_scope {
-    /* the scope around, whose names are visible, too; NULL for the main graph and for functions */
+    /* the scope around, with names that are visible, too; NULL for the main graph and for
+     * functions */
     struct onnx_scope *parent;
     const onnx_call *call; /* NULL: the scope is outside of functions */
     /* the message that holds the nodes: a graph or, directly in a call, a function */
@@ -293,8 +294,8 @@ const onnx_function *tn__onnx_function_find(onnx_reader *reader, const onnx_node
 tn_status tn__onnx_call_open(onnx_reader *reader, onnx_scope *caller, const onnx_node *node,
                              const onnx_function *function, onnx_scope **body);
 tn_status tn__onnx_call_close(onnx_reader *reader, onnx_scope *body);
-/* Finds the attribute that a reference refers to, and the scope whose names its subgraphs see; size
- * 0: it is omitted. */
+/* Finds the attribute that a reference refers to, and the scope in which its subgraphs look up
+ * names; size 0: it is omitted. */
 tn_status tn__onnx_reference(onnx_reader *reader, onnx_scope *scope, tn__span name,
                              tn__span *attribute, onnx_scope **sees);
 

@@ -18,7 +18,7 @@ static bool wire_fault(tn__wire *wire, const uint8_t *at, const char *why) {
     return false;
 }
 
-/* Reads a varint at *next and moves *next behind it. Ten bytes hold 64 bits, so the tenth byte
+/* Reads a varint at *next and moves *next to its end. Ten bytes hold 64 bits, so the tenth byte
  * provides only one. */
 static bool wire_long_varint(const uint8_t **next, const uint8_t *end, uint64_t *value) {
     const uint8_t *at = *next;

@@ -67,7 +67,7 @@ uint64_t tn__field_count_fixed(const tn__field *field, uint32_t bytes);
 /* Reads up to `room` elements into `out` and returns their number. A varint that is truncated or
  * too long is a fault. */
 uint32_t tn__field_varints(tn__wire *wire, const tn__field *field, int64_t *out, uint32_t room);
-/* Reads up to `room` elements like tn__field_varints, and moves `left` behind them, so that a long
+/* Reads up to `room` elements like tn__field_varints, and moves `left` to their end, so that a long
  * field can be read in parts. All are read when left->span is empty or, for a single number, after
  * the first call. */
 uint32_t tn__field_take(tn__wire *wire, tn__field *left, int64_t *out, uint32_t room);

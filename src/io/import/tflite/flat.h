@@ -25,7 +25,7 @@ typedef enum tn__flat_kind {
     TN_FLAT_SCALARS, /* vector of scalars of `width` bytes */
     TN_FLAT_TABLE,   /* a table of schema `child` */
     TN_FLAT_TABLES,  /* vector of tables of schema `child` */
-    /* A table whose schema is not fixed: `child` has the fields that all of them share, or is NULL.
+    /* A table without a fixed schema: `child` has the fields that all of them share, or is NULL.
      * With `members`, the number in the field before it selects the schema of the table. */
     TN_FLAT_UNION
 } tn__flat_kind;

@@ -51,7 +51,7 @@ tn_status tn__tflite_plan_put(const tflite_plan *plan, const tn_graph *graph,
                               const uint64_t *offsets, tn__text *text);
 
 /* tn__tflite_plan_is returns whether a metadata entry is a plan. tn__tflite_plan_find returns the
- * first such entry, or the number of entries if there is none. */
+ * first such entry, or the number of entries if no entry is a plan. */
 bool tn__tflite_plan_is(const tflite_plan *plan, uint32_t at);
 uint32_t tn__tflite_plan_find(const tflite_plan *plan);
 

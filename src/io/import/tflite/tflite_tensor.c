@@ -10,7 +10,7 @@
  */
 #include "io/import/tflite/tflite_reader.h"
 
-#define TFLITE_VALUES 128u /* limit of elements whose values are stored */
+#define TFLITE_VALUES 128u /* limit of elements with stored values */
 
 static const tn_dtype tensor_types[] = {
     TN_FLOAT32,  TN_FLOAT16,  TN_INT32,     TN_UINT8,        TN_INT64,      TN_STRING,

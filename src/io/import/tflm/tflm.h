@@ -59,7 +59,7 @@ typedef struct tflm_build {
 typedef struct tflm_model {
     const tflite_plan *plan;
     const tn_micro_options *options;
-    const tflm_build *build; /* the build whose sizes are being computed */
+    const tflm_build *build; /* the build that sizes are being computed for */
     tn__arena arena;
     tflm_tensor *tensors; /* [plan->first[subgraphs]] */
     tflite_code *codes;

@@ -454,7 +454,7 @@ static void tflm_widen(uint64_t *to, uint64_t value, bool most) {
     if (most ? value > *to : value < *to) *to = value;
 }
 
-/* Combines the arenas of two builds, each number by itself. The name is that of the build with the
+/* Combines the arenas of two builds, number by number. The name is that of the build with the
  * deciding `total`. */
 static void tflm_merge(tn_micro_arena *to, const tn_micro_arena *arena, bool most) {
     /* of equal totals the newest build is named */
@@ -528,8 +528,8 @@ static tn_status tflm_offsets(const tflm_model *model, const tn_graph *graph, co
     return TN_OK;
 }
 
-/* Whether the operator is the only custom operator whose kernel is known: the one that Vela makes
- * for an Ethos-U. */
+/* Whether the operator is the only custom operator with a known kernel: the one that Vela makes for
+ * an Ethos-U. */
 static bool tflm_is_ethos(const tn__flat_table *code) {
     tn__span name = tn__flat_string(code, TFLITE_CODE_CUSTOM);
     return name.size == 7 && memcmp(name.bytes, "ethos-u", 7) == 0;

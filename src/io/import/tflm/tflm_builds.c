@@ -30,7 +30,7 @@ static const builds_version builds_versions[] = {
 };
 #define BUILDS_VERSIONS (sizeof builds_versions / sizeof *builds_versions)
 
-/* The newest release of a library whose rules have been read. */
+/* The newest release of a library that this file has the rules of. */
 static uint32_t builds_newest(tn_micro_kernels kernels) {
     return kernels == TN_MICRO_CMSIS_NN ? TFLM_VERSION(7, 0, 0) : TFLM_VERSION(1, 2, 3);
 }

@@ -130,8 +130,8 @@ static uint64_t esp_depthwise_3x3(const esp_ask *ask, uint64_t filter) {
     return esp_sum(filter, copy, 16);
 }
 
-/* The scratch of a 3x3 kernel whose channels are filled up to a multiple of 16: copies of filter,
- * input and output. */
+/* The scratch of a 3x3 kernel with channels that are filled up to a multiple of 16: copies of
+ * filter, input and output. */
 static uint64_t esp_depthwise_filled(const tflm_window *w) {
     uint64_t channels = tn__tflm_up(w->ic, 16);
     uint64_t right = esp_less(tn__add_sat(tn__mul_sat(w->ow, w->sw), 2), w->iw);
@@ -182,8 +182,8 @@ uint64_t tn__tflm_esp_window(uint32_t version, tn_micro_target target, bool dept
     return p4 && !depthwise ? esp_conv_p4(&ask) : 0;
 }
 
-/* The scratch of SOFTMAX. The kernel passes the first two extents after the batch, of which the
- * size function uses the first. */
+/* The scratch of SOFTMAX. The kernel passes the first two extents after the batch; the size
+ * function uses only the first one. */
 static uint64_t esp_softmax(const tflm_model *model, const tflm_op *op) {
     const tflm_tensor *in = tn__tflm_input(model, op, 0), *out = tn__tflm_output(model, op, 0);
     if (out == NULL || out->dtype != TN_INT8) return 0;

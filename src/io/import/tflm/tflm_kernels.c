@@ -69,13 +69,14 @@ uint64_t tn__tflm_struct(tn_micro_target target, const char *fields, uint64_t *a
 
 typedef struct kernels_row {
     const char *type;
-    const char *options; /* description of the fields of its builtin options; "": it has none */
-    const char *data;    /* description of the fields of its own data; "": it has none */
+    const char *options; /* description of the fields of its builtin options; "": no fields */
+    const char *data;    /* description of the fields of its own data; "": no fields */
     /* if versions differ: the largest of their data; NULL: `data` holds for all */
     const char *most;
     /* Data that a library uses in place of `data`; NULL: the library uses `data`. */
     const char *cmsis, *most_cmsis, *esp;
-    uint32_t cmsis_since; /* first revision of the run time whose CMSIS-NN kernels use `cmsis` */
+    /* first revision of the run time in which CMSIS-NN's kernels use `cmsis` */
+    uint32_t cmsis_since;
     /* From these revisions of the run time on, other options or other data apply. */
     uint32_t options_since, since;
     const char *later_options, *later, *later_cmsis;
