@@ -32,7 +32,7 @@ static bool extend_tables(tn_graph *made, const tn_graph *given, uint32_t more) 
     made->tensor_count = given->tensor_count;
     made->op_count = given->op_count;
     made->block_count = given->block_count;
-    /* these lists are only read through `view` */
+    /* the lists of a block are only read through its `view` */
     for (uint32_t b = 0; b < made->block_count; b++) {
         tn__graph_block *block = &made->blocks[b];
         block->ops = NULL;

@@ -183,19 +183,20 @@ typedef struct tn_op_rule {
 #define TN__SUM_ONCE (TN_NONE - 1) /* the input is added in only one part of the sum, like a bias */
 
 enum {
-    TN_RULE_RANDOM = 1u << 0, /* random: it is never folded, even if its inputs are constant */
-    /* it owns blocks, which the driver infers first (of a Loop: after the inputs) */
+    /* a random operator: it is never folded, even if its inputs are constant */
+    TN_RULE_RANDOM = 1u << 0,
+    /* the operator owns blocks, which the driver infers first (of a Loop: after the inputs) */
     TN_RULE_CONTROL = 1u << 1,
-    TN_RULE_CONSTANT = 1u << 2, /* it has no inputs and is always folded (Constant) */
-    /* its values depend only on extents (Shape): bounded extents give bounded values */
+    TN_RULE_CONSTANT = 1u << 2, /* the operator has no inputs and is always folded (Constant) */
+    /* the operator's values depend only on extents (Shape): bounded extents give bounded values */
     TN_RULE_SHAPE_ONLY = 1u << 3,
-    /* it writes into input 0 (relu_). In every order, other accesses to those bytes must stay
-     * before or after this operator, as they are in the file */
+    /* the operator writes into input 0 (relu_). In every order, other accesses to those bytes must
+     * stay before or after this operator, as they are in the file */
     TN_RULE_CHANGES = 1u << 4,
-    /* it has effects other than its outputs (ASSIGN_VARIABLE): such operators keep their order in
-     * the file */
+    /* the operator has effects other than its outputs (ASSIGN_VARIABLE). Such operators keep their
+     * order in the file */
     TN_RULE_ORDERED = 1u << 6,
-    /* it is never folded, because its result is larger than its inputs */
+    /* the operator is never folded, because its result is larger than its inputs */
     TN_RULE_UNFOLDED = 1u << 7,
     /* output 0 is the concatenation of the inputs along one axis (Concat) */
     TN_RULE_JOINS = 1u << 5,
@@ -206,18 +207,19 @@ enum {
     /* a matrix product that is an operator of domain "tenure", or has one that computes it. That
      * operator also takes a row, a summand and activations */
     TN_RULE_MATMUL = 1u << 9,
-    TN_RULE_ARITHMETIC = 1u << 10,  /* numeric, element by element; operands broadcast (Add) */
-    TN_RULE_RESHAPES = 1u << 11,    /* the same elements in the same order (Reshape) */
-    TN_RULE_IMAGES = 1u << 12,      /* its outputs and operands may have the channels last (Relu) */
+    TN_RULE_ARITHMETIC = 1u << 10, /* numeric, element by element; operands broadcast (Add) */
+    TN_RULE_RESHAPES = 1u << 11, /* the output has the input's elements in their order (Reshape) */
+    /* the operator's outputs and operands may have the channels last (Relu) */
+    TN_RULE_IMAGES = 1u << 12,
     TN_RULE_ONCE = 1u << 13,        /* each of its blocks runs at most once (If) */
-    TN_RULE_FORMAT_VIEW = 1u << 15, /* its view is valid in every memory format (Part) */
+    TN_RULE_FORMAT_VIEW = 1u << 15, /* the output is a view in every memory format (Part) */
     TN_RULE_SPACED = 1u << 16,      /* output 0 is a bucket of the inputs (rules/bucket.h) */
     TN_RULE_RANKS_SUM = 1u << 17, /* output 0 must be summed over ranks afterwards (folder dist) */
     TN_RULE_RANKS_MAX = 1u << 18, /* the maximum of output 0 over ranks must be taken afterwards */
     /* output 0 is a rank's part of the sum of input 0 over ranks (folder dist) */
     TN_RULE_RANKS_PART = 1u << 19,
     TN_RULE_RANKS_WHOLE = 1u << 20, /* output 0 is the concatenation of the ranks' inputs 0 */
-    TN_RULE_HOLDS = 1u << 14,       /* its inputs are live until all of its blocks are done */
+    TN_RULE_HOLDS = 1u << 14, /* the operator's inputs are live until all of its blocks are done */
     /* Forms of convolutions and products, and operators that contain one, for passes that ask which
      * operators are costly. */
     TN_RULE_CONV_LIKE = 1u << 21,

@@ -41,7 +41,7 @@ typedef struct tn__lane {
     uint32_t by; /* the last task of the lane, set by tn__clock_put */
 } tn__lane;
 
-/* Moves the time of `lane` forward to that of `other` if the latter is later. */
+/* Moves the time of `lane` forward to that of `other` if `other` is later. */
 static inline void tn__lane_wait(tn__lane *lane, tn__lane other) {
     if (other.at > lane->at) *lane = other;
 }

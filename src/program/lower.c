@@ -111,7 +111,7 @@ static tn_status lower_pop(lower_state *lower) {
                         .block = frame.block,
                         .first = frame.first,
                         .last = (uint32_t)lower->program->count,
-                        .repeats = !once /* unknown numbers of iterations count, too */};
+                        .repeats = !once /* true also for an unknown number of iterations */};
     return tn__program_add_region(lower->program, region, lower->error);
 }
 

@@ -37,7 +37,7 @@ TN__GRADIENT(batch_norm_train);
 TN__GRADIENT(dropout_train);
 TN__GRADIENT(dropout);    /* Dropout in inference mode */
 TN__GRADIENT(batch_norm); /* BatchNormalization in inference mode */
-/* gradient_train.c, too: operators that are divided among ranks */
+/* gradient_train.c: operators that are divided among ranks */
 TN__GRADIENT(class_loss_parts); /* ClassLoss */
 TN__GRADIENT(gather_part);
 TN__GRADIENT(rank_copy);

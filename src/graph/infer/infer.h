@@ -25,10 +25,9 @@ tn_status tn__graph_batch_input(const tn_graph *graph, tn_tensor_id *input, bool
 /* --- another batch than that of the file ----------------------------------------------------- */
 
 typedef struct tn__rebatch {
-    const tn_graph
-        *reference;   /* the same graph, inferred, with the batch that it was exported with */
-    int64_t from, to; /* the batch of the reference and the new batch, both at least 1 */
-    uint32_t changed; /* out: number of changed constants */
+    const tn_graph *reference; /* the graph, inferred with the batch that it was exported with */
+    int64_t from, to;          /* the batch of the reference and the new batch, both at least 1 */
+    uint32_t changed;          /* out: number of changed constants */
     bool *inner; /* [tensors of the reference] true: the batch is the fastest part of its axis */
     /* [operators] true: this Reshape is to make the batch the fastest part of an axis */
     bool *inward;

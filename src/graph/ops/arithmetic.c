@@ -275,7 +275,7 @@ static tn_status arithmetic_compare(tn_infer *infer, arithmetic_relation relatio
         const double b[2] = {tn__value_at(least[1], index[1][i]),
                              tn__value_at(most[1], index[1][i])};
         int holds = arithmetic_decide(relation, a, b);
-        /* numbers above 2^53 are not exact as double */
+        /* int64 numbers above 2^53 are not exact as double */
         bool rounded = fmax(fabs(a[1]), fabs(b[1])) > 0x1p53;
         if (holds == 2 || (rounded && relation == ARITHMETIC_EQUAL && holds)) return TN_OK;
         result[i] = holds;

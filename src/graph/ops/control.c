@@ -353,7 +353,7 @@ static int64_t loop_trips(const tn_infer *infer, const tn_block *body, bool *exa
     const int64_t *most = tn__value_ints(infer, 0, &count);
     int64_t trips = most && count == 1 ? (most[0] > 0 ? most[0] : 0) : TN_DIM_UNKNOWN;
     *exact = !tn__value_is_bound(infer, 0);
-    /* without a condition, only the count limits the loop */
+    /* without a condition input, only the number of iterations limits the loop */
     if (!tn__input(infer, 1)) return trips;
     const int64_t *first = tn__value_ints(infer, 1, &count);
     const tn_value *later = control_tensor(infer, body->outputs[0])->value;
@@ -540,7 +540,8 @@ static tn_status scan_shape(tn_infer *infer) {
     int64_t length;
     TN_TRY(scan_read(infer, &scan));
     TN_TRY(scan_length(infer, &scan, &length));
-    bool loose = false; /* bounds are not tracked per axis of each input here */
+    /* whether any input has upper bounds as extents; it is not known which axes those are */
+    bool loose = false;
     for (uint32_t i = 0; i < tn__input_count(infer); i++)
         loose |= tn__input(infer, i) && (tn__input(infer, i)->flags & TN_TENSOR_BOUND);
     for (uint32_t i = 0; i < tn__output_count(infer); i++) {

@@ -17,7 +17,7 @@ static tn_status detect_shape_nms(tn_infer *infer) {
         most = boxes->shape[1];
         if (limit != NULL && count > 0 && (most == TN_DIM_UNKNOWN || limit[0] < most))
             most = limit[0];
-        /* without this input, the default of 0 selects no boxes */
+        /* without the input max_output_boxes_per_class, its default of 0 selects no boxes */
         if (tn__input(infer, 2) == NULL) most = 0;
         int64_t pairs;
         bool known =

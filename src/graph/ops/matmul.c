@@ -177,8 +177,8 @@ static tn_status matmul_shape_einsum(tn_infer *infer) {
         if (einsum_label(*c) >= 0 && rank < TN_RANK_MAX)
             shape[rank++] = state->extent[einsum_label(*c)];
     }
-    /* without an output term: the ellipsis, then all labels that occur once, in alphabetical
-     * order */
+    /* for an equation without an output term: the ellipsis, then all labels that occur once, in
+     * alphabetical order */
     if (arrow == NULL) {
         einsum_put_dots(state, shape, &rank);
         for (uint32_t i = 0; i < EINSUM_LABELS && rank < TN_RANK_MAX; i++)

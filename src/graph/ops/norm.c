@@ -89,7 +89,7 @@ static const tn_op_rule norm_rules[] = {
     {NORM(InstanceNormalization, 3, 6), .split = tn__split_instance_norm, .weights = 2 | 4, .gradient = tn__gradient_instance_norm},
     {.type = "LRN", .inputs_min = 1, .inputs_max = 1, .outputs_max = 1, .shape = norm_shape,
      .flops_per = 8, .split = tn__split_local_norm,
-     /* it reads neighbouring channels, so it does not work in place */
+     /* LRN reads neighbouring channels, so it does not work in place */
      .gradient = tn__gradient_local_norm},
     {.type = "LayerNormalization", .weights = 2 | 4, .inputs_min = 2, .inputs_max = 3,
      .outputs_max = 3,

@@ -21,7 +21,8 @@
 #include "graph/op.h"
 
 typedef struct tn__draft_op {
-    tn_op op; /* its lists belong to the draft; `inputs` is changed only through tn__draft_set */
+    /* the operator's lists belong to the draft; `inputs` is changed only through tn__draft_set */
+    tn_op op;
     const tn_op_rule *rule; /* the registry's entry for the operator, or NULL */
     uint32_t at, sub;       /* place in the order of operators: sorted by `at`, then by `sub` */
     tn_op_id made;          /* the corresponding operator in the new graph */

@@ -365,7 +365,7 @@ static bool choose_improve(classes_choice *state, uint32_t index, uint32_t *list
     uint64_t worth = choose_worth(&state->it->found[index]);
     uint32_t count = 0;
     choose_set(state, index, false);
-    state->taken[index] = true; /* prevents that this class is chosen again */
+    state->taken[index] = true; /* prevents the class that was removed from being chosen again */
     uint64_t instead = choose_fill(state, list, &count);
     state->taken[index] = false;
     if (instead > worth) return true;

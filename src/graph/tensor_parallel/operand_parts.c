@@ -194,7 +194,8 @@ static bool link_sums(tn__cuts *it, tn_op_id id, uint32_t input, const tn__cut *
     const tn_op_rule *rule = tn__rule_of(it->graph, id);
     tn__cut to = *cut;
     if (!tn__op_sums(it->graph, id, input, &to.axis) || to.axis != cut->axis) return false;
-    /* its result depends on the position in the whole tensor, so it needs one contiguous part */
+    /* an operator with `sums_as` depends on the position in the whole tensor, so it needs one
+     * contiguous part */
     if (rule->sums_as != NULL && cut->blocks != 1) return false;
     int64_t extent = link_input(it, op, input)->shape[cut->axis];
     for (uint32_t i = 0; i < op->input_count; i++) {

@@ -338,7 +338,8 @@ static bool move_is_named(const tn_infer *infer, uint32_t input, uint32_t axis) 
     uint32_t count, rank = tn__input(infer, 0)->rank;
     const int64_t *axes;
     if (!tn__list(infer, input, "axes", &axes, &count)) return true;
-    /* without a list, all axes or the first `count` are changed, so the axis counts as changed */
+    /* without a list of axes, all axes or the first `count` are changed, so the axis counts as
+     * changed */
     if (axes == NULL) return true;
     for (uint32_t i = 0; i < count; i++)
         if (axes[i] == (int64_t)axis || axes[i] + (int64_t)rank == (int64_t)axis) return true;

@@ -107,7 +107,7 @@ static tn_status bucket_close(tn__train *it) {
     return tn__train_move(it, home);
 }
 
-/* Whether the same parts of a pipeline hold both parameters. */
+/* Whether the parts of a pipeline that hold parameter a are those that hold parameter b. */
 static bool bucket_is_near(const tn__train *it, uint32_t a, uint32_t b) {
     const tn_trained *list = it->made.parameters;
     return it->homes == NULL ||
@@ -350,7 +350,7 @@ tn_status tn__train_shard_end(tn__train *it) {
     tn_op_id *order = tn__arena_array(&it->arena, before + 2 * (size_t)number, sizeof *order);
     if (number == 0) return TN_OK;
     if (order == NULL) return tn__no_memory(it->error, "what a rank keeps");
-    /* results in the order in which parameters are first read */
+    /* goes backwards, so that the results stand in the order in which parameters are first read */
     while (number-- > 0) TN_TRY(shard_give(it, number, order, &made));
     tn_op_id *ops = it->graph->blocks[0].ops;
     memcpy(order + made, ops, before * sizeof *order);

@@ -49,7 +49,7 @@ static tn_status copy_tensor(tn__train *it, tn_tensor_id id) {
                                 .rank = 1,
                                 .shape = nothing};
     }
-    /* the value is that from before the training */
+    /* a trained parameter has other values than the file gives, so they are not known */
     if (it->trained[id] && it->evaluates) spec.value = (tn_value){0};
     if (it->trained[id] && !it->evaluates) spec.flags |= TN_TENSOR_UPDATED;
     return tn_graph_add_tensor(it->graph, &spec, &made, it->error);

@@ -73,7 +73,7 @@ typedef struct tn__train {
     tn_tensor_id shaped;
     uint32_t *number; /* [tensors] index in made.parameters; TN_NONE: not a trained parameter */
 
-    /* Mixed precision. The lists below are about tensors that are float32 in the model. */
+    /* Mixed precision: fields about tensors that are float32 in the model. */
     bool *works_low;     /* [operators of the model] the operator works in 16 bits */
     bool *likes_low;     /* [tensors] the operator's result has 16 bits */
     bool *is_low;        /* [tensors] the tensor with this id has 16 bits in the new graph */

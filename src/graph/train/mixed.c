@@ -178,7 +178,8 @@ tn_status tn__train_lower(tn__train *it) {
     for (uint32_t i = 0; i < block->op_count; i++)
         if (it->runs[block->ops[i]]) lower_decide(it, block->ops[i]);
     for (uint32_t k = 0; k < block->output_count && it->options.keep_outputs; k++)
-        it->is_low[block->outputs[k]] = false; /* operators outside the block read it, too */
+        /* operators outside the block read its outputs, too, so these keep float32 */
+        it->is_low[block->outputs[k]] = false;
     return TN_OK;
 }
 

@@ -338,7 +338,7 @@ tn_status tn__train_stages(tn__train *it) {
     if (!tn__train_is_whole(it)) return TN_OK;
     stages_made *made = tn__alloc_array(it->context, 1, sizeof *made);
     if (made == NULL) return tn__no_memory(it->error, "parts of a pipeline");
-    /* its own arena, because the model may be destroyed before it */
+    /* uses its own arena, because the model may be destroyed before the result */
     tn__arena_init(&made->arena, tn_graph_context(it->graph));
     it->made.stages = &made->told;
     return stages_fill(it, made);

@@ -187,7 +187,7 @@ static tn_status unroll_activate(unroll *u, uint32_t f, bool clips, tn_tensor_id
     uint32_t each = u->gates == 4 ? 3 : u->gates == 3 ? 2 : 1;
     double alpha, beta;
     size_t k = unroll_curve(u, u->direction * each + f, each, &alpha, &beta);
-    if (k == UNROLL_CURVES) return TN_E_UNSUPPORTED; /* this was checked before */
+    if (k == UNROLL_CURVES) return TN_E_UNSUPPORTED; /* unknown activations were refused before */
     const char *name = unroll_curves[k].name;
     tn_tensor_id number;
     if (clips) TN_TRY(unroll_clip(u, &x));

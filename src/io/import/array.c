@@ -248,7 +248,9 @@ static tn_status npy_read(tn__span file, const tn_context *context, tn_array *ar
     TN_TRY(npy_split(file, &header, &elements));
     TN_TRY(npy_dictionary(&header));
     TN_TRY(tn_tensor_size(array->dtype, (tn_format){0}, array->rank, array->shape, &bytes, error));
-    if (bytes != elements.size) /* also limits the allocation to the size of the file */
+    /* a file of another length is refused, which also limits the allocation to the size of the
+     * file */
+    if (bytes != elements.size)
         TN_FAIL(error, TN_E_INVALID,
                 "it has %zu bytes of elements, but its shape needs %llu; it is cut off, or holds "
                 "more than one array",

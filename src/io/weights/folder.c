@@ -145,7 +145,7 @@ static tn_status folder_choose(folder_reading *it) {
         return TN_OK;
     }
     TN_TRY(folder_parts(it));
-    if (ggufs > 0) folder_keep(it, 0, 1); /* the first part names the other parts */
+    if (ggufs > 0) folder_keep(it, 0, 1); /* the first part names all parts */
     return TN_OK;
 }
 

@@ -43,7 +43,7 @@ typedef struct deps_state {
     uint32_t item_count;
     uint64_t *cuts;
     uint32_t cut_count;
-    uint32_t *holder; /* [cuts] item that holds the section that begins here */
+    uint32_t *holder; /* [cuts] item that holds the section which begins at this cut */
     uint64_t *starts; /* bits */
     size_t words, ranges;
     deps_pair *pairs;
@@ -160,7 +160,7 @@ static tn_status deps_visit(deps_state *deps, uint32_t index) {
     uint32_t at = deps_below(deps, first), asked = RANGE_NONE;
     do {
         holder = deps->holder[at];
-        /* skips a holder that the previous section had, too */
+        /* skips the holder if the previous section had that holder as well */
         if (holder != RANGE_NONE && holder != asked)
             TN_TRY(deps_take(deps, &deps->items[holder], item));
         asked = holder;
@@ -324,7 +324,7 @@ void tn_dependencies_release(tn_dependency *list) { free(list); }
  * `fast`.
  */
 
-#define LOOSEN_BODIES 4096u /* with more buffers, the search would take too long */
+#define LOOSEN_BODIES 4096u /* limit of buffers; with more, the search would take too long */
 
 static bool loosen_is_asked(const tn_occupancy_options *memory, const tn_plan_options *plan,
                             const tn_problem *problem) {

@@ -83,7 +83,7 @@ static tn_status happens_group(happens_maker *maker) {
     memcpy(regions, tn_program_regions(program), count * sizeof *regions);
     qsort(regions, count, sizeof *regions, happens_region_order);
     for (uint32_t r = 0, done = 0; r < count; r++) {
-        /* nested in another region, or a later region of the same operator */
+        /* skips a region nested in another one, or a later region of the operator */
         if (regions[r].first < done) continue;
         uint32_t own = regions[r].last;
         while (own < steps &&

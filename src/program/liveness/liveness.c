@@ -308,8 +308,8 @@ static tn_status liveness_keep(liveness_walk *walk, tn_tensor_id tensor, uint32_
     return liveness_note(liveness, liveness->latest[tensor], step);
 }
 
-/* A tensor that is copied here is not a view of static memory, even if an operator made it one
- * before. */
+/* Gives a tensor memory of its own. A tensor that is copied is not a view of static memory, even if
+ * an operator made it one before. */
 static void liveness_own_memory(liveness_state *liveness, tn_tensor_id tensor) {
     liveness->is_static[tensor] = tn_tensor_is_static(tn_graph_tensor(liveness->graph, tensor)) &&
                                   !liveness_is_fetched(liveness, tensor);
@@ -510,14 +510,15 @@ tn_status tn__liveness_find(liveness_state *liveness) {
  * Cost: O((live ranges + uses) chains log n).
  */
 
-/* more chains would take too long; programs of streams have fewer */
+/* limit of chains; more would take too long, and programs of streams have fewer */
 #define INTERVALS_CHAINS_MAX 64u
 
 typedef struct intervals_state {
     liveness_state *liveness;
     uint32_t chains;
-    uint32_t *first; /* [chains + 1] where the steps of each chain begin in the lists below */
-    uint32_t *step;  /* [steps] the steps, sorted by chain, then by index in the chain */
+    /* [chains + 1] where the steps of each chain begin in `step` and the other lists */
+    uint32_t *first;
+    uint32_t *step; /* [steps] the steps, sorted by chain, then by index in the chain */
     /* [steps] newest earlier step of that chain that defines a live range, or RANGE_NONE */
     uint32_t *before;
     /* [steps] first step of that chain, from this one on, that defines a live range, or
@@ -597,7 +598,8 @@ static void intervals_of(const intervals_state *state, const live_range *range, 
     *newest = empty ? RANGE_NONE : defines ? state->step[end - 1] : state->before[end - 1];
 }
 
-/* Whether one interval gives a live range the same conflicts as the clocks. */
+/* Finds an interval of steps that gives a live range exactly the conflicts that the clocks give it;
+ * returns false if there is no such interval. */
 static bool intervals_find(intervals_state *state, uint32_t id) {
     const live_range *range = &state->liveness->ranges[id];
     uint32_t last = range->last, soonest = RANGE_NONE;

@@ -15,7 +15,7 @@ typedef struct live_range {
     uint32_t first, last;
     /* number of reads; a read that a loop repeats in its next iteration counts once */
     uint32_t uses;
-    uint32_t newest; /* its last entry in liveness_state.uses, or RANGE_NONE */
+    uint32_t newest; /* index of the range's last use in liveness_state.uses, or RANGE_NONE */
     uint64_t bytes;
     /* the live range that it may or must be a view of; RANGE_NONE: it is no view */
     uint32_t source;
@@ -28,7 +28,7 @@ typedef struct live_range {
     /* of a view: distance from the start of its source; of pinned static memory: its address */
     uint64_t offset;
     uint32_t root;   /* first live range of its buffer; chosen by buffers.c */
-    tn_body_id body; /* its buffer in the problem */
+    tn_body_id body; /* buffer of the live range in the problem */
     uint64_t delta;  /* distance from the buffer's start */
     uint64_t lo, hi; /* bytes of the buffer that it keeps alive */
     tn_share share;

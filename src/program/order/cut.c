@@ -206,7 +206,7 @@ static void cut_read(cut_network *net, bool largest, uint8_t *inside) {
 static bool cut_make(cut_network *net, const tn__order_model *model) {
     const tn_context *context = model->context;
     size_t nodes = model->count, uses = model->used_at[nodes], edges = model->before_at[nodes];
-    /* the network would be too large: no bound is computed */
+    /* a network with too many arcs is not built, so no bound is computed */
     if (model->item_count + uses + edges > CUT_ARCS_MAX) return false;
     net->vertex_count = model->count + model->item_count + 2;
     net->source = net->vertex_count - 2;

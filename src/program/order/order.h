@@ -24,7 +24,7 @@ typedef struct tn__order_item {
     uint64_t bytes; /* aligned */
     /* the node that makes the item; ORDER_NONE: it exists before the block begins */
     uint32_t maker;
-    /* its users are model->users[first .. last), in ascending order, each once */
+    /* users of the item: model->users[first .. last), in ascending order, each once */
     uint32_t first, last;
     bool kept; /* the item is still needed after the block */
 } tn__order_item;

@@ -27,7 +27,7 @@ typedef struct order_state {
     uint32_t way; /* last entry in search->ways of the path to this state */
     uint32_t ran;
     uint32_t next;  /* next state in the same slot of the hash table */
-    uint32_t level; /* next state in the same beam level; during the complete search unused */
+    uint32_t level; /* next state in the list of its level */
 } order_state;
 
 typedef struct search_way { /* a node of a path; paths form a tree with shared prefixes */
@@ -341,7 +341,7 @@ static int search_level_order(const void *a, const void *b) {
     const order_state *x = a, *y = b;
     if (x->peak != y->peak) return x->peak < y->peak ? -1 : 1;
     if (x->live != y->live) return x->live < y->live ? -1 : 1;
-    /* here `level` holds the state's number, which breaks ties */
+    /* `level` holds the state's number during a sort; it breaks ties */
     return (x->level > y->level) - (x->level < y->level);
 }
 

@@ -37,7 +37,7 @@ typedef struct walk_tensor {
     uint32_t changes; /* number of changes of its memory when `contents` was assigned */
     uint32_t born;    /* number of changes of its memory when it was defined */
     uint32_t made;    /* number of the contents that its operator, or its GATHER, produces */
-    uint32_t part;    /* of a GATHER: number of the contents of the part on this rank */
+    uint32_t part;    /* for a GATHER: number of the contents of the part on this rank */
     /* number of parts, if a RECV has brought only one of them; 0: the tensor is complete */
     uint32_t parts;
 } walk_tensor;
@@ -65,7 +65,7 @@ typedef struct walk_form { /* the encoded form of a tensor */
     tn_tensor_id of;
     tn_codec codec;
     uint32_t contents; /* number of the contents of the tensor `of` that the form encodes */
-    /* number of the contents of the form itself, as long as `of` has the contents above */
+    /* number of the contents of the form itself, as long as `of` has the contents in `contents` */
     uint32_t itself;
     /* number of the contents of the form itself if it came from another rank or is static */
     uint32_t received;
@@ -142,7 +142,8 @@ static tn_status walk_absent(const walk_state *walk, tn_tensor_id tensor, uint32
                              : "PUT, APPLY or RECV it before this");
 }
 
-/* Checks that step `first` is over before `step` starts, because both access the same memory. */
+/* Checks that step `first` is over before `step` starts, because both steps access a tensor's
+ * memory. */
 static tn_status walk_wait(const walk_state *walk, tn_tensor_id tensor, uint32_t first,
                            uint32_t step, const char *does) {
     const tn_instruction *instructions = walk->verify->instructions;
@@ -368,7 +369,7 @@ static tn_status walk_apply(walk_state *walk, tn_op_id id, uint32_t step) {
     tn_op_form form = tn_op_form_of(verify->graph, id, verify->instructions[step].again);
     for (uint32_t r = verify->of_op[id]; r != VERIFY_NONE; r = verify->next[r]) {
         if (verify->regions[r].first < verify->regions[r].last) continue;
-        /* an empty region has no step of its own, so it is entered here */
+        /* an empty region has no step of its own, so it is entered at the APPLY of its operator */
         TN_TRY(walk_enter(walk, r, step));
         TN_TRY(walk_leave(walk, r, step));
     }

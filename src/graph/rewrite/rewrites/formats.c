@@ -53,7 +53,7 @@ static bool formats_suits_conv(const tn__draft *draft, tn_op_id id) {
     const tn_op *op = tn__draft_op_of(draft, id);
     int64_t group = tn__attr_int(op, "group", 1);
     bool transposed = tn__draft_is(draft, id, "ConvTranspose");
-    /* its operands are the images dy and x */
+    /* the operands of ConvGradWeights are the images dy and x */
     bool weights = tn__draft_is(draft, id, "tenure.ConvGradWeights");
     const tn_tensor *x = tn__draft_tensor_of(draft, op->inputs[0]);
     const tn_tensor *y = tn__draft_tensor_of(draft, weights ? op->inputs[1] : op->outputs[0]);
@@ -207,7 +207,7 @@ static tn_status formats_each(tn__draft *draft, tn_op_id id) {
         tn_tensor_id like =
             gives ? tn__draft_op_of(draft, id)->outputs[0] : tn__draft_input(draft, id, 0);
         uint32_t rank = like != TN_NONE ? tn__draft_tensor_of(draft, like)->rank : 0;
-        /* includes weights that are computed */
+        /* operand 1 or 2 of a convolution, even if it is computed */
         bool weights = i > 0 && i < 3 && formats_is_conv(draft, id);
         bool image = last && !weights && !tn__draft_is_static(draft, input) &&
                      formats_is_image(draft, input, rank);

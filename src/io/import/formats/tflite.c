@@ -98,7 +98,7 @@ const char *tn__tflite_operator(uint32_t builtin) {
 /* --- the model -------------------------------------------------------------------------------- */
 
 #define TFLITE_VERSION 3u
-/* for operators above this number, only the newer field has the number */
+/* operators above this number have it only in the newer field */
 #define TFLITE_CODE_GREATER 127u
 #define TFLITE_CUSTOM 32u
 #define TFLITE_UNITS_MIN 100000u

@@ -189,7 +189,7 @@ static bool onnx_sparse_at(const onnx_sparse *sparse, uint64_t i, uint64_t eleme
         uint64_t index = tn__element_get(indices, 64, i * sparse->rank + d);
         uint64_t extent = (uint64_t)sparse->shape[d];
         if (index >= extent) return false;
-        /* cannot overflow: it is below the number of elements */
+        /* cannot overflow: the position is below the number of elements */
         *position = *position * extent + index;
     }
     return true;

@@ -255,7 +255,7 @@ static tn_status onnx_read_initializer(onnx_reader *reader, onnx_scope *scope, t
     if (!tensor.name.size)
         TN_FAIL(reader->importer->error, TN_E_INVALID, "an initializer has no name");
     TN_TRY(tn__onnx_local(reader, scope, tensor.name, &local));
-    /* it is the default value of a subgraph's input */
+    /* the name is an initializer that gives a subgraph's input its default value */
     if (local->origin == ONNX_BY_INPUT) return TN_OK;
     if (local->origin) return onnx_fail_double(reader, "initializer", tensor.name);
     tn_tensor_spec spec = {.kind = TN_KIND_PARAMETER,

@@ -169,7 +169,8 @@ typedef struct onnx_opset {
 typedef struct onnx_node {
     tn__span message;
     tn__span name, type, domain, overload;
-    tn__span output; /* its first named output, which names a node without a name */
+    /* first named output of the node; it stands for the name if the node has none */
+    tn__span output;
     uint32_t input_count, output_count, attribute_count;
 } onnx_node;
 

@@ -435,7 +435,7 @@ tn_status tn__onnx_value(onnx_reader *reader, const onnx_tensor *tensor, tn_valu
         onnx_convert(tensor, reader->ints, reader->floats);
     }
     for (uint32_t i = 0; tensor->dtype == TN_UINT64 && i < count; i++)
-        if (reader->ints[i] < 0) return TN_OK; /* the number is too large for int64 */
+        if (reader->ints[i] < 0) return TN_OK; /* a uint64 element that is too large for int64 */
     *value = (tn_value){.count = count,
                         .ints = floating ? NULL : reader->ints,
                         .floats = floating ? reader->floats : NULL};

@@ -97,7 +97,7 @@ static tn_status plan_places(tflite_plan *plan, const plan_meetings *all, uint32
     return TN_OK;
 }
 
-/* Opens a file for its plan: reads the model again. */
+/* Opens a .tflite file for its offline plan, and reads the model in it again. */
 tn_status tn__tflite_plan_from(tflite_plan *plan, const char *name, tn__span bytes,
                                const tn_import_options *options, const tn_graph *graph,
                                tn_error *error) {

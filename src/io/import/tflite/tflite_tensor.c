@@ -94,7 +94,8 @@ static tn_status tensor_check_payload(const tflite_reader *reader, const tn__fla
     tn__flat_table buffer;
     uint64_t need;
     tn_error *error = reader->importer->error;
-    TN_TRY(tensor_buffer(reader, tensor, &buffer)); /* checked also for tensors without data */
+    /* the index of the buffer is checked also for tensors without data */
+    TN_TRY(tensor_buffer(reader, tensor, &buffer));
     if (spec->kind != TN_KIND_PARAMETER || buffer.bytes == NULL ||
         tn__flat_has(tensor, TFLITE_TENSOR_SPARSITY) ||
         tn__flat_uint(tensor, TFLITE_TENSOR_EXTERNAL, 4, 0) != 0 ||
@@ -157,7 +158,7 @@ static tn_status tensor_input_shape(tflite_reader *reader, const tn__flat_table 
         memcpy(shape, given->shape, given->rank * sizeof *shape);
         return TN_OK;
     }
-    /* the batch of the state may change, too */
+    /* the batch of a state variable may change as well */
     if (reader->drop_stated && is_state) spec->rank = TN_RANK_UNKNOWN;
     for (uint32_t i = 0; i < spec->rank && spec->rank != TN_RANK_UNKNOWN; i++)
         if (shape[i] == TN_DIM_UNKNOWN && !tn__dims_need_shape(&importer->dims, spec->name, i))

@@ -64,7 +64,7 @@ typedef struct tflm_model {
     tflm_tensor *tensors; /* [plan->first[subgraphs]] */
     tflite_code *codes;
     uint32_t code_count;
-    tflm_op *ops;       /* operators of all subgraphs, one subgraph after the other */
+    tflm_op *ops;       /* operators of all subgraphs, sorted by subgraph */
     uint64_t *first_op; /* [subgraphs + 1] index of the first operator of each subgraph */
     /* [scratch_count] bytes of the scratch requests, in the order in which kernels make them */
     uint64_t *scratch;

@@ -457,7 +457,7 @@ static void tflm_widen(uint64_t *to, uint64_t value, bool most) {
 /* Combines the arenas of two builds, number by number. The name is that of the build with the
  * deciding `total`. */
 static void tflm_merge(tn_micro_arena *to, const tn_micro_arena *arena, bool most) {
-    /* of equal totals the newest build is named */
+    /* if several builds have equal totals, the newest one is named */
     if (most ? arena->total >= to->total : arena->total < to->total) {
         to->kernels = arena->kernels;
         to->version = arena->version;

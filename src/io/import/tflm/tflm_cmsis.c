@@ -135,8 +135,8 @@ static uint64_t cmsis_depthwise(const cmsis_ask *ask, bool packed, bool most) {
 
 /* --- TRANSPOSE_CONV --- */
 
-/* Adds the two requests since 7.0.0. The second one may have 0 bytes, but has a handle all the
- * same. */
+/* Adds the two scratch requests that the kernel makes since 7.0.0. The second one may have 0 bytes,
+ * but still gets a handle. */
 static void cmsis_transposed(const tflm_model *model, const tflm_op *op, const cmsis_ask *ask,
                              tflm_need *need) {
     const tflm_tensor *filter = tn__tflm_input(model, op, 1), *in = tn__tflm_input(model, op, 2);
