@@ -71,8 +71,8 @@ typedef struct tn__need {
 
 /* How the operator that computes a part differs from the whole operator. */
 typedef enum tn__part_form {
-    TN__FORM_SAME, /* only its operands differ */
-    /* `pads` holds the padding of the need, so no padding is computed from extents */
+    TN__FORM_SAME, /* only the operands differ */
+    /* the attribute `pads` holds the padding of the need, so no padding is computed from extents */
     TN__FORM_WINDOW,
     TN__FORM_EXTENTS, /* input 1 becomes the extents of the part's output (Reshape, Expand) */
     TN__FORM_BAND,    /* a window of TensorFlow Lite, where tn__band computes the padding */
@@ -211,7 +211,7 @@ enum {
     TN_RULE_RESHAPES = 1u << 11, /* the output has the input's elements in their order (Reshape) */
     /* the operator's outputs and operands may have the channels last (Relu) */
     TN_RULE_IMAGES = 1u << 12,
-    TN_RULE_ONCE = 1u << 13,        /* each of its blocks runs at most once (If) */
+    TN_RULE_ONCE = 1u << 13,        /* each block of the operator runs at most once (If) */
     TN_RULE_FORMAT_VIEW = 1u << 15, /* the output is a view in every memory format (Part) */
     TN_RULE_SPACED = 1u << 16,      /* output 0 is a bucket of the inputs (rules/bucket.h) */
     TN_RULE_RANKS_SUM = 1u << 17, /* output 0 must be summed over ranks afterwards (folder dist) */

@@ -163,7 +163,7 @@ static tn_status tags_walk(tags_state *state) {
         for (uint32_t i = 0; i < form.input_count; i++) {
             tn_tensor_id input = tn_op_form_input(&form, i);
             if (input == TN_NONE || state->reported[input] == step + 1) continue;
-            /* an operator may read the input twice: it is reported once */
+            /* an operator may read the tensor twice: the tensor is reported once */
             state->reported[input] = step + 1;
             TN_TRY(tags_keep(state, step, input));
         }

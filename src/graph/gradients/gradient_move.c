@@ -159,7 +159,7 @@ tn_status tn__gradient_slice(tn_gradient *it) {
         by[axis] = steps != NULL ? steps[i] : 1;
         int64_t extent = x.shape[axis];
         from[axis] = move_clamp(starts[i], extent, by[axis] > 0 ? extent : extent - 1);
-        /* with one element along the axis the step is not used; it may exceed the extent */
+        /* with one element along the axis, the step is not used, and may exceed the extent */
         if (y.shape[axis] == 1) by[axis] = 1;
     }
     const tn_attr attrs[] = {TN__ATTR_INTS("shape", x.shape, x.rank),

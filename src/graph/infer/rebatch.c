@@ -175,7 +175,8 @@ static tn_status rebatch_unsure(tn_infer *infer, const tn_tensor *input) {
 static bool rebatch_kept(const tn_tensor *input, uint32_t from, const tn_tensor *output,
                          uint32_t *goal) {
     if (output->rank < input->rank) return false;
-    *goal = from + (output->rank - input->rank); /* Expand aligns the axes at the last one */
+    /* Expand aligns the axes of its input at the last axis of its output */
+    *goal = from + (output->rank - input->rank);
     return true;
 }
 

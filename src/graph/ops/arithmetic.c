@@ -57,7 +57,8 @@ static tn_status arithmetic_shape_prelu(tn_infer *infer) {
 
 /* --- contents --- */
 
-/* a function that combines two elements; it sets `good` to false if there is no result */
+/* a function that combines two elements of integer or floating type; `good` becomes false if there
+ * is no result */
 typedef struct arithmetic_pair {
     int64_t (*of_ints)(int64_t a, int64_t b, tn_dtype dtype, bool *good);
     double (*of_floats)(double a, double b);

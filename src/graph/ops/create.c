@@ -184,7 +184,8 @@ static tn_status create_fold_range(tn_infer *infer) {
     if (values[0]->ints && values[2]->ints) {
         int64_t *ints = tn__scratch(infer, (size_t)count + 1, sizeof *ints);
         if (!ints) return tn__infer_no_memory(infer);
-        for (uint32_t i = 0; i < count; i++) /* stays within the limit, so it cannot overflow */
+        /* the sum stays within the limit of the Range, so it does not overflow */
+        for (uint32_t i = 0; i < count; i++)
             ints[i] = values[0]->ints[0] + (int64_t)i * values[2]->ints[0];
         return tn__set_value_ints(infer, 0, ints, count);
     }

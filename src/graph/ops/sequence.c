@@ -101,7 +101,8 @@ static bool sequence_pieces(const tn_infer *infer, int64_t extent, uint64_t *pie
     const int64_t *sizes = tn__value_ints(infer, 1, &count);
     *uneven = false;
     if (split && !sizes) return false;
-    if (!split || split->rank == 0) { /* one size for all; without any, slices of 1 */
+    /* a single size applies to all parts; without sizes each part has extent 1 */
+    if (!split || split->rank == 0) {
         int64_t size = split && count ? sizes[0] : 1;
         if (extent == TN_DIM_UNKNOWN || size <= 0) return false;
         *pieces = (uint64_t)(extent / size + (extent % size != 0));

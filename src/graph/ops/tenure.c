@@ -62,7 +62,7 @@ static uint64_t tenure_flops_conv(tn_infer *infer) {
 static uint64_t tenure_inplace_at(tn_infer *infer, uint32_t output, uint32_t at) {
     const tn_tensor *summand = tn__input(infer, at), *y = tn__output(infer, 0);
     if (output != 0 || summand == NULL || summand->rank != y->rank) return 0;
-    /* an operand that is also an earlier input is read in another order there, so it must not be
+    /* an operand that is also an earlier input is read there in another order, so it must not be
      * overwritten */
     for (uint32_t i = 0; i < at; i++)
         if (infer->op->inputs[i] == infer->op->inputs[at]) return 0;

@@ -240,7 +240,7 @@ tn_status tn__draft_become(tn__draft *draft, tn_op_id id, const char *domain, co
     if (op.inputs == NULL || op.attrs == NULL)
         return tn__no_memory(draft->error, "a rewritten graph");
     draft_count_uses(draft, &op, 1);
-    /* decreases the number of uses by one */
+    /* decreases the number of uses of the operator's inputs by one */
     draft_count_uses(draft, &draft->ops[id].op, UINT32_MAX);
     draft->ops[id].op = op;
     draft->ops[id].rule = tn__op_rule(domain, type);

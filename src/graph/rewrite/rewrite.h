@@ -77,7 +77,7 @@ typedef struct tn__rewrite {
 tn_status tn__draft_begin(tn__draft *draft);
 /* Makes an inferred graph of the draft. */
 tn_status tn__draft_graph(tn__draft *draft, tn_graph **graph);
-void tn__draft_end(tn__draft *draft); /* frees its lists and its arena */
+void tn__draft_end(tn__draft *draft); /* frees the draft's lists and its arena */
 
 /* --- looking --- */
 static inline const tn_op *tn__draft_op_of(const tn__draft *draft, tn_op_id id) {

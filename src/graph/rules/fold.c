@@ -242,7 +242,7 @@ tn_status tn__extents_agree(tn_infer *infer, uint32_t a, int32_t axis_a, uint32_
     const tn_tensor *left = tn__input(infer, a), *right = tn__input(infer, b);
     int64_t one = tn__extent(left, axis_a), other = tn__extent(right, axis_b);
     if (one == TN_DIM_UNKNOWN || other == TN_DIM_UNKNOWN || one == other) return TN_OK;
-    /* the extents are upper bounds, so they are compared in a run */
+    /* one of the extents is an upper bound, so their equality is only known in a run */
     if ((left->flags | right->flags) & TN_TENSOR_BOUND) return TN_OK;
     return tn__infer_fail(infer,
                           "axis %d of '%.60s' has extent %" PRId64 " and axis %d of '%.60s' has "

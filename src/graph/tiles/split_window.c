@@ -218,7 +218,8 @@ bool tn__band_read(const tn_graph *graph, tn_op_id id, tn__band *band) {
     grows = tn__elements(y) > tn__elements(x);
     bool depthwise = strcmp(op->type, "DEPTHWISE_CONV_2D") == 0;
     band->hybrid = band_is_hybrid(x, w);
-    bool exact = valid || pointwise || band->hybrid; /* whole images keep their padding */
+    /* a batch is cut into whole images, which keep their padding */
+    bool exact = valid || pointwise || band->hybrid;
     band->way = exact                            ? TN__BAND_EXACT
                 : pools || (depthwise && !grows) ? TN__BAND_CROP
                                                  : TN__BAND_PAD;

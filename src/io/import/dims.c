@@ -92,7 +92,8 @@ typedef struct dims_sum {
     bool assume; /* names of inputs count as 1, to check whether their values would be enough */
     const char *next, *end;
     int64_t values[DIMS_STACK];
-    char operators[DIMS_STACK]; /* one of ( + - * / % and d, which stands for // */
+    /* operators that wait for an operand: ( + - * / % and d, which stands for // */
+    char operators[DIMS_STACK];
     uint32_t value_count, operator_count;
 } dims_sum;
 

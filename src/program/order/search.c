@@ -348,7 +348,7 @@ static int search_level_order(const void *a, const void *b) {
 /* Adds a state to the list of its level; the head of the list of level k is in heap[k]. */
 static bool search_enlist(search_run *run, uint32_t id) {
     order_state *state = &run->states[id];
-    /* the state is in its list already and only has a better path now */
+    /* the state is in the list of its level already; only its path has changed */
     if (state->level != ORDER_NONE) return true;
     uint32_t *head = &run->heap[state->ran];
     state->level = *head;

@@ -131,7 +131,7 @@ uint64_t tn__order_costs(tn__order_walk *walk, const uint32_t *order, uint64_t *
 typedef struct walk_queue {
     uint32_t *nodes;   /* [count] stack of nodes to visit; each node is on it at most once */
     uint32_t *blocked; /* [count] nodes that are free but cost more than the limit */
-    uint8_t *listed;   /* [count] the node is in one of these two lists */
+    uint8_t *listed;   /* [count] the node is in `nodes` or `blocked` */
     uint32_t count, blocked_count;
 } walk_queue;
 
@@ -399,7 +399,8 @@ typedef struct segment {
     uint32_t count; /* number of steps of the segment */
     bool falls;     /* the live bytes at the end of the segment are at most those at its begin */
     uint64_t hill;  /* largest live bytes within the segment, relative to its begin */
-    /* if it falls: bytes freed from begin to end; otherwise: drop from the hill to the end */
+    /* if the segment falls: bytes freed from its begin to its end; otherwise: drop from its hill to
+     * its end */
     uint64_t behind;
 } segment;
 

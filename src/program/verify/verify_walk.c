@@ -32,22 +32,22 @@ typedef struct walk_tensor {
     uint32_t region;            /* innermost region around the definition */
     uint32_t memory;            /* index in `memories` */
     uint32_t root;    /* the tensor itself, or its source if it is an alias by definition */
-    uint32_t readers; /* list of the steps that have read it since its definition */
+    uint32_t readers; /* list of the steps that have read the tensor since its definition */
     uint32_t contents;
-    uint32_t changes; /* number of changes of its memory when `contents` was assigned */
-    uint32_t born;    /* number of changes of its memory when it was defined */
-    uint32_t made;    /* number of the contents that its operator, or its GATHER, produces */
-    uint32_t part;    /* for a GATHER: number of the contents of the part on this rank */
+    uint32_t changes; /* number of changes of the tensor's memory when `contents` was assigned */
+    uint32_t born;    /* number of changes of the tensor's memory when the tensor was defined */
+    uint32_t made; /* number of the contents that the tensor's operator, or its GATHER, produces */
+    uint32_t part; /* for a GATHER: number of the contents of the part on this rank */
     /* number of parts, if a RECV has brought only one of them; 0: the tensor is complete */
     uint32_t parts;
 } walk_tensor;
 
 /* Memory that several tensors may share: a tensor and its views. */
 typedef struct walk_memory {
-    uint32_t writer;  /* the newest step that changed it in place */
-    uint32_t readers; /* list of the steps that have read it since then */
+    uint32_t writer;  /* newest step that changed the memory in place */
+    uint32_t readers; /* list of the steps that have read the memory since its last change */
     uint32_t changes;
-    uint32_t changer; /* the newest step that changed it and is not an operator */
+    uint32_t changer; /* newest step that changed the memory and does not run an operator */
     uint32_t root;    /* root of the tensor that the step `changer` changed */
 } walk_memory;
 
@@ -79,9 +79,10 @@ typedef struct walk_state {
     size_t memory_count, memory_room;
     walk_touch *touches;
     size_t touch_count, touch_room;
-    uint32_t *inside;    /* [regions] list of the tensors that the region has defined */
-    uint32_t *times;     /* [operators] number of APPLY instructions of the operator */
-    uint32_t **before;   /* [operators] numbers of the contents of its inputs at its first run */
+    uint32_t *inside; /* [regions] list of the tensors that the region has defined */
+    uint32_t *times;  /* [operators] number of APPLY instructions of the operator */
+    /* [operators] numbers of the contents of the operator's inputs at its first run */
+    uint32_t **before;
     uint32_t *last_time; /* [operators] newest step that ran the operator */
     /* [tensors + instructions + 1] host buffers: first one for each tensor, then one for each slot;
      * may be NULL */

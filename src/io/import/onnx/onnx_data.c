@@ -117,7 +117,8 @@ tn_status tn__onnx_elements(onnx_reader *reader, const onnx_tensor *tensor, cons
         onnx_copy_contents(tensor, tensor->raw.bytes, array);
         return TN_OK;
     }
-    if (array->plain != NULL) return TN_OK; /* the elements are numbers, one by one */
+    /* the elements are single numbers, so the file has no plain range of them */
+    if (array->plain != NULL) return TN_OK;
     return *found ? onnx_typed_contents(reader, tensor, array) : TN_OK;
 }
 

@@ -50,7 +50,7 @@ typedef struct tflite_code {
 typedef struct tflite_pending {
     uint32_t subgraph, depth;
     tn_block_id block;
-    const char *prefix; /* prefix of its tensors' names */
+    const char *prefix; /* prefix of the names of the subgraph's tensors */
 } tflite_pending;
 
 /* The roles of a tensor in its subgraph, one bit each. */

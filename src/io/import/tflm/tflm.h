@@ -26,7 +26,7 @@ typedef struct tflm_tensor {
     const int64_t *shape; /* [rank] */
     uint32_t rank;
     tn_dtype dtype;
-    uint32_t channels; /* number of scales of its quantisation; 0: it is not quantised */
+    uint32_t channels; /* number of scales of the tensor's quantisation; 0: it is not quantised */
     bool is_constant, is_variable, is_unknown; /* is_unknown: the tensor's size is unknown */
     /* number, from 1, of the operator VAR_HANDLE that computes the tensor; 0: another operator
      * computes it */
@@ -74,11 +74,11 @@ typedef struct tflm_model {
 
 /* The memory that a kernel requests. */
 typedef struct tflm_need {
-    /* bytes and alignment of its builtin options as a struct */
+    /* bytes and alignment of the operator's builtin options as a struct */
     uint64_t options, options_alignment;
-    uint64_t buffers[TFLM_BUFFERS_MAX]; /* bytes of its own data, which is persistent */
+    uint64_t buffers[TFLM_BUFFERS_MAX]; /* bytes of the kernel's own data, which is persistent */
     uint32_t buffer_count;
-    uint64_t scratch[TFLM_SCRATCH_MAX]; /* bytes of scratch memory while it runs */
+    uint64_t scratch[TFLM_SCRATCH_MAX]; /* bytes of scratch memory while the kernel runs */
     uint32_t scratch_count;
     bool is_known; /* false: a custom operator, or one that no table lists */
 } tflm_need;

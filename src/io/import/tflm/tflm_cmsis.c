@@ -19,7 +19,8 @@
 #define CMSIS_MATMUL 20240909u /* the run time's first revision with a BATCH_MATMUL of CMSIS-NN */
 /* number of channels that the vector kernel of DEPTHWISE_CONV_2D copies at once */
 #define CMSIS_MVE_CHANNELS 124u
-#define CMSIS_FAST_COLUMNS 512u /* with fewer columns, 5.0.0 uses its fast int16 convolution */
+/* with fewer columns than this, CMSIS-NN 5.0.0 uses its fast int16 convolution */
+#define CMSIS_FAST_COLUMNS 512u
 #define CMSIS_REVERSE_CHANNELS 16u
 
 typedef enum cmsis_core { CMSIS_SCALAR, CMSIS_DSP, CMSIS_MVE } cmsis_core;
@@ -110,7 +111,7 @@ static uint64_t cmsis_as_conv(const cmsis_ask *ask, bool most) {
     bool is_row = one.w.ih == 1 && one.w.fh == 1 && !one.w.dilated;
     bool is_pointwise = one.w.fh == 1 && one.w.fw == 1 && one.w.ph == 0 && one.w.pw == 0;
     if (is_row && !is_pointwise) {
-        one.w.sw = 4; /* a stride with which it is a convolution of one row */
+        one.w.sw = 4; /* a stride with which the convolution is one over a single row */
         uint64_t row = cmsis_conv_int8(&one);
         uint64_t high = general > row ? general : row, low = general < row ? general : row;
         bytes = most ? high : low;

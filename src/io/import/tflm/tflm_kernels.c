@@ -69,9 +69,10 @@ uint64_t tn__tflm_struct(tn_micro_target target, const char *fields, uint64_t *a
 
 typedef struct kernels_row {
     const char *type;
-    const char *options; /* description of the fields of its builtin options; "": no fields */
-    const char *data;    /* description of the fields of its own data; "": no fields */
-    /* if versions differ: the largest of their data; NULL: `data` holds for all */
+    /* description of the fields of the operator's builtin options; "": no fields */
+    const char *options;
+    const char *data; /* description of the fields of the kernel's own data; "": no fields */
+    /* if versions differ: the largest of the kernel's data; NULL: `data` holds for all versions */
     const char *most;
     /* Data that a library uses in place of `data`; NULL: the library uses `data`. */
     const char *cmsis, *most_cmsis, *esp;
@@ -315,7 +316,7 @@ static void kernels_channels(const tflm_model *model, const tflm_op *op, tflm_ne
     bool whole = kernels_is(tn__tflm_input(model, op, 0), TN_FLOAT32);
     if (whole && model->build->kernels == TN_MICRO_CMSIS_NN && !model->options->most &&
         !tn__tflm_named(op, "TRANSPOSE_CONV"))
-        return; /* the newest kernels of CMSIS-NN keep them for integers only */
+        return; /* the newest kernels of CMSIS-NN keep multipliers and shifts for integers only */
     if (tn__tflm_named(op, "CONV_2D") || tn__tflm_named(op, "TRANSPOSE_CONV"))
         channels = tn__tflm_extent(filter, 0);
     else if (tn__tflm_named(op, "DEPTHWISE_CONV_2D"))
