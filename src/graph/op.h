@@ -1,7 +1,7 @@
 /* op.h - the rules that describe an operator to the planner, and the functions to write them.
  *
- * An operator is ONE entry of a family's table in ops/<family>.c: shape, value folding, cost,
- * workspace, in-place and view rule together. The driver (infer.c) walks the graph in
+ * An operator is ONE entry of a family's table in ops/<folder>/<family>.c: shape, value folding,
+ * cost, workspace, in-place and view rule together. The driver (infer.c) walks the graph in
  * topological order, calls `shape`, then `fold` if small values are wanted, merges the result
  * with the shapes that the file states, and reports contradictions. A rule only decides: it
  * allocates no memory of its own, never reads other operators, and never recurses.
@@ -32,7 +32,7 @@ typedef struct tn__loop_values {
     /* number of values passed from iteration to iteration; the first outputs are their final
      * values */
     uint32_t carried;
-    /* index of the first such value among the operator's inputs, the block's inputs, and the
+    /* index of the first carried value among the operator's inputs, the block's inputs, and the
      * block's outputs */
     uint32_t given, formal, next;
     uint32_t sliced; /* number of further inputs that are read one slice per iteration */
@@ -102,7 +102,7 @@ typedef struct tn_op_rule {
     /* Bit i: output 0 may overwrite input i, if both have equal bytes and element sizes (the caller
      * checks this). Other outputs never overwrite an input. */
     uint64_t inplace;
-    /* Returns the same kind of bit set as `inplace` for output `output`, if it depends on
+    /* Returns a bit set as in `inplace`, for output `output`, if it depends on
      * attributes or shapes (broadcasting); otherwise NULL. The caller also checks that the bytes
      * are equal. */
     uint64_t (*inplace_of)(tn_infer *infer, uint32_t output);
@@ -226,9 +226,10 @@ enum {
     TN_RULE_MATMUL_LIKE = 1u << 22
 };
 
-/* A family of operators: one file in ops/ that defines `const tn_op_family tn__ops_<name>`, plus
- * one line in ops.def. Several families may serve one domain; a (domain, type) pair appears once.
- * `match`, if not NULL, accepts types that no table lists (the overload suffixes of aten). */
+/* A family of operators: one file ops/<folder>/<name>.c that defines
+ * `const tn_op_family tn__ops_<name>`, plus one line in ops.def. Several families may serve one
+ * domain; a (domain, type) pair appears once. `match`, if not NULL, accepts types that no table
+ * lists (the overload suffixes of aten). */
 typedef struct tn_op_family {
     const char *name;
     const char *domain; /* "" for ONNX's default domain */

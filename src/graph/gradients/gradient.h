@@ -15,7 +15,7 @@
  * inference; a rule derives them from the tensors that they are gradients of. Adding operators
  * moves the arrays that tn_graph_tensor and tn_graph_op point into, so copy needed values first
  * (`it->op` is a copy; its lists stay). Operators of ONNX's domain that rules add are of the newest
- * version. Operators that ONNX lacks are in domain "tenure": ops/train.c.
+ * version. Operators that ONNX lacks are in domain "tenure": graph/ops/training/train.c.
  */
 #ifndef TN_GRAPH_GRADIENT_H
 #define TN_GRAPH_GRADIENT_H

@@ -234,7 +234,7 @@ tn_status tn__gradient_class_loss(tn_gradient *it) {
 
 /* --- operators that are divided among ranks --------------------------------------------------- */
 
-/* Gradients of operators that are divided among ranks (ops/ranks.c).
+/* Gradients of operators that are divided among ranks (graph/ops/training/ranks.c).
  *
  * The loss is one number on all ranks, so the result of a sum over ranks has the same gradient on
  * all of them, which is the gradient of each summand. A tensor that all ranks read, each for its

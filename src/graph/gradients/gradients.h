@@ -109,7 +109,8 @@ TN__GRADIENT(transpose);
 
 #undef TN__GRADIENT
 
-/* ops/train.c: sets the shapes of a loss and of the number of correct predictions. */
+/* graph/ops/training/train.c: sets the shapes of a loss and of the number of correct
+ * predictions. */
 tn_status tn__shape_loss(tn_infer *infer);
 
 #endif

@@ -1,9 +1,9 @@
 /* tensor_parallel.c - replaces the model by the part of it that belongs to one rank.
  *
  * Gradients, buckets and updates are then made for the part as for any model. Operators of the
- * graph (graph/ops/ranks.c) say which tensors the ranks have to combine, and their gradients say so
- * for the backward pass. Only the loss differs if each rank has some of the classes. An optimizer's
- * state is cut like its parameter.
+ * graph (graph/ops/training/ranks.c) say which tensors the ranks have to combine, and their
+ * gradients say so for the backward pass. Only the loss differs if each rank has some of the
+ * classes. An optimizer's state is cut like its parameter.
  */
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* update.c - runs optimizers: one operator per parameter, the same that tn_train emits
- * (graph/ops/train.c), which updates the parameter and its state in place.
+ * (graph/ops/training/train.c), which updates the parameter and its state in place.
  *
  * The learning rate and the step number are two scalars in the arena during a step. Each gradient
  * is released as soon as it was used, so that later ones can take its bytes.

@@ -1,5 +1,5 @@
 /* fused.c - products and convolutions with a bias, a summand and activations: Conv and MatMul of
- * domain "tenure" (src/graph/ops/tenure.c), FusedConv and FusedGemm of ONNX Runtime.
+ * domain "tenure" (src/graph/ops/domains/tenure.c), FusedConv and FusedGemm of ONNX Runtime.
  *
  * They are the reference for oneDNN's kernels. Only float32, because rewrites make no other type.
  */

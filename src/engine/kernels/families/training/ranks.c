@@ -1,5 +1,5 @@
-/* ranks.c - operators of a model that is divided among ranks (graph/ops/ranks.c) and of buckets of
- * gradients (graph/ops/bucket.c).
+/* ranks.c - operators of a model that is divided among ranks (graph/ops/training/ranks.c) and of
+ * buckets of gradients (graph/ops/training/bucket.c).
  *
  * Values that are combined over all ranks afterwards are only copied to their places. A bucket is
  * one piece of memory for several tensors. Tensors that the plan placed in the bucket are there
