@@ -187,7 +187,7 @@ tn_status tn__program_uses(const tn_program *program, tn__arena *arena, tn__list
 
 /* --- static tensors --------------------------------------------------------------------------- */
 
-/* Lists the static tensors that a program reads or hands out, in their stored form.
+/* Lists the static tensors that a program reads or returns, in their stored form.
  *
  * Views of static tensors have no bytes of their own: the tensor at their root counts, once.
  * Kernels may want another form of a tensor; this file does not know those forms

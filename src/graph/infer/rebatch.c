@@ -5,11 +5,12 @@
  * reshape keeps the order of elements, which determines the place of the batch. In the input it is
  * the slowest part of axis a, and P is the product of the extents before it; in the output it is
  * the slowest part of the axis with the same product P before it. Extents of 1 leave several such
- * axes; the batch then stays at a, or goes to the only one that has its extent. If no axis is the
- * batch alone, the batch may also be the fastest part of the axis before: [tokens, batch x heads,
- * size] becomes [tokens x batch, heads x size]. That is assumed if the constant has -1 there, or
- * if a reader of the output, a matrix or a bias, rules out the other axis. Otherwise the place is
- * not certain, and the graph is refused. An Expand and a Resize keep the batch on its axis.
+ * axes; the batch then stays at axis a, or moves to the only axis with its extent. If no axis is
+ * the batch alone, the batch may also be the fastest part of the axis before: [tokens, batch x
+ * heads, size] becomes [tokens x batch, heads x size]. That is assumed if the constant has -1
+ * there, or if a reader of the output, a matrix or a bias, rules out the other axis. Otherwise the
+ * place is not certain, and the graph is refused. An Expand and a Resize keep the batch on its
+ * axis.
  *
  * Some tensors have no batch of their own but are repeated for every sample: a class token by
  * Expand, zeros for a recurrent state by ConstantOfShape. Such a tensor must have the batch of the

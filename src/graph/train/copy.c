@@ -6,8 +6,8 @@
  * MaxPool becomes MaxPoolTrain, which keeps the index of the maximum in each window instead of its
  * input, unless other operators keep that input. With mixed precision, operators get the operands
  * that mixed.c chooses. Trained parameters and running statistics are marked as updated, so nothing
- * that depends on them is folded. Parameters that an operator of the model hands out (parameters.c)
- * become parameters.
+ * that depends on them is folded. Results of operators that are parameters of their own
+ * (parameters.c) become parameters.
  */
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* update.c - adds optimizers as operators that update parameter and state in place.
  *
- * An update reads the parameter, its gradient and its state, and hands parameter and state back as
+ * An update reads the parameter, its gradient and its state, and returns parameter and state as
  * views of themselves, so nothing is allocated. Other readers of the parameter come before it
  * (tn_op_rule.changes) in every order of the program. Micro-batches: Accumulate adds a gradient to
  * a static sum, and the first micro-batch overwrites the sum; updates do nothing before the last

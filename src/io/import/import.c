@@ -118,9 +118,9 @@ const char *tn__item_list_end(tn__item_list *list) {
 /* Inputs with values that are known before the run: `values`.
  *
  * If a shape depends on the value of an input, the value must be known before planning. Such an
- * input becomes a parameter with a small value; shape inference and constant folding do the rest,
- * for every model format. It is no longer an input of the program: a run cannot change the value
- * that was planned for.
+ * input becomes a parameter with a small value; shape inference and constant folding then handle
+ * it, for every model format. It is no longer an input of the program: a run cannot change the
+ * value that was planned for.
  */
 
 /* 2^53: every integer up to this number is exact as a double */

@@ -1,30 +1,31 @@
 /* liveness.c - computes live ranges, and extends them where streams run at the same time.
  *
  * A live range begins where its tensor is defined and ends after its last use; instruction i is
- * step i. A definition without any use lives for its own step.
+ * step i. A definition without any use is live during its own step.
  *
  * Control flow. The regions of one operator follow each other in the program, and its APPLY comes
  * last (step `own`). The regions determine the reads and writes of that APPLY:
  *
  *     If    only one region runs. Its result is copied to the If's output when it ends, so the
- *           output lives at the last step of every region, and from `own` on. In between, while
+ *           output is live at the last step of every region, and from `own` on. In between, while
  *           the other region runs, no instruction needs it:
  *
  *               then: [a b c]   else: [d e]   If   ...
  *               output:     --            -----------
  *
- *     Loop  the body's formal inputs are filled at its first step and refilled after every turn.
- *           They live to `own`, and so do the body's results: `own` takes its outputs from the
- *           results or, after zero turns, from the formal inputs. Tensors from outside are needed
- *           again in the next turn, so they live to `own`, too. Outputs that gather one slice per
- *           turn live from the first step on.
+ *     Loop  the body's formal inputs are filled at its first step and refilled after every
+ *           iteration. They are live to `own`, and so are the body's results: `own` takes its
+ *           outputs from the results or, after zero iterations, from the formal inputs. Tensors
+ *           from outside are needed again in the next iteration, so they are live to `own`, too.
+ *           Outputs that gather one slice per iteration are live from the first step on.
  *
- *     Scan  as Loop, and its inputs are read one slice per turn.
+ *     Scan  as Loop, and its inputs are read one slice per iteration.
  *
  * The rules for .tflite are the same. IF, CALL and CALL_ONCE run a region once; their arguments are
  * copied to the formal inputs of the region when it begins. WHILE has two regions, body and
- * condition. Its outputs carry the values that pass between these regions, so they live from the
- * first step of the first region to `own`. The inputs of all of these operators live to `own`.
+ * condition. Its outputs carry the values that pass between these regions, so they are live from
+ * the first step of the first region to `own`. The inputs of all of these operators are live to
+ * `own`.
  *
  * Cost: O(instructions + operands), times the depth of nested loops.
  */

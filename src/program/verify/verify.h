@@ -1,7 +1,7 @@
 /* verify.h - the parts of tn_program_verify.
  *
- * The verifier shares the table of opcodes with the rest of the folder, but no code. So an
- * independent implementation judges the results of lifetimes, clocks and planners.
+ * The verifier shares the table of opcodes with the other files of the folder `program`, but no
+ * code. So an independent implementation judges the results of lifetimes, clocks and planners.
  */
 #ifndef TN_PROGRAM_VERIFY_H
 #define TN_PROGRAM_VERIFY_H

@@ -2,10 +2,10 @@
  *
  * Such graphs state every shape, so no rule infers shapes; the rules decide which tensors share
  * memory. Views are aliases by definition, and so is an operator with a name that ends in an
- * underscore before the overload: it changes its first input and hands it back. A view that holds
- * all elements lies at offset 0 of its source. The place of any other view depends on strides that
- * are not in the graph, so the view keeps its whole source alive.
- * Source: PyTorch's native_functions.yaml (which operators alias), torch.fx naming.
+ * underscore before the overload: it changes its first input and returns it. A view that holds all
+ * elements lies at offset 0 of its source. The place of any other view depends on strides that are
+ * not in the graph, so the view keeps its whole source alive. Source: PyTorch's
+ * native_functions.yaml (which operators alias), torch.fx naming.
  */
 #include "graph/rules/fold.h"
 #include "graph/rules/window.h"

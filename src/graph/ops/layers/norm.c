@@ -2,8 +2,7 @@
  *
  * Those that read an element of the input only before they write it may work in place. Batch
  * normalisation in training mode and Dropout with a mask have further outputs. Dropout outside of
- * training hands its input on: a view.
- * Source: operator texts of ONNX, opsets 1 to 23.
+ * training returns its input as a view. Source: operator texts of ONNX, opsets 1 to 23.
  */
 #include "graph/gradients/gradients.h"
 #include "graph/rules/fold.h"

@@ -30,7 +30,7 @@
  *                                                          from: the first element of p that is
  *                                                          updated, if g, m, v are of a part
  *
- * Updates write into their operands and hand them back: parameters and state are static memory.
+ * Updates write into their operands and return them: parameters and state are static memory.
  * Gradients that are computed element by element may overwrite the given gradient.
  */
 #include "graph/gradients/gradients.h"

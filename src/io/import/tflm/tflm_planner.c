@@ -3,8 +3,8 @@
  * Every tensor without constant data, and every scratch buffer, gets a live range in scopes: one
  * scope for the start of a subgraph, one for each operator. Both ends are included. The subgraphs
  * that an operator names in IF, WHILE and CALL_ONCE have scopes of their own within the operator's.
- * Inputs live from the subgraph's start, outputs to its end; an unused tensor lives "before the
- * start" and takes memory there.
+ * Inputs are live from the subgraph's start, outputs to its end. An unused tensor is live "before
+ * the start" and takes memory there.
  *
  * Then buffers are placed. Those with an offset in the model's plan are placed there. Then the
  * others are placed, the largest first and the later one first among equals, each in the lowest gap
