@@ -55,7 +55,7 @@ static uint64_t rebatch_before(const tn_tensor *tensor, uint32_t axis) {
 }
 
 /* Finds the axis of the output that can hold the batch as its fastest part, where the product of
- * the extents up to it is `before` times the batch; TN_NONE: no such axis. */
+ * the extents up to and including that axis is `before` times the batch; TN_NONE: no such axis. */
 static uint32_t rebatch_inward(const tn__rebatch *it, const tn_tensor *output, uint64_t before) {
     for (uint32_t d = 0; d < output->rank; d++) {
         uint64_t own = (uint64_t)(output->shape[d] / it->from);
@@ -370,7 +370,8 @@ static bool rebatch_cuts(const tn_infer *infer) {
     return false;
 }
 
-/* Marks outputs that keep an axis on which the batch is the fastest part. */
+/* Marks the outputs of an operator other than Reshape if one of its inputs has the batch as the
+ * fastest part of an axis. */
 static void rebatch_pass(const tn_infer *infer, tn__rebatch *it) {
     const tn_op *op = infer->op;
     bool inner = false;

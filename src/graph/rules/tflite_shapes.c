@@ -257,7 +257,7 @@ static tn_status shapes_last(tn_infer *infer, uint32_t output, uint32_t weights,
 
 /* Sets the shapes of LSTM and UNIDIRECTIONAL_SEQUENCE_LSTM. The output has as many columns as the
  * projection (input 16) has rows, or, without a projection, as the recurrent weights (input 6) have
- * columns. An LSTM of kind basic has several outputs. */
+ * columns. An LSTM of kind basic has several outputs, for which there is no rule. */
 tn_status tn__tflite_lstm(tn_infer *infer) {
     if (tn__tflite_stated(infer) || tn__output_count(infer) > 1) return TN_OK;
     if (tn__input(infer, 16)) return shapes_last(infer, 0, 16, 0, 1);

@@ -102,8 +102,8 @@ static int64_t *link_sizes(tn__cuts *it, const tn_tensor_id *pieces, uint32_t co
     return sizes;
 }
 
-/* Cuts the tensor that several pieces are joined to, or split from: its cut has one block for each
- * piece. */
+/* Sets the cuts for a Split or Concat along the cut axis: each piece has one block, and the whole
+ * tensor one block for each piece. Returns false if the given cut is another one. */
 static bool link_beside(tn__cuts *it, const tn_tensor_id *pieces, uint32_t count, tn__cut *parts,
                         tn__cut *whole, bool from_whole, const tn__cut *cut) {
     bool equal;

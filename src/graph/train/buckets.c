@@ -12,7 +12,8 @@
 
 #include <stdio.h>
 
-/* most gradients in one bucket: as many tensors as may share memory from the start */
+/* limit of gradients in one bucket; program/liveness/buffers.c can place that many inputs inside
+ * their bucket */
 #define BUCKET_MOST 200u
 
 /* --- buckets ---------------------------------------------------------------------------------- */

@@ -270,7 +270,7 @@ static bool stages_says_part(const tn_op *op) {
 }
 
 /* Whether the tensor is a constant that was made for a part of the model or for a gradient: it may
- * be the begin of a rank's part. */
+ * hold the position at which a rank's part begins, and so differ between ranks. */
 static bool stages_is_bound(const tn__train *it, tn_tensor_id id) {
     const tn_tensor *tensor = tn_graph_tensor(it->graph, id);
     bool made = id >= it->tensors || tn__train_in_first(it, id) >= tn_graph_tensor_count(it->whole);

@@ -68,8 +68,8 @@ static bool formats_is_conv(const tn__draft *draft, tn_op_id id) {
     return tn__draft_has(draft, id, TN_RULE_CONV) || tn__draft_is(draft, id, "ConvTranspose");
 }
 
-/* Whether every operand is either an image as large as the output or a vector. In a concatenation,
- * the extent along its axis may differ. */
+/* Whether every operand is an image as large as the output or, if `lines` is set, a vector. In a
+ * concatenation, the extent along its axis may differ. */
 static bool formats_suits_all(const tn__draft *draft, const tn_op *op, bool lines) {
     uint32_t rank = tn__draft_tensor_of(draft, op->outputs[0])->rank, images = 0;
     for (uint32_t i = 0; i < op->input_count; i++) {
