@@ -149,8 +149,8 @@ static tn_status infer_push(tn_infer *infer, tn_block_id block, uint32_t catcher
     return TN_OK;
 }
 
-/* Forgets everything about an operator's blocks before the first round. If a loop surrounds the
- * operator, an earlier iteration of the inference may have left facts there. */
+/* Resets the marks of an operator's blocks before the first round. If a loop surrounds the
+ * operator, an earlier walk of the inference may have left them. */
 static void infer_reset_blocks(tn_infer *infer) {
     for (uint32_t i = 0; i < infer->op->attr_count; i++) {
         if (infer->op->attrs[i].type != TN_ATTR_BLOCK) continue;

@@ -291,8 +291,7 @@ static bool stages_same(const tn__train *it, const bool *alike, tn_op_id id) {
     return same;
 }
 
-/* Whether the tensor is stored in shards: it is the state of a parameter of the model, whether
- * divided over ranks or not. */
+/* Whether the tensor is a trained parameter that is stored in a shard. */
 static bool stages_is_of_shard(const tn__train *it, tn_tensor_id id) {
     uint32_t number = id < it->tensors ? it->number[id] : TN_NONE;
     return number != TN_NONE && it->made.parameters[number].shard != TN_NONE;

@@ -312,7 +312,7 @@ static tn_status contrib_shape_paged(tn_infer *infer) {
     return TN_OK;
 }
 
-/* Each output cache is a view of the input cache. */
+/* Outputs 1 and 2, the caches, are by definition views of the input caches. */
 static tn_view contrib_view_paged(tn_infer *infer, uint32_t output) {
     if (output != 1 && output != 2) return tn__no_view;
     tn_view view = tn__view_input(infer, 2 + output, 0);

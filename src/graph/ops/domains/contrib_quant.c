@@ -142,8 +142,8 @@ static tn_status quant_shape_matmul16(tn_infer *infer) {
     return tn__shape_matmul(infer, 0, 1, unsigned_both ? TN_UINT32 : TN_INT32);
 }
 
-/* Sets the type of a quantised product: float if the result has no zero point, otherwise the type
- * of that zero point. */
+/* Sets the shape and type of a quantised product. The type is float if the result has no scale,
+ * otherwise that of the result's zero point or, without one, that of operand A. */
 static tn_status quant_shape_gemm(tn_infer *infer) {
     const tn_tensor *a = tn__input(infer, 0), *b = tn__input(infer, 3), *zero = tn__input(infer, 8);
     TN_TRY(quant_needs(infer, 3));
