@@ -295,7 +295,8 @@ static tn_status walk_may_repeat(const walk_state *walk, const tn_op_form *form,
 }
 
 /* The number of the contents that a recomputation must find in an input: those of the operator's
- * first run, or else those that it finds now. */
+ * first run. If the recomputation takes the input's old contents from an output of the operator
+ * (form->found), it is the number of that output's contents. */
 static uint32_t walk_before(const walk_state *walk, const tn_op_form *form, tn_op_id id,
                             uint32_t input) {
     bool found = input < 64 && (form->found >> input & 1);

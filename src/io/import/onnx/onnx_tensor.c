@@ -261,7 +261,7 @@ static tn_status onnx_sparse_read(onnx_reader *reader, tn__span message, onnx_te
     }
     TN_TRY(tn__wire_close(&wire, reader->importer->error));
     TN_TRY(onnx_tensor_read(reader, values, tensor));
-    tensor->payload = 0; /* the data of the dense tensor is not stored as it is */
+    tensor->payload = 0; /* the stored values are not the data of the dense tensor */
     tensor->rank = rank;
     memcpy(tensor->shape, shape, rank * sizeof *shape);
     return onnx_tensor_size(reader, tensor, &bytes);

@@ -121,7 +121,8 @@ static void builds_add(builds_list *list, tflm_build build) {
     if (list->count < TFLM_BUILDS_MAX) list->builds[list->count++] = build;
 }
 
-/* Adds a build once for each combination of compile options that matters for it. */
+/* Adds a build for each combination of compile options that changes its sizes and that the caller's
+ * options allow. */
 static void builds_compile(builds_list *list, tflm_build build) {
     const tn_micro_options *options = list->options;
     bool cmsis = build.kernels == TN_MICRO_CMSIS_NN;

@@ -198,8 +198,9 @@ static tn_status online_place(tflm_model *model, online_buffer *buffers, size_t 
 
 /* --- both --- */
 
-/* Whether a tensor needs memory. The handle of a resource variable points into the data of its
- * operator, so it needs none. */
+/* Whether the planner places a tensor. It does not place constants, nor the handle of a resource
+ * variable, which points into the data of its operator, nor a variable tensor without a given
+ * offset. */
 static bool online_needs(const tflm_tensor *tensor, int64_t offset) {
     if (tensor->handle_of != 0) return false;
     return !tensor->is_constant && tensor->bytes != 0 && (!tensor->is_variable || offset >= 0);
