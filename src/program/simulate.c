@@ -429,7 +429,7 @@ static tn_status simulate_count_turns(const tn_program *program, uint64_t *durat
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-/* Reports the events of a simulation in the form of a run (engine/tell.c, spans.c).
+/* Reports the events of a simulation in the form of a run (engine/trace_events.c, engine/spans.c).
  *
  * When the walk comes to a step, buffers that end there are freed and buffers that begin there are
  * allocated. If the walk skips steps, only the buffers that are live at its new step are allocated.
