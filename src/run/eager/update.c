@@ -1,5 +1,5 @@
 /* update.c - runs optimizers: for each parameter, the operator that tn_train also uses
- * (graph/ops/train.c), which updates the parameter and its state in place.
+ * (graph/ops/training/train.c), which updates the parameter and its state in place.
  *
  * During a step, the learning rate and the step number are two scalars in the arena. Each gradient
  * is released as soon as it was used, so that its memory can be used again.

@@ -1,5 +1,5 @@
 /* ranks.c - the kernels of operators that a division among ranks adds to a graph
- * (graph/ops/ranks.c), and of buckets of gradients (graph/ops/bucket.c).
+ * (graph/ops/training/ranks.c), and of buckets of gradients (graph/ops/training/bucket.c).
  *
  * A kernel for values that are combined over all ranks only copies its rank's values to their
  * offset; messages between ranks (run/dist) do the rest. A bucket is one buffer for several
