@@ -1,8 +1,9 @@
-/* greedy_best.c - the better of greedy-by-size and greedy-by-breadth, ties to the first.
+/* greedy_best.c - takes the better result of greedy-by-size and greedy-by-breadth; of equal ones
+ * the first.
  *
- * Cost:   that of both.
- * Source: TensorFlow Lite, GPU delegate, GREEDY_BEST.
- */
+ * Cost: that of both strategies.
+ *
+ * Source: TensorFlow Lite, GPU delegate, GREEDY_BEST. */
 #include "plan/sharing/object.h"
 
 static tn_status greedy_best_solve(tn_object_run *run) {
