@@ -35,8 +35,8 @@ static inline bool tn__peers_meet(const tn_run_body *a, const tn_run_body *b) {
 bool tn__peers_degrees(tn_run *run, uint64_t *degree);
 
 /* Places each buffer on top of all placed buffers that it overlaps in time. The order is by size,
- * then by number of overlaps (`by_size`), or by number of overlaps, then by size; then later
- * buffers come first. */
+ * then by number of overlaps (`by_size`), or by number of overlaps, then by size. Ties are sorted
+ * by descending number. */
 tn_status tn__peers_pile(tn_run *run, bool by_size);
 
 /* Keeps the placement that lays objects end to end. Buffer i lies in object[i], a number below
