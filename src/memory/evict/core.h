@@ -315,7 +315,7 @@ static inline bool tn__arena_stays(const tn__evict *e, uint32_t block) {
  * no bytes are left free. */
 uint32_t tn__arena_slide_down(tn__evict *e, uint32_t first, uint32_t behind);
 /* Takes a block for an owner that will never move: next to other fixed blocks or at an end of the
- * arena, at the place where the fewest bytes must be moved for it. Enough contiguous free bytes
+ * arena, at the place where the fewest bytes must be moved for it. A free block of that size
  * must exist. */
 uint32_t tn__arena_take_side(tn__evict *e, uint64_t size, uint32_t owner);
 /* Frees `size` contiguous bytes by moving as few bytes as possible; false if fixed blocks prevent

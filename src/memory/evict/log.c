@@ -1,5 +1,5 @@
-/* log.c - reads recorded runs: the line format that DTR's authors published, with additional fields
- * of ours.
+/* log.c - reads recorded runs: the line format that DTR's authors published, with additional
+ * fields.
  *
  * Each line is one JSON object. Lines before a line START are skipped.
  *
@@ -7,19 +7,20 @@
  *     {"INSTRUCTION":"CALL","NAME":op,"ARGS":[..],"RESULT":[..],"TIME":"ns"}, then for each result
  *         MEMORY and {"INSTRUCTION":"ALIAS","NAME":x,"ALIAS":"-1, or the number of an argument"}
  *     {"INSTRUCTION":"MUTATE","NAME":op,"ARGS":[..],"MUTATE":[numbers of arguments],"TIME":"ns"}
- *     COPY {DST,SRC}: another reference; COPY_FROM {DST,SRC}: DST refers to what SRC does; RELEASE
- *     {NAME}; ANNOTATE {ANNOTATION}
+ *     COPY {DST,SRC}: DST is another reference to the tensor of SRC; COPY_FROM {DST,SRC}: DST now
+ *         refers to the tensor of SRC; RELEASE {NAME}; ANNOTATE {ANNOTATION}
  *
- * Our additions, which other readers ignore: CALL and MUTATE may have "SCRATCH":"bytes" and
- * "ONCE":1 (may not run again), MUTATE "IN_PLACE":1 (no new storage), ALIAS "SHIFT":"bytes" from
- * the argument's first byte. Any other member is an error.
+ * The additional fields, which other readers ignore, are: in CALL and MUTATE "SCRATCH":"bytes" and
+ * "ONCE":1 (the operator may not run again), in MUTATE "IN_PLACE":1 (no new storage), in ALIAS
+ * "SHIFT":"bytes" (distance from the argument's first byte). Any other member is an error.
  *
  * An argument is always a name from an earlier line, so a log has no cycles; an unknown name is an
  * error. An ALIAS has no bytes of its own. A MUTATE makes new storages as large as those that it
  * writes to, and the old ones lose a reference.
+ *
  * Cost: O(bytes).
- * Source: uwsampl/dtr-prototype, simrd (the meaning of a line, not its code).
- */
+ *
+ * Source: uwsampl/dtr-prototype, simrd (the meaning of a line, not its code). */
 #include "memory/evict/log.h"
 
 #include <inttypes.h>
