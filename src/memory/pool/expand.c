@@ -1,7 +1,7 @@
 /* expand.c - maps and unmaps the pages of expandable segments.
  *
- *     | block | free |    unmapped    | free | block |     unmapped      |     one segment
- *                    ^ pages of 2 MiB or 20 MiB; a free chunk grows into the unmapped chunk after it
+ *   | block | free |    unmapped    | free | block |     unmapped      |     one segment
+ *                  ^ pages of 2 MiB or 20 MiB; a free chunk grows into the unmapped chunk after it
  *
  * A segment is a sequence of neighbouring chunks; its first chunk is marked is_segment, so that
  * chunks are not joined across segments. Unmapped chunks have the state OUTSIDE and consist of
