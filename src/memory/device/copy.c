@@ -4,7 +4,8 @@
  * page after the other. Here lines of several pages are copied in turn, which keeps several of the
  * processor's prefetchers and memory banks busy: 11 GB/s on one core where memcpy reaches 7 (Xeon,
  * copies of 1 to 64 MiB). It is slower than memcpy for data that is read right afterwards and fits
- * into a cache. */
+ * into a cache.
+ */
 #include "memory/device/copy.h"
 
 /* Sanitizers check only plain stores, so builds with them do not use these functions. */

@@ -4,7 +4,8 @@
  * copy engine for both. The best of a few rounds counts, since other work of the machine only makes
  * them slower.
  *
- * Cost: a few copies of `bytes` in each direction. */
+ * Cost: a few copies of `bytes` in each direction.
+ */
 #include <tenure/engine.h>
 
 #include "base/base.h"

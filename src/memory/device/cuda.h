@@ -2,7 +2,8 @@
  *
  * The runtime is used instead of the driver wherever possible: frameworks have already loaded it,
  * so streams, events and addresses are valid for both sides. The environment variable TENURE_CUDART
- * names a file to load instead of the usual ones. */
+ * names a file to load instead of the usual ones.
+ */
 #ifndef TN_DEVICE_CUDA_H
 #define TN_DEVICE_CUDA_H
 

@@ -5,7 +5,8 @@
  * range outside any block is refused before a driver sees it. Allocating and freeing moves the end
  * of the array: devices have few blocks (an arena, weights), which exist for a long time.
  *
- * Cost: O(log n) per range with n blocks, O(n) per block allocated or freed. */
+ * Cost: O(log n) per range with n blocks, O(n) per block allocated or freed.
+ */
 #include <inttypes.h>
 #include <pthread.h>
 

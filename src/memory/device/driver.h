@@ -12,7 +12,8 @@
  * failure of a device is E_IO.
  *
  * Threads: alloc and free are called under the lock of the device. All other functions may be
- * called by any number of threads at once, but for each stream or fence by one thread at a time. */
+ * called by any number of threads at once, but for each stream or fence by one thread at a time.
+ */
 #ifndef TN_DEVICE_DRIVER_H
 #define TN_DEVICE_DRIVER_H
 
@@ -31,7 +32,8 @@ typedef struct tn__driver {
      * options   complete; link_bytes_per_s is finite and not negative
      * index     number of the device, from 0: 1 for cuda:1
      * limits    set by the driver: `name` may be left NULL; capacity is that of the device, not the
-     *           requested limit */
+     *           requested limit
+     */
     tn_status (*open)(const tn_context *context, const tn_device_options *options, uint32_t index,
                       void **device, tn_device_limits *limits, tn_error *error);
     void (*close)(void *device);

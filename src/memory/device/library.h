@@ -22,9 +22,9 @@ typedef struct tn__library {
 } tn__library;
 
 /* Fills in the pointers of `table`. A library that the process has already loaded is preferred to a
- * file on disk, so that there are not two runtimes in one process. The library is never unloaded,
- * because its threads may run longer than the caller. Errors: E_UNSUPPORTED (no file could be
- * loaded, or the file lacks a function; the message says which, and the remedy). */
+ * file on disk, to avoid two runtimes in one process. The library is never unloaded, because its
+ * threads may run longer than the caller. Errors: E_UNSUPPORTED (no file could be loaded, or the
+ * file lacks a function; the message says which, and the remedy). */
 tn_status tn__library_load(const tn__library *wanted, void *table, tn_error *error);
 
 #endif

@@ -1,6 +1,7 @@
 /* opencl.h - OpenCL as a table of functions, and its devices by number.
  *
- * The environment variable TENURE_OPENCL names a file to load instead of the usual loader. */
+ * The environment variable TENURE_OPENCL names a file to load instead of the usual loader.
+ */
 #ifndef TN_DEVICE_OPENCL_H
 #define TN_DEVICE_OPENCL_H
 

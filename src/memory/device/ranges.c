@@ -3,7 +3,8 @@
  *
  * A file that is read repeatedly may change, end or fail in between. Each read checks afterwards
  * whether the file was changed since it was opened; if so, the bytes that were read are refused.
- * Renaming another file to its name does no harm, because the old one stays open. */
+ * Renaming another file to its name does no harm, because the old one stays open.
+ */
 #define _GNU_SOURCE /* sync_file_range, fallocate */
 #include "memory/device/ranges.h"
 

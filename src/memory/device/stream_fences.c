@@ -2,7 +2,8 @@
  * be used by another stream (stream_fences.h).
  *
  * Source: PyTorch's and RMM's allocators record an event for each freed block that was used on
- * several streams. */
+ * several streams.
+ */
 #include "memory/device/stream_fences.h"
 
 #define FENCES_NONE UINT32_MAX
@@ -154,7 +155,7 @@ static bool fences_is_only(const tn__stream_fences *fences, size_t at, void *str
     return end->count == 1 && end->stream[0] == stream;
 }
 
-/* Inserts a range where there is none, and merges it with its neighbours if possible. */
+/* Inserts a range where no range is, and merges it with its neighbours if possible. */
 static void fences_insert(tn__stream_fences *fences, size_t at, fences_range range) {
     size_t from = at, to = at;
     const fences_end *end = &fences->ends[range.end];

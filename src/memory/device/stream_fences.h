@@ -12,7 +12,8 @@
  * Threads: the caller holds a lock, and has made the device the current one.
  *
  * Cost: O(log n), plus the ranges that are affected, which are moved in an array. If an event
- * cannot be created, the stream or the whole device is waited for instead. */
+ * cannot be created, the stream or the whole device is waited for instead.
+ */
 #ifndef TN_DEVICE_TURNS_H
 #define TN_DEVICE_TURNS_H
 

@@ -15,9 +15,9 @@
  * the clock of the link.
  *
  * Cost: O(1) per operation, two locks and a wake-up.
- *
  * Source: streams and events as in CUDA (a wait is for the latest record at the time of the
- * call). */
+ * call).
+ */
 #include "memory/device/threads.h"
 
 #include <signal.h>

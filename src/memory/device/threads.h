@@ -3,7 +3,8 @@
  *
  * The state of such a driver begins with a tn__threads, and the functions below are entries of its
  * driver table. The driver provides functions that move bytes into its memory, out of it, and
- * within it. */
+ * within it.
+ */
 #ifndef TN_DEVICE_THREADS_H
 #define TN_DEVICE_THREADS_H
 

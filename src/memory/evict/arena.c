@@ -5,7 +5,8 @@
  * empty. A search takes the smallest sufficient block from the list of its own power, or else from
  * the next list that is not empty: best fit. Two free blocks are never neighbours.
  *
- * Cost: O(free blocks of one power of two) per search, O(1) for all other functions. */
+ * Cost: O(free blocks of one power of two) per search, O(1) for all other functions.
+ */
 #include "memory/evict/policy.h"
 
 static uint32_t arena_bin(uint64_t size) {

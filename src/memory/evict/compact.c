@@ -11,7 +11,8 @@
  * A block that will never move divides the arena for good. So it is placed next to another fixed
  * block, or at an end of the arena, and the blocks in that place move away.
  *
- * Cost: a copy of every byte that moves, and O(blocks). */
+ * Cost: a copy of every byte that moves, and O(blocks).
+ */
 #include "memory/evict/policy.h"
 
 static bool compact_is_free(const tn__evict *e, uint32_t block) {

@@ -34,8 +34,8 @@
  * CONTIGUOUS_STARTS regions that begin at random candidates, or fewer once CONTIGUOUS_LOOKS blocks
  * were examined and a region was found. A longer region costs a sampling search no more, so a
  * sixteenth of the arena is freed at once for later requests.
- *
- * Source: new here; evicting a sequence of neighbours is from Zhang et al.: Coop, NeurIPS 2023. */
+ * Source: new here; evicting a sequence of neighbours is from Zhang et al.: Coop, NeurIPS 2023.
+ */
 #include "memory/evict/policy.h"
 #include "base/heap.h"
 
@@ -49,7 +49,8 @@
  * chosen only if all sequences contain one. Cost: O(blocks), one score for each candidate and one
  * more when the candidate leaves the sequence.
  *
- * Source: Zhang et al.: Coop, NeurIPS 2023. */
+ * Source: Zhang et al.: Coop, NeurIPS 2023.
+ */
 
 typedef struct window_sum {
     uint64_t bytes;

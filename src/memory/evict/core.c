@@ -1,6 +1,7 @@
 /* core.c - the functions of evict.h: options, values from outside, operators, references, locks.
  *
- * Cost: a call costs as much as the operators it runs and its searches for free memory. */
+ * Cost: a call costs as much as the operators it runs and its searches for free memory.
+ */
 #include "memory/evict/policy.h"
 
 #include <inttypes.h>

@@ -3,7 +3,8 @@
  *
  * Records lie in flat arrays that grow. They refer to each other by number and hold only integers.
  * A call reserves the memory that it needs before it changes anything, so that eviction and release
- * cannot fail for lack of host memory. */
+ * cannot fail for lack of host memory.
+ */
 #ifndef TN_EVICT_CORE_H
 #define TN_EVICT_CORE_H
 
@@ -88,7 +89,7 @@ typedef struct tn__evict_storage {
     uint32_t dead;        /* index in the list of possibly dead storages, or NONE */
 } tn__evict_storage;
 
-typedef struct tn__evict_frame { /* an operator in preparation, whose operands are being made */
+typedef struct tn__evict_frame { /* an operator in preparation: its operands are being made */
     uint32_t op, target;         /* target: the tensor for which the operator runs */
     uint32_t pending, pending_end, next;
     uint32_t locked; /* index of the first lock of this frame in `locked` */
@@ -103,7 +104,7 @@ typedef struct tn__evict_block {
     uint32_t free_before, free_after;
     uint32_t owner; /* a storage, or one of TN__BLOCK_* */
 } tn__evict_block;
-typedef struct tn__evict_offer { /* a candidate whose score contiguous.c compares */
+typedef struct tn__evict_offer { /* a candidate with its score, which contiguous.c compares */
     uint32_t storage;
     double score;
     uint64_t size;
@@ -286,7 +287,7 @@ uint32_t tn__arena_find(const tn__evict *e, uint64_t size);
 uint32_t tn__arena_cut(tn__evict *e, uint32_t block, uint64_t size, bool high, uint32_t owner);
 /* frees a block and merges it with free neighbours */
 void tn__arena_free(tn__evict *e, uint32_t block);
-/* For compact.c: tn__arena_discard removes a free block, whose neighbours the caller links.
+/* For compact.c: tn__arena_discard removes a free block; the caller links its neighbours.
  * tn__arena_gap makes one free block of the bytes between blocks `before` and `after` (NONE: the
  * end of the arena), or returns NONE if there are no such bytes. */
 void tn__arena_discard(tn__evict *e, uint32_t block);

@@ -17,7 +17,8 @@
  *
  * Cost: O(dead values) per attempt, since they are listed; O(operators and operands) if there are
  * any. Values below a hundredth of the budget are ignored while others can be evicted. An attempt
- * is made once in DEAD_SHARE operators of the history, or when a value has become dead. */
+ * is made once in DEAD_SHARE operators of the history, or when a value has become dead.
+ */
 #include "memory/evict/policy.h"
 
 #define DEAD_SHARE 32u

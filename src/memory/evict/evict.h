@@ -24,9 +24,9 @@
  * When the last outside reference to a tensor is released, its bytes are free at once. Its history
  * is kept while other tensors may need it to be recomputed; then the history is freed too, and ids
  * are reused. Some tensors are not the result of an operator that may run again: constants, results
- * of operators that run once, values whose operands were overwritten. Such a tensor is never
- * dropped while it has an outside reference. Without one it may be evicted even if others were made
- * from it; those others then stay (dead_storages.c).
+ * of operators that run once, values with overwritten operands. Such a tensor is never dropped
+ * while it has an outside reference. Without one it may be evicted even if others were made from
+ * it; those others then stay (dead_storages.c).
  *
  * Host memory grows with the history.
  *
@@ -35,7 +35,8 @@
  * is lost: each tensor with a reference is resident or can be recomputed, and the call can be
  * repeated.
  *
- * Threads: calls on one tn__evict must not overlap. */
+ * Threads: calls on one tn__evict must not overlap.
+ */
 #ifndef TN_EVICT_H
 #define TN_EVICT_H
 
@@ -177,7 +178,8 @@ tn_status tn__evict_keep(tn__evict *evict, uint32_t tensor, tn_error *error);
  * recomputed, or must stay in place).
  *
  * tn__evict_offload: it is copied to the host. Errors: E_UNSUPPORTED (no link, or it must stay in
- * place), E_EXHAUSTED (not enough host memory), those of the hook. */
+ * place), E_EXHAUSTED (not enough host memory), those of the hook.
+ */
 tn_status tn__evict_drop(tn__evict *evict, uint32_t tensor, tn_error *error);
 tn_status tn__evict_offload(tn__evict *evict, uint32_t tensor, tn_error *error);
 

@@ -19,8 +19,8 @@
  * writes to, and the old ones lose a reference.
  *
  * Cost: O(bytes).
- *
- * Source: uwsampl/dtr-prototype, simrd (the meaning of a line, not its code). */
+ * Source: uwsampl/dtr-prototype, simrd (the meaning of a line, not its code).
+ */
 #include "memory/evict/log.h"
 
 #include <inttypes.h>

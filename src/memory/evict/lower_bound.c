@@ -5,7 +5,8 @@
  * host needs these bytes: pinned values; values with outside references that cannot be recomputed;
  * the operator's own operands, results and scratch memory.
  *
- * Cost: O(storages) per operator. */
+ * Cost: O(storages) per operator.
+ */
 #include "memory/evict/policy.h"
 
 static uint64_t lower_taken(const tn__evict *e, uint32_t storage) {

@@ -13,7 +13,8 @@
  * operator that has waited longest releases its locks and acquires them again when it is its turn.
  * So the running operator needs only its own operands, results and scratch memory. Two operands
  * that keep evicting each other would continue for ever; a limit on the number of restarts prevents
- * that. */
+ * that.
+ */
 #include "memory/evict/policy.h"
 
 #include <inttypes.h>

@@ -7,9 +7,9 @@
  * neighbourhood is only marked stale, and is recomputed when it is read.
  *
  * Cost: for each storage dropped or recomputed, O(dropped storages around it and their edges).
- *
  * Source: Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021, and their simulator
- * simrd. */
+ * simrd.
+ */
 #include "memory/evict/neighbourhoods.h"
 
 static bool ids_add(tn__evict *e, tn__ids *ids, uint32_t id) {

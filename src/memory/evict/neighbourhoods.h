@@ -3,7 +3,8 @@
  *
  * The neighbourhood of a storage consists of its *interior*, the dropped storages that can be
  * reached from it through dropped ones only; its *frontier*, the resident storages next to the
- * interior; and the sum of the interior's costs. */
+ * interior; and the sum of the interior's costs.
+ */
 #ifndef TN_EVICT_NEIGHBOURHOODS_H
 #define TN_EVICT_NEIGHBOURHOODS_H
 
@@ -43,7 +44,7 @@ uint64_t tn__neighbourhoods_cost(tn__evict *e, uint32_t storage, int way);
 /* Cost of the storage itself plus the costs of both neighbourhoods. */
 uint64_t tn__neighbourhoods_around(tn__evict *e, uint32_t storage);
 
-/* The functions, other than the score, of a policy whose state is a tn__neighbourhoods. */
+/* The functions, other than the score, of a policy with a tn__neighbourhoods as its state. */
 #define TN__REGIONS_KEPT                                                                           \
     .state_size = sizeof(tn__neighbourhoods), .added = tn__neighbourhoods_added,                   \
     .evicted = tn__neighbourhoods_evicted, .made = tn__neighbourhoods_made,                        \

@@ -3,7 +3,8 @@
  *
  * Operators that read the storage become unreachable, and others with them (unreachable.c). Their
  * results with outside references are made first if they are missing, and locked. A training step
- * usually ends with updates of storages that no other operator reads; then no walk is needed. */
+ * usually ends with updates of storages that no other operator reads; then no walk is needed.
+ */
 #include "memory/evict/policy.h"
 
 static bool overwrite_keep(tn__evict *e, uint32_t storage) {

@@ -6,7 +6,8 @@
  * locking, recomputing, address assignment and counting.
  *
  * Candidates are examined in the order in which they became candidates. Of equal scores the last
- * one is evicted, and a score of 0 ends the search: DTR's simulator does the same. */
+ * one is evicted, and a score of 0 ends the search: DTR's simulator does the same.
+ */
 #ifndef TN_EVICT_POLICY_H
 #define TN_EVICT_POLICY_H
 

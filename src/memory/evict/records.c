@@ -4,7 +4,8 @@
  * another operator with a record reads one. A plain reference count suffices, because operators
  * never form a cycle. When the count falls to 0, the operator and its results are forgotten, and
  * then its operands are examined. The stack for this is a list through the records themselves, so a
- * chain of any length needs no further memory. */
+ * chain of any length needs no further memory.
+ */
 #include "memory/evict/policy.h"
 
 /* --- links between storages: parents and children --- */
@@ -366,7 +367,8 @@ void tn__records_lose(tn__evict *e, uint32_t op) {
  *
  * A storage that leaves the list leaves an empty entry. Empty entries are removed when they are
  * half of the list. So joining and leaving are O(1), the order is kept, and a search reads memory
- * from front to back. */
+ * from front to back.
+ */
 
 bool tn__candidates_reserve(tn__evict *e, uint32_t more) {
     /* an entry for every storage, and as many empty ones */

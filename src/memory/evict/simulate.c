@@ -1,7 +1,8 @@
 /* simulate.c - replays a log on the eviction core without memory for values; costs come from the
  * log.
  *
- * Cost: that of the core's calls, about one for each line. */
+ * Cost: that of the core's calls, about one for each line.
+ */
 #include "memory/evict/log.h"
 #include "memory/evict/policy.h"
 

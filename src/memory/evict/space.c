@@ -7,7 +7,8 @@
  * cheapest that is long enough. If enough bytes are free but not contiguous, more candidates are
  * evicted until recomputing them would take as long as compacting the arena; then, or when no
  * candidate is left, the arena is compacted (compact.c). A policy with TN__POLICY_MOVES evicts some
- * blocks of a region and moves the others (contiguous.c). */
+ * blocks of a region and moves the others (contiguous.c).
+ */
 #include "memory/evict/policy.h"
 
 #include <inttypes.h>

@@ -7,7 +7,8 @@
  * every operator to the producers of its operands, with an explicit stack, and visits each operator
  * once.
  *
- * Cost: O(operators and operands) per walk. */
+ * Cost: O(operators and operands) per walk.
+ */
 #include "memory/evict/policy.h"
 
 enum {

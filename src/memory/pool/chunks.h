@@ -2,7 +2,8 @@
  * join chunks, inline.
  *
  * A new chunk takes the record that became vacant last, because it is likely to be in the
- * processor's cache. */
+ * processor's cache.
+ */
 #ifndef TN_POOL_CHUNKS_H
 #define TN_POOL_CHUNKS_H
 

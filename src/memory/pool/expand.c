@@ -8,7 +8,8 @@
  * whole pages. A driver can map pages that lie anywhere; here mapping only counts them as reserved.
  *
  * Source: pytorch/c10/cuda/CUDACachingAllocator: ExpandableSegment, find_expandable_block,
- * try_allocate_expandable_block, map_block, unmap_block. */
+ * try_allocate_expandable_block, map_block, unmap_block.
+ */
 #include "memory/pool/expand.h"
 
 #define EXPAND_SMALL_PAGE (UINT64_C(2) << 20)

@@ -2,7 +2,8 @@
  *
  * The functions are inline and take the order as a constant, because most sets contain one or two
  * chunks, and a call would cost more than the search. For techniques with few sets, free_chunks.c
- * has ordinary functions (technique.h). */
+ * has ordinary functions (technique.h).
+ */
 #ifndef TN_POOL_FREE_CHUNKS_H
 #define TN_POOL_FREE_CHUNKS_H
 
@@ -16,7 +17,8 @@
  * offsets, so the order is total. (Branch-free steps are slower: a processor that predicts half of
  * the branches correctly loads data in advance.)
  *
- * Source: Seidel, Aragon: Randomized search trees, 1996. */
+ * Source: Seidel, Aragon: Randomized search trees, 1996.
+ */
 
 /* BY_SIZE: within one lane, by size, then by offset */
 typedef enum set_order { SET_BY_LANE, SET_BY_SIZE, SET_BY_OFFSET } set_order;
@@ -126,8 +128,8 @@ static inline uint32_t *set_first(tn__chunk *chunks, uint32_t *link) {
  * most once per power of two.
  *
  * Cost: O(1) while bins contain few chunks, O(log n) at worst; 31 KiB.
- *
- * Source: two levels of bits as in Masmano et al., TLSF, 2004, with the order kept exact. */
+ * Source: two levels of bits as in Masmano et al., TLSF, 2004, with the order kept exact.
+ */
 
 enum {
     BINS_PER_OCTAVE_LOG = 6,

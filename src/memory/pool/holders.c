@@ -4,7 +4,8 @@
  * in use that were allocated by then, and such blocks that were freed since, which are kept in a
  * list. A new peak empties its list, so the list is at most as long as the number of blocks that
  * were live at that moment. The cost is O(1) per operation, and nothing is copied while memory
- * grows. */
+ * grows.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -14,12 +14,12 @@ typedef struct tn__iteration {
      * period before. period 0: not known yet. */
     uint64_t period, calm, run;
     tn__recorded recorded; /* the iteration that the plan expects; count 0: there is no plan */
-    uint64_t inner;        /* number of blocks in use whose bytes belong to the plan */
+    uint64_t inner;        /* number of blocks in use that lie in bytes of the plan */
     uint64_t beyond; /* bytes reserved for unexpected requests since the plan came into force */
     /* number of the current round (iteration), and of unexpected requests in it */
     uint64_t round, surprises;
-    /* held: requests of this round whose planned place was in use; jammed: number of consecutive
-     * rounds with such requests */
+    /* held: requests of this round for which the planned place was in use; jammed: number of
+     * consecutive rounds with such requests */
     uint64_t held, jammed;
     uint64_t patience; /* number of equal periods required before a plan is made */
     bool is_planning;

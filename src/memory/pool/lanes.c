@@ -33,7 +33,7 @@ static bool lanes_at_frontier(const tn_pool *pool, uint32_t chunk) {
     return after == pool->last && pool->chunks[after].state == TN__CHUNK_OUTSIDE;
 }
 
-/* The bin of a chunk; NULL: it is in no bin. Of the chunks outside, only the last one is in no bin,
+/* The bin of a chunk; NULL: it is in no bin. Among chunks outside, only the last one is in no bin,
  * and it is used last. */
 static bins *lanes_bin(const tn_pool *pool, tn__lanes *all, uint32_t chunk) {
     const tn__chunk *free = &pool->chunks[chunk];

@@ -8,7 +8,8 @@
  * hole and is used last, as in best-fit.
  *
  * The field `lane` of a free chunk is the number of its lane, from 1; that of an outside chunk is
- * 0. */
+ * 0.
+ */
 #ifndef TN_POOL_LANES_H
 #define TN_POOL_LANES_H
 
@@ -41,7 +42,7 @@ void tn__lanes_trim(tn_pool *pool, tn__lanes *all);
 /* Moves up to `bytes` free bytes outside, the highest first, and releases them to the system. A
  * record for one chunk must be reserved. */
 void tn__lanes_release(tn_pool *pool, tn__lanes *all, uint64_t bytes);
-/* Lends the outside bytes in [base, end) to the caller, who allocates from them; they are in no
+/* Lends the outside bytes in [base, end) to the caller, which allocates from them; they are in no
  * bin. The lent chunks do not cross `borders` [count], which ascend and end with `end`. Chunks that
  * cross `base` or `end` are cut. Records for `count` + 1 more chunks must be reserved. */
 void tn__lanes_lend(tn_pool *pool, tn__lanes *all, uint64_t base, const uint64_t *borders,

@@ -13,7 +13,8 @@
  * If nothing repeated within 2^18 requests, the next 2^18 requests are skipped, then twice as many,
  * up to eight times. So a program without iterations spends little time on the search.
  *
- * Cost: O(1) per request; 36 bytes for each of the last 2^18. */
+ * Cost: O(1) per request; 36 bytes for each of the last 2^18.
+ */
 #ifndef TN_POOL_LEARN_H
 #define TN_POOL_LEARN_H
 

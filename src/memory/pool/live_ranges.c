@@ -2,7 +2,8 @@
  *
  * If a block was in use for longer in one of the two iterations, the longer time counts. Iterations
  * follow each other, so time is a circle; it is cut at the current request, and a block that is
- * live across the cut becomes a buffer of two pieces. */
+ * live across the cut becomes a buffer of two pieces.
+ */
 #include <tenure/plan.h>
 
 #include "memory/pool/live_ranges.h"

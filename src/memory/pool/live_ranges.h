@@ -13,7 +13,8 @@
  * cost nothing (tn_pool_options.is_sparse), it does so only if it would be too high otherwise.
  *
  * Streams share no bytes: each has its own zone, one above the other, the zone with the most bytes
- * lowest. */
+ * lowest.
+ */
 #ifndef TN_POOL_LIVES_H
 #define TN_POOL_LIVES_H
 

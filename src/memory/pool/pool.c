@@ -2,7 +2,8 @@
  *
  * A technique gets requests that are valid and rounded, with records for their chunks reserved. So
  * its work on chunks cannot fail for lack of host memory. Peaks and sums are counted here, from the
- * sizes of the chunks handed out, in the same way for all techniques. */
+ * sizes of the chunks handed out, in the same way for all techniques.
+ */
 #include "memory/pool/chunks.h"
 
 #include <inttypes.h>

@@ -110,7 +110,7 @@ bool tn__recorded_open(const tn_context *context, tn__recorded *recorded,
         edges[edge_count++].key = life->offset + life->size;
     }
     if (!tn__slots_open(context, &recorded->slots, edges, edge_count)) {
-        *recorded = (tn__recorded){0}; /* zones > 0 would mean that there is a plan */
+        *recorded = (tn__recorded){0}; /* zones > 0 would mean that a plan exists */
         return false;
     }
     recorded->count = lives->count;
@@ -136,8 +136,8 @@ static bool recorded_is(const tn__expected *line, uint64_t size, uint32_t stream
     return line->size == size && line->stream == stream;
 }
 
-/* The nearest line, searching ahead and around, at which these three requests end; `count` if there
- * is none. */
+/* The nearest line, searching ahead and around, at which these three requests end; `count` if no
+ * such line exists. */
 static uint32_t recorded_find(const tn__recorded *recorded, uint64_t three) {
     uint32_t low = (uint32_t)tn__sorted_find(recorded->threes, recorded->count, three), first;
     for (first = low; low < recorded->count && recorded->threes[low].key == three; low++)

@@ -2,7 +2,8 @@
  * its place in a plan, and the bytes of the plan as slots.
  *
  * Cost: O(1) for a request that is expected, else O(log n), and k / 64 + 1 words for a block of k
- * slots; 64 bytes per request and 9 bytes per slot. */
+ * slots; 64 bytes per request and 9 bytes per slot.
+ */
 #ifndef TN_POOL_RECORDED_H
 #define TN_POOL_RECORDED_H
 
@@ -14,7 +15,8 @@
  * Every block of the plan consists of consecutive whole slots, which are known in advance, and one
  * bit per slot says whether it is taken. So the bits of a place alone decide whether it is free,
  * whatever happened before: blocks that are in use for longer than planned, or were not planned,
- * need no special case. */
+ * need no special case.
+ */
 
 typedef struct tn__slots {
     uint64_t *edges; /* [count + 1], ascending; slot i is [edges[i], edges[i + 1]) */
@@ -80,7 +82,8 @@ static inline bool tn__slots_give_whole(tn__slots *slots, uint64_t low, uint64_t
  * the expected one is compared, in case one was left out. Then the last three requests, including
  * this one, are searched as a sequence anywhere; the nearest match ahead counts. If there is no
  * match, it is an additional request and the position stays. A wrong guess costs only a place in
- * the plan, because the slots know which bytes are free. */
+ * the plan, because the slots know which bytes are free.
+ */
 
 typedef struct tn__expected {
     uint64_t size, offset;

@@ -6,7 +6,8 @@
  * requests, holds the lock, counts, and knows the holders; a technique finds a chunk, cuts it, and
  * joins it again. Chunks are records of one flat array, which also contain the links of the list
  * and the nodes of the sets. pool.c reserves TN__CHUNKS_PER_CALL records before each allocation, so
- * a technique never allocates host memory and cannot fail half way. */
+ * a technique never allocates host memory and cannot fail half way.
+ */
 #ifndef TN_POOL_TECHNIQUE_H
 #define TN_POOL_TECHNIQUE_H
 

@@ -6,7 +6,8 @@
  * may then be reused, like an address. There is no quoting: a comma ends a field. docs/formats.md
  * describes the formats.
  *
- * Cost: O(size of the file). */
+ * Cost: O(size of the file).
+ */
 #include "memory/pool/technique.h"
 
 #include <inttypes.h>

@@ -25,7 +25,8 @@
  * before it. Moving a buffer from one bank to another during its live range is not modelled.
  *
  * Cost: O(n log n) and O(log n) plans for each bank and each order; the search makes at most
- * BANKS_SEARCH_PLANS plans. */
+ * BANKS_SEARCH_PLANS plans.
+ */
 #include "base/range_tree.h"
 #include "plan/frame/planner_run.h"
 
@@ -321,7 +322,7 @@ static tn_status banks_forgive(const tn__call *call, tn_status status) {
 }
 
 /* Many choices are planned and most are discarded. So a trial without a limit uses a quicker
- * planner than `auto`, whose long search would take too much time. */
+ * planner than `auto`, because a long search for each choice would take too much time. */
 static const tn_planner *banks_planner(const tn__call *call) {
     const tn_planner *quick = tn__planner_find("fast");
     bool limited = call->options.work_limit != 0 || call->options.timeout_s > 0;

@@ -18,9 +18,9 @@
  *
  * Cost: O(n), a second for 10^7 buffers; 40 bytes for each buffer that is live at the step with the
  * most live buffers. O(n log n) with the treap.
- *
  * Source: Masmano et al., TLSF, ECRTS 2004 (lists by size and bits; here sizes are known, so blocks
- * need no header). Seidel, Aragon: Randomized search trees, 1996. */
+ * need no header). Seidel, Aragon: Randomized search trees, 1996.
+ */
 #include "plan/frame/planner_run.h"
 
 #define FIRST_NONE UINT32_MAX
@@ -119,7 +119,7 @@ static void first_uproot(first_heap *heap, uint32_t gone) {
     *link = left != FIRST_NONE ? left : right;
 }
 
-/* The smallest hole of at least `size` bytes; FIRST_NONE if there is none. */
+/* The smallest hole of at least `size` bytes; FIRST_NONE if no hole is that large. */
 static uint32_t first_tightest(const first_heap *heap, uint64_t size) {
     uint32_t found = FIRST_NONE;
     for (uint32_t at = heap->root; at != FIRST_NONE;) {

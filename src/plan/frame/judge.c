@@ -8,7 +8,8 @@
  * visited, all predecessors of its direct predecessors are known, so waits that they imply are
  * found in the same pass.
  *
- * Cost: O(pairs + events (events + orders + waits) / 64) for each placement. */
+ * Cost: O(pairs + events (events + orders + waits) / 64) for each placement.
+ */
 #include "plan/frame/planner_run.h"
 
 #include <pthread.h>

@@ -5,7 +5,8 @@
  * with times ranked anew. Any planner can solve it under a work limit, so that the result is the
  * same on every machine.
  *
- * Cost: O(count log count) in addition to the planner. */
+ * Cost: O(count log count) in addition to the planner.
+ */
 #include "plan/frame/planner_run.h"
 
 typedef struct part_times {

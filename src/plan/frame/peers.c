@@ -92,7 +92,7 @@ tn_status tn__peers_stack(tn_run *run, const uint32_t *object, uint32_t object_c
         top = tn__add_sat(begin[at], size[at]);
     }
     tn__peers_clear(run);
-    /* a buffer whose end would be too high is refused by tn__run_work below */
+    /* tn__run_work below reports a buffer that would end too high */
     for (uint32_t i = 0; i < n; i++) tn__run_place(run, i, begin[object[i]]);
     TN_TRY(tn__run_work(run, n));
     return tn__run_keep(run);

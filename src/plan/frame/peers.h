@@ -40,8 +40,8 @@ bool tn__peers_degrees(tn_run *run, uint64_t *degree);
 tn_status tn__peers_pile(tn_run *run, bool by_size);
 
 /* Keeps the placement that lays objects end to end. Buffer i lies in object[i], a number below
- * object_count. Objects with larger alignments come first, so that there are no alignment gaps
- * between them. */
+ * object_count. Objects with larger alignments come first, which avoids alignment gaps between
+ * them. */
 tn_status tn__peers_stack(tn_run *run, const uint32_t *object, uint32_t object_count);
 
 #endif

@@ -4,7 +4,8 @@
  * Banks do not affect each other, so each bank is planned separately (prepare.c), after buffers
  * with a choice of banks have been assigned to one (banks.c). Buffers tied together are planned as
  * one buffer (groups.c), and their offsets follow from the offset of the group. Every layout passes
- * tn_layout_verify before it is returned. */
+ * tn_layout_verify before it is returned.
+ */
 #include "plan/frame/planner_run.h"
 
 #include <inttypes.h>
@@ -60,8 +61,8 @@ tn_status tn__call_refuse(const tn__call *call, uint32_t needs) {
             planner->name, what);
 }
 
-/* Refuses a bank whose offsets could reach 2^63, so that sums of an offset, a size and an alignment
- * fit in 64 bits. */
+/* Refuses a bank with offsets that could reach 2^63, so that sums of an offset, a size and an
+ * alignment fit in 64 bits. */
 static tn_status plan_refuse_height(const tn_problem *problem, tn_bank_id bank, uint64_t bound,
                                     tn_error *error) {
     if (bound <= TN__PLAN_HEIGHT_MAX) return TN_OK;

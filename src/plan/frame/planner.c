@@ -6,7 +6,8 @@
  * those that begin at most 2^k steps before the buffer. The first search sorts the buffers of a
  * bucket by offset. So the forbidden starts come as a few sorted rows of ranges. They are merged in
  * one sweep from the lowest offset, and the gaps between them are the holes. With clocks (several
- * streams), time does not limit the search, so all placed buffers are checked. */
+ * streams), time does not limit the search, so all placed buffers are checked.
+ */
 #include "plan/frame/planner_run.h"
 
 #include <inttypes.h>
@@ -429,8 +430,8 @@ static bool run_collect_unordered(tn_run *run, const tn_run_body *body, size_t *
     return true;
 }
 
-/* Collects the starts that reserved ranges and separated buffers forbid, whatever the live ranges
- * are. */
+/* Collects the starts that reserved ranges and separated buffers forbid, regardless of live
+ * ranges. */
 static bool run_collect_apart(tn_run *run, uint32_t id, size_t *count) {
     const tn__prepared_bank *p = run->prepared;
     const tn_run_body *body = &p->bodies[id];

@@ -4,7 +4,8 @@
  * It decides the order in which buffers are placed and the hole that each one takes. All other work
  * (banks, pins, alignment, pieces, limits, bounds, verification) is done by plan.c and is the same
  * for all planners. Each bank is planned separately, so a planner sees the buffers of one bank.
- * Buffers that are tied together appear as one buffer, whose pieces are the union of theirs. */
+ * Buffers that are tied together appear as one buffer, which has the union of their pieces.
+ */
 #ifndef TN_PLAN_FRAME_PLANNER_H
 #define TN_PLAN_FRAME_PLANNER_H
 
@@ -40,8 +41,9 @@ typedef struct tn_run tn_run;
  * times), so that flat arrays over time are possible. */
 typedef struct tn_run_body {
     uint64_t size, alignment;
-    uint32_t first, last;              /* hull of the live range, in compressed time */
-    uint32_t piece_first, piece_count; /* range of tn__run_pieces, whose times are compressed */
+    uint32_t first, last; /* hull of the live range, in compressed time */
+    /* range of tn__run_pieces; the times of pieces are compressed */
+    uint32_t piece_first, piece_count;
 } tn_run_body;
 typedef struct tn_run_piece {
     uint32_t first, last;
@@ -216,7 +218,7 @@ typedef struct tn__subproblem {
  * found. */
 tn_status tn__run_part(tn_run *run, const tn__subproblem *part, uint64_t *offset, uint64_t *peak);
 
-/* Finds the placed buffers whose live ranges overlap [first, last), in any order. The result is
+/* Finds the placed buffers with live ranges that overlap [first, last), in any order. The result is
  * valid until the next call of tn__run_near or of tn__run_holes. */
 uint32_t tn__run_near(tn_run *run, uint32_t first, uint32_t last, const uint32_t **ids);
 

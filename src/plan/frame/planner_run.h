@@ -24,7 +24,7 @@ typedef struct tn__placed_entry {
 typedef struct tn__placed_bucket {
     uint32_t count;  /* number of entries that were put into the bucket */
     uint32_t sorted; /* the first `sorted` entries are sorted by their bytes */
-    uint32_t gone;   /* number of entries whose buffers were unplaced later */
+    uint32_t gone;   /* number of entries that belong to buffers which were unplaced later */
 } tn__placed_bucket;
 
 /* A constraint between two buffers of the run: bytes [lo, hi) of one must not share memory with

@@ -2,11 +2,12 @@
  * on the number of threads.
  *
  * Each planner is a member of the portfolio. The winner is the first member, in order, that reaches
- * the lower bound. If there is none, it is the member with the lowest peak (in a run that minimises
- * reuse cost, the least cost within the capacity), ties to the first. Members before a winner
- * always run to their end and members after it are stopped, so the number of threads changes only
- * the time. Work is counted for the members up to the winner (for all, if none reaches the bound),
- * as if they had run one by one. */
+ * the lower bound. If no member does, it is the member with the lowest peak (in a run that
+ * minimises reuse cost, the least cost within the capacity), ties to the first. Members before a
+ * winner always run to their end and members after it are stopped, so the number of threads changes
+ * only the time. Work is counted for the members up to the winner (for all, if none reaches the
+ * bound), as if they had run one by one.
+ */
 #include "plan/frame/planner_run.h"
 
 #include <pthread.h>

@@ -1,6 +1,7 @@
 /* uses.c - plans tensors from the steps that use them: the simplest function that calls a planner.
  *
- * The live range of a tensor extends from its first to its last use. Cost: that of tn_plan. */
+ * The live range of a tensor extends from its first to its last use. Cost: that of tn_plan.
+ */
 #include <tenure/plan.h>
 
 #include "base/base.h"

@@ -20,7 +20,8 @@
  * 1. `reserved` lists `first-last`, with blanks between: bytes that no buffer of the row's bank may
  * hold.
  *
- * Cost: O(bytes). Source: google/minimalloc, converter.cc and README (facts, no code). */
+ * Cost: O(bytes). Source: google/minimalloc, converter.cc and README (facts, no code).
+ */
 #include "plan/io/io.h"
 #include "plan/io/rows.h"
 #include "plan/problem/problem.h"
@@ -404,7 +405,7 @@ static tn_status csv_note_id(csv_reader *reader) {
 
 /* --- pairs and reserved ranges --- */
 
-/* Returns the next item of a list whose items are separated by blanks; empty at its end. */
+/* Returns the next item of a list in which blanks separate the items; empty at its end. */
 static csv_text csv_word(csv_text *text) {
     while (csv_skip(text, ' ')) continue;
     csv_text word = {text->at, 0};

@@ -9,17 +9,17 @@
  *         "cost_model": {"reuse_penalties": [{"first": 0, "second": 1, "cost": 1}]}}}
  *
  * Pools become banks of the problem, and buffers become its buffers, in the order of the file. Ids
- * are any integers; pairs refer to ids. A capacity of null means that there is none. Penalties are
- * optional. Constraints that the problem cannot express are refused, never dropped: several allowed
- * pools, colocations, temporal exclusions, pinned allocations, and any other constraint that is not
- * empty. Reasons, metadata and the objective do not change the problem and are ignored.
+ * are any integers; pairs refer to ids. A capacity of null means no limit. Penalties are optional.
+ * Constraints that the problem cannot express are refused, never dropped: several allowed pools,
+ * colocations, temporal exclusions, pinned allocations, and any other constraint that is not empty.
+ * Reasons, metadata and the objective do not change the problem and are ignored.
  *
  * A solution is {"placements": [{"buffer": id, "pool": id, "offset": bytes}, ...]}. dsa-solver adds
  * a fingerprint of the problem to its own solutions; none is written here.
  *
  * Cost: O(bytes) expected time (ids are hashed), O(bytes) memory.
- *
- * Source: tonibohnlein/dsa-solver, docs/structured_problem_schema_v1.md (facts, no code). */
+ * Source: tonibohnlein/dsa-solver, docs/structured_problem_schema_v1.md (facts, no code).
+ */
 #include "plan/io/dsa.h"
 
 #include "base/table.h"
@@ -52,7 +52,7 @@ static tn_status dsa_ids_init(dsa_reader *reader, dsa_ids *ids, size_t count) {
     return TN_OK;
 }
 
-/* Returns the number of the item with this id; UINT32_MAX if there is none. */
+/* Returns the number of the item with this id; UINT32_MAX if no item has it. */
 static uint32_t dsa_ids_find(const dsa_ids *ids, int64_t id) {
     tn__probe probe = tn__table_probe(&ids->table, dsa_hash(id));
     uint32_t number;

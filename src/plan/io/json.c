@@ -22,7 +22,8 @@
  * ignored. An offset pins only with "pinned": true. Numbers are integers. jansson refuses bad
  * UTF-8, duplicate members, deep nesting and trailing text.
  *
- * Cost: O(bytes) time and memory. */
+ * Cost: O(bytes) time and memory.
+ */
 #include "plan/io/dsa.h"
 #include "plan/io/io.h"
 #include "plan/problem/problem.h"

@@ -6,7 +6,8 @@
  * refused, not ignored. All sizes in a file have equally many extents: 2 or 3 make vectors, 4 make
  * shapes. The first row decides whether the file contains records or a problem with plain sizes.
  *
- * Cost: O(bytes). */
+ * Cost: O(bytes).
+ */
 #include <tenure/objects.h>
 
 #include "base/base.h"

@@ -6,7 +6,8 @@
  * one quote. MiniMalloc's own files have no quoting, so a field that begins with a quote but is not
  * closed right before a separator or the end of a line is taken literally.
  *
- * Cost: O(bytes). */
+ * Cost: O(bytes).
+ */
 #include "plan/io/rows.h"
 
 static bool rows_is_blank(const tn__csv_rows *rows, char c) {
@@ -21,8 +22,8 @@ static bool rows_ends(const tn__csv_rows *rows, size_t at) {
            (c == '\r' && (at + 1 >= rows->size || rows->bytes[at + 1] == '\n'));
 }
 
-/* Finds the quote that closes the one before byte `at`; returns rows->size if there is none.
- * *doubled: number of doubled quotes before it. */
+/* Finds the quote that closes the one before byte `at`; returns rows->size if the quote is not
+ * closed. *doubled: number of doubled quotes before it. */
 static size_t rows_close(const tn__csv_rows *rows, size_t at, size_t *doubled) {
     *doubled = 0;
     while (at < rows->size) {

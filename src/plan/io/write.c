@@ -1,7 +1,8 @@
 /* write.c - writes problems and plans as CSV, and placements as the solution of a dsa-problem-v1.
  *
  * csv.c describes the columns, and dsa.c the format of solutions. A column is written only if it is
- * needed. Cost: O(bytes). */
+ * needed. Cost: O(bytes).
+ */
 #include "plan/io/io.h"
 #include "plan/io/rows.h"
 #include "plan/problem/problem.h"
@@ -72,7 +73,7 @@ tn_status tn__csv_can(const tn_problem *problem, tn_error *error) {
     return TN_OK;
 }
 
-/* The earliest time after `time` at which a piece begins or ends; INT64_MAX if there is none. */
+/* The earliest time after `time` at which a piece begins or ends; INT64_MAX if no piece does. */
 static int64_t write_next_edge(const tn_body *body, int64_t time) {
     int64_t next = INT64_MAX;
     for (uint32_t i = 0; i < body->piece_count; i++) {

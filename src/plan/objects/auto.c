@@ -5,7 +5,8 @@
  * Each of the other strategies gets an equal share of the work, so that a slow one cannot delay the
  * rest.
  *
- * Cost: at most the sum of these shares. */
+ * Cost: at most the sum of these shares.
+ */
 #include "plan/sharing/object.h"
 
 #define AUTO_SHARE 2000000u /* units of work for each strategy: about a second */

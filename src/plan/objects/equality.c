@@ -6,8 +6,8 @@
  * list.
  *
  * Cost: O(n log n); with vectors O(n x objects).
- *
- * Source: TensorFlow Lite, GPU delegate, EQUALITY (both variants). */
+ * Source: TensorFlow Lite, GPU delegate, EQUALITY (both variants).
+ */
 #include "plan/sharing/object.h"
 
 typedef struct equality_sized {

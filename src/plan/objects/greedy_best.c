@@ -2,8 +2,8 @@
  * the first.
  *
  * Cost: that of both strategies.
- *
- * Source: TensorFlow Lite, GPU delegate, GREEDY_BEST. */
+ * Source: TensorFlow Lite, GPU delegate, GREEDY_BEST.
+ */
 #include "plan/sharing/object.h"
 
 static tn_status greedy_best_solve(tn_object_run *run) {

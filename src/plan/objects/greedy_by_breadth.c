@@ -2,12 +2,12 @@
  * step by size.
  *
  * The steps with the most live bytes decide the number of objects, so their buffers choose first. A
- * buffer considers the objects whose records it does not overlap in time. It takes the smallest
+ * buffer considers the objects with no record that it overlaps in time. It takes the smallest
  * sufficient one, or if all are too small, the largest, which then grows.
  *
  * Cost: O(n x objects) comparisons, O(n log n) for the order.
- *
- * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288), greedy by breadth; TensorFlow Lite. */
+ * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288), greedy by breadth; TensorFlow Lite.
+ */
 #include "plan/sharing/object.h"
 
 /* Whether an object of `size` suits a buffer of `need` bytes better than one of `best`; without

@@ -10,9 +10,9 @@
  * needed.
  *
  * Cost: O(n^2) steps, O(n) memory.
- *
  * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288), greedy by size improved; TensorFlow Lite (with
- * its ties: a distance that equals the best one changes nothing). */
+ * its ties: a distance that equals the best one changes nothing).
+ */
 #include "plan/sharing/object.h"
 
 typedef struct by_size_state {

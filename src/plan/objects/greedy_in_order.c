@@ -9,8 +9,8 @@
  * come late make objects grow.
  *
  * Cost: O(n log n + n x free objects moved); O(n x free objects) with a graph or vectors.
- *
- * Source: TensorFlow Lite, GPU delegate, GREEDY_IN_ORDER (its three variants). */
+ * Source: TensorFlow Lite, GPU delegate, GREEDY_IN_ORDER (its three variants).
+ */
 #include "plan/sharing/object.h"
 
 typedef struct in_order_free {

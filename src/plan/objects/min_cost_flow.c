@@ -16,8 +16,8 @@
  * differently.
  *
  * Cost: O(n^2) arcs of 32 bytes, refused beyond MIN_COST_ARCS; n times a queue search.
- *
- * Source: Lee et al. 2019 (arXiv:1907.01989), section on memory; TensorFlow Lite, MINCOSTFLOW. */
+ * Source: Lee et al. 2019 (arXiv:1907.01989), section on memory; TensorFlow Lite, MINCOSTFLOW.
+ */
 #include "plan/sharing/object.h"
 
 #define MIN_COST_ARCS ((size_t)1 << 23) /* number of arcs including reverse arcs: 256 MiB */
@@ -91,7 +91,8 @@ static tn_status min_cost_build(min_cost *flow) {
     return TN_OK;
 }
 
-/* Relaxes the arcs of `vertex`; vertices whose distance decreased are queued for the next level. */
+/* Relaxes the arcs of `vertex`; vertices with a decreased distance are queued for the next
+ * level. */
 static uint32_t min_cost_relax(min_cost *flow, uint32_t vertex, uint32_t level, uint32_t queued) {
     for (uint32_t at = flow->first[vertex]; at != UINT32_MAX; at = flow->arcs[at].next) {
         const min_cost_arc *arc = &flow->arcs[at];
@@ -143,7 +144,7 @@ static tn_status min_cost_solve_flow(min_cost *flow) {
     }
 }
 
-/* The buffer that follows `id` in its object; UINT32_MAX: there is none. Arcs from the right side
+/* The buffer that follows `id` in its object; UINT32_MAX: no buffer does. Arcs from the right side
  * to the left side are reverse arcs and lead to numbers below n. */
 static uint32_t min_cost_next(const min_cost *flow, uint32_t id) {
     for (uint32_t at = flow->first[id]; at != UINT32_MAX; at = flow->arcs[at].next) {

@@ -12,7 +12,8 @@
  *
  * A plan that reaches the lower bound, or fits the requested capacity, ends the search.
  *
- * Cost: that of `fast`; without a limit a few seconds more if the plan is far from the bound. */
+ * Cost: that of `fast`; without a limit a few seconds more if the plan is far from the bound.
+ */
 #include "plan/frame/planner.h"
 
 #define AUTO_SEARCH 8192u /* limit of buffers for the search by `exact` and `guillotine` */

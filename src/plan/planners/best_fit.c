@@ -4,8 +4,8 @@
  * better in general: on training graphs they differ by a percent in either direction.
  *
  * Cost: O(sum of neighbours * log n).
- *
- * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288), offset calculation; TFLite's GPU delegate. */
+ * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288), offset calculation; TFLite's GPU delegate.
+ */
 #include "plan/frame/planner.h"
 
 static tn_status best_fit_solve(tn_run *run) {

@@ -9,8 +9,8 @@
  *
  * Cost: O(n log n) for the first way, O(n^2) for the others, which are left out beyond
  * COLOURING_MAX buffers; three greedy placements.
- *
- * Source: Chaitin 1982; Brelaz 1979 (DSATUR); weighted colouring as in tensor allocators. */
+ * Source: Chaitin 1982; Brelaz 1979 (DSATUR); weighted colouring as in tensor allocators.
+ */
 #include "plan/frame/peers.h"
 
 #define COLOURING_MAX 16384u /* limit for the ways of O(n^2): 2^28 pairs of buffers are checked */
@@ -55,7 +55,7 @@ static int colouring_compare(const void *a, const void *b) {
     return (x->body > y->body) - (x->body < y->body);
 }
 
-/* Colours in order of time; of the free colours, the one that was released last is taken first. */
+/* Colours in order of time, and takes the free colour that was released last. */
 static tn_status colouring_by_time(colouring *state) {
     uint32_t n = tn__run_count(state->run), free_count = 0, colours = 0;
     colouring_event *events = tn__run_scratch(state->run, 2 * (size_t)n, sizeof *events);

@@ -26,9 +26,9 @@
  *
  * Cost: exponential at worst; memory O(buffers + conflicts) per thread. For up to a few thousand
  * buffers.
- *
  * Source: Moffitt, MiniMalloc, ASPLOS 2023 (orders, growing limits); the random trials are new
- * here. */
+ * here.
+ */
 #include "plan/frame/planner.h"
 #include "plan/search/search.h"
 
@@ -61,7 +61,7 @@ static const uint32_t exact_windows[] = {3, 5, 9, 2, 16};
 /* limit of doublings: 2^40 times the nodes exceeds any limit of time */
 #define EXACT_DOUBLINGS_MAX 40u
 #define EXACT_SHUFFLED_SHARE 3u /* number of nodes of shuffled questions per node of a plain one */
-/* in so many first turns, plain and shuffled questions get equal numbers of nodes */
+/* in this number of first turns, plain and shuffled questions get equal numbers of nodes */
 #define EXACT_EVEN_TURNS 4u
 /* number of nodes of shuffled questions per node of a window question */
 #define EXACT_WINDOW_SHARE 6u

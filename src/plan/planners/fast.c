@@ -30,7 +30,8 @@
  * plan that reaches the lower bound, or fits the requested capacity, ends the run.
  *
  * Cost: without a limit below 1 s up to FAST_SEARCH buffers; seconds for 10^6 buffers, or if nearly
- * every step is full. */
+ * every step is full.
+ */
 #include "plan/frame/peers.h"
 #include "plan/frame/planner_run.h"
 #include "plan/skyline/perfect_packing.h"

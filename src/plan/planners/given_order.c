@@ -5,8 +5,8 @@
  * sorting.
  *
  * Cost: O(sum of neighbours * log n).
- *
- * Source: TensorFlow Lite, CPU arena (simple_memory_arena); IREE's layout of slices. */
+ * Source: TensorFlow Lite, CPU arena (simple_memory_arena); IREE's layout of slices.
+ */
 #include "plan/frame/peers.h"
 
 static tn_status given_order_solve(tn_run *run) {

@@ -6,9 +6,9 @@
  * size; this takes one range minimum per buffer.
  *
  * Cost: O(n log n) for the order, then O(sum of neighbours * log n).
- *
  * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288), greedy by breadth, with offsets instead of
- * objects. */
+ * objects.
+ */
 #include "base/range_tree.h"
 #include "plan/frame/planner.h"
 

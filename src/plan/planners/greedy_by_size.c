@@ -5,9 +5,9 @@
  * similar and live ranges interleave.
  *
  * Cost: O(sum of neighbours * log n).
- *
  * Source: Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020
- * (arXiv:2001.03288), greedy by size for offsets; first fit as in TFLite Micro. */
+ * (arXiv:2001.03288), greedy by size for offsets; first fit as in TFLite Micro.
+ */
 #include "plan/frame/planner.h"
 
 static tn_status greedy_by_size_solve(tn_run *run) {

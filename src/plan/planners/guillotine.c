@@ -14,8 +14,8 @@
  * the result of `scale`; if many match by chance, it can be worse.
  *
  * Cost: O(n log n), plus the cost of `scale` and `exact`.
- *
- * Source: new here. */
+ * Source: new here.
+ */
 #include "plan/skyline/perfect_packing.h"
 
 #define GUILLOTINE_SCALE_WORK 50u      /* placements of `scale` per block */

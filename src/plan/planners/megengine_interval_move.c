@@ -9,8 +9,8 @@
  * order without pushing is kept first, so that any limit leaves a result.
  *
  * Cost: O(n^2) for each buffer that finds no hole; for problems of up to a few thousand buffers.
- *
- * Source: MegEngine, static memory allocation, INTERVAL_MOVE. */
+ * Source: MegEngine, static memory allocation, INTERVAL_MOVE.
+ */
 #include "plan/frame/peers.h"
 
 typedef struct move {
@@ -54,7 +54,8 @@ static void move_measure(move *state) {
     }
 }
 
-/* The smallest hole in which the buffer does not raise the peak; UINT64_MAX if there is none. */
+/* The smallest hole in which the buffer does not raise the peak; UINT64_MAX if no such hole
+ * exists. */
 static uint64_t move_hole(const move *state, uint32_t id) {
     uint64_t top = 0, least = UINT64_MAX, found = UINT64_MAX, size = state->bodies[id].size;
     for (uint32_t i = 0; i <= state->count; i++) {

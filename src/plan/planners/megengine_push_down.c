@@ -1,16 +1,16 @@
 /* megengine_push_down.c - finds by simulation which buffer lies below which, then lowers all
  * buffers as far as possible.
  *
- * First the program is simulated with a best-fit allocator whose free blocks can grow: if no block
- * is large enough, the largest is extended, so the arena grows in its middle instead of at its end.
- * The offsets of this simulation are dropped; only the relation "lies directly below" at each
- * allocation is kept. The relation orders all buffers that are live at once: at any step the blocks
- * in use form one row, a new block enters it between two neighbours, and the relation to both is
- * kept. Then every buffer is placed on the highest end of the buffers directly below it.
+ * First the program is simulated with a best-fit allocator with free blocks that can grow: if no
+ * block is large enough, the largest is extended, so the arena grows in its middle instead of at
+ * its end. The offsets of this simulation are dropped; only the relation "lies directly below" at
+ * each allocation is kept. The relation orders all buffers that are live at once: at any step the
+ * blocks in use form one row, a new block enters it between two neighbours, and the relation to
+ * both is kept. Then every buffer is placed on the highest end of the buffers directly below it.
  *
  * Cost: O(n x blocks) for the simulation with its linear search, O(n) for lowering the buffers.
- *
- * Source: MegEngine, static memory allocation, PUSHDOWN (its production choice). */
+ * Source: MegEngine, static memory allocation, PUSHDOWN (its production choice).
+ */
 #include "plan/frame/peers.h"
 
 #define PUSH_NONE UINT32_MAX
@@ -71,7 +71,7 @@ static void push_rests_on(push *state, uint32_t body, uint32_t under) {
     state->under[body] = edge + 1;
 }
 
-/* The nearest buffer below or above a block; PUSH_NONE if there is none. Two free blocks never
+/* The nearest buffer below or above a block; PUSH_NONE if no buffer is there. Two free blocks never
  * touch, so at most one block is skipped. */
 static uint32_t push_neighbour(const push *state, uint32_t at, bool up) {
     do at = up ? state->blocks[at].above : state->blocks[at].below;

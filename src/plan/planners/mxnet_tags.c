@@ -9,8 +9,8 @@
  * plan MODEL --explain` shows the first way, operator by operator.
  *
  * Cost: O(n log n + n x free tags).
- *
- * Source: MXNet, static memory planning: the documented allocation pass, and NNVM's plan_memory. */
+ * Source: MXNet, static memory planning: the documented allocation pass, and NNVM's plan_memory.
+ */
 #include "plan/frame/peers.h"
 
 #define TAGS_RANGE 16u /* largest factor between the sizes of a tag and a buffer; MXNet's default */

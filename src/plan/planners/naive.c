@@ -4,7 +4,8 @@
  * rounded up to its alignment, is then aligned for all later buffers, so the peak never exceeds
  * tn_problem_naive. Pinned buffers stay at their offsets, the others begin above them.
  *
- * Cost: O(n log n). */
+ * Cost: O(n log n).
+ */
 #include "plan/frame/planner_run.h"
 
 static int naive_compare(const tn_run_body *a, const tn_run_body *b) {

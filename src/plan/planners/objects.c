@@ -8,8 +8,8 @@
  *
  * Cost: that of all strategies for objects (`tenure list objects`), each with an equal share of the
  * work.
- *
- * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288); TensorFlow Lite. */
+ * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288); TensorFlow Lite.
+ */
 #include <tenure/objects.h>
 
 #include "plan/frame/peers.h"

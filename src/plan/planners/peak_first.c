@@ -3,7 +3,7 @@
  *
  * At a few steps nearly every byte of the lower bound is in use; there buffers must lie without a
  * gap, while other steps have slack. A planner that takes all buffers at once spends its time on
- * the slack. So the buffers that are live at a step whose load is above a given fraction of the
+ * the slack. So the buffers that are live at a step with a load above a given fraction of the
  * highest load are planned alone by `scale`. On real networks these are a tenth of the buffers, and
  * `scale` reaches their bound in milliseconds. Peaks that share no buffer are planned separately,
  * because one order seldom suits all of them. The other buffers take the lowest remaining holes, in
@@ -15,9 +15,9 @@
  *
  * Cost: per turn O(buffers x buffers live at once), half a second for 10^8 pairs; 60 bytes per
  * buffer.
- *
  * Source: new here; adding the buffers that end too high follows squeaky wheel optimisation
- * (Joslin, Clements 1999). */
+ * (Joslin, Clements 1999).
+ */
 #include "plan/frame/peers.h"
 #include "plan/skyline/weighted_orders.h"
 

@@ -27,9 +27,9 @@
  *
  * Cost: O(d) and the moved ends for each placement of a buffer with d neighbours; O(n^2) for the
  * lists of neighbours.
- *
  * Source: Shaw 1998, Schrimpf et al. 2000 (ruin and recreate). The problem, dynamic storage
- * allocation with reuse penalties, is that of dsa-solver 2026 (its documents, not its code). */
+ * allocation with reuse penalties, is that of dsa-solver 2026 (its documents, not its code).
+ */
 #include "plan/frame/planner_run.h"
 #include "plan/search/search.h"
 

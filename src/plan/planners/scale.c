@@ -2,11 +2,11 @@
  * of work or time.
  *
  * A plan is made by filling a skyline in some order (skyline.c): this takes milliseconds for 10^4
- * buffers, a second for 10^6, so many orders can be tried. The orders are drawn from one family
- * (weighted_orders.c). The order of the lowest plan so far is repaired: buffers that end too high
- * in that plan move forward in the order, and the next plan is made from it. For each repair, the
- * height above which an end is too high is drawn between the lower bound and the peak of the lowest
- * plan.
+ * buffers, a second for 10^6, which allows many orders to be tried. The orders are drawn from one
+ * family (weighted_orders.c). The order of the lowest plan so far is repaired: buffers that end too
+ * high in that plan move forward in the order, and the next plan is made from it. For each repair,
+ * the height above which an end is too high is drawn between the lower bound and the peak of the
+ * lowest plan.
  *
  * The skyline handles plain buffers, alignments, gaps and windows directly. If buffers have gaps,
  * all buffers are lowered once more afterwards, in order of their offsets. The skyline ignores
@@ -20,8 +20,8 @@
  * until the limit.
  *
  * Cost: O(n log n) per plan; about 150 bytes per buffer.
- *
- * Source: new here; the repair follows squeaky wheel optimisation (Joslin, Clements 1999). */
+ * Source: new here; the repair follows squeaky wheel optimisation (Joslin, Clements 1999).
+ */
 #include "plan/skyline/drop.h"
 #include "plan/frame/planner.h"
 #include "plan/skyline/weighted_orders.h"

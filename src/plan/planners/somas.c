@@ -9,8 +9,8 @@
  * change little; here the lowest peak is kept.
  *
  * Cost: eight greedy placements; O(n x levels) for the four with levels.
- *
- * Source: MindSpore, SOMAS (MLSys 2023), its solver's heuristics. */
+ * Source: MindSpore, SOMAS (MLSys 2023), its solver's heuristics.
+ */
 #include "plan/frame/peers.h"
 
 typedef struct somas {

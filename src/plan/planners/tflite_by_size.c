@@ -5,9 +5,9 @@
  * Lite, which visits buffers in order of their first step.
  *
  * Cost: O(sum of neighbours * log n).
- *
  * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288); TensorFlow Lite, GPU delegate, GREEDY_BY_SIZE
- * for offsets. */
+ * for offsets.
+ */
 #include "plan/frame/peers.h"
 
 static tn_status tflite_by_size_solve(tn_run *run) {

@@ -6,8 +6,8 @@
  * which are placed before the others.
  *
  * Cost: O(sum of neighbours * log n).
- *
- * Source: TensorFlow Lite Micro, GreedyMemoryPlanner. */
+ * Source: TensorFlow Lite Micro, GreedyMemoryPlanner.
+ */
 #include "plan/frame/peers.h"
 
 static tn_status tflm_greedy_solve(tn_run *run) {

@@ -6,8 +6,8 @@
  *
  * Cost: O(n log n); with pins, pieces or streams, or if sizes are not multiples of alignments,
  * O(sum of neighbours * log n).
- *
- * Source: the best-fit allocators of TensorFlow (BFC) and ggml, simulated on known live ranges. */
+ * Source: the best-fit allocators of TensorFlow (BFC) and ggml, simulated on known live ranges.
+ */
 #include "plan/frame/planner.h"
 
 static int time_order_compare(const tn_run_body *a, const tn_run_body *b) {

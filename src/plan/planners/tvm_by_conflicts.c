@@ -6,8 +6,8 @@
  * bottom, which helps if they are large and hurts if they are small.
  *
  * Cost: O(sum of neighbours * log n).
- *
- * Source: TVM, unified static memory planner, greedy_by_conflicts. */
+ * Source: TVM, unified static memory planner, greedy_by_conflicts.
+ */
 #include "plan/frame/peers.h"
 
 static tn_status tvm_by_conflicts_solve(tn_run *run) { return tn__peers_pile(run, false); }

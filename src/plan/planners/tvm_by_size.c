@@ -6,8 +6,8 @@
  * comparison: `greedy-by-size` differs from it in that it fills holes.
  *
  * Cost: O(sum of neighbours * log n).
- *
- * Source: TVM, unified static memory planner, greedy_by_size. */
+ * Source: TVM, unified static memory planner, greedy_by_size.
+ */
 #include "plan/frame/peers.h"
 
 static tn_status tvm_by_size_solve(tn_run *run) { return tn__peers_pile(run, true); }

@@ -9,8 +9,8 @@
  * ends at the bound of live bytes or after 500 attempts.
  *
  * Cost: 500 x (one greedy placement + n x first level).
- *
- * Source: TVM, unified static memory planner, hill_climb. */
+ * Source: TVM, unified static memory planner, hill_climb.
+ */
 #include "plan/frame/peers.h"
 
 #define HILL_ATTEMPTS 500u /* number of attempts; the same as in TVM */

@@ -15,8 +15,8 @@
  * arenas that two pointers must serve at run time.
  *
  * Cost: O(n log n) per length tried.
- *
- * Source: two-ended allocation of long- and short-lived tensors. */
+ * Source: two-ended allocation of long- and short-lived tensors.
+ */
 #include "base/heap.h"
 #include "plan/frame/planner.h"
 

@@ -12,8 +12,8 @@
  *
  * Cost: an attempt is one greedy placement and O(n x chains); for small problems, such as
  * scratchpads.
- *
- * Source: Arm Ethos-U Vela, hill-climb allocator (2020-2023). */
+ * Source: Arm Ethos-U Vela, hill-climb allocator (2020-2023).
+ */
 #include "base/range_tree.h"
 #include "plan/frame/peers.h"
 
@@ -28,7 +28,7 @@ typedef struct vela {
     uint32_t *best_order;
     uint32_t count;
     uint8_t *marked;  /* [body] */
-    uint32_t *chosen; /* candidates: buffers whose turns may be exchanged */
+    uint32_t *chosen; /* candidates: buffers that may exchange their turns */
     uint32_t chosen_count;
     uint32_t *far; /* candidates that are not neighbours of the bottleneck */
     uint32_t far_count;

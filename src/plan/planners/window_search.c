@@ -2,7 +2,7 @@
  * around the other buffers.
  *
  * Most plans are too high at a few steps only. Around each buffer that ends above the bound, a
- * window of time is opened: buffers whose live ranges lie inside it may move, buffers that extend
+ * window of time is opened: buffers that are live only inside it may move, buffers that extend
  * beyond it stay at their offsets, and `exact` plans the window. The new plan is kept if it is
  * lower. Windows begin narrow and grow, as long as they contain few enough buffers; every round
  * covers the whole time axis once.
@@ -14,8 +14,8 @@
  * greedy-by-size.
  *
  * Cost: some milliseconds per window, plus O(n log n). 60 bytes per buffer.
- *
- * Source: new here; a large neighbourhood search (Shaw 1998). */
+ * Source: new here; a large neighbourhood search (Shaw 1998).
+ */
 #include "plan/frame/planner.h"
 
 #define WINDOW_BODIES 800u /* limit of buffers that overlap a window */

@@ -6,8 +6,8 @@
  * problem, so all are tried.
  *
  * Cost: O(sum of neighbours * log n), three times.
- *
- * Source: XLA, heap simulator: GlobalDecreasingSizeBestFit with ChooseBestHeapAlgorithm. */
+ * Source: XLA, heap simulator: GlobalDecreasingSizeBestFit with ChooseBestHeapAlgorithm.
+ */
 #include "plan/frame/peers.h"
 
 static tn_status xla_try(tn_run *run, int which) {

@@ -5,8 +5,8 @@
  * one, and a loop over the numbers visits the predecessors of an event before the event.
  *
  * Cost: O(1) for each event and order; for the time O(events^2 / 64 + orders + events log events).
- *
- * Source: list scheduling, Graham 1966. */
+ * Source: list scheduling, Graham 1966.
+ */
 #include "base/heap.h"
 #include "plan/problem/problem.h"
 
@@ -210,7 +210,7 @@ typedef struct events_run {
     uint64_t *start;   /* [events] earliest start that the scheduled predecessors allow */
     uint64_t *left;    /* [events] number of predecessors that are not scheduled yet */
     events_heap ready; /* [events] events that can start now, the one with the longest path first */
-    /* [events] events whose predecessors are all scheduled, the earliest start first */
+    /* [events] events with all predecessors scheduled, the earliest start first */
     events_heap waiting;
     events_heap workers; /* [workers] the times at which workers become free, earliest first */
 } events_run;

@@ -7,7 +7,8 @@
  * begin below 0, off the alignment, or at two places, no layout exists, and the two buffers that
  * conflict are kept as proof.
  *
- * Cost: O(buffers), and for each group the cost of its normal form. */
+ * Cost: O(buffers), and for each group the cost of its normal form.
+ */
 #include "plan/problem/problem.h"
 
 /* The members of all groups, one group after the other, filled by a counting sort. */

@@ -17,7 +17,8 @@
  * Cost: O(k log k + k a) for k pieces of which at most a are live at once; clocks cost O((k + m) m
  * streams) more for m rectangles. The normal form can have k^2 / 4 rectangles: if k / 2 vertical
  * bars cross k / 2 horizontal ones, no fewer disjoint rectangles cover them. Pieces that need more
- * than NORMAL_WORK_MAX steps (10^5 pieces of distinct times, all live at once) are refused. */
+ * than NORMAL_WORK_MAX steps (10^5 pieces of distinct times, all live at once) are refused.
+ */
 #include "plan/problem/problem.h"
 
 #define NORMAL_CLOCK_WORK_MAX ((uint64_t)1 << 30) /* limit of work for clocks: about a second */

@@ -4,7 +4,8 @@
  * long in time as they can be (normal.c); the hull [first, last) and the alignment are filled in; a
  * tied buffer names the root of its chain. All later code may rely on that.
  *
- * Cost of adding: that of the normal form, O(k log k) for k pieces that do not overlap. */
+ * Cost of adding: that of the normal form, O(k log k) for k pieces that do not overlap.
+ */
 #include "plan/problem/problem.h"
 
 #include <float.h>
@@ -403,12 +404,13 @@ uint32_t tn__time_rank(const int64_t *times, uint32_t count, int64_t time) {
 
 /* --- other banks for an existing problem ----------------------------------------------------
  *
- * New banks whose names are those of the problem's banks change these banks. If there are no such
+ * A new bank with the name of one of the problem's banks changes that bank. If there are no such
  * names, the new banks replace the problem's banks in order, and further ones are added. A buffer
  * in bank 0 may then be planned in any bank, unless it is pinned or explicitly bound to bank 0,
  * because 0 is the default bank. Either all buffers of a group may change their bank or none.
  *
- * Cost: O(buffers + banks^2). */
+ * Cost: O(buffers + banks^2).
+ */
 
 static tn_bank_id offer_named(const tn_problem *problem, const char *name) {
     for (size_t i = 0; i < problem->bank_count; i++)

@@ -21,7 +21,7 @@ typedef struct tn__body_group {
 
 struct tn_problem {
     tn_context context;
-    tn__arena arena; /* memory of names and pieces, whose addresses never change */
+    tn__arena arena; /* memory of names and pieces; their addresses never change */
     tn_body *bodies;
     size_t count, room;
     size_t piece_count; /* number of pieces of all buffers */
@@ -122,7 +122,7 @@ typedef struct tn__wholes {
 tn_status tn__wholes_create(const tn_problem *problem, tn__wholes *wholes, tn_error *error);
 void tn__wholes_release(tn__wholes *wholes);
 /* Returns buffer `id`, or its group if it is the root of one; NULL if it is tied to another root,
- * whose group includes it. */
+ * because that root's group includes it. */
 const tn_body *tn__whole(const tn__wholes *wholes, size_t id);
 /* Returns tn__whole if it is in bank `bank`, else NULL. */
 const tn_body *tn__whole_in(const tn__wholes *wholes, size_t id, tn_bank_id bank);

@@ -3,7 +3,8 @@
  *
  * They are kept in lists in the order in which they were added. A pair may be given many times:
  * separations are not merged, and the reuse costs of a pair add up. So adding costs O(1), and
- * memory grows with the number of given pairs. */
+ * memory grows with the number of given pairs.
+ */
 #include "plan/problem/problem.h"
 
 #include <inttypes.h>

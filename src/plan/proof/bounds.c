@@ -14,7 +14,8 @@
  * in the bytes that are lost to alignment. A buffer ends no lower than its size, and a pinned one
  * at its offset plus its size: these ends are bounds as well.
  *
- * Cost: O(n log n + n * blocks) time for at most 41 blocks (most often one), O(n) memory. */
+ * Cost: O(n log n + n * blocks) time for at most 41 blocks (most often one), O(n) memory.
+ */
 #include "base/heap.h"
 #include "plan/problem/problem.h"
 

@@ -23,7 +23,8 @@
  *
  * Cost: O((n + k) log n) for n pieces and k = 0 or 1 conflict, plus moving n / 10^3 words for each
  * of n pieces that hold bytes at once, plus O(n streams) with clocks, plus O(separations + reuse
- * costs). O(n) memory. */
+ * costs). O(n) memory.
+ */
 #include "plan/problem/problem.h"
 
 #include <inttypes.h>
@@ -76,7 +77,7 @@ static void verify_set_remove(verify_set *set, uint32_t rank) {
     }
 }
 
-/* The nearest member above (`up`) or below `rank`; UINT32_MAX: there is none. */
+/* The nearest member above (`up`) or below `rank`; UINT32_MAX: no member is there. */
 static uint32_t verify_set_near(const verify_set *set, uint32_t rank, bool up) {
     for (uint32_t i = 0; i < set->level_count; i++, rank /= 64) {
         uint64_t bit = 1ull << (rank % 64);
@@ -648,7 +649,7 @@ static tn_status verify_clocks(const tn_problem *problem, verify_piece *pieces, 
 typedef struct verify_scope {
     const tn__wholes *wholes;
     const tn_layout *layout; /* NULL: only pinned buffers are considered, at their pins */
-    /* [group_count], groups whose members are not at the same distances as in the problem */
+    /* [group_count], groups in which the distances of members differ from those in the problem */
     bool *torn;
 } verify_scope;
 

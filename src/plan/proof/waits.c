@@ -7,8 +7,8 @@
  *
  * Cost: O(spans (spans + uses) + events (events + orders + waits) / 64) time, O(events^2 / 8)
  * bytes.
- *
- * Source: Aho, Garey, Ullman 1972 (the transitive reduction of an acyclic graph is unique). */
+ * Source: Aho, Garey, Ullman 1972 (the transitive reduction of an acyclic graph is unique).
+ */
 #include "plan/problem/problem.h"
 
 typedef struct waits_job {

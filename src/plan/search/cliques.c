@@ -17,8 +17,8 @@
  * units of 2^-20 of a cost.
  *
  * Cost: O(attempts * n * members), n^2 numbers of memory.
- *
- * Source: clique inequalities; dual ascent for covering problems (Erlenkotter 1978). */
+ * Source: clique inequalities; dual ascent for covering problems (Erlenkotter 1978).
+ */
 #include "plan/search/search.h"
 
 #define CLIQUES_SHIFT 20u /* fractional bits: sums are exact in units of 2^-20 of a cost */

@@ -26,11 +26,11 @@
  *
  * Cost: a node is linear in its part's buffers and their slots. The search uses an explicit stack
  * and an undo log.
- *
  * Source: Moffitt, MiniMalloc: a lightweight memory allocator for hardware-accelerated machine
  * learning, ASPLOS 2023 (canonical, dominance, totals, hatless, components, orders). Twins follow
  * OmniMalloc's symmetry rule. New here: latest (as in job-shop scheduling, where a slot is a
- * machine and bytes are its time), floors, skipped, memory. */
+ * machine and bytes are its time), floors, skipped, memory.
+ */
 #include "plan/search/search.h"
 
 #include "base/heap.h"
@@ -106,7 +106,7 @@ struct tn__search {
     /* [slots], number of unplaced buffers of each slot, which come first in its range */
     uint64_t *active;
     search_watch *watches;
-    uint32_t *raised; /* list of buffers whose latest start was lowered */
+    uint32_t *raised; /* list of buffers with a lowered latest start */
     search_entry *entries;
     uint32_t *where;      /* [entry_count], the index in `entries` of each pair of piece and slot */
     uint32_t *pair_first; /* [pieces], the number of the first pair of each piece */
@@ -515,7 +515,7 @@ static uint32_t search_count_fillers(tn__search *search, uint32_t slot, uint64_t
 }
 
 /* Finds the slot without slack that the fewest buffers can fill (at most search->width);
- * SEARCH_NO_FLOOR if there is none. */
+ * SEARCH_NO_FLOOR if no such slot exists. */
 static uint32_t search_narrowest(tn__search *search, search_part part) {
     uint32_t best = SEARCH_NO_FLOOR, fewest = UINT32_MAX;
     for (uint32_t slot = part.from; slot < part.to && fewest > 1; slot++) {
@@ -829,7 +829,7 @@ static void search_reset(tn__search *search) {
     }
 }
 
-/* Shuffles an order: each buffer may move behind the next few buffers of the list, because small
+/* Shuffles an order: each buffer may move past the next few buffers of the list, because small
  * changes suffice. */
 static void search_shuffle(tn__search *search, search_part all, tn__search_order order) {
     for (uint32_t i = 0; i < all.count; i++) search->shuffle[i] = 0;

@@ -3,8 +3,9 @@
  *
  * Every exact planner asks this question repeatedly. A `tn__search_input` is made once per problem
  * and shared by all searches, also by several threads; a `tn__search` is the state of one search.
- * Lengths are in units of the greatest common divisor of all lengths that determine offsets, so
- * that there are fewer distinct capacities. */
+ * Lengths are in units of the greatest common divisor of all lengths that determine offsets, which
+ * leaves fewer distinct capacities.
+ */
 #ifndef TN_PLAN_SEARCH_SEARCH_H
 #define TN_PLAN_SEARCH_SEARCH_H
 
@@ -43,8 +44,8 @@ typedef struct tn__search_input {
     const tn__search_body *bodies;
     const tn__search_piece *pieces;
     const tn__search_conflict *conflicts;
-    /* every conflict is exactly an "above or below", so a search may prove that there is no
-     * placement */
+    /* every conflict is exactly an "above or below", so a search may prove that no placement
+     * exists */
     bool complete;
     /* some conflicts are between buffers that share no slot, so the search uses neither components
      * nor twins */
@@ -53,14 +54,15 @@ typedef struct tn__search_input {
     bool unlike;
 } tn__search_input;
 
-/* A static order of the buffers, given as a word whose letters are keys, each descending (as in
+/* A static order of the buffers, given as a word of letters, which are keys, each descending (as in
  * MiniMalloc): A area, T largest total of a slot in which it is live, W time slots, Z size, L
  * start, U end, O conflicts.
  *
- * window  shuffling: a buffer may move behind at most so many of the next buffers; 0: none
+ * window  shuffling: a buffer may move past at most this number of next buffers; 0: none
  * seed    of the shuffling
- * width   if at most so many buffers can fill a slot without slack, the search decides that
- *         first; 2 suits problems with free memory, TN__SEARCH_WIDE perfect packings */
+ * width   if at most this number of buffers can fill a slot without slack, the search decides that
+ *         first; 2 suits problems with free memory, TN__SEARCH_WIDE perfect packings
+ */
 typedef struct tn__search_order {
     const char *keys;
     uint64_t seed;
@@ -98,15 +100,16 @@ void tn__search_destroy(tn__search *search);
  * poll        called repeatedly; the search ends with LIMIT if it returns false
  * offsets     [count], written only for the outcome FOUND
  *
- * Memory: O(buffers + conflicts + slots); it grows with the depth of decompositions. */
+ * Memory: O(buffers + conflicts + slots); it grows with the depth of decompositions.
+ */
 tn__search_outcome tn__search_decide(tn__search *search, tn__search_order order, uint64_t capacity,
                                      uint64_t node_limit, tn__search_poll poll, uint64_t *offsets,
                                      uint64_t *nodes);
 
 /* --- windows: whether the buffers in a few slots fit, a bound for the whole problem --- */
 
-/* Runs tn__search_decide on the buffers in slots [from, to), whose pieces are cut off at both ends.
- * NONE is a proof for all of `input` if `input` is complete; FOUND says nothing about other slots.
+/* Runs tn__search_decide on the buffers in slots [from, to), with pieces cut off at both ends. NONE
+ * is a proof for all of `input` if `input` is complete; FOUND says nothing about other slots.
  * *nodes: number of nodes visited. NO_MEMORY if the problem of the window cannot be set up. Cost:
  * O(buffers + their conflicts), and the search. */
 tn__search_outcome tn__window_decide(const tn_context *context, const tn__search_input *input,

@@ -3,7 +3,8 @@
  * If the buffers in a window of time cannot be placed, the whole problem has no placement, and a
  * window has few buffers. Alignments, pins or byte windows may raise the optimum above the peak of
  * live bytes. Then a complete search of a few crowded slots proves that much sooner than a search
- * of the whole problem. */
+ * of the whole problem.
+ */
 #include "plan/search/search.h"
 
 typedef struct window {

@@ -2,7 +2,8 @@
  *
  * A strategy is one file in objects/ that fills in one tn_object_strategy, plus one line in
  * objects.def. It gives every record an object. All other work (refusal, order, limits, bounds and
- * verification) is done by shared_objects.c and is the same for all strategies. */
+ * verification) is done by shared_objects.c and is the same for all strategies.
+ */
 #ifndef TN_PLAN_SHARING_OBJECT_H
 #define TN_PLAN_SHARING_OBJECT_H
 
@@ -92,7 +93,8 @@ typedef struct tn__object_heap {
 } tn__object_heap;
 bool tn__object_heap_init(tn_object_run *run, tn__object_heap *heap);
 void tn__object_heap_push(tn__object_heap *heap, int64_t last, uint32_t object);
-/* Pops an object whose record ended at or before `now` into *object; false if there is none. */
+/* Pops an object with a record that ended at or before `now` into *object; false if no record
+ * did. */
 bool tn__object_heap_pop(tn__object_heap *heap, int64_t now, uint32_t *object);
 
 /* The records of each object, in order of time; for strategies that do not visit records in order

@@ -5,7 +5,8 @@
  * step, over all steps. It is computed without a list per step: m[k] >= s means that at some step
  * at least k + 1 records of size s or more are live at once. So records are added to a tree over
  * time, largest first; whenever the maximum number of records at a step grows, the size of the
- * added record is the next maximum. */
+ * added record is the next maximum.
+ */
 #include "plan/sharing/object.h"
 
 #include "base/heap.h"

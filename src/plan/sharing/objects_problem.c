@@ -4,7 +4,8 @@
  * A buffer takes a whole object and keeps it from its first step to its last: gaps and windows
  * count as live, which is safe. With several streams, live ranges alone are not enough: a buffer
  * may take over an object only if all pieces of the buffer before it are known to come before all
- * of its own pieces. The least begin and the greatest end over a buffer's pieces decide that. */
+ * of its own pieces. The least begin and the greatest end over a buffer's pieces decide that.
+ */
 #include <tenure/objects.h>
 
 #include "plan/problem/problem.h"

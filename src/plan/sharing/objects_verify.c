@@ -4,7 +4,8 @@
  * The records of an object, sorted by time, must not overlap, so comparing neighbours is
  * sufficient.
  *
- * Cost: O(n log n) time, O(n) memory. */
+ * Cost: O(n log n) time, O(n) memory.
+ */
 #include <tenure/objects.h>
 
 #include "base/base.h"

@@ -7,9 +7,9 @@
  * because either of the two may be the earlier one.
  *
  * Cost: O(V (V + E)) time, V^2 bits.
- *
  * Source: TensorFlow Lite, GPU delegate, reallocation graphs; SOMAS's reuse matrix has the same
- * condition (MindSpore, MLSys 2023). */
+ * condition (MindSpore, MLSys 2023).
+ */
 #include <tenure/objects.h>
 
 #include "base/base.h"

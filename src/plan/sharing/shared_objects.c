@@ -3,7 +3,8 @@
  *
  * A strategy gets the records sorted by first step, ties in the caller's order. Strategies that go
  * over time rely on that, and a result does not depend on the given order of records of different
- * steps. Every assignment passes tn_objects_verify before it is returned. */
+ * steps. Every assignment passes tn_objects_verify before it is returned.
+ */
 #include "plan/sharing/object.h"
 #include "plan/problem/problem.h"
 

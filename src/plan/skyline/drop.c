@@ -8,7 +8,8 @@
  *
  * If buffers are dropped in the order of their offsets in a valid plan, none ends up higher than in
  * that plan. This is the push-down compaction of MegEngine (longest paths over the relation "lies
- * below") without building the graph. */
+ * below") without building the graph.
+ */
 #include "plan/skyline/drop.h"
 
 struct tn__drop {

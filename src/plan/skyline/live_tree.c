@@ -4,7 +4,8 @@
  * Levels are halved by first and by last in turns. Selection with random pivots finds the halves,
  * so that no input leads to a bad running time. Leaves are small arrays.
  *
- * Cost: a search O(log n) in practice, O(sqrt n) at worst when all ranks are equally good. */
+ * Cost: a search O(log n) in practice, O(sqrt n) at worst when all ranks are equally good.
+ */
 #include "plan/skyline/live_tree.h"
 
 #define LIVE_TREE_LEAF 8u       /* buffers */

@@ -1,5 +1,5 @@
 /* live_tree.h - a tree of buffers by the first and last step of their live ranges; it finds the
- * first buffer, in a given order, whose live range is within [s, e). Most queries take O(log n). */
+ * first buffer, in a given order, that is live only within [s, e). Most queries take O(log n). */
 #ifndef TN_PLAN_SKYLINE_LIVE_TREE_H
 #define TN_PLAN_SKYLINE_LIVE_TREE_H
 

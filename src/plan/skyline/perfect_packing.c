@@ -19,8 +19,8 @@
  * and a journal undoes a try that leaves more blocks than before.
  *
  * Cost: O(n log n) if few buffers begin at a step; about 140 bytes per buffer.
- *
- * Source: new here; the repair is a large neighbourhood search (Shaw 1998). */
+ * Source: new here; the repair is a large neighbourhood search (Shaw 1998).
+ */
 #include "plan/skyline/perfect_packing.h"
 
 #include "base/sorted.h"
@@ -261,7 +261,8 @@ static void packing_settle(tn__packing *packing) {
  *   |  b  |  d  |      number of blocks. Smaller sums of a group are needed if two cuts share a
  *   |     +-----+      step, or if live ranges agree by chance.
  *   |     |  e  |
- *   +-----+-----+ */
+ *   +-----+-----+
+ */
 /* limit of blocks with equal live ranges for which the sums of subsets are computed */
 #define PACKING_GROUP 10u
 #define PACKING_SUMS 8192u /* limit of sums on one side of a step */
@@ -444,7 +445,8 @@ static void packing_release_sums(tn__packing *packing) {
  *   |A +--+--+     D and C with a common end are searched first, because ends agree by chance
  *   |  |  D  |     less often than sizes or beginnings.
  *   +--+-----+
- *      a  b */
+ *      a  b
+ */
 #define PACKING_TRIES 2000000u /* limit of blocks visited per step */
 
 typedef struct packing_parts {
@@ -511,8 +513,8 @@ static bool packing_around(tn__packing *packing, uint32_t m, uint32_t other, siz
     return false;
 }
 
-/* Searches a wheel whose middle begins or ends at `time`. Each block of a wheel begins or ends
- * where the middle does, so whichever was made last, its steps are queued. */
+/* Searches a wheel in which the middle block begins or ends at `time`. Each block of a wheel begins
+ * or ends where the middle does, so whichever was made last, its steps are queued. */
 static bool packing_wheel(tn__packing *packing, uint32_t time) {
     struct tn__packing_state *state = packing->state;
     const tn__packing_block *blocks = packing->blocks;

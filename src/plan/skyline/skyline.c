@@ -14,17 +14,17 @@
  *
  * A chain is a row of buffers in which each begins where the one before ends, from one end of the
  * segment to the other, so it leaves no gap. Chains are searched depth first, longest live ranges
- * first; a step from which the end was not reached is not tried again. In a perfect packing whose
- * cuts run from side to side and seldom share a step, this finds the rows as they were cut, and
- * thereby the packing.
+ * first; a step from which the end was not reached is not tried again. In a perfect packing with
+ * cuts that run from side to side and seldom share a step, this finds the rows as they were cut,
+ * and thereby the packing.
  *
  * This is the first descent of MiniMalloc's search (least offset first, then a static order)
  * without comparing pairs of buffers.
  *
  * Cost: O(log n) per placement in practice.
- *
  * Source: Burke et al. 2004 (best-fit skyline); Moffitt 2023 (canonical order). The tree, rows and
- * caves are new here. */
+ * caves are new here.
+ */
 #include "plan/skyline/skyline.h"
 
 #include "base/heap.h"
@@ -266,7 +266,7 @@ static void skyline_reset_rows(tn__skyline *skyline, const uint32_t *order, tn__
     skyline->looks = (uint64_t)SKYLINE_LOOKS_EACH * count + 8 * SKYLINE_LOOKS;
 }
 
-/* The first index at or after `at` in by_first whose buffer is unplaced. Path halving makes later
+/* The index of the first unplaced buffer at or after `at` in by_first. Path halving makes later
  * searches short. */
 static uint32_t skyline_unplaced(tn__skyline *skyline, uint32_t at) {
     uint32_t *unplaced = skyline->unplaced;

@@ -2,9 +2,10 @@
  * called repeatedly with other orders.
  *
  * Over time, the upper ends of placed buffers form a skyline of level segments. The lowest segment
- * takes the first buffer, in a given order, whose live range is within the segment. If there is no
+ * takes the first buffer, in a given order, that is live only within the segment. If there is no
  * such buffer, none will ever fit there, and the segment is raised to its lower neighbour. So every
- * buffer lies as low as the buffers before it allow, and the order determines the plan. */
+ * buffer lies as low as the buffers before it allow, and the order determines the plan.
+ */
 #ifndef TN_PLAN_SKYLINE_SKYLINE_H
 #define TN_PLAN_SKYLINE_SKYLINE_H
 
@@ -22,7 +23,7 @@ typedef enum tn__skyline_fit {
 
 typedef struct tn__skyline_rule {
     tn__skyline_fit fit;
-    /* with chains: if there is none, raises the segment if that wastes at most this many mean
+    /* with chains: if none is found, raises the segment if that wastes at most this many mean
      * buffer areas */
     uint32_t lift;
 } tn__skyline_rule;
@@ -46,7 +47,8 @@ void tn__skyline_destroy(tn__skyline *skyline);
  * give_up  a peak that would be useless: the function ends early when it is reached
  * peak     set to the peak, or to some height >= give_up
  *
- * Returns false if the poll asked to stop; offsets are then invalid. */
+ * Returns false if the poll asked to stop; offsets are then invalid.
+ */
 bool tn__skyline_fill(tn__skyline *skyline, const uint32_t *order, tn__skyline_rule rule,
                       uint64_t give_up, tn__skyline_poll poll, uint64_t *offsets, uint64_t *peak);
 

@@ -7,7 +7,8 @@
  * at the fullest step of the live range), and of time. Random weights, with a little noise, find
  * better plans than any fixed weights, and filling a skyline takes milliseconds.
  *
- * All arithmetic is on integers, so every machine gets the same order. */
+ * All arithmetic is on integers, so every machine gets the same order.
+ */
 #include "plan/skyline/weighted_orders.h"
 
 #include "base/range_tree.h"

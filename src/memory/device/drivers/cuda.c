@@ -11,8 +11,8 @@
  * stream; a lost device stays lost.
  *
  * Cost: that of the runtime's call.
- *
- * Source: CUDA Runtime API. */
+ * Source: CUDA Runtime API.
+ */
 #include "memory/device/cuda.h"
 
 #include <stdio.h>

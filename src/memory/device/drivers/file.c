@@ -11,7 +11,8 @@
  * stays in memory.)
  *
  * Cost: a copy takes a read or a write for each MiB; a block O(1), and the disk's time to allocate
- * it. */
+ * it.
+ */
 #include <stdatomic.h>
 
 #include "memory/device/threads.h"

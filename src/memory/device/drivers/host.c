@@ -4,7 +4,8 @@
  * Each block is a mapping of its own between two inaccessible pages. It ends at the upper one,
  * except for bytes lost to alignment, so that a kernel that writes past the end of the arena faults
  * at once. Addresses are shifted by 2^54, a range that no processor maps for programs, so using a
- * device address as a pointer faults as well. */
+ * device address as a pointer faults as well.
+ */
 #include <sys/mman.h>
 #include <unistd.h>
 

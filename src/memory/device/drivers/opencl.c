@@ -17,8 +17,8 @@
  * nor fills.
  *
  * Cost: O(log blocks) and the queue's call.
- *
- * Source: OpenCL 1.2, chapter 5. */
+ * Source: OpenCL 1.2, chapter 5.
+ */
 #include "memory/device/opencl.h"
 
 #include <pthread.h>

@@ -4,8 +4,8 @@
  * Without addresses it equals dtr.
  *
  * Cost: as dtr.c.
- *
- * Source: Hu et al.: MegTaiChi, ICS 2022 (dynamic tensor evicting); Kirisame et al. 2021. */
+ * Source: Hu et al.: MegTaiChi, ICS 2022 (dynamic tensor evicting); Kirisame et al. 2021.
+ */
 #include <math.h>
 
 #include "memory/evict/neighbourhoods.h"

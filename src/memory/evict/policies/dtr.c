@@ -5,8 +5,8 @@
  * and computing it takes most of the time; dtr_eq.c is nearly as good and cheaper.
  *
  * Cost: O(n) per search; O(dropped neighbours) for each storage dropped or recomputed.
- *
- * Source: Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021 (h_DTR). */
+ * Source: Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021 (h_DTR).
+ */
 #include <math.h>
 
 #include "memory/evict/neighbourhoods.h"

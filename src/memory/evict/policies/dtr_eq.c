@@ -7,8 +7,8 @@
  * too large.
  *
  * Cost: O(edges of the storage) per candidate.
- *
- * Source: Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021 (h_eq); Tarjan 1975. */
+ * Source: Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021 (h_eq); Tarjan 1975.
+ */
 #include <math.h>
 
 #include "memory/evict/policy.h"

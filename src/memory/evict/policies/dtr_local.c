@@ -4,8 +4,8 @@
  * into one long dropped chain, which is then recomputed for every value.
  *
  * Cost: O(n) per search over n candidates.
- *
- * Source: Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021 (h_local). */
+ * Source: Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021 (h_local).
+ */
 #include "memory/evict/policy.h"
 
 #include <math.h>

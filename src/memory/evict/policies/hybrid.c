@@ -8,8 +8,8 @@
  * only drops values.
  *
  * Cost: as dtr.c.
- *
- * Source: Peng et al.: Capuchin, ASPLOS 2020; Kirisame et al. 2021. */
+ * Source: Peng et al.: Capuchin, ASPLOS 2020; Kirisame et al. 2021.
+ */
 #include <math.h>
 
 #include "memory/evict/neighbourhoods.h"

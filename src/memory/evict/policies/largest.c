@@ -2,8 +2,8 @@
  * the cost of recomputing the value.
  *
  * Cost: O(n) per search over n candidates.
- *
- * Source: Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021 (h_size). */
+ * Source: Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021 (h_size).
+ */
 #include <math.h>
 
 #include "memory/evict/policy.h"

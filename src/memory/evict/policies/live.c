@@ -7,10 +7,10 @@
  * half, because other values need the same ancestors and each would count them in full.
  * Descendants: the cost of dropped storages that are made from it and are *live*: they have outside
  * references, or a live storage is made from them. A dropped value that is never needed again costs
- * nothing, however expensive it was; counting such values is what makes DTR's neighbourhoods too
- * large. For the same reason a resident storage without outside references that no live storage
- * needs is evicted at once: its score is 0. Staleness counts less than in DTR, because a training
- * step asks for every value once more, old or new.
+ * nothing, however expensive it was; counting such values makes DTR's neighbourhoods too large. For
+ * the same reason a resident storage without outside references that no live storage needs is
+ * evicted at once: its score is 0. Staleness counts less than in DTR, because a training step asks
+ * for every value once more, old or new.
  *
  * Liveness is kept up to date step by step, with a count of live children for each storage. The
  * sums are cached and recomputed when something around the storage changed. A sum ends after
@@ -19,8 +19,8 @@
  *
  * Cost: O(n) per search; O(dropped storages around it, at most LIVE_WALK) for each sum; following a
  * change costs at most as much as the sums since the last one, and nothing with `sample`.
- *
- * Source: new here; after Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021. */
+ * Source: new here; after Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021.
+ */
 #include <math.h>
 
 #include "memory/evict/policy.h"

@@ -4,8 +4,8 @@
  * values last, which suits this policy. It ignores cost and size.
  *
  * Cost: O(n) per search over n candidates.
- *
- * Source: Belady: A study of replacement algorithms for a virtual-storage computer, 1966. */
+ * Source: Belady: A study of replacement algorithms for a virtual-storage computer, 1966.
+ */
 #include "memory/evict/policy.h"
 
 static double lru_score(tn__evict *e, uint32_t storage) {

@@ -5,8 +5,8 @@
  * of SuperNeurons and Capuchin, as DTR's authors describe it.
  *
  * Cost: as dtr.c.
- *
- * Source: Peng et al.: Capuchin, ASPLOS 2020; Kirisame et al. 2021 (h_MSPS). */
+ * Source: Peng et al.: Capuchin, ASPLOS 2020; Kirisame et al. 2021 (h_MSPS).
+ */
 #include <math.h>
 
 #include "memory/evict/neighbourhoods.h"

@@ -1,8 +1,8 @@
 /* random.c - evicts a random value: the baseline that every other policy must beat.
  *
  * Cost: O(1) expected per search.
- *
- * Source: Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021 (h_rand). */
+ * Source: Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021 (h_rand).
+ */
 #include "memory/evict/policy.h"
 
 static uint32_t random_choose(tn__evict *e, uint64_t bytes) {

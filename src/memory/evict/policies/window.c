@@ -6,8 +6,8 @@
  * addresses the policy equals dtr-local.
  *
  * Cost: O(blocks) per search.
- *
- * Source: Zhang et al.: Coop: memory is not a commodity, NeurIPS 2023. */
+ * Source: Zhang et al.: Coop: memory is not a commodity, NeurIPS 2023.
+ */
 #include <math.h>
 
 #include "memory/evict/policy.h"

@@ -9,8 +9,8 @@
  * (use two-ended), and if the same sizes recur in another order each time.
  *
  * Cost: O(log n) time, O(n) to refuse a request of a large alignment; no memory of its own.
- *
- * Source: Knuth, The Art of Computer Programming 1, 2.5. */
+ * Source: Knuth, The Art of Computer Programming 1, 2.5.
+ */
 #include "memory/pool/free_chunks.h"
 
 typedef struct best_fit_state {

@@ -10,9 +10,9 @@
  * Use it to see how TensorFlow would behave; best-fit wastes less.
  *
  * Cost: O(log n) time, no memory of its own.
- *
  * Source: tensorflow/core/common_runtime/bfc_allocator, with allow_growth; blocks are multiples of
- * 256 bytes there, too. */
+ * 256 bytes there, too.
+ */
 #include "memory/pool/free_chunks.h"
 
 #define BFC_UNIT 256u

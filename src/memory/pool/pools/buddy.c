@@ -9,8 +9,8 @@
  * the capacity.
  *
  * Cost: O(log n) time for each power of two that has a free block; no memory of its own.
- *
- * Source: Knowlton, A fast storage allocator, 1965; Knuth, TAOCP 1, 2.5. */
+ * Source: Knowlton, A fast storage allocator, 1965; Knuth, TAOCP 1, 2.5.
+ */
 #include "memory/pool/chunks.h"
 
 typedef struct buddy_state {

@@ -18,9 +18,9 @@
  * Use it to see how PyTorch would behave, or if streams must not share memory.
  *
  * Cost: O(log n) time; O(n) to empty the cache, to collect and to map pages; no memory of its own.
- *
  * Source: pytorch/c10/cuda/CUDACachingAllocator: round_size, get_free_block, should_split,
- * garbage_collect_cached_blocks, release_available_cached_blocks. */
+ * garbage_collect_cached_blocks, release_available_cached_blocks.
+ */
 #include <inttypes.h>
 
 #include "memory/pool/expand.h"

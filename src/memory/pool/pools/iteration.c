@@ -35,9 +35,9 @@
  *
  * Cost: O(1) time for expected requests, else O(log n); 36 bytes for each of the last 2^18
  * requests.
- *
  * Source: Huang et al., STAlloc, EuroSys 2026 (arXiv:2507.16274), for a plan that is learned; the
- * handling of changed requests and of streams is new here. */
+ * handling of changed requests and of streams is new here.
+ */
 #include "memory/pool/iteration.h"
 
 enum {

@@ -10,9 +10,9 @@
  * Use it if live ranges are known in advance: no other technique needs less memory.
  *
  * Cost: O(log n) time; 16 bytes per request of the plan.
- *
  * Source: Sekiyama et al., Profile-guided memory optimization for deep neural networks, 2018
- * (arXiv:1804.10001). */
+ * (arXiv:1804.10001).
+ */
 #include <inttypes.h>
 
 #include "memory/pool/chunks.h"

@@ -12,8 +12,8 @@
  * best-fit.
  *
  * Cost: O(log n) time, no memory of its own.
- *
- * Source: double-ended stacks as in Knuth, TAOCP 1, 2.2.2; two-ended pools of training runtimes. */
+ * Source: double-ended stacks as in Knuth, TAOCP 1, 2.2.2; two-ended pools of training runtimes.
+ */
 #include "memory/pool/free_chunks.h"
 
 enum { FRONT, BACK };
