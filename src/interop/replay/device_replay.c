@@ -319,7 +319,7 @@ static tn_status replay_give_own(device_replay *it, replay_block *block, uint32_
     tn_status status = tn_stream_wait(it->streams.streams[block->stream], error);
     if (status == TN_OK && stream != block->stream)
         status = tn_stream_wait(it->streams.streams[stream], error);
-    if (status != TN_OK) return status; /* the block is still allocated */
+    if (status != TN_OK) return status; /* the block could not be freed and is still allocated */
     tn_device_free(it->device, block->address);
     block->is_had = false;
     it->now -= block->size;

@@ -56,7 +56,8 @@ static tn_status snapshot_segments(tn_snapshot *snapshot, tn__build *build) {
         blocks += build->lists[snapshot->segments[i].first_block].count;
     }
     snapshot->segment_count = list.count;
-    if (blocks > build->item_count) /* checked before memory is allocated */
+    /* the number of blocks is checked before memory is allocated for them */
+    if (blocks > build->item_count)
         TN_FAIL(build->error, TN_E_INVALID, "a list of blocks is used twice");
     if (blocks > UINT32_MAX - 1) TN_FAIL(build->error, TN_E_UNSUPPORTED, "more than 2^32 blocks");
     snapshot->blocks =
@@ -115,7 +116,7 @@ static tn_status snapshot_devices(tn_snapshot *snapshot, tn__build *build) {
 static const char *snapshot_word(tn_snapshot *snapshot, const tn__build *build, uint32_t number) {
     if (snapshot->words[number] == NULL) {
         const tn__pickle_text *text = &build->texts.texts[number];
-        /* keeps the end of a long path, its most useful part, because long names cost time at each
+        /* a long path is cut to its end, the most useful part, because long names cost time at each
          * use */
         size_t cut = text->size > SNAPSHOT_WORD_MOST ? text->size - SNAPSHOT_WORD_MOST : 0;
         snapshot->words[number] =

@@ -55,7 +55,8 @@ typedef struct tn__device_arena {
     tn_context context;
     const tn__cuda *cuda;
     int device;
-    tn__pages pages;   /* used unless its size is 0; then one block is used instead */
+    /* the pages of the arena; if its size is 0, the arena is one block of cudaMalloc instead */
+    tn__pages pages;
     void *whole;       /* the block of cudaMalloc */
     char *base;        /* aligned */
     uint64_t capacity; /* bytes of the range */

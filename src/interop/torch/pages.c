@@ -205,7 +205,7 @@ static tn_status pages_stock(tn__pages *of, uint64_t count, tn_error *error) {
         status = pages_move(of, count - of->spare_count, error);
     if (status == TN_OK && of->spare_count < count)
         status = pages_lack(of, count - of->spare_count, error);
-    /* returns the new ones, because other programs may need them */
+    /* newly created pages are returned, because other programs may need them */
     if (status != TN_OK) pages_release(of, before);
     return status;
 }
@@ -269,7 +269,7 @@ tn_status tn__pages_take(tn__pages *of, uint64_t offset, uint64_t size, tn_error
     tn_assert(size > 0 && last < of->count);
     bool is_accessible = true;
     for (uint64_t at = first; at <= last; at++) is_accessible &= of->table[at].is_accessible;
-    /* counts the block first, so that none of its pages is moved */
+    /* the block is counted first, so that none of its pages is moved */
     pages_count(of, first, last, true);
     tn_status status =
         is_accessible && of->used <= of->limit ? TN_OK : pages_fill(of, first, last, error);

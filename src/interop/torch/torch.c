@@ -117,7 +117,8 @@ static bool call_site_name(void *frame, char *name, size_t room) {
 static bool call_site_search(char *name, size_t room) {
     void *frame = python.PyErr_Occurred() == NULL ? python.PyEval_GetFrame() : NULL;
     bool found = false;
-    if (frame != NULL) python.Py_IncRef(frame); /* the reference is borrowed */
+    /* PyEval_GetFrame returns a borrowed reference */
+    if (frame != NULL) python.Py_IncRef(frame);
     for (int i = 0; i < CALL_SITE_FRAMES && frame != NULL && !found; i++) {
         found = call_site_name(frame, name, room);
         void *back = python.PyFrame_GetBack(frame);
@@ -295,7 +296,8 @@ void *tenure_torch_alloc(size_t size, int device, void *stream) {
     char call_site[CALL_SITE_MAX] = "";
     if (size == 0) return NULL;
     (void)pthread_once(&torch_lines_once, torch_find_lines);
-    /* done before taking the allocator's lock, because it waits for Python's lock */
+    /* the line is looked up before the allocator's lock is taken, because that waits for Python's
+     * lock */
     if (torch_has_lines) (void)call_site_find(call_site);
     pthread_mutex_lock(&torch.lock);
     tn_status status = torch_arena(device, &arena, &error);

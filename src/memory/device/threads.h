@@ -39,7 +39,8 @@ typedef struct tn__threads {
  * called. */
 tn_status tn__threads_open(tn__threads *device, const tn_context *context,
                            const tn__threads_ways *ways, double bytes_per_s, tn_error *error);
-void tn__threads_close(tn__threads *device); /* all streams must be destroyed before */
+/* closes the device; all its streams must be destroyed before */
+void tn__threads_close(tn__threads *device);
 
 tn_status tn__threads_stream_create(void *device, uint32_t flags, void **stream, tn_error *error);
 void tn__threads_stream_destroy(void *stream);

@@ -40,7 +40,7 @@ typedef struct tn__evict_op {
     /* number of outside references to its results, plus uses of its results as operands of other
      * operators */
     uint32_t refs;
-    uint32_t next; /* in the list of vacant or of dying operators: the next one */
+    uint32_t next; /* the next record in the list of vacant or of dying operators */
     uint32_t flags;
     uint32_t mark; /* scratch field of the current walk over the operators */
 } tn__evict_op;
@@ -59,7 +59,7 @@ typedef struct tn__storage_link {
 } tn__storage_link;
 typedef struct tn__links { /* neighbours of a storage, each listed once (tn__links_of) */
     union {
-        tn__storage_link few[TN__LINKS_FEW]; /* used while room is 0 */
+        tn__storage_link few[TN__LINKS_FEW]; /* used while `room` is 0 */
         tn__storage_link *many;
     } of;
     uint32_t count, room;

@@ -383,7 +383,7 @@ tn_status tn__make(tn__evict *e, uint32_t op, uint32_t target, bool again, tn_er
     if (frames == 0) e->restarts = 0;
     tn_status status = make_push(e, op, target, again, error);
     while (status == TN_OK && e->frame_count > frames) status = make_step(e, error);
-    /* also removes entries of frames that released their locks */
+    /* this also removes entries of frames that released their locks */
     make_unwind(e, frames, locked, pending);
     return status;
 }

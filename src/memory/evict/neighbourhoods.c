@@ -66,7 +66,7 @@ static bool hoods_find(tn__evict *e, uint32_t base, int way) {
     uint32_t stamp = hoods_stamp(neighbourhoods);
     neighbourhood->interior.count = neighbourhood->frontier.count = stack->count = 0;
     neighbourhood->cost = 0;
-    neighbourhood->is_stale = true; /* stays true if the walk fails */
+    neighbourhood->is_stale = true; /* the neighbourhood stays stale if the walk fails */
     neighbourhoods->stamps[base] = stamp;
     if (!ids_add(e, stack, base)) return false;
     while (stack->count > 0) {
@@ -131,7 +131,7 @@ static bool hoods_absorb(tn__evict *e, tn__neighbourhood *neighbourhood, uint32_
                      &neighbourhood->cost) ||
         !hoods_unite(e, &neighbourhood->interior, &(tn__ids){self, 1, 1}, TN__NONE, NULL))
         return false;
-    /* counts the storage itself, even if a view makes it its own neighbour */
+    /* the storage counts as one access, even if a view makes it its own neighbour */
     e->counts.access_count++;
     neighbourhood->cost = tn__add_sat(neighbourhood->cost, e->storages[storage].cost);
     neighbourhood->is_stale = false;

@@ -15,12 +15,12 @@
 
 enum {                             /* tn__policy.features */
        TN__POLICY_LINKS = 1u << 0, /* reads the parents and children of storages */
-       TN__POLICY_SWAPS = 1u << 1, /* may have storages copied to the host */
-       /* with addresses: evicts a sequence of neighbouring blocks at once */
+       TN__POLICY_SWAPS = 1u << 1, /* the policy may have storages copied to the host */
+       /* with addresses, the policy evicts a sequence of neighbouring blocks at once */
        TN__POLICY_WINDOW = 1u << 2,
        /* when only bytes are counted, it behaves as in its authors' simulator */
        TN__POLICY_PUBLISHED = 1u << 3,
-       /* with addresses: evicts some blocks of a region and moves the others */
+       /* with addresses, the policy evicts some blocks of a region and moves the others */
        TN__POLICY_MOVES = 1u << 4
 };
 

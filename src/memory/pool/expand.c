@@ -59,7 +59,7 @@ static uint32_t expand_begin(tn_pool *pool, const tn__expand *it, uint32_t strea
     tn__chunk_set_remove(pool, it->outside, found);
     if (it->segment < pool->chunks[found].size) {
         uint32_t rest = tn__chunk_split(pool, found, it->segment);
-        /* so that it is never joined with the segment before it */
+        /* marks the remaining bytes, so that they are never joined with the segment before them */
         pool->chunks[rest].is_segment = true;
         tn__chunk_set_add(pool, it->outside, rest);
     }
@@ -160,7 +160,8 @@ uint64_t tn__expand_unmap(tn_pool *pool, const tn__expand *it) {
     uint32_t free_count = 0;
     for (uint32_t i = 0; i < pool->chunk_count; i++)
         free_count += pool->chunks[i].state == TN__CHUNK_FREE;
-    /* unmapping may leave a free chunk on both sides of each; the call itself needs records, too */
+    /* unmapping a free chunk may leave a free chunk on both sides of it; the call itself needs
+     * records, too */
     if (!tn__chunks_reserve(pool, 2 * (size_t)free_count + TN__CHUNKS_PER_CALL)) return 0;
     for (uint32_t at = pool->first; at != TN__CHUNK_NONE; at = pool->chunks[at].after)
         if (pool->chunks[at].state == TN__CHUNK_FREE) at = expand_release(pool, it, at);

@@ -33,7 +33,7 @@ static void iteration_list(tn_pool *pool, uint32_t lent, uint32_t inner) {
         pool->last = inner;
     tn__chunk_drop(pool, hole);
     block->is_inner = false;
-    block->child[0] = TN__LEARN_NONE; /* its request is not recorded */
+    block->child[0] = TN__LEARN_NONE; /* the request of the block is not recorded */
 }
 
 /* Returns the blocks inside lent chunks, sorted by offset; NULL if memory is out. */

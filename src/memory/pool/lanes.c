@@ -144,7 +144,7 @@ static uint32_t lanes_beyond(tn_pool *pool, tn__lanes *all, uint32_t lane, const
     if (own != TN__CHUNK_NONE)
         tn__chunk_join(pool, own);
     else if (before != TN__CHUNK_NONE && pool->chunks[before].state == TN__CHUNK_FREE)
-        /* it was at the frontier of another lane and now is an ordinary hole */
+        /* the chunk before was at the frontier of another lane and now is an ordinary hole */
         lanes_keep(pool, all, before);
     return lanes_carve(pool, all, own != TN__CHUNK_NONE ? own : last, want);
 }
@@ -190,7 +190,8 @@ static uint32_t lanes_leave(tn_pool *pool, tn__lanes *all, uint32_t at) {
     tn__chunk *chunk = &pool->chunks[at];
     uint32_t before = chunk->before;
     if (before != TN__CHUNK_NONE && pool->chunks[before].state == TN__CHUNK_OUTSIDE)
-        before = pool->chunks[before].before; /* that outside chunk will be joined with this one */
+        /* the outside chunk before this one will be joined with it */
+        before = pool->chunks[before].before;
     if (lanes_at_frontier(pool, at) && before != TN__CHUNK_NONE &&
         pool->chunks[before].state == TN__CHUNK_FREE)
         /* the chunk before now lies at the frontier, where chunks are in no bin */

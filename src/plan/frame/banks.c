@@ -60,7 +60,7 @@ typedef struct banks_profile { /* live bytes of one bank at each step */
 /* The order in which buffers are offered to a bank, and how they are placed. */
 typedef struct banks_way {
     int (*order)(const void *a, const void *b);
-    /* each buffer is placed into a hole right away, instead of planning the buffers together */
+    /* buffers are placed into holes one by one, instead of planning them together */
     bool simply;
 } banks_way;
 
@@ -135,7 +135,8 @@ static int banks_unit_order(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-static int banks_traffic_order(const void *a, const void *b) { /* by traffic per byte */
+/* sorts units by traffic per byte, highest first */
+static int banks_traffic_order(const void *a, const void *b) {
     const banks_unit *x = a, *y = b;
     double left = (double)x->traffic * (double)y->size,
            right = (double)y->traffic * (double)x->size;
@@ -260,7 +261,7 @@ typedef struct banks_event {
     bool starts;
 } banks_event;
 
-/* at the same time, ends come before starts */
+/* sorts events by time; at equal times, ends come before starts */
 static int banks_event_order(const void *a, const void *b) {
     const banks_event *x = a, *y = b;
     if (x->time != y->time) return x->time < y->time ? -1 : 1;

@@ -234,7 +234,8 @@ static uint32_t first_find(const first_heap *heap, const tn_run_body *body) {
     for (;;) {
         for (; bits != 0; bits &= bits - 1) {
             uint32_t found = heap->list[64 * word + (uint32_t)__builtin_ctzll(bits)];
-            /* holds for every larger hole, unless alignment needs bytes */
+            /* the hole is larger than the buffer, so the buffer fits unless alignment needs
+             * bytes */
             if (first_fits(heap, found, body)) return found;
         }
         if (++word == sizeof heap->any / sizeof *heap->any) return FIRST_NONE;
@@ -282,8 +283,8 @@ static tn_status first_place(first_heap *heap, uint32_t id, uint64_t *offset, tn
     uint32_t at = first_find(heap, body);
     if (at == FIRST_NONE) at = first_grow(heap, body);
     if (at != FIRST_NONE) at = first_cut(heap, at, body);
-    if (at == FIRST_NONE) /* also if memory is out, because there is no other method to try */
-        TN_FAIL(error, TN_E_STOPPED, "stopped before there was any layout");
+    /* this error is also returned if memory is out, because there is no other method to try */
+    if (at == FIRST_NONE) TN_FAIL(error, TN_E_STOPPED, "stopped before there was any layout");
     offset[id] = heap->blocks[at].start;
     heap->blocks[at].next = heap->end[body->last];
     heap->end[body->last] = at;

@@ -309,7 +309,7 @@ void tn__run_place(tn_run *run, uint32_t body, uint64_t offset) {
     tn_assert(!run->placed[body]);
     const tn__prepared_bank *prepared = run->prepared;
     const tn_run_body *facts = &prepared->bodies[body];
-    /* sizes and pins never exceed it (problem.c) */
+    /* sizes and pins never exceed TN__PLAN_HEIGHT_MAX (problem.c) */
     if (offset > TN__PLAN_HEIGHT_MAX - facts->size) {
         run->too_high = true;
         offset = 0;

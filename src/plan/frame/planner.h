@@ -71,15 +71,15 @@ bool tn__run_pinned(const tn_run *run, uint32_t body);
 uint64_t tn__run_capacity(const tn_run *run);    /* UINT64_MAX: no limit */
 uint64_t tn__run_lower_bound(const tn_run *run); /* the peak of the live bytes */
 uint64_t tn__run_seed(const tn_run *run);
-/* whether a limit on work or time is set: then the planner uses all of it, else it ends by
- * itself */
+/* Whether a limit on work or time is set. If it is, the planner uses all of it, else it ends by
+ * itself. */
 bool tn__run_is_limited(const tn_run *run);
 uint32_t tn__run_needs(const tn_run *run); /* TN_PLANS_*: the constraints of the problem */
-/* whether intervals of time do not decide if buffers overlap, because there are several streams */
+/* Whether there are several streams, so that intervals of time do not decide if buffers overlap. */
 bool tn__run_has_streams(const tn_run *run);
 /* Whether the run minimises the reuse cost within its capacity, not the peak. */
 bool tn__run_by_cost(const tn_run *run);
-/* whether the caller asks for any plan within a capacity, not for the lowest peak */
+/* Whether the caller asks for any plan within a capacity, not for the lowest peak. */
 bool tn__run_has_capacity(const tn_run *run);
 uint32_t tn__run_threads(const tn_run *run);
 const tn_context *tn__run_context(const tn_run *run);
@@ -131,9 +131,10 @@ tn_status tn__run_replay(tn_run *run, bool last);
 /* Places a buffer. If it would end beyond 2^63 - 1, it is not placed and the run ends with
  * E_STOPPED. */
 void tn__run_place(tn_run *run, uint32_t body, uint64_t offset);
-void tn__run_unplace(tn_run *run, uint32_t body); /* must not be called for pinned buffers */
+/* removes a placed buffer, which must not be pinned */
+void tn__run_unplace(tn_run *run, uint32_t body);
 bool tn__run_placed(const tn_run *run, uint32_t body);
-uint64_t tn__run_offset(const tn_run *run, uint32_t body); /* only for placed buffers */
+uint64_t tn__run_offset(const tn_run *run, uint32_t body); /* the offset of a placed buffer */
 
 /* For planners that improve a placement step by step: keeps the present complete placement if its
  * peak is the lowest so far. In a run that minimises reuse cost, it is kept if it exceeds the

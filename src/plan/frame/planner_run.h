@@ -81,7 +81,8 @@ typedef struct tn__prepared_bank {
     tn__byte_range *reserved; /* [reserved_count], sorted and merged */
     uint32_t reserved_count;
     size_t reserved_room;
-    /* if set, the cost of a placement is the judge's value; NULL: it is the reuse cost */
+    /* if it is set, the cost of a placement is the judge's value; NULL: the cost is the reuse
+     * cost */
     tn__judge *judge;
     /* whether runs minimise the reuse cost within the capacity, instead of the peak */
     bool by_cost;

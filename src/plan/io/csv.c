@@ -318,7 +318,7 @@ static tn_status csv_count_streams(csv_reader *reader) {
     reader->rows.next = next;
     reader->rows.passed = passed;
     reader->streams = count > 1 ? count : 1;
-    /* the error is reported when the row itself is read */
+    /* an error in the clocks is reported later, when their row is read */
     if (count > TN_STREAMS_MAX) return TN_OK;
     return tn_problem_set_streams(reader->reading->problem, reader->streams,
                                   reader->reading->error);

@@ -259,7 +259,8 @@ static void write_put_reserved(tn__text *text, write_lists *lists, const tn_layo
     for (size_t i = 0; i < problem->reserved_count; i++) {
         const tn_reserved *range = &problem->reserved[i];
         if (range->bank != bank) continue;
-        if (range->first > INT64_MAX) continue; /* no buffer can extend to it */
+        /* the reserved range begins where no buffer can extend */
+        if (range->first > INT64_MAX) continue;
         uint64_t last = range->last < INT64_MAX ? range->last : INT64_MAX;
         tn__text_printf(text, "%s%" PRIu64 "-%" PRIu64, space, range->first, last);
         space = " ";

@@ -167,7 +167,7 @@ tn_status tn__run_fast(tn_run *run) {
     uint64_t put_work = FAST_PUT_WORK + (uint64_t)FAST_PUT_WORK_EACH * n;
     TN_TRY(fast_simplest(run));
     if (tn__run_is_done(run)) return TN_OK;
-    if (full) /* it runs before other planners use up the time */
+    if (full) /* guillotine runs before other planners use up the time */
         TN_TRY(tn__run_ask(run, "guillotine", put_work));
     uint64_t near = n > FAST_SEARCH ? fast_count_near(run) : 0;
     TN_TRY(fast_quick(run, near, full));

@@ -22,7 +22,7 @@ typedef struct push_block {
     uint32_t body;         /* the buffer in the block; PUSH_NONE: the block is free */
 } push_block;
 
-/* one item of the relation: the buffer lies directly above buffer `under` */
+/* one item of the relation "lies directly below": buffer `under` lies directly below the buffer */
 typedef struct push_edge {
     uint32_t under, next;
 } push_edge;
@@ -139,7 +139,7 @@ static tn_status push_fall(push *state, const uint32_t *order, uint32_t count) {
         if (!tn__run_placed(state->run, order[i])) stack[depth++] = order[i];
         while (depth > 0) {
             uint32_t body = stack[depth - 1];
-            if (left[body] != 0) { /* visits another buffer directly below it */
+            if (left[body] != 0) { /* visits another buffer directly below this buffer */
                 const push_edge *edge = &state->edges[left[body] - 1];
                 left[body] = edge->next;
                 if (!tn__run_placed(state->run, edge->under)) stack[depth++] = edge->under;

@@ -381,7 +381,7 @@ static void reuse_choose(reuse *state, uint32_t id, reuse_choice *choice) {
     bool top = true; /* the lowest aligned start at or above `from` touches the buffer below */
     for (int64_t from = 0, to; from <= most; from = to) {
         top |= reuse_advance(&sweep, from);
-        to = reuse_next(&sweep, most + 1); /* in [from, to) the cost does not change */
+        to = reuse_next(&sweep, most + 1); /* the cost is equal for all starts in [from, to) */
         if (sweep.hard > 0 || sweep.cost > choice->allowed) {
             int64_t low = (from + mask) & ~mask;
             top &= low >= to;
@@ -516,7 +516,8 @@ static void reuse_order(reuse *state, uint32_t *chosen, uint32_t count) {
         chosen[k] = swap;
     }
     if (reuse_below(state, 2) == 0) return;
-    for (uint32_t i = 1; i < count; i++) { /* sorts by size, largest first */
+    /* sorts the buffers of the move by size, largest first */
+    for (uint32_t i = 1; i < count; i++) {
         uint32_t id = chosen[i], at = i;
         for (; at > 0 && state->bodies[chosen[at - 1]].size < state->bodies[id].size; at--)
             chosen[at] = chosen[at - 1];

@@ -175,7 +175,7 @@ static uint64_t scale_above_pins(const scale_state *scale, const tn_run_body *bo
     for (bool moved = true; moved;) {
         moved = false;
         for (uint32_t i = 0; i < scale->pin_count; i++) {
-            /* all later pins lie above the buffer as well */
+            /* pins are sorted by offset, so all later pins lie above the buffer as well */
             if (scale->pins[i].offset >= offset + body->size) break;
             uint64_t higher = scale_above(scale, body, scale->pins[i].id, offset);
             moved = moved || higher != offset;
@@ -320,7 +320,8 @@ static void scale_blame(scale_state *scale, const uint64_t *offsets) {
 /* Repairs the best order until that no longer helps: if a buffer is too high only because of
  * buffers that are not, its place in the order does not matter. */
 static tn_status scale_repair(scale_state *scale) {
-    uint32_t stale = SCALE_STALE, level = 0; /* starts with the best order */
+    /* the value of `stale` makes the first repair start from the best order */
+    uint32_t stale = SCALE_STALE, level = 0;
     for (uint32_t i = 0; i < SCALE_REPAIRS && level < SCALE_LEVEL && !scale_is_done(scale); i++) {
         bool again = stale >= SCALE_STALE;
         uint64_t before = again ? scale->best : scale->peak;

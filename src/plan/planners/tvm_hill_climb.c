@@ -49,7 +49,7 @@ static tn_status hill_levels(hill *climb, uint32_t highest) {
             climb->first_level[climb->first_count++] = climb->order[i];
     for (uint32_t i = 0; i < turn; i++) {
         uint32_t id = climb->order[i];
-        /* only buffers later in the order can lie on it */
+        /* only buffers later in the order can lie on buffer `id` */
         for (uint32_t k = climb->first_count; k-- > 0;) {
             uint32_t below = climb->first_level[k];
             if (climb->turn[below] <= i) break;
@@ -89,7 +89,7 @@ static tn_status hill_climb(hill *climb) {
     for (uint32_t attempt = 1; attempt <= HILL_ATTEMPTS; attempt++) {
         if (tn__run_best(climb->run) <= tn__run_lower_bound(climb->run)) break;
         TN_TRY(hill_levels(climb, highest));
-        /* no conflicting buffer was placed before it, so it lies as low as possible */
+        /* no conflicting buffer was placed before the highest one, so it lies as low as possible */
         if (climb->first_count == 0) break;
         uint32_t a = hill_draw(climb, climb->first_level, climb->first_count);
         bool far = climb->second_count > 0 && tn__random_below(&climb->random, 4) > 0;

@@ -120,7 +120,8 @@ static void vela_change(vela *search, uint32_t bottleneck, bool stuck) {
     if (!stuck || search->far_count == 0) return;
     uint32_t far = vela_draw(search, search->far, search->far_count), near = far;
     uint64_t met = 0;
-    for (uint32_t i = 0; i < search->count; i++) /* chooses one of its neighbours at random */
+    /* chooses one of the neighbours of `far` at random */
+    for (uint32_t i = 0; i < search->count; i++)
         if (tn__peers_meet(&search->bodies[search->order[i]], &search->bodies[far]) &&
             tn__random_below(&search->random, ++met) == 0)
             near = search->order[i];
@@ -155,7 +156,7 @@ static tn_status vela_search(vela *search) {
             bottleneck = highest;
             continue;
         }
-        memcpy(search->order, search->best_order, bytes); /* returns to the best order */
+        memcpy(search->order, search->best_order, bytes); /* returns to the best order of buffers */
         for (uint32_t i = 0; i < search->count; i++) search->turn[search->order[i]] = i;
         TN_TRY(vela_place(search, UINT64_MAX, &best, &bottleneck));
     }

@@ -155,14 +155,15 @@ static uint32_t window_find_high(window_state *state, uint64_t height) {
 static tn_status window_round(window_state *state, uint32_t round, uint32_t eighths) {
     tn_run *run = state->run;
     uint64_t bound = tn__run_lower_bound(run), gap = tn__run_best(run) - bound;
-    uint64_t step = gap / 8 * eighths + (gap % 8 * eighths + 7) / 8; /* at least one byte */
+    /* the goal is at least one byte lower than the best peak */
+    uint64_t step = gap / 8 * eighths + (gap % 8 * eighths + 7) / 8;
     state->goal = tn__run_best(run) - step;
     uint32_t count = window_find_high(state, state->goal);
     bool limited = tn__run_is_limited(run);
     state->better = false;
     state->target = WINDOW_NARROW << round % WINDOW_WIDTHS;
     for (uint32_t i = 0; i < count && (limited || i < WINDOW_WINDOWS); i++) {
-        /* it was repaired together with another buffer */
+        /* this buffer was repaired together with another buffer */
         if (window_end(state, state->order[i]) <= state->goal) continue;
         TN_TRY(
             window_window(state, state->order[i], (uint64_t)WINDOW_WORK << round / WINDOW_WIDTHS));

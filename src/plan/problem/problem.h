@@ -42,7 +42,8 @@ struct tn_problem {
     uint64_t *events; /* [event_count], the time that each event takes */
     uint64_t event_sum;
     tn_wait *orders, *waits;
-    tn_span *spans; /* with `hi` filled in; their uses lie in the arena, in ascending order */
+    /* spans with `hi` filled in; the uses of each span lie in the arena, in ascending order */
+    tn_span *spans;
     size_t event_count, event_room, order_count, order_room, wait_count, wait_room;
     /* use_count: without repetitions; use_room: with repetitions */
     size_t span_count, span_room, use_count, use_room;

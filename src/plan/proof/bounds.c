@@ -28,7 +28,7 @@ typedef struct bounds_event {
     uint8_t block; /* the block of the piece, as an exponent of two */
 } bounds_event;
 
-/* at the same time, ends come before starts */
+/* sorts events by time; at equal times, ends come before starts */
 static int bounds_order(const void *a, const void *b) {
     const bounds_event *x = a, *y = b;
     if (x->time != y->time) return x->time < y->time ? -1 : 1;

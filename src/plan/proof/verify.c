@@ -585,7 +585,7 @@ static void verify_blame(const verify_piece *a, const verify_piece *b, tn_confli
 static void verify_take(verify_bytes *bytes, uint32_t index, tn_conflict *found) {
     const verify_piece *piece = &bytes->pieces[index];
     uint32_t first = verify_cut(bytes, piece->lo), last = verify_cut(bytes, piece->hi), holder;
-    /* there is a member at or below it, because cut 0 always begins a range */
+    /* such a member exists, because cut 0 always begins a range */
     uint32_t at = verify_set_near(&bytes->stretches, first + 1, false);
     do {
         holder = bytes->holder[at];

@@ -62,7 +62,7 @@ static void objects_clear(tn_object_run *run) {
 }
 
 static uint64_t objects_total(const tn_object_run *run) {
-    uint64_t total = 0; /* at most the sum of all records, which was checked before */
+    uint64_t total = 0; /* the total is at most the sum of all records, which was checked before */
     for (uint32_t i = 0; i < run->object_count; i++) total += run->object_bulk[i];
     return total;
 }

@@ -54,7 +54,7 @@
 typedef struct packing_sum {
     uint64_t size;
     uint32_t place, count; /* range of `members` */
-    bool whole;            /* it contains all blocks of that live range */
+    bool whole;            /* the sum contains all blocks of that live range */
 } packing_sum;
 
 /* the sums of blocks that end at a step, or of blocks that begin there */

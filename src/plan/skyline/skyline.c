@@ -304,7 +304,7 @@ static uint32_t skyline_find_chain(tn__skyline *skyline, uint32_t segment, bool 
     for (uint32_t looks = 0; looks < SKYLINE_LOOKS && skyline->looks > 0; looks++) {
         skyline->looks--;
         at[depth] = skyline_unplaced(skyline, at[depth]);
-        /* the chain cannot be continued here: goes back to the buffer before */
+        /* the chain cannot be continued, so the search goes back to the buffer before */
         if (at[depth] >= skyline->starts[time + 1]) {
             skyline->dead[time] = skyline->dead_now;
             if (depth-- == 0) return 0;
@@ -457,7 +457,7 @@ static void skyline_step(tn__skyline *skyline, tn__skyline_rule rule, skyline_fi
         uint32_t length = skyline_find_chain(skyline, segment, ranked, &limited);
         /* goes from right to left, so that the segment keeps its first step */
         for (uint32_t i = length; i-- > 0;) {
-            /* it may have been placed in a cave of another buffer already */
+            /* the buffer may have been placed in a cave of another one already */
             uint32_t number = skyline->chain[i];
             if (tn__live_tree_at(&skyline->lives, number)->rank != TN__LIVE_TREE_NONE)
                 skyline_put(skyline, segment, number, filling);

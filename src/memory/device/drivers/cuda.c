@@ -70,7 +70,7 @@ static void cuda_free(void *state, tn_address address, uint64_t size) {
     cuda_device *device = state;
     (void)size;
     int before;
-    /* continues after a failure, because a pointer identifies its device */
+    /* a failure is ignored, because a pointer identifies its device */
     (void)tn__cuda_enter(&device->cuda, device->index, &before);
     /* a failure is ignored: if the device is lost, so is the block */
     (void)device->cuda.cudaFree(CUDA_POINTER(address));
@@ -101,7 +101,7 @@ static void cuda_stream_destroy(void *state) {
     cuda_stream *stream = state;
     cuda_device *device = stream->device;
     int before;
-    /* continues after a failure, because a stream identifies its device */
+    /* a failure is ignored, because a stream identifies its device */
     (void)tn__cuda_enter(&device->cuda, device->index, &before);
     (void)device->cuda.cudaStreamSynchronize(stream->stream);
     (void)device->cuda.cudaStreamDestroy(stream->stream);

@@ -63,7 +63,7 @@ static tn_status host_alloc(void *state, uint64_t size, tn_address *address, tn_
 static void host_free(void *state, tn_address address, uint64_t size) {
     const host_device *device = state;
     uint64_t pages;
-    /* never happens, because the size was checked when the block was allocated */
+    /* this never happens, because the size was checked when the block was allocated */
     if (!host_pages(device, size, &pages)) return;
     uintptr_t start = (uintptr_t)(address - HOST_SHIFT) & ~(uintptr_t)(device->page - 1);
     munmap((char *)start - device->page, pages + 2 * device->page);

@@ -297,7 +297,7 @@ static tn_status opencl_fence_wait(void *state, void *of, tn_error *error) {
     const tn__opencl *cl = &fence->device->cl;
     if (fence->event == NULL || opencl_event_status(cl, fence->event) <= 0) return TN_OK;
     if (stream->is_inline) {
-        /* ignores the status, because the copy's own stream reports its failure */
+        /* the status is ignored, because the copy's own stream reports its failure */
         (void)cl->clWaitForEvents(1, &fence->event);
         return TN_OK;
     }

@@ -131,7 +131,8 @@ static uint32_t live_edges(const tn__evict *e, uint32_t op, uint32_t from, uint3
 static void live_link(tn__evict *e, uint32_t op, uint32_t storage, bool came) {
     live_state *state = e->state;
     const tn__links *parents = &e->storages[storage].parents;
-    if (!came) { /* first subtracts it from all parents, then adds it to those that remain */
+    /* the storage is first subtracted from all parents, then added to those that remain */
+    if (!came) {
         live_turn(e, storage, false);
         (void)live_set(e, storage, live_is_waited_for(e, storage));
     }

@@ -46,7 +46,7 @@ static uint32_t bfc_extend(tn_pool *pool, uint64_t size) {
         return TN__CHUNK_NONE;
     bool grown = false;
     while (state->region < size) {
-        state->region *= 2; /* cannot overflow, because size <= TN_POOL_CAPACITY_MAX */
+        state->region *= 2; /* the product cannot overflow, because size <= TN_POOL_CAPACITY_MAX */
         grown = true;
     }
     uint64_t available = pool->chunks[outside].size;
