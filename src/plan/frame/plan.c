@@ -11,12 +11,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define TN_PLANNER(name) extern const tn_planner tn__planner_##name;
+#define TN_PLANNER(folder, name) extern const tn_planner tn__planner_##name;
 #include "plan/planners.def"
 #undef TN_PLANNER
 
 static const tn_planner *const plan_planners[] = {
-#define TN_PLANNER(name) &tn__planner_##name,
+#define TN_PLANNER(folder, name) &tn__planner_##name,
 #include "plan/planners.def"
 #undef TN_PLANNER
 };

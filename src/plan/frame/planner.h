@@ -1,10 +1,11 @@
 /* planner.h - the interface of a planner, and the functions that planners are written with.
  *
- * A planner is one file in planners/ that fills in one tn_planner, plus one line in planners.def.
- * It decides the order in which buffers are placed and the hole that each one takes. All other work
- * (banks, pins, alignment, pieces, limits, bounds, verification) is done by plan.c and is the same
- * for all planners. Each bank is planned separately, so a planner sees the buffers of one bank.
- * Buffers that are tied together appear as one buffer, which has the union of their pieces.
+ * A planner is one file in a folder of planners/ that fills in one tn_planner, plus one line in
+ * planners.def. It decides the order in which buffers are placed and the hole that each one takes.
+ * All other work (banks, pins, alignment, pieces, limits, bounds, verification) is done by plan.c
+ * and is the same for all planners. Each bank is planned separately, so a planner sees the buffers
+ * of one bank. Buffers that are tied together appear as one buffer, which has the union of their
+ * pieces.
  */
 #ifndef TN_PLAN_FRAME_PLANNER_H
 #define TN_PLAN_FRAME_PLANNER_H
