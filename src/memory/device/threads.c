@@ -39,12 +39,12 @@ typedef enum threads_kind {
 typedef struct threads_work {
     threads_kind kind;
     tn_address to, from; /* addresses on the device */
-    void *into;          /* only for GET: the destination in host memory */
+    void *into;          /* destination in host memory (only for GET) */
     const void *of;      /* PUT */
     uint64_t size;
     tn_status (*work)(void *self, tn_error *error);
     void *self;
-    /* only for WAIT: waits until this lane has done `point` operations */
+    /* the operation waits until this lane has done `point` operations (only for WAIT) */
     struct threads_lane *lane;
     uint64_t point;
     /* time in ns on the monotonic clock; 0: the operation does not use the link */

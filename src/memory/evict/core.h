@@ -55,7 +55,7 @@ typedef struct tn__evict_tensor {
 } tn__evict_tensor;
 
 typedef struct tn__storage_link {
-    uint32_t storage, count; /* count: number of edges between the two storages */
+    uint32_t storage, count; /* count: number of edges from a storage to its neighbour `storage` */
 } tn__storage_link;
 typedef struct tn__links { /* neighbours of a storage, each listed once (tn__links_of) */
     union {
@@ -138,7 +138,9 @@ struct tn__evict {
     size_t storage_room;
     uint32_t storage_count, storage_vacant;
 
-    uint32_t *candidates; /* in the order of joining; NONE marks an empty entry */
+    /* storages that may be evicted, in the order in which they became candidates; NONE: an empty
+     * entry */
+    uint32_t *candidates;
     size_t candidate_room;
     uint32_t candidate_end, candidate_count;
     uint64_t candidate_bytes;

@@ -16,7 +16,7 @@ static tn__storage_link *links_items(tn__links *links) {
 
 static tn__storage_link *links_find(tn__links *links, uint32_t storage) {
     tn__storage_link *items = links_items(links);
-    /* searches from the end, because the newest link is looked up most often */
+    /* the search begins at the end, because the newest link is looked up most often */
     for (uint32_t i = links->count; i-- > 0;)
         if (items[i].storage == storage) return &items[i];
     return NULL;

@@ -15,8 +15,10 @@
 #include <math.h>
 #include <stdio.h>
 
-#define SPACE_GONE 4u /* number of evictions for one request before a region is tried */
-/* a region is tried if about this many times the bytes evicted so far would be needed */
+/* with sampling: a region is tried only after this number of evictions for one request */
+#define SPACE_GONE 4u
+/* with sampling: a region is tried if evicted values have on average less than 1/16 of the
+ * requested bytes */
 #define SPACE_MANY 16u
 
 static uint64_t space_taken(const tn__evict *e, uint32_t storage) {

@@ -13,9 +13,9 @@
 /* --- slots: the bytes of a plan, cut at every start and end of one of its blocks ----------------
  *
  * Every block of the plan consists of consecutive whole slots, which are known in advance, and one
- * bit per slot says whether it is taken. So the bits of a place alone decide whether it is free,
- * whatever happened before: blocks that are in use for longer than planned, or were not planned,
- * need no special case.
+ * bit per slot: set if the slot is taken says whether it is taken. So the bits of a place alone
+ * decide whether it is free, whatever happened before: blocks that are in use for longer than
+ * planned, or were not planned, need no special case.
  */
 
 typedef struct tn__slots {

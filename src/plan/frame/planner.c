@@ -15,7 +15,7 @@
 #define RUN_LOOK_EVERY 256u /* units of work between two checks of the clock */
 /* number of examined buffers after which the clock is checked in any case */
 #define RUN_LOOK_BODIES 100000u
-/* up to this number, new buffers are inserted into a sorted bucket one by one */
+/* limit of new buffers in a bucket that are inserted one by one; more are sorted with the bucket */
 #define RUN_BUCKET_FEW 64u
 
 /* --- making and ending --- */

@@ -39,7 +39,7 @@ struct tn_object_run {
     /* which record may follow which, in the caller's numbers; NULL: any record */
     const tn_edges *reallocation;
     /* the result, which the strategy fills in */
-    uint32_t *object; /* [count], the object of each record; UINT32_MAX: not set */
+    uint32_t *object; /* [count], the object of each record; UINT32_MAX: no object yet */
     /* [count], size of each object; the first object_count are in use */
     uint64_t (*size)[TN_SIZE_RANK_MAX];
     uint64_t *object_bulk; /* [count], bytes or elements of each object */

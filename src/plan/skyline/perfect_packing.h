@@ -12,7 +12,8 @@ typedef struct tn__packing_block {
     uint64_t delta; /* distance in bytes from the parent's lowest byte */
     uint32_t first, last;
     uint32_t parent; /* the block of which it is a part; NONE: it is separate, or unused */
-    uint32_t next_start, previous_start, next_end, previous_end; /* lists of separate blocks */
+    /* links in the lists of separate blocks by first step and by last step */
+    uint32_t next_start, previous_start, next_end, previous_end;
     uint32_t first_part, next_part; /* list of the blocks of which it consists */
     uint32_t place;                 /* its index in `standing` */
 } tn__packing_block;

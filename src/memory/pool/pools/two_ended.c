@@ -21,7 +21,7 @@ enum { FRONT, BACK };
 typedef struct two_ended_state {
     bins holes[2];   /* holes of FRONT and BACK; the index is also the lane of their chunks */
     uint32_t middle; /* the free chunk between the two ends; NONE: the ends touch */
-    uint64_t border; /* offset at which the back begins, while there is no middle */
+    uint64_t border; /* offset at which the back begins; used while no middle chunk exists */
 } two_ended_state;
 
 static uint64_t two_ended_border(const tn_pool *pool) {

@@ -92,7 +92,7 @@ typedef struct exact_state {
     bool streams;
     /* low: no plan has a lower peak; high: peak of the best plan; both in units */
     uint64_t low, high;
-    /* the questions of the current batch */
+    /* the questions of the current batch, which threads share */
     exact_question questions[EXACT_QUESTIONS];
     uint32_t next;  /* the next question of the batch to work on */
     uint32_t helps; /* number of threads that still help with the batch */
@@ -102,7 +102,8 @@ typedef struct exact_state {
     /* number of turns so far, and of the nodes that they visited */
     uint32_t plain_turns, shuffled_turns, window_turns;
     uint64_t plain_nodes, shuffled_nodes, window_nodes;
-    uint64_t blocks_after;  /* number of nodes after which blocks are tried */
+    /* number of visited nodes after which buffers are joined into blocks again */
+    uint64_t blocks_after;
     tn__search_order lucky; /* the order that found the last plan; every second turn uses it */
 } exact_state;
 

@@ -64,7 +64,7 @@ typedef struct scale_state {
     uint64_t *offsets, *best_offsets, *fallen; /* [run count] */
     uint64_t best;                             /* peak of the plan of best_order */
     uint64_t peak;                             /* peak of the last plan */
-    bool is_better;                            /* the last plan was the best so far */
+    bool is_better;                            /* the last plan is the best one so far */
     uint64_t spent;                            /* placements */
     uint32_t plans;
     tn__random random;
@@ -331,7 +331,7 @@ static tn_status scale_repair(scale_state *scale) {
             stale = 0;
         }
         scale_blame(scale, again ? scale->best_offsets : scale->offsets);
-        /* does not give up early, because the next repair needs all offsets */
+        /* this plan is finished even if it is high, because the next repair needs all offsets */
         TN_TRY(scale_try(scale, UINT64_MAX));
         stale = scale->is_better ? 0 : stale + 1;
         level = scale->peak == before ? level + 1 : 0;
