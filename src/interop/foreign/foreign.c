@@ -2,11 +2,11 @@
  * problem.
  *
  * A tool places two values at one offset on purpose if an operator works in place, a tensor is a
- * view, or a loop carries a value. Such values form one buffer, whose sections are their live
- * ranges. In XLA a value is freed after all values of the same step are allocated, except at the
- * same offset: there one live range may end at the step in which the other begins. Values at one
- * offset that overlap for longer are not joined, so that the verifier finds them. In ExecuTorch all
- * values at one offset with overlapping live ranges are one storage.
+ * view, or a loop carries a value. Such values form one buffer, with their live ranges as sections.
+ * In XLA a value is freed after all values of the same step are allocated, except at the same
+ * offset: there one live range may end at the step in which the other begins. Values at one offset
+ * that overlap for longer are not joined, so that the verifier finds them. In ExecuTorch all values
+ * at one offset with overlapping live ranges are one storage.
  *
  * Cost: O(n log n) for n values.
  */

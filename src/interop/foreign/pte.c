@@ -2,7 +2,7 @@
  *
  * The file is a FlatBuffer, with an optional extended header that says where the segments of
  * weights begin. A tensor with allocation_info has a place: a memory and an offset. The file has no
- * live ranges; they follow from the instructions, whose index is the time:
+ * live ranges. They follow from the instructions; the index of an instruction is the time:
  *
  *   - A value is live from the first to the last instruction that names it, both included.
  *   - Inputs are live from the start, outputs to the end.

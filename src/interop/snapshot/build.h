@@ -65,8 +65,8 @@ enum {
 };
 
 typedef enum tn__row_kind {
-    TN__ROW_NEW,   /* an empty dict or list, whose kind is not known yet */
-    TN__ROW_WAITS, /* a dict of unknown kind, whose pairs are stored */
+    TN__ROW_NEW,   /* an empty dict or list; its kind is not known yet */
+    TN__ROW_WAITS, /* a dict of unknown kind; its pairs are stored */
     TN__ROW_OTHER,
     TN__ROW_FRAME,
     TN__ROW_EVENT,
@@ -75,7 +75,7 @@ typedef enum tn__row_kind {
     TN__ROW_PAST, /* an item of a block's history */
     TN__ROW_WHOLE,
     TN__ROW_LIST,  /* only for lists: a list of lists */
-    TN__ROW_STACK, /* only for lists: frames stored as a stack, whose number is in `start` */
+    TN__ROW_STACK, /* only for lists: frames stored as a stack; `start` is its number */
 } tn__row_kind;
 
 typedef struct tn__pair {

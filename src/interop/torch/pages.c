@@ -192,7 +192,7 @@ static tn_status pages_lack(const tn__pages *of, uint64_t count, tn_error *error
             tn_size_format(of->had * of->size, had));
 }
 
-/* Provides `count` unmapped pages for a block whose pages are already counted in `used`. */
+/* Provides `count` unmapped pages for a block that is already counted in `used`. */
 static tn_status pages_stock(tn__pages *of, uint64_t count, tn_error *error) {
     size_t before = of->spare_count;
     if (of->used > of->limit) return pages_lack(of, count, error);

@@ -1,5 +1,5 @@
 /* library.c - loads the libraries of GPUs at run time, with errors that say what to do: CUDA's
- * runtime and driver, and OpenCL, whose devices it finds on all platforms.
+ * runtime and driver, and OpenCL, with its devices on all platforms.
  *
  * Source: CUDA Runtime API, error handling and device management; only functions without a version
  * in their names, which are the same from 11 to 13. CUDA Driver API, virtual memory management.

@@ -44,7 +44,7 @@ typedef struct tn__stream_fences {
     struct fences_range *ranges;
     struct fences_end *ends;
     size_t range_count, range_room, end_count, end_room;
-    uint32_t vacant; /* head of the list of unused ends, whose events are reused */
+    uint32_t vacant; /* head of the list of unused ends; their events are reused */
     bool has_others; /* a stream other than the default one was used */
     bool has_freed;  /* the default stream freed memory before another stream was used */
     bool owes; /* there are unknown uses, so the next tn__stream_fences_take waits for the device */

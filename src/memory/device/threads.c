@@ -3,9 +3,9 @@
  * Streams. A stream uses a lane: a queue of operations and the thread that executes them in order.
  * The counters `queued` and `done` of a lane only grow, so a point in a lane is a number. A fence
  * is a lane and a number; it has passed when done >= number. Lanes exist until the device closes
- * and are reused by later streams, whose numbers continue, so a wait for a destroyed stream finds
- * that its point has passed. A wait refers to a point that was queued before it, so waits cannot
- * form a cycle.
+ * and are reused by later streams, and their counters continue, so a wait for a destroyed stream
+ * finds that its point has passed. A wait refers to a point that was queued before it, so waits
+ * cannot form a cycle.
  *
  * Link. Each direction has a clock that says until when the link is occupied. A copy occupies it
  * for about a millisecond's worth of bytes at a time and sleeps to the end of that slot, so copies
@@ -15,8 +15,7 @@
  * the clock of the link.
  *
  * Cost: O(1) per operation, two locks and a wake-up.
- * Source: streams and events as in CUDA (a wait is for the latest record at the time of the
- * call).
+ * Source: streams and events as in CUDA (a wait is for the latest record at the time of the call).
  */
 #include "memory/device/threads.h"
 

@@ -1,5 +1,5 @@
-/* threads.h - streams, fences and a link of a given speed, for drivers whose work the processor
- * does.
+/* threads.h - streams, fences and a link of a given speed, for drivers of devices that the
+ * processor simulates.
  *
  * The state of such a driver begins with a tn__threads, and the functions below are entries of its
  * driver table. The driver provides functions that move bytes into its memory, out of it, and

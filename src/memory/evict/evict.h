@@ -171,8 +171,8 @@ tn_status tn__evict_pin(tn__evict *evict, uint32_t tensor, tn_error *error);
  * that could only be recomputed by repeating a whole run. */
 tn_status tn__evict_keep(tn__evict *evict, uint32_t tensor, tn_error *error);
 
-/* Frees the bytes of the tensor's storage now, whatever the policy is; the other tensors of the
- * storage are evicted with it. The next use brings it back. Nothing happens if it is not resident.
+/* Frees the bytes of the tensor's storage now, under any policy; the other tensors of the storage
+ * are evicted with it. The next use brings it back. Nothing happens if it is not resident.
  *
  * tn__evict_drop: the tensor is recomputed at its next use. Errors: E_UNSUPPORTED (it cannot be
  * recomputed, or must stay in place).

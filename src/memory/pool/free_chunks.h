@@ -9,7 +9,7 @@
 
 #include "memory/pool/chunks.h"
 
-/* --- sets: treaps whose nodes are the chunks themselves ----------------------------------------
+/* --- sets: treaps with the chunks as their nodes ----------------------------------------------
  *
  * A chunk's priority in the treap is a hash of its number, so the shape depends only on the chunks
  * in the set, not on the order of insertion. The expected depth is O(log n), no balance information

@@ -77,8 +77,8 @@ static bool learn_context(tn__learn *learn) {
     return kept >= LEARN_CONTEXT;
 }
 
-/* The distance to an earlier occurrence of the last sixteen requests, whose position is `seen`; 0
- * if they do not occur there. */
+/* The distance to an earlier occurrence of the last sixteen requests; `seen` is its position. 0 if
+ * they do not occur there. */
 static uint64_t learn_propose(const tn__learn *learn, uint32_t seen) {
     uint64_t lag = (uint32_t)learn->count - seen;
     if (lag == 0 || lag + LEARN_CONTEXT > learn->count - learn->first) return 0;

@@ -57,8 +57,8 @@ typedef struct tn__holder_record { /* a block that was freed after a mark was se
     uint32_t tag, stream;
 } tn__holder_record;
 
-/* A moment whose holders are known: blocks in use with a birth up to `stamp`, and such blocks that
- * were freed since. This costs O(1) per operation instead of a copy at every new peak. */
+/* A moment with known holders: blocks in use with a birth up to `stamp`, and such blocks that were
+ * freed since. This costs O(1) per operation instead of a copy at every new peak. */
 typedef struct tn__mark {
     uint64_t stamp; /* number of the last allocation before the moment; 0: not set */
     tn__holder_record *left;
@@ -85,7 +85,7 @@ typedef struct tn__technique {
     /* Takes a chunk for the request and removes it from every set. Returns E_EXHAUSTED without a
      * message, and then without a change that callers can see. */
     tn_status (*take)(tn_pool *pool, const tn__want *want, uint32_t *chunk, tn_error *error);
-    /* takes the chunk back, whose state is already free */
+    /* takes the chunk back; its state is already free */
     void (*give)(tn_pool *pool, uint32_t chunk);
     /* implements tn_pool_empty_cache; NULL: there is nothing to empty */
     uint64_t (*trim)(tn_pool *pool);

@@ -2,11 +2,11 @@
  *
  * A block of 2^k bytes lies at a multiple of 2^k; its buddy is the other half of the block of
  * 2^(k+1) bytes from which both were cut. It is simple and bounded, and rounding loses up to half
- * of every block; it is the baseline for the other techniques. A range whose size is not a power of
- * two begins as the largest powers that fit, one after the other. `reserved` is the range below the
- * end of the last block in use. A request takes the smallest sufficient block that begins within
- * that range, and the lowest one above only if there is no such block. So offsets do not depend on
- * the capacity.
+ * of every block; it is the baseline for the other techniques. A range of a size that is no power
+ * of two begins as the largest powers that fit, one after the other. `reserved` is the range below
+ * the end of the last block in use. A request takes the smallest sufficient block that begins
+ * within that range, and the lowest one above only if there is no such block. So offsets do not
+ * depend on the capacity.
  *
  * Cost: O(log n) time for each power of two that has a free block; no memory of its own.
  * Source: Knowlton, A fast storage allocator, 1965; Knuth, TAOCP 1, 2.5.

@@ -5,7 +5,7 @@
  * (learn.h). When two iterations were equal, the offline planners plan their live ranges
  * (live_ranges.h). The bytes of the plan are cut into slots (recorded.h), and each request that
  * arrives as expected finds its place by examining a few bits. A request that is not expected, or
- * whose place is in use, is a surprise and is placed elsewhere. After too many surprises the plan
+ * finds its place in use, is a surprise and is placed elsewhere. After too many surprises the plan
  * is given up: blocks in use stay at their offsets, and learning begins again. The shorter the plan
  * lasted, the longer the pool learns before the next one.
  *
