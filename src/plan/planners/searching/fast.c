@@ -53,7 +53,7 @@
 #define FAST_PEAK_NEAR 200000000u /* limit of pairs for `peak-first`: about one second for a plan */
 #define FAST_CREST_WORK 150u      /* placements of `peak-first` per buffer */
 #define FAST_PUT_WORK 400000u     /* work of `guillotine`: half a second */
-#define FAST_PUT_WORK_EACH 20u /* work of `guillotine` added for each buffer, if there is a limit */
+#define FAST_PUT_WORK_EACH 20u    /* work of `guillotine` added for each buffer */
 /* factor of the work of `guillotine` after all other planners, if nearly every step is full */
 #define FAST_PUT_AGAIN 4u
 #define FAST_SIMPLEST_LOOK 4096u /* number of buffers between two checks of the clock */
