@@ -1,10 +1,11 @@
-/* xla.c - tries three orders with each body in the tightest hole, and keeps the best.
+/* xla.c - tries three orders with each buffer in the smallest sufficient hole, and keeps the best.
  *
- * The orders are: by size, then length of life ("spatial"); by length of life, then size
- * ("temporal"); by size times length of life. Placing long-lived bodies first leaves whole columns
- * of time free of obstacles; placing large ones first leaves few holes. No order wins everywhere,
- * so all are tried.
- * Cost:   O(sum of neighbours * log n), three times.
+ * The orders are: by size, then by length of the live range ("spatial"); by length, then by size
+ * ("temporal"); by size times length. Placing long-lived buffers first leaves the time between them
+ * free of obstacles; placing large ones first leaves few holes. No order is the best for every
+ * problem, so all are tried.
+ *
+ * Cost: O(sum of neighbours * log n), three times.
  * Source: XLA, heap simulator: GlobalDecreasingSizeBestFit with ChooseBestHeapAlgorithm.
  */
 #include "plan/frame/peers.h"

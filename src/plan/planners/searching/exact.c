@@ -1,31 +1,33 @@
-/* exact.c - searches completely: finds the lowest height, or proves that no plan fits.
+/* exact.c - searches completely: finds the lowest peak, or proves that no plan fits.
  *
  * It starts from the best quick plan (and a short run of `scale`), so it always has a result. Then
- * it repeatedly asks search.c: "is there a placement within this capacity?". It is unpredictable
- * which order of the bodies finds one, and for which capacity: a search that fails after a second
- * may succeed at once with two bodies swapped, or one unit lower. So there are three kinds of
- * question, which share the work:
+ * it repeatedly asks search.c the question: is there a placement within this capacity? It is
+ * unpredictable which order of the buffers finds one, and for which capacity: a search that fails
+ * after a second may succeed at once with two buffers exchanged, or with one more unit of capacity.
+ * So there are three kinds of question, which share the work:
  *
  *   plain      the lower bound, or the capacity that the caller gave, in each of a few static
- *              orders, under a limit of nodes that grows fourfold from turn to turn. On real
- *              networks the first turn finds it. A search that completes is a proof and
- *              raises the bound.
- *   shuffled   a capacity drawn between the bound and the best plan, an order with neighbours
- *              swapped, and a small limit. These random trials lower the height if the
- *              bound cannot be reached.
- *   window     only the bodies in a few crowded slots, at the bound and above: if alignments or
+ *              orders, with a limit of nodes that grows fourfold from turn to turn. On real
+ *              networks the first turn usually finds a placement. A search that completes
+ *              without finding one is a proof and raises the bound.
+ *   shuffled   a random capacity between the bound and the best plan, an order with neighbours
+ *              exchanged, and a small limit. These random trials lower the peak if the bound
+ *              cannot be reached.
+ *   window     only the buffers in a few crowded slots, at the bound and above: if alignments or
  *              pins keep every plan above the peak of live bytes, this proves it.
  *
  * Questions of the first two kinds come in batches. The questions of a batch do not depend on each
- * other, so threads can share them; their answers are taken in order, so the result does not depend
- * on the threads. The search ends when bound and best plan meet, which is the optimum.
+ * other, so threads can share them; their answers are evaluated in order, so the result does not
+ * depend on the number of threads. The search ends when the bound and the best plan meet, which
+ * proves the plan optimal.
  *
- * Bodies with conflicts other than "above or below" (windows that pass under each other) are
- * planned too, but prove nothing.
+ * Buffers may have conflicts other than "one lies above the other" (windows that pass under each
+ * other). They are planned too, but then a failed search proves nothing.
  *
- * Cost:   exponential at worst; memory O(bodies + conflicts) per thread. For up to a few thousand
- *         bodies.
- * Source: Moffitt, MiniMalloc, ASPLOS 2023 (orders, doubling limits); ours: the random trials.
+ * Cost: exponential at worst; memory O(buffers + conflicts) per thread. For up to a few thousand
+ * buffers.
+ * Source: Moffitt, MiniMalloc, ASPLOS 2023 (orders, growing limits); the random trials are new
+ * here.
  */
 #include "plan/frame/planner.h"
 #include "plan/search/search.h"
@@ -33,18 +35,22 @@
 #include <pthread.h>
 #include <time.h>
 
-#define EXACT_BODIES_MAX 8192u /* above this, tables and orders take longer than plans are worth */
+/* limit of buffers: for more, making tables and orders takes longer than making plans */
+#define EXACT_BODIES_MAX 8192u
 #define EXACT_CONFLICTS_MAX ((uint64_t)1 << 24)
 #define EXACT_NODES_WITHOUT_PROOF                                                                  \
-    4000u /* per body; if no proof is possible, the search gives up after these */
-#define EXACT_THREADS_MAX 64u      /* size of the tables below */
-#define EXACT_WAIT_NS 20000000     /* between two checks while other threads work */
-#define EXACT_QUICK 4096u          /* up to this number of bodies the quick planners are quick */
-#define EXACT_BEGIN_WORK 50u       /* placements of `scale` per body, before the search */
-#define EXACT_BLOCKS_FIRST 400000u /* nodes before bodies are joined to blocks ... */
-#define EXACT_BLOCKS_AGAIN 4u      /* ... and again at each fourfold number of nodes ... */
-#define EXACT_BLOCKS_SHARE 3u      /* ... with this work per node so far */
-#define EXACT_ALONE 20000u /* nodes of a batch below which threads cost more than they save */
+    4000u /* nodes per buffer; if no proof is possible, the search gives up after this number */
+#define EXACT_THREADS_MAX 64u /* size of the table of searches */
+/* nanoseconds between two checks whether to stop, while other threads work */
+#define EXACT_WAIT_NS 20000000
+/* limit of buffers for which running all quick planners takes little time */
+#define EXACT_QUICK 4096u
+#define EXACT_BEGIN_WORK 50u       /* placements of `scale` per buffer, for the first plan */
+#define EXACT_BLOCKS_FIRST 400000u /* nodes after which buffers are first joined into blocks */
+#define EXACT_BLOCKS_AGAIN 4u /* joining into blocks is repeated after this factor more nodes */
+#define EXACT_BLOCKS_SHARE 3u /* work of `guillotine` for blocks, per node so far */
+/* if a batch has fewer nodes, starting threads costs more than they save */
+#define EXACT_ALONE 20000u
 
 static const char *const exact_orders[] = {"TWA", "TAW", "WAT", "TOW", "OTW"};
 static const uint32_t exact_widths[] = {2, TN__SEARCH_WIDE};
@@ -52,20 +58,24 @@ static const uint32_t exact_windows[] = {3, 5, 9, 2, 16};
 #define EXACT_COUNT(array) ((uint32_t)(sizeof(array) / sizeof *(array)))
 #define EXACT_ORDERS EXACT_COUNT(exact_orders)
 #define EXACT_QUESTIONS (EXACT_ORDERS * EXACT_COUNT(exact_widths))
-#define EXACT_DOUBLINGS_MAX 40u /* 2^40 times the nodes: beyond any limit of time */
-#define EXACT_SHUFFLED_SHARE 3u /* nodes of shuffled questions per node of a plain one */
-#define EXACT_EVEN_TURNS 4u     /* plain turns before that, with equal shares */
-#define EXACT_WINDOW_SHARE 6u   /* nodes of plain questions per node of a window question */
-#define EXACT_WINDOWS 6u        /* windows of one width */
-#define EXACT_WINDOW_NODES 100u /* at first; more as the other questions take more */
+/* limit of doublings: 2^40 times the nodes exceeds any limit of time */
+#define EXACT_DOUBLINGS_MAX 40u
+#define EXACT_SHUFFLED_SHARE 3u /* number of nodes of shuffled questions per node of a plain one */
+/* in this number of first turns, plain and shuffled questions get equal numbers of nodes */
+#define EXACT_EVEN_TURNS 4u
+/* number of nodes of shuffled questions per node of a window question */
+#define EXACT_WINDOW_SHARE 6u
+#define EXACT_WINDOWS 6u /* number of windows of one width per turn */
+/* limit of nodes per window at first; it grows with the nodes of other questions */
+#define EXACT_WINDOW_NODES 100u
 
-/* One question and its answer. */
+/* A question to search.c, and its answer. */
 typedef struct exact_question {
     tn__search_order order;
     uint64_t capacity, node_limit, nodes;
     tn__search_outcome outcome;
     bool asked;
-    uint64_t *found; /* [input.count], offsets in units */
+    uint64_t *found; /* [input.count], the offsets found, in units */
 } exact_question;
 
 typedef struct exact_state {
@@ -74,24 +84,27 @@ typedef struct exact_state {
     tn__search_body *bodies;
     tn__search_piece *pieces;
     tn__search_conflict *conflicts;
-    uint32_t *ids;        /* [input.count], the run's number of a body of the search */
-    uint64_t *offsets;    /* [run count], bytes */
-    uint64_t *slot_bytes; /* [slot count], scratch */
-    uint64_t unit;        /* bytes per unit */
-    bool streams;         /* bodies that never overlap in time may conflict */
-    uint64_t low, high;   /* in units: no plan is below low; the best plan is high */
-    /* the current batch */
+    uint32_t *ids;        /* [input.count], the run's number of each buffer of the search */
+    uint64_t *offsets;    /* [run count], offsets in bytes */
+    uint64_t *slot_bytes; /* [slot count], scratch memory */
+    uint64_t unit;        /* number of bytes per unit */
+    /* there are several streams, so buffers that never overlap in time may conflict */
+    bool streams;
+    /* low: no plan has a lower peak; high: peak of the best plan; both in units */
+    uint64_t low, high;
+    /* the questions of the current batch, which threads share */
     exact_question questions[EXACT_QUESTIONS];
-    uint32_t next;  /* next question to answer */
-    uint32_t helps; /* threads that help with the batch */
+    uint32_t next;  /* the next question of the batch to work on */
+    uint32_t helps; /* number of threads that still help with the batch */
     pthread_mutex_t lock;
-    pthread_cond_t done;                     /* helps became 0 */
-    tn__search *searches[EXACT_THREADS_MAX]; /* one per thread, made when first needed */
-    /* turns so far, and their nodes */
+    pthread_cond_t done;                     /* signalled when `helps` becomes 0 */
+    tn__search *searches[EXACT_THREADS_MAX]; /* one search per thread, made when first needed */
+    /* number of turns so far, and of the nodes that they visited */
     uint32_t plain_turns, shuffled_turns, window_turns;
     uint64_t plain_nodes, shuffled_nodes, window_nodes;
-    uint64_t blocks_after;  /* nodes until blocks are tried */
-    tn__search_order lucky; /* order of the last plan found: every second turn uses it */
+    /* number of visited nodes after which buffers are joined into blocks again */
+    uint64_t blocks_after;
+    tn__search_order lucky; /* the order that found the last plan; every second turn uses it */
 } exact_state;
 
 /* --- the problem in units, with its conflicts --- */
@@ -105,8 +118,9 @@ static uint64_t exact_gcd(uint64_t a, uint64_t b) {
     return a;
 }
 
-/* In a left-justified placement every offset is a sum of window bounds, rounded up to alignments,
- * from 0 or a pin. So it is a multiple of any number that divides all of these. */
+/* Computes the unit of offsets: the greatest common divisor of all window bounds, alignments, sizes
+ * and pins. In a left-justified placement, every offset is a sum of window bounds, rounded up to
+ * alignments, from 0 or a pin, so it is a multiple of the unit. */
 static uint64_t exact_unit(tn_run *run) {
     const tn_run_body *bodies = tn__run_bodies(run);
     const tn_run_piece *pieces = tn__run_pieces(run);
@@ -129,13 +143,15 @@ static uint32_t exact_run_piece(const exact_state *exact, uint32_t body) {
     return tn__run_bodies(exact->run)[exact->ids[body]].piece_first;
 }
 
-/* The distances that two bodies must keep in either order; false: they never overlap in time. If
- * two windows do not overlap at equal offsets, the conflict is more than "above or below". */
+/* Computes the distances that two buffers must keep in either order; false if they never overlap in
+ * time. If two windows do not overlap at equal offsets, the conflict is more than "one lies above
+ * the other", and the input is incomplete. */
 static bool exact_conflict(exact_state *exact, uint32_t a, uint32_t b,
                            tn__search_conflict *conflict) {
     const tn__search_body *x = &exact->bodies[a], *y = &exact->bodies[b];
     bool meet = false;
-    for (uint32_t i = 0, from = 0; i < x->piece_count; i++) { /* both sorted by first */
+    /* the pieces of both buffers are sorted by first step */
+    for (uint32_t i = 0, from = 0; i < x->piece_count; i++) {
         const tn__search_piece *p = &exact->pieces[x->piece_first + i];
         while (!exact->streams && from < y->piece_count &&
                exact->pieces[y->piece_first + from].last <= p->first)
@@ -158,7 +174,8 @@ static bool exact_conflict(exact_state *exact, uint32_t a, uint32_t b,
     return meet;
 }
 
-/* Two passes over all pairs: count, then fill. False: too many, no memory, or no time. */
+/* Finds all conflicts in two passes over all pairs: the first counts them, the second stores them.
+ * False if there are too many, or if memory or time is out. */
 static bool exact_find_conflicts(exact_state *exact) {
     exact->streams = tn__run_has_streams(exact->run);
     for (int pass = 0; pass < 2; pass++) {
@@ -173,7 +190,7 @@ static bool exact_find_conflicts(exact_state *exact) {
                 bool apart = body->first >= other->last || other->first >= body->last;
                 if (a == b || (apart && !exact->streams)) continue;
                 if (pass == 0) {
-                    at++; /* hulls overlap: an upper bound of the number */
+                    at++; /* hulls overlap, which may be no conflict: this counts an upper bound */
                 } else if (exact_conflict(exact, a, b, &conflict)) {
                     exact->conflicts[at++] = conflict;
                 }
@@ -225,7 +242,8 @@ static void exact_fill(exact_state *exact) {
                                       .unlike = tn__run_has_streams(run)};
 }
 
-/* False: the search cannot be set up (too large, no memory); the quick plan is the result then. */
+/* Sets up the search. False if that is impossible (too large, no memory); then the quick plan is
+ * the result. */
 static bool exact_prepare(exact_state *exact) {
     tn_run *run = exact->run;
     uint32_t n = tn__run_count(run), pieces = 0;
@@ -254,8 +272,8 @@ static bool exact_prepare(exact_state *exact) {
 static bool exact_go_on(void *self) { return tn__run_goes_on(self); }
 static bool exact_go_on_elsewhere(void *self) { return !tn__run_is_over(self); }
 
-/* Answers questions of the batch until none is left. Skips a question if an earlier one has found a
- * plan at or below its capacity, or has proved that its capacity is too low. */
+/* Works on questions of the batch until none is left. Skips a question if an earlier one has found
+ * a plan at or below its capacity, or has proved that its capacity is too low. */
 static void exact_work(exact_state *exact, tn__search *search, tn__search_poll poll) {
     for (;;) {
         pthread_mutex_lock(&exact->lock);
@@ -280,7 +298,8 @@ static void exact_work(exact_state *exact, tn__search *search, tn__search_poll p
             tn__search_decide(search, question->order, question->capacity, question->node_limit,
                               poll, question->found, &nodes);
         pthread_mutex_lock(&exact->lock);
-        /* the question itself counts: it may be answered before any node */
+        /* the question itself counts as one node, because it may be answered without visiting
+         * any */
         question->nodes = nodes + 1;
         question->outcome = outcome;
         question->asked = true;
@@ -305,8 +324,8 @@ static void *exact_help(void *argument) {
     return NULL;
 }
 
-/* Waits for the helping threads. A question may take minutes, and only this thread may ask the
- * caller whether to continue. */
+/* Waits until the helping threads have finished. A question may take minutes, and only the run's
+ * own thread may ask the caller whether to continue. */
 static void exact_await(exact_state *exact) {
     pthread_mutex_lock(&exact->lock);
     while (exact->helps > 0) {
@@ -319,13 +338,13 @@ static void exact_await(exact_state *exact) {
         }
         if (pthread_cond_timedwait(&exact->done, &exact->lock, &until) == 0) continue;
         pthread_mutex_unlock(&exact->lock);
-        (void)tn__run_goes_on(exact->run); /* the other threads see its result */
+        (void)tn__run_goes_on(exact->run); /* updates the state that the other threads check */
         pthread_mutex_lock(&exact->lock);
     }
     pthread_mutex_unlock(&exact->lock);
 }
 
-/* Asks the batch on all threads; if a thread cannot be created, the others do its work. */
+/* Works on the batch with all threads; if a thread cannot be created, the others do its work. */
 static void exact_ask(exact_state *exact) {
     exact_helper helpers[EXACT_THREADS_MAX];
     uint32_t threads = tn__run_threads(exact->run), started = 0;
@@ -366,8 +385,8 @@ static void exact_keep(exact_state *exact, const uint64_t *found) {
     exact->high = (tn__run_best(exact->run) + exact->unit - 1) / exact->unit;
 }
 
-/* Takes the answers in order, as if they had been asked one by one; *nodes: sum of those that
- * count. */
+/* Evaluates the answers of a batch in order, as if the questions had been asked one by one. *nodes:
+ * sum of the nodes of the answers that count. */
 static tn_status exact_take(exact_state *exact, uint64_t *nodes) {
     *nodes = 0;
     for (uint32_t i = 0; i < EXACT_QUESTIONS; i++) {
@@ -376,7 +395,8 @@ static tn_status exact_take(exact_state *exact, uint64_t *nodes) {
             question->capacity < exact->low)
             continue;
         uint64_t left = tn__run_work_left(exact->run);
-        bool over = question->nodes > left; /* over the limit, so the answer does not count */
+        /* the question exceeded the work limit, so its answer does not count */
+        bool over = question->nodes > left;
         TN_TRY(tn__run_work(exact->run, over ? left + 1 : question->nodes));
         *nodes += question->nodes;
         if (question->outcome == TN__SEARCH_NO_MEMORY) return TN_E_STOPPED;
@@ -426,7 +446,7 @@ static void exact_shuffled_turn(exact_state *exact) {
     tn__random random = {.state = tn__run_seed(exact->run) * 0x9e3779b97f4a7c15u + turn};
     for (uint32_t i = 0; i < EXACT_QUESTIONS; i++) {
         exact_question *question = &exact->questions[i];
-        /* the mean of two random numbers: seldom near either end */
+        /* the mean of two random numbers, which is seldom near either end of the range */
         uint64_t gap = exact->high - exact->low;
         uint64_t above = (tn__random_below(&random, gap) + tn__random_below(&random, gap)) / 2;
         bool lucky = turn % 2 == 1 && exact->lucky.keys != NULL;
@@ -459,7 +479,8 @@ static tn_status exact_turn(exact_state *exact) {
 
 /* --- windows --- */
 
-/* The crowded slots: at most EXACT_WINDOWS, the most bytes first, at least `width` apart. */
+/* Finds the crowded slots: at most EXACT_WINDOWS slots, those with the most bytes first, at least
+ * `width` apart; returns their number. */
 static uint32_t exact_crowded(exact_state *exact, uint32_t width, uint32_t slots[EXACT_WINDOWS]) {
     uint64_t *bytes = exact->slot_bytes;
     uint32_t count = 0;
@@ -484,8 +505,9 @@ static uint32_t exact_crowded(exact_state *exact, uint32_t width, uint32_t slots
     return count;
 }
 
-/* Raises the bound by the proof of one window: from the bound upwards in doubling steps while
- * nothing fits, then by bisection between the last that does not fit and the first that does. */
+/* Raises the bound by proofs about one window. The capacity rises from the bound in doubling steps
+ * while nothing fits, then by bisection between the last one that does not fit and the first one
+ * that does. */
 static tn_status exact_window(exact_state *exact, uint32_t from, uint32_t to, uint64_t node_limit) {
     uint64_t fits = exact->high, step = 1, capacity = exact->low;
     while (exact->low < fits) {
@@ -504,7 +526,7 @@ static tn_status exact_window(exact_state *exact, uint32_t from, uint32_t to, ui
             exact->low = capacity + 1;
             tn__run_raise_bound(exact->run, exact->low * exact->unit);
         }
-        bool open = fits == exact->high; /* nothing has fitted so far */
+        bool open = fits == exact->high; /* no capacity has fitted so far */
         capacity = open ? exact->low + step : exact->low + (fits - exact->low) / 2;
         step *= 2;
         if (capacity >= exact->high) capacity = exact->high - 1;
@@ -512,8 +534,8 @@ static tn_status exact_window(exact_state *exact, uint32_t from, uint32_t to, ui
     return TN_OK;
 }
 
-/* Asks about windows of one width around the crowded slots; every turn doubles the width, then
- * starts narrow again. */
+/* Searches windows of one width around the crowded slots. Each turn doubles the width; after the
+ * widest, it starts narrow again. */
 static tn_status exact_window_turn(exact_state *exact) {
     uint32_t slots[EXACT_WINDOWS], widths = 1, slot_count = exact->input.slot_count;
     while (widths < 31 && 1u << widths < slot_count) widths++;
@@ -536,16 +558,16 @@ static bool exact_wants_window(const exact_state *exact) {
            EXACT_WINDOW_SHARE * exact->window_nodes <= exact->shuffled_nodes;
 }
 
-/* If no search can be complete, the search gives up after a number of nodes, since it would never
- * end. */
+/* Whether the search gives up. If no search can be complete, it would never end, so the number of
+ * nodes is limited. */
 static bool exact_gives_up(const exact_state *exact) {
     return !exact->input.complete &&
            exact->shuffled_nodes >= (uint64_t)EXACT_NODES_WITHOUT_PROOF * exact->input.count;
 }
 
-/* Bodies that seem to have been cut from one are joined to blocks, and the search runs on these:
- * there are fewer, and often without the slack of the bodies. It is repeated whenever four times
- * the work was done. */
+/* Joins buffers that seem to have been cut from one into blocks, and plans these (`guillotine`):
+ * there are fewer blocks, and often they have no slack. This is repeated whenever the number of
+ * nodes has grown fourfold. */
 static tn_status exact_block_turn(exact_state *exact) {
     const tn_planner *guillotine = tn__planner_find("guillotine");
     uint64_t nodes = exact->plain_nodes + exact->shuffled_nodes;
@@ -560,7 +582,7 @@ static bool exact_wants_blocks(const exact_state *exact) {
     return exact->plain_nodes + exact->shuffled_nodes >= exact->blocks_after;
 }
 
-/* Makes a first plan: with the quick planners if they are quick, then with a short run of
+/* Makes a first plan: with the quick planners if there are few buffers, then with a short run of
  * `scale`. */
 static tn_status exact_begin(tn_run *run) {
     const tn_planner *scale = tn__planner_find("scale"),
@@ -579,7 +601,8 @@ static tn_status exact_solve(tn_run *run) {
     if (tn__run_best(run) == UINT64_MAX) TN_TRY(exact_begin(run));
     if (tn__run_is_done(run)) return TN_OK;
     exact_state *exact = tn__run_scratch(run, 1, sizeof *exact);
-    if (exact == NULL) return TN_OK; /* the quick plan is the result */
+    /* the search cannot be set up, so the quick plan is the result */
+    if (exact == NULL) return TN_OK;
     exact->run = run;
     exact->blocks_after = EXACT_BLOCKS_FIRST;
     tn_status status = TN_OK;

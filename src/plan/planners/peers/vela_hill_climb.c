@@ -1,39 +1,42 @@
-/* vela_hill_climb.c - improves an order of bodies around the highest body.
+/* vela_hill_climb.c - improves an order of buffers by exchanges around the highest buffer.
  *
- * The first order is by urgency (the most live bytes during a body's life), then length of life,
- * then begin. Every body goes to its lowest place. The candidates for an exchange are those that
- * determine the place of the highest body, the bottleneck: itself, its neighbours in time, and for
- * each of these the chain of bodies on which it rests. Two of their turns change places, sometimes
- * with a turn from outside the neighbours. After 50 attempts without success, the neighbours'
- * neighbours become candidates too, and two pairs change. A placement is given up as soon as it is
- * above the best one; an equally good one is kept. The search ends at the bound of live bytes, or
- * 500 attempts after the last gain (with a capacity: once that is met; until then after 99,999).
- * Cost:   an attempt is one greedy placement and O(n x chains); for small problems, such as
- *         scratchpads.
+ * The first order is by urgency (the most live bytes at any step of the buffer's live range), then
+ * by length, then by begin. Every buffer goes to its lowest place. The candidates for an exchange
+ * are the buffers that determine the place of the highest buffer, the bottleneck: itself, its
+ * neighbours in time, and for each of these the chain of buffers on which it lies. Two of their
+ * turns in the order are exchanged, sometimes with a turn of a candidate that is no neighbour.
+ * After 50 attempts without success, the neighbours of candidates take part too, and two pairs are
+ * exchanged. A placement is given up as soon as it is higher than the best one; an equally good one
+ * is kept. The search ends at the bound of live bytes, or 500 attempts after the last gain. As long
+ * as a requested capacity is not met, it ends after 99,999 attempts instead.
+ *
+ * Cost: an attempt is one greedy placement and O(n x chains); for small problems, such as
+ * scratchpads.
  * Source: Arm Ethos-U Vela, hill-climb allocator (2020-2023).
  */
 #include "base/range_tree.h"
 #include "plan/frame/peers.h"
 
-#define VELA_ATTEMPTS 99999u /* Vela's numbers, all three */
+#define VELA_ATTEMPTS 99999u /* these three numbers are those of Vela */
 #define VELA_PATIENCE 500u
 #define VELA_STUCK 50u
 
 typedef struct vela {
     tn_run *run;
     const tn_run_body *bodies;
-    uint32_t *order, *turn; /* turn: the inverse */
+    uint32_t *order, *turn; /* turn[body]: index in `order` */
     uint32_t *best_order;
     uint32_t count;
     uint8_t *marked;  /* [body] */
-    uint32_t *chosen; /* candidates: bodies whose turns may change */
+    uint32_t *chosen; /* candidates: buffers that may exchange their turns */
     uint32_t chosen_count;
-    uint32_t *far; /* those of `chosen` that are not neighbours of the bottleneck */
+    uint32_t *far; /* candidates that are not neighbours of the bottleneck */
     uint32_t far_count;
     tn__random random;
 } vela;
 
-/* Places bodies in order; *peak is UINT64_MAX if it was given up for exceeding `limit`. */
+/* Places buffers in order; *peak is UINT64_MAX if the placement was given up because it exceeded
+ * `limit`. */
 static tn_status vela_place(vela *search, uint64_t limit, uint64_t *peak, uint32_t *bottleneck) {
     tn__peers_clear(search->run);
     *peak = 0;
@@ -54,8 +57,9 @@ static tn_status vela_place(vela *search, uint64_t limit, uint64_t *peak, uint32
     return TN_OK;
 }
 
-/* The body on which `id` rests: it was placed before, and is the highest that ends at or below the
- * offset of `id` and would conflict with any lower offset. UINT32_MAX: `id` lies on the ground. */
+/* Finds the buffer on which `id` lies: it was placed before, and is the highest one that ends at or
+ * below the offset of `id` and conflicts with any lower offset. UINT32_MAX: `id` lies at offset
+ * 0. */
 static uint32_t vela_below(const vela *search, uint32_t id) {
     uint64_t offset = tn__run_offset(search->run, id), mask = search->bodies[id].alignment - 1;
     for (uint32_t i = 0; offset > 0 && i < search->turn[id]; i++) {
@@ -68,7 +72,7 @@ static uint32_t vela_below(const vela *search, uint32_t id) {
     return UINT32_MAX;
 }
 
-/* Marks `id` and the chain below it, up to a body that is marked already. */
+/* Marks `id` and the chain of buffers below it, up to a buffer that is marked already. */
 static uint64_t vela_mark_chain(vela *search, uint32_t id) {
     uint64_t steps = 0;
     while (id != UINT32_MAX && !search->marked[id]) {
@@ -116,7 +120,8 @@ static void vela_change(vela *search, uint32_t bottleneck, bool stuck) {
     if (!stuck || search->far_count == 0) return;
     uint32_t far = vela_draw(search, search->far, search->far_count), near = far;
     uint64_t met = 0;
-    for (uint32_t i = 0; i < search->count; i++) /* one of its neighbours, at random */
+    /* chooses one of the neighbours of `far` at random */
+    for (uint32_t i = 0; i < search->count; i++)
         if (tn__peers_meet(&search->bodies[search->order[i]], &search->bodies[far]) &&
             tn__random_below(&search->random, ++met) == 0)
             near = search->order[i];
@@ -151,14 +156,15 @@ static tn_status vela_search(vela *search) {
             bottleneck = highest;
             continue;
         }
-        memcpy(search->order, search->best_order, bytes); /* back to the best order */
+        memcpy(search->order, search->best_order, bytes); /* returns to the best order of buffers */
         for (uint32_t i = 0; i < search->count; i++) search->turn[search->order[i]] = i;
         TN_TRY(vela_place(search, UINT64_MAX, &best, &bottleneck));
     }
     return TN_OK;
 }
 
-/* urgency[body]: the most live bytes at any step of its life, by a tree of maxima. */
+/* Computes urgency[body], the most live bytes at any step of its live range, with a tree of
+ * maxima. */
 static bool vela_urgency(tn_run *run, uint64_t *urgency) {
     const tn_run_body *bodies = tn__run_bodies(run);
     uint32_t n = tn__run_count(run), slots = tn__run_time_count(run);
@@ -167,7 +173,7 @@ static bool vela_urgency(tn_run *run, uint64_t *urgency) {
     if (tree == NULL) return false;
     for (uint32_t i = 0; i < n; i++) {
         live[bodies[i].first] += bodies[i].size;
-        live[bodies[i].last] -= bodies[i].size; /* wraps, the sum does not */
+        live[bodies[i].last] -= bodies[i].size; /* the difference may wrap, but the sum does not */
     }
     for (uint32_t t = 1; t < slots; t++) live[t] += live[t - 1];
     tn__range_max_init(tree, slots);

@@ -1,12 +1,14 @@
 /* somas.c - tries eight combinations (two ways to place, two orders, two choices of a hole) and
  * keeps the best.
  *
- * Bodies are placed anywhere ("single object"), or in levels ("shared objects"): the first body of
- * a level sets its height, and a body goes into the lowest level in which it fits whole between the
- * overlapping bodies; if no level has room, it opens one on top. Orders: by size; or the bodies of
- * the fullest step first, then by size. Holes: the tightest, or the lowest. MindSpore prefers
- * levels unless 100 MiB are saved, because such plans change little; here the lowest height wins.
- * Cost:   eight greedy placements; O(n x levels) for the four with levels.
+ * Buffers are placed anywhere ("single object"), or in levels ("shared objects"): the first buffer
+ * of a level sets its height, and a buffer goes into the lowest level in which all of it fits
+ * between the overlapping buffers; if it fits into no level, it opens one on top. The orders are:
+ * by size; or the buffers of the fullest step first, then by size. The choices of a hole are: the
+ * smallest, or the lowest. MindSpore prefers levels unless 100 MiB are saved, because such plans
+ * change little; here the lowest peak is kept.
+ *
+ * Cost: eight greedy placements; O(n x levels) for the four with levels.
  * Source: MindSpore, SOMAS (MLSys 2023), its solver's heuristics.
  */
 #include "plan/frame/peers.h"
@@ -15,11 +17,13 @@ typedef struct somas {
     tn_run *run;
     const uint32_t *order;
     uint32_t count;
-    uint64_t *level; /* begins of levels; level[level_count] is the top */
+    /* offset at which each level begins; level[level_count] is the end of the highest one */
+    uint64_t *level;
     uint32_t level_count;
 } somas;
 
-/* Sets bodies that are live at the fullest step (the first of equal ones) to 1, others to 0. */
+/* Sets at_peak[body] to 1 for buffers that are live at the fullest step (the first of equally full
+ * ones), to 0 for others. */
 static bool somas_at_peak(tn_run *run, uint64_t *at_peak) {
     const tn_run_body *bodies = tn__run_bodies(run);
     const tn_run_piece *pieces = tn__run_pieces(run);
@@ -30,7 +34,8 @@ static bool somas_at_peak(tn_run *run, uint64_t *at_peak) {
         for (uint32_t k = 0; k < bodies[i].piece_count; k++) {
             const tn_run_piece *piece = &pieces[bodies[i].piece_first + k];
             live[piece->first] += piece->hi - piece->lo;
-            live[piece->last] -= piece->hi - piece->lo; /* wraps, the sum does not */
+            /* the difference may wrap, but the sum does not */
+            live[piece->last] -= piece->hi - piece->lo;
         }
     }
     for (uint32_t t = 1; t < times; t++) {
@@ -41,9 +46,9 @@ static bool somas_at_peak(tn_run *run, uint64_t *at_peak) {
     return true;
 }
 
-/* The best start for `size` bytes within [low, high): the tightest hole or the lowest. A level
- * bounds a hole only by its end: a body that reaches up from the level below counts as an
- * obstacle. */
+/* Finds the best start for `size` bytes within [low, high): in the smallest hole, or the lowest
+ * start. A level bounds a hole only by its end: a buffer that extends up from the level below
+ * counts as an obstacle. */
 static bool somas_choose(const tn_hole *holes, uint32_t count, uint64_t low, uint64_t high,
                          uint64_t alignment, bool tightest, uint64_t *start) {
     uint64_t least = UINT64_MAX;
@@ -74,7 +79,7 @@ static tn_status somas_in_levels(somas *state, uint32_t id, bool tightest) {
         tn__run_place(state->run, id, start);
         return TN_OK;
     }
-    /* above all overlapping bodies, and above all levels */
+    /* opens a level above all overlapping buffers and above all levels */
     uint64_t start = holes[count - 1].first;
     uint64_t top = state->level[state->level_count];
     if (start < top && !tn__align_up(top, body->alignment, &start)) start = UINT64_MAX;

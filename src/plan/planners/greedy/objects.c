@@ -1,10 +1,13 @@
 /* objects.c - plans shared objects and lays them end to end.
  *
- * It is the result of `tenure plan --form objects`, as offsets. It is never better than packing,
- * but any two bodies that share bytes share the whole object, which some run times need. Bodies of
- * several pieces count with their whole size and life. With several streams an object changes hands
- * only if the clocks allow it; above OBJECTS_PAIRS_MAX bodies, there are too many pairs to list.
- * Cost:   that of all strategies for objects (`tenure list objects`), each with a share of work.
+ * The result is that of `tenure plan --form objects`, expressed as offsets. It is never better than
+ * packing, but any two buffers that share bytes share the whole object, which some runtimes need.
+ * Buffers of several pieces count with their whole size and live range. With several streams, a
+ * buffer may follow another in an object only if the clocks order them; above OBJECTS_PAIRS_MAX
+ * buffers there are too many pairs to list.
+ *
+ * Cost: that of all strategies for objects (`tenure list objects`), each with an equal share of the
+ * work.
  * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288); TensorFlow Lite.
  */
 #include <tenure/objects.h>
@@ -12,10 +15,10 @@
 #include "plan/frame/peers.h"
 #include "plan/frame/planner_run.h"
 
-#define OBJECTS_PAIRS_MAX 8192u /* 33 million pairs */
+#define OBJECTS_PAIRS_MAX 8192u /* limit of buffers: 33 million pairs are compared */
 
-/* Whether all of `a` is known to come before all of `b`. A body of no bytes has no clocks: it comes
- * neither before nor after any body, so that the relation is transitive. */
+/* Whether all of buffer `a` is known to come before all of buffer `b`. A buffer of no bytes has no
+ * clocks: it comes neither before nor after any buffer, so that the relation is transitive. */
 static bool objects_before(const tn_run *run, const tn_run_body *a, const tn_run_body *b) {
     if (a->last > b->first || a->piece_count == 0 || b->piece_count == 0) return false;
     for (uint32_t i = 0; i < a->piece_count; i++)
@@ -24,7 +27,8 @@ static bool objects_before(const tn_run *run, const tn_run_body *a, const tn_run
     return true;
 }
 
-/* Lists which body may follow which; *edges stays empty if live ranges decide it alone. */
+/* Lists which buffer may follow which in an object; *edges stays empty if live ranges decide it
+ * alone. */
 static tn_status objects_edges(tn_run *run, tn_edges *edges) {
     const tn_run_body *bodies = tn__run_bodies(run);
     uint32_t n = tn__run_count(run);
@@ -50,7 +54,7 @@ static tn_status objects_edges(tn_run *run, tn_edges *edges) {
     return TN_OK;
 }
 
-/* Lets the limits of this run end the strategies. */
+/* Ends the strategies when a limit of this run is reached (a progress function). */
 static bool objects_goes_on(void *self, const char *stage, uint64_t done, uint64_t total) {
     (void)stage;
     (void)done;

@@ -1,11 +1,12 @@
-/* greedy_by_size.c - places the largest body first, each as low as possible.
+/* greedy_by_size.c - places the largest buffer first, each as low as possible.
  *
- * Large bodies cannot be squeezed in later, so they choose first; small ones then lie in the holes
+ * Large buffers seldom fit into holes, so they choose first; small ones then lie in the holes
  * between them. It is good if few tensors dominate (inference, training), and weak if sizes are
- * alike and live ranges interleave.
- * Cost:   O(sum of neighbours * log n).
+ * similar and live ranges interleave.
+ *
+ * Cost: O(sum of neighbours * log n).
  * Source: Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020
- *         (arXiv:2001.03288), greedy by size for offsets; first fit as in TFLite Micro.
+ * (arXiv:2001.03288), greedy by size for offsets; first fit as in TFLite Micro.
  */
 #include "plan/frame/planner.h"
 

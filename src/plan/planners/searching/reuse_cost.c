@@ -1,70 +1,77 @@
-/* reuse_cost.c - searches for the placement within the capacity whose pairs that share bytes cost
- * least.
+/* reuse_cost.c - searches for the placement within the capacity with the least reuse cost (the sum
+ * of the costs of pairs that share bytes).
  *
- * Ruin and recreate: a move takes a small set of bodies out, mostly neighbours of a body that pays,
- * and puts them back one by one, each at the start of least added cost. The cost of a body as a
- * function of its start is a step function: each placed neighbour adds its cost (or forbids) within
- * one interval. So one sweep over the sorted ends of these intervals gives the cost of every start.
- * The ends stay sorted from one sweep to the next, because few bodies move in between.
- * Candidates are the starts at which the body touches a neighbour or an end of the memory. A move
- * that raises the cost is undone unless annealing allows the rise; the temperature falls with the
- * work or time that is used. The search begins with the best of the greedy planners, so the result
- * is never worse than theirs.
+ * The method is ruin and recreate: a move removes a small set of buffers, mostly neighbours of a
+ * buffer that pays, and places them again one by one, each at the start of least added cost. The
+ * cost of a buffer as a function of its start is a step function: each placed neighbour adds its
+ * cost (or forbids the start) within one interval. So one sweep over the sorted ends of these
+ * intervals gives the cost of every start. The ends stay sorted from one sweep to the next, because
+ * few buffers move in between. Candidates are the starts at which the buffer touches a neighbour or
+ * an end of the memory. A move that raises the cost is undone unless annealing allows the rise; the
+ * temperature falls with the work or time that is used. The search begins with the best plan of the
+ * greedy planners, so the result is never worse than theirs.
  *
- * Small problems are searched completely. In some optimal placement, every body starts at 0, at the
- * end of a reserved range, or at the top of a neighbour, each rounded up to its alignment. If not,
- * the body could move down without sharing anything new. Bodies are placed in order of start, then
- * number. A branch ends when the cost so far, plus the least cost of each unplaced body against the
- * placed ones, reaches the best cost. If the search ends, its result is proved.
+ * Small problems are searched completely. In some optimal placement, every buffer starts at 0, at
+ * the end of a reserved range, or at the end of a neighbour, each rounded up to its alignment,
+ * because any other buffer could move down without sharing more bytes. Buffers are placed in order
+ * of start, then number. A branch ends when the cost so far, plus the least cost of each unplaced
+ * buffer against the placed ones, reaches the best cost. If the search ends, its result is proved
+ * optimal.
  *
- * The bound without that search: bodies that are together larger than the memory outside of
+ * For larger problems there is a bound: buffers that are together larger than the memory outside of
  * reserved ranges must share bytes, so some of them pay (search/cliques.c).
  *
- * In a run that is not by cost, the same search asks whether the bodies fit into the capacity, with
- * separations and reserved ranges. A set of bodies of which no two may share bytes, and which is
- * larger than the memory, proves that they do not fit.
+ * In a run that minimises the peak, the same search asks whether the buffers fit into the capacity,
+ * with separations and reserved ranges. A set of buffers of which no two may share bytes, and which
+ * is larger than the memory, proves that they do not fit.
  *
- * Cost:   O(d) and the moved ends for each placement of a body with d neighbours; O(n^2) for the
- *         lists of neighbours.
- * Source: Shaw 1998, Schrimpf et al. 2000 (ruin and recreate); the problem: dynamic storage
- *         allocation with reuse penalties, dsa-solver 2026 (documents, no code).
+ * Cost: O(d) and the moved ends for each placement of a buffer with d neighbours; O(n^2) for the
+ * lists of neighbours.
+ * Source: Shaw 1998, Schrimpf et al. 2000 (ruin and recreate). The problem, dynamic storage
+ * allocation with reuse penalties, is that of dsa-solver 2026 (its documents, not its code).
  */
 #include "plan/frame/planner_run.h"
 #include "plan/search/search.h"
 
-#define REUSE_BODIES 4096u              /* more are left to the greedy planners ... */
-#define REUSE_EDGES ((size_t)1 << 22)   /* ... and so are more pairs of neighbours */
-#define REUSE_HEIGHT ((int64_t)1 << 61) /* sums of an offset and two sizes fit in 64 bits */
-#define REUSE_SIMPLE 16384u             /* bodies up to which all greedy planners run */
-#define REUSE_WORK 200000u              /* placements without a limit */
-#define REUSE_SMALL 24u                 /* bodies that are searched completely, ... */
-#define REUSE_NODES 1000000u            /* with at most this number of placements */
-#define REUSE_ALL 1e9                   /* placements of all bodies that are tried for a judge */
-#define REUSE_SMALL_EXACT 64u           /* the same if the caller asks for a proof */
+/* limit of buffers; problems with more are left to the greedy planners */
+#define REUSE_BODIES 4096u
+/* limit of pairs of neighbours; problems with more are left to the greedy planners */
+#define REUSE_EDGES ((size_t)1 << 22)
+/* limit of the height, so that sums of an offset and two sizes fit in 64 bits */
+#define REUSE_HEIGHT ((int64_t)1 << 61)
+#define REUSE_SIMPLE 16384u  /* limit of buffers for which all greedy planners run */
+#define REUSE_WORK 200000u   /* placements if there is no limit */
+#define REUSE_SMALL 24u      /* limit of buffers for the complete search */
+#define REUSE_NODES 1000000u /* limit of placements in the complete search */
+/* limit of the number of placements of all buffers that are tried with a judge */
+#define REUSE_ALL 1e9
+/* limit of buffers for the complete search if the caller asks for a proof */
+#define REUSE_SMALL_EXACT 64u
 #define REUSE_NODES_EXACT ((uint64_t)1 << 28)
 #define REUSE_FIRST 20000u /* placements before the complete search */
-#define REUSE_RUIN 25u     /* most bodies of a move */
-#define REUSE_SETS 20000u  /* sets of bodies that the bound tries */
-#define REUSE_STARTS 512u  /* random orders that are tried to meet the capacity */
+#define REUSE_RUIN 25u     /* limit of buffers that one move removes */
+#define REUSE_SETS 20000u  /* limit of sets of buffers that the bound tries */
+#define REUSE_STARTS 512u  /* number of random orders that are tried to meet the capacity */
 #define REUSE_HARD UINT64_MAX
 
-/* Body `other`, at offset o, costs `cost` if this one starts between o - below and o + above. */
+/* A pair of neighbours: with buffer `other` at offset o, this buffer pays `cost` if it starts
+ * between o - below and o + above. */
 typedef struct reuse_edge {
     uint32_t other;
     int64_t below, above;
-    uint64_t cost; /* REUSE_HARD: forbidden */
+    uint64_t cost; /* REUSE_HARD: sharing bytes is forbidden */
 } reuse_edge;
 
-/* One end of the interval of an edge: from start `at` on, `cost` more or less. */
+/* One end of the interval of an edge: from start `at` on, the cost is higher or lower by `cost`. */
 typedef struct reuse_end {
     int64_t at;
-    int64_t beyond; /* distance from the offset of `other` */
+    int64_t beyond; /* distance of `at` from the offset of `other` */
     uint64_t cost;
     uint32_t other;
 } reuse_end;
 
-/* The ends of one kind of the placed neighbours, as the sweep reads them; the last one never
- * comes. */
+/* The ends of the intervals of placed neighbours in ascending order, as the sweep reads them. The
+ * last one is at INT64_MAX and is never reached. */
 typedef struct reuse_step {
     int64_t at;
     uint64_t cost;
@@ -74,25 +81,27 @@ typedef struct reuse {
     tn_run *run;
     const tn_run_body *bodies;
     uint32_t count, free_count;
-    uint32_t *free; /* [free_count], bodies that are not pinned */
+    uint32_t *free; /* [free_count], buffers that are not pinned */
     size_t *begin;  /* [count + 1] */
     reuse_edge *edges;
-    int64_t capacity, usable; /* usable: bytes outside of reserved ranges */
-    int64_t *offset;          /* [count + 1]; the last stands for reserved ranges, at 0 */
+    int64_t capacity, usable; /* usable: bytes of the memory outside of reserved ranges */
+    int64_t *offset;          /* [count + 1]; the last one stands for reserved ranges and is 0 */
     bool *placed;             /* [count + 1] */
     size_t *end_begin;        /* [count + 1] */
-    reuse_end *from, *until;  /* ends of the edges and reserved ranges of each body */
+    /* begins and ends of the intervals of each buffer's edges and of reserved ranges */
+    reuse_end *from, *until;
     reuse_step *rises, *falls;
-    uint64_t *keep;    /* [count], scratch for tn__run_keep_offsets */
-    uint32_t shift;    /* costs are counted in units of 2^shift, so that their sum fits */
-    double unit;       /* average cost of a pair */
-    uint64_t cost;     /* of the present placement */
-    uint64_t value;    /* with a judge: waits or time of the present placement */
-    double value_unit; /* a typical change of it */
-    bool plain;        /* all edges are those of whole bodies */
-    uint64_t work_at;  /* work when the search began */
+    uint64_t *keep; /* [count], scratch memory for tn__run_keep_offsets */
+    uint32_t shift; /* costs are in units of 2^shift, so that their sum fits in 64 bits */
+    double unit;    /* average cost of a pair, the scale of random changes */
+    uint64_t cost;  /* reuse cost of the present placement */
+    uint64_t value; /* with a judge: the number of waits, or the time, of the present placement */
+    double value_unit; /* a typical change of `value` */
+    /* all edges are between whole buffers, so complete searches and bounds are possible */
+    bool plain;
+    uint64_t work_at; /* work of the run when the search began */
     double started_s;
-    bool exact; /* the complete search has no limit of its own */
+    bool exact; /* the caller asks for a proof, so the complete search has larger limits */
     tn__random random;
 } reuse;
 
@@ -104,13 +113,13 @@ static bool reuse_is_hard(const reuse *state, uint32_t a, uint32_t b, uint32_t p
                                state->bodies[b].piece_first + piece_b);
 }
 
-/* Adds an edge to body `id`, or only counts it. */
+/* Adds an edge to buffer `id`; with `fills` false it only counts it. */
 static void reuse_add(reuse *state, size_t *at, bool fills, reuse_edge edge) {
     if (fills) state->edges[*at] = edge;
     ++*at;
 }
 
-/* The edges of body `id`; `fills` false: they are only counted. */
+/* Adds the edges of buffer `id`; with `fills` false they are only counted. */
 static void reuse_list(reuse *state, uint32_t id, bool fills, size_t *at) {
     const tn_run_body *body = &state->bodies[id];
     const tn_run_piece *pieces = tn__run_pieces(state->run);
@@ -150,7 +159,7 @@ static void reuse_list(reuse *state, uint32_t id, bool fills, size_t *at) {
     }
 }
 
-/* Costs in units, so that they add up without overflow. */
+/* Divides costs by a power of two, so that their sum fits in 64 bits. */
 static void reuse_scale(reuse *state) {
     const tn__besides *costs = &state->run->prepared->costs;
     __extension__ unsigned __int128 sum = 0;
@@ -169,7 +178,8 @@ static void reuse_add_end(reuse *state, size_t *at, const reuse_edge *edge) {
     ++*at;
 }
 
-/* Lists the ends of all edges. A reserved range is an edge to a body at 0 that is always placed. */
+/* Lists the ends of the intervals of all edges. A reserved range is an edge to an imaginary buffer
+ * at 0 that is always placed. */
 static tn_status reuse_ends(reuse *state, size_t edges, size_t most, bool *possible) {
     const tn__prepared_bank *p = state->run->prepared;
     uint32_t ranges = 0;
@@ -203,7 +213,7 @@ static tn_status reuse_ends(reuse *state, size_t edges, size_t most, bool *possi
     return TN_OK;
 }
 
-/* *possible: false if there are too many bodies or pairs. */
+/* Lists the neighbours of all buffers. *possible: false if there are too many buffers or pairs. */
 static tn_status reuse_neighbours(reuse *state, bool *possible) {
     size_t total = 0, most = 0;
     *possible = state->count <= REUSE_BODIES;
@@ -236,7 +246,8 @@ static tn_status reuse_neighbours(reuse *state, bool *possible) {
     return reuse_ends(state, total, most, possible);
 }
 
-/* *possible: false if a body lies or reaches beyond the capacity. */
+/* Sets up the search. *possible: false if a pinned buffer ends beyond the capacity, or there are
+ * too many buffers or pairs. */
 static tn_status reuse_init(reuse *state, bool *possible) {
     tn_run *run = state->run;
     uint32_t n = state->count;
@@ -270,10 +281,11 @@ static tn_status reuse_init(reuse *state, bool *possible) {
     return TN_OK;
 }
 
-/* --- the step function of a body --- */
+/* --- the step function of a buffer --- */
 
-/* Sorts the ends of one kind of a body, and lists those of placed neighbours. The ends stay in this
- * order for the next call; few bodies move in between, so they are almost sorted. */
+/* Sorts the begins (or the ends) of a buffer's intervals, and lists those of placed neighbours.
+ * They stay in this order for the next call; few buffers move in between, so they are almost
+ * sorted. */
 static void reuse_sort(const reuse *state, reuse_end *ends, size_t count, reuse_step *steps) {
     size_t used = 0;
     for (size_t i = 0; i < count; i++) {
@@ -290,10 +302,11 @@ static void reuse_sort(const reuse *state, reuse_end *ends, size_t count, reuse_
     steps[used].at = INT64_MAX;
 }
 
-/* A sweep over the starts of a body: where its cost rises or falls. */
+/* State of a sweep over the starts of a buffer, in ascending order. */
 typedef struct reuse_sweep {
     const reuse_step *rise, *fall;
-    uint64_t cost, hard; /* hard: number of neighbours that forbid the start */
+    /* cost: cost of the present start; hard: number of neighbours that forbid it */
+    uint64_t cost, hard;
 } reuse_sweep;
 
 static reuse_sweep reuse_begin(reuse *state, uint32_t id) {
@@ -303,7 +316,7 @@ static reuse_sweep reuse_begin(reuse *state, uint32_t id) {
     return (reuse_sweep){.rise = state->rises, .fall = state->falls};
 }
 
-/* Goes on to `start`; returns whether the interval of a neighbour ended on the way. */
+/* Moves the sweep to `start`; returns whether the interval of a neighbour ended on the way. */
 static bool reuse_advance(reuse_sweep *sweep, int64_t start) {
     bool ended = sweep->fall->at <= start;
     for (; sweep->rise->at <= start; sweep->rise++) {
@@ -327,7 +340,8 @@ static int64_t reuse_next(const reuse_sweep *sweep, int64_t end) {
     return next < end ? next : end;
 }
 
-/* The highest start of a body within the capacity; below 0: it has none. */
+/* The highest aligned start at which a buffer ends within the capacity; negative if there is
+ * none. */
 static int64_t reuse_most(const reuse *state, uint32_t id) {
     const tn_run_body *body = &state->bodies[id];
     if (body->size > (uint64_t)state->capacity) return -1;
@@ -336,8 +350,9 @@ static int64_t reuse_most(const reuse *state, uint32_t id) {
 }
 
 typedef struct reuse_choice {
-    uint64_t allowed; /* no start that costs more is taken */
-    uint32_t noise;   /* sixteenths of a unit that are added to a start's cost at random */
+    uint64_t allowed; /* starts of a higher cost are not considered */
+    /* limit of the random number, in sixteenths of a unit, that is added to the cost of a start */
+    uint32_t noise;
     bool found;
     double score;
     int64_t start;
@@ -356,16 +371,17 @@ static void reuse_consider(reuse *state, reuse_choice *choice, int64_t start, ui
     choice->cost = cost;
 }
 
-/* Looks for the best start of a body that is not placed. */
+/* Chooses the best start of a buffer that is not placed, among those at which it touches a
+ * neighbour or an end of the memory. */
 static void reuse_choose(reuse *state, uint32_t id, reuse_choice *choice) {
     int64_t most = reuse_most(state, id), mask = (int64_t)state->bodies[id].alignment - 1;
     choice->found = false;
     if (most < 0) return;
     reuse_sweep sweep = reuse_begin(state, id);
-    bool top = true; /* the lowest aligned start from `from` on touches the body below */
+    bool top = true; /* the lowest aligned start at or above `from` touches the buffer below */
     for (int64_t from = 0, to; from <= most; from = to) {
         top |= reuse_advance(&sweep, from);
-        to = reuse_next(&sweep, most + 1); /* the piece is [from, to) */
+        to = reuse_next(&sweep, most + 1); /* the cost is equal for all starts in [from, to) */
         if (sweep.hard > 0 || sweep.cost > choice->allowed) {
             int64_t low = (from + mask) & ~mask;
             top &= low >= to;
@@ -376,12 +392,13 @@ static void reuse_choose(reuse *state, uint32_t id, reuse_choice *choice) {
             reuse_consider(state, choice, low, sweep.cost);
             top = false;
         }
-        bool begins = to > most || sweep.rise->at == to; /* it touches the body above */
+        /* at the highest start of the range, the buffer touches the buffer above */
+        bool begins = to > most || sweep.rise->at == to;
         if (begins && high > low && high >= from) reuse_consider(state, choice, high, sweep.cost);
     }
 }
 
-/* The cost that body `id` pays against the placed ones at its offset. */
+/* The cost that buffer `id` at its present offset pays together with placed neighbours. */
 static uint64_t reuse_paid(const reuse *state, uint32_t id) {
     uint64_t sum = 0;
     int64_t start = state->offset[id];
@@ -401,7 +418,7 @@ static void reuse_keep(reuse *state) {
     tn__run_keep_offsets(state->run, state->keep);
 }
 
-/* Makes the best placement kept the present one; false: none is within the capacity. */
+/* Makes the best placement kept by the run the present one; false if it exceeds the capacity. */
 static bool reuse_take_best(reuse *state) {
     if (tn__run_best(state->run) > (uint64_t)state->capacity) return false;
     const uint64_t *best = tn__run_best_offsets(state->run);
@@ -413,7 +430,7 @@ static bool reuse_take_best(reuse *state) {
         state->cost += reuse_paid(state, id);
         state->placed[id] = true;
     }
-    for (uint32_t i = 0; i < state->count; i++) /* pinned bodies pay each other, too */
+    for (uint32_t i = 0; i < state->count; i++) /* costs between pinned buffers count as well */
         if (tn__run_pinned(state->run, i)) {
             for (size_t k = state->begin[i]; k < state->begin[i + 1]; k++) {
                 const reuse_edge *edge = &state->edges[k];
@@ -444,7 +461,7 @@ static double reuse_progress(const reuse *state) {
     return passed > part ? passed : part;
 }
 
-/* An exponentially distributed number, about. */
+/* An approximately exponentially distributed random number. */
 static double reuse_exponential(reuse *state) {
     uint64_t bits = tn__random_next(&state->random);
     int zeros = bits != 0 ? __builtin_clzll(bits) : 63;
@@ -456,14 +473,15 @@ static uint32_t reuse_below(reuse *state, uint32_t bound) {
     return (uint32_t)tn__random_below(&state->random, bound);
 }
 
-/* Whether a neighbour shares bytes or lies near, so that moving both together may help. */
+/* Whether a neighbour shares bytes with the buffer or lies near it, so that moving both together
+ * may help. */
 static bool reuse_is_close(const reuse *state, uint32_t id, const reuse_edge *edge) {
     int64_t start = state->offset[id], offset = state->offset[edge->other];
     int64_t near = state->capacity / 8;
     return start > offset - edge->below - near && start < offset + edge->above + near;
 }
 
-/* Chooses the bodies of a move. */
+/* Chooses the buffers that a move removes; returns their number. */
 static uint32_t reuse_ruin(reuse *state, uint32_t number, uint32_t *chosen) {
     uint32_t most = number % 7 == 0 ? REUSE_RUIN : 11, count = 1, tries = 0;
     uint32_t wanted = 2 + reuse_below(state, most - 1);
@@ -498,7 +516,8 @@ static void reuse_order(reuse *state, uint32_t *chosen, uint32_t count) {
         chosen[k] = swap;
     }
     if (reuse_below(state, 2) == 0) return;
-    for (uint32_t i = 1; i < count; i++) { /* largest first */
+    /* sorts the buffers of the move by size, largest first */
+    for (uint32_t i = 1; i < count; i++) {
         uint32_t id = chosen[i], at = i;
         for (; at > 0 && state->bodies[chosen[at - 1]].size < state->bodies[id].size; at--)
             chosen[at] = chosen[at - 1];
@@ -506,8 +525,8 @@ static void reuse_order(reuse *state, uint32_t *chosen, uint32_t count) {
     }
 }
 
-/* With a judge, whether the value of the placement is at most `rise` above that of the present
- * one, which it then becomes. */
+/* With a judge, computes the value of the new placement and accepts it if it is at most `rise`
+ * units above that of the present one. */
 static tn_status reuse_judge(reuse *state, double rise, bool *accepted) {
     tn__judge *judge = state->run->prepared->judge;
     *accepted = true;
@@ -519,12 +538,12 @@ static tn_status reuse_judge(reuse *state, double rise, bool *accepted) {
     return tn__run_work(state->run, tn__judge_units(judge));
 }
 
-/* The number that the search lowers. */
+/* The number that the search lowers: the judge's value, or the reuse cost. */
 static uint64_t reuse_goal(const reuse *state) {
     return state->run->prepared->judge != NULL ? state->value : state->cost;
 }
 
-/* One move; the placement and its cost are as before if it fails. */
+/* Makes one move. If it is not accepted, the placement and its cost are restored. */
 static tn_status reuse_move(reuse *state, uint32_t number, double temperature) {
     uint32_t chosen[REUSE_RUIN], count = reuse_ruin(state, number, chosen), done = 0;
     int64_t before[REUSE_RUIN];
@@ -559,7 +578,8 @@ static tn_status reuse_move(reuse *state, uint32_t number, double temperature) {
     return tn__run_work(state->run, done + 1);
 }
 
-/* Anneals until `until` of the limits is used. */
+/* Anneals until the fraction `until` of the work or time limit is used, or `work` units of work (0:
+ * no such limit). */
 static tn_status reuse_anneal(reuse *state, double until, uint64_t work) {
     uint64_t best = reuse_goal(state), start = tn__run_work_done(state->run);
     double temperature = 2;
@@ -584,8 +604,8 @@ static tn_status reuse_anneal(reuse *state, double until, uint64_t work) {
 
 typedef struct reuse_search {
     reuse *state;
-    uint64_t best;  /* a better cost than this is wanted */
-    uint64_t nodes; /* placements left */
+    uint64_t best;  /* only placements of a lower cost are searched */
+    uint64_t nodes; /* number of placements left */
     bool stopped;
 } reuse_search;
 
@@ -595,7 +615,8 @@ typedef struct reuse_place {
     uint32_t id;
 } reuse_place;
 
-/* The least cost of an unplaced body over all starts from `least` on; false: it has no place. */
+/* Computes the least cost of an unplaced buffer over all starts from `least` on; false if it has no
+ * possible start. */
 static bool reuse_least(reuse *state, uint32_t id, int64_t least, uint64_t *cost) {
     int64_t most = reuse_most(state, id), mask = (int64_t)state->bodies[id].alignment - 1;
     bool found = false;
@@ -613,7 +634,7 @@ static bool reuse_least(reuse *state, uint32_t id, int64_t least, uint64_t *cost
     return found;
 }
 
-/* Whether body `id` may start there, and at which cost. */
+/* Computes the cost of buffer `id` at `start`; false if that start is not possible. */
 static bool reuse_cost_at(const reuse *state, uint32_t id, int64_t start, uint64_t *cost) {
     const tn__prepared_bank *p = state->run->prepared;
     uint64_t first = (uint64_t)start, last = first + state->bodies[id].size;
@@ -640,9 +661,11 @@ static int reuse_by_cost(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-#define REUSE_PLACES 512u /* starts of all unplaced bodies; more end the search without a proof */
+/* limit of the starts of all unplaced buffers; with more, the search ends without a proof */
+#define REUSE_PLACES 512u
 
-/* All starts of the unplaced bodies that continue the order; UINT32_MAX: too many. */
+/* Lists all starts of the unplaced buffers that continue the order; UINT32_MAX if there are too
+ * many. */
 static uint32_t reuse_places(reuse *state, int64_t last, uint32_t last_id, reuse_place *places) {
     const tn__prepared_bank *p = state->run->prepared;
     uint32_t count = 0;
@@ -652,7 +675,7 @@ static uint32_t reuse_places(reuse *state, int64_t last, uint32_t last_id, reuse
         int64_t mask = (int64_t)state->bodies[id].alignment - 1;
         if (state->placed[id]) continue;
         for (size_t i = 0; i <= p->reserved_count + edges; i++) {
-            int64_t start = 0; /* of the last i */
+            int64_t start = 0; /* the last candidate is start 0 */
             if (i < p->reserved_count) {
                 if (p->reserved[i].last > (uint64_t)state->capacity) continue;
                 start = (int64_t)p->reserved[i].last;
@@ -674,7 +697,7 @@ static uint32_t reuse_places(reuse *state, int64_t last, uint32_t last_id, reuse
     return count;
 }
 
-/* Places the rest; at most REUSE_SMALL levels deep. */
+/* Places the remaining buffers, by recursion: one level for each buffer. */
 static tn_status reuse_deeper(reuse_search *search, int64_t last, uint32_t last_id, uint64_t cost) {
     reuse *state = search->state;
     uint64_t bound = cost, least;
@@ -700,7 +723,7 @@ static tn_status reuse_deeper(reuse_search *search, int64_t last, uint32_t last_
     if (count == UINT32_MAX) search->stopped = true, count = 0;
     for (uint32_t i = 0; i < count && !search->stopped; i++) {
         const reuse_place *place = &places[i];
-        if (cost + place->cost >= search->best) break; /* sorted by cost */
+        if (cost + place->cost >= search->best) break; /* places are sorted by cost */
         state->placed[place->id] = true;
         state->offset[place->id] = place->start;
         tn_status status = reuse_deeper(search, place->start, place->id, cost + place->cost);
@@ -710,7 +733,7 @@ static tn_status reuse_deeper(reuse_search *search, int64_t last, uint32_t last_
     return TN_OK;
 }
 
-/* What pinned bodies pay each other is part of every placement. */
+/* The cost that pinned buffers pay among each other, which is part of every placement. */
 static uint64_t reuse_pinned_cost(reuse *state) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < state->count; i++) state->placed[i] = false;
@@ -722,7 +745,8 @@ static uint64_t reuse_pinned_cost(reuse *state) {
     return sum;
 }
 
-/* Searches for a cost below `best`; *proved: there is none below the result. */
+/* Searches completely for a placement with a cost below `best`. *proved: no placement costs less
+ * than the best one found. */
 static tn_status reuse_complete(reuse *state, uint64_t best, bool *proved) {
     reuse_search search = {
         .state = state, .best = best, .nodes = state->exact ? REUSE_NODES_EXACT : REUSE_NODES};
@@ -738,11 +762,13 @@ static tn_status reuse_complete(reuse *state, uint64_t best, bool *proved) {
 
 /* --- all placements, for a judge --- */
 
-/* A judge may prefer that more bytes are shared: a wait can imply others. So no start can be left
- * out; all aligned ones are tried, if they are few. */
+/* State of a search over all aligned starts of all buffers. With a judge, sharing more bytes may be
+ * better, because a wait can imply others. So no start can be skipped, and all are tried if they
+ * are few. */
 typedef struct reuse_all {
     reuse *state;
-    uint64_t nodes; /* placements left; to judge one of a large program counts as several */
+    /* number of placements left; judging a placement of a large program counts as several */
+    uint64_t nodes;
     bool stopped;
 } reuse_all;
 
@@ -772,7 +798,7 @@ static tn_status reuse_all_from(reuse_all *all, uint32_t at) {
     return TN_OK;
 }
 
-/* Tries all placements; *proved: the best one kept is the best of all. */
+/* Tries all placements. *proved: the best one kept is optimal. */
 static tn_status reuse_everything(reuse *state, bool *proved) {
     reuse_all all = {.state = state, .nodes = REUSE_NODES};
     double starts = 1;
@@ -791,7 +817,8 @@ static tn_status reuse_everything(reuse *state, bool *proved) {
 
 /* --- bounds --- */
 
-/* Pairs that are together larger than the memory pay in every placement. */
+/* A lower bound of the reuse cost: pairs that are together larger than the memory share bytes in
+ * every placement. */
 static uint64_t reuse_must_share(const reuse *state) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < state->count && state->plain && state->shift == 0; i++) {
@@ -805,7 +832,7 @@ static uint64_t reuse_must_share(const reuse *state) {
     return sum;
 }
 
-/* The bound from sets of more bodies, with a small part of the work. */
+/* Raises the bound with sets of more than two buffers, with a small part of the work. */
 static tn_status reuse_sets(reuse *state, uint64_t *bound) {
     tn_run *run = state->run;
     uint64_t left = tn__run_work_left(run) / 16;
@@ -827,8 +854,9 @@ static tn_status reuse_sets(reuse *state, uint64_t *bound) {
     return tn__clique_bound(run, &given, bound);
 }
 
-/* Whether a set of bodies that may not share bytes, two by two, is larger than the memory: from
- * each body on, the largest that fits into the set is added. */
+/* Proves that the buffers do not fit if possible: finds a set of buffers of which no two may share
+ * bytes, and which is larger than the memory. From each buffer on, the largest buffer that may be
+ * added to the set is added. */
 static tn_status reuse_clique(reuse *state, bool *proved) {
     tn_run *run = state->run;
     uint32_t n = state->count, count;
@@ -863,7 +891,8 @@ static tn_status reuse_clique(reuse *state, bool *proved) {
 
 /* --- does it fit? --- */
 
-/* Places all free bodies in an order by size times a random factor, each at its lowest start. */
+/* Places all free buffers in an order by size times a random factor, each at its lowest possible
+ * start. *fits: all were placed. */
 static tn_status reuse_try(reuse *state, uint32_t spread, uint64_t *key, bool *fits) {
     tn_run *run = state->run;
     const uint32_t *order;
@@ -882,7 +911,8 @@ static tn_status reuse_try(reuse *state, uint32_t spread, uint64_t *key, bool *f
         reuse_choice choice = {.allowed = UINT64_MAX - 1};
         TN_TRY(tn__run_work(run, 1));
         if (state->bodies[order[k]].size == 0) continue;
-        reuse_choose(state, order[k], &choice); /* without noise: the lowest of equal ones */
+        /* without noise, the lowest of equally good starts is taken */
+        reuse_choose(state, order[k], &choice);
         *fits = choice.found;
         state->offset[order[k]] = choice.start;
         state->placed[order[k]] = choice.found;

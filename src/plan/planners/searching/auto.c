@@ -1,31 +1,35 @@
-/* auto.c - makes a good plan at once, and then searches for a better plan or a proof while time
- * lasts.
+/* auto.c - makes a good plan at once, and then searches for a better plan or a proof while time is
+ * left.
  *
- * `fast` makes the first plan. If that is much above the bound, `exact` and `guillotine` search for
- * a better one in parallel, in rounds of growing work, because it is unpredictable which of them
- * finds one first. Without a limit the search ends after some seconds, or when the possible gain is
- * small; with a limit it continues. Problems with more bodies than `exact` takes are left to
- * `scale`, within a limit.
+ * `fast` makes the first plan. If its peak is much above the lower bound, `exact` and `guillotine`
+ * search for a better one in parallel, in rounds of growing work, because it is unpredictable which
+ * of them finds one first. Without a limit the search ends after some seconds, or when the possible
+ * gain is small; with a limit it continues until the limit. Problems with more than AUTO_SEARCH
+ * buffers are left to `scale`, if there is a limit.
  *
- * With separations or reserved ranges, the greedy planners run and then a search that models them;
- * in a run by cost, `reuse-cost` is the planner.
+ * With separations or reserved ranges, the greedy planners run and then a search that models them.
+ * In a run that minimises reuse cost, `reuse-cost` is the planner.
  *
  * A plan that reaches the lower bound, or fits the requested capacity, ends the search.
+ *
  * Cost: that of `fast`; without a limit a few seconds more if the plan is far from the bound.
  */
 #include "plan/frame/planner.h"
 
-#define AUTO_SEARCH 8192u /* bodies that `exact` takes */
-/* searches without a limit if at least 1/2^10 of the bytes could be gained */
+#define AUTO_SEARCH 8192u /* limit of buffers for the search by `exact` and `guillotine` */
+/* without a limit, the search runs only if at least 1/2^10 of the bytes could be gained */
 #define AUTO_WORTH 10
-#define AUTO_WORK 100000u        /* units of work in the first round; */
-#define AUTO_APART_SIMPLE 16384u /* bodies up to which some greedy passes are cheap, */
-#define AUTO_APART_CLIMB 1024u   /* and hundreds of them */
-#define AUTO_MORE 4u             /* each next round has this factor more; */
-#define AUTO_WORK_MAX 1600000u   /* without a limit, a round has at most this work, */
-/* at most this per body, because small problems come by the thousand, */
+#define AUTO_WORK 100000u /* units of work in the first round */
+/* with separations: limit of buffers for the few greedy passes of the simple planners */
+#define AUTO_APART_SIMPLE 16384u
+/* with separations: limit of buffers for planners of hundreds of greedy passes */
+#define AUTO_APART_CLIMB 1024u
+#define AUTO_MORE 4u /* factor by which the work of each round exceeds that of the round before */
+#define AUTO_WORK_MAX 1600000u /* without a limit, a round has at most this much work */
+/* limit of the work of a round per buffer, because applications plan thousands of small problems */
 #define AUTO_WORK_EACH 8000u
-/* and at most this over the square of the number of bodies: some seconds */
+/* a round's work is limited to this number divided by the square of the number of buffers, which
+ * takes some seconds */
 #define AUTO_WORK_ALL 300000000000u
 
 static const char *const auto_searchers[] = {"guillotine", "exact"};
@@ -40,7 +44,8 @@ static bool auto_goes_on(tn_run *run, uint64_t work) {
            work * n * n <= AUTO_WORK_ALL;
 }
 
-/* Runs rounds until the limits, or until the searchers end before their work is used up. */
+/* Runs rounds of the search until a limit is reached, or until the searchers end before their work
+ * is used up. */
 static tn_status auto_search(tn_run *run) {
     const tn_planner *searchers[AUTO_SEARCHERS];
     uint32_t count = 0;
@@ -56,7 +61,7 @@ static tn_status auto_search(tn_run *run) {
     return TN_OK;
 }
 
-/* With separations or reserved ranges: only the planners that model them. */
+/* Plans a problem with separations or reserved ranges, with the planners that model them. */
 static tn_status auto_apart(tn_run *run) {
     TN_TRY(tn__run_quick_portfolio(run));
     if (tn__run_count(run) <= AUTO_APART_SIMPLE) TN_TRY(tn__run_simple_planners(run));

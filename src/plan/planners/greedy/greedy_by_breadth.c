@@ -1,11 +1,13 @@
-/* greedy_by_breadth.c - takes the steps by live bytes, most first, and places the bodies of each by
- * size.
+/* greedy_by_breadth.c - visits steps in order of live bytes, most first, and places the buffers of
+ * each step by size.
  *
- * The crowded steps decide the height, so their bodies choose first. Instead of listing the new
- * bodies of each step, every body is sorted by the best-ranked step of its life, then by size; this
- * takes one range minimum per body.
- * Cost:   O(n log n) for the order, then O(sum of neighbours * log n).
- * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288), greedy by breadth, with offsets for objects.
+ * The crowded steps decide the peak, so their buffers choose first. Instead of listing the new
+ * buffers of each step, every buffer is sorted by the best-ranked step of its live range, then by
+ * size; this takes one range minimum per buffer.
+ *
+ * Cost: O(n log n) for the order, then O(sum of neighbours * log n).
+ * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288), greedy by breadth, with offsets instead of
+ * objects.
  */
 #include "base/range_tree.h"
 #include "plan/frame/planner.h"
@@ -21,7 +23,8 @@ static int breadth_compare(const void *a, const void *b) {
     return (x->slot > y->slot) - (x->slot < y->slot);
 }
 
-/* Live bytes of every slot between two event times, by differences and a running sum. */
+/* Computes the live bytes of every slot between two event times, by differences and a running
+ * sum. */
 static void breadth_measure(tn_run *run, breadth_slot *slots, uint32_t slot_count) {
     const tn_run_body *bodies = tn__run_bodies(run);
     const tn_run_piece *pieces = tn__run_pieces(run);
@@ -29,7 +32,8 @@ static void breadth_measure(tn_run *run, breadth_slot *slots, uint32_t slot_coun
         for (uint32_t k = 0; k < bodies[i].piece_count; k++) {
             const tn_run_piece *piece = &pieces[bodies[i].piece_first + k];
             slots[piece->first].bytes += piece->hi - piece->lo;
-            slots[piece->last].bytes -= piece->hi - piece->lo; /* may wrap, the sum does not */
+            /* the difference may wrap, but the running sum is right */
+            slots[piece->last].bytes -= piece->hi - piece->lo;
         }
     }
     for (uint32_t slot = 0; slot < slot_count; slot++) {

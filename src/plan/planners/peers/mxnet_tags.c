@@ -1,18 +1,19 @@
-/* mxnet_tags.c - assigns tags instead of addresses; a tag that is no longer used goes back to a
- * queue.
+/* mxnet_tags.c - assigns shared storages (tags) to buffers instead of addresses; a tag that is no
+ * longer used goes back to a queue.
  *
- * In order of time every body gets a tag: one from the queue of free ones, else a new one. When its
- * life ends, the tag is free again. A tag is as large as its largest body, and tags lie end to end.
- * Two ways to take from the queue are tried. The first takes the tag that has waited longest,
- * regardless of its size. The second goes by size: the smallest sufficient tag of at most 16 times
- * the size, else the largest smaller tag of at least a 16th. `tenure plan MODEL --explain` shows
- * the first way, operator by operator.
- * Cost:   O(n log n + n x free tags).
+ * In order of time, every buffer gets a tag: one from the queue of free ones, else a new one. When
+ * the buffer's live range ends, the tag is free again. A tag is as large as its largest buffer, and
+ * tags lie end to end. Two ways to choose from the queue are tried. The first takes the tag that
+ * has waited longest, regardless of its size. The second goes by size: the smallest sufficient tag
+ * of at most 16 times the buffer's size, else the largest smaller tag of at least a 16th. `tenure
+ * plan MODEL --explain` shows the first way, operator by operator.
+ *
+ * Cost: O(n log n + n x free tags).
  * Source: MXNet, static memory planning: the documented allocation pass, and NNVM's plan_memory.
  */
 #include "plan/frame/peers.h"
 
-#define TAGS_RANGE 16u /* MXNet's default */
+#define TAGS_RANGE 16u /* largest factor between the sizes of a tag and a buffer; MXNet's default */
 
 typedef struct mxnet_end {
     uint32_t last, body;
@@ -22,10 +23,10 @@ typedef struct tags {
     tn_run *run;
     const uint32_t *order;
     uint32_t count;
-    mxnet_end *ends; /* bodies by the end of their live ranges */
+    mxnet_end *ends; /* buffers sorted by the end of their live ranges */
     uint32_t *tag;   /* [body] */
     uint64_t *size;  /* [tag] */
-    uint32_t *queue; /* free tags, the longest free first */
+    uint32_t *queue; /* free tags, the one that has waited longest first */
     uint32_t queue_count, tag_count;
 } tags;
 
@@ -35,7 +36,8 @@ static int tags_by_end(const void *a, const void *b) {
     return (x->body > y->body) - (x->body < y->body);
 }
 
-/* An index into the queue by size; UINT32_MAX: no tag is near enough. */
+/* Finds the free tag nearest in size: an index into the queue; UINT32_MAX: no tag is within a
+ * factor of TAGS_RANGE. */
 static uint32_t tags_match(const tags *state, uint64_t size) {
     uint32_t above = UINT32_MAX, below = UINT32_MAX;
     for (uint32_t i = 0; i < state->queue_count; i++) {

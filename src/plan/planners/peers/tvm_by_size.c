@@ -1,9 +1,11 @@
-/* tvm_by_size.c - places the largest body first, each on top of all conflicting ones: holes stay
- * empty.
+/* tvm_by_size.c - places the largest buffer first, each on top of all placed buffers that it
+ * conflicts with, so holes stay empty.
  *
- * Ties go to more conflicts, then to the later body (TVM sorts names downwards). It is here for
- * comparison: its loss against `greedy-by-size` is the gain of filling holes.
- * Cost:   O(sum of neighbours * log n).
+ * Two buffers conflict if their live ranges overlap. Ties go to the buffer with more conflicts,
+ * then to that with the higher number (TVM sorts names in descending order). The planner exists for
+ * comparison: `greedy-by-size` differs from it in that it fills holes.
+ *
+ * Cost: O(sum of neighbours * log n).
  * Source: TVM, unified static memory planner, greedy_by_size.
  */
 #include "plan/frame/peers.h"

@@ -1,22 +1,24 @@
-/* tvm_hill_climb.c - improves an order of bodies by exchanging bodies below the highest one.
+/* tvm_hill_climb.c - improves an order of buffers by exchanging buffers that lie below the highest
+ * one.
  *
- * It begins with the order of `tvm-by-size`, but every body goes to the lowest hole. Each attempt
- * takes one of the highest bodies: conflicting bodies placed before it may be in its way (first
- * level), as may the conflicts of those (second level). One body of the first level changes places
- * in the order with one of the second (three times in four) or of the first. A better height is
- * kept; a worse one sometimes, with falling probability. It ends at the bound of live bytes or
- * after 500 attempts.
- * Cost:   500 x (one greedy placement + n x first level).
+ * It begins with the order of `tvm-by-size`, but every buffer goes to the lowest hole. Each attempt
+ * chooses one of the highest buffers. Conflicting buffers placed before it may be the reason for
+ * its offset (first level), and so may the conflicting buffers of those (second level). One buffer
+ * of the first level exchanges places in the order with one of the second (three times in four) or
+ * of the first. A lower peak is kept; a higher one sometimes, with falling probability. The search
+ * ends at the bound of live bytes or after 500 attempts.
+ *
+ * Cost: 500 x (one greedy placement + n x first level).
  * Source: TVM, unified static memory planner, hill_climb.
  */
 #include "plan/frame/peers.h"
 
-#define HILL_ATTEMPTS 500u /* TVM's number */
+#define HILL_ATTEMPTS 500u /* number of attempts; the same as in TVM */
 
 typedef struct hill {
     tn_run *run;
     const tn_run_body *bodies;
-    uint32_t *order, *turn; /* turn: the inverse */
+    uint32_t *order, *turn; /* turn[body]: index in `order` */
     uint32_t count;
     uint32_t *first_level, *second_level;
     uint32_t first_count, second_count;
@@ -30,7 +32,7 @@ static uint64_t hill_peak(const hill *climb, uint32_t *highest, uint64_t lot) {
         uint32_t id = climb->order[i];
         uint64_t end = tn__run_offset(climb->run, id) + climb->bodies[id].size;
         if (end > peak) equals = 0;
-        if (end >= peak) { /* one of the highest, at random */
+        if (end >= peak) { /* chooses one of the highest buffers at random */
             peak = end;
             if (lot % ++equals == 0) *highest = id;
         }
@@ -47,7 +49,8 @@ static tn_status hill_levels(hill *climb, uint32_t highest) {
             climb->first_level[climb->first_count++] = climb->order[i];
     for (uint32_t i = 0; i < turn; i++) {
         uint32_t id = climb->order[i];
-        for (uint32_t k = climb->first_count; k-- > 0;) { /* only those later in the order */
+        /* only buffers later in the order can lie on buffer `id` */
+        for (uint32_t k = climb->first_count; k-- > 0;) {
             uint32_t below = climb->first_level[k];
             if (climb->turn[below] <= i) break;
             if (!tn__peers_meet(&bodies[id], &bodies[below])) continue;
@@ -70,8 +73,8 @@ static uint32_t hill_draw(hill *climb, const uint32_t *from, uint32_t count) {
     return from[tn__random_below(&climb->random, count)];
 }
 
-/* Accepts a better height, and at random a worse one: 50 % of its distance from the bound, divided
- * by the attempt. */
+/* Whether to accept a new peak: always if it is lower; else at random, with a probability of 50 %
+ * of its relative distance from the bound, divided by the number of the attempt. */
 static bool hill_accepts(hill *climb, uint64_t peak, uint64_t before, uint32_t attempt) {
     if (peak < before) return true;
     double distance = (double)(peak - tn__run_lower_bound(climb->run)) / (double)peak;
@@ -86,7 +89,8 @@ static tn_status hill_climb(hill *climb) {
     for (uint32_t attempt = 1; attempt <= HILL_ATTEMPTS; attempt++) {
         if (tn__run_best(climb->run) <= tn__run_lower_bound(climb->run)) break;
         TN_TRY(hill_levels(climb, highest));
-        if (climb->first_count == 0) break; /* no conflicts before it: it lies as low as possible */
+        /* no conflicting buffer was placed before the highest one, so it lies as low as possible */
+        if (climb->first_count == 0) break;
         uint32_t a = hill_draw(climb, climb->first_level, climb->first_count);
         bool far = climb->second_count > 0 && tn__random_below(&climb->random, 4) > 0;
         uint32_t b = far ? hill_draw(climb, climb->second_level, climb->second_count)

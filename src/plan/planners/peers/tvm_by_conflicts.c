@@ -1,9 +1,11 @@
-/* tvm_by_conflicts.c - places bodies with the most conflicts first, each on top of all conflicting
- * ones.
+/* tvm_by_conflicts.c - places the buffer with the most conflicts first, each on top of all placed
+ * buffers that it conflicts with.
  *
- * Ties go to the larger, then the later body. Holes stay empty, as in `tvm-by-size`. Long-lived
- * bodies end up at the bottom, which helps if they are large and hurts if they are small.
- * Cost:   O(sum of neighbours * log n).
+ * Two buffers conflict if their live ranges overlap. Ties go to the larger buffer, then to that
+ * with the higher number. Holes stay empty, as in `tvm-by-size`. Long-lived buffers end up at the
+ * bottom, which helps if they are large and hurts if they are small.
+ *
+ * Cost: O(sum of neighbours * log n).
  * Source: TVM, unified static memory planner, greedy_by_conflicts.
  */
 #include "plan/frame/peers.h"

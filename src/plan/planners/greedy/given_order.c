@@ -1,9 +1,10 @@
-/* given_order.c - places bodies in the given order, each in its tightest hole.
+/* given_order.c - places buffers in the caller's order, each in the smallest sufficient hole.
  *
- * This is the behaviour of an arena that serves requests one by one and knows their live ranges:
- * the caller's order is the policy. Use it if that order has a meaning, or to see the effect of
+ * An arena behaves like this if it serves requests one by one and knows their live ranges; the
+ * caller's order is the policy. Use it if that order has a meaning, or to measure the effect of
  * sorting.
- * Cost:   O(sum of neighbours * log n).
+ *
+ * Cost: O(sum of neighbours * log n).
  * Source: TensorFlow Lite, CPU arena (simple_memory_arena); IREE's layout of slices.
  */
 #include "plan/frame/peers.h"

@@ -1,11 +1,12 @@
-/* time_order.c - places bodies in the order of their definition with best fit, as a run-time pool
- * would.
+/* time_order.c - places buffers in the order of their definition with best fit, as a run-time pool
+ * does.
  *
- * A pool serves requests as they come, without knowing the future. Its height is the memory that
- * users need without a planner; as a plan it is the best if live ranges nest like a stack.
- * Cost:   O(n log n); with pins, pieces or streams, or if sizes are not multiples of alignments,
- *         O(sum of neighbours * log n).
- * Source: the best-fit allocators of TensorFlow (BFC) and ggml, replayed on known lives.
+ * A pool serves requests as they come, without knowing the future. Its peak is the memory that
+ * users need without a planner; as a plan it is optimal if live ranges nest like a stack.
+ *
+ * Cost: O(n log n); with pins, pieces or streams, or if sizes are not multiples of alignments,
+ * O(sum of neighbours * log n).
+ * Source: the best-fit allocators of TensorFlow (BFC) and ggml, simulated on known live ranges.
  */
 #include "plan/frame/planner.h"
 

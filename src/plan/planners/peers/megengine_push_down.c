@@ -1,39 +1,42 @@
-/* megengine_push_down.c - finds by simulation which body lies below which, then lets all bodies
- * fall.
+/* megengine_push_down.c - finds by simulation which buffer lies below which, then lowers all
+ * buffers as far as possible.
  *
- * First the run is simulated with a best-fit allocator with elastic free blocks: if none is large
- * enough, the largest is stretched, so the arena grows in its middle instead of at its end. The
- * offsets of this simulation are dropped; only the relation "lies directly below" at each
- * allocation is kept. The relation orders all bodies that are live at once: at any step the blocks
- * in use form one row, a new block enters it between two neighbours, and the relation to both is
- * kept. Then every body is put on the highest end of the bodies directly below it.
- * Cost:   O(n x blocks) for the replay with its linear search, O(n) for the fall.
+ * First the program is simulated with a best-fit allocator with free blocks that can grow: if no
+ * block is large enough, the largest is extended, so the arena grows in its middle instead of at
+ * its end. The offsets of this simulation are dropped; only the relation "lies directly below" at
+ * each allocation is kept. The relation orders all buffers that are live at once: at any step the
+ * blocks in use form one row, a new block enters it between two neighbours, and the relation to
+ * both is kept. Then every buffer is placed on the highest end of the buffers directly below it.
+ *
+ * Cost: O(n x blocks) for the simulation with its linear search, O(n) for lowering the buffers.
  * Source: MegEngine, static memory allocation, PUSHDOWN (its production choice).
  */
 #include "plan/frame/peers.h"
 
 #define PUSH_NONE UINT32_MAX
 
-typedef struct push_block { /* block of the simulation: a row from the ground up */
+/* a block of the simulation; all blocks form a row in order of offset */
+typedef struct push_block {
     uint64_t size;
     uint32_t below, above; /* blocks */
-    uint32_t body;         /* PUSH_NONE: free */
+    uint32_t body;         /* the buffer in the block; PUSH_NONE: the block is free */
 } push_block;
 
-typedef struct push_edge { /* `body` rests on `under` */
+/* one item of the relation "lies directly below": buffer `under` lies directly below the buffer */
+typedef struct push_edge {
     uint32_t under, next;
 } push_edge;
 
 typedef struct push {
     tn_run *run;
     const tn_run_body *bodies;
-    push_block *blocks;          /* [2n + 1]; 0 is the ground, never free */
-    uint32_t block_count, spare; /* spare: a list of unused blocks through `above` */
+    push_block *blocks;          /* [2n + 1]; block 0 stands for offset 0 and is never free */
+    uint32_t block_count, spare; /* spare: head of a list of unused blocks, linked by `above` */
     uint32_t *block_of;          /* [body] */
     push_edge *edges;
-    uint32_t *under; /* [body], first edge + 1 */
+    uint32_t *under; /* [body], first edge of each buffer, plus 1 */
     uint32_t edge_count;
-    uint32_t top; /* highest block */
+    uint32_t top; /* the highest block */
 } push;
 
 static uint32_t push_new_block(push *state, uint32_t below, uint64_t size, uint32_t body) {
@@ -68,14 +71,15 @@ static void push_rests_on(push *state, uint32_t body, uint32_t under) {
     state->under[body] = edge + 1;
 }
 
-/* The nearest body below or above a block; PUSH_NONE: none. Two free blocks never touch. */
+/* The nearest buffer below or above a block; PUSH_NONE if no buffer is there. Two free blocks never
+ * touch, so at most one block is skipped. */
 static uint32_t push_neighbour(const push *state, uint32_t at, bool up) {
     do at = up ? state->blocks[at].above : state->blocks[at].below;
     while (at != PUSH_NONE && at != 0 && state->blocks[at].body == PUSH_NONE);
     return at == PUSH_NONE || at == 0 ? PUSH_NONE : state->blocks[at].body;
 }
 
-/* The smallest sufficient free block, else the largest; PUSH_NONE: none is free. */
+/* The smallest sufficient free block, else the largest free block; PUSH_NONE if none is free. */
 static uint32_t push_find(const push *state, uint64_t size, uint64_t *steps) {
     uint32_t fits = PUSH_NONE, largest = PUSH_NONE;
     for (uint32_t at = state->blocks[0].above; at != PUSH_NONE; at = state->blocks[at].above) {
@@ -95,7 +99,7 @@ static tn_status push_hand_out(push *state, uint32_t body) {
     if (at == PUSH_NONE) {
         at = push_new_block(state, state->top, size, body);
     } else {
-        if (state->blocks[at].size > size) /* the rest stays free above it */
+        if (state->blocks[at].size > size) /* the remaining bytes stay free, above the buffer */
             push_new_block(state, at, state->blocks[at].size - size, PUSH_NONE);
         state->blocks[at].size = size;
         state->blocks[at].body = body;
@@ -122,9 +126,9 @@ static void push_take_back(push *state, uint32_t body) {
     }
 }
 
-/* Places every body on the highest end of the bodies below it, which are placed first: a walk down
- * from each body, with an explicit stack. There are no cycles: a body is below another only if it
- * lay below it in the row of blocks that the simulation had in use. */
+/* Places every buffer on the highest end of the buffers directly below it, which are placed first:
+ * a walk down from each buffer with an explicit stack. There are no cycles, because a buffer is
+ * below another only if it lay below it in the row of blocks in use. */
 static tn_status push_fall(push *state, const uint32_t *order, uint32_t count) {
     uint32_t *stack = tn__run_scratch(state->run, (size_t)count + 1, sizeof *stack);
     uint32_t *left = tn__run_scratch(state->run, tn__run_count(state->run), sizeof *left);
@@ -135,7 +139,7 @@ static tn_status push_fall(push *state, const uint32_t *order, uint32_t count) {
         if (!tn__run_placed(state->run, order[i])) stack[depth++] = order[i];
         while (depth > 0) {
             uint32_t body = stack[depth - 1];
-            if (left[body] != 0) { /* another body below it to visit */
+            if (left[body] != 0) { /* visits another buffer directly below this buffer */
                 const push_edge *edge = &state->edges[left[body] - 1];
                 left[body] = edge->next;
                 if (!tn__run_placed(state->run, edge->under)) stack[depth++] = edge->under;

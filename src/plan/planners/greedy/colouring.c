@@ -1,26 +1,27 @@
 /* colouring.c - colours the interference graph, and assigns offsets in the order of the colours.
  *
- * Two bodies interfere if their lives overlap; bodies of one colour do not interfere. There are
- * three ways to colour: in order of time (which needs the fewest colours, because it is an interval
- * graph); the largest first; and the most constrained first (DSATUR: the body with the most colours
- * among its neighbours, then the larger). Colours then act as layers: bodies take their lowest
- * place in order of colour, larger ones first within a colour. This treats memory as a register
- * allocator does, with sizes as weights.
- * Cost:   O(n log n) for the first way, O(n^2) for the others, which are left out beyond
- *         COLOURING_MAX bodies; three greedy placements.
+ * Two buffers interfere if their live ranges overlap; buffers of one colour do not interfere. Three
+ * ways to colour are tried: in order of time (which needs the fewest colours, because the graph is
+ * an interval graph); the largest buffer first; and the most constrained first (DSATUR: the buffer
+ * with the most colours among its neighbours, then the larger). Colours then act as layers: buffers
+ * take their lowest place in order of colour, and within a colour the larger ones come first. This
+ * treats memory as a register allocator treats registers, with sizes as weights.
+ *
+ * Cost: O(n log n) for the first way, O(n^2) for the others, which are left out beyond
+ * COLOURING_MAX buffers; three greedy placements.
  * Source: Chaitin 1982; Brelaz 1979 (DSATUR); weighted colouring as in tensor allocators.
  */
 #include "plan/frame/peers.h"
 
-#define COLOURING_MAX 16384u /* 2^28 pairs of bodies are checked */
+#define COLOURING_MAX 16384u /* limit for the ways of O(n^2): 2^28 pairs of buffers are checked */
 
 typedef struct colouring {
     tn_run *run;
     const tn_run_body *bodies;
     uint32_t *colour;    /* [body] */
     uint8_t *done;       /* [body] */
-    uint64_t *taken;     /* [body] rows of bits: colours of its neighbours */
-    uint32_t *different; /* [body] number of colours of its neighbours */
+    uint64_t *taken;     /* [body] a row of bits for each buffer: the colours of its neighbours */
+    uint32_t *different; /* [body] number of different colours among its neighbours */
     uint32_t words;
     const uint32_t *by_size;
     uint32_t count;
@@ -41,7 +42,7 @@ static tn_status colouring_place(colouring *state) {
 
 typedef struct colouring_event {
     uint32_t time;
-    uint32_t starts; /* 0: an end, which comes first */
+    uint32_t starts; /* 0: the event is the end of a live range; ends come before starts */
     uint64_t size;
     uint32_t body;
 } colouring_event;
@@ -54,7 +55,7 @@ static int colouring_compare(const void *a, const void *b) {
     return (x->body > y->body) - (x->body < y->body);
 }
 
-/* In order of time; the colour that was released last is taken first. */
+/* Colours in order of time, and takes the free colour that was released last. */
 static tn_status colouring_by_time(colouring *state) {
     uint32_t n = tn__run_count(state->run), free_count = 0, colours = 0;
     colouring_event *events = tn__run_scratch(state->run, 2 * (size_t)n, sizeof *events);
@@ -79,14 +80,14 @@ static tn_status colouring_by_time(colouring *state) {
 static uint32_t colouring_lowest(const colouring *state, uint32_t body) {
     const uint64_t *row = state->taken + (size_t)body * state->words;
     uint32_t word = 0;
-    /* there are as many colours as bodies, so a free one exists */
+    /* each row has as many colours as buffers, so one is free */
     while (row[word] == UINT64_MAX) word++;
     return 64 * word + (uint32_t)__builtin_ctzll(~row[word]);
 }
 
 static uint32_t colouring_most_constrained(const colouring *state) {
     uint32_t best = UINT32_MAX;
-    /* by size: the first of equal ones is the larger */
+    /* buffers are sorted by size, so the first of equally constrained ones is the larger */
     for (uint32_t i = 0; i < state->count; i++) {
         uint32_t body = state->by_size[i];
         if (state->done[body]) continue;

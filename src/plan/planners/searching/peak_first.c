@@ -1,34 +1,38 @@
-/* peak_first.c - plans the bodies at the crowded steps (the peak set) first, then the others around
- * them.
+/* peak_first.c - plans the buffers at the crowded steps (the peak set) first, then the others
+ * around them.
  *
- * At a few steps nearly every byte of the lower bound is in use; there bodies must lie without a
- * gap, while other steps have slack. A planner that takes all bodies at once spends its time on the
- * slack. So the bodies that are live at a step with a load above a share of the highest load are
- * planned alone by `scale`. On real networks these are a tenth of the bodies, and `scale` reaches
- * their bound in milliseconds. Peaks that share no step are planned separately, because one order
- * seldom suits all of them. The other bodies take the lowest remaining holes, in order of the load
- * at their steps, then of the length of their lives. A body that ends above the bound joins the
- * peak set in the next turn. If that does not help, another share is tried, and then more work for
- * `scale`.
+ * At a few steps nearly every byte of the lower bound is in use; there buffers must lie without a
+ * gap, while other steps have slack. A planner that takes all buffers at once spends its time on
+ * the slack. So the buffers that are live at a step with a load above a given fraction of the
+ * highest load are planned alone by `scale`. On real networks these are a tenth of the buffers, and
+ * `scale` reaches their bound in milliseconds. Peaks that share no buffer are planned separately,
+ * because one order seldom suits all of them. The other buffers take the lowest remaining holes, in
+ * order of the load at their steps, then of the length of their live ranges. A buffer that ends
+ * above the bound joins the peak set in the next turn. If that does not help, another fraction is
+ * tried, and then more work for `scale`.
  *
- * Windows, pins and streams are left to `scale`.
- * Cost:   O(bodies x those that live at the same time) a turn, half a second for 10^8 pairs; 60
- *         bytes a body.
- * Source: ours; the blame is that of squeaky wheel optimisation (Joslin, Clements 1999).
+ * Problems with windows, pins or streams are left to `scale`.
+ *
+ * Cost: per turn O(buffers x buffers live at once), half a second for 10^8 pairs; 60 bytes per
+ * buffer.
+ * Source: new here; adding the buffers that end too high follows squeaky wheel optimisation
+ * (Joslin, Clements 1999).
  */
 #include "plan/frame/peers.h"
 #include "plan/skyline/weighted_orders.h"
 
-/* turns with one share; after these, the plan is usually too high elsewhere each time */
+/* turns with one fraction; after these, each plan is usually too high at other steps */
 #define PEAK_TURNS 4u
-#define PEAK_PAIRS 128u    /* pairs of simultaneous bodies that cost as much as one placement */
-#define PEAK_REST 4u       /* at least 1/4 of the bodies must be outside the peak set */
-#define PEAK_WORK 50u      /* placements of `scale` for each body of the peak set, at first ... */
-#define PEAK_MORE 4u       /* ... and this factor more in each round */
-#define PEAK_ROUNDS 1u     /* rounds over all shares without a limit ... */
-#define PEAK_ROUNDS_MAX 4u /* ... and with a limit */
+/* number of pairs of simultaneously live buffers that cost as much as one placement */
+#define PEAK_PAIRS 128u
+#define PEAK_REST 4u /* at least 1/4 of the buffers must be outside the peak set */
+/* placements of `scale` for each buffer of the peak set, in the first round */
+#define PEAK_WORK 50u
+#define PEAK_MORE 4u       /* factor by which these placements grow in each round */
+#define PEAK_ROUNDS 1u     /* rounds over all fractions without a limit */
+#define PEAK_ROUNDS_MAX 4u /* rounds over all fractions with a limit */
 
-/* Shares of the highest load, in 1/4096. */
+/* Fractions of the highest load above which a step is crowded, in 1/4096. */
 static const uint32_t peak_shares[] = {3584, 3840, 3072, 4032};
 #define PEAK_SHARES ((uint32_t)(sizeof peak_shares / sizeof *peak_shares))
 
@@ -36,18 +40,19 @@ typedef struct peak_state {
     tn_run *run;
     tn__weighted_orders orders;
     bool *in_set;                /* [count] */
-    uint32_t *ids;               /* [set_count], bodies of the peak set, by peak */
-    tn__subproblem_body *bodies; /* [set_count], the same */
+    uint32_t *ids;               /* [set_count], buffers of the peak set, sorted by peak */
+    tn__subproblem_body *bodies; /* [set_count], buffers of the peak set as a smaller problem */
     uint32_t set_count;
-    uint32_t *peak_of;              /* [steps + 1], the peak that each step belongs to */
-    uint32_t *peak_end, peak_count; /* [peak_count], ends in ids; room for count + 1 */
-    uint64_t *offset, *key;         /* [count] */
-    uint64_t work;                  /* placements of `scale` per body */
-    uint64_t fill_work;             /* units of work to place the others */
-    bool kept;                      /* a plan was kept */
+    uint32_t *peak_of; /* [steps + 1], the number of the peak that each step belongs to */
+    /* peak_end: [peak_count], end of each peak's buffers in `ids`; allocated for count + 1 */
+    uint32_t *peak_end, peak_count;
+    uint64_t *offset, *key; /* [count] */
+    uint64_t work;          /* placements of `scale` per buffer of the peak set */
+    uint64_t fill_work;     /* units of work to place the other buffers */
+    bool kept;              /* whether a plan was kept */
 } peak_state;
 
-/* A height that is sufficient. */
+/* A peak that is sufficient: the search ends when it is reached. */
 static uint64_t peak_goal(tn_run *run) {
     uint64_t bound = tn__run_lower_bound(run), capacity = tn__run_capacity(run);
     return tn__run_has_capacity(run) && capacity > bound ? capacity : bound;
@@ -87,15 +92,15 @@ static bool peak_has(const peak_state *state, uint32_t body) {
     return state->in_set[body] && tn__run_bodies(state->run)[body].size > 0;
 }
 
-/* Finds the peak of each step: steps that no live range of the peak set crosses divide the peaks.
- * */
+/* Assigns each step to a peak: steps that no live range of the peak set crosses separate the
+ * peaks. */
 static void peak_divide(peak_state *state) {
     const tn_run_body *bodies = tn__run_bodies(state->run);
     uint32_t times = tn__run_time_count(state->run), live = 0, *change = state->peak_of;
     memset(change, 0, ((size_t)times + 1) * sizeof *change);
     for (uint32_t i = 0; i < tn__run_count(state->run); i++) {
         if (!peak_has(state, i)) continue;
-        change[bodies[i].first]++; /* modulo 2^32: the sums are right */
+        change[bodies[i].first]++; /* differences wrap modulo 2^32, so the sums are right */
         change[bodies[i].last]--;
     }
     state->peak_count = 0;
@@ -103,11 +108,12 @@ static void peak_divide(peak_state *state) {
         uint32_t before = live;
         live += change[t];
         state->peak_of[t] = state->peak_count;
-        state->peak_count += before > 0 && live == 0; /* no live range crosses: a new peak begins */
+        /* no live range crosses this step, so a new peak begins */
+        state->peak_count += before > 0 && live == 0;
     }
 }
 
-/* Bodies of the peak set by peak: counting sort. */
+/* Sorts the buffers of the peak set by peak, with a counting sort. */
 static void peak_gather(peak_state *state) {
     const tn_run_body *bodies = tn__run_bodies(state->run);
     uint32_t *end = state->peak_end, n = tn__run_count(state->run);
@@ -129,8 +135,8 @@ static void peak_gather(peak_state *state) {
     }
 }
 
-/* Plans the peaks into offset[]; returns the height of the highest, or of the first peak
- * that is too high. */
+/* Plans the peaks one by one into offset[]. *peak is the highest end of all peaks, or of those up
+ * to the first one that ends too high. */
 static tn_status peak_plan(peak_state *state, uint64_t *peak) {
     tn_run *run = state->run;
     peak_gather(state);
@@ -149,7 +155,7 @@ static tn_status peak_plan(peak_state *state, uint64_t *peak) {
     return TN_OK;
 }
 
-/* Places the other bodies around the peak set. */
+/* Places the buffers of the peak set, then the other buffers around them. */
 static tn_status peak_fill(peak_state *state) {
     tn_run *run = state->run;
     const uint32_t *order;
@@ -165,7 +171,7 @@ static tn_status peak_fill(peak_state *state) {
     return tn__run_work(run, state->fill_work);
 }
 
-/* Adds bodies that end too high to the peak set; returns the number of bodies added. */
+/* Adds buffers that end too high to the peak set; returns the number of buffers added. */
 static uint32_t peak_blame(peak_state *state) {
     tn_run *run = state->run;
     uint64_t goal = peak_goal(run);
@@ -186,12 +192,13 @@ static tn_status peak_share(peak_state *state, uint32_t share) {
         state->in_set[i] = state->orders.load[i] >= share;
         count += state->in_set[i];
     }
-    /* nearly all bodies: `scale` plans them as well */
+    /* the peak set contains nearly all buffers, which `scale` plans as well */
     if (count > n - n / PEAK_REST) return TN_OK;
     for (uint32_t turn = 0; turn < PEAK_TURNS && !tn__run_is_done(run); turn++) {
         uint64_t peak;
         TN_TRY(peak_plan(state, &peak));
-        if (peak >= tn__run_best(run)) return TN_OK; /* already too high without the other bodies */
+        /* the peak set alone is already as high as the best plan */
+        if (peak >= tn__run_best(run)) return TN_OK;
         TN_TRY(peak_fill(state));
         if (peak_blame(state) == 0) return TN_OK;
     }
@@ -206,7 +213,8 @@ static tn_status peak_solve(tn_run *run) {
     for (uint32_t round = 0; round < rounds; round++, state.work *= PEAK_MORE)
         for (uint32_t i = 0; i < PEAK_SHARES && !tn__run_is_done(run); i++)
             TN_TRY(peak_share(&state, peak_shares[i]));
-    /* every share takes nearly all bodies, so there is nothing to plan around them */
+    /* with every fraction the peak set contained nearly all buffers, so nothing was planned around
+     * it */
     return state.kept ? TN_OK : tn__run_as(run, "scale");
 }
 

@@ -1,25 +1,26 @@
-/* scale.c - makes a good plan for 10^4 to 10^6 bodies in seconds, and improves it until its limit
+/* scale.c - makes a good plan for 10^4 to 10^6 buffers in seconds, and improves it until its limit
  * of work or time.
  *
  * A plan is made by filling a skyline in some order (skyline.c): this takes milliseconds for 10^4
- * bodies, a second for 10^6. This allows many orders. The orders are drawn from one family
- * (weighted_orders.c). The order of the lowest plan so far is repaired: bodies that end too high in
- * that plan move forward in the order, and the next plan is made from it. For each repair, the
- * height that counts as too high is drawn between the lower bound and the height of the lowest
- * plan.
+ * buffers, a second for 10^6, which allows many orders to be tried. The orders are drawn from one
+ * family (weighted_orders.c). The order of the lowest plan so far is repaired: buffers that end too
+ * high in that plan move forward in the order, and the next plan is made from it. For each repair,
+ * the height above which an end is too high is drawn between the lower bound and the peak of the
+ * lowest plan.
  *
- * The skyline handles plain bodies, alignments, gaps and windows directly. If bodies have gaps, all
- * bodies are then lowered once more, in order of their offsets. The skyline ignores pins; with
- * pins, all other bodies are then lowered around the pinned ones, in order of their offsets. With
- * streams, intervals do not decide which bodies overlap; each body in the order is then placed in
- * its lowest hole among all placed bodies (tn__run_holes), which costs O(n^2) at worst. With pins
- * or windows, the planner also tries this if it is cheap.
+ * The skyline handles plain buffers, alignments, gaps and windows directly. If buffers have gaps,
+ * all buffers are lowered once more afterwards, in order of their offsets. The skyline ignores
+ * pins; with pins, all other buffers are lowered around the pinned ones, in order of their offsets.
+ * With streams, intervals do not decide which buffers overlap; each buffer in the order is then
+ * placed in its lowest hole among all placed buffers (tn__run_holes), which costs O(n^2) at worst.
+ * With pins or windows, the planner also tries this if it is cheap.
  *
  * A plan of this planner is proved optimal only if it reaches the lower bound. Without a limit the
- * planner stops after SCALE_WORK placements or a few plans; with a work or time limit it goes on
+ * planner stops after SCALE_WORK placements or a few plans; with a work or time limit it continues
  * until the limit.
- * Cost:   O(n log n) a plan; about 150 bytes a body.
- * Source: ours; the repair follows squeaky wheel optimisation (Joslin, Clements 1999).
+ *
+ * Cost: O(n log n) per plan; about 150 bytes per buffer.
+ * Source: new here; the repair follows squeaky wheel optimisation (Joslin, Clements 1999).
  */
 #include "plan/skyline/drop.h"
 #include "plan/frame/planner.h"
@@ -27,16 +28,18 @@
 #include "plan/skyline/skyline.h"
 
 #define SCALE_WORK 2000000u  /* placements, if there is no other limit */
-#define SCALE_PLANS 2u       /* at least this number of plans, for any number of bodies ... */
-#define SCALE_PLANS_MAX 400u /* ... and at most this */
-#define SCALE_DRAWS 12u      /* orders in a round ... */
-#define SCALE_REPAIRS 24u    /* ... and repairs after them */
+#define SCALE_PLANS 2u       /* minimum of plans, for any number of buffers */
+#define SCALE_PLANS_MAX 400u /* limit of plans, if there is no other limit */
+#define SCALE_DRAWS 12u      /* number of orders that are drawn in a round */
+#define SCALE_REPAIRS 24u    /* limit of repairs after the orders of a round */
 #define SCALE_STALE 12u      /* repairs without success until the best order is taken again */
-/* repairs in a row with equal heights: the bodies that move do not decide the height */
+/* number of repairs in a row with equal peaks after which repair ends: then the buffers that move
+ * do not determine the peak */
 #define SCALE_LEVEL 3u
-#define SCALE_HOLES 16384u    /* up to this number of bodies, holes are searched for */
-#define SCALE_LOOK 1000000u   /* pairs of pieces between two looks at the clock */
-#define SCALE_PINS 400000000u /* bodies x pieces of pins up to which bodies fall around pins */
+#define SCALE_HOLES 16384u  /* limit of buffers for which holes are searched */
+#define SCALE_LOOK 1000000u /* number of pairs of pieces between two checks of the clock */
+/* limit of buffers times pieces of pinned buffers for lowering around pins */
+#define SCALE_PINS 400000000u
 
 typedef struct scale_pin {
     uint64_t offset;
@@ -45,23 +48,23 @@ typedef struct scale_pin {
 
 typedef struct scale_state {
     tn_run *run;
-    uint32_t *ids; /* [count], the run's numbers of free bodies with bytes */
+    uint32_t *ids; /* [count], the run's numbers of buffers that are not pinned and not empty */
     uint32_t count;
-    bool plain;    /* bodies of one whole piece, no pins */
-    bool by_holes; /* streams, or bytes beyond 2^63: only tn__run_holes knows the way */
+    bool plain;    /* all buffers have one whole piece, and none is pinned */
+    bool by_holes; /* there are streams, or sums beyond 2^63: only tn__run_holes can handle these */
     tn__weighted_orders orders;
     tn__skyline *skyline;
     tn__drop *drop;
-    scale_pin *pins; /* [pin_count], pinned bodies, lowest first */
+    scale_pin *pins; /* [pin_count], pinned buffers, sorted by offset */
     uint32_t pin_count, pin_piece_count;
-    uint32_t *order, *best_order; /* [count], orders */
-    uint32_t *fall;               /* [count], an order by offsets */
+    uint32_t *order, *best_order; /* [count], orders of buffers for the skyline */
+    uint32_t *fall;               /* [count], an order of buffers by offset */
     tn__skyline_rule rule, best_rule;
-    tn__order_weights best_weights;            /* of the best plan before its repair */
+    tn__order_weights best_weights; /* weights of the best plan's order before its repair */
     uint64_t *offsets, *best_offsets, *fallen; /* [run count] */
-    uint64_t best;                             /* height of best_order's plan */
-    uint64_t peak;                             /* height of the last plan */
-    bool is_better;                            /* the last plan was better */
+    uint64_t best;                             /* peak of the plan of best_order */
+    uint64_t peak;                             /* peak of the last plan */
+    bool is_better;                            /* the last plan is the best one so far */
     uint64_t spent;                            /* placements */
     uint32_t plans;
     tn__random random;
@@ -70,7 +73,8 @@ typedef struct scale_state {
 
 /* --- preparing --- */
 
-/* Whether sums of placed bodies never overflow: checked once, for all bodies end to end. */
+/* Whether sums of offsets and sizes never overflow, checked once for all buffers laid end to
+ * end. */
 static bool scale_is_small(tn_run *run) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < tn__run_count(run); i++) {
@@ -145,7 +149,8 @@ static bool scale_meet(const tn_run_piece *a, uint64_t at_a, const tn_run_piece 
            at_b + b->lo < at_a + a->hi;
 }
 
-/* The lowest offset, from `offset` on, at which the body overlaps no piece of the pinned one. */
+/* The lowest offset at or above `offset` at which the buffer overlaps no piece of the pinned
+ * one. */
 static uint64_t scale_above(const scale_state *scale, const tn_run_body *body, uint32_t pin,
                             uint64_t offset) {
     const tn_run_body *other = &tn__run_bodies(scale->run)[pin];
@@ -166,11 +171,11 @@ static uint64_t scale_above(const scale_state *scale, const tn_run_body *body, u
 
 static uint64_t scale_above_pins(const scale_state *scale, const tn_run_body *body,
                                  uint64_t offset) {
-    /* above the bodies over it at once; that may be inside a lower one */
+    /* moving above one pin may move the buffer into a lower-numbered pin, so this is repeated */
     for (bool moved = true; moved;) {
         moved = false;
         for (uint32_t i = 0; i < scale->pin_count; i++) {
-            /* the same holds for all later pins */
+            /* pins are sorted by offset, so all later pins lie above the buffer as well */
             if (scale->pins[i].offset >= offset + body->size) break;
             uint64_t higher = scale_above(scale, body, scale->pins[i].id, offset);
             moved = moved || higher != offset;
@@ -189,8 +194,8 @@ static void scale_sort_by_offset(scale_state *scale) {
     tn__weighted_orders_sort(scale->orders.key, scale->fall, scale->orders.spare, scale->count);
 }
 
-/* Lets all bodies fall in order of their offsets; with too many pins, onto all of them. Fills
- * scale->fallen and returns its height. */
+/* Lowers all buffers in order of their offsets. If checking all pins costs too much, the buffers
+ * are placed above all pins. Fills scale->fallen; *peak is its peak. */
 static tn_status scale_fall(scale_state *scale, uint64_t *peak) {
     tn_run *run = scale->run;
     const tn_run_body *bodies = tn__run_bodies(run);
@@ -226,7 +231,7 @@ static bool scale_go_on(void *self, uint32_t placed) {
     return scale->status == TN_OK;
 }
 
-/* Puts each body in turn into its lowest hole. O(n) per body at worst. */
+/* Places each buffer of `order` in its lowest hole. Cost: O(n) per buffer at worst. */
 static tn_status scale_fill_holes(scale_state *scale, const uint32_t *order, uint64_t *peak) {
     tn_run *run = scale->run;
     *peak = 0;
@@ -240,24 +245,27 @@ static tn_status scale_fill_holes(scale_state *scale, const uint32_t *order, uin
         if (top > *peak) *peak = top;
     }
     scale->spent += scale->count;
-    TN_TRY(tn__run_work(run, 0)); /* a body placed beyond the largest height ends the run */
+    /* reports a buffer that was placed beyond the largest height, which ends the run */
+    TN_TRY(tn__run_work(run, 0));
     for (uint32_t i = 0; i < scale->count; i++) tn__run_unplace(run, scale->ids[i]);
     return TN_OK;
 }
 
-/* scale->offsets and *peak from scale->order and scale->rule. */
+/* Computes scale->offsets and *peak from scale->order and scale->rule. */
 static tn_status scale_plan(scale_state *scale, uint64_t give_up, uint64_t *peak) {
     tn__skyline_poll poll = {scale_go_on, scale};
     scale->plans++;
     if (scale->by_holes) return scale_fill_holes(scale, scale->order, peak);
-    if (!scale->plain) give_up = UINT64_MAX; /* bodies may still fall */
+    /* buffers are lowered afterwards, so a high peak is no reason to give up */
+    if (!scale->plain) give_up = UINT64_MAX;
     if (!tn__skyline_fill(scale->skyline, scale->order, scale->rule, give_up, poll, scale->offsets,
                           peak))
         return scale->status;
     if (scale->plain) return TN_OK;
     uint64_t fallen;
     TN_TRY(scale_fall(scale, &fallen));
-    if (fallen < *peak || scale->pin_piece_count > 0) { /* only the fall respects pins */
+    /* only the lowered plan takes pins into account */
+    if (fallen < *peak || scale->pin_piece_count > 0) {
         uint64_t *swap = scale->offsets;
         scale->offsets = scale->fallen;
         scale->fallen = swap;
@@ -269,8 +277,8 @@ static tn_status scale_plan(scale_state *scale, uint64_t give_up, uint64_t *peak
     return scale_fill_holes(scale, scale->fall, peak);
 }
 
-/* Makes a plan. Heights from `give_up` on are not wanted: scale->offsets may be left half
- * filled. */
+/* Makes a plan and keeps it if it is the best so far. Plans with a peak of `give_up` or more are
+ * not finished: then scale->offsets is only partly filled. */
 static tn_status scale_try(scale_state *scale, uint64_t give_up) {
     TN_TRY(scale_plan(scale, give_up, &scale->peak));
     scale->is_better = scale->peak < scale->best;
@@ -292,7 +300,8 @@ static bool scale_is_done(const scale_state *scale) {
            (scale->plans >= SCALE_PLANS && scale->spent >= SCALE_WORK);
 }
 
-/* Moves bodies that end above a height forward by up to a third of the way to the front. */
+/* Moves buffers that end above a random height forward in the order, by up to a third of the way to
+ * the front. */
 static void scale_blame(scale_state *scale, const uint64_t *offsets) {
     const tn_run_body *bodies = tn__run_bodies(scale->run);
     uint64_t bound = tn__run_lower_bound(scale->run), gap = tn__run_best(scale->run) - bound;
@@ -308,10 +317,11 @@ static void scale_blame(scale_state *scale, const uint64_t *offsets) {
     tn__weighted_orders_sort(scale->orders.key, scale->order, scale->orders.spare, scale->count);
 }
 
-/* Repairs until it no longer helps: a body that is too high because of bodies that are not is
- * unaffected by its place in the order. */
+/* Repairs the best order until that no longer helps: if a buffer is too high only because of
+ * buffers that are not, its place in the order does not matter. */
 static tn_status scale_repair(scale_state *scale) {
-    uint32_t stale = SCALE_STALE, level = 0; /* begins with the best order */
+    /* the value of `stale` makes the first repair start from the best order */
+    uint32_t stale = SCALE_STALE, level = 0;
     for (uint32_t i = 0; i < SCALE_REPAIRS && level < SCALE_LEVEL && !scale_is_done(scale); i++) {
         bool again = stale >= SCALE_STALE;
         uint64_t before = again ? scale->best : scale->peak;
@@ -321,7 +331,8 @@ static tn_status scale_repair(scale_state *scale) {
             stale = 0;
         }
         scale_blame(scale, again ? scale->best_offsets : scale->offsets);
-        TN_TRY(scale_try(scale, UINT64_MAX)); /* the next one needs all offsets */
+        /* this plan is finished even if it is high, because the next repair needs all offsets */
+        TN_TRY(scale_try(scale, UINT64_MAX));
         stale = scale->is_better ? 0 : stale + 1;
         level = scale->peak == before ? level + 1 : 0;
     }

@@ -1,11 +1,12 @@
-/* tflite_by_size.c - places the largest body first, the earliest of equal ones, each in its
- * tightest hole.
+/* tflite_by_size.c - places the largest buffer first, the earliest of equal ones, each in the
+ * smallest sufficient hole.
  *
  * It differs from `best-fit` only in its ties: use it to get exactly the offsets of TensorFlow
- * Lite, which takes buffers in order of their first step.
- * Cost:   O(sum of neighbours * log n).
+ * Lite, which visits buffers in order of their first step.
+ *
+ * Cost: O(sum of neighbours * log n).
  * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288); TensorFlow Lite, GPU delegate, GREEDY_BY_SIZE
- *         for offsets.
+ * for offsets.
  */
 #include "plan/frame/peers.h"
 

@@ -1,48 +1,54 @@
-/* guillotine.c - joins bodies that fit without a gap to blocks, then plans the blocks as usual.
+/* guillotine.c - joins buffers that match without a gap into blocks, then plans the blocks as
+ * usual.
  *
- * skyline/perfect_packing.c makes blocks out of bodies that seem to have been cut from one. The
+ * skyline/perfect_packing.c makes blocks out of buffers that seem to have been cut from one. The
  * remaining blocks are planned by `scale`, and by `exact` if they are few; a packing that was cut
  * from one rectangle often becomes a single block. Steps are visited in several orders; in a
- * perfect packing, wrong joins are repaired. Within a limit all orders are tried again with more
- * work for `exact`, until the limit. Alignments must hold inside a block: bodies are joined only if
- * all sizes are multiples of the largest alignment, and only without windows, pins and streams.
+ * perfect packing, wrong joins are repaired. With a limit, all orders are tried again with more
+ * work for `exact`, until the limit is reached. Alignments must hold inside a block: buffers are
+ * joined only if all sizes are multiples of the largest alignment, and only without windows, pins
+ * and streams.
  *
- * It is the best for perfect packings, for which all greedy orders stay a tenth or more above the
- * bound, and for problems made of them. If no bodies fit together, it is `scale`; if many fit by
- * chance, it can be worse.
- * Cost:   O(n log n), plus the cost of these planners.
- * Source: ours.
+ * It is the best planner for perfect packings, for which all greedy orders stay a tenth or more
+ * above the bound, and for problems that consist of perfect packings. If no buffers match, it gives
+ * the result of `scale`; if many match by chance, it can be worse.
+ *
+ * Cost: O(n log n), plus the cost of `scale` and `exact`.
+ * Source: new here.
  */
 #include "plan/skyline/perfect_packing.h"
 
-#define GUILLOTINE_SCALE_WORK 50u      /* placements per block */
-#define GUILLOTINE_EXACT_BLOCKS 1500u  /* up to this number of blocks, `exact` runs */
-#define GUILLOTINE_FEW 10000u          /* up to this number of bodies ... */
-#define GUILLOTINE_TURNS 12u           /* ... this number of orders is tried */
-#define GUILLOTINE_EXACT_WORK 3000000u /* nodes times blocks */
-/* with few bodies: number of orders that the first depth leaves work for */
+#define GUILLOTINE_SCALE_WORK 50u      /* placements of `scale` per block */
+#define GUILLOTINE_EXACT_BLOCKS 1500u  /* limit of blocks for which `exact` runs */
+#define GUILLOTINE_FEW 10000u          /* limit of buffers for which several orders are tried */
+#define GUILLOTINE_TURNS 12u           /* number of orders that are tried */
+#define GUILLOTINE_EXACT_WORK 3000000u /* work of `exact`: nodes times blocks */
+/* with few buffers: number of orders for which the first depth leaves enough work */
 #define GUILLOTINE_FEW_WAYS 3u
-#define GUILLOTINE_BEGIN_MAX 256u /* limit of the first depth: some seconds per order */
-#define GUILLOTINE_DEEPER 4u      /* factor of depth after all orders were tried */
-#define GUILLOTINE_CHANCE 10u     /* at least 1/10 of the bodies must have become part of a block */
-/* with more bodies than GUILLOTINE_FEW: this number of bodies per block makes repair worthwhile */
+/* limit of the first depth, a factor of the work of `exact`: some seconds per order */
+#define GUILLOTINE_BEGIN_MAX 256u
+#define GUILLOTINE_DEEPER 4u /* factor by which the depth grows after all orders were tried */
+/* the blocks are of use only if 1/10 of the buffers became parts of a block */
+#define GUILLOTINE_CHANCE 10u
+/* with more than GUILLOTINE_FEW buffers, repair pays if a block has this many buffers on average */
 #define GUILLOTINE_SOLVED 12u
-#define GUILLOTINE_MEND 100000u        /* sums per body for repair ... */
-#define GUILLOTINE_MEND_MAX 300000000u /* ... and for all: some seconds */
-#define GUILLOTINE_STALE 8u            /* plans after repairs until none is better */
+#define GUILLOTINE_MEND 100000u /* computed sums per buffer for repair */
+/* limit of the computed sums for all buffers: some seconds */
+#define GUILLOTINE_MEND_MAX 300000000u
+#define GUILLOTINE_STALE 8u /* repair ends after this number of plans without progress */
 
 typedef struct guillotine_plan {
     tn_run *run;
-    uint32_t *ids; /* [count], bodies with bytes */
+    uint32_t *ids; /* [count], buffers with bytes */
     uint32_t count;
     tn__packing blocks;
     uint64_t *offset;            /* [run count] */
-    tn__subproblem_body *bodies; /* [room], blocks that are not part of another ... */
-    uint64_t *found;             /* [room], ... and their offsets */
+    tn__subproblem_body *bodies; /* [room], the separate blocks */
+    uint64_t *found;             /* [room], the offsets of the separate blocks */
     uint32_t room;
-    bool full;       /* a perfect packing */
-    uint64_t effort; /* work of joining, in total */
-    uint64_t times;  /* factor of the usual work of `exact` */
+    bool full;       /* the problem is a perfect packing */
+    uint64_t effort; /* limit of the work of joining, in computed sums */
+    uint64_t times;  /* depth of the search: a factor of the usual work of `exact` */
 } guillotine_plan;
 
 static bool guillotine_may_join(tn_run *run) {
@@ -75,7 +81,7 @@ static tn_status guillotine_prepare(guillotine_plan *plan) {
     return tn__packing_create(run, plan->ids, plan->count, &plan->blocks);
 }
 
-/* Lists the blocks that are not part of another, as bodies. */
+/* Lists the separate blocks as the buffers of a smaller problem. */
 static tn_status guillotine_list(guillotine_plan *plan) {
     uint64_t alignment = guillotine_alignment(plan->run);
     uint32_t count = plan->blocks.standing_count;
@@ -96,7 +102,7 @@ static tn_status guillotine_list(guillotine_plan *plan) {
     return TN_OK;
 }
 
-/* Keeps the offsets that bodies have in their blocks. */
+/* Computes the offset of each buffer from its block's offset, and keeps this plan. */
 static void guillotine_keep(guillotine_plan *plan) {
     const tn__packing_block *blocks = plan->blocks.blocks;
     for (uint32_t i = 0; i < plan->count; i++) {
@@ -133,7 +139,7 @@ static tn_status guillotine_plan_blocks(guillotine_plan *plan) {
     return guillotine_ask(plan, "exact", tn__add_sat(100, work));
 }
 
-/* For a perfect packing: repairs wrong joins and plans again, until this has not helped for a
+/* Repairs wrong joins of a perfect packing and plans again, until this has not helped for a
  * while. */
 static tn_status guillotine_mend(guillotine_plan *plan) {
     for (uint32_t stale = 0; stale < GUILLOTINE_STALE && !tn__run_is_done(plan->run); stale++) {
@@ -147,7 +153,8 @@ static tn_status guillotine_mend(guillotine_plan *plan) {
     return TN_OK;
 }
 
-/* Whether there are few enough blocks: many pairs of bodies may fit by chance. */
+/* Whether joining made few enough blocks to be useful: many pairs of buffers may match by
+ * chance. */
 static bool guillotine_is_of_use(const guillotine_plan *plan) {
     uint32_t left = plan->blocks.standing_count;
     if (left <= plan->count / 2) return true;
@@ -155,7 +162,8 @@ static bool guillotine_is_of_use(const guillotine_plan *plan) {
            plan->count <= GUILLOTINE_EXACT_BLOCKS;
 }
 
-/* Joins bodies in one order and plans the blocks. *end: another order is useless. */
+/* Joins buffers in one order and plans the blocks. *end is set if trying another order is
+ * useless. */
 static tn_status guillotine_turn(guillotine_plan *plan, uint32_t turn, bool *end) {
     tn__packing_reset(&plan->blocks);
     TN_TRY(tn__packing_join(&plan->blocks, turn));
@@ -168,8 +176,8 @@ static tn_status guillotine_turn(guillotine_plan *plan, uint32_t turn, bool *end
     return plan->full && mends ? guillotine_mend(plan) : TN_OK;
 }
 
-/* The largest depth at which some of the orders can be tried with the remaining work. A call with a
- * larger limit then does not repeat the work of a smaller one. */
+/* The largest depth at which some of the orders can be tried with the remaining work. So a call
+ * with a larger limit does not repeat the work of a smaller one. */
 static uint64_t guillotine_depth(const guillotine_plan *plan) {
     uint64_t left = tn__run_work_left(plan->run), times = 1;
     uint64_t once = GUILLOTINE_FEW_WAYS * (GUILLOTINE_EXACT_WORK / (plan->count / 2 + 1) + 1);
@@ -179,7 +187,8 @@ static uint64_t guillotine_depth(const guillotine_plan *plan) {
     return times;
 }
 
-/* Tries the orders one after the other; within a limit all of them again, with deeper search. */
+/* Tries the orders one after the other; with a limit it tries all of them again, with deeper
+ * searches. */
 static tn_status guillotine_search(guillotine_plan *plan) {
     bool end = false;
     for (plan->times = guillotine_depth(plan); plan->times < UINT32_MAX;
@@ -205,7 +214,7 @@ static tn_status guillotine_solve(tn_run *run) {
     if (status == TN_OK && plan.count > 0) status = guillotine_search(&plan);
     if (plan.blocks.state != NULL) tn__packing_release(&plan.blocks);
     TN_TRY(status);
-    if (plan.count == 0) tn__run_keep_offsets(run, plan.offset); /* all bodies are empty */
+    if (plan.count == 0) tn__run_keep_offsets(run, plan.offset); /* all buffers have size 0 */
     return tn__run_best(run) != UINT64_MAX ? TN_OK : tn__run_as(run, "scale");
 }
 

@@ -1,26 +1,30 @@
-/* two_ended.c - places long-lived bodies from the front and short-lived ones from the end, each
+/* two_ended.c - places long-lived buffers from the front and short-lived ones from the end, each
  * with a bump pointer.
  *
- *     0 | long-lived ->              free               <- short-lived | height
+ *   0 | long-lived ->              free               <- short-lived | height
  *
- * Bodies come in order of definition. Each end keeps a pointer: the highest end (from its side) of
- * its live bodies; a new body begins there. So short-lived bodies never leave a hole among
- * long-lived ones. The arena must hold both pointers at every step; when that height is known, the
- * bodies of the far end are mirrored into it. "Long" means a life of at least some length, and no
- * length suits every network, so a handful of the lengths that occur are tried.
+ * Buffers are placed in order of definition. Each end of the arena keeps a pointer: the highest end
+ * (seen from its side) of its live buffers; a new buffer begins there. So short-lived buffers never
+ * leave a hole among long-lived ones. The arena must be at least as large as the sum of both
+ * pointers at every step; when that height is known, the buffers of the far end are mirrored into
+ * it. "Long" means a live range of at least some length. No length suits every network, so a few of
+ * the lengths that occur are tried.
  *
- * It uses hulls and whole sizes, so bodies of several pieces are safe but not interleaved; pinned
- * bodies are not supported. It is not meant for the lowest height, but for arenas that two pointers
- * must serve at run time.
- * Cost:   O(n log n) per length tried.
+ * It uses hulls and whole sizes, so buffers of several pieces are placed correctly but not
+ * interleaved; pinned buffers are not supported. It is not meant for the lowest peak, but for
+ * arenas that two pointers must serve at run time.
+ *
+ * Cost: O(n log n) per length tried.
  * Source: two-ended allocation of long- and short-lived tensors.
  */
 #include "base/heap.h"
 #include "plan/frame/planner.h"
 
-#define TWO_ENDED_LENGTHS 9u /* eighths of all lengths, including both extremes */
+/* number of lengths tried: the eighths of the sorted lengths, with both extremes */
+#define TWO_ENDED_LENGTHS 9u
 
-typedef struct two_ended_live { /* a max-heap by end; dead ones are dropped when they surface */
+/* an item of a heap by end, highest first; ended buffers are dropped when they reach the top */
+typedef struct two_ended_live {
     uint64_t end;
     uint32_t last;
 } two_ended_live;
@@ -45,7 +49,8 @@ static int two_ended_compare(const tn_run_body *a, const tn_run_body *b) {
     return (a->first > b->first) - (a->first < b->first);
 }
 
-/* Saturates, like all sums here: tn__run_place refuses offsets that are too high. */
+/* Rounds up and saturates. All sums in this file saturate: tn__run_place refuses offsets that are
+ * too high. */
 static uint64_t two_ended_align(uint64_t value, uint64_t alignment) {
     uint64_t aligned = UINT64_MAX;
     return tn__align_up(value, alignment, &aligned) ? aligned : UINT64_MAX;
@@ -54,13 +59,15 @@ static uint64_t two_ended_align(uint64_t value, uint64_t alignment) {
 typedef struct two_ended_try {
     uint32_t *order;
     uint32_t count;
-    uint32_t length; /* bodies that live at least this long go to the front */
-    uint64_t *place; /* [body]: front, its offset; end, its far edge counted from the end */
+    uint32_t length; /* buffers with a live range of at least this length go to the front */
+    /* [body]: at the front, its offset; at the end, the distance of its lower edge from the arena's
+     * end */
+    uint64_t *place;
     two_ended_side front, back;
-    uint64_t alignment; /* the largest at the far end: the height is a multiple of it */
+    uint64_t alignment; /* the largest alignment at the far end; the height is a multiple of it */
 } two_ended_try;
 
-/* Runs the pointers over time; the height is the largest sum of both. */
+/* Moves the pointers over time and fills in `place`; *height is the largest sum of both. */
 static tn_status two_ended_bump(tn_run *run, two_ended_try *attempt, uint64_t *height) {
     const tn_run_body *bodies = tn__run_bodies(run);
     attempt->front.count = attempt->back.count = 0;
@@ -95,7 +102,8 @@ static void two_ended_place(tn_run *run, const two_ended_try *attempt, uint64_t 
     for (uint32_t i = 0; i < attempt->count; i++) {
         uint32_t id = attempt->order[i];
         uint64_t offset = attempt->place[id];
-        if (bodies[id].last - bodies[id].first < attempt->length) /* or refused as too high */
+        /* a height that is too large stays so, and tn__run_place refuses it */
+        if (bodies[id].last - bodies[id].first < attempt->length)
             offset = height < UINT64_MAX ? height - offset : UINT64_MAX;
         tn__run_place(run, id, offset);
     }
@@ -106,7 +114,8 @@ static int two_ended_length_order(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Arrays, the order of definition, and the lengths of all lives, sorted. */
+/* Allocates the arrays, sorts the buffers by definition, and sorts the lengths of all live
+ * ranges. */
 static tn_status two_ended_prepare(tn_run *run, two_ended_try *attempt, const uint32_t **sorted) {
     const tn_run_body *bodies = tn__run_bodies(run);
     uint32_t n = tn__run_count(run);
@@ -135,7 +144,8 @@ static tn_status two_ended_solve(tn_run *run) {
     TN_TRY(two_ended_prepare(run, &attempt, &lengths));
     for (uint32_t k = 0; k < TWO_ENDED_LENGTHS && n > 0; k++) {
         attempt.length = lengths[(uint64_t)(n - 1) * k / (TWO_ENDED_LENGTHS - 1)];
-        if (attempt.length == tried) continue; /* no life has length 0 */
+        /* no live range has length 0, the initial value of `tried` */
+        if (attempt.length == tried) continue;
         tried = attempt.length;
         TN_TRY(two_ended_bump(run, &attempt, &height));
         if (height >= best_height) continue;

@@ -1,8 +1,9 @@
-/* best_fit.c - places the largest body first, each in the tightest hole that it fits.
+/* best_fit.c - places the largest buffer first, each in the smallest sufficient hole.
  *
- * Like greedy-by-size, but wide holes are saved for bodies that need them. Neither is better in
- * general: on training graphs they differ by a percent in either direction.
- * Cost:   O(sum of neighbours * log n).
+ * It works like greedy-by-size, but keeps wide holes for buffers that need them. Neither planner is
+ * better in general: on training graphs they differ by a percent in either direction.
+ *
+ * Cost: O(sum of neighbours * log n).
  * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288), offset calculation; TFLite's GPU delegate.
  */
 #include "plan/frame/planner.h"

@@ -1,12 +1,14 @@
-/* megengine_interval_move.c - places long-lived bodies first; a new body may push others up.
+/* megengine_interval_move.c - places long-lived buffers first; a new buffer may push others up.
  *
- * Bodies come by length of life, then begin, then size. A body that fits into a hole without
- * raising the height takes the tightest one. Otherwise each place right above an overlapping body,
- * and the ground, is evaluated: the bodies there would move up, and those resting on them too. The
- * head room of a placed body is the minimum, over all bodies above it, of the gap in between plus
- * their head room. A push beyond the head room raises the height. The least raise wins, then the
- * least push. The same order without pushing is kept first, so that any limit leaves a result.
- * Cost:   O(n^2) for each body that finds no hole: problems of up to a few thousand bodies.
+ * Buffers are sorted by the length of their live ranges, then by begin, then by size. A buffer that
+ * fits into a hole without raising the peak takes the smallest such hole. Otherwise each place
+ * right above an overlapping buffer, and offset 0, is evaluated: the buffers there would move up,
+ * and those that lie on them too. The head room of a placed buffer is the minimum, over all buffers
+ * above it, of the gap in between plus their head room. A push beyond the head room raises the
+ * peak. The place with the least raise is taken, then that with the least push. A plan of the same
+ * order without pushing is kept first, so that any limit leaves a result.
+ *
+ * Cost: O(n^2) for each buffer that finds no hole; for problems of up to a few thousand buffers.
  * Source: MegEngine, static memory allocation, INTERVAL_MOVE.
  */
 #include "plan/frame/peers.h"
@@ -14,14 +16,15 @@
 typedef struct move {
     tn_run *run;
     const tn_run_body *bodies;
-    uint32_t *placed; /* by offset, from the ground up */
+    uint32_t *placed; /* the placed buffers by offset, lowest first */
     uint64_t *offset; /* [body] */
-    uint64_t *room;   /* [body], head room */
+    uint64_t *room; /* [body], head room: how far the buffer can move up without raising the peak */
     uint32_t count;
     uint64_t peak;
 } move;
 
-/* Saturates, like all sums here: tn__run_place refuses offsets that are too high. */
+/* The end of a placed buffer. All sums in this file saturate: tn__run_place refuses offsets that
+ * are too high. */
 static uint64_t move_end(const move *state, uint32_t id) {
     return tn__add_sat(state->offset[id], state->bodies[id].size);
 }
@@ -35,14 +38,15 @@ static bool move_meets(const move *state, uint32_t a, uint32_t b) {
     return tn__peers_meet(&state->bodies[a], &state->bodies[b]);
 }
 
-/* Computes the head room of all bodies, from the top down. */
+/* Computes the head room of all placed buffers, from the highest to the lowest. */
 static void move_measure(move *state) {
     for (uint32_t i = state->count; i-- > 0;) {
         uint32_t id = state->placed[i];
         uint64_t end = move_end(state, id), room = state->peak - end;
         for (uint32_t k = i + 1; k < state->count; k++) {
             uint32_t above = state->placed[k];
-            uint64_t gap = state->offset[above] - end; /* wraps for bodies that lie below its end */
+            /* wraps for buffers below its end, which the next line skips */
+            uint64_t gap = state->offset[above] - end;
             if (state->offset[above] < end || !move_meets(state, id, above)) continue;
             if (gap + state->room[above] < room) room = gap + state->room[above];
         }
@@ -50,7 +54,8 @@ static void move_measure(move *state) {
     }
 }
 
-/* The tightest hole that does not raise the height, else UINT64_MAX. */
+/* The smallest hole in which the buffer does not raise the peak; UINT64_MAX if no such hole
+ * exists. */
 static uint64_t move_hole(const move *state, uint32_t id) {
     uint64_t top = 0, least = UINT64_MAX, found = UINT64_MAX, size = state->bodies[id].size;
     for (uint32_t i = 0; i <= state->count; i++) {
@@ -72,7 +77,7 @@ typedef struct move_cost {
     uint64_t raise, push;
 } move_cost;
 
-/* The cost of putting `id` at `start` and moving up all overlapping bodies at or above it. */
+/* The cost of placing `id` at `start` and moving up all overlapping buffers at or above it. */
 static move_cost move_weigh(const move *state, uint32_t id, uint64_t start) {
     uint64_t end = tn__add_sat(start, state->bodies[id].size);
     move_cost cost = {end > state->peak ? end - state->peak : 0, 0};
@@ -113,9 +118,9 @@ static void move_insert(move *state, uint32_t at, uint32_t id) {
         state->peak = move_end(state, id);
 }
 
-/* Puts `id` at `start`. All bodies from there up are taken out and put back in their order, each no
- * lower than before and above all overlapping bodies that were put back earlier. So no bodies
- * conflict, even if the estimate was wrong. */
+/* Places `id` at `start`. All buffers from there up are removed and placed again in their order,
+ * each no lower than before and above all overlapping buffers that were placed again earlier. So no
+ * buffers conflict, even if the estimated cost was wrong. */
 static void move_put(move *state, uint32_t id, uint64_t start) {
     uint32_t from = 0;
     while (from < state->count && move_end(state, state->placed[from]) <= start) from++;
@@ -141,7 +146,7 @@ static int move_compare_at(const move *state, uint32_t a, uint32_t b) {
     return (a > b) - (a < b);
 }
 
-/* The bodies are nearly sorted after a push: insertion sort. */
+/* Sorts the buffers by offset. After a push they are nearly sorted, so it uses insertion sort. */
 static void move_sort(move *state) {
     for (uint32_t i = 1; i < state->count; i++) {
         uint32_t id = state->placed[i], at = i;

@@ -1,9 +1,11 @@
-/* tflm_greedy.c - places the largest body first, the last given of equal ones, as low as possible.
+/* tflm_greedy.c - places the largest buffer first, the last given of equal ones, as low as
+ * possible.
  *
- * It differs from `greedy-by-size` only in its ties: these give exactly the offsets that the
- * interpreter on a microcontroller computes. Pinned bodies correspond to its "offline" buffers,
+ * It differs from `greedy-by-size` only in its ties, which give exactly the offsets that the
+ * interpreter on a microcontroller computes. Pinned buffers correspond to its "offline" buffers,
  * which are placed before the others.
- * Cost:   O(sum of neighbours * log n).
+ *
+ * Cost: O(sum of neighbours * log n).
  * Source: TensorFlow Lite Micro, GreedyMemoryPlanner.
  */
 #include "plan/frame/peers.h"

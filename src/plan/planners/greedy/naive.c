@@ -1,8 +1,9 @@
-/* naive.c - gives every body its own memory, end to end: the size without any reuse.
+/* naive.c - gives every buffer its own memory, end to end: the size without any sharing.
  *
- * This is the baseline of every report. The largest alignments come first: each body's end, rounded
- * up to its alignment, is then aligned for all later bodies, so the height never exceeds
- * tn_problem_naive. Pinned bodies stay where they are, the others begin above them.
+ * This is the baseline of every report. The largest alignments come first: each buffer's end,
+ * rounded up to its alignment, is then aligned for all later buffers, so the peak never exceeds
+ * tn_problem_naive. Pinned buffers stay at their offsets, the others begin above them.
+ *
  * Cost: O(n log n).
  */
 #include "plan/frame/planner_run.h"

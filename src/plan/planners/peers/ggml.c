@@ -1,10 +1,11 @@
-/* ggml.c - simulates ggml's allocator: in order of time, best fit among the free blocks, else at
- * the end.
+/* ggml.c - simulates ggml's allocator: places buffers in order of time, each in the smallest
+ * sufficient free block, or at the end if no block is sufficient.
  *
  * Such an allocator knows when blocks end but not which blocks come later. Among free blocks of
- * equal size it takes the last one. It uses the open end only if no block fits. It differs from
- * `time-order` only in that tie.
- * Cost:   O(n log n) or O(sum of neighbours * log n), like `time-order`.
+ * equal size it takes the last one, which is its only difference from `time-order`. It uses the
+ * open end of memory only if no free block fits.
+ *
+ * Cost: O(n log n) or O(sum of neighbours * log n), like `time-order`.
  * Source: ggml-alloc, the dynamic tensor allocator.
  */
 #include "plan/frame/peers.h"

@@ -1,33 +1,35 @@
 /* fast.c - makes a good plan at once; `auto` begins with it.
  *
  * Use it to make and compare hundreds of plans: the plan is the same as that of `auto`, unless
- * `auto` searches for longer. The planners that are tried depend on the number of bodies and on
- * whether there is a limit:
+ * `auto` searches for longer. The planners that run depend on the number of buffers, on the number
+ * of pairs of simultaneously live buffers, and on whether there is a limit:
  *
- *   up to FAST_GREEDY bodies   the quick planners side by side; together they cost less than
- *                               reading a model from a disk
- *   up to FAST_NEAR pairs      the same for more bodies, if few are live at once; the plan of the
- *                               first planner is repaired (`window-search`) before the others
- *                               run. Beyond, `time-order` and `ggml`, if their cost is linear in
- *                               the bodies
- *   up to FAST_PEAK_NEAR      `peak-first`, which plans crowded steps first
+ *   up to FAST_GREEDY buffers   the quick planners side by side; together they take less time
+ *                               than reading a model from a disk
+ *   up to FAST_NEAR pairs       the quick planners for more buffers, if few are live at once; the
+ *                               plan of the first one is repaired (`window-search`) before the
+ *                               others run. With more pairs, `time-order` and `ggml` run if
+ *                               their cost is linear in the number of buffers
+ *   up to FAST_PEAK_NEAR pairs  `peak-first`, which plans crowded steps first
  *   any number                  `guillotine`, for packings cut from one block; `scale`, at a cost
- *                               of O(n log n): a short run if the quick planners were good already,
- *                               its full run beyond them; `window-search` lowers places that are
- *                               still too high
- *   up to FAST_SIMPLE_NEAR     planners modelled on other tools that are a few greedy passes; each
- *                               gives up at the first body that ends as high as the best plan
- *   up to FAST_SEARCH bodies   `exact`, a small fixed amount of work: on real networks the bound
- *                               is nearly always reachable, in one step per body;
- *                               it runs if a millionth of the bytes can be gained. Not within a
- *                               limit: the caller's own search follows then
+ *                               of O(n log n): a short run if the quick planners have run, else
+ *                               its full run; `window-search`, which lowers the buffers that
+ *                               still lie too high
+ *   up to FAST_SIMPLE_NEAR pairs  planners modelled on other tools that make a few greedy passes;
+ *                               each gives up at the first buffer that ends as high as the best
+ *                               plan
+ *   up to FAST_SEARCH buffers   `exact`, with a small fixed amount of work, if the gap to the
+ *                               bound is at least a millionth: on real networks the bound is
+ *                               nearly always reachable in one step per buffer. Not if there is
+ *                               a limit, because the caller's own search follows then
  *
- * Within a limit, greedy by size comes before all of these if it can be done in time, because the
- * limit may leave no time for more.
+ * If there is a limit, greedy by size runs before all of these if it can be done in time, because
+ * the limit may leave no time for more.
  *
- * So it is never worse than a quick or simple planner if those are cheap. A plan that reaches the
- * lower bound, or fits the requested capacity, ends it.
- * Cost: without a limit below 1 s up to FAST_SEARCH bodies, seconds for 10^6 bodies and if nearly
+ * So the plan is never worse than that of a quick or simple planner, if running those is cheap. A
+ * plan that reaches the lower bound, or fits the requested capacity, ends the run.
+ *
+ * Cost: without a limit below 1 s up to FAST_SEARCH buffers; seconds for 10^6 buffers, or if nearly
  * every step is full.
  */
 #include "plan/frame/peers.h"
@@ -36,29 +38,33 @@
 
 #define FAST_GREEDY 4096u
 #define FAST_SEARCH 1500u
-/* above this number of bodies, a limit leaves `scale` its time in one piece */
+/* with more buffers and a limit, `scale` runs later, with all the time that is left */
 #define FAST_LATER 8192u
-/* nodes: a fixed number, so that the plan does not depend on the clock */
+/* nodes of `exact`: a fixed number, so that the plan does not depend on the clock */
 #define FAST_SEARCH_WORK 20000u
 #define FAST_SEARCH_WORTH 20 /* `exact` runs if at least 1/2^20 of the bytes could be gained */
-#define FAST_SCALE_WORK 50u  /* placements per body, after other planners */
-#define FAST_FIRST_WORK 4u   /* placements per body: a few plans, which are often sufficient */
-#define FAST_NEAR 60000000u  /* pairs of simultaneous bodies: some seconds per planner */
-#define FAST_SIMPLE_NEAR 60000000u /* the same: 18 passes, most of which give up early */
-#define FAST_PEAK_NEAR 200000000u  /* the same: one second for a plan */
-#define FAST_CREST_WORK 150u       /* placements per body */
-#define FAST_PUT_WORK 400000u      /* work of `guillotine`: half a second, ... */
-#define FAST_PUT_WORK_EACH 20u     /* ... or this for each body, if there is a limit */
-/* factor of work after all other planners, if every step is full */
+#define FAST_SCALE_WORK 50u  /* placements of `scale` per buffer, after other planners */
+/* placements of the first run of `scale` per buffer: a few plans, which are often sufficient */
+#define FAST_FIRST_WORK 4u
+/* limit of pairs of simultaneously live buffers for the quick planners: some seconds each */
+#define FAST_NEAR 60000000u
+/* limit of pairs for the simple planners: 18 passes, most of which give up early */
+#define FAST_SIMPLE_NEAR 60000000u
+#define FAST_PEAK_NEAR 200000000u /* limit of pairs for `peak-first`: about one second for a plan */
+#define FAST_CREST_WORK 150u      /* placements of `peak-first` per buffer */
+#define FAST_PUT_WORK 400000u     /* work of `guillotine`: half a second */
+#define FAST_PUT_WORK_EACH 20u    /* work of `guillotine` added for each buffer */
+/* factor of the work of `guillotine` after all other planners, if nearly every step is full */
 #define FAST_PUT_AGAIN 4u
-#define FAST_SIMPLEST_LOOK 4096u /* bodies between two looks at the clock */
-#define FAST_SIMPLEST_SURE 0.05  /* part of the time after which it may end early */
-#define FAST_SIMPLEST_RATE 3e6   /* bodies in a second that no machine places */
-#define FAST_SLIDE_NEAR 300u     /* pairs per body above which windows are too wide */
-#define FAST_SLIDE_WORK 2000000u /* nodes and placements: some seconds */
+#define FAST_SIMPLEST_LOOK 4096u /* number of buffers between two checks of the clock */
+#define FAST_SIMPLEST_SURE 0.05  /* fraction of the time after which greedy by size may give up */
+/* buffers per second that no machine can place, for an early estimate */
+#define FAST_SIMPLEST_RATE 3e6
+#define FAST_SLIDE_NEAR 300u     /* pairs per buffer above which windows contain too many buffers */
+#define FAST_SLIDE_WORK 2000000u /* work of `window-search` in nodes and placements: some seconds */
 
-/* Counts the pairs of simultaneous bodies: the cost of planners that check all neighbours of each
- * body. */
+/* Counts the pairs of simultaneously live buffers, which determine the cost of planners that check
+ * all neighbours of each buffer. */
 static uint64_t fast_count_near(tn_run *run) {
     uint32_t n = tn__run_count(run);
     uint64_t *degree = tn__run_scratch(run, n, sizeof *degree), sum = 0;
@@ -68,7 +74,7 @@ static uint64_t fast_count_near(tn_run *run) {
     return sum;
 }
 
-/* Whether few bodies are live at once, so that the plan can be repaired in windows of time. */
+/* Whether few buffers are live at once, so that the plan can be repaired in windows of time. */
 static bool fast_is_thin(tn_run *run, uint64_t near) {
     bool plain = (tn__run_needs(run) & (TN_PLANS_PIECES | TN_PLANS_STREAMS)) == 0;
     return plain && near <= (uint64_t)FAST_SLIDE_NEAR * tn__run_count(run);
@@ -84,8 +90,9 @@ static tn_status fast_crest(tn_run *run, uint64_t near) {
     return tn__run_ask(run, "peak-first", (uint64_t)FAST_CREST_WORK * tn__run_count(run));
 }
 
-/* Greedy by size, as in greedy_by_size.c. It ends early if it cannot be done in time: bodies that
- * are placed later have more neighbours, so the rest takes at least as long for each body. */
+/* Plans greedily by size, as greedy_by_size.c does. Gives up early if it cannot be done in time:
+ * buffers that are placed later have more neighbours, so each of the remaining buffers takes at
+ * least as long as the average so far. */
 static tn_status fast_simplest_solve(tn_run *run) {
     double deadline_s = run->prepared->deadline_s;
     const uint32_t *order;
@@ -108,8 +115,8 @@ static tn_status fast_simplest_solve(tn_run *run) {
 static const tn_planner fast_simplest_planner = {
     .name = "greedy-by-size", .features = TN_PLANS_ALL, .solve = fast_simplest_solve};
 
-/* Within a limit, the simplest planner runs first, and its plan is kept: `auto` is then never worse
- * than that planner within the same limit. */
+/* With a limit, runs the simplest planner first and keeps its plan: `auto` is then never worse than
+ * that planner within an equal limit. */
 static tn_status fast_simplest(tn_run *run) {
     const tn_planner *planner = &fast_simplest_planner;
     double deadline_s = run->prepared->deadline_s;
@@ -120,8 +127,8 @@ static tn_status fast_simplest(tn_run *run) {
     return status == TN_E_STOPPED && tn__run_goes_on(run) ? TN_OK : status;
 }
 
-/* Runs the quick planners. For many bodies, if few are live at once, it runs one of them and
- * repairs its plan, which is often sufficient. Else, and within a limit, a few plans of `scale`
+/* Runs the quick planners. For many buffers of which few are live at once, it runs one of them and
+ * repairs its plan, which is often sufficient. Otherwise, or with a limit, a few plans of `scale`
  * come first. */
 static tn_status fast_quick(tn_run *run, uint64_t near, bool full) {
     uint32_t n = tn__run_count(run);
@@ -160,8 +167,8 @@ tn_status tn__run_fast(tn_run *run) {
     uint64_t put_work = FAST_PUT_WORK + (uint64_t)FAST_PUT_WORK_EACH * n;
     TN_TRY(fast_simplest(run));
     if (tn__run_is_done(run)) return TN_OK;
-    if (full)
-        TN_TRY(tn__run_ask(run, "guillotine", put_work)); /* before other planners use the time */
+    if (full) /* guillotine runs before other planners use up the time */
+        TN_TRY(tn__run_ask(run, "guillotine", put_work));
     uint64_t near = n > FAST_SEARCH ? fast_count_near(run) : 0;
     TN_TRY(fast_quick(run, near, full));
     if (greedy && !full) TN_TRY(fast_crest(run, near));
@@ -170,7 +177,8 @@ tn_status tn__run_fast(tn_run *run) {
                            limited ? put_work
                            : full  ? FAST_PUT_AGAIN * put_work
                                    : 0));
-    if (!limited || n <= FAST_LATER) /* otherwise it gets the rest of the time in one piece */
+    /* otherwise `scale` gets all the remaining time later, from `auto` */
+    if (!limited || n <= FAST_LATER)
         TN_TRY(tn__run_ask(run, "scale", greedy || limited ? (uint64_t)FAST_SCALE_WORK * n : 0));
     if (n > FAST_SEARCH) TN_TRY(fast_slide(run, near));
     if (near <= FAST_SIMPLE_NEAR) TN_TRY(tn__run_simple_planners(run));

@@ -1,49 +1,52 @@
-/* window_search.c - repairs a plan at the steps where it is too high: replans windows of time
- * around the other bodies.
+/* window_search.c - repairs a plan at the steps where it is too high: plans windows of time again,
+ * around the other buffers.
  *
- * Most plans are too high at a few steps only. Around each body that ends above the bound a window
- * of time is opened: bodies that live inside it are free, bodies that reach beyond it stay in
- * place, and `exact` plans the window. The new plan is kept if it is lower. Windows begin narrow
- * and grow, as long as they hold few enough bodies; every round covers the whole time axis once.
+ * Most plans are too high at a few steps only. Around each buffer that ends above the bound, a
+ * window of time is opened: buffers that are live only inside it may move, buffers that extend
+ * beyond it stay at their offsets, and `exact` plans the window. The new plan is kept if it is
+ * lower. Windows begin narrow and grow, as long as they contain few enough buffers; every round
+ * covers the whole time axis once.
  *
- * Bodies with windows, and streams, are left to `scale`.
+ * Problems with windows of bytes, or streams, are left to `scale`.
  *
- * It works well if few bodies are live at once, for any number of bodies in total; it is useless if
- * thousands are live at once. It starts from the best plan so far, else from that of
+ * It works well if few buffers are live at once, for any number of buffers in total; it is useless
+ * if thousands are live at once. It starts from the best plan so far, else from that of
  * greedy-by-size.
- * Cost:   some milliseconds per window, plus O(n log n). 60 bytes per body.
- * Source: ours; large neighbourhood search (Shaw 1998).
+ *
+ * Cost: some milliseconds per window, plus O(n log n). 60 bytes per buffer.
+ * Source: new here; a large neighbourhood search (Shaw 1998).
  */
 #include "plan/frame/planner.h"
 
-#define WINDOW_BODIES 800u /* limit of bodies that overlap a window */
-#define WINDOW_NARROW 16u  /* bodies inside a window in the first round, ... */
-/* ... doubled in each next round, this number of times, then from the start */
+#define WINDOW_BODIES 800u /* limit of buffers that overlap a window */
+/* number of buffers inside a window in the first round; it doubles in each next round */
+#define WINDOW_NARROW 16u
+/* number of rounds after which windows are narrow again */
 #define WINDOW_WIDTHS 4u
-/* nodes for a narrow window, at first; fewer if many bodies overlap it */
+/* nodes of `exact` for a narrow window at first; fewer if many buffers overlap it */
 #define WINDOW_WORK 3000u
-#define WINDOW_BEGIN 60u        /* per body, before `exact` begins to search */
-#define WINDOW_ROUNDS 16u       /* without a limit */
-#define WINDOW_WINDOWS 2000u    /* per round, without a limit */
-#define WINDOW_ROUNDS_MAX 1000u /* with a limit */
+#define WINDOW_BEGIN 60u        /* work per buffer that `exact` spends before its search begins */
+#define WINDOW_ROUNDS 16u       /* limit of rounds if there is no other limit */
+#define WINDOW_WINDOWS 2000u    /* limit of windows per round if there is no other limit */
+#define WINDOW_ROUNDS_MAX 1000u /* limit of rounds if there is a limit of work or time */
 
 typedef struct window_state {
     tn_run *run;
-    uint64_t *best;   /* [count], the current plan */
-    uint32_t *order;  /* [count], bodies that are too high, by first step */
+    uint64_t *best;   /* [count], offsets of the current plan */
+    uint32_t *order;  /* [count], buffers that end above the goal, in order of number */
     uint32_t *inside; /* [WINDOW_BODIES] */
     tn__subproblem_body *bodies;
     uint64_t *offset;
-    uint32_t target; /* bodies that a window should hold */
-    uint64_t goal;   /* target height of windows */
-    bool better;     /* a window improved in this round */
+    uint32_t target; /* number of buffers that a window should contain */
+    uint64_t goal;   /* the peak that windows should get below */
+    bool better;     /* a window was improved in this round */
 } window_state;
 
 static uint64_t window_end(const window_state *state, uint32_t body) {
     return state->best[body] + tn__run_bodies(state->run)[body].size;
 }
 
-/* Places all bodies as in the plan, the lowest first. */
+/* Places all buffers as in the plan, lowest first. */
 static tn_status window_place_all(window_state *state) {
     tn_run *run = state->run;
     const uint32_t *order;
@@ -55,8 +58,8 @@ static tn_status window_place_all(window_state *state) {
     return tn__run_work(run, 0);
 }
 
-/* Opens a window around the body with about `target` bodies inside; returns the number that overlap
- * it, 0: too many. *near are those bodies. */
+/* Opens a window around a buffer with about `target` buffers inside; returns the number of buffers
+ * that overlap it, or 0 if they are too many. *near lists them. */
 static uint32_t window_open(window_state *state, uint32_t body, uint32_t steps[2],
                             const uint32_t **near) {
     tn_run *run = state->run;
@@ -79,8 +82,8 @@ static bool window_is_free(const window_state *state, uint32_t id, const uint32_
     return !tn__run_pinned(state->run, id) && body->first >= steps[0] && body->last <= steps[1];
 }
 
-/* Fills the part with `count` of inside[]; returns the number of bodies left in it. Bytes of fixed
- * bodies above the goal are ignored: another window will repair them. */
+/* Fills the smaller problem with `count` buffers of inside[]; returns the number of buffers left in
+ * it. Bytes of fixed buffers above the goal are ignored: another window will repair them. */
 static uint32_t window_fill(window_state *state, const uint32_t steps[2], uint32_t count) {
     tn_run *run = state->run;
     uint32_t left = 0;
@@ -136,7 +139,8 @@ static tn_status window_window(window_state *state, uint32_t body, uint64_t work
     return TN_OK;
 }
 
-/* Lists the bodies that end above `height`, by first step. */
+/* Lists the buffers that end above `height` in state->order, in order of number; returns how many
+ * there are. */
 static uint32_t window_find_high(window_state *state, uint64_t height) {
     const tn_run_body *bodies = tn__run_bodies(state->run);
     uint32_t count = 0;
@@ -146,19 +150,20 @@ static uint32_t window_find_high(window_state *state, uint64_t height) {
     return count;
 }
 
-/* Repairs bodies that end above a height between the best and the bound: `eighths` of the way
- * down. */
+/* Repairs the buffers that end above a goal between the best peak and the bound: `eighths` eighths
+ * of the way down. */
 static tn_status window_round(window_state *state, uint32_t round, uint32_t eighths) {
     tn_run *run = state->run;
     uint64_t bound = tn__run_lower_bound(run), gap = tn__run_best(run) - bound;
-    uint64_t step = gap / 8 * eighths + (gap % 8 * eighths + 7) / 8; /* at least one byte */
+    /* the goal is at least one byte lower than the best peak */
+    uint64_t step = gap / 8 * eighths + (gap % 8 * eighths + 7) / 8;
     state->goal = tn__run_best(run) - step;
     uint32_t count = window_find_high(state, state->goal);
     bool limited = tn__run_is_limited(run);
     state->better = false;
     state->target = WINDOW_NARROW << round % WINDOW_WIDTHS;
     for (uint32_t i = 0; i < count && (limited || i < WINDOW_WINDOWS); i++) {
-        /* repaired together with another one */
+        /* this buffer was repaired together with another buffer */
         if (window_end(state, state->order[i]) <= state->goal) continue;
         TN_TRY(
             window_window(state, state->order[i], (uint64_t)WINDOW_WORK << round / WINDOW_WIDTHS));
