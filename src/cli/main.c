@@ -1,7 +1,7 @@
 /* main.c - the command `tenure`: finds the subcommand and calls it. */
 #include "cli/cli.h"
 #include "base/base.h"
-#include "tenure_revision.h" /* TENURE_REVISION, made by tools/revision.cmake */
+#include "tenure_revision.h" /* defines TENURE_REVISION; tools/revision.cmake writes this file */
 
 #include <signal.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 /* --- `tenure version`: version and revision, and the libraries --- */
 
-/* Prints `tenure version`; returns the exit status. */
+/* Prints the answer of `tenure version` and returns the exit status. */
 static int main_version(void) {
     char library[TN_LIBRARY_TEXT_MAX];
     tn_error missing;
@@ -63,7 +63,8 @@ static const cli_command *main_find(const char *name) {
     return NULL;
 }
 
-/* A file or an option in place of the command gets a hint. */
+/* Prints an error for a first argument that is not a command, and returns the exit status. The
+ * error suggests a similar command, or how to plan the file. */
 static int main_refuse(const char *name) {
     char asked[TN__NEAR_TEXT];
     tn__near near = tn__near_begin(name);
@@ -83,11 +84,12 @@ static int main_refuse(const char *name) {
 static int main_command(const cli_command *command, int count, char **words) {
     char title[64];
     snprintf(title, sizeof title, "tenure %s", command->name);
-    words[0] = title; /* the program name in usage messages */
+    words[0] = title; /* usage messages print words[0] as the name of the program */
     return command->run(count, words);
 }
 
-/* Help for the two commands that have no options. False: another name. */
+/* Prints the help of `help` and `version`, the two commands that are not in the table. Returns
+ * false for any other name. */
 static bool main_help_word(const char *name) {
     if (strcmp(name, "help") == 0)
         puts("Usage: tenure help [COMMAND [all]]\n"
@@ -108,7 +110,8 @@ static int main_no_topic(char **words) {
     return tn_status_exit_code(TN_E_INVALID);
 }
 
-/* help, help COMMAND, help COMMAND all, help COMMAND TOPIC */
+/* Answers `tenure help`, `help COMMAND`, `help COMMAND all` and `help COMMAND TOPIC`. Returns the
+ * exit status. */
 static int main_print(int count, char **words) {
     if (count < 2) {
         main_help(stdout);
@@ -121,8 +124,8 @@ static int main_print(int count, char **words) {
     return cli_finish(0);
 }
 
-/* Tensor data are read through mmap. Reading past the new end of a truncated file, or from a
- * failing disk, raises SIGBUS. */
+/* Handles SIGBUS. Tensor data are read through mmap, and the kernel raises SIGBUS if a file was
+ * truncated after it was mapped, or if its disk fails. */
 static void main_no_page(int number, siginfo_t *facts, void *unused) {
     static const char message[] = "tenure: error: an input file was truncated while it was read, "
                                   "or its disk failed; run the command again\n";
@@ -133,10 +136,10 @@ static void main_no_page(int number, siginfo_t *facts, void *unused) {
         (void)unheard;
         _exit(2);
     }
-    signal(number, SIG_DFL); /* the same access again */
+    signal(number, SIG_DFL); /* the failed access is repeated, and this time it ends the process */
 }
 
-/* oneDNN and other C++ libraries abort when they run out of memory. */
+/* Handles SIGABRT. oneDNN and other C++ libraries abort when they run out of memory. */
 static void main_aborted(int number) {
     static const char message[] =
         "tenure: error: a library aborted; probably out of memory, which oneDNN does not report; "
@@ -154,8 +157,9 @@ static void main_watch_files(void) {
     (void)sigaction(SIGBUS, &action, NULL);
 }
 
-/* Signals that end a process by default also remove unfinished files. A signal that is already
- * ignored (nohup) stays ignored. A file that reaches its size limit is a write error. */
+/* Installs handlers for signals that end a process by default, so that unfinished output files are
+ * removed first. A signal that is already ignored, as by nohup, stays ignored. SIGXFSZ is ignored,
+ * so that a file that reaches its size limit is reported as a write error. */
 static void main_watch_signals(void) {
     static const int numbers[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGALRM, SIGUSR1};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -168,7 +172,7 @@ int main(int count, char **words) {
     cli_show_controls();
     main_watch_files();
     main_watch_signals();
-    signal(SIGPIPE, SIG_IGN); /* cli_finish detects a closed pipe */
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe becomes a write error, which cli_finish handles */
     const char *name = count > 1 ? words[1] : "";
     const cli_command *command = main_find(name);
     if (command != NULL) return main_command(command, count - 1, words + 1);

@@ -1,9 +1,10 @@
-/* check.c - the check of the programs that the engine runs: one list of instructions, on one
- * device, with the host's memory and other ranks as partners.
+/* check.c - checks, before the first run, that the engine can run every instruction of a program.
  *
- * Static memory stays at its place. The walk handles control flow from the first step of an
- * operator with blocks, so such an operator and everything inside it must be on stream 0. An
- * instruction inside neither waits for a signal nor gives one (tn_program_verify).
+ * The engine runs one list of instructions on one device. Its partners are the host's memory and
+ * other ranks. Static memory never moves. An operator with blocks (If, Loop, Scan), and every
+ * instruction inside its blocks, must be on stream 0, because the engine decides at the operator's
+ * first step which block runs. tn_program_verify has checked that an instruction inside a block
+ * neither waits for a signal nor gives one.
  */
 #include "engine/codecs/codec.h"
 #include "engine/engine.h"
@@ -14,8 +15,8 @@ static tn_status check_refuse(const tn_engine *engine, uint32_t step, const char
     return tn__engine_where(engine, TN_E_UNSUPPORTED, step);
 }
 
-/* The walk handles these opcodes. It passes over the other opcodes that touch no tensor data: live
- * ranges end without a call, and the walk waits for signals before each step. */
+/* Whether the engine can run this opcode. Opcodes that touch no tensor data need no work at their
+ * step: a live range ends without a call, and the engine waits for signals before every step. */
 static bool check_runs(tn_opcode opcode) {
     const tn_opcode_facts *facts = tn_opcode_facts_of(opcode);
     switch (opcode) {
@@ -43,8 +44,8 @@ static bool check_is_static(const tn_engine *engine, tn_tensor_id id) {
     return id != TN_NONE && tn_tensor_is_static(tn_graph_tensor(engine->executor.graph, id));
 }
 
-/* A program may not copy over, or encode, memory that outlives the run. Fetched memory does not
- * outlive it. No other static memory may be released. */
+/* Checks that an instruction does not overwrite, encode or release static memory, which outlives
+ * the run. The exception is fetched memory, which does not outlive the run. */
 static tn_status check_statics(const tn_engine *engine, uint32_t step) {
     const tn_instruction *it = &tn_program_instructions(engine->program)[step];
     const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);

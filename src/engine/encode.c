@@ -1,17 +1,20 @@
-/* encode.c - runs ENCODE and DECODE instructions.
+/* encode.c - runs the instructions ENCODE and DECODE, which store a tensor in a smaller encoded
+ * form for a while.
  *
- * The room of a CSR form was planned from measured shares of zeros. A tensor with fewer zeros goes
- * to the host unencoded, as if it were swapped out, and comes back from there. This is slower, but
- * the bits are the same and the device keeps to its plan. The host memory is allocated when it is
- * first needed and stays for later runs; a run allocates no other memory. The same happens to a
- * tensor that a lossy form would change by more than the error limit.
+ * The planned size of a CSR form follows from the measured share of zeros. A tensor with fewer
+ * zeros does not fit; it is copied unencoded to host memory, and back at its DECODE. The copies
+ * take longer, but the bits of the tensor and the planned bytes of the device stay the same. A
+ * tensor is also copied unencoded if a lossy form would change it by more than the error limit.
+ * Host memory is allocated when it is first needed and kept for later runs. A run allocates no
+ * other memory.
  */
 #include <math.h>
 
 #include "engine/codecs/codec.h"
 #include "engine/engine.h"
 
-#define FORMS_MEASURED 16u /* without a limit, every so many runs lossy forms are measured */
+/* without an error limit, lossy forms are measured in one run out of this many */
+#define FORMS_MEASURED 16u
 
 tn_status tn__forms_make(tn__forms *forms, const tn_program *program, tn__executor *executor,
                          const tn_context *context, uint64_t host_left, double error_limit,
@@ -41,7 +44,9 @@ void tn__forms_start(tn__forms *forms) {
     for (uint32_t i = 0; i < forms->count; i++) forms->spills[i].here = false;
 }
 
-/* Forms that a program has of its graph may serve tensors of several sizes. */
+/* Enlarges the host memory of one form to at least `bytes`. This may be needed in a later run,
+ * because an encoded form may be used for tensors of several sizes. Returns false if the limit on
+ * host memory or the allocator does not allow it. */
 static bool forms_room(tn__forms *forms, tn__spill *spill, uint64_t bytes) {
     uint64_t more = bytes - spill->room;
     if (more > forms->host_left) return false;
@@ -66,7 +71,8 @@ static tn_status forms_spill(tn__forms *forms, tn__spill *spill, const tn__form 
     return TN_OK;
 }
 
-/* Measures a lossy form. E_EXHAUSTED: its error is above the limit. */
+/* Measures the error of a lossy form and records it in forms->losses. Returns E_EXHAUSTED if the
+ * error is above the limit. */
 static tn_status forms_measure(tn__forms *forms, const tn_instruction *it, const tn__coder *coder,
                                const tn__form *form) {
     tn__loss *loss = &forms->losses[it->other];
@@ -115,11 +121,12 @@ tn_status tn__forms_code(tn__forms *forms, const tn_instruction *it) {
     return TN_OK;
 }
 
-/* --- the share of zeros in each tensor ---
+/* --- counts the share of zeros in each tensor that operators write ---
  *
- * An element is 0 if no bit of it is set, as in CSR. The smallest share over all measured runs
- * counts.
- * Cost: one pass over the outputs of every operator. */
+ * An element counts as zero if all its bits are zero, as in the CSR codec. If several runs are
+ * measured, the smallest share is kept.
+ * Cost: one pass over the outputs of every operator.
+ */
 
 void tn__engine_count_zeros(const tn_engine *engine, tn_op_id id) {
     const tn_op *op = tn_graph_op(engine->executor.graph, id);

@@ -1,8 +1,9 @@
-/* engine.c - sets an engine up, runs it from inputs to outputs, and reports its measurements.
+/* engine.c - creates an engine for a program, runs the program from its inputs to its outputs, and
+ * reports the engine's measurements.
  *
- * The set-up takes everything that a run needs: the arena, static memory, the tables of the parts
- * (engine.h). A run then writes into this memory and allocates nothing, with one exception: a
- * tensor that turns out to need more bytes than its planned form has (encode.c).
+ * Creating the engine allocates everything that a run needs: the arena, static memory, and the
+ * tables of all files that engine.h lists. A run allocates nothing, with one exception: host memory
+ * for a tensor that needs more bytes than its planned encoded form has (encode.c).
  */
 #include "engine/engine.h"
 
@@ -49,9 +50,9 @@ static tn_status engine_fill_statics(tn_engine *engine) {
     return tn__store_filled(&engine->store, &engine->statics, engine->executor.error);
 }
 
-/* Views of static tensors: neither static by their flags nor with a live range of their own. During
- * a run such a view may be copied into memory of its own, so every run begins by binding them
- * again. */
+/* Lists the operands that are views of static tensors, with their addresses. Such an operand is not
+ * static by its own flags and has no live range. A run may copy such a view into memory of its own,
+ * so each run begins by resetting these operands to the listed addresses. */
 static tn_status engine_find_views(tn_engine *engine) {
     const tn_instruction *instructions = tn_program_instructions(engine->program);
     const tn_graph *graph = engine->executor.graph;
@@ -67,7 +68,8 @@ static tn_status engine_find_views(tn_engine *engine) {
             tn_view view = tn_op_view(graph, instructions[s].op, k);
             tn_operand *operand = &operands[op->outputs[k]];
             if (view.source == TN_NONE || operands[view.source].data == NULL) continue;
-            if (operand->data != NULL) continue; /* defined a second time, or static itself */
+            /* the operand is static, or an earlier step has defined it */
+            if (operand->data != NULL) continue;
             operand->data = (uint8_t *)operands[view.source].data + view.offset;
             engine->views[engine->view_count++] = (tn__bound){op->outputs[k], operand->data};
         }
@@ -75,7 +77,8 @@ static tn_status engine_find_views(tn_engine *engine) {
     return TN_OK;
 }
 
-/* The host memory that swapped tensors leave. */
+/* Bytes of host memory that may still be allocated after the buffers for swapped tensors.
+ * UINT64_MAX means no limit. */
 static uint64_t engine_host_left(const tn_engine *engine) {
     uint64_t capacity = engine->options.host_capacity, pool = engine->streams.host.size;
     if (capacity == 0) return UINT64_MAX;
@@ -157,9 +160,10 @@ void tn_engine_destroy(tn_engine *engine) {
 
 /* --- a run --- */
 
-/* Once a stream has failed, later data is not valid, so an error that an operator then reports is
- * not the cause: report the stream's error. Between ranks it is the other way around: the streams
- * may have failed because this rank did. */
+/* Waits for all streams and chooses the status of the run. After a stream has failed, tensor data
+ * is invalid, so an error that an operator reports is only a consequence: the stream's error is
+ * returned. If the program communicates with other ranks, an operator's error is returned instead,
+ * because the streams may have failed because of it. */
 static tn_status engine_finish(tn_engine *engine, tn_status status) {
     tn_error said = {0};
     tn_status copied = tn__streams_finish(&engine->streams, &said);

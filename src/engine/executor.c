@@ -3,22 +3,23 @@
 
 /* --- extents that are known only during the run ---
  *
- * This part computes extents that are known only during the run.
- *
- * If the plan has upper bounds for an operator's outputs, their extents come from the same rule
- * that shaped the graph. A graph of this one operator is made, with the current extents of its
- * inputs and, if they are small, their data; then its shapes are inferred. The graph lives in
- * memory that was set aside, so nothing is allocated. Extents that depend on more data than that
- * stay bounds, and the kernel reports them.
- * Cost: a few microseconds per operator, only for operators with bounded outputs. */
+ * The graph may have upper bounds instead of extents for the outputs of an operator. Before such an
+ * operator runs, its shape rule computes the current extents: a small graph with only this operator
+ * is built from the current extents of its inputs, with the data of inputs that have few elements,
+ * and its shapes are inferred. The small graph lives in memory that was allocated beforehand, so a
+ * run allocates nothing. If an extent depends on more data than that, it keeps its upper bound, and
+ * the kernel sets the current extent.
+ * Cost: a few microseconds for each operator with such outputs.
+ */
 
-/* the data of an input with more elements is not read to find extents */
+/* an input with more elements is not read when the extents of outputs are computed */
 #define RESHAPE_VALUES 1024u
-/* bytes for the data of all inputs, which is copied and folded */
+/* bytes of the memory in which the small graph, and the copied data of its inputs, are allocated */
 #define RESHAPE_SCRATCH (UINT64_C(1) << 20)
 #define RESHAPE_CONTENTS (RESHAPE_SCRATCH / 8)
 
-/* Memory is taken from the front and released all at once after the operator. */
+/* An allocator for the small graph: it allocates from the front of executor->scratch and never
+ * frees. All memory is released at once when the next operator begins. */
 static void *reshape_resize(void *self, void *pointer, size_t old_size, size_t new_size,
                             size_t alignment) {
     tn__executor *executor = self;
@@ -50,7 +51,9 @@ static void *reshape_take(tn__executor *executor, size_t bytes) {
     return reshape_resize(executor, NULL, 0, bytes > 0 ? bytes : 1, 16);
 }
 
-/* The values of an operand, if they are few and fit into `left` bytes. */
+/* Returns the values of an operand for shape inference. Returns no values if the operand has more
+ * than RESHAPE_VALUES elements, if its values need more than `left` bytes, or if its type is
+ * neither an integer nor a float type that shape rules read. */
 static tn_value reshape_value(tn__executor *executor, const tn_operand *operand, uint64_t *left) {
     tn_value value = {0};
     uint64_t count = tn__operand_count(operand);
@@ -84,7 +87,8 @@ static tn_status reshape_input(tn__executor *executor, tn_graph *graph, tn_tenso
     return tn_graph_add_tensor(graph, &spec, id, executor->error);
 }
 
-/* Rewrites attributes that name tensors to name those of the small graph. */
+/* Copies the attributes of an operator for the small graph. Attributes that refer to a tensor get a
+ * copy of the tensor in the small graph. */
 static tn_status reshape_attrs(tn__executor *executor, tn_graph *graph, const tn_op *op,
                                tn_attr *attrs) {
     for (uint32_t i = 0; i < op->attr_count; i++) {
@@ -129,7 +133,8 @@ static tn_status reshape_build(tn__executor *executor, tn_graph *graph, const tn
     return tn_graph_add_op(graph, &spec, NULL, executor->error);
 }
 
-/* Takes over the extents that the rule found, and checks that they are within the plan. */
+/* Sets the extents of an operator's outputs to those that its shape rule found. Fails if an output
+ * then needs more bytes than are planned for it. */
 static tn_status reshape_apply(tn__executor *executor, const tn_graph *graph, const tn_op *op,
                                const tn_tensor_id *outputs) {
     for (uint32_t k = 0; k < op->output_count; k++) {
@@ -154,7 +159,8 @@ static tn_status reshape_apply(tn__executor *executor, const tn_graph *graph, co
     return TN_OK;
 }
 
-/* Computes extents of an operator's outputs from its rule and its current inputs. */
+/* Computes the current extents of an operator's outputs, with its shape rule and its current
+ * inputs. */
 static tn_status executor_reshape(tn__executor *executor, tn_op_id id) {
     const tn_op *op = tn_graph_op(executor->graph, id);
     tn_context context = TN_CONTEXT_INIT;
@@ -162,7 +168,7 @@ static tn_status executor_reshape(tn__executor *executor, tn_op_id id) {
     context.allocator.resize = reshape_resize;
     context.allocator.self = executor;
     executor->scratch_used = 0;
-    /* start from the bounds, whatever an earlier run has left */
+    /* an earlier run may have left other extents: begin with the upper bounds */
     for (uint32_t k = 0; k < op->output_count; k++) {
         if (op->outputs[k] == TN_NONE) continue;
         const tn_tensor *tensor = tn_graph_tensor(executor->graph, op->outputs[k]);
@@ -174,7 +180,7 @@ static tn_status executor_reshape(tn__executor *executor, tn_op_id id) {
     tn_status status = outputs == NULL ? tn__no_memory(executor->error, "extents") : TN_OK;
     if (status == TN_OK) status = reshape_build(executor, graph, op, outputs);
     if (status == TN_OK) status = tn_graph_infer(graph, executor->error);
-    /* the kernel reports an extent that remains unknown, below the bound */
+    /* TN_E_UNKNOWN: an extent is still unknown; it keeps its upper bound and the kernel sets it */
     if (status == TN_OK || status == TN_E_UNKNOWN)
         status = reshape_apply(executor, graph, op, outputs);
     tn_graph_destroy(graph);
@@ -183,7 +189,8 @@ static tn_status executor_reshape(tn__executor *executor, tn_op_id id) {
 
 /* --- operands and the call --- */
 
-#define EXECUTOR_LEAST 8u /* a call always has room for this number of operands */
+/* smallest number of operands for which the tables of a call have space */
+#define EXECUTOR_LEAST 8u
 
 void tn__executor_open(tn__executor *executor, const tn_context *context, const tn_graph *graph) {
     *executor = (tn__executor){.graph = graph};
@@ -198,9 +205,9 @@ static uint32_t executor_rank(const tn_tensor *tensor) {
     return tensor->rank != TN_RANK_UNKNOWN ? tensor->rank : 0;
 }
 
-/* Makes a larger table and copies the bound operands into it. The old table stays in the arena:
- * each table is twice as large as the one before, so all old ones together are smaller than the
- * current one. */
+/* Allocates a table for `count` operands and copies the bound operands into it. The old table stays
+ * in the arena. Each table is at least twice as large as the one before, so all old tables together
+ * are smaller than the current one. */
 static bool executor_grow(tn__executor *executor, uint32_t count) {
     if (count <= executor->tensor_room) return true;
     uint32_t room = executor->tensor_room == 0 ? count : 2 * executor->tensor_room;
@@ -236,7 +243,7 @@ static tn_status executor_cover_tensors(tn__executor *executor) {
     return TN_OK;
 }
 
-/* Whether extents of its outputs follow from the run. */
+/* Whether an output of the operator has only upper bounds for its extents in the graph. */
 static bool executor_is_bound(const tn_graph *graph, const tn_op *op) {
     for (uint32_t k = 0; k < op->output_count; k++)
         if (op->outputs[k] != TN_NONE &&
@@ -296,7 +303,7 @@ static void executor_operands(const tn__executor *executor, const tn_tensor_id *
             ids[i] == TN_NONE ? (tn_operand){.omitted = true} : executor->operands[ids[i]];
 }
 
-/* On the operands in executor->inputs and outputs. */
+/* Runs a kernel on the operands that are in executor->inputs and executor->outputs. */
 static tn_status executor_run(tn__executor *executor, const tn_graph *graph, const tn_op *op,
                               const tn__prepared *prepared, void *workspace) {
     tn_kernel_call call = {.graph = graph,

@@ -1,19 +1,20 @@
-/* executor.h - runs one operator: holds the addresses of its operands and calls its kernel.
+/* executor.h - runs single operators: keeps the address of each operand and calls kernels.
  *
  *     tn__executor executor;
  *     tn__executor_open(&executor, &context, graph);
  *     tn__executor_cover(&executor);                    // every tensor of the graph is an operand
- *     executor.operands[x].data = bytes;                // wherever the caller has room for them
+ *     executor.operands[x].data = bytes;                // memory that the caller provides
  *     tn__executor_call(&executor, op, prepared, NULL, workspace);
  *
- * It knows neither a program nor a plan: the caller decides which operator runs next and where
- * operands lie. So it serves the walk of a program (walk.c), the folding of constants before any
- * program runs (statics.c), and eager callers, which learn the next operator while they run. The
- * graph may grow between calls: `cover` then adds operands for the new tensors and leaves the
- * others bound as they are.
+ * The executor knows neither a program nor a plan. The caller decides which operator runs next and
+ * where operands are in memory. For this reason three callers can share it: the loop over a program
+ * (walk.c), the computation of folded constants before any run (statics.c), and eager execution,
+ * where the next operator becomes known only during the run. The graph may grow between calls:
+ * tn__executor_cover then adds operands for the new tensors and leaves the other operands as they
+ * are.
  *
- * Between two `cover`s nothing is allocated. Threads: one at a time. Errors are written to `error`,
- * which the caller sets (NULL: errors are dropped).
+ * Only tn__executor_cover allocates memory. One thread at a time may use an executor. Errors are
+ * written to the member `error`, which the caller sets (NULL: errors are dropped).
  */
 #ifndef TN_ENGINE_EXECUTOR_H
 #define TN_ENGINE_EXECUTOR_H
@@ -23,40 +24,48 @@
 
 typedef struct tn__executor {
     const tn_graph *graph;
-    tn_operand *operands; /* [tensors] current bindings; the executor sets rank and extents */
-    uint64_t random;      /* counter for the random numbers of operators without a seed */
-    tn_error *error;      /* error of the current call */
+    /* for each tensor: its current address and extents; the executor sets rank and extents */
+    tn_operand *operands;
+    uint64_t random; /* counter from which operators without a seed derive random numbers */
+    tn_error *error; /* receives the error of the current call */
 
     tn__arena arena;
-    uint32_t tensor_count, op_count; /* number of tensors and operators that are covered */
+    /* number of tensors and operators for which tn__executor_cover has made room */
+    uint32_t tensor_count, op_count;
     uint32_t tensor_room, input_room, output_room;
-    tn_operand *inputs, *outputs; /* operands of the current call */
-    uint8_t
-        *scratch; /* for extents that are known only during the run; NULL: no operator needs it */
+    tn_operand *inputs, *outputs; /* operands of the operator that runs now */
+    /* memory for computing extents that are known only during the run; NULL: no operator needs
+     * it */
+    uint8_t *scratch;
     size_t scratch_used;
 } tn__executor;
 
-/* Context and graph must outlive the executor. */
+/* Initialises an executor. `context` and `graph` must outlive it. */
 void tn__executor_open(tn__executor *executor, const tn_context *context, const tn_graph *graph);
-void tn__executor_close(tn__executor *executor); /* accepts an executor that is all zeros */
-/* Adds operands for the tensors that the graph has gained since the last call: unbound, with
- * extents inferred first. Errors: E_NO_MEMORY. Cost: O(new tensors and operators). */
+/* releases memory; accepts an executor that is all zeros */
+void tn__executor_close(tn__executor *executor);
+/* Adds operands for the tensors that the graph has gained since the last call. A new operand has no
+ * address; its extents are those of the graph, so infer shapes first. Errors: E_NO_MEMORY. Cost:
+ * O(new tensors and operators). */
 tn_status tn__executor_cover(tn__executor *executor);
-/* Sets extents to those of the graph: calls may have changed extents that are bounds. */
+/* Resets the extents of all operands to those of the graph. This is needed before a run, because an
+ * earlier run may have changed extents for which the graph has only upper bounds. */
 void tn__executor_reset(tn__executor *executor);
 
-/* Runs the operator on the operands that it names, as they are bound now.
+/* Runs an operator on its operands at their current addresses.
  *
- * packed     NULL, or [inputs]: addresses of inputs that lie in a form of the kernel's own;
- *            NULL where they are as bound
- * workspace  of prepared->workspace bytes, aligned to 64
+ * packed     NULL, or an array with an entry for each input: the address of the input in a packed
+ * form that only the kernel reads, or NULL for an input that is at its operand's address
+ * workspace  prepared->workspace bytes, aligned to 64
  *
- * Extents of outputs that are bounds in the graph become the current ones.
- * Errors: E_INVALID (they exceed the room of the operand), those of the kernel. */
+ * For outputs with upper bounds in the graph, the operands get the current extents.
+ * Errors: E_INVALID (an output needs more bytes than its operand has), errors of the kernel.
+ */
 tn_status tn__executor_call(tn__executor *executor, tn_op_id op, const tn__prepared *prepared,
                             void *const *packed, void *workspace);
 
-/* Runs the operator once more, by another type. The output keeps the extents of the first run. */
+/* Recomputes the outputs of an operator, with the operator type that `repeats` has for
+ * recomputation. The outputs keep the extents of the first computation. */
 tn_status tn__executor_again(tn__executor *executor, tn_op_id op, const tn__repeats *repeats,
                              const tn__prepared *prepared, void *workspace);
 

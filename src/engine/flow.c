@@ -1,5 +1,6 @@
-/* flow.c - builds the tables of control flow: the operators that have regions, and those that may
- * begin at each step. */
+/* flow.c - control flow: builds tables of the operators with regions (If, Loop, Scan) and of the
+ * steps at which they may begin, and implements the beginning, each iteration and the end of these
+ * operators. */
 #include <stdio.h>
 
 #include "engine/engine.h"
@@ -12,7 +13,8 @@ static int flow_region_order(const void *a, const void *b) {
     return (x->block > y->block) - (x->block < y->block);
 }
 
-/* Branches and loops of ONNX, if the registry describes how their operands correspond. */
+/* Whether the engine can run an operator with regions: it must be an operator of ONNX, and the
+ * registry must describe how its operands correspond to those of its blocks. */
 static bool flow_is_known(const tn__flow *flow, const tn_region *region) {
     const tn_op *op = tn_graph_op(flow->graph, region->op);
     const tn_op_rule *rule = tn__rule_of(flow->graph, region->op);
@@ -51,14 +53,17 @@ static tn_status flow_collect(tn__flow *flow, const tn_program *program) {
     return TN_OK;
 }
 
-/* entering: controls by their first step, outer before inner: those that end later come first. */
+/* Fills flow->entering: the operators with regions, sorted by the step at which they may begin. At
+ * equal steps an outer operator precedes an inner one, that is, the operator that ends later is
+ * first. */
 static void flow_sort(tn__flow *flow, uint32_t steps) {
     uint32_t *at = flow->entering_at;
     for (uint32_t c = 0; c < flow->control_count; c++) at[flow->controls[c].entry + 1]++;
     for (uint32_t s = 0; s <= steps; s++) at[s + 1] += at[s];
     for (uint32_t c = 0; c < flow->control_count; c++) {
         const tn__control *control = &flow->controls[c];
-        uint32_t slot = at[control->entry]; /* insertion: few begin at one step */
+        /* insertion sort, because few operators begin at the same step */
+        uint32_t slot = at[control->entry];
         while (flow->entering[slot] != TN_NONE) slot++;
         for (; slot > at[control->entry] &&
                flow->controls[flow->entering[slot - 1]].own < control->own;
@@ -92,16 +97,20 @@ tn_status tn__flow_make(tn__flow *flow, const tn_program *program, tn__executor 
     return TN_OK;
 }
 
-/* --- the work of If, Loop and Scan ---
+/* --- running If, Loop and Scan ---
  *
- * Their memory follows liveness.c. The results of a branch are copied out at its last step. The
- * carried values of a loop lie in the body's formal inputs from turn to turn; after the last turn
- * they are copied from the values that the body returned. Gathered values lie in the operator's
- * outputs from the first turn on. A region without instructions is run here, all turns at once.
+ * The memory of these operators follows liveness.c. The results of a branch of an If are copied to
+ * the operator's outputs when the branch ends. In a loop, the values that are carried between
+ * iterations are in the formal inputs of the loop's block. After the last iteration the results are
+ * copied from the tensors that the block returned. Gathered values are written to the operator's
+ * outputs from the first iteration on. A region without instructions runs all its iterations at
+ * once, here.
  *
- * Source: operator texts of ONNX, If, Loop (opsets 1 to 21), Scan (9 to 21). */
+ * Source: the ONNX specifications of If and Loop (opsets 1 to 21) and of Scan (opsets 9 to 21).
+ */
 
-#define CONTROL_CHUNK 64u /* bytes: with 64 values 4 KiB of stack */
+/* bytes of each value that are copied at a time; a stack buffer for 64 values takes 4 KiB */
+#define CONTROL_CHUNK 64u
 
 static const tn_op *control_op(const tn__flow *flow, const tn__control *control) {
     return tn_graph_op(flow->graph, control->op);
@@ -162,13 +171,15 @@ static tn_status control_branch_results(tn__flow *flow, const tn__control *contr
 
 /* --- Loop and Scan --- */
 
-typedef struct control_loop { /* how operands of a loop and of its body stand to each other */
+/* How the operands of a Loop or Scan correspond to those of its block. */
+typedef struct control_loop {
     const tn_op *op;
     const tn_block *body;
-    uint32_t carried;       /* how many values go from turn to turn */
-    uint32_t formal, given; /* the first of them among formal inputs, among the operator's inputs */
-    uint32_t next;          /* and among the body's outputs */
-    uint32_t sliced;        /* Scan: inputs taken a slice a turn */
+    uint32_t carried; /* number of values that are carried between iterations */
+    /* index of the first carried value: among the block's inputs, and among the operator's */
+    uint32_t formal, given;
+    uint32_t next;   /* index of the first carried value among the block's outputs */
+    uint32_t sliced; /* Scan: number of inputs of which each iteration reads one slice */
 } control_loop;
 
 static control_loop control_loop_of(const tn__flow *flow, const tn__control *control) {
@@ -189,12 +200,13 @@ static int64_t control_ints(const tn_op *op, const char *name, uint32_t index) {
     return index < count ? ints[index] : 0;
 }
 
-/* slice `at` of `whole` along `axis`, and the tensor that holds that slice */
+/* One slice of a tensor: index `at` along `axis` of `whole`, and the tensor `one` that has the
+ * slice alone. */
 typedef struct control_slices {
     tn_operand *whole, *one;
     uint32_t axis;
     uint64_t at;
-    bool gather; /* true: copies the slice into the whole */
+    bool gather; /* true: copies `one` into `whole`; false: copies the slice of `whole` to `one` */
 } control_slices;
 
 static void control_slice(const control_slices *it) {
@@ -218,7 +230,7 @@ static tn_status control_axis(tn__flow *flow, int64_t given, uint32_t rank, uint
     return TN_OK;
 }
 
-/* Fills the formals that are slices of the operator's inputs for the next turn. */
+/* Copies slices of a Scan's inputs to the inputs of its block, for the next iteration. */
 static tn_status control_scan_inputs(tn__flow *flow, const tn__control *control,
                                      const control_loop *loop) {
     for (uint32_t i = 0; i < loop->sliced; i++) {
@@ -236,7 +248,7 @@ static tn_status control_scan_inputs(tn__flow *flow, const tn__control *control,
     return TN_OK;
 }
 
-/* Adds the turn's results to the gathered outputs. */
+/* Copies the results of an iteration into the outputs of the operator that gather them. */
 static tn_status control_gather(tn__flow *flow, const tn__control *control,
                                 const control_loop *loop) {
     bool scans = loop->formal == 0;
@@ -274,9 +286,9 @@ static tn_status control_gather(tn__flow *flow, const tn__control *control,
     return TN_OK;
 }
 
-/* Whether a value that the body returned lies in a formal that is yet to be written: the value is
- * such a formal, or a view of one. (Formals live as long as the loop, so no other tensor shares
- * their bytes.) */
+/* Whether a value that the block of a loop returned lies in the memory of a carried input that will
+ * be overwritten. This is the case if the value is such an input itself, or a view of one. No other
+ * tensor can overlap a carried input, because carried inputs are live during the whole loop. */
 static bool control_crosses(const tn__flow *flow, const control_loop *loop) {
     for (uint32_t i = 0; i < loop->carried; i++) {
         const tn_operand *from = &flow->executor->operands[loop->body->outputs[loop->next + i]];
@@ -291,10 +303,11 @@ static bool control_crosses(const tn__flow *flow, const control_loop *loop) {
     return false;
 }
 
-/* The formals get the values that the body returned, all at the same moment. A body may return its
- * formals in another order, so the same chunk of every value is read before any chunk is written. A
- * view begins at its formal's first byte or after it, so the bytes that are written have been read.
- */
+/* Assigns the values that the block of a loop returned to the carried inputs, all at the same time.
+ * A block may return its own inputs in another order, so a direct copy could overwrite a value
+ * before it is read. Therefore the values are copied in chunks: a chunk of every value is read
+ * before any is written. A view of a carried input starts at the input's first byte or later, so
+ * the bytes that a chunk overwrites have already been read. */
 static tn_status control_carry(tn__flow *flow, const control_loop *loop) {
     uint64_t longest = 0;
     if (!control_crosses(flow, loop)) {
@@ -344,7 +357,8 @@ static tn_status control_carry(tn__flow *flow, const control_loop *loop) {
     return TN_OK;
 }
 
-/* Counter and condition of a Loop, slices of a Scan, for the turn to come. */
+/* Prepares the next iteration: sets counter and condition of a Loop, or copies the slices of a
+ * Scan. */
 static tn_status control_prepare_turn(tn__flow *flow, const tn__control *control,
                                       const control_loop *loop) {
     if (loop->formal == 0) return control_scan_inputs(flow, control, loop);
@@ -376,7 +390,8 @@ static tn_status control_loop_begin(tn__flow *flow, tn__control *control) {
         TN_TRY(control_copy(flow, loop.body->inputs[loop.formal + i], op->inputs[loop.given + i]));
     control->going = control->going && control->most > 0;
     if (control->going) return control_prepare_turn(flow, control, &loop);
-    for (uint32_t k = loop.carried; k < op->output_count; k++) { /* nothing is gathered */
+    /* no iteration runs: nothing is gathered */
+    for (uint32_t k = loop.carried; k < op->output_count; k++) {
         if (op->outputs[k] == TN_NONE) continue;
         uint32_t axis = 0;
         if (loop.formal == 0)
@@ -387,7 +402,7 @@ static tn_status control_loop_begin(tn__flow *flow, tn__control *control) {
     return TN_OK;
 }
 
-/* One turn is done. */
+/* Ends an iteration: gathers its results, and prepares the next iteration if there is one. */
 static tn_status control_loop_turn(tn__flow *flow, tn__control *control) {
     control_loop loop = control_loop_of(flow, control);
     bool going = true;
@@ -401,9 +416,9 @@ static tn_status control_loop_turn(tn__flow *flow, tn__control *control) {
     return control_prepare_turn(flow, control, &loop);
 }
 
-/* The results of the last turn are taken from the places where the body left them. The formals have
- * room for the values that the last turn reads; a value that grows from turn to turn may be too
- * large for its formal when it is returned. */
+/* Copies the results of the last iteration to the operator's outputs. They are read from the
+ * tensors that the block returned, not from the carried inputs: a value that grows in each
+ * iteration may be too large for its input when the last iteration returns it. */
 static tn_status control_loop_results(tn__flow *flow, const tn__control *control) {
     control_loop loop = control_loop_of(flow, control);
     const tn_tensor_id *results =

@@ -1,5 +1,5 @@
-/* io.c - checks the caller's arrays against the graph's inputs and outputs, and copies their bytes.
- */
+/* io.c - checks the caller's arrays against the inputs and outputs of the graph, copies data
+ * between the arrays and the device, and allocates the device's memory. */
 #include "engine/engine.h"
 
 #include <stdio.h>

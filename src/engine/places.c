@@ -1,5 +1,5 @@
-/* places.c - builds the tables of bodies and the live ranges in them, from the occupancy and a
- * layout, or over a pool. */
+/* places.c - builds the tables of buffers and of the live ranges in them. The addresses of buffers
+ * come from a layout, or from a pool that allocates them during the run. */
 #include "engine/engine.h"
 
 static const tn_graph *places_graph(const tn__places *places) {

@@ -1,8 +1,9 @@
-/* rank_messages.c - turns instructions for other ranks into calls of the exchange.
+/* rank_messages.c - runs the instructions for other ranks (SEND, RECV, REDUCE, GATHER, SCATTER) by
+ * calling the functions of the exchange, which the caller of the engine provides.
  *
- * Operands stay where the plan puts them: nothing is copied on the way. A call on another stream
- * runs in that stream's thread, parallel to the computation of the walk; the walk waits for a call
- * on stream 0.
+ * The exchange reads and writes operands at their planned addresses; no copy is made. An
+ * instruction of another stream runs in that stream's thread, at the same time as kernels. The
+ * engine waits for an instruction of stream 0.
  */
 #include "engine/engine.h"
 
@@ -18,7 +19,8 @@ static tn_status talk_check_parts(const tn_exchange *exchange, const tn_instruct
     bool gathers = it->opcode == TN_GATHER;
     uint64_t whole = gathers && other != NULL ? other->bytes : tensor->bytes;
     uint64_t part = other == NULL ? whole / members : gathers ? tensor->bytes : other->bytes;
-    uint64_t unit = tn_dtype_bits(tensor->dtype) / 8; /* only whole elements can be added up */
+    /* a sum needs whole elements, so a part must be a multiple of this size */
+    uint64_t unit = tn_dtype_bits(tensor->dtype) / 8;
     bool cut = it->opcode == TN_SCATTER && unit > 1 && part % unit != 0;
     if (tn__mul_sat(part, members) == whole && !cut) return TN_OK;
     TN_FAIL(error, TN_E_INVALID, "%llu bytes are not %u parts of %llu", (unsigned long long)whole,
@@ -48,8 +50,9 @@ tn_status tn__talk_check(const tn_exchange *exchange, const tn_graph *graph,
 
 /* --- calls --- */
 
-/* The address of one member's part of the whole: in `other` if the instruction has one, else in
- * place. */
+/* Finds the address of all data of a GATHER or SCATTER, and the address and size of this rank's
+ * part of it. The part is the operand `other` if the instruction has one. Otherwise the part is a
+ * range of the whole tensor. */
 static void talk_parts(const tn__stream_item *item, bool gathers, uint8_t **part, uint8_t **whole,
                        uint64_t *bytes) {
     const tn_exchange *exchange = item->streams->exchange;

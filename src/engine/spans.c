@@ -1,26 +1,32 @@
-/* spans.c - begins and ends the spans of bytes that bodies hold, from step to step of a run.
+/* spans.c - begins and ends spans, from step to step of a run. A span is a range of bytes that a
+ * buffer occupies during the steps [first, last): a section of a buffer in a layout, or a whole
+ * buffer in a pool.
  *
- * A span is held during [first, last). It is a piece of a body, or with a pool the body from its
- * first step to its last. Whatever path control flow takes, exactly the spans that cover step s are
- * held at step s. Pools and poison use spans:
+ * Control flow may skip or repeat steps. In every case, exactly the spans that contain step s are
+ * active when step s runs. Spans have two uses:
  *
- *   pool     a span that begins is allocated, one that ends is freed
- *   poison   bytes that no span holds are NaNs, everywhere in the arena. A span that begins must
- *            find NaNs, or something wrote outside its own bytes; a span that ends writes NaNs.
- *            If a body shrinks to a part of itself, that part is kept.
+ *   pool     a block is allocated when a span begins, and freed when the span ends
+ *   poison   an option that finds writes outside of buffers: all bytes of the arena that no span
+ *            occupies are filled with NaNs. When a span begins, its bytes must still be NaNs;
+ *            otherwise an instruction wrote outside its own buffers. When a span ends, its bytes
+ *            become NaNs. If a buffer shrinks, the bytes that remain in it keep their data.
  *
- * If a copy is still running when its span ends, the bytes stay held until the copy has ended. A
- * span that takes these bytes earlier must have waited for the copy; poison checks that the program
- * contains that wait. A pool knows no streams, so freeing a block waits for the copy.
+ * If a copy still uses the bytes of a span that ends, the bytes are released only after the copy.
+ * If another span begins in these bytes before that, its instruction must have waited for the copy,
+ * and poison checks that the program's signals contain this wait. A pool has no notion of streams,
+ * so freeing a block waits for the copy.
  *
- * Cost: O(spans) a run, and O(spans) for each jump; poison: O(bytes that begin and end).
+ * Cost: O(spans) in a run and O(spans) for each jump of control flow. Poison: O(bytes of the spans
+ * that begin and end).
  */
 #include "engine/engine.h"
 
 #include <stdio.h>
 
-#define SPANS_POISON 0xffu /* value of all free bytes: a NaN of every width, -1 */
-#define SPANS_AROUND 64u   /* checked bytes on either side: loops that overrun do so by a vector */
+/* every byte of free memory: a NaN in all float types, -1 in signed integers */
+#define SPANS_POISON 0xffu
+/* bytes checked on each side of a buffer: a loop that runs past the end writes about one vector */
+#define SPANS_AROUND 64u
 
 enum { SPANS_NOBODY, SPANS_HELD, SPANS_PASSED_ON, SPANS_COPIED };
 
@@ -46,7 +52,8 @@ static void spans_fill(tn__spans *spans, bool pieces) {
     tn__step_span *at = spans->spans;
     for (tn_body_id b = 0; b < spans->places->body_count; b++) {
         const tn_body *body = tn_problem_body(problem, b);
-        if (tn__places_is_static(spans->places, b)) continue; /* held through every run */
+        /* static memory is occupied during all runs: it has no span */
+        if (tn__places_is_static(spans->places, b)) continue;
         for (uint32_t p = 0; p < body->piece_count && pieces; p++)
             *at++ = (tn__step_span){.first = (uint32_t)body->pieces[p].first,
                                     .last = (uint32_t)body->pieces[p].last,
@@ -129,7 +136,7 @@ static const uint8_t *spans_data(const tn__spans *spans, const tn__step_span *sp
     return spans->places->arena + spans->places->offset[span->body] + span->lo;
 }
 
-/* Frees the bytes of a span that has ended. */
+/* Marks the bytes of a span as free if they are in the given state, and fills them with NaNs. */
 static void spans_release(tn__spans *spans, const tn__step_span *span, uint8_t state,
                           uint32_t step) {
     uint64_t base = spans->places->offset[span->body];
@@ -141,7 +148,7 @@ static void spans_release(tn__spans *spans, const tn__step_span *span, uint8_t s
     spans_tell(spans, step, span->body, true);
 }
 
-/* Releases late spans after the end of their copies. */
+/* Releases the bytes of those ended spans that no copy uses any more. */
 static void spans_look(tn__spans *spans, uint32_t step) {
     for (uint32_t i = 0; i < spans->late_count;) {
         const tn__step_span *span = &spans->spans[spans->late[i]];
@@ -155,8 +162,9 @@ static void spans_look(tn__spans *spans, uint32_t step) {
     }
 }
 
-/* A span takes bytes that a copy held at the last check. Bytes that its own body passes on may
- * still be read, so they are allowed. */
+/* Handles a span that begins in bytes that a copy used when this was last checked. Fails if the
+ * program does not guarantee that the copy has ended. Bytes that the same buffer keeps from an
+ * earlier span are allowed, because a copy may still read them. */
 static tn_status spans_take_late(tn__spans *spans, const tn__step_span *span, uint32_t step,
                                  tn_error *error) {
     if (spans->late_count == 0 || spans->owned == NULL) return TN_OK;
@@ -211,7 +219,7 @@ static tn_status spans_end(tn__spans *spans, tn__step_span *span, uint32_t step,
     return TN_OK;
 }
 
-/* Keeps the bytes of a body when one span of it ends and the next one begins. */
+/* Marks the bytes that a buffer keeps when one of its spans ends and its next span begins. */
 static void spans_pass_on(tn__spans *spans, const tn__step_span *ends,
                           const tn__step_span *begins) {
     if (spans->owned == NULL || ends->body != begins->body) return;
@@ -223,7 +231,7 @@ static void spans_pass_on(tn__spans *spans, const tn__step_span *ends,
 
 /* --- from step to step --- */
 
-/* To the next step: the lists hold the spans that begin and end. */
+/* Moves to the following step. Ends and begins the spans that the lists have for that step. */
 static tn_status spans_next(tn__spans *spans, uint32_t to, tn_error *error) {
     uint32_t first = spans->begins.first[to], last = spans->begins.first[to + 1];
     for (uint32_t e = spans->ends.first[to]; e < spans->ends.first[to + 1]; e++)
@@ -240,7 +248,8 @@ static tn_status spans_next(tn__spans *spans, uint32_t to, tn_error *error) {
     return TN_OK;
 }
 
-/* To any other step: hold exactly the spans that cover it. */
+/* Moves to any step. Ends and begins spans so that exactly those that contain the step are
+ * active. */
 static tn_status spans_jump(tn__spans *spans, uint32_t to, tn_error *error) {
     for (uint32_t e = 0; e < spans->count && spans->owned != NULL; e++) {
         const tn__step_span *ends = &spans->spans[e];
@@ -264,7 +273,8 @@ static tn_status spans_jump(tn__spans *spans, uint32_t to, tn_error *error) {
 void tn__spans_start(tn__spans *spans) {
     if (spans->owned == NULL) return;
     memset(spans->owned, SPANS_NOBODY, spans->places->bytes);
-    for (uint32_t t = 0; t < spans->places->held_count; t++) /* static memory */
+    /* static memory that lies in the arena is marked as used */
+    for (uint32_t t = 0; t < spans->places->held_count; t++)
         memset(spans->owned + spans->places->held[t].lo, SPANS_HELD,
                spans->places->held[t].hi - spans->places->held[t].lo);
     for (uint64_t at = 0; at < spans->places->bytes; at++)
@@ -279,7 +289,7 @@ tn_status tn__spans_move(tn__spans *spans, uint32_t from, uint32_t to, tn_error 
 }
 
 void tn__spans_finish(tn__spans *spans) {
-    uint32_t last = spans->steps - 1; /* spans exist, so steps do */
+    uint32_t last = spans->steps - 1; /* the engine has spans, so it has at least one step */
     spans_look(spans, last);
     for (uint32_t i = 0; i < spans->count; i++) {
         tn__step_span *span = &spans->spans[i];

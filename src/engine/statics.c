@@ -1,23 +1,24 @@
-/* statics.c - finds the weights, constants and folded tensors that a program needs, and gives them
- * places.
+/* statics.c - finds the weights, constants and folded tensors that a program needs, assigns offsets
+ * to them, and fills them.
  *
- * Static tensors that operators read are kept in one block. If a kernel wants weights in its own
- * form, the block holds that form instead, and the plain weights are only staged on the host while
- * they are packed. Folded tensors are computed at set-up, in an order that follows from their
- * readers; tensors that only folded operators read are staged as well, and released after their
- * last reader.
+ * Static tensors that operators read are stored in one block of memory. If a kernel needs a weight
+ * in its own packed form, the block contains only the packed form; the plain weight is staged, that
+ * is, kept in temporary host memory while it is packed. Folded tensors are computed when the engine
+ * is created, each after the tensors that it depends on. Tensors that only folded operators read
+ * are staged too, and released after their last reader.
  *
- *     weight ──▶ Mul ──▶ folded weight ──▶ pack ──▶ [ static memory ]
- *      staged            staged                      kept
+ *   weight ──▶ Mul ──▶ folded weight ──▶ pack ──▶ [ static memory ]
+ *   staged            staged                      kept
  *
- * Views of static tensors (a Constant and its attribute, Reshape, the branch that If takes) are not
- * copied: a tensor is a base and a distance from its start.
- * Cost: O(operands), and reading and computing.
+ * Views of static tensors (the output of a Constant, of a Reshape, or of an If with a constant
+ * condition) are not copied: each static tensor is a base tensor and a distance in bytes from its
+ * start.
+ * Cost: O(operands), and the time to read, compute and pack the tensors.
  */
 #include "engine/statics.h"
 #include "graph/element.h"
 
-#define STATICS_ALIGNMENT 64u /* a line of the cache, a vector of AVX-512 */
+#define STATICS_ALIGNMENT 64u /* a cache line, which is also the size of an AVX-512 vector */
 
 static const tn_tensor *statics_tensor(const tn__statics *statics, tn_tensor_id id) {
     return tn_graph_tensor(statics->graph, id);
@@ -25,7 +26,8 @@ static const tn_tensor *statics_tensor(const tn__statics *statics, tn_tensor_id 
 
 /* --- views --- */
 
-/* The tensor that `id` is a view of, or `id`. */
+/* Returns the tensor of which `id` is directly a view, and the distance from its start in *delta.
+ * Returns `id` if it is not a view of a static tensor. */
 static tn_tensor_id statics_source(const tn__statics *statics, tn_tensor_id id, uint64_t *delta) {
     const tn_graph *graph = statics->graph;
     const tn_tensor *tensor = tn_graph_tensor(graph, id);
@@ -34,7 +36,8 @@ static tn_tensor_id statics_source(const tn__statics *statics, tn_tensor_id id, 
     const tn_op *op = tn_graph_op(graph, tensor->producer);
     uint32_t k = 0;
     while (op->outputs[k] != id) k++;
-    if (tn__op_has_blocks(op)) { /* If with a known condition */
+    /* an If with a constant condition: its output is the output of the branch that it takes */
+    if (tn__op_has_blocks(op)) {
         for (uint32_t i = 0; i < op->attr_count; i++) {
             if (op->attrs[i].type != TN_ATTR_BLOCK) continue;
             const tn_block *block = tn_graph_block(graph, op->attrs[i].block);
@@ -68,7 +71,8 @@ bool tn__statics_is_leaf(const tn__statics *statics, tn_tensor_id base) {
 
 /* --- tensors that are needed --- */
 
-typedef struct statics_item { /* an operator; its inputs are being visited */
+/* an entry of the stack: an operator, and the next of the operator's inputs to visit */
+typedef struct statics_item {
     tn_op_id op;
     uint32_t next;
 } statics_item;
@@ -94,7 +98,8 @@ static tn_status statics_push(tn__statics *statics, statics_walk *walk, tn_tenso
     return TN_OK;
 }
 
-/* Appends the producers of `id` to the order, each after the producers of its inputs. */
+/* Appends the operators that compute `id` to statics->order, each after the operators that compute
+ * its inputs. */
 static tn_status statics_visit(tn__statics *statics, statics_walk *walk, tn_tensor_id id,
                                tn_error *error) {
     TN_TRY(statics_push(statics, walk, id, error));
@@ -135,7 +140,8 @@ static tn_status statics_need_all(tn__statics *statics, statics_walk *walk, cons
     return TN_OK;
 }
 
-/* An operator that runs again by another type reads its inputs unpacked. */
+/* Marks the inputs that an operator reads when it is recomputed with another operator type. That
+ * type reads its inputs unpacked. */
 static tn_status statics_need_again(tn__statics *statics, statics_walk *walk, tn_op_id id,
                                     tn_error *error) {
     tn_op_form form = tn_op_form_of(statics->graph, id, true);
@@ -181,8 +187,10 @@ tn_status tn__statics_take(tn__statics *statics, uint64_t bytes, uint64_t *offse
     return TN_OK;
 }
 
-/* Looks for the same form of the same tensor, made for an earlier operator. *found NULL: there is
- * none, and this becomes the first. Operators that run are filled in this order. */
+/* Looks for a packed form of an input that an earlier operator already has and that this operator
+ * can share. If there is one, sets *found to the offset of that form. Otherwise sets it to NULL;
+ * this operator's form is then recorded for later operators. The order matters because forms are
+ * filled in the order in which operators run. */
 static tn_status statics_share(tn__statics *statics, tn_op_id id, uint32_t input, uint64_t *offset,
                                const uint64_t **found, tn_error *error) {
     const tn__prepared *prepared = statics->kernels->of[id];
@@ -199,8 +207,9 @@ static tn_status statics_share(tn__statics *statics, tn_op_id id, uint32_t input
     return TN_OK;
 }
 
-/* `runs`: the form is filled in the order of the operators that run, so it may be shared with them.
- */
+/* Assigns offsets to the packed forms of an operator's inputs. `runs`: the operator is one that the
+ * program runs, so its forms are filled in the order of the program and can be shared with other
+ * such operators. A folded operator does not share its forms. */
 static tn_status statics_place_packed(tn__statics *statics, tn_op_id id, bool runs,
                                       tn_error *error) {
     const tn_op *op = tn_graph_op(statics->graph, id);
@@ -310,14 +319,15 @@ void *const *tn__statics_packed(const tn__statics *statics, tn_op_id op) {
     return statics->packed[op] != NULL ? statics->packed[op]->at : NULL;
 }
 
-/* --- the contents of static memory, written at set-up ---
+/* --- the data of static memory, written when the engine is created ---
  *
- * A tensor that a kernel wants in its own form is staged on the host while it is packed. So are
- * tensors that only folded operators read; these are released after their last reader.
- * Source: statics.h.
- * Cost: reading and computing. */
+ * A tensor that a kernel reads in packed form is staged (kept in temporary host memory) while it is
+ * packed. Tensors that only folded operators read are staged as well, and released after their last
+ * reader.
+ * Cost: the time to read, compute and pack the tensors.
+ */
 
-#define FILL_ALIGNMENT 64u /* alignment that kernels may assume for scratch */
+#define FILL_ALIGNMENT 64u /* kernels may rely on this alignment of their scratch memory */
 
 typedef struct fill_job {
     tn__statics *statics;
@@ -326,13 +336,15 @@ typedef struct fill_job {
     uint8_t *memory;
 } fill_job;
 
-/* Address of the tensor's block while it is filled. */
+/* Address of a block of static memory while it is filled: in memory, or in the mapping of a file if
+ * the tensor is fetched during a run. */
 static uint8_t *fill_at(const fill_job *job, tn_tensor_id id, uint64_t offset) {
     const uint8_t *fetched = job->statics->fetched;
     return (fetched != NULL && fetched[id] ? job->statics->store : job->memory) + offset;
 }
 
-/* Data that its file holds need not be in memory as well. */
+/* Reports that the block of a fetched tensor is complete, so that its pages can be dropped from
+ * memory. */
 static void fill_leave(const fill_job *job, tn_tensor_id id, uint64_t offset, uint64_t bytes) {
     if (job->statics->fetched == NULL || !job->statics->fetched[id]) return;
     if (job->statics->stored != NULL) job->statics->stored(fill_at(job, id, offset), bytes);
@@ -347,7 +359,7 @@ static tn_status fill_read(const fill_job *job, tn_tensor_id id, void *bytes) {
         memset(bytes, 0, tensor->bytes); /* optimizer state begins at zero */
         return TN_OK;
     }
-    /* The graph may know data that no file holds: the constants of a training step. */
+    /* The graph may have the data itself, for example for a constant that tn_train added. */
     if (tensor->payload.size == 0 && tn__tensor_fill(tensor, bytes, tensor->bytes)) return TN_OK;
     if (job->source->read == NULL)
         TN_FAIL(error, TN_E_INVALID, "no operator reads the contents of '%.80s'", tensor->name);
@@ -359,14 +371,15 @@ static void fill_tell(const fill_job *job, tn_tensor_id id, uint64_t bytes) {
     if (job->source->told != NULL) job->source->told(job->source->listener, id, bytes);
 }
 
-/* Takes bytes for a base: in static memory if the tensor is kept, else staged. `read` for leaves.
- */
+/* Sets the address of a base tensor: its block of static memory, or temporary host memory that is
+ * allocated now if the tensor is staged. `read`: a staged tensor is filled with its data, which
+ * must exist without computing it. */
 static tn_status fill_open(const fill_job *job, tn_tensor_id base, bool read) {
     tn__static *it = &job->statics->tensors[base];
     const tn_tensor *tensor = tn_graph_tensor(job->statics->graph, base);
     if (it->offset != TN_SIZE_UNKNOWN) {
         job->executor->operands[base].data = fill_at(job, base, it->offset);
-        return TN_OK; /* read before */
+        return TN_OK; /* the data of a kept tensor was read before */
     }
     if (it->staged == NULL) {
         it->staged = tn__alloc(job->statics->context, tensor->bytes);
@@ -415,7 +428,8 @@ static tn_status fill_pack(const fill_job *job, tn_op_id id) {
     return TN_OK;
 }
 
-/* Runs a kernel with scratch from the heap, which is allowed during set-up. */
+/* Runs the kernel of a folded operator. Its scratch memory is allocated here, because allocations
+ * are allowed while the engine is created. */
 static tn_status fill_run(const fill_job *job, tn_op_id id) {
     const tn__prepared *prepared = job->statics->kernels->of[id];
     size_t bytes = (size_t)prepared->workspace + FILL_ALIGNMENT;
@@ -442,7 +456,8 @@ static tn_status fill_compute(const fill_job *job, tn_op_id id) {
     return TN_OK;
 }
 
-/* Unbinds staged tensors: nothing may read them again. */
+/* Sets the addresses of all static operands to their blocks. Operands that were only staged or are
+ * fetched get NULL, because no operator may read them before a fetch. */
 static void fill_bind(const fill_job *job) {
     const tn__static *tensors = job->statics->tensors;
     for (tn_tensor_id t = 0; t < tn_graph_tensor_count(job->statics->graph); t++) {

@@ -1,48 +1,56 @@
-/* statics.h - static memory: weights, constants, folded tensors. It is planned from the tensors
- * that operators read, then filled through an executor.
- *
- *   statics.c  the needed tensors and their places
- *   (its last part reads, folds and packs them)
- */
+/* statics.h - static memory: weights, constants and folded tensors, which stay in memory between
+ * runs. tn__statics_plan finds the tensors that the operators of a program read and assigns
+ * offsets; tn__statics_fill reads, folds and packs their data. */
 #ifndef TN_ENGINE_STATICS_H
 #define TN_ENGINE_STATICS_H
 
 #include "engine/executor.h"
 #include "engine/kernels/kernels.h"
 
-/* The place of a static tensor. A form that is packed for an operator has its own place. */
+/* A static tensor and its block of static memory. Packed forms have blocks of their own
+ * (tn__packed_form). */
 typedef struct tn__static {
-    tn_tensor_id base; /* the tensor that it is a view of, or itself */
-    uint64_t delta;    /* from the base's start */
-    uint64_t offset;   /* in static memory; TN_SIZE_UNKNOWN: needed only during set-up */
-    uint32_t uses;     /* during set-up: number of reads that are still to come */
-    uint8_t *staged;   /* its bytes on the host, as long as they are needed */
-    bool needed;       /* read by an operator that runs, or packed for one */
-    bool kept;         /* has a place in static memory */
+    tn_tensor_id base; /* the tensor that this tensor is a view of, or the tensor itself */
+    uint64_t delta;    /* distance in bytes from the start of `base` */
+    /* offset of the tensor's block; TN_SIZE_UNKNOWN: the tensor is needed only at set-up */
+    uint64_t offset;
+    uint32_t uses;   /* number of reads during set-up that have not happened yet */
+    uint8_t *staged; /* temporary host memory with the tensor's data during set-up, or NULL */
+    bool needed;     /* whether an operator that runs reads the tensor, plain or packed */
+    bool kept;       /* whether the tensor itself has a block of static memory */
     bool visited;
-    struct tn__shared_form *forms; /* its forms that operators may share */
+    /* list of those packed forms of the tensor that operators can share */
+    struct tn__shared_form *forms;
 } tn__static;
 
-/* A packed form that several operators read, or parts of one. */
+/* A packed form of a tensor that several operators can read. */
 typedef struct tn__shared_form {
     struct tn__shared_form *next;
     uint64_t form, bytes;
-    const uint64_t *offset; /* place in the operator that it was made for */
+    /* points to the offset of the form, in the tables of the operator for which it was made */
+    const uint64_t *offset;
 } tn__shared_form;
 
-/* The inputs of an operator that its kernel wants in its own form. */
+/* The packed forms of an operator's inputs, as its kernel needs them. */
 typedef struct tn__packed_form {
-    uint64_t *offset; /* [inputs] place in static memory; TN_SIZE_UNKNOWN: the plain tensor, or */
-    const uint64_t **shared; /* [inputs] the place of another operator's form; NULL: not shared */
-    void **at;               /* [inputs] the same as addresses, once filled; NULL: as bound */
+    /* for each input: offset of its packed form in static memory; TN_SIZE_UNKNOWN: the input is not
+     * packed, or it shares another operator's form */
+    uint64_t *offset;
+    /* for each input: points to the offset of another operator's form that it shares; NULL: it
+     * shares none */
+    const uint64_t **shared;
+    /* for each input: address of its packed form once it is filled; NULL: the input is not
+     * packed */
+    void **at;
     bool done;
 } tn__packed_form;
 
-/* The readers of static tensors: operators that run, in their order, and blocks that hand out
- * static tensors. */
+/* The operators of a program in the order in which they run, and the blocks that have static
+ * tensors among their outputs. Static memory is planned for these readers. */
 typedef struct tn__readers {
-    const tn_op_id *ops; /* may list an operator twice */
-    const bool *again;   /* [ops] whether it runs in its repeat form; NULL: none does */
+    const tn_op_id *ops; /* an operator may be listed twice, because it may be recomputed */
+    /* for each entry of `ops`: whether it recomputes the operator; NULL: no entry does */
+    const bool *again;
     const tn_block_id *blocks;
     size_t op_count, block_count;
 } tn__readers;
@@ -50,40 +58,48 @@ typedef struct tn__readers {
 typedef struct tn__statics {
     const tn_kernels *kernels;
     const tn_graph *graph;
-    tn__readers readers; /* the caller's lists, which must outlive the filling */
+    /* the lists belong to the caller and must exist until static memory is filled */
+    tn__readers readers;
     tn__static *tensors; /* [tensors] */
     tn_op_id *order;     /* folded operators, in the order in which they are computed */
     size_t order_count;
-    tn__packed_form **packed; /* [operators] or NULL */
+    /* for each operator: its packed inputs, or NULL if no input is packed */
+    tn__packed_form **packed;
     tn__arena arena;
     const tn_context *context;
-    uint64_t bytes; /* bytes of static memory */
-    /* [tensors] whether it is fetched during a run and has its place in `store`. NULL: none is */
+    uint64_t bytes; /* size of static memory in bytes */
+    /* for each tensor: whether it is fetched during a run, so that its offset counts in `store`;
+     * NULL: none is */
     const uint8_t *fetched;
-    uint8_t *store;                              /* set while it is filled */
-    void (*stored)(uint8_t *at, uint64_t bytes); /* called when one of its blocks is complete */
+    uint8_t *store; /* where the forms of fetched tensors are written during set-up; else NULL */
+    /* function that is called when a block in `store` is complete */
+    void (*stored)(uint8_t *at, uint64_t bytes);
 } tn__statics;
 
-/* Finds the tensors that are needed and gives them places. Errors: E_NO_MEMORY, E_INVALID (2^64
- * bytes).
+/* Finds the static tensors that the readers need and assigns offsets in static memory. Errors:
+ * E_NO_MEMORY, E_INVALID (more than 2^64 bytes).
  * Cost: O(operands).
  */
 tn_status tn__statics_plan(tn__statics *statics, const tn_kernels *kernels,
                            const tn__readers *readers, const tn_context *context, tn_error *error);
-/* Takes a place after all others. Errors: E_INVALID (2^64 bytes). */
+/* Assigns the next free offset of static memory to a block of `bytes`. Errors: E_INVALID (more than
+ * 2^64 bytes). */
 tn_status tn__statics_take(tn__statics *statics, uint64_t bytes, uint64_t *offset, tn_error *error);
-void tn__statics_release(tn__statics *statics); /* accepts zeros */
+void tn__statics_release(tn__statics *statics); /* releases memory; accepts a struct of zeros */
 
-/* Whether the data of a base exists without computing it. */
+/* Whether the data of a base tensor exists in a file or in the graph, so that no operator computes
+ * it. */
 bool tn__statics_is_leaf(const tn__statics *statics, tn_tensor_id base);
-/* [inputs] bytes of the packed forms that an operator's kernel wants, 0: unpacked; NULL: no packed
- * forms. */
+/* For each input of an operator: bytes of the packed form that its kernel needs, or 0 if the input
+ * is not packed. Returns NULL if the operator has no packed inputs. */
 const uint64_t *tn__statics_sizes(const tn__statics *statics, tn_op_id op);
 
-/* Iterates over the blocks and their places: begin with a cursor of zeros. */
+/* One block of static memory. tn__statics_next iterates over all blocks; the iteration begins with
+ * a cursor of zeros. */
 typedef struct tn__static_place {
     tn_tensor_id tensor;
-    tn_op_id op; /* the operator that it is packed for; TN_NONE: not packed */
+    /* the block is packed for the kernel of this operator; TN_NONE: it is not packed */
+    tn_op_id op;
     uint64_t bytes;
     uint64_t *offset;
 } tn__static_place;
@@ -94,22 +110,24 @@ typedef struct tn__static_cursor {
 } tn__static_cursor;
 bool tn__statics_next(const tn__statics *statics, tn__static_cursor *at, tn__static_place *place);
 
-/* Source of tensor data, and a listener that is called when a block of static memory is filled. */
+/* A function that reads the data of tensors, and a function that is called for each block of static
+ * memory. */
 typedef struct tn__contents_source {
     tn_status (*read)(void *self, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
-                      /* NULL: no source; as in tn_engine_options */
+                      /* NULL: there is no source; else as tn_engine_options.read */
                       uint64_t size, tn_error *error);
     void *self;
     void (*told)(void *listener, tn_tensor_id tensor, uint64_t bytes);
     void *listener;
 } tn__contents_source;
 
-/* Reads, folds and packs into `memory`, which has statics->bytes at an address as kernels see it,
- * and binds the executor's static operands. */
+/* Reads, folds and packs all static tensors into `memory`, which has statics->bytes bytes at an
+ * address that kernels can use. Sets the addresses of the executor's static operands. */
 tn_status tn__statics_fill(tn__statics *statics, tn__executor *executor,
                            const tn__contents_source *source, uint8_t *memory);
 
-/* The argument `packed` for tn__executor_call; NULL: every input is as it is bound. */
+/* The addresses of an operator's packed inputs, for the parameter `packed` of tn__executor_call.
+ * NULL: the operator has no packed inputs. */
 void *const *tn__statics_packed(const tn__statics *statics, tn_op_id op);
 
 #endif

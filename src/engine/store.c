@@ -1,9 +1,10 @@
-/* store.c - finds or makes the file range of each tensor that a run fetches.
+/* store.c - finds the file range of each tensor that a run fetches, and writes the data of such
+ * tensors to a temporary file if no file has it in the needed form.
  *
- * A fetched tensor has one form, which all its readers want, so one range is all of it. Forms that
- * have to be made are written through a mapping of a file whose full size is reserved first: a full
- * disk is reported at that moment.
- * Cost: O(tensors + operands); making forms costs as much as filling static memory.
+ * A fetched tensor has exactly one form, which all operators that read it share, so it is one range
+ * of one file. The space of the temporary file is reserved before anything is written, so that a
+ * full disk is reported at once. The file is written through a memory mapping.
+ * Cost: O(tensors + operands). Writing the forms takes as long as filling static memory.
  */
 #include <tenure/engine.h>
 
@@ -16,8 +17,8 @@
 #include "engine/engine.h"
 #include "memory/device/ranges.h"
 
-#define STORE_ALIGNMENT 4096u /* alignment of forms that are made: a page */
-#define STORE_FORMED 0u       /* index of their file */
+#define STORE_ALIGNMENT 4096u /* alignment of the forms in the temporary file: a page */
+#define STORE_FORMED 0u       /* index of the temporary file in tn__store.files */
 
 /* --- fetched tensors --- */
 
@@ -71,8 +72,8 @@ static tn_status store_where(const tn__store *store, tn_tensor_id tensor, tn_fil
     return TN_OK;
 }
 
-/* Places a fetched block of static memory: in its own file if that holds it unchanged, else in the
- * file of forms that are made. */
+/* Assigns a file range to a fetched tensor: a range of the model's file if that has the tensor in
+ * the needed form, else a range of the temporary file. */
 static tn_status store_place(tn__store *store, tn__statics *statics, const tn__static_place *place,
                              tn_error *error) {
     tn__stored *stored = &store->list[store->of[place->tensor]];
@@ -88,7 +89,7 @@ static tn_status store_place(tn__store *store, tn__statics *statics, const tn__s
         TN_TRY(store_where(store, place->tensor, &range, &found, error));
     if (found) {
         stored->offset = range.offset;
-        /* staged if a folded operator reads it, else not read at all */
+        /* the file has the data, so set-up reads the tensor only if a folded operator needs it */
         statics->tensors[place->tensor].kept = false;
         *place->offset = TN_SIZE_UNKNOWN;
         return store_open(store, range.path, &stored->file, error);
@@ -101,7 +102,8 @@ static tn_status store_place(tn__store *store, tn__statics *statics, const tn__s
     return TN_OK;
 }
 
-/* Places the blocks that stay one after the other. */
+/* Assigns file ranges to the fetched tensors, and new offsets in static memory to all other
+ * blocks. */
 static tn_status store_places(tn__store *store, tn__statics *statics, tn_error *error) {
     tn__static_cursor at = {0};
     tn__static_place place;
@@ -158,7 +160,8 @@ static tn_status store_slots(tn__store *store, const tn__statics *statics, tn__a
 
 /* --- forms that have to be made --- */
 
-/* The data stays in the file, and in the system's memory until it is written. */
+/* Drops the pages of a complete form from the process's memory. The data is in the file, or in the
+ * page cache until the system has written it. */
 static void store_leave(uint8_t *at, uint64_t bytes) {
     uintptr_t first = (uintptr_t)at & ~(uintptr_t)(STORE_ALIGNMENT - 1);
     (void)madvise((void *)first, (size_t)(bytes + ((uintptr_t)at - first)), MADV_DONTNEED);
@@ -246,7 +249,8 @@ tn_status tn__store_read(void *self, const tn_graph *graph, tn_tensor_id tensor,
     return store->options->read(store->options->self, graph, tensor, bytes, size, error);
 }
 
-/* The system's cache cannot drop pages that are still to be written. */
+/* Ends the mapping of the temporary file. If reads must not come from the page cache, the file is
+ * first written to disk, because the system cannot drop pages that are not written yet. */
 tn_status tn__store_filled(tn__store *store, tn__statics *statics, tn_error *error) {
     statics->store = NULL;
     if (store->map == NULL) return TN_OK;
@@ -291,8 +295,8 @@ tn_status tn__store_fetch(const tn__store *store, const tn__stored *stored, uint
 #define STORAGE_PIECE ((uint64_t)16 << 20)
 #define STORAGE_STRETCH ((uint64_t)128 << 20)
 
-/* Reads [from, to) piece by piece, as a run reads weights that follow each other. *seconds is
- * lowered to the duration. */
+/* Reads the bytes [from, to) of a file in pieces, as a run reads weights that are adjacent in their
+ * file. Lowers *seconds to the duration if the reading was faster than that. */
 static tn_status storage_stretch(const tn__ranges *file, uint64_t from, uint64_t to, uint8_t *bytes,
                                  double *seconds, tn_error *error) {
     tn__ranges_forget(file, from, to - from);
@@ -306,21 +310,24 @@ static tn_status storage_stretch(const tn__ranges *file, uint64_t from, uint64_t
     return TN_OK;
 }
 
-/* Takes the faster of two stretches, one in each half of the file, because other work on the
- * machine can only slow a reading down. Operators are measured in the same way. */
+/* Measures the rate at which a file can be read: the faster of two ranges, one in each half of the
+ * file. The faster one counts because other work on the machine can only make a reading slower.
+ * (Operators are measured in the same way.) */
 static tn_status storage_sample(const tn__ranges *file, uint8_t *bytes, double *bytes_per_s,
                                 tn_error *error) {
     uint64_t half = file->size / 2, size = file->size - half;
     double seconds = INFINITY;
     if (size > STORAGE_STRETCH) size = STORAGE_STRETCH;
-    memset(bytes, 0, STORAGE_PIECE); /* touch the pages before the clock starts */
+    /* write to the pages before the time is measured, to keep page faults out of it */
+    memset(bytes, 0, STORAGE_PIECE);
     if (size <= half) TN_TRY(storage_stretch(file, 0, size, bytes, &seconds, error));
     TN_TRY(storage_stretch(file, half, half + size, bytes, &seconds, error));
     *bytes_per_s = (double)size / (seconds > 1e-9 ? seconds : 1e-9);
     return TN_OK;
 }
 
-/* Writes a file of zeros in a folder, to disk, so that the system's cache can drop it. */
+/* Creates a file of zeros in a folder and writes it to disk, so that the system can drop its pages
+ * from the page cache. */
 static tn_status storage_write(const char *folder, uint8_t *bytes, tn__ranges *file,
                                tn_error *error) {
     TN_TRY(tn__ranges_temporary(folder, STORAGE_STRETCH, file, error));

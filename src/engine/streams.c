@@ -1,46 +1,50 @@
-/* streams.c - runs instructions without a kernel on streams of the device, and makes the walk wait
- * for them.
+/* streams.c - runs instructions that need no kernel on streams of the device, and makes the calling
+ * thread wait for them where the program has a signal.
  *
- * Each such instruction is an item with a fence, which is recorded after it. A signal is the fence
- * of the item that gives it. A signal that the walk itself gives needs no wait: it is given before
- * the walk goes on. The set-up takes all memory, including room in the queues, so a run allocates
- * nothing.
+ * Each such instruction is an item with a fence, which its stream records after it. To wait for a
+ * signal means to wait for the fence of the item that gives the signal. If an instruction that runs
+ * in the calling thread gives the signal, no wait is needed, because that thread has already run
+ * it. All memory, including the entries of the queues, is allocated when the engine is created, so
+ * a run allocates nothing.
  *
- * Swapped-out tensors may lie on another device. Copies to it run on our own streams, each paired
- * with a stream of that device that works in the calling thread, so order, fences and failures stay
- * the same.
+ * Swapped-out tensors may be stored on another device. The copies to it run on the program's
+ * streams. Each of these is paired with a stream of the other device that works in the calling
+ * thread, so order, fences and failures are as for copies to the host.
  *
- * Cost: O(1) per step, and O(copies in progress) for bytes that are being copied.
+ * Cost: O(1) per step, and O(copies in progress) to find the copy that uses given bytes.
  */
 #include <tenure/program.h>
 
 #include "engine/engine.h"
 #include "memory/device/driver.h"
 
-#define STREAMS_QUEUED 4u /* entries in a stream's queue for one item: see tn__streams_queue */
+#define STREAMS_QUEUED 4u /* queue entries that tn__streams_queue needs for one item */
 
-/* --- which steps each stream knows to be finished, from the program's signals alone ---
+/* --- which steps each stream knows to have ended, from the program's signals alone ---
  *
- * Every stream has a row with one entry per other stream: how far that stream is known to have
- * come. A signal carries the row of its giver to the stream that waits for it. A blocking
- * instruction passes its row on to the next one of its kind. Only poison uses these rows, so they
- * share nothing with the clocks that made the plan (program/happens.h) and check them
- * independently.
+ * Every stream has a row with an entry for each stream: the number of that stream's steps, from the
+ * beginning of the program, that are known to have ended. A signal copies the row of the stream
+ * that gives it to the stream that waits for it. An instruction that blocks its caller passes its
+ * row to the next instruction of the same opcode. Only the check for stray writes (poison) uses
+ * these rows. They share no code with the vector clocks from which the plan was made
+ * (program/happens.h), so they check the plan independently.
  * Cost: O(streams) per step.
- * Source: vector clocks: Fidge 1988, Mattern 1989. */
+ * Source: vector clocks: Fidge 1988, Mattern 1989.
+ */
 
 typedef struct tn__known {
     const tn_instruction *instructions;
     uint32_t width; /* streams */
-    uint32_t at;    /* current step of the walk */
-    /* [width][width] the first stream knows that the second has finished all steps below this */
+    uint32_t at;    /* index of the current step */
+    /* width x width entries: row[a * width + b] = s means that stream a knows that all steps of
+     * stream b before step s have ended */
     uint32_t *row;
     uint32_t *given;  /* [signals][width] */
     uint32_t *called; /* [TN_OPCODE_COUNT][width] */
-    /* [steps] row of `given` that the step gives; TN_NONE: it gives no signal */
+    /* for each step: the row of `given` that its signal fills; TN_NONE: it gives no signal */
     uint32_t *given_at;
-    /* [steps] the step that gives the signal that this one waits for; TN_NONE: it waits for no
-     * signal */
+    /* for each step: the step that gives the signal for which it waits; TN_NONE: it waits for
+     * none */
     const uint32_t *giver;
     size_t given_count;
 } tn__known;
@@ -83,8 +87,8 @@ static void known_merge(uint32_t *into, const uint32_t *from, uint32_t width) {
         if (from[s] > into[s]) into[s] = from[s];
 }
 
-/* The walk leaves its step: the step's own stream knows that, and so do the streams that it
- * signals. */
+/* Records that the current step has ended: in the row of its own stream, in the row that its signal
+ * carries, and in the row of its opcode if it blocks its caller. */
 static void known_leave(tn__known *known) {
     const tn_instruction *it = &known->instructions[known->at];
     uint32_t *row = known->row + (size_t)it->stream * known->width;
@@ -117,12 +121,13 @@ bool tn__known_over(const tn__streams *streams, uint32_t item) {
     return known->row[(size_t)stream * known->width + of->stream] > of->step;
 }
 
-/* --- swapped-out tensors on a separate device, and the link to it ---
+/* --- swapped-out tensors on a separate device, and the link to that device ---
  *
- * The threads of our streams make the copies, on streams of that device that work in the calling
- * thread. A link may be slower than the machine's (tn_engine_options.swap_bytes_per_s). It has one
- * lane in each direction, and a lane carries one copy at a time: a copy books its lane when it
- * begins, and ends no earlier than its booking. */
+ * The threads of the program's streams make the copies. For this they use streams of the other
+ * device that work in the calling thread. The bandwidth of the link can be limited
+ * (tn_engine_options.swap_bytes_per_s). The link carries one copy at a time in each direction: a
+ * copy reserves its time on the link when it begins, and does not end before that time has passed.
+ */
 
 static tn_status swaps_open(tn__host *host, const tn_engine_options *options,
                             const tn_context *context, tn_error *error) {
@@ -145,11 +150,12 @@ static tn_status swaps_open(tn__host *host, const tn_engine_options *options,
 
 static void swaps_close(tn__host *host) {
     if (host->device == NULL) return;
-    tn_device_destroy(host->device); /* also frees the memory that was taken on it */
+    /* this also frees the memory that was allocated on the device */
+    tn_device_destroy(host->device);
     pthread_mutex_destroy(&host->lock);
 }
 
-/* When a copy that begins now will end. */
+/* Reserves time on the link for a copy that begins now. Returns the time at which it will end. */
 static double swaps_book(tn__host *host, bool out, uint64_t bytes) {
     if (host->bytes_per_s <= 0) return 0;
     pthread_mutex_lock(&host->lock);
@@ -181,7 +187,8 @@ static bool streams_swaps(const tn_instruction *it) {
     return (tn_opcode_facts_of(it->opcode)->flags & TN_USES_SLOT) != 0;
 }
 
-/* Whether a stream of the device can do it: no kernel, no array of the caller. */
+/* Whether a stream of the device can run the instruction: it needs no kernel and no array of the
+ * caller. */
 static bool streams_is_item(const tn_instruction *it) {
     const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
     if (streams_swaps(it) || tn__instruction_talks(it) || it->opcode == TN_FETCH) return true;
@@ -195,7 +202,8 @@ static int streams_signal_order(const void *a, const void *b) {
     return (x->key > y->key) - (x->key < y->key);
 }
 
-/* giver: for each step, the step that gives the signal it waits for. */
+/* Finds, for each step, the step that gives the signal for which it waits (TN_NONE: it waits for
+ * none). */
 static tn_status streams_find_givers(const tn__streams *streams, uint32_t *giver,
                                      tn__arena *arena) {
     const tn_instruction *instructions = tn_program_instructions(streams->program);
@@ -230,7 +238,8 @@ static void streams_index(tn__streams *streams, const uint32_t *giver) {
         streams->item_of[s] = item ? made : TN_NONE;
         if (!item) continue;
         uint32_t from = waits == TN_NONE ? 0 : streams->items[waits].stream;
-        bool other = from != 0 && from != it->stream; /* 0: the walk has already done it */
+        /* if stream 0 gives the signal, the calling thread has already passed that step */
+        bool other = from != 0 && from != it->stream;
         streams->items[made] = (tn__stream_item){.step = s,
                                                  .stream = it->stream,
                                                  .after = other ? waits : TN_NONE,
@@ -245,7 +254,8 @@ static void streams_index(tn__streams *streams, const uint32_t *giver) {
 
 /* --- the host's memory --- */
 
-/* The given layout, if it is one of this problem. */
+/* Makes the layout `given` the layout of the problem. Fails if it has another number of buffers, or
+ * if the buffers overlap. */
 static tn_status streams_given_host(const tn_problem *problem, const tn_layout *given,
                                     tn_layout *layout, tn_error *error) {
     if (given->body_count != tn_problem_count(problem))
@@ -257,7 +267,8 @@ static tn_status streams_given_host(const tn_problem *problem, const tn_layout *
     return status;
 }
 
-/* Planned like the arena: copies that do not exist at the same time may share bytes. */
+/* Assigns offsets in host memory to swapped-out tensors with a planner, as in the arena: two copies
+ * that do not exist at the same time may share bytes. */
 static tn_status streams_lay_host(tn__streams *streams, const tn_layout *given, tn__arena *arena) {
     tn_error *error = streams->executor->error;
     tn_plan_options options = TN_PLAN_OPTIONS_INIT;
@@ -296,7 +307,7 @@ static tn_status streams_take_host(tn__streams *streams, const tn_engine_options
     host->context = context;
     host->bytes = host->size <= SIZE_MAX ? tn__alloc(context, (size_t)host->size) : NULL;
     if (host->bytes == NULL) return tn__no_memory(error, "swapped-out tensors");
-    /* touch the pages, so that the first copy is not slowed down by page faults */
+    /* write to the pages now, so that no page fault slows the first copy down */
     memset(host->bytes, 0, (size_t)host->size);
     return TN_OK;
 }
@@ -414,7 +425,8 @@ static tn_status streams_copy(tn__streams *streams, uint32_t index, tn_stream *s
 
 /* --- fetching from a file --- */
 
-/* The place is known when the walk reaches the instruction; any thread may read into it. */
+/* Prepares a fetch: records the tensor's address, which is known when the program comes to the
+ * instruction. The reading itself can then happen in any thread. */
 static void streams_fetch_begin(tn__streams *streams, tn__stream_item *item) {
     const tn_instruction *it = &tn_program_instructions(streams->program)[item->step];
     const tn__stored *stored = tn__store_find(streams->store, it->tensor);
@@ -449,8 +461,9 @@ double tn__fetch_seconds(const tn__streams *streams) {
     return seconds;
 }
 
-/* The trace shows a copy or a call from its real start, and a wait from the moment at which its
- * stream reaches it. */
+/* Queues an item on its stream. With a trace, functions are queued with it that record its times. A
+ * copy or message begins when its stream starts it, after all waits. A wait begins when its stream
+ * comes to it. */
 tn_status tn__streams_queue(tn__streams *streams, uint32_t step) {
     uint32_t index = streams->item_of[step];
     tn__stream_item *item = &streams->items[index];
@@ -485,7 +498,8 @@ tn_status tn__streams_swap(tn__streams *streams, uint32_t step) {
 
 /* --- waiting --- */
 
-/* Waiting for a fence on the stream that works in the calling thread makes that thread wait. */
+/* Makes the calling thread wait for an item. tn_fence_wait does this because the stream that it
+ * gets works in the calling thread. */
 static tn_status streams_wait(tn__streams *streams, uint32_t index) {
     if (index == TN_NONE || streams->items[index].fence == NULL) return TN_OK;
     const tn__stream_item *item = &streams->items[index];

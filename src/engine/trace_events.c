@@ -1,8 +1,9 @@
-/* trace_events.c - records events in a trace.
+/* trace_events.c - records the events of a run in a trace; does nothing without a trace.
  *
- * An event of a step carries the plan's curve. An event of a block carries the bytes in use after
- * it, by the kind of the body's first live range. Weights are recorded once, at set-up. Without a
- * trace nothing is recorded.
+ * The event of a step has the planned live bytes at that step. The event of an allocated or freed
+ * block has the bytes that are in use after it. Both are divided by the kind of tensor; a buffer
+ * counts as the kind of its first live range. Weights are recorded once, when the engine is
+ * created.
  */
 #include "engine/engine.h"
 

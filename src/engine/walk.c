@@ -1,16 +1,18 @@
-/* walk.c - walks over the instructions of a program and runs them.
+/* walk.c - runs the instructions of a program in order.
  *
- * Steps follow each other, except for control flow: at the first step of a region, its operator
- * decides which region runs, if any; at the end of a region, whether it runs once more.
+ * Each step is followed by the next one, except for control flow. At the first step of a region,
+ * the operator with the region decides whether the region runs. At the end of a region, the
+ * operator decides whether it runs once more.
  *
- *     If     c? ─▶ [then] ─┐   [else] ─┐   own
- *                          └───────────┴────▶
- *     Loop   ──▶ [body] ─▶ own
- *                ◀──┘
+ *   If     c? ─▶ [then] ─┐   [else] ─┐   own
+ *                        └───────────┴────▶
+ *   Loop   ──▶ [body] ─▶ own
+ *                 ◀──┘
  *
- * Frames are the regions that the walk is inside; there are at most as many as operators with
- * blocks. Before a step runs, the tensors with live ranges that begin at it are bound to their
- * places. Cost: O(instructions that run + operands).
+ * (`own` is the step of the operator itself.) A stack of frames has the regions that are being run;
+ * it is at most as deep as the number of operators with blocks. Before a step runs, the operands of
+ * the live ranges that begin at the step get their addresses.
+ * Cost: O(instructions that run + operands).
  */
 #include "engine/engine.h"
 
@@ -35,7 +37,8 @@ static void walk_bind(tn_engine *engine, uint32_t step) {
     for (uint32_t i = places->life_at[step]; i < places->life_at[step + 1]; i++) {
         const tn_life *life = &lives[i];
         uint64_t at = tn__places_of(places, life);
-        if (life->tensor != TN_NONE && !life->is_static) /* static tensors stay bound */
+        /* the address of a static tensor never changes */
+        if (life->tensor != TN_NONE && !life->is_static)
             engine->executor.operands[life->tensor].data = places->arena + at;
         if (life->bytes > 0 && at + life->bytes > engine->highest)
             engine->highest = at + life->bytes;
@@ -50,7 +53,8 @@ static void *walk_workspace(const tn__places *places, uint32_t step, tn_op_id op
     return NULL;
 }
 
-/* Poison: checks that nothing was written next to the bodies that begin at this step. */
+/* If stray writes are checked: checks that no byte was written next to the buffers that begin at
+ * this step. */
 static tn_status walk_around(const tn_engine *engine, uint32_t step) {
     const tn__places *places = &engine->places;
     const tn_life *lives = tn_occupancy_lives(places->occupancy);
@@ -65,7 +69,7 @@ static tn_status walk_around(const tn_engine *engine, uint32_t step) {
     return TN_OK;
 }
 
-/* Runs an operator with a kernel, for the first time or again. */
+/* Runs the kernel of an operator. `again`: the operator is recomputed. */
 static tn_status walk_call(tn_engine *engine, uint32_t step, tn_op_id op, bool again) {
     const tn_kernels *kernels = engine->kernels;
     void *workspace = walk_workspace(&engine->places, step, op);
@@ -79,7 +83,8 @@ static tn_status walk_call(tn_engine *engine, uint32_t step, tn_op_id op, bool a
 static tn_status walk_apply(tn_engine *engine, uint32_t step, tn_op_id op, bool again) {
     if (engine->flow.control_of[op] != TN_NONE)
         return tn__control_end(&engine->flow, engine->flow.control_of[op]);
-    if (engine->kernels->of[op] == NULL) return TN_OK; /* its outputs are not read */
+    /* no operator reads the outputs of this one */
+    if (engine->kernels->of[op] == NULL) return TN_OK;
     TN_TRY(walk_call(engine, step, op, again));
     if (engine->options.zeros != NULL && !again) tn__engine_count_zeros(engine, op);
     return walk_around(engine, step);
@@ -109,12 +114,12 @@ static tn_status walk_instruction(tn_engine *engine, uint32_t step) {
     case TN_DECODE:
         TN_TRY(tn__forms_code(&engine->forms, it));
         return walk_around(engine, step);
-    default: /* no work; check.c has refused all others */
+    default: /* nothing to do here; check.c has refused all opcodes that cannot run */
         return TN_OK;
     }
 }
 
-/* Bytes that the instruction took across a link. */
+/* Bytes that the instruction copies over a link; 0 if it uses no link. */
 static uint64_t walk_moved(const tn_engine *engine, uint32_t step) {
     const tn_instruction *it = &tn_program_instructions(engine->program)[step];
     bool across = tn_opcode_facts_of(it->opcode)->link != TN_LINK_NONE;
@@ -125,7 +130,8 @@ static uint64_t walk_moved(const tn_engine *engine, uint32_t step) {
 
 typedef struct walk_place {
     uint32_t step;
-    uint32_t next; /* index into entering: the next operator that may begin at this step */
+    /* index into tn__flow.entering: the next operator with regions that may begin at this step */
+    uint32_t next;
 } walk_place;
 
 static tn_status walk_go(tn_engine *engine, walk_place *place, uint32_t from, uint32_t to,
@@ -138,7 +144,8 @@ static tn_status walk_go(tn_engine *engine, walk_place *place, uint32_t from, ui
     return TN_OK;
 }
 
-/* The operator at place->next begins: the walk enters one of its regions, or passes all of them. */
+/* Begins the operator with regions at place->next: goes to the first step of the region that runs,
+ * or to the operator's own step if no region runs. */
 static tn_status walk_enter(tn_engine *engine, walk_place *place) {
     tn__flow *flow = &engine->flow;
     uint32_t index = flow->entering[place->next++], region, step = place->step;
@@ -151,8 +158,8 @@ static tn_status walk_enter(tn_engine *engine, walk_place *place) {
     return TN_OK;
 }
 
-/* The region on top has run: it runs again, or the walk goes on to its operator's own step. `from`
- * is the step that ran last. */
+/* Called at the end of the innermost region: goes back to its first step, or on to the step of the
+ * operator that has the region. `from` is the step that ran last. */
 static tn_status walk_leave(tn_engine *engine, walk_place *place, uint32_t from) {
     tn__flow *flow = &engine->flow;
     tn__region_frame frame = flow->frames[flow->frame_count - 1];
@@ -164,8 +171,9 @@ static tn_status walk_leave(tn_engine *engine, walk_place *place, uint32_t from)
     return walk_go(engine, place, from, own, flow->entering_at[own + 1]);
 }
 
-/* Runs one instruction: here, after waiting for the items before it, or asynchronously on its
- * stream. The trace shows it from its start; a WAIT from the moment at which it begins to wait. */
+/* Runs one instruction in the calling thread, after the items for which it must wait, or queues it
+ * on its stream. In the trace, a WAIT begins when it begins to wait, and all other instructions
+ * begin after their waits. */
 static tn_status walk_do(tn_engine *engine, uint32_t step) {
     bool told = engine->tell.trace != NULL;
     if (tn__streams_apart(&engine->streams, step)) return tn__streams_queue(&engine->streams, step);
@@ -178,7 +186,7 @@ static tn_status walk_do(tn_engine *engine, uint32_t step) {
     return status;
 }
 
-/* Runs the instruction, then finds the next step. */
+/* Runs the instruction at place->step and moves place->step to the next step. */
 static tn_status walk_run(tn_engine *engine, walk_place *place) {
     const tn__flow *flow = &engine->flow;
     uint32_t step = place->step, count = tn_program_count(engine->program);

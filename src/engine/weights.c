@@ -1,4 +1,5 @@
-/* weights.c - static memory of a program: its readers, its blocks, its data between runs. */
+/* weights.c - static memory of a program: the operators and blocks that read static tensors, the
+ * placement of static memory in the arena or a pool, and access to static data between runs. */
 #include "engine/engine.h"
 
 /* --- readers --- */
@@ -136,7 +137,7 @@ static tn_status weights_find_at(const tn_engine *engine, tn_tensor_id id, uint6
     return TN_OK;
 }
 
-/* Checks that the access covers all of the tensor. */
+/* Checks that an access to a static tensor covers the whole tensor. */
 static tn_status weights_check(const tn_engine *engine, tn_tensor_id id, uint64_t size,
                                tn_error *error) {
     const tn_tensor *tensor = NULL;
@@ -176,12 +177,14 @@ tn_status tn_engine_set_static(tn_engine *engine, tn_tensor_id id, const void *b
     return tn_engine_set_static_at(engine, id, 0, bytes, size, error);
 }
 
-/* --- static tensors that may come and go during a run: those that one FETCH loads whole ---
+/* --- static tensors that a program could fetch from a file instead of keeping them in memory ---
  *
- * Such a tensor has one form, which all its readers want and call by the same name, so that no
- * reader looks for it elsewhere. It never changes. It has no views, because views would end with
- * it. It lies outside control flow, where the number of its uses is not known before the run.
- * Cost: O(operands + blocks). */
+ * A fetchable tensor is a constant that one FETCH reads as a whole. All its readers use the same
+ * form of it, plain or packed. It has no views, and is no view, because the memory of a view would
+ * be released with it. The program has no control flow, because in a loop the number of uses is not
+ * known before the run.
+ * Cost: O(operands + blocks).
+ */
 
 enum {
     FETCHABLE_NO = 1u << 0,
@@ -194,7 +197,8 @@ typedef struct fetchable_state {
     const tn_graph *graph;
     const tn_kernels *kernels;
     const tn__statics *statics;
-    uint8_t *read; /* [tensors] FETCHABLE_*, combined over all readers */
+    /* for each tensor: FETCHABLE_* flags, combined over all operators that read it */
+    uint8_t *read;
 } fetchable_state;
 
 static bool fetchable_is_static(const fetchable_state *state, tn_tensor_id id) {
@@ -221,7 +225,7 @@ static void fetchable_op(const fetchable_state *state, const tn_instruction *it)
     }
 }
 
-/* Excludes views and their bases: such bytes have a second name, or are known only in part. */
+/* Excludes the outputs of the graph, views of static tensors, and the tensors that have views. */
 static void fetchable_views(const fetchable_state *state) {
     const tn_block *block = tn_graph_block(state->graph, 0);
     for (uint32_t i = 0; i < block->output_count; i++)
@@ -243,9 +247,9 @@ static void fetchable_judge(const fetchable_state *state, const tn_static_block 
             if (pass > 0)
                 may[b] = (state->read[id] & ~FETCHABLE_SEEN) == one && blocks[b].bytes > 0 &&
                          tn_tensor_is_constant(tn_graph_tensor(state->graph, id));
+            /* if two blocks have this tensor, it has two forms and cannot be fetched */
             else
-                state->read[id] |= state->read[id] & FETCHABLE_SEEN ? FETCHABLE_NO /* two forms */
-                                                                    : FETCHABLE_SEEN;
+                state->read[id] |= state->read[id] & FETCHABLE_SEEN ? FETCHABLE_NO : FETCHABLE_SEEN;
         }
 }
 

@@ -9,19 +9,21 @@
 
 #include <tenure/graph.h>
 
-const tn_attr *tn__attr(const tn_op *op, const char *name); /* NULL: absent */
+/* returns NULL if the operator has no attribute of that name */
+const tn_attr *tn__attr(const tn_op *op, const char *name);
 int64_t tn__attr_int(const tn_op *op, const char *name, int64_t otherwise);
 double tn__attr_float(const tn_op *op, const char *name, double otherwise);
 const char *tn__attr_string(const tn_op *op, const char *name, const char *otherwise);
-/* NULL when absent; *count then 0. An empty list is present: not NULL. A single number reads as a
- * list of one. They live with the operator. */
+/* Returns the integers of an attribute and sets *count; NULL with *count 0 if the attribute is
+ * absent. An empty list that is present is not NULL, and a single number counts as a list of one.
+ * The integers belong to the operator. */
 const int64_t *tn__attr_ints(const tn_op *op, const char *name, uint32_t *count);
 const double *tn__attr_floats(const tn_op *op, const char *name, uint32_t *count);
-/* Whether ranks that have parts of one model have other values of an attribute. */
+/* Whether an attribute may have different values on ranks that hold parts of one model. */
 typedef enum tn__attr_ranks {
     TN__ATTR_SAME,   /* never */
-    TN__ATTR_MAY,    /* maybe: a number that is drawn, where something begins */
-    TN__ATTR_OF_RANK /* it says which part the rank has */
+    TN__ATTR_MAY,    /* may differ: a drawn number, or the begin of a part */
+    TN__ATTR_OF_RANK /* differs: the attribute says which part the rank holds */
 } tn__attr_ranks;
 tn__attr_ranks tn__attr_of_ranks(const tn_op *op, const char *name);
 /* Whether one of the operator's attributes is a block, as in If, Loop and Scan. */

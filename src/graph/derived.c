@@ -1,12 +1,11 @@
-/* derived.c - graphs that are made from a given one: with further tensors, and of the forms that
- * recompute operators.
- */
+/* derived.c - makes graphs from a given graph: one with additional tensors, and one of the operator
+ * types that recompute operators. */
 #include "graph/derived.h"
 #include "graph/store.h"
 
 /* --- further tensors -------------------------------------------------------------------------- */
 
-/* A table of the given graph, with room for more. */
+/* Copies a table of the given graph and leaves space for more entries. */
 static bool extend_table(const tn_context *context, const void *given, size_t count, size_t more,
                          size_t size, size_t *room, void *table) {
     void *made = tn__alloc_array(context, count + more + 1, size);
@@ -33,7 +32,8 @@ static bool extend_tables(tn_graph *made, const tn_graph *given, uint32_t more) 
     made->tensor_count = given->tensor_count;
     made->op_count = given->op_count;
     made->block_count = given->block_count;
-    for (uint32_t b = 0; b < made->block_count; b++) { /* lists are read through `view` alone */
+    /* the lists of a block are only read through its `view` */
+    for (uint32_t b = 0; b < made->block_count; b++) {
         tn__graph_block *block = &made->blocks[b];
         block->ops = NULL;
         block->inputs = block->outputs = NULL;
@@ -88,14 +88,14 @@ tn_status tn__graph_extend(const tn_graph *given, const tn__extra *extras, uint3
 
 /* --- forms that recompute operators ----------------------------------------------------------- */
 
-/* A graph of the operators that run again by another type (tn_op_form), on operands of the type,
- * extents and format that they have there. Cost: O(tensors + operators). */
+/* Makes a graph of the operators that are recomputed by another operator type (tn_op_form). Each
+ * operand keeps its element type, extents and format. Cost: O(tensors + operators). */
 
 typedef struct repeats_state {
     const tn_graph *graph;
     tn__repeats *repeats;
     tn__arena arena;
-    tn_tensor_id *made; /* [tensors] in the other graph; TN_NONE: not yet */
+    tn_tensor_id *made; /* [tensors] the tensor in the new graph; TN_NONE: not made yet */
     tn_error *error;
 } repeats_state;
 

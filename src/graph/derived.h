@@ -1,6 +1,5 @@
-/* derived.h - graphs that are made from a given one: with further tensors, and of the forms that
- * recompute operators.
- */
+/* derived.h - makes graphs from a given graph: one with additional tensors, and one of the operator
+ * types that recompute operators. */
 #ifndef TN_GRAPH_DERIVED_H
 #define TN_GRAPH_DERIVED_H
 
@@ -12,38 +11,37 @@
 
 typedef struct tn__extra {
     const char *name;
-    uint64_t bytes; /* of uint8 */
+    uint64_t bytes; /* number of elements; the element type is uint8 */
 } tn__extra;
 
-/* The given graph, inferred, with its ids, and `extras` after its tensors: activations without a
- * producer. Names, shapes and lists are those of the given graph, which must outlive it; it is only
- * read. Errors: E_INVALID (more than 2^32 tensors or 2^63 bytes), E_NO_MEMORY.
- * Cost: O(tensors + operators), copies of the tables.
- */
+/* Makes a copy of an inferred graph that keeps its ids and has `extras` after its tensors:
+ * activations without a producer. Names, shapes and lists are shared with the given graph, which is
+ * only read and must outlive the copy. Errors: E_INVALID (more than 2^32 tensors or 2^63 bytes),
+ * E_NO_MEMORY. Cost: O(tensors + operators) for copies of the tables. */
 tn_status tn__graph_extend(const tn_graph *given, const tn__extra *extras, uint32_t count,
                            tn_graph **extended, tn_error *error);
 
 /* --- forms that recompute operators ----------------------------------------------------------- */
 
-/* A graph of the operators that are recomputed by another type, so that kernels and costs can be
- * found for them; otherwise they exist only in programs.
- */
+/* A graph of the operators that are recomputed by another operator type, made so that kernels and
+ * costs can be found for them. Otherwise these operators exist only in programs. */
 
 typedef struct tn__repeats {
     tn_context context;
-    tn_graph *graph; /* inferred; NULL: no operator has another type */
-    /* [operators of the given graph] its form in `graph`; TN_NONE: the operator itself, or not
-     * repeated. NULL if `graph` is */
+    tn_graph *graph; /* an inferred graph; NULL: no operator is recomputed by another type */
+    /* [operators of the given graph] the operator of `graph` that recomputes it; TN_NONE: it
+     * recomputes itself, or is not recomputed. NULL if `graph` is NULL */
     tn_op_id *of;
     uint32_t count;
 } tn__repeats;
-/* All operands are inputs there, because this kernel would not find a form that another kernel has
- * packed. Errors: E_NO_MEMORY, those of tn_graph_infer. Cost: O(tensors + operators). */
+/* Makes the graph of the operators that are recomputed by another type. All of its operands are
+ * inputs, even weights: a kernel must not expect a form of them that another kernel has packed.
+ * Errors: E_NO_MEMORY, those of tn_graph_infer. Cost: O(tensors + operators). */
 tn_status tn__repeats_make(const tn_context *context, const tn_graph *graph, tn__repeats *repeats,
                            tn_error *error);
-void tn__repeats_release(tn__repeats *repeats); /* fine when it is all zeros */
-/* The operator of repeats->graph that repeats `op`; TN_NONE: it repeats itself, or is not
- * repeated. */
+void tn__repeats_release(tn__repeats *repeats); /* accepts a struct of zeros */
+/* The operator of repeats->graph that recomputes `op`; TN_NONE: `op` recomputes itself, or is not
+ * recomputed. */
 static inline tn_op_id tn__repeats_of(const tn__repeats *repeats, tn_op_id op) {
     return repeats->of != NULL ? repeats->of[op] : TN_NONE;
 }

@@ -71,7 +71,8 @@ tn_status tn_tensor_size(tn_dtype dtype, tn_format format, uint32_t rank, const 
             TN_FAIL(error, TN_E_INVALID, "the number of elements overflows 64 bits at dimension %u",
                     i);
     }
-    /* Bits may overflow where bytes do not: whole bytes first, the packed rest after. */
+    /* The number of bits may overflow where the number of bytes does not. So whole bytes are
+     * counted first, then the remaining packed elements. */
     uint64_t size;
     bool fits = bits >= 8 ? tn__mul(elements, bits / 8, &size)
                           : (size = elements / (8 / bits) + (elements % (8 / bits) != 0), true);
@@ -85,7 +86,7 @@ tn_status tn_tensor_size(tn_dtype dtype, tn_format format, uint32_t rank, const 
 tn_status tn_format_parse(const char *text, tn_format *format, tn_error *error) {
     tn_format parsed = {TN_ORDER_PLAIN, 0};
     if (!strcmp(text, "plain")) {
-        /* as initialised */
+        /* the default format */
     } else if (!strcmp(text, "nchw")) {
         parsed.order = TN_ORDER_NCHW;
     } else if (!strcmp(text, "nhwc")) {
@@ -125,8 +126,8 @@ bool tn_tensor_is_constant(const tn_tensor *tensor) {
 
 /* Reads and writes numbers as elements of a plain array. Cost: O(1) per element. */
 
-/* Rounds to a float of `exponent_bits` and `fraction_bits`. frexp and nearbyint are exact, and the
- * default rounding is to nearest even. */
+/* Rounds a number to a float with `exponent_bits` and `fraction_bits`. frexp and ldexp are exact,
+ * and nearbyint rounds to nearest even by default. */
 static uint64_t element_small_float(double value, int exponent_bits, int fraction_bits) {
     int bias = (1 << (exponent_bits - 1)) - 1, exponent;
     uint64_t sign = signbit(value) ? UINT64_C(1) << (exponent_bits + fraction_bits) : 0;
@@ -135,11 +136,11 @@ static uint64_t element_small_float(double value, int exponent_bits, int fractio
     if (isinf(value)) return sign | infinity;
     if (value == 0) return sign;
     (void)frexp(value, &exponent);
-    /* exponent of the lowest mantissa bit */
+    /* the exponent of the lowest bit of the fraction */
     int unit = exponent - 1 > -bias ? exponent - 1 : 1 - bias;
     if (unit > bias) return sign | infinity;
-    /* In units of the last place, a number equals its own encoding: a carry out of the fraction
-     * goes into the exponent, up to infinity. */
+    /* Counted in units of the last place, the magnitude of a number is also its encoding. A carry
+     * out of the fraction goes into the exponent, up to infinity. */
     uint64_t steps = (uint64_t)nearbyint(ldexp(fabs(value), fraction_bits - unit));
     return sign | (((uint64_t)(unit + bias - 1) << fraction_bits) + steps);
 }
@@ -162,7 +163,7 @@ uint64_t tn__element_of(tn_dtype dtype, double value) {
     }
 }
 
-/* Infinity and NaN have all bits of the exponent. */
+/* In infinity and NaN, all bits of the exponent are set. */
 uint64_t tn__first_odd(const void *data, uint64_t size, tn_dtype dtype) {
     static const struct {
         tn_dtype dtype;
@@ -191,7 +192,8 @@ bool tn__tensor_fill(const tn_tensor *tensor, void *bytes, uint64_t size) {
     if (value == NULL || value->count == 0) return false;
     if (((uint64_t)value->count * bits + 7) / 8 != size) return false;
     if (real ? value->floats == NULL : value->ints == NULL) return false;
-    memset(bytes, 0, (size_t)size); /* clears the last byte, which may not be full */
+    /* clears the last byte as well, which may be filled only in part */
+    memset(bytes, 0, (size_t)size);
     for (uint32_t i = 0; i < value->count; i++)
         tn__element_put(bytes, bits, i,
                         real ? tn__element_of(tensor->dtype, value->floats[i])

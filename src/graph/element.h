@@ -1,16 +1,16 @@
-/* element.h - elements of plain arrays, and small known values written as such an array. */
+/* element.h - accesses elements of plain arrays, and writes small known values as such an array. */
 #ifndef TN_GRAPH_ELEMENT_H
 #define TN_GRAPH_ELEMENT_H
 
 #include <tenure/graph.h>
 
-/* float16, bfloat16, float32 */
+/* Whether the type is float16, bfloat16 or float32. */
 static inline bool tn__is_short_float(tn_dtype dtype) {
     return dtype == TN_FLOAT32 || dtype == TN_FLOAT16 || dtype == TN_BFLOAT16;
 }
 
-/* Writes the low `bits` bits of `element` at position `index` of a plain array; below a byte the
- * others of that byte stay. */
+/* Writes the low `bits` bits of `element` at position `index` of a plain array. If an element is
+ * smaller than a byte, the other elements in its byte stay as they are. */
 static inline void tn__element_put(void *array, uint32_t bits, uint64_t index, uint64_t element) {
     uint8_t *bytes = array;
     if (bits < 8) {
@@ -26,12 +26,12 @@ static inline void tn__element_put(void *array, uint32_t bits, uint64_t index, u
 /* The bits of a number as float16, bfloat16, float32 or float64, rounded to nearest even. */
 uint64_t tn__element_of(tn_dtype dtype, double value);
 
-/* The first element of a floating type that is infinite or NaN; TN_SIZE_UNKNOWN: no such
- * element. */
+/* The index of the first element of a floating type that is infinite or NaN; TN_SIZE_UNKNOWN if all
+ * are finite. */
 uint64_t tn__first_odd(const void *data, uint64_t size, tn_dtype dtype);
 
-/* Writes the values that the graph knows (tn_tensor.value). False: they are unknown, or do not have
- * `size` bytes. */
+/* Writes the values of a tensor that the graph knows (tn_tensor.value). Returns false if they are
+ * unknown or do not have `size` bytes. */
 bool tn__tensor_fill(const tn_tensor *tensor, void *bytes, uint64_t size);
 
 #endif

@@ -13,11 +13,13 @@
 
 static const tn_op_rule *facts_begin(const tn_graph *graph, tn_op_id op, tn_infer *infer) {
     const tn_op *at = &graph->ops[op];
-    *infer = (tn_infer){.graph = (tn_graph *)graph, /* rules that answer do not write */
+    /* the cast is safe: rules that answer questions do not write */
+    *infer = (tn_infer){.graph = (tn_graph *)graph,
                         .op = at,
                         .id = op,
                         .version = at->version ? at->version : UINT32_MAX};
-    /* Rules rely on the inputs that they need, which inference checks: it may not have run. */
+    /* Rules rely on the presence of the inputs that they need. Inference checks that, but it may
+     * not have run, so it is checked here. */
     const tn_op_rule *rule = graph->rules[op];
     if (!rule || at->input_count < rule->inputs_min) return NULL;
     for (uint32_t i = 0; i < rule->inputs_min; i++)
@@ -62,7 +64,8 @@ static bool facts_same_format(const tn_tensor *a, const tn_tensor *b) {
            (a->format.order == TN_ORDER_NHWC) == (b->format.order == TN_ORDER_NHWC);
 }
 
-/* Whether a tensor is an input, or an attribute, as the contents of a Constant are. */
+/* Whether a tensor is an input of the operator, or an attribute (such as the value of a
+ * Constant). */
 static bool facts_reads(const tn_op *op, tn_tensor_id id) {
     for (uint32_t i = 0; i < op->input_count; i++)
         if (op->inputs[i] == id) return true;
@@ -83,8 +86,8 @@ tn_view tn_op_view(const tn_graph *graph, tn_op_id op, uint32_t output) {
     uint64_t end;
     bool known = tensor->bytes != TN_SIZE_UNKNOWN && source->bytes != TN_SIZE_UNKNOWN;
     bool inside = known && tn__add(view.offset, tensor->bytes, &end) && end <= source->bytes;
-    /* Unless elements lie in the order of the shape, only the same shape is the same bytes, but for
-     * a rule that looks at formats (Part). */
+    /* If elements do not lie in the order of the shape, a view has the bytes of its source only if
+     * both have equal shapes. A rule that looks at formats itself (Part) is exempt. */
     bool ordered = (facts_row_major(tensor) && facts_row_major(source)) ||
                    (facts_same_format(tensor, source) &&
                     (facts_same_shape(tensor, source) || (rule->flags & TN_RULE_FORMAT_VIEW) != 0));
@@ -98,8 +101,8 @@ tn_view tn_op_view(const tn_graph *graph, tn_op_id op, uint32_t output) {
     return inside && ordered && !bound ? view : none;
 }
 
-/* Equal upper bounds do not mean equal extents: an input may be smaller in the run than the other
- * inputs, and is then broadcast. */
+/* Whether an input may be broadcast although the upper bounds of all extents are equal: in a run
+ * its actual extents may be smaller than those of the other inputs. */
 static bool facts_may_broadcast(const tn_infer *infer) {
     uint32_t many = 0, bound = 0;
     for (uint32_t i = 0; i < infer->op->input_count; i++) {
@@ -151,8 +154,8 @@ bool tn_op_may_repeat(const tn_graph *graph, tn_op_id op) {
     return rule != NULL && !(rule->flags & once) && tn_op_changes(graph, op) == 0;
 }
 
-/* Whether another operator can repeat this one: its outputs can be found, and no attribute is an id
- * of its graph. */
+/* Whether the type `recompute_as` can recompute the operator: the old values of all changed inputs
+ * are outputs that are present, and no attribute is an id of the operator's graph. */
 static bool facts_has_found(const tn_op *op, uint64_t changes) {
     for (uint32_t i = 0; i < op->attr_count; i++)
         if (op->attrs[i].type == TN_ATTR_TENSOR || op->attrs[i].type == TN_ATTR_BLOCK) return false;
@@ -187,7 +190,8 @@ tn_tensor_id tn_op_form_input(const tn_op_form *form, uint32_t index) {
     return found ? form->op->outputs[index] : form->op->inputs[index];
 }
 
-/* The axis along which the inputs are joined: where an input is shorter than the output. */
+/* The axis along which a Concat joins its inputs: the axis on which an input is shorter than the
+ * output. */
 static uint32_t facts_join_axis(const tn_infer *infer, const tn_tensor *output) {
     for (uint32_t i = 0; i < infer->op->input_count; i++) {
         const tn_tensor *input = tn__input(infer, i);
@@ -226,7 +230,7 @@ bool tn_op_joins(const tn_graph *graph, tn_op_id op) {
 
 /* --- inputs that lie in an output --- */
 
-/* Whether an input's bytes can lie in a bucket as they are. */
+/* Whether an input's bytes can lie in a bucket without conversion. */
 static bool facts_fills(const tn_tensor *tensor, const tn_tensor *bucket) {
     return tensor && tn__shape_known(tensor) && facts_row_major(tensor) && tensor->repeat == 1 &&
            !(tensor->flags & TN_TENSOR_BOUND) && tensor->bytes != TN_SIZE_UNKNOWN &&
@@ -261,7 +265,8 @@ uint64_t tn_op_workspace(const tn_graph *graph, tn_op_id op) {
 
 /* Computes an operator's time from the rates of a machine. */
 
-/* Whether all existing outputs lie in memory of inputs, or are known before the run. */
+/* Whether the operator needs no time: all of its outputs that are present lie in the memory of
+ * inputs, or are known before the run. */
 static bool takes_needless(const tn_graph *graph, tn_op_id id) {
     const tn_op *op = tn_graph_op(graph, id);
     for (uint32_t k = 0; k < op->output_count; k++)

@@ -1,10 +1,10 @@
 /* graph.c - creates graphs, adds tensors, operators and blocks, and reads them.
  *
- * Flat arrays by id; strings, shapes, operand lists, attributes and contents are copied into one
- * arena, so a tensor costs no allocation of its own (some 100 ns). Everything is checked and
- * copied before the first change, so a failed call leaves the graph as it was, except for used
- * arena memory. Errors that a call cannot see yet (scopes, cycles, missing producers) are found by
- * tn_graph_infer.
+ * Tensors, operators and blocks are stored in flat arrays, indexed by id. Strings, shapes, operand
+ * lists, attributes and values are copied into one arena, so a tensor needs no allocation of its
+ * own. Everything is checked and copied before the first change, so a failed call leaves the graph
+ * as it was, except for used arena memory. Errors that a call cannot see yet (scopes, cycles,
+ * missing producers) are found by tn_graph_infer.
  */
 #include "graph/rules/fold.h"
 #include "graph/store.h"
@@ -79,7 +79,8 @@ static tn_status graph_check_spec(const tn_graph *graph, const tn_tensor_spec *s
     return TN_OK;
 }
 
-/* Contents must be as many as the extents say, and of the type's class: rules rely on both. */
+/* Checks that a tensor's known values are as many as its extents say, and of the class of its
+ * element type. Rules rely on both. */
 static tn_status graph_check_value(const tn_tensor_spec *spec, tn_error *error) {
     uint64_t count = 1;
     bool known = spec->rank != TN_RANK_UNKNOWN && (spec->shape || !spec->rank);
@@ -126,7 +127,7 @@ static bool graph_copy_value(tn_graph *graph, const tn_value *value, const tn_va
     return made->ints || made->floats;
 }
 
-/* Room for one more entry in the main block's lists, so that entering cannot fail afterwards. */
+/* Reserves one more entry in the main block's lists, so that adding it cannot fail afterwards. */
 static bool graph_lists_reserve(tn_graph *graph) {
     tn__graph_block *block = &graph->blocks[0];
     bool fine = tn__reserve(&graph->context, &block->inputs, &block->input_room,
@@ -144,7 +145,7 @@ static bool graph_is_listed(const tn_tensor_id *list, uint32_t count, tn_tensor_
     return false;
 }
 
-/* Fills a tensor and its origin from the copied data; the callers store the lists. */
+/* Fills a tensor and its origin from the copied spec. The callers store the lists. */
 static void graph_fill(tn_graph *graph, tn_tensor_id id, const tn_tensor_spec *spec, uint32_t rank,
                        const int64_t *shape, const tn_value *value) {
     tn_tensor *tensor = &graph->tensors[id];
@@ -201,7 +202,7 @@ tn_status tn_graph_set_tensor(tn_graph *graph, tn_tensor_id id, const tn_tensor_
                               tn_error *error) {
     if (id >= graph->tensor_count) TN_FAIL(error, TN_E_INVALID, "there is no tensor %u", id);
     tn_tensor *tensor = &graph->tensors[id];
-    tn_tensor_spec copy = *spec; /* name and block stay */
+    tn_tensor_spec copy = *spec; /* the tensor keeps its name and its block */
     copy.name = tensor->name;
     copy.block = tensor->block;
     TN_TRY(graph_check_spec(graph, &copy, error));
@@ -280,14 +281,15 @@ tn_tensor_id tn_graph_find(const tn_graph *graph, const char *name) {
 
 /* Adds operators and blocks to a graph.
  *
- * As in graph.c everything is checked and copied before the first change. An operator finds its
- * rule here, once; the last types are remembered, so that a model pays for its distinct types only.
+ * Everything is checked and copied before the first change. The rule of an operator is looked up
+ * once, when the operator is added. The last types are cached, so the cost depends on the number of
+ * different types.
  */
 
 /* --- operators --- */
 
-/* The rule of a type, through a small memory of the last ones. The key is borrowed from the arena:
- * it points to strings of earlier operators of this graph. */
+/* Finds the rule of an operator type with a small cache of recent types. The cache keys point to
+ * strings of earlier operators in the graph's arena. */
 static const tn_op_rule *operators_rule(tn_graph *graph, const char **domain, const char **type) {
     size_t length = strlen(*type);
     unsigned slot = 0;
@@ -413,7 +415,8 @@ static tn_status operators_check(const tn_graph *graph, const tn_op_spec *spec, 
     return operators_check_attrs(graph, spec, error);
 }
 
-/* Makes `id` the producer of the outputs, or changes nothing. */
+/* Makes operator `id` the producer of its outputs. If one of them already has a producer, nothing
+ * is changed. */
 static tn_status operators_claim_outputs(tn_graph *graph, const tn_op *op, tn_op_id id,
                                          tn_error *error) {
     for (uint32_t i = 0; i < op->output_count; i++) {
@@ -527,7 +530,7 @@ static tn_status operators_check_formals(const tn_graph *graph, tn_block_id bloc
     return TN_OK;
 }
 
-/* The main block's lists give tensors their roles, input or output. */
+/* Gives tensors in the main block's lists their roles, input or output. */
 static void operators_assign_roles(tn_graph *graph, const tn_block *view) {
     for (uint32_t i = 0; i < view->input_count; i++) {
         tn_tensor_id id = view->inputs[i];
@@ -543,7 +546,7 @@ static void operators_assign_roles(tn_graph *graph, const tn_block *view) {
     }
 }
 
-/* Tensors that leave the lists lose these roles. */
+/* Removes the roles input and output from tensors that are no longer in the main block's lists. */
 static void operators_clear_roles(tn_graph *graph, tn_block_id block) {
     const tn_block *view = &graph->blocks[block].view;
     for (uint32_t i = 0; i < view->input_count; i++) {
@@ -573,7 +576,7 @@ tn_status tn_graph_set_block_io(tn_graph *graph, tn_block_id block, const tn_ten
         !tn__reserve(&graph->context, &to->outputs, &to->output_room, output_count,
                      sizeof *to->outputs))
         return tn__no_memory(error, "the inputs and outputs of a block");
-    to->view.inputs = to->inputs; /* the old lists may have moved */
+    to->view.inputs = to->inputs; /* the arrays that the old lists point to may have moved */
     to->view.outputs = to->outputs;
     operators_clear_roles(graph, block);
     if (input_count) memcpy(to->inputs, inputs, input_count * sizeof *inputs);

@@ -8,7 +8,7 @@
  */
 #include "graph/key.h"
 
-/* Seven bits a byte, the least significant first. */
+/* Appends a number as groups of seven bits, the least significant group first. */
 static void key_number(tn__text *key, uint64_t number) {
     char bytes[10];
     size_t count = 0;
@@ -17,7 +17,7 @@ static void key_number(tn__text *key, uint64_t number) {
     tn__text_add(key, bytes, count);
 }
 
-/* Small numbers of either sign give few bytes. */
+/* Appends a signed number so that small numbers of either sign need few bytes. */
 static void key_signed(tn__text *key, int64_t number) {
     key_number(key, (uint64_t)number << 1 ^ (uint64_t)(number >> 63));
 }
@@ -76,7 +76,8 @@ static void key_operands(tn__text *key, const tn_graph *graph, const tn_op *op) 
         tn_tensor_id id = key_operand(op, i);
         uint32_t first = 0;
         while (key_operand(op, first) != id) first++;
-        /* the tensor itself: its description follows; another one: its number; omitted: neither */
+        /* 0: the operand is omitted; otherwise the number of the first operand that is the same
+         * tensor. If that is this operand itself, the description of the tensor follows */
         key_number(key, id == TN_NONE ? 0 : first + 1u);
         if (id != TN_NONE && first == i) key_tensor(key, tn_graph_tensor(graph, id));
     }
@@ -104,7 +105,7 @@ static void key_attr(tn__text *key, const tn_graph *graph, const tn_attr *attr) 
     case TN_ATTR_TENSOR:
         key_tensor(key, tn_graph_tensor(graph, attr->tensor));
         break;
-    case TN_ATTR_BLOCK: /* nothing runs it */
+    case TN_ATTR_BLOCK: /* no kernel runs an operator with blocks */
         key_number(key, attr->block);
         break;
     }

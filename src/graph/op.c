@@ -72,7 +72,7 @@ static bool op_has_bit(uint64_t bits, uint32_t index) {
     return bits >> (index < 63 ? index : 63) & 1;
 }
 
-/* Bounds of an input that may stand for its contents in this run, or NULL. */
+/* The bounds of an input that replace its unknown values in this run, or NULL. */
 static const tn_value *op_bound(const tn_infer *infer, uint32_t index) {
     const tn_op_rule *rule = infer->graph->rules[infer->id];
     const tn__loose *loose = op_loose(infer, index);
@@ -85,7 +85,7 @@ static const tn_value *op_bound(const tn_infer *infer, uint32_t index) {
 const tn_value *tn__value(const tn_infer *infer, uint32_t index) {
     const tn_tensor *tensor = tn__input(infer, index);
     if (!tensor) return NULL;
-    /* only valid in the first run */
+    /* the value is overwritten in a run, so it is only valid in the first run */
     if (tensor->value && (tensor->flags & TN_TENSOR_UPDATED)) return NULL;
     if (tensor->value) return tensor->value;
     const tn_value *bound = op_bound(infer, index);
@@ -169,7 +169,7 @@ tn_status tn__infer_no_memory(tn_infer *infer) {
     return tn__no_memory(infer->error, "shape inference");
 }
 
-/* The tensor of an output that may be written; NULL if omitted. */
+/* The tensor of an output, for writing; NULL if the output is omitted. */
 static tn_tensor *op_output(tn_infer *infer, uint32_t index) {
     if (index >= infer->op->output_count || infer->op->outputs[index] == TN_NONE) return NULL;
     return &infer->graph->tensors[infer->op->outputs[index]];
@@ -247,19 +247,20 @@ void tn__set_bound_axis(tn_infer *infer, uint32_t index, uint32_t axis) {
 
 void tn__set_bound(tn_infer *infer, uint32_t index) { op_mark_axes(infer, index, UINT64_MAX); }
 
-/* Contents in the arena: an exact value, or, when a bound was read on the way, a bound. In the
- * second run it is the lower one. */
+/* Stores values in the arena as the output's value. If a bound was read to compute them, they are a
+ * bound: the lower one in the second run. */
 static tn_status op_set_value(tn_infer *infer, uint32_t index, const int64_t *ints,
                               const double *floats, uint32_t count) {
     tn_tensor *tensor = op_output(infer, index);
     if (!tensor || count > TN_VALUE_MAX || (tensor->flags & TN_TENSOR_BOUND) ||
         tn__elements(tensor) != count || tn__is_integer(tensor->dtype) != (ints != NULL))
-        return TN_OK; /* not to be followed */
+        return TN_OK; /* the values are not tracked */
     tn__arena *arena = &infer->graph->found;
     tn_value *value = tn__arena_alloc(arena, sizeof *value);
     if (!value) return tn__infer_no_memory(infer);
     value->count = count;
-    void *copy = tn__arena_array(arena, (size_t)count + 1, 8); /* never NULL for no elements */
+    /* one element more, so that the result is not NULL for 0 elements */
+    void *copy = tn__arena_array(arena, (size_t)count + 1, 8);
     if (!copy) return tn__infer_no_memory(infer);
     if (count) memcpy(copy, ints ? (const void *)ints : floats, (size_t)count * 8);
     if (ints)
@@ -288,8 +289,9 @@ tn_status tn__set_value_floats(tn_infer *infer, uint32_t index, const double *fl
     return op_set_value(infer, index, NULL, floats, count);
 }
 
-/* One aligned pair of extents. `loose` sides are upper bounds, so they may differ: the exact one
- * then decides, as the other must equal it or be 1 at run time. False: contradiction. */
+/* Broadcasts one aligned pair of extents. An extent marked `loose` is an upper bound, so the two
+ * may differ. Then the exact one decides, because at run time the other must equal it or be 1.
+ * Returns false on a contradiction. */
 static bool op_broadcast_extent(int64_t a, bool a_loose, int64_t b, bool b_loose, int64_t *extent) {
     if (a == b || b == 1) {
         *extent = a;
@@ -315,7 +317,7 @@ tn_status tn__broadcast(tn_infer *infer, const tn_tensor *const *tensors, uint32
     }
     *known = true;
     for (uint32_t d = 0; d < *rank; d++) {
-        const tn_tensor *setter = NULL; /* the tensor that gave the extent so far */
+        const tn_tensor *setter = NULL; /* the tensor that determined the extent so far */
         int64_t extent = 1;
         bool loose = false;
         for (uint32_t i = 0; i < count; i++) {
@@ -384,7 +386,7 @@ tn_status tn__infer_fail(tn_infer *infer, const char *format, ...) {
 
 /* --- attributes ------------------------------------------------------------------------------- */
 
-/* Reads the attributes of an operator. */
+/* Functions that read the attributes of an operator. */
 
 const tn_attr *tn__attr(const tn_op *op, const char *name) {
     for (uint32_t i = 0; i < op->attr_count; i++)

@@ -1,18 +1,18 @@
 /* registry.c - finds the rule of an operator in the families listed in ops.def, each a sorted
  * table.
  *
- * Nothing is built at start-up: a look-up halves the table of each family of the domain. The graph
- * asks once per operator and remembers its last types, so a model pays for its distinct types only.
- * Cost of a look-up: families x log2(rules of a family) comparisons.
+ * Nothing is built at start-up: a look-up halves the table of each family of the domain. A graph
+ * looks up each operator once and caches its last types, so the cost depends on the number of
+ * different types. Cost of a look-up: families x log2(rules of a family) comparisons.
  */
 #include "graph/store.h"
 
-#define TN_FAMILY(name) extern const tn_op_family tn__ops_##name;
+#define TN_FAMILY(folder, name) extern const tn_op_family tn__ops_##name;
 #include "graph/ops.def"
 #undef TN_FAMILY
 
 static const tn_op_family *const registry_families[] = {
-#define TN_FAMILY(name) &tn__ops_##name,
+#define TN_FAMILY(folder, name) &tn__ops_##name,
 #include "graph/ops.def"
 #undef TN_FAMILY
 };
@@ -33,7 +33,7 @@ static const tn_op_rule *registry_search(const tn_op_family *family, const char 
 }
 
 const tn_op_rule *tn__op_rule(const char *domain, const char *type) {
-    if (!strcmp(domain, "ai.onnx")) domain = ""; /* two spellings of the default domain */
+    if (!strcmp(domain, "ai.onnx")) domain = ""; /* the default domain has two spellings */
     for (size_t i = 0; i < REGISTRY_COUNT; i++) {
         const tn_op_family *family = registry_families[i];
         if (strcmp(family->domain, domain)) continue;
@@ -74,8 +74,8 @@ uint32_t tn_op_rule_count(void) {
     return count;
 }
 
-/* The rule at `index` of all rules by (domain, type): a merge of the sorted tables, restarted at
- * each call, as only listings ask. */
+/* Returns the rule at position `index` if all rules are sorted by domain and type. It merges the
+ * sorted tables again at each call, because only listings use it. */
 static const tn_op_rule *registry_at(uint32_t index, const tn_op_family **owner) {
     uint32_t next[REGISTRY_COUNT] = {0};
     for (uint32_t step = 0;; step++) {

@@ -10,20 +10,22 @@
 
 #include "graph/op.h"
 
-/* Lower bounds of a tensor that is not exact. */
+/* The lower bounds of a tensor that is not exact. */
 typedef struct tn__loose {
-    const int64_t *low;           /* [rank] least extents; NULL: the shape is exact */
-    const tn_value *most, *least; /* contents lie between these, element by element; or NULL */
+    const int64_t *low; /* [rank] lower bounds of the extents; NULL: the shape is exact */
+    /* upper and lower bounds of the values, element by element; NULL: no bounds */
+    const tn_value *most, *least;
 } tn__loose;
 
-typedef struct tn__origin { /* a tensor as its builder gave it */
+typedef struct tn__origin { /* a tensor as the builder gave it */
     const int64_t *shape;
     const tn_value *value;
     uint32_t rank, flags;
     tn_dtype dtype;
     tn_kind kind;
-    tn__loose *loose; /* found; NULL: nothing about it is a bound */
-    bool formal;      /* an input of a block other than 0 */
+    /* bounds that inference has found; NULL: everything about the tensor is exact */
+    tn__loose *loose;
+    bool formal; /* the tensor is an input of a block other than block 0 */
 } tn__origin;
 
 typedef struct tn__graph_block {
@@ -31,7 +33,7 @@ typedef struct tn__graph_block {
     tn_op_id *ops;
     tn_tensor_id *inputs, *outputs;
     size_t op_room, input_room, output_room;
-    bool tried; /* dead if it does not type */
+    bool tried; /* the block counts as dead if its inference fails */
 } tn__graph_block;
 
 struct tn_graph {
@@ -45,7 +47,8 @@ struct tn_graph {
     size_t tensor_room, origin_room, op_room, rule_room, block_room;
     uint32_t tensor_count, op_count, block_count;
     bool rules_win; /* infer.h */
-    /* The last operator types looked up: models repeat a few types thousands of times. */
+    /* A cache of the last operator types that were looked up, because models repeat a few types
+     * thousands of times. */
     struct {
         const char *domain, *type;
         const tn_op_rule *rule;
@@ -54,9 +57,11 @@ struct tn_graph {
 
 static inline const char *tn__graph_text(const char *text) { return text ? text : ""; }
 
-/* A tensor as its builder gave it, to be added to another graph; borrows from this one. */
+/* The specification of a tensor as its builder gave it, for adding it to another graph. It points
+ * into this graph. */
 tn_tensor_spec tn__graph_spec(const tn_graph *graph, tn_tensor_id id);
-/* The specification of an existing operator, in the same way. */
+/* The specification of an existing operator, for adding it to another graph. It points into the
+ * operator. */
 tn_op_spec tn__graph_op_spec(const tn_op *op);
 
 /* Sorts every block topologically and checks that names are in scope. */
@@ -71,39 +76,43 @@ static inline tn_block_id tn__block_parent(const tn_graph *graph, tn_block_id bl
 /* Sets `where` to "node 'name' (Type)" and returns `status`. */
 tn_status tn__op_where(const tn_graph *graph, tn_op_id op, tn_error *error, tn_status status);
 
-/* The lower bounds of a tensor, made if they do not exist yet. NULL: out of memory. */
+/* Returns the lower bounds of a tensor, and creates them if they do not exist yet. NULL: out of
+ * memory. */
 tn__loose *tn__loose_of(tn_graph *graph, tn_tensor_id id);
 static inline bool tn__is_loose(const tn_graph *graph, tn_tensor_id id) {
     return graph->origins[id].loose && graph->origins[id].loose->low;
 }
-/* Gives a tensor of known extents the least extents `low` (NULL: all 0), and the flag if they
- * differ.
- */
+/* Gives a tensor of known extents the lower bounds `low` (NULL: all 0). If they differ from the
+ * extents, sets TN_TENSOR_BOUND. */
 tn_status tn__loosen(tn_graph *graph, tn_tensor_id id, const int64_t *low, tn_error *error);
-/* After a rule's shape: finds the least extents of the outputs. */
+/* Finds the lower bounds of the outputs' extents, after a rule's `shape` has run. */
 tn_status tn__loosen_outputs(tn_infer *infer, const tn_op_rule *rule);
-/* Runs a rule's fold, twice where contents are bounds. */
+/* Runs a rule's `fold`; runs it twice if values of its inputs are bounds. */
 tn_status tn__loosen_fold(tn_infer *infer, const tn_op_rule *rule);
 
-/* Computes `bytes`, TN_SIZE_UNKNOWN where something is not known. Errors: E_INVALID (overflow). */
+/* Computes `bytes` of a tensor; TN_SIZE_UNKNOWN if its type or an extent is unknown. Errors:
+ * E_INVALID (overflow). */
 tn_status tn__settle_size(tn_graph *graph, tn_tensor_id id, tn_error *error);
 
-/* The driver's own state, in tn_infer.state; NULL if a rule only answers a question. */
+/* The private state of the driver, in tn_infer.state; NULL if a rule is called only to answer a
+ * question. */
 struct infer_state {
-    struct infer_frame *frames; /* blocks under way, outermost first */
+    struct infer_frame *frames; /* blocks that are being inferred, outermost first */
     size_t frame_room;
     uint32_t frame_count;
     uint64_t steps_left;
-    tn_error caught;      /* the last error of a branch that never runs */
-    bool saw_bound;       /* the rule in hand was given a bound as contents */
-    const tn_tensor *low; /* [inputs] with least extents, in the second run; else NULL */
-    uint64_t *axes;       /* [outputs] axes that the rule marked as bounds; NULL: not marked */
-    bool no_memory;       /* where a rule's call has no status to say so */
-    char *scratch;        /* TN__SCRATCH_SIZE bytes, reused by every operator */
+    tn_error caught; /* the last error in a block that may fail */
+    bool saw_bound;  /* the rule that is running has read a bound as values */
+    /* [inputs] the inputs with their lower bounds, in the second run; otherwise NULL */
+    const tn_tensor *low;
+    uint64_t *axes; /* [outputs] axes that the rule has marked as bounds; NULL: not tracked */
+    bool no_memory; /* set if memory runs out in a function that returns no status */
+    char *scratch;  /* TN__SCRATCH_SIZE bytes, reused by every operator */
     size_t scratch_used;
-    tn__arena overflow; /* scratch beyond that; emptied after the operator */
+    tn__arena overflow; /* scratch memory beyond TN__SCRATCH_SIZE; freed after each operator */
     bool overflowed;
-    struct tn__rebatch *rebatch; /* another batch than the file's; NULL: the file's */
+    /* the new batch, if it differs from that of the file; otherwise NULL */
+    struct tn__rebatch *rebatch;
 };
 #define TN__SCRATCH_SIZE ((size_t)64 * 1024)
 

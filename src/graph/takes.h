@@ -16,29 +16,30 @@
 #include "base/base.h"
 
 typedef struct tn__machine {
-    double operations, bytes; /* per unit of time */
+    double operations, bytes; /* rates: operations and bytes per unit of time */
 } tn__machine;
 
-/* A machine without measurements. When plans are compared, only the ratio matters. */
+/* A machine without measured rates. For comparisons of plans only the ratio of the rates
+ * matters. */
 #define TN__PLAIN_RATIO 8u /* operations in the time of moving one byte */
 #define TN__PLAIN_BYTES_PER_S 10e9
-#define TN__PLAIN_STORAGE_PER_S 1e9 /* bytes per second of a file */
+#define TN__PLAIN_STORAGE_PER_S 1e9 /* bytes per second that a file delivers */
 #define TN__PLAIN_MACHINE                                                                          \
     (tn__machine) {                                                                                \
         TN__PLAIN_RATIO *TN__PLAIN_BYTES_PER_S, TN__PLAIN_BYTES_PER_S                              \
-    } /* unit: seconds */
+    } /* seconds are the unit of time */
 
-/* The rule, for operations and bytes that are known. */
+/* The time of an operator of known operations and bytes. */
 static inline double tn__takes(double operations, double bytes, const tn__machine *machine) {
     const double traffic = bytes > 0 ? bytes / machine->bytes : 0;
     const double work = operations > 0 ? operations / machine->operations : 0;
     return work > traffic ? work : traffic;
 }
 
-/* The rule for the difference between a graph and the same graph in tiles, in operations: tiles
- * repeat operations, which is work of operators whose arithmetic decides, and add copies, which
- * are operators without arithmetic. A copy of a byte takes `byte_operations`. In operations, an
- * amount of work is also a share of the graph's work, whatever the machine. */
+/* The additional work of a graph in tiles, in operations. Tiles repeat operations, and they add
+ * copies, which are operators without arithmetic. A copied byte counts as `byte_operations`
+ * operations. Because the work is counted in operations, it can be compared with the work of the
+ * whole graph on any machine. */
 static inline uint64_t tn__work_added(uint64_t operations, uint64_t bytes,
                                       uint32_t byte_operations) {
     return tn__add_sat(operations, tn__mul_sat(bytes, byte_operations));
@@ -47,9 +48,9 @@ static inline uint64_t tn__work_added(uint64_t operations, uint64_t bytes,
 /* Whether the operator runs at all. False if it is folded, if all outputs are views of its
  * inputs, or if it has blocks (the operators inside run instead). */
 bool tn__op_runs(const tn_graph *graph, tn_op_id op);
-/* The time in units; 0 for an operator that does not run. If no rule gives the arithmetic, only
- * the traffic counts; if the traffic is unknown (`known` false), only the arithmetic. `known`
- * may be NULL. Cost: O(operands). */
+/* The time of an operator in units; 0 for an operator that does not run. If no rule gives the
+ * operations, only the bytes count; if the bytes are unknown (`known` false), only the operations.
+ * `known` may be NULL. Cost: O(operands). */
 double tn__op_takes(const tn_graph *graph, tn_op_id op, const tn__machine *machine, bool *known);
 
 #endif

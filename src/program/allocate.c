@@ -7,7 +7,8 @@
 
 #include "base/base.h"
 
-/* A tensor with several live ranges has the address of its first one; without copies it has one. */
+/* A tensor with several live ranges gets the offset of its first one. A program without copies
+ * gives every tensor exactly one live range. */
 static void allocate_offsets(const tn_graph *graph, const tn_occupancy *occupancy,
                              const tn_layout *layout, uint64_t *offsets) {
     const tn_life *lives = tn_occupancy_lives(occupancy);

@@ -9,26 +9,23 @@
  *     out            [ y ][  z  ]
  *     in                 [ x ]
  *
- * Lists of five kinds are read into this clock. Each reader says which lanes a task takes and what
- * it waits for, and none has a rule of its own for when a task begins or ends:
+ * Five callers place their tasks on this clock. Each caller gives the lanes of a task and the
+ * tasks that it waits for; the begin and the end of the task follow from the clock alone:
  *
- *     instructions of a program   simulate.c                          the predicted time of a
- *                                                                     program
- *     the same, of several ranks  report/timeline_meet.c a clock for each rank; calls of several
- *                                                                     ranks begin when all have
- *                                                                     come
- *     acts of a schedule          fit/budget/pass.c                   compares schedules before
- *                                                                     they are written as
- *                                                                     instructions
- *     steps and file reads        fit/budget/weight_streaming.c       also decides when each read
- *                                                                     begins, so there are no
- *                                                                     instructions yet
- *     passes of a pipeline        report/estimate/cluster_schedule.c        a lane for each stage
+ *     program/simulate.c                  instructions of a program: the predicted time
+ *     report/timeline/timeline_ranks.c    instructions of several ranks, with a clock for each
+ *                                         rank; a call that several ranks take part in begins
+ *                                         when all of them have reached it
+ *     fit/budget/pass.c                   acts of a schedule, to compare schedules before they
+ *                                         are written as instructions
+ *     fit/budget/weight_streaming.c       steps and file reads, to decide when each read begins,
+ *                                         before there are instructions
+ *     report/estimate/cluster.c           passes of a pipeline, with a lane for each stage
  *
  * Single copies are placed on lanes by fit/budget/passes/capuchin.c (idle.h) and
- * fit/budget/joint/joint_swap.c (schedules with repeats); a lane may also be walked from its end,
- * to find the latest start at which a task is still done in time. Times are integers in the unit of
- * the costs; they saturate.
+ * fit/budget/joint/joint_swap.c (schedules with repeats); a lane may also be filled from its
+ * end backwards, to find the latest start at which a task still ends in time. Times are integers
+ * in the unit of the costs; they saturate.
  */
 #ifndef TN_PROGRAM_CLOCK_H
 #define TN_PROGRAM_CLOCK_H
@@ -41,20 +38,20 @@
 
 typedef struct tn__lane {
     uint64_t at; /* the lane is free from this time on */
-    uint32_t by; /* the last task of the lane, for callers that ask for it */
+    uint32_t by; /* the last task of the lane, set by tn__clock_put */
 } tn__lane;
 
-/* Moves `lane` to the later of both times. */
+/* Moves the time of `lane` forward to that of `other` if `other` is later. */
 static inline void tn__lane_wait(tn__lane *lane, tn__lane other) {
     if (other.at > lane->at) *lane = other;
 }
-/* Runs a task that may begin at `from`; returns the time at which it ends. */
+/* Appends a task to `lane` that may begin at time `from`; returns the time at which it ends. */
 static inline uint64_t tn__lane_put(tn__lane *lane, uint64_t from, uint64_t takes) {
     return lane->at = tn__add_sat(from > lane->at ? from : lane->at, takes);
 }
 
-/* The lanes of a clock: the streams of a program, of which stream 0 computes, and after them the
- * links. A copy takes a link, and in a program also the stream of its instruction. */
+/* The lanes of a clock: first the streams of a program (stream 0 computes), then the links. A copy
+ * occupies the lane of its link and, in a program, also the lane of its instruction's stream. */
 enum {
     TN__LANE_COMPUTE,
     TN__LANE_TO_HOST = TN_STREAM_MAX,
@@ -66,21 +63,23 @@ typedef struct tn__clock {
     tn__lane lanes[TN__LANE_COUNT];
 } tn__clock;
 
-/* The lane of a link. TN_NONE for no link, and for messages between ranks: each takes the time of
- * its bytes, whatever else is sent. */
+/* The lane of a link; TN_NONE if there is no link. Messages between ranks have no lane either: each
+ * takes the time to transfer its own bytes, whatever else is sent. */
 static inline uint32_t tn__clock_link(tn_link link) {
     if (link == TN_LINK_TO_HOST) return TN__LANE_TO_HOST;
     if (link == TN_LINK_FROM_STORAGE) return TN__LANE_FROM_STORAGE;
     return link == TN_LINK_FROM_HOST ? TN__LANE_FROM_HOST : TN_NONE;
 }
-/* When a task on these lanes begins if it is ready at that time. `link` TN_NONE: one lane. */
+/* The time at which a task can begin that is ready at time `ready` and needs lane `lane` and,
+ * unless `link` is TN_NONE, also lane `link`. */
 static inline tn__lane tn__clock_begin(const tn__clock *clock, uint32_t lane, uint32_t link,
                                        tn__lane ready) {
     tn__lane_wait(&ready, clock->lanes[lane]);
     if (link != TN_NONE) tn__lane_wait(&ready, clock->lanes[link]);
     return ready;
 }
-/* Runs task `task` on these lanes; returns its end. */
+/* Runs task `task` on lane `lane` and, unless `link` is TN_NONE, on lane `link`; returns its
+ * end. */
 static inline tn__lane tn__clock_put(tn__clock *clock, uint32_t lane, uint32_t link, tn__lane ready,
                                      uint64_t takes, uint32_t task) {
     tn__lane begin = tn__clock_begin(clock, lane, link, ready);
@@ -89,14 +88,15 @@ static inline tn__lane tn__clock_put(tn__clock *clock, uint32_t lane, uint32_t l
     if (link != TN_NONE) clock->lanes[link] = end;
     return end;
 }
-/* From the end: places a task that must be over at `by` and before `lane->at`, and reports when
- * it begins. False: it would have to begin before the start. */
+/* For a lane that is filled from its end backwards: places a task that must end at time `by` or
+ * earlier, and before `lane->at`. Sets `lane->at` to its begin. Returns false if the task would
+ * have to begin before time 0. */
 static inline bool tn__lane_put_before(tn__lane *lane, uint64_t by, uint64_t takes) {
     uint64_t end = by < lane->at ? by : lane->at;
     lane->at = end > takes ? end - takes : 0;
     return end >= takes;
 }
-/* A time that is not below 0, as an integer. */
+/* Rounds a non-negative time to an integer. */
 static inline uint64_t tn__lane_units(double units) {
     return units < 1.8e19 ? (uint64_t)round(units) : UINT64_MAX;
 }
@@ -105,7 +105,8 @@ static inline uint64_t tn__lane_units(double units) {
 static inline uint64_t tn__lane_bytes(uint64_t bytes, double rate) {
     return rate > 0 ? tn__lane_units((double)bytes / rate) : 0;
 }
-/* The first step that starts at this time or later; `last`: no earlier step does. */
+/* The first step that starts at `time` or later; `last` if no step before `last` starts that
+ * late. */
 static inline uint32_t tn__clock_step(const uint64_t *starts, uint32_t last, uint64_t time) {
     uint32_t low = 0, high = last;
     while (low < high) {

@@ -44,20 +44,20 @@ const char *tn_order_summary(uint32_t index) {
 typedef struct lower_frame { /* a block being lowered */
     tn_block_id block;
     tn_op_id owner;
-    uint32_t next;      /* operator of the block that comes next, as an index into its order */
-    uint32_t next_attr; /* attribute of that operator with the block that comes next */
+    uint32_t next;      /* index, in the block's order, of the operator that is lowered next */
+    uint32_t next_attr; /* attribute of that operator that holds the block which is lowered next */
     uint32_t first;     /* step at which the block begins */
-    size_t order_first; /* in lower->order */
+    size_t order_first; /* index in lower->order where the block's order begins */
 } lower_frame;
 
 typedef struct lower_state {
     tn_program *program;
     const tn_order *method;
     tn_order_task task;
-    tn_order_proof proof; /* proof of the newest block */
+    tn_order_proof proof; /* proof for the block that was ordered last */
     uint32_t block_count;
     lower_frame *frames;
-    tn_op_id *order; /* the orders of the blocks on the stack, end to end */
+    tn_op_id *order; /* the orders of the blocks on the stack, one after the other */
     size_t frame_count, frame_room, order_count, order_room;
     tn_error *error;
 } lower_state;
@@ -68,8 +68,8 @@ static tn_status lower_push(lower_state *lower, tn_block_id block, tn_op_id owne
     if (!tn__reserve(context, &lower->frames, &lower->frame_room, lower->frame_count + 1,
                      sizeof *lower->frames) ||
         !tn__reserve(context, &lower->order, &lower->order_room, lower->order_count + count + 1,
-                     sizeof *lower->order)) /* one extra element: an empty block needs an
-                                             * address, too */
+                     /* one extra element, so that an empty block has an address, too */
+                     sizeof *lower->order))
         return tn__no_memory(lower->error, "lowering");
     lower->frames[lower->frame_count++] = (lower_frame){.block = block,
                                                         .owner = owner,
@@ -101,7 +101,7 @@ static tn_status lower_emit(lower_state *lower, tn_opcode opcode, tn_op_id op,
     return tn__program_add(lower->program, made, lower->error);
 }
 
-/* The block is done: its region ends here. */
+/* Removes the block on top of the stack, and ends its region at this step. */
 static tn_status lower_pop(lower_state *lower) {
     lower_frame frame = lower->frames[--lower->frame_count];
     lower->order_count = frame.order_first;
@@ -111,12 +111,12 @@ static tn_status lower_pop(lower_state *lower) {
                         .block = frame.block,
                         .first = frame.first,
                         .last = (uint32_t)lower->program->count,
-                        .repeats = !once /* this includes loops with an unknown number of turns */};
+                        .repeats = !once /* true also for an unknown number of iterations */};
     return tn__program_add_region(lower->program, region, lower->error);
 }
 
-/* Takes one step in the block on top: a nested block of its next operator, that operator, or its
- * end. */
+/* Takes one step in the block on top of the stack: enters a nested block of its next operator,
+ * emits that operator, or ends the block. */
 static tn_status lower_advance(lower_state *lower) {
     const tn_graph *graph = lower->program->graph;
     lower_frame *frame = &lower->frames[lower->frame_count - 1];
@@ -155,8 +155,9 @@ static tn_status lower_run(lower_state *lower, uint8_t *done) {
     return lower_io(lower, TN_GET, block->outputs, block->output_count, done);
 }
 
-/* The proof of one block does not cover a program with nested blocks. It does not cover fused
- * concatenations either, because the search does not count their savings. */
+/* Keeps the proof of optimality only where it holds. The proof of one block does not cover a
+ * program with nested blocks, nor fused concatenations, because the search does not count their
+ * savings. */
 static void lower_note_order(const lower_state *lower) {
     bool counts = lower->block_count == 1 && !lower->task.memory.fuse_concat &&
                   lower->task.memory.parallel == TN_PARALLEL_SERIAL;
@@ -178,7 +179,8 @@ tn_status tn__program_lower(const tn_order *order, const tn_order_task *task, tn
     tn__free(context, done, tensors * sizeof *done);
     tn__free(context, lower.frames, lower.frame_room * sizeof *lower.frames);
     tn__free(context, lower.order, lower.order_room * sizeof *lower.order);
-    if (status == TN_OK) status = tn_program_verify(lower.program, error); /* 0.2 us a step */
+    /* the check takes about 0.2 us per step */
+    if (status == TN_OK) status = tn_program_verify(lower.program, error);
     if (status != TN_OK) {
         tn_program_destroy(lower.program);
         return status;
@@ -221,14 +223,14 @@ static tn_status sequence_check(const tn_order_task *task, const tn__order_model
 }
 
 typedef struct sequence_place {
-    uint32_t rank; /* operators without a rank take no step: they come first */
+    uint32_t rank; /* operators without a rank get no step of their own, so they come first */
     uint32_t number;
     tn_op_id op;
 } sequence_place;
 
 static int sequence_order(const void *a, const void *b) {
     const sequence_place *x = a, *y = b;
-    uint32_t i = x->rank + 1, j = y->rank + 1; /* TN_NONE + 1 is 0 */
+    uint32_t i = x->rank + 1, j = y->rank + 1; /* wraps: a rank of TN_NONE becomes 0 */
     if (i != j) return i < j ? -1 : 1;
     return (x->number > y->number) - (x->number < y->number);
 }

@@ -44,8 +44,8 @@ static uint64_t opcode_rows(uint64_t count, uint64_t width) {
     return count / width + (count % width != 0);
 }
 
-/* CSR: a header of 16 bytes, rows of 256 elements with a count of 2 bytes, a column of 1 byte and 4
- * bytes of value for each that is not zero. */
+/* CSR: a header of 16 bytes; 2 bytes per row of 256 elements for its count; per nonzero element 1
+ * byte for its column and 4 bytes for its value. */
 uint64_t tn_codec_bytes(tn_codec codec, uint64_t count, uint64_t filled) {
     switch (codec) {
     case TN_CODEC_BITS:
@@ -54,7 +54,7 @@ uint64_t tn_codec_bytes(tn_codec codec, uint64_t count, uint64_t filled) {
         return tn__add_sat(16 + 2 * opcode_rows(count, 256), tn__mul_sat(filled, 5));
     case TN_CODEC_FLOAT16:
         return tn__mul_sat(count, 2);
-    case TN_CODEC_FLOAT10: /* three elements per word */
+    case TN_CODEC_FLOAT10: /* three elements per 32-bit word */
         return tn__mul_sat(opcode_rows(count, 3), 4);
     case TN_CODEC_FLOAT8:
         return count;

@@ -58,7 +58,7 @@ static tn_status program_take(tn_program *made, const tn_instruction *instructio
 
 /* --- encoded forms --- */
 
-/* The bytes of a form: the given number, or the most that any contents need. */
+/* The bytes of an encoded form: the given number, or else the most that any data can need. */
 static tn_status program_form_bytes(const tn_graph *graph, const tn_encoded *form, uint64_t *bytes,
                                     tn_error *error) {
     if (form->tensor >= tn_graph_tensor_count(graph))
@@ -80,7 +80,7 @@ static tn_status program_form_bytes(const tn_graph *graph, const tn_encoded *for
     return TN_OK;
 }
 
-#define PROGRAM_NAME_MAX 256u /* of a form: longer tensor names are cut */
+#define PROGRAM_NAME_MAX 256u /* bytes of a form's name; longer tensor names are cut */
 
 static tn_status program_extend(tn_program *made, tn__extra *extras, char *names,
                                 const tn_encoded *encoded, uint32_t count, tn_error *error) {
@@ -187,7 +187,7 @@ tn_status tn__program_uses(const tn_program *program, tn__arena *arena, tn__list
 
 /* --- static tensors --------------------------------------------------------------------------- */
 
-/* Lists the static tensors that a program reads or hands out, in their stored form.
+/* Lists the static tensors that a program reads or returns, in their stored form.
  *
  * Views of static tensors have no bytes of their own: the tensor at their root counts, once.
  * Kernels may want another form of a tensor; this file does not know those forms
@@ -213,8 +213,8 @@ static tn_tensor_id statics_base(const tn_graph *graph, tn_tensor_id id) {
     return id;
 }
 
-/* Weights that DequantizeLinear expands are counted as stored, or in addition to their expanded
- * form. */
+/* Counts a weight that DequantizeLinear expands in its stored form. The expanded form counts as
+ * well, unless kernels expand the weight while they read it. */
 static void statics_pack(const tn_graph *graph, const uint8_t *how, uint8_t *needed) {
     for (tn_op_id id = 0; id < tn_graph_op_count(graph); id++) {
         const tn_op *op = tn_graph_op(graph, id);

@@ -19,7 +19,7 @@
 
 /* --- time ------------------------------------------------------------------------------------- */
 
-/* How often each instruction runs.
+/* Computes how often each instruction runs.
  *
  *   durations  [instructions] of one run of each; a loop multiplies them by its turns
  *   turns      out [instructions]; 0: in a branch that is not taken
@@ -31,16 +31,18 @@ static tn_status simulate_count_turns(const tn_program *program, uint64_t *durat
                                       uint64_t *turns, uint32_t *guesses, tn__arena *arena,
                                       tn_error *error);
 
-/* The events. */
+/* The events of a simulated run, as they are written. */
 typedef struct simulate_events {
     const tn_program *program;
     const tn_simulate_options *options;
-    uint64_t (*live)[TN_KIND_COUNT]; /* [instructions]; NULL: no occupancy is given */
-    uint64_t now[TN_KIND_COUNT];     /* of blocks */
-    tn__sort_item *begins, *ends;    /* [count] buffers by their first, by their last step */
-    uint32_t count, begin, end;      /* next entry of `ends` and of `begins` */
-    uint32_t *named;                 /* [buffers] the live range that gives it a name; TN_NONE */
-    bool *there;                     /* [buffers] */
+    /* [instructions] live bytes by kind; NULL: no occupancy is given */
+    uint64_t (*live)[TN_KIND_COUNT];
+    uint64_t now[TN_KIND_COUNT];  /* bytes of the buffers that are live now, by kind */
+    tn__sort_item *begins, *ends; /* [count] the buffers, sorted by first step and by last step */
+    /* count: number of buffers. begin, end: next entries of `begins` and `ends` */
+    uint32_t count, begin, end;
+    uint32_t *named; /* [buffers] the live range that names the buffer, or TN_NONE */
+    bool *there;     /* [buffers] */
 } simulate_events;
 
 #define SIMULATE_PS 1e12
@@ -52,12 +54,14 @@ typedef struct simulate_state {
     tn_simulate_options options;
     uint64_t latency, storage_latency, peer_latency;
     tn__arena arena;
-    uint64_t *durations, *turns; /* [count] of all turns of a loop together */
-    bool *ran;                   /* [operators] an earlier instruction ran it */
-    tn__sort_item *signals;      /* by number; id: step */
+    /* [count] duration of all iterations of a loop together, and their number */
+    uint64_t *durations, *turns;
+    bool *ran; /* [operators] the operator has been run by an earlier instruction */
+    /* the program's signals, sorted by number; `id` is the step that gives the signal */
+    tn__sort_item *signals;
     size_t signal_count;
-    tn__lane *done;  /* [count] end of each step */
-    tn__clock clock; /* its stream 0 is the walk itself */
+    tn__lane *done;  /* [count] time at which each step ends */
+    tn__clock clock; /* the clock; its stream 0 is the thread that walks the list */
     simulate_events events;
     tn_simulation *made;
     tn_error *error;
@@ -84,7 +88,9 @@ static uint64_t simulate_move(uint64_t bytes, double bytes_per_s) {
     return tn__lane_bytes(bytes, bytes_per_s / SIMULATE_PS);
 }
 
-/* An operator without a repeat form is recomputed in its own form; only its place shows that. */
+/* Whether an instruction recomputes its operator. `again` marks that, except that an operator
+ * without a repeat form is recomputed in its own form; then an earlier run of the operator shows
+ * it. */
 static bool simulate_is_recomputed(const simulate_state *s, const tn_instruction *it) {
     if (it->again || !s->ran[it->op]) return it->again;
     return tn_op_form_of(s->program->graph, it->op, true).found == 0;
@@ -143,7 +149,7 @@ static tn__lane simulate_given(const simulate_state *s, uint32_t signal) {
 
 /* --- the walk --- */
 
-/* Whether the walk itself executes the instruction. */
+/* Whether the thread that walks the list executes the instruction itself. */
 static bool simulate_inline(const tn_instruction *it) {
     return it->stream == 0 || tn_opcode_facts_of(it->opcode)->blocks == TN_BLOCKS_CALLER;
 }
@@ -306,12 +312,13 @@ void tn_simulation_release(tn_simulation *simulation) {
 
 typedef struct turns_state {
     const tn_program *program;
-    uint64_t *durations, *turns, *totals; /* totals [regions] */
-    tn__sort_item *order;                 /* regions, the shortest first */
-    bool *done;                           /* [regions] */
+    uint64_t *durations, *turns, *totals; /* [instructions] and [regions] */
+    /* the regions, sorted by length, so that inner regions come before outer ones */
+    tn__sort_item *order;
+    bool *done; /* [regions] */
 } turns_state;
 
-/* Whether a condition is known to be true: it is absent, or its known value is true. */
+/* Whether a condition is known to be true: it is absent, or its value is known to be true. */
 static bool turns_holds(const tn_graph *graph, tn_tensor_id id) {
     if (id == TN_NONE) return true;
     const tn_value *value = tn_graph_tensor(graph, id)->value;
@@ -364,14 +371,14 @@ static void turns_multiply(turns_state *s, const tn_region *region, uint64_t by)
     }
 }
 
-/* When the times of all branches of one operator are known, drops all but the longest. Returns
- * whether there was a choice. */
+/* When the times of all branches of one operator are known, removes all but the longest. Returns
+ * whether there was more than one branch. */
 static bool turns_branch(turns_state *s, uint32_t index) {
     const tn_region *regions = s->program->regions;
     uint32_t longest = index, others = 0;
     for (uint32_t r = 0; r < s->program->region_count; r++) {
         if (regions[r].op != regions[index].op) continue;
-        if (!s->done[r]) return false; /* the last of the branches decides */
+        if (!s->done[r]) return false; /* only when the last branch is done are all times known */
         if (s->totals[r] > s->totals[longest] ||
             (s->totals[r] == s->totals[longest] && r < longest))
             longest = r;
@@ -422,7 +429,7 @@ static tn_status simulate_count_turns(const tn_program *program, uint64_t *durat
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-/* Reports the events of a simulation in the form of a run (engine/tell.c, spans.c).
+/* Reports the events of a simulation in the form of a run (engine/trace_events.c, engine/spans.c).
  *
  * When the walk comes to a step, buffers that end there are freed and buffers that begin there are
  * allocated. If the walk skips steps, only the buffers that are live at its new step are allocated.
@@ -493,7 +500,8 @@ static void events_block(simulate_events *events, tn_body_id body, uint32_t step
     tn_trace_add(events->options->trace, &event);
 }
 
-/* Called when the walk comes to a step, and once after the last step. */
+/* Writes the events of buffers that end and begin. It is called when the walk comes to a step, and
+ * once after the last step. */
 static void simulate_events_blocks(simulate_events *events, uint32_t step, uint64_t at_ps) {
     uint64_t now = tn__sort_key(step);
     uint32_t count = (uint32_t)events->program->count, reported = step < count ? step : count - 1;

@@ -17,7 +17,7 @@
 
 #define TAGS_OUTSIDE UINT32_MAX
 
-typedef struct tags_last { /* the last live range of a buffer, sorted by its end */
+typedef struct tags_last { /* the last live range of a buffer; entries are sorted by its end */
     uint32_t last, buffer;
     tn_tensor_id tensor;
 } tags_last;
@@ -28,14 +28,15 @@ typedef struct tags_state {
     const tn_problem *problem;
     const tn_life *ranges;
     uint32_t range_count, buffer_count;
-    tn__lists uses;     /* of every tensor */
-    uint32_t *reported; /* [tensors] step + 1 at which it was last reported */
-    uint32_t *tag;      /* [buffers] TAGS_OUTSIDE: the buffer is the caller's */
-    uint8_t *has_tag;   /* [buffers] */
-    tags_last *ends;    /* [buffers] by (last, buffer) */
-    uint64_t *size;     /* [tags] */
-    uint32_t *queue;    /* [buffers] free tags; the ring never wraps, because each end adds one
-                          * tag */
+    tn__lists uses; /* the steps that use each tensor */
+    /* [tensors] number of the step, plus one, at which the tensor was last reported */
+    uint32_t *reported;
+    uint32_t *tag; /* [buffers] the buffer's tag; TAGS_OUTSIDE: the buffer is the caller's memory */
+    uint8_t *has_tag; /* [buffers] */
+    tags_last *ends;  /* [buffers] sorted by last step, then by buffer */
+    uint64_t *size;   /* [tags] */
+    /* [buffers] free tags. The queue never wraps, because a buffer frees its tag only once */
+    uint32_t *queue;
     uint32_t queue_first, queue_last, tag_count;
     bool (*event)(void *self, const tn_tag_event *event);
     void *self;
@@ -53,7 +54,8 @@ static const tn_instruction *tags_list(const tags_state *state) {
     return tn_program_instructions(state->program);
 }
 
-/* The form of the operator at a step; op NULL: the step runs no operator. */
+/* Returns the form of the operator that runs at a step; its op is NULL if the step runs no
+ * operator. */
 static tn_op_form tags_form(const tags_state *state, uint32_t step) {
     const tn_instruction *it = &tags_list(state)[step];
     if (it->op == TN_NONE) return (tn_op_form){0};
@@ -81,7 +83,7 @@ static tn_status tags_keep(tags_state *state, uint32_t step, tn_tensor_id tensor
                                              .uses = left});
 }
 
-/* An input of the operator that will be read again: the reason for a new tag. */
+/* An input of the operator that is read again later, so that it needs a new tag for its output. */
 static tn_tensor_id tags_reason(const tags_state *state, const tn_life *range) {
     if (range->op == TN_NONE) return TN_NONE;
     bool again = tags_list(state)[range->first].again;
@@ -95,7 +97,8 @@ static tn_tensor_id tags_reason(const tags_state *state, const tn_life *range) {
     return TN_NONE;
 }
 
-/* A live range begins: its buffer has a tag already, gets a new one, or is the caller's. */
+/* Handles the begin of a live range. Its buffer has a tag already, gets a new one, or is the
+ * caller's memory. */
 static tn_status tags_begin(tags_state *state, const tn_life *range) {
     uint32_t buffer = range->body, step = range->first;
     const tn_opcode_facts *facts = tn_opcode_facts_of(tags_list(state)[step].opcode);
@@ -104,7 +107,8 @@ static tn_status tags_begin(tags_state *state, const tn_life *range) {
         .step = step, .op = tags_op(state, step), .tensor = range->tensor, .other = range->source};
     if (state->has_tag[buffer]) {
         event.kind = range->share == TN_SHARE_INPLACE ? TN_TAG_INPLACE : TN_TAG_VIEW;
-        if (event.other == TN_NONE) event.other = range->tensor; /* the other branch of an If */
+        /* an output of an If continues in the buffer of its live range in the other branch */
+        if (event.other == TN_NONE) event.other = range->tensor;
     } else if (facts->blocks == TN_BLOCKS_CALLER) {
         event.kind = TN_TAG_OUTSIDE;
         state->tag[buffer] = TAGS_OUTSIDE;
@@ -151,7 +155,7 @@ static tn_status tags_walk(tags_state *state) {
         last->tensor = state->ranges[i].tensor;
     }
     qsort(state->ends, state->buffer_count, sizeof *state->ends, tags_end_order);
-    while (end < state->buffer_count && state->ends[end].last == 0) end++; /* static memory */
+    while (end < state->buffer_count && state->ends[end].last == 0) end++; /* skips static memory */
     for (uint32_t step = 0; step < steps; step++) {
         for (; range < state->range_count && state->ranges[range].first == step; range++)
             if (!state->ranges[range].is_static) TN_TRY(tags_begin(state, &state->ranges[range]));
@@ -159,7 +163,8 @@ static tn_status tags_walk(tags_state *state) {
         for (uint32_t i = 0; i < form.input_count; i++) {
             tn_tensor_id input = tn_op_form_input(&form, i);
             if (input == TN_NONE || state->reported[input] == step + 1) continue;
-            state->reported[input] = step + 1; /* once, even if the operator reads it twice */
+            /* an operator may read the tensor twice: the tensor is reported once */
+            state->reported[input] = step + 1;
             TN_TRY(tags_keep(state, step, input));
         }
         for (; end < state->buffer_count && state->ends[end].last == step + 1; end++)

@@ -14,7 +14,7 @@ struct tn_trace {
     tn_context context;
     tn_event *events; /* [capacity] */
     uint64_t capacity;
-    _Atomic uint64_t added; /* may exceed capacity: further events were dropped */
+    _Atomic uint64_t added; /* may exceed the capacity: later events were dropped */
 };
 
 tn_status tn_trace_create(const tn_context *given, uint64_t capacity, tn_trace **trace,
@@ -25,7 +25,7 @@ tn_status tn_trace_create(const tn_context *given, uint64_t capacity, tn_trace *
     if (made == NULL) return tn__no_memory(error, "a trace");
     made->context = context;
     made->capacity = capacity;
-    /* zeroed, so that the pages are mapped before the run begins */
+    /* the array is zeroed so that its pages are mapped before the run begins */
     made->events = tn__alloc_array(&context, capacity, sizeof *made->events);
     if (made->events == NULL) {
         tn__free(&context, made, sizeof *made);

@@ -1,11 +1,11 @@
-/* curve.c - computes live bytes over time, and the holders of memory at one instant.
+/* curve.c - computes live bytes over time, and the holders of memory at a given time.
  *
- * Every piece adds its bytes at `first` and subtracts them at `last`; the running sum in order of
- * time is the curve. Pieces of one body do not overlap (the problem normalises them), so the sum
- * counts no byte twice. The sum has 128 bits: a report may describe bodies that no planner has
- * placed yet, and must not overflow.
+ * Every piece of a buffer adds its bytes at the time `first` and subtracts them at `last`. The
+ * running sum of these events in the order of time is the curve. The problem ensures that the
+ * pieces of one buffer do not overlap, so no byte is counted twice. The sum has 128 bits and cannot
+ * overflow, because a report may describe a problem that no planner has checked yet.
  *
- * Cost: O(n log n) time, O(n) memory for n pieces.
+ * Cost: O(n log n) time and O(n) memory for n pieces.
  */
 #include "plan/problem/problem.h"
 #include "report/format.h"
@@ -13,8 +13,9 @@
 __extension__ typedef unsigned __int128 curve_sum128;
 
 typedef struct curve_events {
-    tn__sort_item *order; /* by time; id: index in `bytes` */
-    uint64_t *bytes;      /* [count], even indices are beginnings, odd ones are ends */
+    tn__sort_item *order; /* events sorted by time; id is the index of an event in `bytes` */
+    /* [count] bytes of the events; even indices are beginnings of pieces, odd ones are ends */
+    uint64_t *bytes;
     size_t count, order_room, bytes_room;
 } curve_events;
 
@@ -26,7 +27,8 @@ const tn_piece *tn__body_pieces(const tn_body *body, tn_piece *one, uint32_t *co
     return one;
 }
 
-/* Bodies that are tied together count once, because they share their bytes. */
+/* Collects the events of all pieces. Buffers that are tied together share their bytes and count
+ * once. */
 static tn_status curve_gather(const tn__wholes *wholes, const tn_context *context,
                               curve_events *events, tn_error *error) {
     for (tn_body_id b = 0; b < tn_problem_count(wholes->problem); b++) {
@@ -54,7 +56,7 @@ static tn_status curve_gather(const tn__wholes *wholes, const tn_context *contex
     return TN_OK;
 }
 
-/* The running sum over sorted events, one entry per instant. */
+/* Computes the running sum over the sorted events, with one entry per time. */
 static void curve_sum(tn__curve *curve, const curve_events *events) {
     curve_sum128 live = 0;
     for (size_t i = 0; i < events->count;) {
@@ -129,8 +131,9 @@ static uint64_t curve_body_bytes(const tn_body *body, int64_t at) {
     return bytes;
 }
 
-/* Names each row by the item that was last written into its body: the bytes are that item's, views
- * only read them. rows[body]; bytes is 0 if the body is not live. */
+/* Sets the item of each row of `rows`, which has one row per buffer: the item that was last written
+ * into the buffer. Views do not count, because they only read the bytes. A row with 0 bytes is a
+ * buffer that is not live at time `at`; it is skipped. */
 static void curve_name_rows(const tn__scene *scene, int64_t at, tn__holder *rows) {
     for (uint32_t i = 0; i < scene->item_count; i++) {
         const tn__report_item *item = &scene->items[i];

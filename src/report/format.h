@@ -1,8 +1,8 @@
-/* format.h - the interface of a report format, and the functions that formats share.
+/* format.h - the interface of a report format, and functions that the formats share.
  *
- * A format is one file in formats/ that fills in one tn_report_format, plus one line in
- * formats.def. It reads the report and adds to a text; report.c checks the report before and writes
- * the file after. Nothing here plans, reads a clock or depends on the machine.
+ * A format is one file in formats/ that defines one tn_report_format, and one line in formats.def.
+ * It reads a report and adds its output to a text. report.c checks the report before that and
+ * writes the file afterwards. Nothing here plans, reads a clock or depends on the machine.
  */
 #ifndef TN_REPORT_FORMAT_H
 #define TN_REPORT_FORMAT_H
@@ -14,30 +14,35 @@
 #include "base/base.h"
 
 typedef struct tn_report_format {
-    const char *name;    /* the name users type: [a-z]+ */
-    const char *suffix;  /* ".json"; "" if the output is printed, not written */
-    const char *summary; /* one line for --help, no full stop */
-    bool of_run;         /* reports a run: only the trace and the occupancy exist */
+    const char *name; /* name of the format for users: letters a to z */
+    /* suffix of its files, such as ".json"; "" if the output is printed and not written */
+    const char *suffix;
+    const char *summary; /* description of the format in --help: one line, without a full stop */
+    bool of_run;         /* the format shows a run: the report has only a trace and an occupancy */
     /* Adds the whole output to `text`. The report is complete and consistent: input, problem and
-     * layout exist, the layout has an offset per body. The caller checks text->failed
+     * layout exist, and the layout has an offset per buffer. The caller checks text->failed
      * afterwards. */
     tn_status (*render)(const tn_report *report, tn__text *text, tn_error *error);
-    /* Used instead of `render`: writes the file itself, whole or not at all. */
+    /* If not NULL, it is used instead of `render`: writes the file itself, either completely or not
+     * at all. */
     tn_status (*write)(const tn_report *report, const char *path, tn_error *error);
 } tn_report_format;
 
-/* tflite.c: the offset of each tensor of the graph, TN_SIZE_UNKNOWN: not in the arena. Errors:
- * E_UNSUPPORTED for a tensor with two offsets. offsets: out, [tensors of the graph]. */
+/* Sets offsets[t] to the offset of tensor t of the graph, or to TN_SIZE_UNKNOWN if the tensor is
+ * not in the arena. Errors: E_UNSUPPORTED if a tensor has two offsets. The function is in
+ * tflite.c. */
 tn_status tn__report_offsets(const tn_occupancy *occupancy, const tn_layout *layout,
                              uint64_t *offsets, tn_error *error);
 
 /* --- scene.c: items of pictures and lists --- */
 
-#define TN__KIND_BUFFER TN_KIND_COUNT /* a body of a problem; its use is unknown */
+/* kind of a buffer of a problem; its use is unknown */
+#define TN__KIND_BUFFER TN_KIND_COUNT
 #define TN__KIND_COUNT (TN_KIND_COUNT + 1)
-const char *tn__kind_text(uint32_t kind); /* of tn_kind, and "buffer" */
+/* returns the name of a tn_kind, or "buffer" for TN__KIND_BUFFER */
+const char *tn__kind_text(uint32_t kind);
 
-/* The purposes of memory in a training step. X(NAME, name, words) */
+/* The purposes of memory in a training step, each as X(NAME, name, words). */
 /* clang-format off */
 #define TN__ROLE_TABLE(X)                                                                          \
     X(PARAMETER, "parameter", "parameter")                                                         \
@@ -57,23 +62,27 @@ typedef enum tn__role {
         TN__ROLE_COUNT
 } tn__role;
 
-/* A named item: one live range of a tensor; without a model, a body. */
+/* A named item of a picture or list: one live range of a tensor. Without a model, it is a
+ * buffer. */
 typedef struct tn__report_item {
-    const char *name;        /* never NULL */
-    const char *note;        /* from marks; NULL: no marks */
-    const tn_tensor *tensor; /* NULL: a body without a tensor */
+    const char *name;        /* name of the item; never NULL */
+    const char *note;        /* text of the report's mark for the buffer; NULL: no marks */
+    const tn_tensor *tensor; /* the tensor of the item; NULL for a buffer or a workspace */
     tn_body_id body;
-    uint32_t kind;       /* tn_kind or TN__KIND_BUFFER */
-    uint64_t bytes;      /* size of the tensor or body, unaligned */
-    uint64_t lo, hi;     /* the range of the body in which it is drawn */
-    int64_t first, last; /* live in [first, last) */
-    uint32_t step;       /* the instruction that defines it, or TN_NONE */
-    uint32_t source;     /* VIEW, INPLACE: item that owns its memory; else TN_NONE */
+    uint32_t kind;       /* kind of the item: a tn_kind, or TN__KIND_BUFFER */
+    uint64_t bytes;      /* size of the tensor or buffer without alignment */
+    uint64_t lo, hi;     /* the bytes of the buffer at which the item is drawn */
+    int64_t first, last; /* the item is live in the steps [first, last) */
+    uint32_t step;       /* index of the instruction that defines the item, or TN_NONE */
+    /* for a view or an in-place result: the item that owns its memory, else TN_NONE */
+    uint32_t source;
     tn_share share;
-    bool whole;    /* a view that may lie anywhere in its range */
-    bool alias;    /* its operator requires sharing: it cannot have its own memory */
-    tn__role role; /* with phases */
-    tn_fate fate;  /* decision of a fit; an encoded form has that of its tensor. Else KEPT */
+    bool whole;    /* true if the item is a view of unknown position within [lo, hi) */
+    bool alias;    /* its operator requires that it shares memory, so it cannot have its own */
+    tn__role role; /* purpose of the item; valid if the scene has phases */
+    /* decision of a fit about the tensor, or about the tensor of which this is an encoded form;
+     * kept without a fit */
+    tn_fate fate;
 } tn__report_item;
 
 typedef struct tn__scene_piece {
@@ -84,93 +93,112 @@ typedef struct tn__scene_piece {
 typedef struct tn__scene {
     const tn_report *report;
     tn__arena arena;
-    tn__report_item *items; /* models: by `first`; problems: item i is body i */
+    tn__report_item *items; /* the items, sorted by `first`; without a model, item i is buffer i */
     uint32_t item_count;
-    int64_t first, last;         /* range of the time axis; models: [0, number of instructions) */
-    uint64_t naive;              /* sum of bytes without reuse */
-    tn_memory_summary summary;   /* models; zeroes for problems */
-    bool occurs[TN__KIND_COUNT]; /* kinds with an item */
+    int64_t first, last; /* range of the time axis; with a model: [0, number of instructions) */
+    uint64_t naive;      /* bytes that all buffers would need if no memory was reused */
+    tn_memory_summary summary;   /* facts of a model; zeroes for a problem */
+    bool occurs[TN__KIND_COUNT]; /* [kind] whether any item has the kind */
     uint64_t total[TN__KIND_COUNT];
-    tn_fate_totals fates; /* of a fit; else zeroes */
-    uint8_t *phases;      /* [steps] tn_phase of a training step: FORWARD, BACKWARD, UPDATE (the
-                      * update); NULL: no training step */
-    uint64_t role_total[TN__ROLE_COUNT];   /* with phases: sum over all tensors */
-    uint64_t role_at_peak[TN__ROLE_COUNT]; /* of tensors live at the peak; the sum is the peak */
-    tn__scene_piece *pieces;               /* after tn__scene_pieces */
+    tn_fate_totals fates; /* facts of a fit; zeroes without one */
+    /* [steps] phase of each step of a training step: TN_PHASE_FORWARD, TN_PHASE_BACKWARD or
+     * TN_PHASE_UPDATE; NULL: the program is no training step */
+    uint8_t *phases;
+    /* bytes of all tensors of each role; valid with `phases` */
+    uint64_t role_total[TN__ROLE_COUNT];
+    /* bytes of the tensors that are live at the peak; their sum is the peak */
+    uint64_t role_at_peak[TN__ROLE_COUNT];
+    tn__scene_piece *pieces; /* the parts of buffers that are drawn; tn__scene_pieces sets them */
     size_t piece_count;
 } tn__scene;
 
-/* Cost: O(lives + bodies). Release in any case. */
+/* Makes the items of a report. The caller releases the scene, also after an error. Cost: O(live
+ * ranges + buffers). */
 tn_status tn__scene_make(tn__scene *scene, const tn_report *report, tn_error *error);
 void tn__scene_release(tn__scene *scene);
 
 /* --- scene.c: purposes of memory in a training step --- */
 
-const char *tn__role_name(tn__role role);  /* "saved": for machines */
-const char *tn__role_words(tn__role role); /* "activation kept for backward" */
-/* "forward", "backward" or "update". */
+/* returns the identifier of a role for JSON, such as "saved" */
+const char *tn__role_name(tn__role role);
+/* returns words for people, such as "activation kept for backward" */
+const char *tn__role_words(tn__role role);
+/* Returns "forward", "backward" or "update". */
 const char *tn__phase_words(uint8_t phase);
 
 /* --- scene.c: readers of each item --- */
 
-/* steps[start[i]] ... steps[start[i + 1] - 1] read item i, in ascending order; each step once. */
+/* The steps that read each item: item i is read by steps[start[i]] to steps[start[i + 1] - 1], in
+ * ascending order. A step is listed once even if it reads the item several times. */
 typedef struct tn__uses {
-    uint32_t *start; /* [items + 1] */
+    uint32_t *start; /* [items + 1] index of the first reader of each item */
     uint32_t *steps;
 } tn__uses;
-/* For a model. Memory is from the scene's arena. Cost: O(lives + operands). */
+/* Finds the readers of all items of a model. The memory is owned by the scene. Cost: O(live ranges
+ * + operands). */
 tn_status tn__uses_make(tn__scene *scene, tn__uses *uses, tn_error *error);
 
 /* --- scene.c: pieces and steps --- */
 
-/* Lists the pieces, body by body, of bodies that differ from the rectangle of a single item: bodies
- * with several items or several pieces, or live longer than their item. */
+/* Lists the pieces of all buffers that cannot be drawn as the rectangle of a single item, buffer by
+ * buffer. These are buffers with several items or several pieces, or that are live longer than
+ * their item. */
 tn_status tn__scene_pieces(tn__scene *scene, tn_error *error);
 
-/* The operator of a step: type ("Conv", or "put"), and name, which may be "". */
+/* The operator of a step: its type ("Conv", or an opcode such as "put"), and its name, which may be
+ * "". */
 typedef struct tn__step {
     const char *type, *name;
 } tn__step;
 tn__step tn__step_of(const tn_report *report, uint32_t step);
-uint32_t tn__step_count(const tn_report *report); /* 0 without a model */
+/* number of steps of the program; 0 without a model */
+uint32_t tn__step_count(const tn_report *report);
 
-/* Pieces of a body as planned. If the body lists none, one piece of its full size is written into
- * *one. A body of size 0 has no pieces. */
+/* Returns the pieces of a buffer as planned. If the buffer lists no pieces, one piece of its full
+ * size is stored in *one and returned. A buffer of size 0 has no pieces. */
 const tn_piece *tn__body_pieces(const tn_body *body, tn_piece *one, uint32_t *count);
 
-/* The verdict of the layout in a few words. For a model, a plan is optimal for one order only. */
+/* Returns the verdict of the layout in a few words. For a model, an optimal plan is optimal only
+ * for one order of operators. */
 const char *tn__words_verdict(const tn_report *report);
 
-/* The kernel library for which memory is planned; NULL: the graph alone. */
-void tn__words_whom(tn__text *text, const tn_report_kernels *kernels);    /* for people */
-void tn__words_kernels(tn__text *text, const tn_report_kernels *kernels); /* as JSON */
+/* Both functions add the kernel library for which memory is planned. tn__words_whom adds it as
+ * words for people, and tn__words_kernels as a JSON value. With `kernels` NULL, memory is planned
+ * for the graph alone. */
+void tn__words_whom(tn__text *text, const tn_report_kernels *kernels); /* writes words for people */
+void tn__words_kernels(tn__text *text, const tn_report_kernels *kernels); /* writes a JSON value */
 
 /* --- curve.c: live bytes over time --- */
 
 typedef struct tn__curve {
     const tn_context *context;
     size_t count, room;
-    int64_t *at;    /* [count], rising */
-    uint64_t *live; /* [count], bytes in [at[i], at[i + 1]); the last is 0; saturates */
-    uint64_t peak;  /* the maximum, first reached at peak_at */
+    int64_t *at; /* [count] the times at which the curve changes, in rising order */
+    /* [count] live bytes in [at[i], at[i + 1]); the last entry is 0; larger sums than 2^64 - 1 are
+     * saturated */
+    uint64_t *live;
+    uint64_t peak; /* the most bytes that are live at one time, first reached at peak_at */
     int64_t peak_at;
 } tn__curve;
-/* Cost: O(n log n) for n pieces. Release in any case. */
+/* Computes the curve of live bytes. The caller releases the curve, also after an error. Cost: O(n
+ * log n) for n pieces. */
 tn_status tn__curve_make(tn__curve *curve, const tn_problem *problem, const tn_context *context,
                          tn_error *error);
 void tn__curve_release(tn__curve *curve);
-/* The step that a report calls the peak. For a model it is the step of its summary (where the lower
- * bound is reached, with alignment), otherwise the first step with the most live bytes. */
+/* Returns the step that a report calls the peak. For a model, it is the step of its summary, where
+ * the lower bound with alignment is reached. Otherwise it is the first step with the most live
+ * bytes. */
 int64_t tn__peak_at(const tn__scene *scene, const tn__curve *curve);
 
-/* A holder of memory at one instant: one row per live body, most bytes first, ties by body. */
+/* A buffer that is live at a given time. Lists of holders are sorted by bytes, largest first, and
+ * then by buffer. */
 typedef struct tn__holder {
     tn_body_id body;
-    uint32_t item;    /* the item last written into it */
-    uint32_t sharing; /* number of live items in it */
+    uint32_t item;    /* the item that was last written into the buffer */
+    uint32_t sharing; /* number of live items in the buffer */
     uint64_t bytes;
 } tn__holder;
-/* `holders` lies in the scene's arena. */
+/* Lists the buffers that are live at time `at`. The scene owns the list. */
 tn_status tn__holders_at(tn__scene *scene, int64_t at, const tn__holder **holders, uint32_t *count,
                          tn_error *error);
 
@@ -178,64 +206,72 @@ tn_status tn__holders_at(tn__scene *scene, int64_t at, const tn__holder **holder
 
 /* --- run_events.c: transfers of a fit's program, and waiting for them --- */
 
-typedef struct tn__copy { /* picoseconds from the start of the run */
+/* a copy between device and host; times in picoseconds from the start of the run */
+typedef struct tn__copy {
     uint32_t step;
-    bool out; /* to the host */
+    bool out; /* true if the copy goes from the device to the host */
     uint64_t bytes, start, end;
 } tn__copy;
 
-typedef struct tn__wait { /* time in which the main stream was stalled */
+typedef struct tn__wait { /* a time during which the main stream was stalled, in picoseconds */
     uint32_t step;
     uint64_t start, duration;
 } tn__wait;
 
-/* Times of the main stream and of copies in one run, from a trace. */
+/* The times of the main stream and of copies in one run, from a trace. */
 typedef struct tn__run_times {
-    uint64_t *reach; /* [steps + 1] when each step begins; the last: when all has ended */
+    uint64_t *reach; /* [steps + 1] when each step begins; the last entry is the end of the run */
     tn__copy *copies;
     tn__wait *waits;
     uint32_t copy_count, wait_count;
-    uint64_t waited; /* total of `waits` */
+    uint64_t waited; /* sum of the durations in `waits` */
 } tn__run_times;
-/* Reads the last run of the trace; only SWAP_OUT and SWAP_IN are copies. A simulation shows waiting
- * as the time before a step. A real run also spends other time there, so with `measured` only steps
- * that wait for a signal are counted. Memory is from the scene's arena. Errors: E_NO_MEMORY. */
+/* Reads the last run of the trace. Only the instructions SWAP_OUT and SWAP_IN are counted as
+ * copies. In a simulation, all time before a step is waiting. A real run spends other time there,
+ * too, so with `measured` true only steps that wait for a signal are counted. The scene owns the
+ * memory. Errors: E_NO_MEMORY. */
 tn_status tn__run_times_make(tn__scene *scene, const tn_trace *trace, bool measured,
                              tn__run_times *link, tn_error *error);
 
 /* --- run_events.c: names of events --- */
 
-typedef struct tn__event_words { /* never NULL */
-    const char *name;            /* of the operator; without one, of the tensor or block */
-    const char *category;        /* type of the operator, opcode, "alloc" or "free" */
+typedef struct tn__event_words { /* the names of an event; none of them is NULL */
+    const char *name;            /* name of the operator, or else of the tensor or block */
+    const char *category;        /* type of the operator, an opcode, "alloc" or "free" */
     const char *tensor, *kind;
-    const char *op, *type; /* the operator's name, or its type if it is unnamed; its type */
+    /* name of the operator, or its type if it has no name; type of the operator */
+    const char *op, *type;
 } tn__event_words;
 tn__event_words tn__event_words_of(const tn_report *report, const tn_event *event);
 
 /* --- words.c: numbers and names as text --- */
 
-#define TN__WORDS_MAX 32 /* 2^64 with its commas has 26 characters */
-const char *tn__words_iec(uint64_t bytes, char text[TN__WORDS_MAX]); /* "9.2 MiB" */
-void tn__words_integer(tn__text *text, uint64_t value);              /* "9633792", fast */
+#define TN__WORDS_MAX 32 /* buffer size for a number; 2^64 has 26 characters with commas */
+/* writes a size such as "9.2 MiB" */
+const char *tn__words_iec(uint64_t bytes, char text[TN__WORDS_MAX]);
+/* adds the digits of a number, such as "9633792"; faster than printf */
+void tn__words_integer(tn__text *text, uint64_t value);
 void tn__words_signed(tn__text *text, int64_t value);
-/* The shortest decimal that reads back the same, with a point in every locale; null if it is not
- * finite. */
+/* Adds the shortest decimal number that is read back as `value`, with a point in every locale. Adds
+ * null if `value` is not finite. */
 void tn__words_number(tn__text *text, double value);
-/* peak / lower_bound - 1; 0 if they are equal; infinite if only the bound is 0. */
+/* Returns peak / lower_bound - 1. The gap is 0 if both are equal, and infinite if only the bound is
+ * 0. */
 double tn__words_gap(uint64_t peak, uint64_t lower_bound);
-/* "1x64x112x112", "scalar", "? x 3" with unknown extents as "?"; "" without a tensor. */
+/* Adds the shape of a tensor, such as "1x64x112x112" or "scalar". Unknown extents are "?", as in "?
+ * x 3". Adds nothing if `tensor` is NULL. */
 void tn__words_shape(tn__text *text, const tn_tensor *tensor);
-/* `string` in exactly `width` terminal columns: control characters and bad UTF-8 as "?", shortened
- * in the middle (the end of a path is its most useful part), padded on the right (left if
- * `right_aligned`). */
+/* Adds `string` in exactly `width` columns of a terminal. Control characters and bytes that are not
+ * UTF-8 become "?". A string that is too long is cut in the middle, because the end of a path is
+ * its most useful part. A shorter string is padded on the right, or on the left if
+ * `right_aligned`. */
 void tn__words_cell(tn__text *text, const char *string, size_t width, bool right_aligned);
-/* The colour of a kind as "#rrggbb", from the same palette as the page. */
+/* Returns the colour of a kind as "#rrggbb". The pages use the same palette. */
 const char *tn__words_colour(uint32_t kind);
 const char *tn__words_role_colour(tn__role role);
-/* The same for the decision about a tensor. */
+/* Returns the colour of a decision about a tensor as "#rrggbb". */
 const char *tn__words_fate_colour(tn_fate fate);
-/* "0.0478 s", or the bare cost of a problem. */
+/* Adds a time such as "0.0478 s". Costs of a problem have no unit and are added as numbers. */
 void tn__words_time(tn__text *text, const tn_report_fit *fit, uint64_t time);
 
 /* --- html_data.c: the data of a fit on the page; nothing without a fit --- */
@@ -249,12 +285,13 @@ typedef struct tn__fit_fact {
     uint64_t value;
 } tn__fit_fact;
 void tn__fit_facts(const tn_report_fit *fit, tn__fit_fact facts[TN__FIT_FACTS]);
-/* An object in the plan as JSON; nothing without a fit. */
+/* Adds the result of a fit as an object of the JSON plan; adds nothing without a fit. */
 void tn__fit_json(tn__text *text, const tn__scene *scene);
 
 /* --- sha256.c --- */
 
-/* "sha256-" and the digest in base64, which a content security policy uses to allow one script. */
+/* Writes "sha256-" and the digest of `bytes` in base64. A content security policy with this text
+ * allows the script that has these bytes. */
 #define TN__SHA256_SOURCE_MAX 52
 const char *tn__sha256_source(const void *bytes, size_t size, char text[TN__SHA256_SOURCE_MAX]);
 

@@ -1,29 +1,30 @@
 /* html_data.c - writes the data of a page: a plan as columns of JSON, which page/data.js decodes,
  * its steps, and a fit.
  *
- * A column with equal rows is stored as one value. An integer that a JavaScript number cannot hold
- * exactly is a string. Times count from the first time of the plan. Equal strings are stored once.
+ * A column with equal values in all rows is stored as one value. An integer that a JavaScript
+ * number cannot hold exactly is a string. Times count from the first time of the plan. Equal
+ * strings are stored once.
  */
 #include "report/format.h"
 #include "report/html.h"
 
 /* --- columns ---------------------------------------------------------------------------------- */
 
-#define HTML_EXACT ((uint64_t)1 << 53) /* integers below are exact in a double */
+#define HTML_EXACT ((uint64_t)1 << 53) /* integers below this number are exact in a double */
 
-/* Writes an integer; as a string if a JavaScript number cannot hold it exactly. */
+/* Adds an integer, as a string if a JavaScript number cannot hold it exactly. */
 static void html_integer(tn__text *text, uint64_t value) {
     if (value >= HTML_EXACT) tn__text_put(text, "\"");
     tn__words_integer(text, value);
     if (value >= HTML_EXACT) tn__text_put(text, "\"");
 }
 
-/* A time as its distance from the first time of the plan. */
+/* Returns the distance of a time from the first time of the plan. */
 static uint64_t html_time(const tn__html_page *page, int64_t at) {
     return (uint64_t)at - (uint64_t)page->scene.first;
 }
 
-/* The value of a column without an entry; no index of an item or a step has it. */
+/* The value of a row without an entry; no item and no step has this index. */
 #define HTML_NONE ((uint64_t)TN_NONE)
 
 static void html_value(tn__text *text, uint64_t value, bool optional) {
@@ -33,7 +34,8 @@ static void html_value(tn__text *text, uint64_t value, bool optional) {
         html_integer(text, value);
 }
 
-/* Adds `,"name":` and a column. If `optional`, TN_NONE is written as -1. */
+/* Adds `,"name":` and a column with a value for each of `count` rows. With `optional` true,
+ * HTML_NONE is written as -1. */
 static void html_column_of(const tn__html_page *page, const char *name, size_t count,
                            tn__html_get get, bool optional) {
     tn__text_printf(page->text, ",\"%s\":", name);
@@ -57,12 +59,13 @@ static void html_column(const tn__html_page *page, const char *name, size_t coun
 /* --- a fit ------------------------------------------------------------------------------------ */
 
 /* Writes the data of a fit for the page: decisions, actions on tensors with their steps, transfers,
- * the curve of memory against time. page/fit.js and page/link.js read it.
+ * and the curve of memory against time. page/fit.js and page/link.js read them.
  *
  * Cost: O(items + instructions + operands + events).
  */
 
-enum { HTML_MADE, HTML_OUT, HTML_IN, HTML_ENCODED, HTML_DECODED }; /* page/fit.js: ACTS */
+/* the actions, in the order of ACTS in page/fit.js */
+enum { HTML_MADE, HTML_OUT, HTML_IN, HTML_ENCODED, HTML_DECODED };
 
 static void html_field(tn__text *text, const char *name, uint64_t value) {
     tn__text_printf(text, ",\"%s\":", name);
@@ -115,7 +118,7 @@ static void html_made(tn__text *text, bool *first, const tn_graph *graph, uint32
         html_act(text, first, HTML_MADE, step, op->outputs[k]);
 }
 
-/* Rows [action, step, tensor]. */
+/* Adds the actions on tensors, as rows [action, step, tensor]. */
 static void html_acts(const tn__scene *scene, tn__text *text) {
     const tn_program *program = tn_occupancy_program(scene->report->occupancy);
     bool first = true;
@@ -202,8 +205,9 @@ tn_status tn__html_fit(tn__scene *scene, tn__text *text, tn_error *error) {
 
 /* --- steps ------------------------------------------------------------------------------------ */
 
-/* Writes the data of steps for the page: the purpose of each tensor of a training step, its phases,
- * readers, the time at which a run reached each step, and memory outside the arena. */
+/* The functions below write the data of steps for the page. These are the purpose of each tensor of
+ * a training step, the phases, the readers of each item, the time at which a run reached each step,
+ * and memory outside the arena. */
 
 tn_status tn__html_step_make(tn__html_page *page, tn_error *error) {
     tn__scene *scene = &page->scene;
@@ -228,8 +232,8 @@ static uint64_t step_reads(const tn__html_page *page, size_t row) {
 static uint64_t step_reader(const tn__html_page *page, size_t row) { return page->uses.steps[row]; }
 static uint64_t step_reach(const tn__html_page *page, size_t row) { return page->run.reach[row]; }
 
-/* The roles that occur; the last field says: not in the arena. Must come before html_item_steps,
- * because it numbers the roles. */
+/* Adds the roles that occur. The last field of a row says whether the role is outside the arena.
+ * html_item_steps must be called later, because it uses the numbers of roles that are set here. */
 static void html_roles(tn__html_page *page) {
     const tn__scene *scene = &page->scene;
     uint32_t number = 0;
@@ -256,7 +260,7 @@ static void html_item_steps(const tn__html_page *page, size_t count) {
     if (page->scene.phases != NULL) html_column_of(page, "role", count, step_role, false);
 }
 
-/* The beginnings of phases: [step, name] at each change. */
+/* Adds a row [step, name] for each step at which a phase begins. */
 static void step_phases(const tn__html_page *page) {
     const uint8_t *phases = page->scene.phases;
     if (phases == NULL) {
@@ -279,7 +283,8 @@ static void step_uses(const tn__html_page *page) {
     tn__text_put(page->text, "}");
 }
 
-/* Picoseconds from the start of the run; an array even if all are equal. */
+/* Adds the times at which a run reached each step, in picoseconds from its start. They are always
+ * an array, even if all are equal. */
 static void step_clock(const tn__html_page *page) {
     tn__text_printf(page->text, ",\n\"clock\":{\"name\":\"%s\",\"reach\":[",
                     page->measured ? "measured" : "predicted");
@@ -344,7 +349,7 @@ HTML_GET(step_name, page->step_name[row])
 HTML_GET(curve_at, html_time(page, page->curve.at[row]))
 HTML_GET(curve_live, page->curve.live[row])
 
-/* page/data.js: FLAG. */
+/* Returns the flags of an item as bits, in the order of FLAG in page/data.js. */
 static uint64_t html_flags(const tn__html_page *page, size_t row) {
     const tn__report_item *item = &page->scene.items[row];
     bool bounded = item->tensor && item->tensor->flags & TN_TENSOR_BOUND;
@@ -373,7 +378,8 @@ static void html_numbers(const tn__html_page *page) {
                  page->curve.count ? html_time(page, tn__peak_at(&page->scene, &page->curve)) : 0);
 }
 
-/* The kinds that have bytes or items; the last field says: not in the arena. */
+/* Adds the kinds that have bytes or items. The last field of a row says whether the kind is outside
+ * the arena. */
 static void html_kinds(tn__html_page *page) {
     tn__text_put(page->text, ",\n\"kinds\":[");
     uint32_t number = 0;
@@ -412,7 +418,8 @@ static void html_open(const tn__html_page *page, const char *name, size_t count)
 }
 static void html_close(const tn__html_page *page) { tn__text_put(page->text, "}"); }
 
-/* Without a model and without marks the bodies are the items, and nothing else is known of them. */
+/* Returns whether the page has a table of items. Without a model and without marks the items are
+ * the buffers, and nothing else is known about them. */
 static bool html_has_items(const tn__html_page *page) {
     return page->scene.report->occupancy != NULL || page->scene.report->marks != NULL;
 }
@@ -469,7 +476,8 @@ static void html_items(const tn__html_page *page) {
     html_close(page);
 }
 
-/* Of a snapshot: [time, bytes of the request, requested, reserved, free on the device]. */
+/* For a snapshot: adds the failed requests, as rows [time, bytes of the request, requested bytes,
+ * reserved bytes, free bytes of the device]. */
 static void html_ooms(const tn__html_page *page) {
     const tn_report *report = page->scene.report;
     if (report->marks == NULL) return;

@@ -1,21 +1,23 @@
-/* plan_facts.c - reads the facts of a plan and of a fit, and writes them as JSON. */
+/* plan_facts.c - computes the facts of a plan and of a fit, and writes them as JSON. */
 #include "report/plan_facts.h"
 #include "report/format.h"
 
 /* --- the same run with a caching pool --------------------------------------------------------- */
 
-/* The memory that the same run would take without a plan: a caching pool like PyTorch's serves
- * every block when it is requested. */
+/* The memory that the run would take without a plan, if a caching pool like PyTorch's served every
+ * block when it is requested. */
 
-#define POOL_MOST UINT64_C(40000000) /* steps times blocks: the cost grows with this product */
+/* limit of steps times buffers, with which the cost of simulating the pool grows */
+#define POOL_MOST UINT64_C(40000000)
 
-/* The bytes that the pool "caching" would reserve for the report's program and its weights. Its
- * blocks are requested in program order, twice, as a run does (tn_estimate_make). 0: unknown (a
- * problem, loops, static memory in the arena), or too slow to compute. */
+/* Returns the bytes that the pool "caching" would reserve for the report's program and its weights.
+ * The blocks are requested in program order, in two runs (tn_estimate_make). Returns 0 if this
+ * cannot be computed (for a problem, loops, or static memory in the arena) or would take too
+ * long. */
 static uint64_t facts_caching_pool(const tn_report *report) {
     tn_estimate_options options = TN_ESTIMATE_OPTIONS_INIT;
     tn_estimate estimate;
-    tn_error unused; /* if the pool cannot run the program, the line is omitted */
+    tn_error unused; /* an error is ignored: the line with this number is then left out */
     if (report->occupancy == NULL || report->fit != NULL) return 0;
     uint64_t steps = tn__step_count(report);
     if (steps * tn_problem_count(report->problem) > POOL_MOST) return 0;
@@ -34,7 +36,7 @@ static const tn__plan_fact plan_facts[] = {
 #undef TN_X
 };
 
-/* Facts of a model. */
+/* Computes a fact that has its value from a model. */
 static void plan_of_model(const tn_report *report, tn__plan_fact_id id, tn__plan_fact *fact) {
     const tn_occupancy *occupancy = report->occupancy;
     tn_program_order order;
@@ -66,7 +68,7 @@ static void plan_of_model(const tn_report *report, tn__plan_fact_id id, tn__plan
     }
 }
 
-/* A problem has no operators and no kinds of tensors. */
+/* Computes such a fact for a problem, which has no operators and no kinds of tensors. */
 static void plan_of_problem(const tn_report *report, tn__plan_fact_id id, tn__plan_fact *fact) {
     if (id == TN__PLAN_ORDER || id == TN__PLAN_ORDER_PROVED || id == TN__PLAN_STATIC)
         fact->absent = true;
@@ -179,7 +181,7 @@ static void plan_put_banks(tn__text *text, const tn_report *report) {
     tn__text_put(text, "]");
 }
 
-/* {"activation":123,...} of the kinds that occur. */
+/* Adds the bytes of the kinds that occur: {"activation":123,...}. */
 static void plan_put_kinds(tn__text *text, const tn_report *report, bool at_peak) {
     tn_memory_summary memory = {0};
     const char *comma = "";
@@ -203,7 +205,8 @@ static void plan_put_stages(tn__text *text, const tn_report *report) {
         if (i > 0) tn__text_put(text, ",");
         tn__text_json(text, report->stages[i].name);
         tn__text_put(text, ":");
-        double microseconds = report->stages[i].seconds * 1e6 + 0.5; /* finer would be noise */
+        /* seconds are rounded to microseconds, because clocks are not more precise */
+        double microseconds = report->stages[i].seconds * 1e6 + 0.5;
         tn__words_number(text, (double)(int64_t)microseconds / 1e6);
     }
     tn__text_put(text, "}");
@@ -243,9 +246,8 @@ void tn__plan_fact_json(tn__text *text, const tn_report *report, tn__plan_fact_i
 
 /* --- the result of a fit ---------------------------------------------------------------------- */
 
-/* The result of a fit as named numbers, and as an object in the plan as JSON.
- *
- * Names are those of `tenure fit --json`. */
+/* The result of a fit, as named numbers and as an object of the JSON plan. The names are those of
+ * `tenure fit --json`. */
 
 void tn__fit_facts(const tn_report_fit *fit, tn__fit_fact facts[TN__FIT_FACTS]) {
     const tn_fit_result *it = fit->result;

@@ -1,14 +1,16 @@
-/* plan_facts.h - the facts of a plan, written once: the formats "table" and "summary" of the
- * library print them, and so does `tenure plan` (src/cli/commands/plan.c), with the members that
+/* plan_facts.h - the table of the facts of a plan. The formats "table" and "summary" of the library
+ * print these facts, and so does `tenure plan` (src/cli/commands/plan.c), which adds facts that
  * only the command has. */
 #ifndef TN_REPORT_PLAN_FACTS_H
 #define TN_REPORT_PLAN_FACTS_H
 
 #include "report/format.h"
 
-/* X(UNIT, NAME, key, label, brief, help), in the order of the JSON. The label begins a line of the
- * table, the brief words print the value at @; NULL: it is not there. UNIT is BYTES, COUNT, SHARE,
- * WORD or YES; BANKS, KINDS and STAGES have members of their own. */
+/* The facts, each as X(UNIT, NAME, key, label, brief, help), in the order of the JSON. The table
+ * prints `label` at the start of the fact's line, and the brief line prints `brief` with the value
+ * in place of @. NULL means that the table or the brief line does not have the fact. UNIT is BYTES,
+ * COUNT, SHARE, WORD or YES; BANKS, KINDS and STAGES are objects or lists with members of their
+ * own. */
 /* clang-format off */
 #define TN__PLAN_FACTS(X)                                                                          \
     X(WORD, PLANNER, "planner", NULL, NULL, "the planner that found the plan")                     \
@@ -85,15 +87,16 @@ typedef enum tn__plan_unit {
 typedef struct tn__plan_fact {
     const char *key, *label, *brief;
     tn__plan_unit unit;
-    bool absent, null; /* the plan does not have it; or it has no value */
-    uint64_t whole;    /* BYTES, COUNT, YES */
+    bool absent, null; /* absent: this plan does not have the fact; null: the value is unknown */
+    uint64_t whole;    /* value of a fact with the unit BYTES, COUNT or YES */
     double real;       /* SHARE */
     const char *word;  /* WORD */
 } tn__plan_fact;
 
-/* Cost: DEPENDENCIES and CACHING_POOL simulate the plan, the others read it. */
+/* Computes a fact. Cost: TN__PLAN_DEPENDENCIES and TN__PLAN_CACHING_POOL are computed from the
+ * plan, which takes time; the others are only read. */
 tn__plan_fact tn__plan_fact_of(const tn_report *report, tn__plan_fact_id id);
-/* Adds the value as JSON. */
+/* Adds the value of a fact as JSON. */
 void tn__plan_fact_json(tn__text *text, const tn_report *report, tn__plan_fact_id id,
                         const tn__plan_fact *fact);
 

@@ -1,8 +1,8 @@
-/* report.c - the frame around the formats: looks the format up, checks the report, renders it into
- * one text, and writes that whole or not at all.
+/* report.c - renders and writes reports. It finds the format, checks the report, renders it into
+ * one text, and writes that text either completely or not at all.
  *
- * A rendered text is handed to the caller without its context, so the allocator that frees it is
- * stored in front of the text.
+ * A rendered text is returned to the caller without a context. The allocator that must free it is
+ * therefore stored in front of the text.
  */
 #include <stdio.h>
 
@@ -67,7 +67,7 @@ static tn_status report_check_plan(const tn_report *report, tn_error *error) {
     return TN_OK;
 }
 
-/* Completes a report; its struct may have an older size. */
+/* Copies a report that may be of an older struct size, fills in defaults, and checks it. */
 static tn_status report_one(const tn_report_format *format, const tn_report *given,
                             tn_report *report, tn_error *error) {
     if (given == NULL) TN_FAIL(error, TN_E_INVALID, "no report is given");
@@ -78,7 +78,8 @@ static tn_status report_one(const tn_report_format *format, const tn_report *giv
                           : report_check_plan(report, error);
 }
 
-/* The same for a report and an earlier one to compare with, which is the second. */
+/* Completes a report, and the earlier report that it is compared with, if any. reports[1] is the
+ * earlier one. */
 static tn_status report_complete(const tn_report_format *format, const tn_report *given,
                                  tn_report reports[2], tn_error *error) {
     TN_TRY(report_one(format, given, &reports[0], error));
@@ -89,7 +90,8 @@ static tn_status report_complete(const tn_report_format *format, const tn_report
     return TN_OK;
 }
 
-/* Renders after `lead` zero bytes; on success the caller releases the text. */
+/* Renders a report into `text`, which begins with `lead` zero bytes. On success the caller releases
+ * the text. */
 static tn_status report_render(const tn_report_format *format, const tn_report *given, size_t lead,
                                tn__text *text, tn_error *error) {
     static const char zeros[REPORT_OWNER_SIZE];
@@ -105,7 +107,7 @@ static tn_status report_render(const tn_report_format *format, const tn_report *
     return status;
 }
 
-/* The names or suffixes of all formats, for messages. */
+/* Writes the names or the suffixes of all formats to `list`, for messages. */
 static const char *report_known(char *list, size_t size, bool suffixes) {
     size_t used = 0;
     list[0] = '\0';

@@ -1,16 +1,16 @@
-/* run_events.c - the events of a run: its copies and waits, and names for events. */
+/* run_events.c - reads the events of a run: its copies and waits, and the names of its events. */
 #include "report/format.h"
 
 #include <math.h>
 
 /* --- copies and waits ------------------------------------------------------------------------- */
 
-/* Finds in a trace the copies to and from the host, and the times at which the main stream
- * waits for them.
+/* Finds, in a trace, the copies to and from the host, and the times at which the main stream waits
+ * for them.
  *
- * Instructions on stream 0 are executed by the walk over the program; copies on other streams run
- * at the same time. For a step that ran several times (a loop) the last time counts.
- * Cost: O(events + steps).
+ * Instructions on stream 0 are executed by the thread that goes through the program. Copies on
+ * other streams run at the same time. If a step ran several times, as in a loop, its last time
+ * counts. Cost: O(events + steps).
  */
 
 #define LINK_PS 1e12
@@ -20,7 +20,8 @@ static uint64_t link_ps(double seconds) {
     return ps > 0 ? (ps < 1.8e19 ? (uint64_t)ps : UINT64_MAX) : 0;
 }
 
-/* The steps of the last run in the trace, and when that run began. */
+/* Returns the events of the last run in the trace. Sets *count to their number and *began to the
+ * time when the run began. */
 static const tn_event *link_events(const tn_trace *trace, uint64_t *count, double *began) {
     uint64_t all, first = 0;
     const tn_event *events = tn_trace_events(trace, &all);
@@ -44,13 +45,14 @@ static tn_status link_room(tn__scene *scene, uint64_t events, tn__run_times *lin
 
 static bool link_is_swap(tn_opcode opcode) { return opcode == TN_SWAP_OUT || opcode == TN_SWAP_IN; }
 
-/* Does the walk execute it itself? Otherwise it hands it to a stream and continues. */
+/* Returns whether the thread that goes through the program executes the event itself, instead of
+ * handing it to another stream and continuing. */
 static bool link_inline(const tn_event *event) {
     return event->stream == 0 || tn_opcode_facts_of(event->opcode)->blocks == TN_BLOCKS_CALLER;
 }
 
-/* The time from the end of the previous step to this one is waiting; in a real run only if the step
- * waits for a signal. */
+/* Records that the main stream executed an event. The time since the end of the previous event is
+ * waiting; in a real run, only if the step waits for a signal. */
 static void link_walk(tn__run_times *link, const tn_event *event, const tn_instruction *it,
                       bool measured, uint64_t start, uint64_t end, uint64_t *clock) {
     uint64_t since = *clock < start ? *clock : start, until = start;
@@ -94,9 +96,9 @@ tn_status tn__run_times_make(tn__scene *scene, const tn_trace *trace, bool measu
 
 /* --- names of events -------------------------------------------------------------------------- */
 
-/* Names for the events of a run. */
+/* The names that pages and traces show for the events of a run. */
 
-/* An operator's name, which may be "", or its type. */
+/* Returns the name of an operator, or its type if the name is "". */
 static const char *event_op(const tn_graph *graph, tn_op_id id) {
     if (id >= tn_graph_op_count(graph)) return "";
     const tn_op *op = tn_graph_op(graph, id);

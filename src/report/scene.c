@@ -1,10 +1,10 @@
 /* scene.c - makes the named items that pictures and lists show.
  *
- * With a model, an item is a live range of a tensor, at its range of bytes in a body. The scratch
- * memory of an operator is an item without a tensor and has the name of its body. Without a model
- * the bodies are the items, all of kind "buffer".
+ * With a model, an item is a live range of a tensor, at its bytes within a buffer. The workspace of
+ * an operator is an item without a tensor and has the name of its buffer. Without a model the
+ * buffers are the items, all of kind "buffer".
  *
- * Cost: O(lives + bodies + outputs of the operators that define them).
+ * Cost: O(live ranges + buffers + outputs of the operators that define them).
  */
 #include "report/format.h"
 #include "program/program.h"
@@ -14,13 +14,13 @@
 
 /* --- phases and purposes of a training step --------------------------------------------------- */
 
-/* Finds for a training step the phase of each step, and the purpose of each tensor.
+/* Finds, for a training step, the phase of each step of the program and the purpose of each tensor.
  *
- * Kinds distinguish parameters, gradients and optimizer state. They do not show which activations
- * determine the memory of training: an activation that the backward pass reads is live throughout
- * the steps in between, another one is freed after a few steps. So an activation that is made in
- * the forward pass and is live when the backward pass begins counts as kept for it.
- * Cost: O(lives + instructions + operands).
+ * Kinds of tensors distinguish parameters, gradients and optimizer state. But they do not show
+ * which activations determine the memory of training. An activation that the backward pass reads is
+ * live for all steps in between, while other activations are freed after a few steps. So an
+ * activation that is made in the forward pass and is live when the backward pass begins gets the
+ * role SAVED. Cost: O(live ranges + instructions + operands).
  */
 
 static const struct {
@@ -60,14 +60,14 @@ static tn__role roles_of_kind(uint32_t kind) {
     }
 }
 
-/* `back`: the first step after the forward pass. */
+/* Returns the role of an item. `back` is the first step after the forward pass. */
 static tn__role roles_of(const tn__report_item *item, int64_t back) {
     tn__role role = roles_of_kind(item->kind);
     bool across = item->first < back && item->last > back;
     return role == TN__ROLE_PASSING && across ? TN__ROLE_SAVED : role;
 }
 
-/* The bytes of each role at the peak; bytes shared by several items count for one of them. */
+/* Sums the bytes of each role at the peak. Bytes that several items share count for one of them. */
 static tn_status roles_at_peak(tn__scene *scene, tn_error *error) {
     tn_occupant *rows = tn__arena_array(&scene->arena, (size_t)scene->item_count + 1, sizeof *rows);
     if (rows == NULL) return tn__no_memory(error, "who holds the peak");
@@ -78,7 +78,7 @@ static tn_status roles_at_peak(tn__scene *scene, tn_error *error) {
     return TN_OK;
 }
 
-/* Fills in phases and the role of every item; nothing for a program without gradients. */
+/* Sets the phases, and the role of every item. Does nothing for a program without gradients. */
 static tn_status scene_roles(tn__scene *scene, tn_error *error) {
     uint32_t steps = tn__step_count(scene->report), back = 0;
     uint8_t *phases = tn__arena_array(&scene->arena, (size_t)steps + 1, sizeof *phases);
@@ -93,7 +93,8 @@ static tn_status scene_roles(tn__scene *scene, tn_error *error) {
         if (!item->alias)
             scene->role_total[item->role] = tn__add_sat(scene->role_total[item->role], item->bytes);
     }
-    for (uint32_t kind = 0; kind < TN_KIND_COUNT; kind++) /* memory outside the arena */
+    /* kinds without items are outside the arena */
+    for (uint32_t kind = 0; kind < TN_KIND_COUNT; kind++)
         if (!scene->occurs[kind]) scene->role_total[roles_of_kind(kind)] = scene->total[kind];
     return roles_at_peak(scene, error);
 }
@@ -118,8 +119,8 @@ tn__step tn__step_of(const tn_report *report, uint32_t step) {
     return (tn__step){op->type, op->name};
 }
 
-/* Does it share memory because its operator requires it, rather than by a decision of the
- * planner? */
+/* Returns whether a live range shares memory because its operator requires that, and not because
+ * the planner chose it. */
 static bool scene_is_alias(const tn_graph *graph, const tn_life *life) {
     if (life->share == TN_SHARE_OWN || life->op == TN_NONE) return false;
     const tn_op *op = tn_graph_op(graph, life->op);
@@ -139,7 +140,8 @@ static tn_status scene_body_name(tn__scene *scene, tn_body_id id, const char **n
     return *name ? TN_OK : tn__no_memory(error, "the names of buffers");
 }
 
-/* The last step of each operator; TN_NONE for operators that no instruction runs. */
+/* Returns an array with the last step of each operator, or TN_NONE for operators that no
+ * instruction executes. Returns NULL if memory ran out. */
 static uint32_t *scene_op_steps(tn__scene *scene) {
     const tn_program *program = tn_occupancy_program(scene->report->occupancy);
     uint32_t ops = tn_graph_op_count(tn_program_graph(program));
@@ -153,11 +155,12 @@ static uint32_t *scene_op_steps(tn__scene *scene) {
     return steps;
 }
 
-/* The instruction that defines an item: usually that of its first step. But the output of an If is
- * live from the end of a branch on, and formal inputs of a block are defined by no instruction. */
+/* Returns the instruction that defines a live range, which usually is that of its first step. But
+ * the output of an If is live from the end of a branch on, and no instruction defines the formal
+ * inputs of a block. */
 static uint32_t scene_step(const tn__scene *scene, const tn_life *life, const uint32_t *op_steps) {
     const tn_program *program = tn_occupancy_program(scene->report->occupancy);
-    if (life->is_static) return TN_NONE; /* it exists before any instruction */
+    if (life->is_static) return TN_NONE; /* a static tensor exists before the first instruction */
     const tn_instruction *first = &tn_program_instructions(program)[life->first];
     if (life->op == TN_NONE)
         return first->op == TN_NONE && first->tensor == life->tensor ? life->first : TN_NONE;
@@ -190,7 +193,8 @@ static tn_status scene_add_life(tn__scene *scene, const tn_life *life, const uin
     return TN_OK;
 }
 
-/* Replaces the source tensor of each live range by the latest item of that tensor before it. */
+/* Sets the source of each item to the latest earlier item of the source tensor of its live
+ * range. */
 static tn_status scene_link(tn__scene *scene, const tn_life *lives, tn_error *error) {
     const tn_graph *graph = tn_program_graph(tn_occupancy_program(scene->report->occupancy));
     uint32_t tensors = tn_graph_tensor_count(graph);
@@ -204,7 +208,7 @@ static tn_status scene_link(tn__scene *scene, const tn_life *lives, tn_error *er
     return TN_OK;
 }
 
-/* The decision of a fit about each item's tensor. */
+/* Sets the decision of a fit about the tensor of each item. */
 static tn_status scene_fates(tn__scene *scene, tn_error *error) {
     const tn_occupancy *occupancy = scene->report->occupancy;
     const tn_program *program = tn_occupancy_program(occupancy);
@@ -278,7 +282,8 @@ tn_status tn__scene_make(tn__scene *scene, const tn_report *report, tn_error *er
 
 /* --- pieces --- */
 
-/* Sets plain[body] for bodies that one item draws exactly as they are planned. */
+/* Sets plain[b] for each buffer b that is drawn exactly as planned by the rectangle of a single
+ * item. */
 static void scene_mark_plain(const tn__scene *scene, uint8_t *items_of, bool *plain) {
     for (uint32_t i = 0; i < scene->item_count; i++)
         items_of[scene->items[i].body] = items_of[scene->items[i].body] ? 2 : 1;
@@ -321,15 +326,18 @@ void tn__scene_release(tn__scene *scene) { tn__arena_release(&scene->arena); }
 
 /* Finds the steps that read an item.
  *
- * A tensor that was swapped or recomputed has several live ranges. A step reads the latest one that
- * began before it, so a live range has the uses of its tensor up to the begin of the next one.
+ * A tensor that was swapped or recomputed has several live ranges. A step reads the latest live
+ * range that began before the step. A live range therefore has the uses of its tensor up to the
+ * start of the tensor's next live range.
  */
 
 typedef struct uses_state {
     const tn_life *lives;
     uint32_t life_count, tensors;
-    uint32_t *until; /* [tensors] begin of the live range after this one; TN_NONE */
-    tn__lists of;    /* the uses of every tensor */
+    /* [tensors] during a backward pass over the live ranges: when the next live range of the tensor
+     * begins, or TN_NONE */
+    uint32_t *until;
+    tn__lists of; /* [tensors] lists of the steps that use each tensor */
 } uses_state;
 
 static void uses_fill(void *self, tn__lists *uses) {

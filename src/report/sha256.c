@@ -1,10 +1,12 @@
-/* sha256.c - the digest that the page's content security policy uses to allow its own script.
+/* sha256.c - computes the digest by which the content security policy of a page allows the page's
+ * own script.
  *
- * Names in a plan come from untrusted files. If escaping them ever fails, a browser that enforces
- * the policy still runs no script except the one with this digest.
+ * Names in a plan come from files that are not trusted. If escaping a name ever fails, a browser
+ * that enforces the policy still runs no script except the one with this digest.
  *
- * Cost: O(size); the page's script takes about 0.2 ms.
- * Source: FIPS 180-4 (2015), sections 4.1.2, 4.2.2, 5.3.3 and 6.2; RFC 4648 for base64.
+ * Cost: O(size); about 0.2 ms for the script of the page.
+ *
+ * Sources: FIPS 180-4 (2015), sections 4.1.2, 4.2.2, 5.3.3 and 6.2; RFC 4648 for base64.
  */
 #include "report/format.h"
 
@@ -68,7 +70,7 @@ static void sha256_digest(const uint8_t *bytes, size_t size, uint8_t digest[32])
 const char *tn__sha256_source(const void *bytes, size_t size, char text[TN__SHA256_SOURCE_MAX]) {
     static const char letters[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    uint8_t digest[33] = {0}; /* 33 is a multiple of three */
+    uint8_t digest[33] = {0}; /* 32 bytes of the digest, padded to a multiple of three for base64 */
     sha256_digest(bytes, size, digest);
     char *at = text + sizeof "sha256-" - 1;
     memcpy(text, "sha256-", sizeof "sha256-" - 1);
@@ -76,7 +78,7 @@ const char *tn__sha256_source(const void *bytes, size_t size, char text[TN__SHA2
         uint32_t three = (uint32_t)digest[i] << 16 | (uint32_t)digest[i + 1] << 8 | digest[i + 2];
         for (int shift = 18; shift >= 0; shift -= 6) *at++ = letters[three >> shift & 63];
     }
-    at[-1] = '='; /* 32 bytes are 43 letters and one pad */
+    at[-1] = '='; /* Base64 encodes 32 bytes as 43 characters and one '='. */
     *at = '\0';
     return text;
 }

@@ -1,9 +1,9 @@
 /* words.c - formats numbers and names for people and machines.
  *
- * Names come from untrusted files: text for a terminal has no control characters, no text-direction
- * marks and a known width. Columns are counted per code point: two for East Asian wide forms, none
- * for combining marks. This is right for names that occur; otherwise the columns of a table are
- * slightly misaligned.
+ * Names come from files that are not trusted. Text for a terminal therefore has no control
+ * characters and no marks that change the direction of text, and its width is known. A code point
+ * counts as two columns if it is a wide East Asian form, and as none if it is a combining mark.
+ * This is right for common names. Other names make the columns of a table slightly misaligned.
  */
 #include <locale.h>
 #include <math.h>
@@ -15,7 +15,7 @@
 
 const char *tn__words_iec(uint64_t bytes, char text[TN__WORDS_MAX]) {
     char both[TN_SIZE_TEXT_MAX];
-    tn_size_format(bytes, both); /* "9.2 MiB (9,633,792 bytes)" */
+    tn_size_format(bytes, both); /* a text such as "9.2 MiB (9,633,792 bytes)" */
     both[strcspn(both, "(")] = '\0';
     size_t length = strlen(both);
     while (length > 0 && both[length - 1] == ' ') both[--length] = '\0';
@@ -78,7 +78,7 @@ void tn__words_shape(tn__text *text, const tn_tensor *tensor) {
     }
 }
 
-/* Okabe and Ito's colours; src/report/page/plan.css has the same. */
+/* The colours of Okabe and Ito. src/report/page/plan.css has the same colours. */
 const char *tn__words_colour(uint32_t kind) {
     static const char *const colours[TN__KIND_COUNT] = {
         [TN_KIND_ACTIVATION] = "#56b4e9", [TN_KIND_INPUT] = "#009e73",
@@ -88,7 +88,7 @@ const char *tn__words_colour(uint32_t kind) {
         [TN__KIND_BUFFER] = "#56b4e9",
     };
     const char *colour = kind < TN__KIND_COUNT ? colours[kind] : NULL;
-    return colour ? colour : "#8a93a0"; /* for kinds that are added later */
+    return colour ? colour : "#8a93a0"; /* a default colour, for kinds that may be added later */
 }
 
 const char *tn__words_role_colour(tn__role role) {
@@ -121,8 +121,8 @@ void tn__words_time(tn__text *text, const tn_report_fit *fit, uint64_t time) {
 
 typedef struct words_glyph {
     uint32_t code;
-    uint8_t bytes;   /* bytes of the string; 0 at its end */
-    uint8_t columns; /* on a terminal */
+    uint8_t bytes;   /* length of the character in bytes; 0 at the end of the string */
+    uint8_t columns; /* number of columns of the character on a terminal */
 } words_glyph;
 
 typedef struct words_range {
@@ -147,7 +147,7 @@ static uint8_t words_columns(uint32_t code) {
     return words_in(code, wide, sizeof wide / sizeof *wide) ? 2 : 1;
 }
 
-/* The next code point; a byte that is not UTF-8, or a code point that is not printable, becomes
+/* Reads the next code point. A byte that is not UTF-8 and a code point that is not printable become
  * '?'. */
 static words_glyph words_next(const char *string) {
     uint32_t code;
@@ -169,7 +169,8 @@ static void words_spaces(tn__text *text, size_t count) {
     while (count-- > 0) tn__text_add(text, " ", 1);
 }
 
-/* Adds the glyphs that lie in columns [first, last) of `string`; returns the columns added. */
+/* Adds the characters of `string` that lie completely in the columns [first, last). Returns the
+ * number of columns added. */
 static size_t words_slice(tn__text *text, const char *string, size_t first, size_t last) {
     size_t column = 0, added = 0;
     for (words_glyph glyph; (glyph = words_next(string)).bytes > 0; string += glyph.bytes) {
@@ -191,12 +192,14 @@ void tn__words_cell(tn__text *text, const char *string, size_t width, bool right
         if (!right_aligned) words_spaces(text, width - columns);
         return;
     }
-    /* the end of a path is more useful than its start */
+    /* two thirds of the columns are for the end, because the end of a path is more useful than its
+     * start */
     size_t dots = width < 5 ? 0 : 2, head = (width - dots) / 3, tail = width - dots - head;
     size_t added = words_slice(text, string, 0, head);
     tn__text_add(text, "..", dots);
     added += dots + words_slice(text, string, columns - tail, SIZE_MAX);
-    words_spaces(text, width - added); /* a wide glyph cut in half leaves a column free */
+    /* if a wide character at the cut does not fit, one column is filled with a blank */
+    words_spaces(text, width - added);
 }
 
 void tn__words_kernels(tn__text *text, const tn_report_kernels *kernels) {

@@ -1,7 +1,8 @@
-/* session.c - runs a compiled model: an engine, and arrays for its inputs and outputs.
+/* session.c - a session (tenure/run.h): compiles a model, creates an engine for it, and owns arrays
+ * for its inputs and outputs.
  *
- * A rewritten graph has its inputs and outputs in the order of the given graph, so arrays are
- * found by their index in these lists.
+ * Rewriting a graph does not change the order of its inputs and outputs, so an array is found by
+ * its index in the list of the given graph.
  */
 #include <tenure/engine.h>
 #include <tenure/run.h>
@@ -13,20 +14,20 @@
 
 struct tn_session {
     tn_context context;
-    const tn_graph *given, *graph; /* as given, and as it runs */
-    tn_graph *loaded;              /* NULL, or the given graph, from a file */
-    tn_contents *contents;         /* of that file */
+    const tn_graph *given, *graph; /* the graph of the caller, and the graph after rewrites */
+    tn_graph *loaded;              /* the given graph if it was loaded from a file; else NULL */
+    tn_contents *contents;         /* tensor data of the model file */
     tn_fit_answer answer;
-    tn_setup *setup; /* owned by the answer */
+    tn_setup *setup; /* the set-up of the engine, a part of `answer`, which owns it */
     tn_engine *engine;
-    tn__arena arena; /* owns the arrays and their bytes */
+    tn__arena arena; /* memory of the arrays and their data */
     tn_array *inputs, *outputs;
     uint32_t input_count, output_count;
 };
 
 /* --- compiling and the engine --- */
 
-/* The way the graph is compiled. */
+/* All options with which the graph is compiled. */
 typedef struct session_asked {
     tn_setup_options setup;
     tn_rewrite_options rewrite;
@@ -52,8 +53,9 @@ static void session_ask(const tn_session *session, const tn_session_options *opt
     asked->plan.planner = options->planner;
     tn_setup_options *setup = &asked->setup;
     setup->context = &session->context;
-    bool staged = options->divide != NULL && options->divide->arranges; /* by the operators of
-                                                                         * the given graph */
+    /* whether the caller divides the graph by its operators, so that rewrites must not change
+     * them */
+    bool staged = options->divide != NULL && options->divide->arranges;
     setup->rewrite = options->no_rewrite || options->plain || staged ? NULL : &asked->rewrite;
     setup->kernels = &asked->kernels;
     setup->recompute = &asked->again;
@@ -192,7 +194,7 @@ static tn_status session_load(tn_session *session, const char *path,
 
 /* --- entry points --- */
 
-/* `graph` NULL: from the file. */
+/* Opens a session for a graph, or for the file at `path` if `graph` is NULL. */
 static tn_status session_open(const tn_graph *graph, const char *path,
                               const tn_import_options *import, const tn_session_options *options,
                               tn_session **session, tn_error *error) {

@@ -4,11 +4,11 @@
 
 #include "graph/op.h"
 
-#define TN_FAMILY(name) extern const tn_op_family tn__ops_##name;
+#define TN_FAMILY(folder, name) extern const tn_op_family tn__ops_##name;
 #include "graph/ops.def"
 #undef TN_FAMILY
 static const tn_op_family *const families[] = {
-#define TN_FAMILY(name) &tn__ops_##name,
+#define TN_FAMILY(folder, name) &tn__ops_##name,
 #include "graph/ops.def"
 #undef TN_FAMILY
 };

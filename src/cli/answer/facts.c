@@ -1,4 +1,5 @@
-/* facts.c - prints the facts of an answer as a table, as JSON or in one line. */
+/* facts.c - collects the facts of a command's answer and prints them as a table, as JSON or as one
+ * line. */
 #include "cli/answer/facts.h"
 #include "report/format.h"
 
@@ -9,12 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FACTS_GAP 2u        /* blanks between columns */
-#define FACTS_NAME 160u     /* bytes of "train.ranks[].idle.predicted" */
-#define FACTS_MEMBERS 2048u /* of all answers */
+#define FACTS_GAP 2u /* blanks between two columns of a table */
+/* buffer size in bytes for a member's full name, such as "train.ranks[].idle.predicted" */
+#define FACTS_NAME 160u
+#define FACTS_MEMBERS 2048u /* capacity of the list of the JSON members of all commands */
 
 typedef struct facts_value {
-    uint64_t whole, most; /* the same, unless the value is a range */
+    uint64_t whole, most; /* least and greatest value of a range; equal for a plain number */
     double real;
     const char *word;
 } facts_value;
@@ -23,7 +25,7 @@ typedef struct facts_value {
 
 const cli_facts cli_range_facts = {.rows = (const cli_fact[]){CLI_FACTS_END}};
 
-/* The row of a key, or NULL. */
+/* Returns the row that declares the member `key`, or NULL if the table has no such row. */
 static const cli_fact *facts_row(const cli_facts *facts, const char *key) {
     for (const cli_fact *row = facts->rows; row->help != NULL; row++) {
         if (row->key != NULL && (strcmp(row->key, key) == 0 || strcmp(row->key, CLI_ANY_KEY) == 0))
@@ -50,7 +52,8 @@ static bool facts_in_columns(const cli_answer *answer) {
 
 /* --- the table --- */
 
-/* The number of columns before `until`; NULL: of all. */
+/* Returns the number of columns before the row `until`; with `until` NULL, the number of all
+ * columns. */
 static uint32_t facts_column(const cli_facts *facts, const cli_fact *until) {
     uint32_t count = 0;
     for (const cli_fact *row = facts->rows; row->help != NULL && row != until; row++)
@@ -58,7 +61,8 @@ static uint32_t facts_column(const cli_facts *facts, const cli_fact *until) {
     return count;
 }
 
-/* Control characters of a name are shown as escapes, so that no name looks like a second line. */
+/* Adds text to the output with its control characters as escapes. A name from a file that contains
+ * a newline could otherwise imitate a second line of the answer. */
 static void facts_put_visible(tn__text *out, const char *words, size_t size) {
     for (size_t i = 0; i < size; i++) {
         unsigned char byte = (unsigned char)words[i];
@@ -69,8 +73,8 @@ static void facts_put_visible(tn__text *out, const char *words, size_t size) {
     }
 }
 
-/* Leaves the cells before a column empty. The values of a row are added in the order of its
- * columns. */
+/* Adds empty cells up to the given column. The caller adds the values of a row in the order of the
+ * columns, so a skipped column has no value. */
 static void facts_skip_cells(cli_answer *answer, uint32_t column) {
     for (; answer->cell_next < column; answer->cell_next++) tn__text_add(&answer->cells, "", 1);
 }
@@ -83,7 +87,7 @@ static void facts_label(cli_answer *answer, const char *label) {
                     (int)answer->levels[depth].facts->width, label);
 }
 
-/* The end of a line, without blanks before it. */
+/* Removes the blanks at the end of the output and adds a newline. */
 static void facts_put_end(tn__text *out) {
     while (!out->failed && out->size > 0 && out->data[out->size - 1] == ' ')
         out->data[--out->size] = '\0';
@@ -108,7 +112,7 @@ static void facts_end_line(cli_answer *answer) {
     facts_put_end(&answer->out);
 }
 
-static void facts_clear(tn__text *text) { text->size = 0; /* a failure stays */ }
+static void facts_clear(tn__text *text) { text->size = 0; /* a failed allocation stays recorded */ }
 
 static void facts_begin_line(cli_answer *answer, const cli_fact *row) {
     facts_end_line(answer);
@@ -130,8 +134,8 @@ static void facts_print_cell(tn__text *out, const char *cell, size_t width, bool
     tn__text_printf(out, "%*s", (int)(right ? 0 : blanks) + (int)FACTS_GAP, "");
 }
 
-/* Prints the cells up to the last with text, and the words after them. Numbers are on the right.
- * Returns the next row. */
+/* Prints one row of a list in columns: its cells up to the last one that is not empty, then the
+ * words of cli_add_rest. Numbers are right-aligned. Returns the start of the next row. */
 static const char *facts_print_row(tn__text *out, const cli_facts *facts, const size_t *widths,
                                    const char *cell) {
     uint32_t columns = facts_column(facts, NULL), last = 0, column = 0;
@@ -159,7 +163,8 @@ static void facts_begin_columns(cli_answer *answer, const cli_facts *facts) {
     tn__text_add(&answer->cells, "", 1);
 }
 
-/* Columns as wide as their widest cell; 0: no row below the heading has a cell. */
+/* Sets widths[c] to the length of the longest cell of column c, or to 0 if all cells below the
+ * heading of column c are empty. */
 static void facts_measure(const tn__text *cells, uint32_t columns, size_t *widths) {
     const char *cell = cells->data, *end = cell + cells->size;
     for (uint32_t at = 0; cell < end; cell += strlen(cell) + 1, at++) {
@@ -187,7 +192,8 @@ static void facts_print_columns(cli_answer *answer, const cli_facts *facts) {
 
 /* --- one fact --- */
 
-/* Zero percent is exactly zero. */
+/* Prints a fraction in percent. A positive fraction below 0.1 % is printed as "< 0.1 %", so "0.0 %"
+ * always means exactly zero. */
 static void facts_put_share(tn__text *text, double share) {
     if (share > 0 && share < 0.001)
         tn__text_put(text, "< 0.1 %");
@@ -224,7 +230,7 @@ static void facts_word(tn__text *text, cli_unit unit, const facts_value *it, boo
         tn__text_printf(text, fabs(it->real) < 1e4 ? "%.4g" : "%.0f", it->real);
 }
 
-/* A value for people. */
+/* Prints a value, or a range as "LEAST to MOST", in the form for people. */
 static void facts_words(tn__text *text, cli_unit unit, const facts_value *it, bool narrow) {
     const facts_value most = {.whole = it->most};
     facts_word(text, unit, it, narrow);
@@ -273,7 +279,7 @@ static void facts_put_json(cli_answer *answer, const char *key, const cli_fact *
     }
 }
 
-/* Adds a value to the line that was begun. */
+/* Adds a value to the text of the table line that is being written. */
 static void facts_put_cell(cli_answer *answer, cli_unit unit, const facts_value *it) {
     int width = facts_level(answer)->facts->cell;
     tn__text words;
@@ -288,7 +294,8 @@ static void facts_put_line(cli_answer *answer, const cli_fact *row, const facts_
     facts_value one = *it;
     bool joins = row->label[0] == '|';
     if (!joins) facts_begin_line(answer, row);
-    if (answer->begun == NULL) return; /* its line is not printed */
+    /* the line that this value would join was left out of the table */
+    if (answer->begun == NULL) return;
     if (joins) tn__text_put(&answer->value, row->label + 1);
     if (facts_level(answer)->facts->cell == 0) {
         facts_put_cell(answer, row->unit, it);
@@ -529,7 +536,8 @@ void cli_answer_open_rows(cli_answer *answer, const cli_facts *facts) {
 void cli_answer_close(cli_answer *answer) {
     const cli_open_level level = *facts_level(answer);
     bool columns = facts_in_columns(answer);
-    if (level.facts != &facts_none) facts_end_line(answer); /* else a line that goes on */
+    /* the end of an object without a table of facts ends no line of the table */
+    if (level.facts != &facts_none) facts_end_line(answer);
     if (answer->style == CLI_STYLE_JSON) tn__text_put(&answer->out, level.list ? "]" : "}");
     if (columns && level.list) {
         if (answer->cell_rows > 0) facts_print_columns(answer, level.facts);
@@ -543,7 +551,8 @@ void cli_answer_close(cli_answer *answer) {
     answer->depth--;
 }
 
-/* The text to which an element is added, or NULL. */
+/* Returns the text to which the next element of the open list is added, or NULL if the current
+ * style does not print it. */
 static tn__text *facts_begin_element(cli_answer *answer) {
     if (answer->style == CLI_STYLE_JSON) {
         facts_key(answer, NULL);

@@ -1,8 +1,8 @@
-/* holders.c - the tensors and blocks that hold the memory, as one table and one JSON array, for a
- * plan, a run or a replay.
+/* holders.c - prints the tensors and blocks that hold the memory, as one table and one JSON array,
+ * for a plan, a run or a replay.
  *
  * A row is a tensor, a workspace, a buffer or a block of a pool, with its bytes, kind, operator and
- * name. Sums by kind and by operator include all rows, not only those shown.
+ * name. The sums by kind and by operator include all rows, not only the rows that are printed.
  */
 #include "cli/answer/holders.h"
 #include "cli/cli.h"
@@ -10,11 +10,12 @@
 
 #include <inttypes.h>
 
-#define HOLDERS_BESIDE 19u /* columns next to a name */
-#define HOLDERS_USES 37u   /* and columns of kind and operator */
+#define HOLDERS_BESIDE 19u /* columns of a row in addition to the name of the tensor */
+#define HOLDERS_USES 37u /* number of columns of a row for the kind and the operator of a tensor */
 #define HOLDERS_NAME_FEWEST 12u
-#define HOLDERS_SUMS 6u   /* operators listed by name */
-#define HOLDERS_LEAST 10u /* rows after a refusal */
+#define HOLDERS_SUMS 6u /* largest number of operators in the line "by operator" */
+/* largest number of rows printed after a command found no plan that fits */
+#define HOLDERS_LEAST 10u
 
 /* --- gathering --- */
 
@@ -83,7 +84,7 @@ static uint64_t holders_live(const tn_body *body, int64_t step) {
     return live;
 }
 
-/* Whether the buffer is larger than every bank that it may be placed in. */
+/* Returns whether the buffer is larger than every bank that it may be placed in. */
 static bool holders_too_large(const tn_problem *problem, const tn_body *body) {
     bool any = (body->flags & TN_BODY_ANY_BANK) != 0;
     for (tn_bank_id id = 0; id < tn_problem_bank_count(problem); id++) {
@@ -100,8 +101,9 @@ static void holders_add_body(cli_holders *holders, const tn_body *body, tn_body_
         .label = label, .requested = bytes, .allocated = bytes, .birth = (uint64_t)id + 1};
 }
 
-/* With several banks: the buffers that are too large for any bank. If there are no such buffers,
- * those live at the time of most live bytes, in any bank. */
+/* Finds the holders of a problem with several banks. These are the buffers that are larger than any
+ * bank. If there are none, they are the buffers of all banks that are live when most bytes are
+ * live. */
 static tn_status holders_of_banks(cli_holders *holders, const tn_problem *problem,
                                   tn_error *error) {
     tn__curve curve;
@@ -163,7 +165,7 @@ tn_status cli_holders_of_pool(cli_holders *holders, tn_pool *pool, const char *n
 
 /* --- output --- */
 
-/* The name of a row without a name. */
+/* Returns the name of a row, or "allocation N" for a row without a name. */
 static const char *holders_name(const tn_holder *row, char number[40]) {
     if (row->label.name[0] != '\0' || row->birth == 0) return row->label.name;
     snprintf(number, 40, "allocation %" PRIu64, row->birth);
@@ -186,11 +188,13 @@ static int holders_word_order(const void *a, const void *b) {
     return strcmp(x->word, y->word);
 }
 
-/* "  by kind      activation 6,021,120, output 4,032"; or nothing. */
+/* Prints a line of sums, such as "  by kind      activation 6,021,120, output 4,032". Prints
+ * nothing if the rows have no kind or operator. */
 static void holders_print_sums(const cli_holders *holders, bool by_op, tn__text *text) {
     uint32_t count = 0;
     holders_sum *sums = calloc((size_t)holders->count + 1, sizeof *sums);
-    if (sums == NULL) return; /* benign: the rows have the information */
+    /* if memory runs out, the table of holders is printed without the lines of sums */
+    if (sums == NULL) return;
     for (uint32_t i = 0; i < holders->count; i++) {
         const tn_pool_label *label = &holders->rows[i].label;
         sums[i] = (holders_sum){by_op ? label->op : label->kind, holders->rows[i].allocated};
@@ -217,7 +221,7 @@ static void holders_print_sums(const cli_holders *holders, bool by_op, tn__text 
     free(sums);
 }
 
-/* Whether any row has a kind or an operator; plain buffers have neither. */
+/* Returns whether any row has a kind or an operator. The rows of plain buffers have neither. */
 static bool holders_have_uses(const cli_holders *holders) {
     for (uint32_t i = 0; i < holders->count; i++)
         if (holders->rows[i].label.kind[0] != '\0' || holders->rows[i].label.op[0] != '\0')

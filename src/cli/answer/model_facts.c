@@ -95,7 +95,8 @@ void cli_kernel_target_add(cli_answer *answer, const cli_kernel_target *target,
     tn_report_kernels described;
     const tn_report_kernels *kernels = cli_kernel_target_report(target, setup, &described);
     double cost;
-    tn_error error; /* not printed if the machine has no room to measure both variants */
+    /* the error is ignored: a machine may have too little memory to measure both variants */
+    tn_error error;
     cli_kernels_line(answer, kernels);
     cli_kernels_add(answer, kernels);
     if (scratch == NULL) return;
@@ -230,7 +231,8 @@ void cli_stream_add(cli_answer *answer, const tn_setup *setup, const tn_engine_u
 
 /* --- errors of lossy codecs --- */
 
-#define LOSSES_SHOWN 10u /* rows of the table; the JSON has all */
+/* largest number of encoded tensors in the table; the JSON has all of them */
+#define LOSSES_SHOWN 10u
 
 static int losses_by_error(const void *a, const void *b) {
     const tn_engine_loss *x = a, *y = b;
@@ -312,7 +314,7 @@ void cli_engine_losses_add(cli_answer *answer, const tn_engine *engine) {
 
 /* --- pruning --- */
 
-/* The sums over all pruned weights. */
+/* Returns the sums of the facts of all pruned weights. */
 static tn_pruned pruned_total(const tn_pruning *pruning) {
     tn_pruned all = {0};
     for (uint32_t i = 0; i < pruning->count; i++) {
@@ -334,7 +336,7 @@ static double pruned_zeros(const tn_pruned *at) {
     return at->elements > 0 ? 1 - (double)at->kept / (double)at->elements : 0;
 }
 
-/* The name of the weight in the file. */
+/* Returns the name that a pruned weight has in the model file. */
 static const char *pruned_name(const cli_opened_model *opened, const tn_pruned *at) {
     const tn_graph *graph = opened->input->graph;
     return tn_graph_tensor(graph, tn_graph_op(graph, at->op)->inputs[1])->name;
@@ -406,7 +408,8 @@ void cli_pruned_add(cli_answer *answer, const cli_opened_model *opened) {
 
 /* --- a budget that was met; --check and --poison --- */
 
-/* The number of recomputed operators, without views. */
+/* Returns how many operators the program recomputes. Views are not counted, because they compute
+ * nothing. */
 static uint32_t fitted_repeats(const tn_fit_result *fitted) {
     const tn_graph *graph = tn_program_graph(fitted->program);
     const tn_instruction *list = tn_program_instructions(fitted->program);
@@ -435,8 +438,9 @@ const cli_facts cli_fitted_facts = {
                                            &fitted_facts),
                                CLI_FACTS_END}};
 
-/* from: its result compares with the plan of the graph without tiles, the set-up's own with that of
- * the graph in tiles. */
+/* `from` is the answer of the search for the budget. Its result, if it belongs to this setup,
+ * compares the program with the plan of the graph without tiles. The setup's own result compares it
+ * with the plan of the graph with tiles. */
 void cli_fitted_add(cli_answer *answer, const tn_setup *setup, const tn_fit_answer *from) {
     const tn_fit_result *fitted = setup != NULL ? tn_setup_fitted(setup) : NULL;
     char plain[TN_SIZE_TEXT_MAX];
@@ -559,7 +563,7 @@ void cli_claims_add(cli_answer *answer, const tn_fit_answer *found) {
     cli_answer_close(answer);
 }
 
-/* The members that describe claims in the JSON object of a failed command. */
+/* Adds the members about the budget and the claims to the JSON object of a failed command. */
 static void claims_add_refused(cli_answer *answer, const tn_fit_answer *found, const char *input,
                                bool proved) {
     cli_add_word(answer, "input", cli_shown_path(input));

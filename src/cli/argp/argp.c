@@ -1,8 +1,10 @@
 /* argp.c - parses the command line by tables of options; see argp.h.
  *
- * A table and its children become a list of groups, parents first. An option belongs to the first
- * group that has it, an argument to the first group whose parser accepts it. Source of these rules:
- * the manual of glibc, "Parsing Program Options with Argp". */
+ * The root table and its children become a list of groups, parents before children. If several
+ * tables have an option, the option belongs to the first of these groups. An argument that is no
+ * option belongs to the first group with a parser that accepts it. Source of these rules: the
+ * manual of glibc, "Parsing Program Options with Argp".
+ */
 #include "argp.h"
 
 #include <stdarg.h>
@@ -10,13 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ARGP_GROUPS 32   /* most tables of a command */
-#define ARGP_CHILDREN 16 /* most children of a table */
+#define ARGP_GROUPS 32   /* largest number of option tables that one command may use */
+#define ARGP_CHILDREN 16 /* largest number of children that one table may have */
 
 typedef struct argp_group {
     const struct argp *argp;
     void *input, *child_inputs[ARGP_CHILDREN];
-    int parent, child; /* parent: -1 for the first */
+    int parent, child; /* parent: index of the group of the parent table, -1 for the root */
     unsigned taken;
 } argp_group;
 
@@ -38,7 +40,8 @@ _Noreturn void argp_failure(const struct argp_state *state, int status, int reas
     exit(status);
 }
 
-/* Recursion is as deep as the tables, which are constant. */
+/* Adds a group for the table and then for each of its children. The recursion is as deep as the
+ * tables are nested, and the tables are constants of the program. */
 static void argp_add(argp_run *run, const struct argp *argp, int parent, int child) {
     if (run->count == ARGP_GROUPS) argp_failure(&run->state, 4, 0, "too many tables of options");
     int self = run->count++;
@@ -70,7 +73,8 @@ static error_t argp_begin(argp_run *run, void *input) {
 
 typedef struct argp_found {
     argp_group *group;
-    const struct argp_option *option; /* NULL: none */
+    /* the option that was found in the tables, or NULL if no table has it */
+    const struct argp_option *option;
 } argp_found;
 
 static argp_found argp_find_letter(argp_run *run, char letter) {
@@ -82,7 +86,8 @@ static argp_found argp_find_letter(argp_run *run, char letter) {
     return (argp_found){0};
 }
 
-/* The full name, else a prefix of a name. */
+/* Returns the option with exactly this name, else the first option with a name that begins with
+ * it. */
 static argp_found argp_find_name(argp_run *run, const char *name, size_t length) {
     argp_found prefix = {0};
     for (int i = 0; i < run->count; i++) {
@@ -107,7 +112,8 @@ static error_t argp_option(argp_run *run, argp_found found, char *value, const c
     return argp_call(run, found.group, found.option->key, value);
 }
 
-/* One word of options at *at; moves *at to its value, if that is the next word. */
+/* Parses the options in the argument argv[*at]. If the value of the last option is the next
+ * argument, *at is advanced to that argument. */
 static error_t argp_word(argp_run *run, int *at) {
     char *word = run->state.argv[*at];
     char *next = *at + 1 < run->state.argc ? run->state.argv[*at + 1] : NULL;
@@ -140,7 +146,8 @@ static error_t argp_argument(argp_run *run, char *word) {
     argp_failure(&run->state, 2, 0, "there are too many arguments: '%s'", word);
 }
 
-/* Parses the options, and moves the arguments to `rest`. */
+/* Parses all options of the command line, and collects the arguments that are no options in
+ * `rest`. */
 static error_t argp_options(argp_run *run, char **rest, int *rest_count) {
     bool quoted = false;
     error_t failed = 0;

@@ -1,4 +1,5 @@
-/* combine.c - which options of a command go together: the table of rules, and their check. */
+/* combine.c - checks which options of a command may be combined. The file has the table of rules
+ * and the function that checks a command line against it. */
 #include "cli/command_line/combine.h"
 #include "base/base.h"
 #include "cli/estimate/estimate.h"
@@ -12,28 +13,31 @@
 /* --- the rules --- */
 
 typedef enum combine_relation {
-    COMBINE_NEEDS,     /* at least one of the others must hold */
-    COMBINE_EXCLUDES,  /* none of the others may hold */
-    COMBINE_IDLE_WITH, /* the same: the option would have no effect */
+    COMBINE_NEEDS,     /* the option needs that at least one term of `others` holds */
+    COMBINE_EXCLUDES,  /* the option must not be combined with any term of `others` */
+    COMBINE_IDLE_WITH, /* no term of `others` may hold, because the option would have no effect */
 } combine_relation;
 
-/* Terms are words with spaces between:
+/* A rule refers to terms, which are separated by blanks in its texts:
  *   --name       the option is given
- *   --name=A|B   an item of its value is A or B; A matches A:x and A=x
- *   --name!=A|B  an item of its value is neither A nor B
+ *   --name=A|B   one item of the option's value is A or B; A matches A, A:x and A=x
+ *   --name!=A|B  one item of the option's value is neither A nor B
  *   !--name      the option is not given
  *   [name]       the condition holds
- *   @set/a/b     every option of a parser, except a and b
- * A row is a rule of each command of `commands` for each of `options`. Options that a command does
- * not have are ignored; without any other option the command has no such rule. */
+ *   @set/a/b     stands for every option of the parser `set`, except a and b
+ * A row of the table is a rule for each command in `commands` and each option in `options`. Options
+ * that a command does not have are left out of its rules. If no option in `others` is left, the
+ * command does not have the rule. */
 typedef struct combine_rule {
-    const char *commands; /* NULL: every command */
+    const char *commands; /* names of commands; NULL: every command */
     const char *options;
     combine_relation relation;
     const char *others;
-    const char *when;   /* a condition, or "![condition]"; NULL: always */
-    const char *why;    /* the reason, or NULL */
-    const char *advice; /* the remedy; NULL: add or remove the other option */
+    /* the rule applies if this condition holds: "[name]" or "![name]"; NULL: always */
+    const char *when;
+    const char *why; /* the reason that the message of the error gives, or NULL */
+    /* the remedy that the message gives; NULL: add or remove the other option */
+    const char *advice;
 } combine_rule;
 typedef struct combine_set {
     const char *name;
@@ -50,7 +54,8 @@ static const combine_set combine_sets[] = {{"training", &cli_training_argp},
 #define OTHER_POLICIES "--alloc-policy=start --release-policy=exit --pool "
 #define CHOICES "--planner --threads!=1 --no-rewrite --fastest "
 
-/* RULE(commands or NULL, options, relation, others, and .when, .why, .advice as needed) */
+/* One rule: the commands or NULL for all, the options, the relation, the other terms, and .when,
+ * .why and .advice as needed. */
 #define RULE(commands_, options_, relation_, ...)                                                  \
     {                                                                                              \
         .commands = commands_, .options = options_, .relation = COMBINE_##relation_,               \
@@ -59,7 +64,7 @@ static const combine_set combine_sets[] = {{"training", &cli_training_argp},
 
 /* clang-format off */
 static const combine_rule combine_rules[] = {
-    /* the input */
+    /* rules about the input of plan, verify, diff and other commands */
     RULE("plan verify diff",
          "@input/alignment/bank/module --batch --train --split --explain=tags", NEEDS, "[model]",
          .why = "the input is a problem", .advice = "remove the option, or pass a model"),
@@ -77,7 +82,7 @@ static const combine_rule combine_rules[] = {
     RULE("estimate", "@training", NEEDS, "--train --as [formulas]", .advice = "add --train"),
     RULE(NULL, "--momentum", NEEDS, "--optimizer=momentum"),
 
-    /* the forms of a plan */
+    /* rules about the form of a plan */
     RULE("plan", "--explain", EXCLUDES, "--json --form=objects",
          .why = "it prints text about offsets"),
     RULE("plan", "--split --holders --train", EXCLUDES, "--form=objects"),
@@ -106,7 +111,7 @@ static const combine_rule combine_rules[] = {
     RULE("plan", "--sweep", EXCLUDES, "--explain --holders --device",
          .why = "it prints a curve"),
 
-    /* techniques for a budget */
+    /* rules about the techniques that may meet a budget */
     RULE("run train", "--allow --swap-device --host-budget --costs --timeout", NEEDS, "--budget"),
     RULE("estimate", "--allow --link", NEEDS, "--budget"),
     RULE(NULL, "--swap-device", NEEDS, "--allow=swap !--allow"),
@@ -130,7 +135,7 @@ static const combine_rule combine_rules[] = {
          .why = "other codecs lose nothing"),
     RULE("fit", "--sweep", EXCLUDES, "--max-batch"),
 
-    /* `fit`: a problem, costs and runs */
+    /* rules of `fit` about a problem, costs and runs */
     RULE("fit", "--problem", EXCLUDES, "[model-argument] --train --batch --max-batch --kernels",
          .why = "it replaces the model"),
     RULE("fit", "--problem", EXCLUDES, "--costs --save-costs",
@@ -139,7 +144,7 @@ static const combine_rule combine_rules[] = {
     RULE("fit", "--run", NEEDS, "[kernels]"),
     RULE("fit", "--save-costs", EXCLUDES, "--costs=model", .why = "that measures no costs"),
 
-    /* `run` and `train` */
+    /* rules of `run` and `train` */
     RULE("run train", "--trace", EXCLUDES, "--poison", .advice = "run the command once with each"),
     RULE("train", "--output", EXCLUDES, "--poison", .advice = "run the command once with each"),
 
@@ -156,7 +161,7 @@ static const combine_rule combine_rules[] = {
     RULE("train", "--shard!=none", NEEDS, "[data-ranks]"),
     RULE("train", "--sequence-parallel", NEEDS, "[tensor-ranks]"),
 
-    /* `estimate` of a language model to run, */
+    /* rules of `estimate` for running a language model */
     RULE("estimate",
          "--shard!=none --recompute!=none --micro-batch --sequence-parallel --attention "
          "--loss-chunk --parallel=auto @cluster",
@@ -172,7 +177,7 @@ static const combine_rule combine_rules[] = {
          "--parallel=serial|safe " NO_STANDARD_KERNELS OTHER_POLICIES CHOICES "@reading",
          IDLE_WITH, "[to-run]", .advice = "remove it, or pass a model file such as .onnx"),
 
-    /* by formulas, */
+    /* rules of `estimate` for training by formulas */
     RULE("estimate",
          "@training/optimizer/dtype --as --runtime!=0 --max-batch --parallel=serial|safe "
          NO_STANDARD_KERNELS OTHER_POLICIES CHOICES
@@ -188,7 +193,7 @@ static const combine_rule combine_rules[] = {
          .advice = "add --devices N"),
     RULE("estimate", "--parallel=auto --sweep", NEEDS, "[device-speed]", .when = "[formulas]"),
 
-    /* and of a graph */
+    /* rules of `estimate` for a model's graph */
     RULE("estimate", "--sequence --micro-batch --attention --loss-chunk @cluster",
          NEEDS, "[formulas]", .when = "![to-run]"),
     RULE("estimate", "--sequence-parallel", NEEDS, "[formulas] [tensor-ranks]",
@@ -201,7 +206,7 @@ static const combine_rule combine_rules[] = {
          "@training/optimizer --kernels=onednn|plain --fuse-concat --keep --swap --segments",
          .why = "it estimates eager PyTorch"),
 
-    /* recorded runs, pools and embedding tables */
+    /* `simulate`, `replay` and `embed`: recorded runs, pools and embedding tables */
     RULE("simulate", "--sweep", EXCLUDES, "--budget", .why = "it sets the budgets"),
     RULE("replay", "--pages", EXCLUDES, "--device",
          .why = "a pool on a device uses one block of fixed size"),
@@ -240,7 +245,7 @@ static uint32_t combine_find(const char *name) {
     return at;
 }
 
-/* Of an option that is repeated, the last value counts. */
+/* Records an option and its value. If an option is repeated, its last value counts. */
 void cli_combine_note(const char *option, const char *value) {
     uint32_t at = combine_find(option);
     if (at == CLI_OPTIONS_MAX) return;
@@ -259,13 +264,15 @@ void cli_condition_set(cli_condition condition, bool holds) {
 /* --- the check: terms --- */
 
 typedef struct combine_term {
-    char name[COMBINE_NAME], values[COMBINE_VALUES]; /* values: "": any */
-    uint32_t condition;                              /* CLI_CONDITION_COUNT: an option */
-    bool negated, differs;                           /* differs: --name!=value */
+    /* values: values of the option, separated by "|"; "" if any value will do */
+    char name[COMBINE_NAME], values[COMBINE_VALUES];
+    uint32_t condition; /* index of the condition; CLI_CONDITION_COUNT if the term is an option */
+    bool negated, differs; /* differs: the term has the form --name!=value */
 } combine_term;
 
 static void combine_copy(char *to, size_t room, const char *from, size_t length) {
-    tn_assert(length < room); /* the table is our own */
+    /* the table of rules is constant, and every term in it fits into the buffer */
+    tn_assert(length < room);
     if (length >= room) length = room - 1;
     memcpy(to, from, length);
     to[length] = '\0';
@@ -291,10 +298,10 @@ static void combine_read(const char *word, size_t length, combine_term *term) {
         combine_copy(term->values, sizeof term->values, word + values, length - values);
 }
 
-/* The terms of a text, one after the other. */
+/* An iterator over the terms of a text. A term @set is replaced by its options. */
 typedef struct combine_walk {
     const char *at;
-    const struct argp_option *row; /* of a set, or NULL */
+    const struct argp_option *row; /* next option of the set that is being replaced, or NULL */
     const char *except;
 } combine_walk;
 
@@ -350,7 +357,8 @@ static bool combine_is_one(const char *item, size_t length, const char *values) 
     }
 }
 
-/* The item of the given value that makes the term true, or NULL. */
+/* Returns the first item of `value`, a list with commas, that makes the term true, and sets its
+ * length. Returns NULL if no item does. */
 static const char *combine_item(const combine_term *term, const char *value, size_t *length) {
     for (const char *item = value; item != NULL; item += *length + 1) {
         *length = strcspn(item, ",");
@@ -389,7 +397,8 @@ static bool combine_has(const cli_options *options, const combine_term *term) {
 
 /* --- the check: texts --- */
 
-/* "--allow stream"; with `given` the item of the command line, without it that of the table. */
+/* Prints a term for a message, such as "--allow stream". With `given` true the value is the item on
+ * the command line that makes the term true; else it is the value in the table of rules. */
 static void combine_put_term(tn__text *text, const cli_options *options, const combine_term *term,
                              bool given) {
     if (term->condition < CLI_CONDITION_COUNT) {
@@ -420,7 +429,8 @@ static bool combine_is_named(const cli_options *options, const combine_term *ter
     return !term->negated && combine_has(options, term);
 }
 
-/* "--a, --b or --c"; returns their number. */
+/* Prints the terms of `others` as "--a, --b or --c". Returns the number of terms that are
+ * printed. */
 static uint32_t combine_put_others(tn__text *text, const cli_options *options, const char *others) {
     combine_term term;
     uint32_t count = 0, at = 0;
@@ -460,7 +470,8 @@ static void combine_put_advice(tn__text *text, const cli_options *options, const
         tn__text_printf(text, " %s", option->argument);
 }
 
-/* The rule after its option; `broken` NULL: all the others, else the one that holds. */
+/* Prints the part of a rule that follows its option. `broken` is the term that holds against the
+ * rule; with NULL, all terms of `others` are printed. */
 static void combine_put_rule(tn__text *text, const cli_options *options, const combine_rule *rule,
                              const combine_term *broken) {
     static const char *const words[] = {" needs ", " cannot be combined with ",
@@ -574,12 +585,12 @@ static void combine_add(const cli_command *command, const cli_options *options,
     tn__text_release(&text);
 }
 
-/* Makes the list once, for the life of the process. */
+/* Makes the list of all rules at the first call. The list is never freed. */
 static void combine_list(void) {
     cli_options options;
     combine_term term;
     if (combine_rows != NULL) return;
-    combine_given_count = 0; /* the list is of no command line */
+    combine_given_count = 0; /* the list must not show values of the current command line */
     for (uint32_t c = 0; c < cli_command_count(); c++) {
         const cli_command *command = cli_command_at(c);
         cli_options_list(command, &options);

@@ -1,15 +1,16 @@
-/* combine.h - which options of a command go together: one table of rules, and one check.
+/* combine.h - checks which options of a command may be combined, by one table of rules.
  *
- * parse.c notes every option of the command line. A command sets the conditions that only it knows,
- * such as "the input is a model". A rule is checked as soon as all its conditions are known.
- * `tenure list combinations` prints the rules.
+ * parse.c records every option of the command line. A command sets conditions that only the command
+ * can find out, such as "the input is a model". A rule takes effect as soon as its conditions are
+ * known. `tenure list combinations` prints the rules.
  */
 #ifndef TN_CLI_COMBINE_H
 #define TN_CLI_COMBINE_H
 
 #include "cli/cli.h"
 
-/* The conditions: X(NAME, "name in a rule", "words in a message", how to meet it or NULL). */
+/* The conditions of rules, each as X(NAME, "name in a rule", "words in a message", "how to meet it"
+ * or NULL). */
 #define CLI_CONDITIONS(X)                                                                          \
     X(MODEL, "model", "a model", NULL)                                                             \
     X(ONNX, "onnx", "an .onnx model", NULL)                                                        \
@@ -58,14 +59,18 @@ typedef enum cli_condition {
 /* --- the check --- */
 
 void cli_combine_note(const char *option,
-                      const char *value); /* static strings; value may be NULL */
-bool cli_given(const char *option);       /* whether the command line has this option */
+                      /* Records an option of the command line. Both strings must be static; `value`
+                       * may be NULL. */
+                      const char *value);
+bool cli_given(const char *option); /* Returns whether the command line contains this option. */
 void cli_condition_set(cli_condition condition, bool holds);
-/* Ends with a usage error if a rule is broken and its conditions are known. cli_parse calls it;
- * commands that learn a condition later call it again with NULL. */
+/* Checks the options of the command line, and ends the program with a usage error if a rule is
+ * broken. A condition that is not set yet breaks no rule. cli_parse calls this function. A command
+ * that sets a condition later calls it again with NULL, which means the same command. */
 void cli_combine_check(const cli_command *command);
 
-/* `tenure list combinations`: "plan --extra-work", "needs --split; add --split". */
+/* The entries of `tenure list combinations`. A name is a command and an option, such as "plan
+ * --extra-work"; its text is the rule, such as "needs --split; add --split". */
 uint32_t cli_combination_count(void);
 const char *cli_combination_name(uint32_t index);
 const char *cli_combination_text(uint32_t index);

@@ -1,8 +1,8 @@
-/* parse.c - from words to options, and to the help about them: the options of every command, errors
- * for unknown names, and `tenure COMMAND --help`.
+/* parse.c - parses the options that every command has, reports errors for unknown options, and
+ * prints `tenure COMMAND --help`.
  *
- * The list of all options of a command is made from the tables that argp parses. Help, completion
- * and the man pages are generated from that list, so they cannot differ.
+ * The list of all options of a command is made from the tables that argp parses. Help, shell
+ * completion and the man pages are generated from that list, so they cannot differ.
  */
 #include "base/base.h"
 #include "cli/cli.h"
@@ -13,14 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PARSE_BAD 2 /* exit status of bad usage */
+#define PARSE_BAD 2 /* exit status after a usage error */
 
 typedef struct parse_call {
     const cli_command *command;
     void *input;
 } parse_call;
 
-static const cli_command *parse_command; /* the command of this process */
+static const cli_command *parse_command; /* the command that this process runs */
 static cli_tone parse_tone;
 static bool parse_follow_links, parse_overwrites;
 static uint64_t parse_read_limit;
@@ -61,7 +61,7 @@ void cli_end(const tn_error *error) {
     exit(parse_is_rank() ? cli_ranks_end(error) : cli_fail(error));
 }
 
-static const char *parse_file; /* the source file of the options; NULL: the command line */
+static const char *parse_file; /* the file from which options are parsed; NULL: the command line */
 void cli_misuse_in(const char *path) { parse_file = path; }
 
 _Noreturn static void parse_end(const char *text) {
@@ -119,8 +119,8 @@ static error_t common_parse(int key, char *value, struct argp_state *state) {
 
 static const struct argp common_argp = {.options = common_options, .parser = common_parse};
 
-/* The last child, so that its end comes first: rules about options alone are checked before a
- * command acts on its options. */
+/* The parser of the last child table. argp calls it first at ARGP_KEY_END, so the rules about
+ * options are checked before a command acts on its options. */
 static error_t combine_parse(int key, char *value, struct argp_state *state) {
     (void)value;
     (void)state;
@@ -137,7 +137,8 @@ _Noreturn static void parse_no_memory(void) {
     cli_end(&error);
 }
 
-/* Runs before argp, because argp suggests nothing for unknown options. */
+/* A pass over the command line that runs before argp and refuses unknown options. It exists because
+ * argp does not suggest similar names. */
 typedef struct parse_scan {
     const cli_command *command;
     const cli_options *options;
@@ -162,7 +163,8 @@ static void parse_refuse_name(const parse_scan *scan, const char *name) {
                  scan->command->name);
 }
 
-/* An unambiguous prefix of a name is enough. */
+/* Finds an option by its name or by an unambiguous prefix of its name. Any other name is a usage
+ * error. */
 static const cli_option *parse_find(const parse_scan *scan, const char *name) {
     const cli_option *found = NULL, *other = NULL;
     for (uint32_t i = 0; i < scan->options->count; i++) {
@@ -179,7 +181,8 @@ static const cli_option *parse_find(const parse_scan *scan, const char *name) {
     return found;
 }
 
-/* Both functions return whether `next` is the value of the option; NULL: there is no next word. */
+/* parse_scan_name and parse_scan_letters check one argument that has options. They return whether
+ * the next argument, `next`, is the value of the option. `next` is NULL after the last argument. */
 static bool parse_scan_name(const parse_scan *scan, const char *word, const char *next) {
     const char *equals = strchr(word, '=');
     char *name = strndup(word, equals != NULL ? (size_t)(equals - word) : strlen(word));
@@ -240,13 +243,15 @@ void cli_misuse(const struct argp_state *state, const char *format, ...) {
     parse_end(text);
 }
 
-/* Text for people goes to `path`; files written to standard output still go there. */
+/* Redirects text for people to the file `path`. Files that are written to standard output are not
+ * redirected. */
 static void parse_send_text(const char *path) {
     FILE *file = fopen(path, "w");
     if (file != NULL) stdout = file;
 }
 
-/* Replaces the old names of options. The new words live as long as the process. */
+/* Replaces old names of options on the command line by the present names. The new strings are never
+ * freed. */
 static void parse_rename(int count, char **words) {
     for (int i = 1; i < count && strcmp(words[i], "--") != 0; i++) {
         const char *name =
@@ -280,7 +285,8 @@ void cli_parse(const cli_command *command, int count, char **words, void *input)
 
 /* --- all options of a command in one list --- */
 
-/* A command may describe a shared option in its own words: its help filter decides. */
+/* Returns the help of an option as a new string. A command may describe a shared option in its own
+ * words, which the help filter of its table returns. */
 static char *options_help(const struct argp *argp, const struct argp_option *row) {
     const char *help = row->doc != NULL ? row->doc : "";
     char *filtered = argp->help_filter != NULL ? argp->help_filter(row->key, help, NULL) : NULL;
@@ -299,7 +305,8 @@ static void options_add(cli_options *options, const struct argp *command,
                      .help = options_help(command, row)};
 }
 
-/* Recursion is at most three levels deep: the tables are our own. */
+/* Adds the options of a table and of its child tables. The recursion is at most three levels deep,
+ * because the tables are constants of the program. */
 static void options_walk(cli_options *options, const struct argp *command, const struct argp *argp,
                          const char *heading) {
     for (const struct argp_option *row = argp->options; row != NULL && row->name != NULL; row++)
@@ -310,7 +317,7 @@ static void options_walk(cli_options *options, const struct argp *command, const
                      child->header != NULL ? child->header : heading);
 }
 
-/* Headings stay in their order; options are sorted by name under each. */
+/* Sorts the options under each heading by name. The headings stay in their order. */
 static void options_sort(cli_options *options) {
     for (uint32_t i = 1; i < options->count; i++) {
         cli_option moved = options->rows[i];
@@ -348,11 +355,11 @@ void cli_options_release(cli_options *options) {
 
 /* --- help --- */
 
-/* --help prints usage, the common options, and examples; --help=all prints every option. */
+/* --help prints the usage, the common options, and examples. --help=all prints every option. */
 
-#define HELP_AT 30u /* the column of the description */
+#define HELP_AT 30u /* column at which the descriptions of options begin */
 
-/* Whether `name` is a whole word of the list. */
+/* Returns whether `name` is one of the names in `words`, which are separated by blanks. */
 static bool help_names(const char *words, const char *name) {
     size_t length = strlen(name);
     for (const char *at = words; (at = strstr(at, name)) != NULL; at += length)
@@ -379,7 +386,8 @@ static void help_option(const cli_option *option, FILE *to) {
     cli_fill(to, option->help != NULL ? option->help : "", HELP_AT, HELP_AT, columns);
 }
 
-/* In the order of the list: the most useful first. */
+/* Prints the options that are named in `words`, in the order of `words`, which begins with the most
+ * useful option. */
 static void help_first(const char *words, const cli_options *options, FILE *to) {
     while (*words != '\0') {
         size_t length = strcspn(words, " ");
@@ -409,7 +417,8 @@ static uint32_t help_rest(const cli_command *command, const cli_options *options
     return count;
 }
 
-/* Line by line: examples stay as written, longer lines are filled. */
+/* Prints the text line by line. A line that is too long is wrapped; a line that begins with a blank
+ * is an example and is printed unchanged. */
 static void help_after(const char *text, FILE *to) {
     uint32_t columns = cli_columns(to);
     while (*text != '\0') {
@@ -437,7 +446,7 @@ static void help_usage(const cli_command *command, FILE *to) {
             arguments != NULL ? arguments : "");
 }
 
-/* "--help=llm: a language model to run", one line for each topic. */
+/* Prints one line for each topic of the command, such as "--help=llm: a language model to run". */
 static void help_topics(const cli_command *command, FILE *to) {
     for (const cli_topic *topic = command->topics; topic != NULL && topic->name != NULL; topic++)
         fprintf(to, "tenure %s --help=%s: %s\n", command->name, topic->name, topic->about);

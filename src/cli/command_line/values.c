@@ -89,7 +89,8 @@ uint32_t cli_choice(struct argp_state *state, const char *option, const char *te
 
 static const char *values_hardware_name(uint32_t index) { return tn_hardware_at(index)->name; }
 
-/* "a100-40, a100-80": the names that begin with `text`; false: fewer than two. */
+/* Lists the devices with names that begin with `text`, such as "a100-40, a100-80". Returns false if
+ * there are fewer than two. */
 static bool values_hardware_begun(const char *text, char names[160]) {
     size_t used = 0, length = strlen(text);
     uint32_t count = 0;
@@ -114,7 +115,8 @@ const tn_hardware *cli_hardware(const struct argp_state *state, const char *opti
     return found;
 }
 
-/* A bare number that is part of a device's name is probably that device, not a size in bytes. */
+/* Refuses a number without a unit that is part of a device's name: the user probably means that
+ * device, not a size in bytes. */
 static void values_check_number(const struct argp_state *state, const char *text) {
     if (strspn(text, "0123456789") != strlen(text)) return;
     for (uint32_t i = 0; i < tn_hardware_count(); i++) {

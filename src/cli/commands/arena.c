@@ -1,8 +1,9 @@
-/* arena.c - `tenure arena`: the size of the tensor arena of a microcontroller.
+/* arena.c - `tenure arena`: computes the size of the tensor arena of a microcontroller.
  *
- * The head comes from a plan (ours, or the one inside the model), the rest from the known
- * allocations of TensorFlow Lite Micro (tn_micro_arena_of). Every number is computed twice, with
- * the smallest and with the largest scratch that the kernels may need.
+ * The arena has a head and a tail. The head comes from a plan: Tenure's own, or the plan inside the
+ * model file. The tail comes from the known allocations of TensorFlow Lite Micro
+ * (tn_micro_arena_of). Every number is computed twice: with the smallest and with the largest
+ * scratch memory that the kernels may need.
  */
 #include "base/base.h"
 #include "cli/answer/facts.h"
@@ -16,9 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ARENA_ROUND 16u       /* totals are multiples of this */
-#define ARENA_OUTPUTS_MAX 16u /* more than there are formats */
-#define ARENA_BINDING 8u      /* tensors listed if it does not fit */
+/* the runtime rounds tensors and totals up to a multiple of this many bytes */
+#define ARENA_ROUND 16u
+#define ARENA_OUTPUTS_MAX 16u /* largest number of output files; there are fewer file formats */
+#define ARENA_BINDING 8u      /* number of tensors that are listed if the arena does not fit */
 
 enum { ARENA_TARGET = 400, ARENA_MAX, ARENA_PLAN, ARENA_PLANNER, ARENA_TIMEOUT, ARENA_JSON };
 
@@ -41,12 +43,13 @@ enum { ARENA_TARGET = 400, ARENA_MAX, ARENA_PLAN, ARENA_PLANNER, ARENA_TIMEOUT, 
 
 typedef enum arena_plan { ARENA_AUTO, ARENA_OURS, ARENA_INSIDE, ARENA_NONE } arena_plan;
 
-/* One end of the interval. */
+/* The arena for one end of the interval of scratch sizes: the smallest or the largest scratch. */
 typedef struct arena_end {
-    tn_micro_arena planned, online; /* with the plan; without any */
-    tn_micro_arena as_is;           /* the given file, with the plan inside if it has one */
-    uint64_t lower_bound;           /* of the head, by our live ranges */
-    uint64_t head_alignment;        /* bytes that alignment adds at the head's peak */
+    /* the arena with the chosen plan, and without any plan in the file */
+    tn_micro_arena planned, online;
+    tn_micro_arena as_is; /* the arena of the given file, with the plan that it contains, if any */
+    uint64_t lower_bound; /* lower bound of the head, from Tenure's live ranges */
+    uint64_t head_alignment; /* bytes that alignment adds to the tensors at the head's peak */
 } arena_end;
 
 typedef struct arena_arguments {
@@ -59,10 +62,11 @@ typedef struct arena_arguments {
     uint32_t output_count;
     bool json;
     /* results */
-    arena_end ends[2];   /* smallest and largest */
-    tn_layout layout;    /* of the largest */
-    uint32_t tail_bank;  /* with banks: the bank of the tail; bank_count: none has room */
-    cli_holders holders; /* at the peak of the largest head */
+    arena_end ends[2]; /* the arena for the smallest and for the largest scratch memory */
+    tn_layout layout;  /* the plan for the largest scratch memory */
+    /* with banks: the bank of the arena's tail; bank_count if the tail fits in no bank */
+    uint32_t tail_bank;
+    cli_holders holders; /* the tensors at the peak of the plan for the largest scratch memory */
     tn_verdict verdict;
 } arena_arguments;
 
@@ -132,7 +136,8 @@ static error_t arena_parse(int key, char *value, struct argp_state *state) {
 
 /* --- computing --- */
 
-/* Without --plan, uses the plan inside if the model has one. */
+/* Reads the plan inside the model. If the model has none and --plan was not given, Tenure's own
+ * plan is used. */
 static tn_status arena_choose_plan(arena_arguments *arguments, uint64_t *offsets, tn_error *error) {
     const cli_input *input = &arguments->input;
     if (arguments->plan != ARENA_AUTO && arguments->plan != ARENA_INSIDE) return TN_OK;
@@ -155,7 +160,7 @@ static tn_status arena_plan_ours(arena_arguments *arguments, uint64_t *offsets, 
     return tn__report_offsets(input->occupancy, &arguments->layout, offsets, error);
 }
 
-/* The tensors live at the head's peak, and the bytes that alignment adds. */
+/* Finds the tensors that are live at the head's peak, and the bytes that alignment adds to them. */
 static tn_status arena_bind(arena_arguments *arguments, arena_end *end, tn_error *error) {
     const tn_problem *problem = arguments->input.problem;
     int64_t step;
@@ -190,7 +195,8 @@ static tn_status arena_find_end(arena_arguments *arguments, bool most, uint64_t 
                              &end->planned, NULL, error);
 }
 
-/* The tail goes to the bank that then has most room left, because larger banks are slower. */
+/* Chooses the bank for the arena's tail: of the banks that can hold the tail, the one with the most
+ * free bytes. That is usually a large and slow bank, so that fast banks stay free. */
 static void arena_place_tail(arena_arguments *arguments) {
     uint64_t tail = arguments->ends[1].planned.tail, best = 0;
     arguments->tail_bank = arguments->layout.bank_count;
@@ -203,9 +209,9 @@ static void arena_place_tail(arena_arguments *arguments) {
     }
 }
 
-/* Around control flow our live ranges are longer, as other runtimes need; then the runtime's own
- * plan may be smaller.
- */
+/* Uses the runtime's own plan if it is smaller than Tenure's. Around control flow, Tenure's live
+ * ranges are longer than those of TensorFlow Lite Micro, because other runtimes need the longer
+ * ones. */
 static void arena_do_without(arena_arguments *arguments) {
     if (arguments->ends[1].planned.total <= arguments->ends[1].online.total) return;
     arguments->plan = ARENA_NONE;
@@ -232,7 +238,8 @@ done:
 
 /* --- output --- */
 
-/* The arena to judge: of the given file, or of the file that this call writes. */
+/* Returns the arena that must fit into --max: that of the file that this call writes, or that of
+ * the given file if nothing is written. */
 static const tn_micro_arena *arena_judged(const arena_arguments *arguments, int end) {
     const arena_end *it = &arguments->ends[end];
     return arguments->output_count > 0 ? &it->planned : &it->as_is;
@@ -243,7 +250,8 @@ static bool arena_fits(const arena_arguments *arguments) {
     return arguments->max == 0 || arena_judged(arguments, 1)->total <= arguments->max;
 }
 
-/* The counted parts fit a limit, but kernels that are not known may need more. */
+/* Returns whether the answer is uncertain: the known parts of the arena fit, but kernels with
+ * unknown scratch memory may need more. */
 static bool arena_is_open(const arena_arguments *arguments) {
     bool limited = arguments->max > 0 || arguments->input.bank_count > 0;
     return limited && arena_fits(arguments) && arena_judged(arguments, 1)->unknown_ops > 0;
@@ -404,7 +412,8 @@ static void arena_add_banks(cli_answer *answer, const arena_arguments *arguments
     cli_answer_close(answer);
 }
 
-/* The size with our plan, if the file is judged without it. */
+/* Prints the size of the arena with Tenure's plan, if the size that was compared with --max is that
+ * of the file without the plan. */
 static void arena_add_would(cli_answer *answer, const arena_arguments *arguments) {
     const tn_micro_arena *planned = &arguments->ends[1].planned;
     char text[TN_SIZE_TEXT_MAX];
@@ -414,7 +423,7 @@ static void arena_add_would(cli_answer *answer, const arena_arguments *arguments
                  planned->total <= arguments->max ? "it fits" : "it does not fit either");
 }
 
-/* Why it does not fit, and the tensors at the peak. */
+/* Prints why the arena does not fit, and the tensors at its peak. */
 static void arena_add_binding(cli_answer *answer, const arena_arguments *arguments) {
     uint64_t low = arena_judged(arguments, 0)->total, high = arena_judged(arguments, 1)->total;
     char a[TN_SIZE_TEXT_MAX], b[TN_SIZE_TEXT_MAX];
@@ -549,7 +558,7 @@ static const char arena_doc[] =
     "Exit status: 0 it fits, or only unknown kernels may need more; 1 it does not fit; 2 bad usage "
     "or input; 3 stopped before an answer; 4 internal error.";
 
-/* The meaning of shared options in this command. */
+/* The help filter: describes shared options as this command uses them. */
 static char *arena_help(int key, const char *text, void *input) {
     (void)input;
     switch (key) {

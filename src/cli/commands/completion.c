@@ -1,12 +1,11 @@
-/* completion.c - `tenure completion`: the completion scripts of bash, zsh and fish, generated from
- * the option tables. The build writes the three files and installs them in the folders of the
- * shells.
- */
+/* completion.c - `tenure completion`: prints the completion scripts of bash, zsh and fish, which
+ * are generated from the tables of options. The build writes the three scripts and installs them in
+ * the folders of the shells. */
 #include "cli/cli.h"
 
 #include <string.h>
 
-#define COMPLETION_VALUES 4096u /* bytes of the values of an option */
+#define COMPLETION_VALUES 4096u /* buffer size in bytes for the possible values of one option */
 
 typedef enum completion_shell { COMPLETION_BASH, COMPLETION_ZSH, COMPLETION_FISH } completion_shell;
 
@@ -17,7 +16,7 @@ typedef struct completion_arguments {
 
 /* --- values of options --- */
 
-/* Options whose value is a name of a list. */
+/* Options that have an entry of a list of `tenure list` as their value. */
 static const struct {
     const char *option, *list;
 } completion_lists[] = {{"planner", "planners"}, {"order", "orders"},    {"pass", "passes"},
@@ -33,7 +32,8 @@ static void completion_list(const char *name, char values[COMPLETION_VALUES]) {
     }
 }
 
-/* "a b c" for an argument "a|b|c"; "" for a kind of value, such as "SIZE". */
+/* Sets `values` to the possible values of an option, "a b c", if the description of its value is
+ * "a|b|c". Leaves `values` unchanged if the description is a kind of value, such as "SIZE". */
 static void completion_choices(const char *argument, char values[COMPLETION_VALUES]) {
     if (argument == NULL || argument[strcspn(argument, "=,[@/:ABCDEFGHIJKLMNOPQRSTUVWXYZ")] != '\0')
         return;
@@ -58,7 +58,8 @@ static bool completion_takes_file(const cli_option *option) {
 
 /* --- quoting --- */
 
-/* Writes the first sentence for use inside single quotes, in any of the three shells. */
+/* Prints the first sentence of `text` so that it can stand between single quotes in bash, zsh and
+ * fish. The characters in `escaped` get a backslash. */
 static void completion_quote(const char *text, const char *escaped) {
     for (; *text != '\0' && *text != ';' && strncmp(text, ". ", 2) != 0; text++) {
         if (*text == '\'' || *text == '`')

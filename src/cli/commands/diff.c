@@ -1,10 +1,11 @@
 /* diff.c - `tenure diff`: compares the peaks of two models or plans, tensor by tensor.
  *
- * Tensors that are live at the peaks are paired by name; those of a compiler's dump first by the
- * operator of the source and the name without number. The rest are paired by operator and shape (a
- * renamed layer), then by operator and size. A tensor without a partner is new or gone. So the
- * changes add up to the change in live bytes; any further difference of the arenas is alignment and
- * holes.
+ * Each tensor that is live at the peak of the first input is paired with one of the second input.
+ * Tensors are paired by name. In dumps of a compiler they are first paired by the operator of the
+ * user's program and by the name without its number. The remaining tensors are paired by operator
+ * and shape, as after renaming a layer, and then by operator and size. A tensor without a partner
+ * is new or gone. The changes therefore add up to the change in live bytes. Any further difference
+ * between the arenas is due to alignment and fragmentation.
  */
 #include "base/base.h"
 #include "cli/answer/facts.h"
@@ -20,7 +21,7 @@
 
 #define DIFF_OUTPUTS_MAX 4u
 #define DIFF_LABELS 6u
-#define DIFF_SHOWN 12u /* the largest rows; --json has all */
+#define DIFF_SHOWN 12u /* number of changes in the table, largest first; --json has all */
 
 enum { DIFF_MAX = 400, DIFF_PLANNER, DIFF_TIMEOUT, DIFF_JSON };
 
@@ -36,36 +37,39 @@ enum { DIFF_MAX = 400, DIFF_PLANNER, DIFF_TIMEOUT, DIFF_JSON };
       "write a page that shows both plans side by side, .html; may be repeated")                   \
     X(DIFF_JSON, "json", NULL, "print one JSON object instead of the table")
 
-/* A tensor that is live at the peak. */
+/* A tensor that is live at the peak of one of the two inputs. */
 typedef struct diff_item {
     const char *name, *op;
-    const tn_tensor *tensor; /* NULL: unknown */
-    const char *source;      /* of a plan of another tool; NULL: none */
+    const tn_tensor *tensor; /* the tensor of the graph; NULL: unknown */
+    /* the operator of the user's program, for a plan of another tool; NULL: unknown */
+    const char *source;
     uint64_t bytes;
-    uint32_t partner; /* index in the other side, or TN_NONE */
+    uint32_t partner; /* index of its partner in the items of the other input, or TN_NONE */
 } diff_item;
 
 typedef struct diff_side {
     cli_input input;
-    const tn_layout *layout; /* the input's */
+    const tn_layout *layout; /* the plan of this input, owned by `input` */
     cli_holders holders;
     diff_item *items;
     uint32_t count;
-    uint64_t live; /* sum of the items */
+    /* sum of the bytes of all items, which are the tensors that are live at the peak */
+    uint64_t live;
 } diff_side;
 
 typedef struct diff_change {
-    const diff_item *before, *after; /* one may be NULL */
+    /* the tensor in the first and in the second input; NULL for an input that lacks the tensor */
+    const diff_item *before, *after;
     int64_t bytes;
 } diff_change;
 
 typedef struct diff_arguments {
-    cli_input input; /* options for both */
+    cli_input input; /* options that apply to both inputs */
     tn_plan_options options;
     const char *paths[2], *outputs[DIFF_OUTPUTS_MAX];
     uint32_t output_count;
-    double most_ratio;   /* < 0: none */
-    uint64_t most_bytes; /* with has_most_bytes */
+    double most_ratio;   /* --max-increase as a fraction; below 0: not given */
+    uint64_t most_bytes; /* --max-increase in bytes; valid if has_most_bytes */
     bool has_most_bytes, json;
     diff_side sides[2];
     diff_change *changes;
@@ -178,7 +182,9 @@ static tn_status diff_load(diff_arguments *arguments, uint32_t which, tn_error *
 
 typedef bool diff_alike(const diff_item *a, const diff_item *b);
 
-/* Of two dumps of a compiler, in which the same number may be another instruction. */
+/* Returns whether two values of compiler dumps come from the same operator of the user's program.
+ * Numbers in names are ignored, because a compiler numbers its instructions differently in each
+ * dump. */
 static bool diff_same_source(const diff_item *a, const diff_item *b) {
     if (a->source == NULL || b->source == NULL || *a->source == '\0') return false;
     return cli_foreign_alike(&(cli_foreign_named){a->name, a->source},
@@ -198,8 +204,9 @@ static bool diff_same_size(const diff_item *a, const diff_item *b) {
     return a->bytes == b->bytes && strcmp(a->op, b->op) == 0;
 }
 
-/* Pairs equal tensors, the largest first. Tens of tensors are live at the peak of a network,
- * thousands in a training step, so quadratic time is fine. */
+/* Pairs items for which `alike` holds, in the order of the items, which begin with the largest. The
+ * cost is quadratic, but few tensors are live at a peak: tens in a network, thousands in a training
+ * step. */
 static void diff_match(diff_side *sides, diff_alike *alike) {
     for (uint32_t i = 0; i < sides[0].count; i++) {
         diff_item *before = &sides[0].items[i];
@@ -216,7 +223,8 @@ static int diff_by_change(const void *a, const void *b) {
     const diff_change *x = a, *y = b;
     uint64_t p = x->bytes < 0 ? 0 - (uint64_t)x->bytes : (uint64_t)x->bytes;
     uint64_t q = y->bytes < 0 ? 0 - (uint64_t)y->bytes : (uint64_t)y->bytes;
-    if ((x->bytes > 0) != (y->bytes > 0)) return x->bytes > 0 ? -1 : 1; /* growth first */
+    /* tensors that grew come first */
+    if ((x->bytes > 0) != (y->bytes > 0)) return x->bytes > 0 ? -1 : 1;
     if (p != q) return p > q ? -1 : 1;
     const diff_item *i = x->after != NULL ? x->after : x->before;
     const diff_item *k = y->after != NULL ? y->after : y->before;
@@ -273,7 +281,8 @@ static const char *diff_remark(const diff_change *change, char text[160]) {
     return text;
 }
 
-/* `side` is the label of the line, `shown` the words of the brief line. */
+/* The facts about one input. `side` is the label of its line, and `shown` its text in the brief
+ * line. */
 #define DIFF_SIDE(side, shown)                                                                     \
     {                                                                                              \
         .width = DIFF_LABELS, .rows = (const cli_fact[]) {                                         \
@@ -375,7 +384,7 @@ static tn_status diff_print(const diff_arguments *arguments, tn_error *error) {
     return cli_answer_end(&answer, error);
 }
 
-/* Both plans on one page. */
+/* Writes a page that shows both plans to each output file. */
 static tn_status diff_write(const diff_arguments *arguments, tn_error *error) {
     tn_report reports[2];
     for (int i = 0; i < 2; i++) {

@@ -1,5 +1,5 @@
-/* embed.c - `tenure embed`: tables of embedding rows that are larger than memory: makes one, shows
- * one, and computes the hits of a cache. */
+/* embed.c - `tenure embed`: embedding tables that are larger than memory. The command creates a
+ * table, prints one, takes back updates, and computes the hits of a cache of rows. */
 #include "base/base.h"
 #include "cli/answer/facts.h"
 #include "cli/command_line/combine.h"
@@ -14,18 +14,18 @@
 #define EMBED_ROWS_MAX 64u
 
 typedef struct embed_arguments {
-    uint32_t action;  /* EMBED_CREATE ... */
-    const char *path; /* TABLE, or the recorded lookups */
+    uint32_t action;  /* what to do: EMBED_CREATE, EMBED_SHOW, EMBED_UNDO or EMBED_REPLAY */
+    const char *path; /* file of the table; for `replay`, of the recorded lookups */
     bool has_action;
     tn_embedding_table table;
-    uint32_t rows[EMBED_ROWS_MAX]; /* to be shown */
+    uint32_t rows[EMBED_ROWS_MAX]; /* numbers of the rows that `show` prints */
     uint32_t row_count;
-    /* of replay */
+    /* The fields from here to `sample` are for `tenure embed replay` only. */
     const char *policies[EMBED_POLICIES_MAX];
     uint32_t policy_count;
     tn_embedding_zipf zipf;
     bool has_zipf;
-    const char *run; /* a real table to run the lookups in, or NULL */
+    const char *run; /* file of a table on which the lookups are executed, or NULL */
     const char *reader;
     uint64_t cache_bytes;
     uint32_t batch, sample;
@@ -35,21 +35,23 @@ typedef struct embed_arguments {
 
 /* --- replay: the hits of each policy, compared with an upper bound --- */
 
-/* A policy gets as many rows as fit in the given bytes with its own records. The bound uses the
- * largest of these row counts, so it bounds every policy. */
+/* Each policy gets as many rows as fit into the given bytes together with the policy's own
+ * bookkeeping. The upper bound of the hits is computed with the largest of these row counts, so it
+ * holds for every policy. */
 
-typedef struct embed_row { /* columns of the printed table */
+typedef struct embed_row { /* one line of the printed table */
     const char *policy;
     uint32_t slots;
     tn_embedding_replayed replayed;
-    double per_s, waited; /* lookups per second in the table, fraction of time spent waiting */
+    /* lookups per second on the table; fraction of the time spent waiting for reads */
+    double per_s, waited;
 } embed_row;
 
 typedef struct embed_found {
     embed_row rows[EMBED_POLICIES_MAX];
     tn_embedding_trace *trace;
     tn_embedding_table table;
-    uint32_t most; /* the largest number of slots of any policy */
+    uint32_t most; /* the largest number of rows that any cache policy gets */
 } embed_found;
 
 static bool embed_is_bound(const char *policy) { return strcmp(policy, "belady") == 0; }
@@ -288,7 +290,8 @@ static tn_status embed_print(const embed_arguments *arguments, const embed_found
     return cli_answer_end(&answer, error);
 }
 
-/* Prints the hits of every policy and, with a table, the speed of its lookups. */
+/* Computes and prints the hits of every policy. With a table (--table), also prints the speed of
+ * the lookups. */
 static tn_status embed_replay(embed_arguments *arguments, tn_error *error) {
     embed_found found = {0};
     tn_status status = embed_load(arguments, &found, error);
@@ -325,7 +328,7 @@ enum {
 enum { EMBED_CREATE, EMBED_SHOW, EMBED_UNDO, EMBED_REPLAY };
 #define EMBED_ACTIONS "create", "show", "undo", "replay"
 
-#define EMBED_SHOW_CACHE ((uint64_t)32 << 20) /* bytes; enough for the widest row */
+#define EMBED_SHOW_CACHE ((uint64_t)32 << 20) /* cache size in bytes; enough for the widest row */
 
 #define EMBED_OPTIONS(X)                                                                           \
     X(EMBED_ROWS, "rows", "N", "number of rows of the table, such as 1000000 or 1e6")              \
@@ -360,7 +363,7 @@ static const struct argp_option embed_options[] = {EMBED_OPTIONS(CLI_OPTION){0}}
 
 /* --- words --- */
 
-/* 100000000, or 1e8. */
+/* Parses a whole number such as 100000000 or 1e8. Any other text is a usage error. */
 static uint64_t embed_whole(struct argp_state *state, const char *option, const char *text,
                             uint64_t least, uint64_t most) {
     char *end, digits[32];
@@ -420,7 +423,8 @@ static void embed_take(embed_arguments *arguments, const char *word, struct argp
                near.name != NULL ? "; " : "", tn__near_ask(&near, "", asked));
 }
 
-/* Checks the required options of each action. */
+/* Checks that the options that the action needs were given, and sets the conditions of
+ * combine.h. */
 static void embed_check(embed_arguments *arguments, struct argp_state *state) {
     bool replays = arguments->action == EMBED_REPLAY;
     if (!arguments->has_action)
@@ -556,7 +560,7 @@ static tn_status embed_add_rows(cli_answer *answer, const embed_arguments *argum
     return status;
 }
 
-/* Prints the table after an action. */
+/* Prints the facts of the table, and the requested rows. */
 static tn_status embed_show(const embed_arguments *arguments, tn_error *error) {
     tn_embedding *e = NULL;
     tn_embedding_facts facts;
@@ -618,7 +622,7 @@ static int embed_run(int count, char **words) {
     arguments.context = cli_context();
     arguments.table.dim = 64;
     arguments.table.type = TN_FLOAT32;
-    arguments.table.scale = -1; /* not given */
+    arguments.table.scale = -1; /* a negative value means that the option was not given */
     arguments.zipf.lookups = 1000000;
     cli_parse(&cli_command_embed, count, words, &arguments);
     cli_context_read(&arguments.context);

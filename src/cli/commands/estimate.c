@@ -1,4 +1,5 @@
-/* estimate.c - `tenure estimate`: the memory of a model, and whether it fits. */
+/* estimate.c - `tenure estimate`: estimates the memory of a model, and whether it fits into a
+ * device. */
 #include "base/base.h"
 #include "cli/command_line/combine.h"
 #include "cli/estimate/estimate.h"
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ESTIMATE_MOST (UINT64_C(1) << 40) /* of any count */
+#define ESTIMATE_MOST (UINT64_C(1) << 40) /* largest value of every option that is a count */
 
 enum {
     ESTIMATE_TRAIN = 400,
@@ -127,11 +128,11 @@ typedef struct estimate_arguments {
     cli_large large;
     cli_cluster cluster;
     cli_llm llm;
-    bool to_run;       /* run a language model, not train it */
-    char config[4096]; /* path of config.json for a folder that is trained */
+    bool to_run;       /* the estimate is for running a language model, not for training it */
+    char config[4096]; /* path of the config.json of a folder that --train estimates */
     const tn_hardware *device;
     const char *outputs[ESTIMATE_OUTPUTS_MAX];
-    bool max_batch, json, has_runtime; /* has_runtime: its bytes were given */
+    bool max_batch, json, has_runtime; /* has_runtime: the bytes of the runtime were given */
 } estimate_arguments;
 
 static const struct argp_option estimate_options[] = {ESTIMATE_OPTIONS(CLI_OPTION){0}};
@@ -149,7 +150,8 @@ static void estimate_kernels(struct argp_state *state, cli_estimate_request *req
     request->input.tflm_kernels = cli_tflm_kernels_parse(state, value);
 }
 
-/* The words of formulas, or a pattern. */
+/* Parses --recompute: none, selective or full for the formulas; any other value is a pattern of
+ * operators. */
 static void estimate_recompute(struct argp_state *state, const char *value,
                                estimate_arguments *arguments) {
     static const char *const words[] = {"none", "selective", "full"};
@@ -240,7 +242,8 @@ static error_t estimate_parse_llm(int key, char *value, struct argp_state *state
     return 0;
 }
 
-/* A language model is shared by its devices in one way. */
+/* Sets how devices divide a language model. They can divide it by tensor or by pipeline
+ * parallelism, but not by both. */
 static void estimate_set_devices(struct argp_state *state, estimate_arguments *arguments) {
     const tn_grid *grid = &arguments->request.ranks.grid;
     if (grid->data > 1 || (grid->tensor > 1 && grid->pipeline > 1))
@@ -257,7 +260,8 @@ static bool estimate_asks_llm(const estimate_arguments *arguments) {
     return weights || (cli_llm_recognises(request->input.path) && !request->train);
 }
 
-/* Whether each rank is planned as in `tenure train`, not estimated by formulas. */
+/* Returns whether each rank is planned as `tenure train` does, instead of being estimated by
+ * formulas. */
 static bool estimate_plans_ranks(const estimate_arguments *arguments) {
     const cli_estimate_request *request = &arguments->request;
     const tn_large *large = &arguments->large.how;
@@ -269,7 +273,8 @@ static bool estimate_plans_ranks(const estimate_arguments *arguments) {
            tn__has_suffix(request->input.path, ".onnx");
 }
 
-/* Divides the batch among the data-parallel ranks. */
+/* Divides the batch among the data-parallel ranks. A batch that cannot be divided equally is a
+ * usage error. */
 static void estimate_share(struct argp_state *state, cli_estimate_request *request) {
     uint32_t data = request->ranks.grid.data;
     if (request->batch % data != 0)
@@ -280,7 +285,8 @@ static void estimate_share(struct argp_state *state, cli_estimate_request *reque
     request->batch /= data;
 }
 
-/* Only techniques that need no run are allowed for --budget. */
+/* Checks --allow for --budget: `estimate` supports only techniques that can be planned without
+ * running the model. */
 static void estimate_set_fit(struct argp_state *state, cli_estimate_request *request) {
     const uint32_t can = TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_SWAP | TN_FIT_SPLIT;
     if ((request->allow & ~can) != 0)
@@ -288,7 +294,7 @@ static void estimate_set_fit(struct argp_state *state, cli_estimate_request *req
     if (request->fit > 0) request->allow = cli_allow_complete(request->allow, request->link, NULL);
 }
 
-/* The training of a folder is estimated from its config.json. */
+/* If the input of --train is a folder, estimates its config.json. */
 static void estimate_train_folder(struct argp_state *state, estimate_arguments *arguments) {
     cli_estimate_request *request = &arguments->request;
     if (!tn_weights_is_folder(request->input.path)) return;
@@ -300,7 +306,8 @@ static void estimate_train_folder(struct argp_state *state, estimate_arguments *
     request->input.path = arguments->config;
 }
 
-/* The words of --recompute are for formulas, patterns for the operators of a model file. */
+/* Refuses a pattern in --recompute if the estimate is by formulas, for PyTorch, or for running a
+ * language model. Patterns name operators, which only a model file has. */
 static void estimate_check_recompute(struct argp_state *state, const estimate_arguments *arguments,
                                      bool formulas) {
     const tn_rules *rules = &arguments->request.input.rules;
@@ -437,7 +444,8 @@ static error_t estimate_parse(int key, char *value, struct argp_state *state) {
 
 /* --- the command --- */
 
-/* Dispatches to one of three paths: running a language model, formulas, a graph. */
+/* Calls one of three kinds of estimate: of running a language model, by formulas, or of a graph.
+ * Returns the exit status. */
 static int estimate_answer(estimate_arguments *arguments, tn_error *error) {
     cli_estimate_request *request = &arguments->request;
     bool json = arguments->json;

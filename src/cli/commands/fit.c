@@ -1,4 +1,4 @@
-/* fit.c - `tenure fit`: the fastest program of a model within a budget of bytes. */
+/* fit.c - `tenure fit`: finds the fastest program of a model within a budget of bytes. */
 #include "base/base.h"
 #include "cli/answer/model_facts.h"
 #include "cli/command_line/combine.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FIT_MOST (UINT64_C(1) << 40) /* of any count */
+#define FIT_MOST (UINT64_C(1) << 40) /* largest value of every option that is a count */
 
 enum {
     FIT_BUDGET = 400,
@@ -271,8 +271,8 @@ static tn_status fit_batches(cli_fit *fit, tn_error *error) {
     return TN_OK;
 }
 
-/* Prints the curve if no point of it meets the budget and the time limit came first.
- */
+/* Prints the curve without an answer for the budget. It is used if the time limit ended the search
+ * and no point of the curve meets the budget. */
 static tn_status fit_print_curve(cli_fit *fit, tn_error *error) {
     tn_error unwanted;
     fit->options.budget = 0;
@@ -308,7 +308,8 @@ static const struct argp_child fit_children[] = {{&cli_input_fit_argp, 0, "Readi
 static const struct argp fit_parser = {fit_options,  fit_parse, "MODEL", fit_doc,
                                        fit_children, 0,         0};
 
-/* Without kernels there is nothing to measure. */
+/* Returns whether operator times are neither given nor can be measured. Without kernels there is
+ * nothing to measure. */
 static bool fit_has_no_rates(const cli_fit *fit) {
     return fit->problem_path == NULL && !cli_costs_given(&fit->from) &&
            cli_fit_target(fit).runner == CLI_RUNNER_NONE;

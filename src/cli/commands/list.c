@@ -1,5 +1,5 @@
-/* list.c - `tenure list`: the registries of this build; without an argument, the names of the
- * lists. */
+/* list.c - `tenure list`: prints the registries of this build. Without an argument it prints the
+ * names of the lists. */
 #include "base/base.h"
 #include "cli/answer/facts.h"
 #include "cli/cli.h"
@@ -12,7 +12,7 @@
 
 /* --- details that are composed --- */
 
-/* "80 GiB, 2039 GB/s, ...": a row of the hardware table of estimates. */
+/* The families of language models that `tenure estimate` supports. */
 static uint32_t list_model_count(void) {
     uint32_t count = 0;
     while (tn_llm_family(count) != NULL) count++;
@@ -48,7 +48,8 @@ static const char *list_domain(uint32_t index, char *detail, size_t room) {
     return domain[0] == '\0' ? "ai.onnx" : domain;
 }
 
-/* Kernel families with the types that each computes, as many as fit in the text. */
+/* Families of kernels. The detail lists the data types that a family computes, as many as fit into
+ * the text. */
 static const char *list_family_name(uint32_t index) { return tn__kernel_family_at(index)->name; }
 static const char *list_family(uint32_t index, char *detail, size_t room) {
     const tn_kernel_family *family = tn__kernel_family_at(index);
@@ -57,7 +58,8 @@ static const char *list_family(uint32_t index, char *detail, size_t room) {
     detail[0] = '\0';
     for (uint32_t i = 0; i < family->kernel_count; i++) {
         const char *type = family->kernels[i].type;
-        if (strcmp(type, last) == 0) continue; /* several kernels for one type are adjacent */
+        /* the kernels for one type are adjacent in the table */
+        if (strcmp(type, last) == 0) continue;
         size_t length = strlen(type) + (used > 0);
         if (used + length + sizeof " ..." > room) {
             memcpy(detail + used, " ...", sizeof " ...");
@@ -70,7 +72,7 @@ static const char *list_family(uint32_t index, char *detail, size_t room) {
     return detail;
 }
 
-/* Formats: first those that can be read, then those that can be written. */
+/* File formats: first those that can be read, then those that can be written. */
 static uint32_t list_format_count(void) {
     return tn_import_format_count() + tn_report_format_count();
 }
@@ -83,13 +85,15 @@ static const char *list_format_summary(uint32_t index) {
     return index < read ? tn_import_format_summary(index) : tn_report_format_summary(index - read);
 }
 
-/* Links: measured now, with buffers allocated for the measurement. */
+/* Links to devices. Their speeds are measured when the list is printed, with buffers of this
+ * size. */
 #define LISTS_LINK_BYTES (UINT64_C(32) << 20)
 
 static const char *list_link_told(char *detail, size_t room, const tn_error *error) {
     snprintf(detail, room, "not here: %s", error->message);
     for (char *at = detail; *at != '\0'; at++)
-        if (*at == '"' || *at == '\\') *at = '\''; /* a path may contain them; details must not */
+        /* the details are not escaped in JSON, and a path may contain these characters */
+        if (*at == '"' || *at == '\\') *at = '\'';
     return detail;
 }
 
@@ -165,7 +169,8 @@ uint32_t cli_list_count(void) { return sizeof list_table / sizeof *list_table; }
 const cli_list *cli_list_at(uint32_t index) { return &list_table[index]; }
 
 const cli_list *cli_list_find(const char *name) {
-    if (strcmp(name, "carriers") == 0) name = "transports"; /* its name in version 0.1 */
+    /* the name that the list had in version 0.1 */
+    if (strcmp(name, "carriers") == 0) name = "transports";
     for (uint32_t i = 0; i < cli_list_count(); i++)
         if (strcmp(list_table[i].name, name) == 0) return &list_table[i];
     return NULL;
@@ -173,7 +178,7 @@ const cli_list *cli_list_find(const char *name) {
 
 /* --- the command --- */
 
-#define LIST_AT 18u /* the smallest column of the details */
+#define LIST_AT 18u /* leftmost column at which the details may begin */
 #define LIST_GAP 2u
 
 enum { LIST_JSON = 400 };
@@ -181,13 +186,13 @@ enum { LIST_JSON = 400 };
 #define LIST_OPTIONS(X) X(LIST_JSON, "json", NULL, "print a JSON array instead of the table")
 
 typedef struct list_arguments {
-    const char *what; /* NULL: the lists */
+    const char *what; /* name of the list; NULL: print the names of all lists */
     bool json;
 } list_arguments;
 
 static const struct argp_option list_options[] = {LIST_OPTIONS(CLI_OPTION){0}};
 
-/* The list of the lists. */
+/* The list of all lists. */
 static const char *list_name(uint32_t index) { return cli_list_at(index)->name; }
 static const char *list_about(uint32_t index) { return cli_list_at(index)->about; }
 static const cli_list list_of_lists = {
@@ -238,7 +243,8 @@ static void list_print_json(const cli_list *what) {
     tn__text_release(&text);
 }
 
-/* In a pipe each row is one line of any length, for grep and awk. */
+/* Prints a list as a table. If standard output is not a terminal, each entry is one line of any
+ * length, for grep and awk. */
 static void list_print(const cli_list *what) {
     uint32_t columns = isatty(STDOUT_FILENO) ? cli_columns(stdout) : UINT32_MAX;
     char made[CLI_LIST_TEXT];

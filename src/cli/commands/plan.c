@@ -1,4 +1,5 @@
-/* plan.c - `tenure plan`: plans the memory of a model or problem, proves the plan, and draws it. */
+/* plan.c - `tenure plan`: plans the memory of a model or problem, verifies the plan, and draws
+ * it. */
 #include "base/base.h"
 #include "cli/answer/facts.h"
 #include "cli/answer/holders.h"
@@ -20,8 +21,8 @@
 
 /* --- the answer --- */
 
-/* The facts are those of the library (report/plan_facts.h), and the table is its format "table";
- * the command adds the largest holders and operators in tiles. */
+/* The facts are those of the library (report/plan_facts.h), and the table is rendered by the
+ * library's format "table". The command adds the largest holders and the operators in tiles. */
 
 #define PLAN_KIND(name, text) CLI_FACT(BYTES, text, NULL, "bytes of kind " text),
 static const cli_facts plan_kinds_facts = {
@@ -83,7 +84,8 @@ static void plan_add_fact(cli_answer *answer, const tn_report *report, tn__plan_
     tn__text_release(&json);
 }
 
-/* In the JSON all facts, else those of the brief line: the others take time. */
+/* Adds the facts of the plan. The JSON has all of them. For the other styles only the facts of the
+ * brief line are computed, because some facts take time to compute. */
 static void plan_add(cli_answer *answer, const tn_report *report) {
     static const bool brief[] = {
 #define TN_X(unit, name, key, label, words, help) (words) != NULL,
@@ -110,8 +112,8 @@ static tn_status plan_put_table(tn__text *table, const tn_report *report, tn_err
     return TN_OK;
 }
 
-/* Prints the plan of a report, with the `shown` largest holders; 0: none. `setup` is NULL for a
- * problem. */
+/* Prints the answer for the plan of a report, with the `shown` largest holders; 0 prints none.
+ * `setup` is NULL for a problem. */
 static tn_status plan_answer(const tn_report *report, const tn_setup *setup,
                              const cli_holders *holders, uint32_t shown, bool json,
                              tn_error *error) {
@@ -137,8 +139,8 @@ static tn_status plan_answer(const tn_report *report, const tn_setup *setup,
 
 /* --- options and the command --- */
 
-#define PLAN_OUTPUTS_MAX 16u /* more than there are formats */
-#define PLAN_HOLDERS_FEW 5u  /* rows if nothing fits */
+#define PLAN_OUTPUTS_MAX 16u /* largest number of output files; there are fewer file formats */
+#define PLAN_HOLDERS_FEW 5u  /* number of holders that are printed if nothing fits */
 #define PLAN_HOLDERS_MANY 20u
 
 enum {
@@ -202,18 +204,19 @@ enum {
 typedef struct plan_arguments {
     cli_input input;
     tn_plan_options options;
-    uint64_t budget; /* of arena and weights; 0: none */
+    uint64_t budget; /* bytes for arena and weights together; 0: no budget */
     const char *outputs[PLAN_OUTPUTS_MAX];
     uint32_t output_count;
     bool json, objects, explain, tags;
-    uint32_t holders; /* rows; 0: none */
-    uint32_t sweep;   /* points of the curve; 0: one plan */
+    uint32_t holders; /* number of largest holders to print; 0: none */
+    uint32_t sweep;   /* number of points of the curve; 0: make one plan instead */
     cli_training training;
     bool trains;
     const tn_hardware *device;
-    uint64_t device_bytes; /* 0: no device was named */
-    double deadline;       /* of cli_clock, for --timeout; 0: none */
-    bool hints_apart;      /* the error is of the plan alone, without the hints of its answer */
+    uint64_t device_bytes; /* bytes that a program can use on the device; 0: no device was named */
+    double deadline;       /* time on the clock of cli_clock at which --timeout ends; 0: no limit */
+    /* the error message is that of the first plan, so hints are printed separately */
+    bool hints_apart;
 } plan_arguments;
 
 static const struct argp_option plan_options[] = {
@@ -225,8 +228,9 @@ static const struct argp_option plan_options[] = {
      0},
     {0}};
 
-/* Sets the options of plans for microcontrollers, which use the model of the file and the
- * alignment of its runtime. */
+/* Sets the options for plans that are written for a microcontroller (.tflite, or .h for a .tflite
+ * model). Such a plan keeps the operators of the model file and uses the alignment of the
+ * runtime. */
 static void plan_set_outputs(plan_arguments *arguments) {
     cli_input *input = &arguments->input;
     bool micro = false;
@@ -243,7 +247,8 @@ static void plan_set_outputs(plan_arguments *arguments) {
     cli_condition_set(CLI_IF_MICRO_OUTPUT, micro);
 }
 
-/* A curve of waits, time or reuse cost has formats of its own. */
+/* Checks the output files of a curve of waits, time or reuse cost, which can only be drawn as .svg
+ * or .html. */
 static void plan_check_curve(struct argp_state *state, const plan_arguments *arguments) {
     if (arguments->sweep == 0 || arguments->options.objective == TN_OBJECTIVE_BYTES) return;
     for (uint32_t i = 0; i < arguments->output_count; i++)
@@ -347,7 +352,7 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
     }
 }
 
-/* Lists the registered formats. */
+/* The help filter: lists the registered formats in the help of -o. */
 static char *plan_help(int key, const char *text, void *input) {
     (void)input;
     if (key != 'o') return (char *)text;
@@ -389,7 +394,8 @@ static const cli_facts plan_refused_facts = {
     .rows = (const cli_fact[]){CLI_FACTS_ALSO(&cli_claims_facts),
                                CLI_FACTS_ALSO(&cli_holders_facts), CLI_FACTS_END}};
 
-/* `plan` has no option --allow. */
+/* Prints the techniques with which the model would fit. `plan` has no option --allow, so the hints
+ * are command lines of `tenure fit`. */
 static void plan_put_hints(const plan_arguments *arguments) {
     const tn_fit_answer *answer = &arguments->input.answer;
     const bool alone = arguments->input.target.runner == CLI_RUNNER_NONE;
@@ -401,8 +407,9 @@ static void plan_put_hints(const plan_arguments *arguments) {
                        : "--allow is an option of `tenure fit`");
 }
 
-/* If it does not fit, lists the buffers that are live at the decisive step, and the ways in which a
- * model would fit. */
+/* Prints the error of a plan that failed, and returns the exit status. If the plan does not fit,
+ * the function also prints the buffers that are live at the decisive step and, for a model, the
+ * techniques with which it would fit. */
 static int plan_fail(const plan_arguments *arguments, const tn_error *error) {
     const cli_input *input = &arguments->input;
     cli_holders holders = {0};
@@ -420,7 +427,8 @@ static int plan_fail(const plan_arguments *arguments, const tn_error *error) {
     return code;
 }
 
-/* Offsets in a problem are constraints; a note says so, because a user may expect a plan. */
+/* Offsets in a problem file are constraints for the plan. A note says so, because a user may expect
+ * the file to be a finished plan. */
 static void plan_note_pins(const cli_input *input) {
     uint32_t pins = 0, count = input->own != NULL ? tn_problem_count(input->own) : 0;
     char text[160];
@@ -432,14 +440,14 @@ static void plan_note_pins(const cli_input *input) {
     cli_note(text);
 }
 
-/* Bytes that a device needs in addition to the arena. */
+/* Returns the bytes that a device needs in addition to the arena, such as those of the weights. */
 static uint64_t plan_beside(const cli_input *input) {
     if (input->setup == NULL) return 0;
     tn_setup_needs needs = tn_setup_need(input->setup);
     return needs.total - needs.arena;
 }
 
-/* Whether arena and weights fit. */
+/* Returns whether arena and weights fit into the named device, or true without a device. */
 static bool plan_has_room(const plan_arguments *arguments) {
     const cli_input *input = &arguments->input;
     if (arguments->device_bytes == 0) return true;
@@ -496,7 +504,8 @@ static tn_status plan_report(plan_arguments *arguments, tn_error *error) {
     return TN_OK;
 }
 
-/* 0; or 3 if Ctrl-C stopped the search early; or 1 if it does not fit. */
+/* Returns the exit status: 0; 1 if the plan does not fit into the device; 3 if Ctrl-C stopped the
+ * search before the plan was proved optimal. */
 static int plan_code(const plan_arguments *arguments) {
     const tn_layout *layout = arguments->input.layout;
     int code = plan_has_room(arguments) ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
@@ -579,9 +588,11 @@ static uint64_t plan_size(const plan_arguments *arguments) {
     return arguments->budget > 0 ? arguments->budget : arguments->options.capacity;
 }
 
-/* Tiles are chosen for a budget, and weights are known only after reading the model. */
+/* Returns whether the plan needs a search for a budget: if tiles may be used within a limit, or if
+ * the budget includes weights. The bytes of weights are known only after the model was read. */
 static bool plan_is_fitted(plan_arguments *arguments) {
-    if (!cli_input_is_model(&arguments->input)) { /* a problem has no weights */
+    /* a problem has no weights, so its budget is the capacity of the arena */
+    if (!cli_input_is_model(&arguments->input)) {
         if (arguments->budget > 0) arguments->options.capacity = arguments->budget;
         return false;
     }
@@ -589,7 +600,8 @@ static bool plan_is_fitted(plan_arguments *arguments) {
            (arguments->input.split.asked && arguments->options.capacity > 0);
 }
 
-/* The limits cover the plan without tiles, the search for tiles and their plans together. */
+/* Makes the plan. --timeout and --work-limit cover the plan without tiles and the search for tiles
+ * together. */
 static tn_status plan_within(plan_arguments *arguments, tn_error *error) {
     const tn_plan_options *options = &arguments->options;
     if (options->timeout_s > 0) arguments->deadline = cli_clock() + options->timeout_s;
@@ -599,7 +611,7 @@ static tn_status plan_within(plan_arguments *arguments, tn_error *error) {
     tn_status status = cli_input_plan(&arguments->input, options, error);
     if (status == TN_E_INFEASIBLE && cli_input_is_model(&arguments->input) &&
         arguments->input.bank_count == 0) {
-        tn_error unused; /* computes the ways in which it would fit */
+        tn_error unused; /* the error is ignored, because this search only finds hints */
         arguments->hints_apart = true;
         (void)!cli_input_fit(&arguments->input, options, options->capacity, true, &unused);
     }

@@ -1,9 +1,11 @@
-/* replay.c - `tenure replay`: the bytes that other pools would have reserved for a recorded run.
+/* replay.c - `tenure replay`: computes the bytes that other pools would have reserved for a
+ * recorded run.
  *
- * Each pool replays the trace from the start in its own address range. The ideal for comparison is
- * an offline plan, because all live ranges are known now; the pool `planned` replays and checks it.
- * The holders are those at the peak of the first pool that fits, or those at the failed request of
- * a pool that does not.
+ * Each pool replays the trace from the start in its own address range. The pools are compared with
+ * an offline plan, which can be made because all live ranges are known in advance. The pool
+ * `planned` replays that plan and checks it. The table of holders shows the blocks of the first
+ * pool that does not fit, at its failed request. If all pools fit, it shows those of the first
+ * pool, at its peak.
  */
 #include "base/base.h"
 #include "cli/answer/holders.h"
@@ -18,7 +20,7 @@
 
 /* --- the settings of the pool "caching" --- */
 
-/* They are written as in PYTORCH_CUDA_ALLOC_CONF: --pool
+/* The settings of this pool are written as in PYTORCH_CUDA_ALLOC_CONF: --pool
  * caching:expandable_segments:True,max_split_size_mb:128. */
 
 #define CACHING_PREFIX "caching:"
@@ -45,9 +47,10 @@ static uint64_t caching_count(struct argp_state *state, const char *key, const c
     return value;
 }
 
-/* [256:1,512:2,>:8]: MiB and steps. The first entry is also for smaller sizes, and > for all sizes
- * above the entry before it. As in PyTorch's parser: its documentation has each entry for the sizes
- * below it instead. */
+/* Parses a list such as [256:1,512:2,>:8], which gives rounding steps by size in MiB. As in
+ * PyTorch's parser, an entry is for requests from its size up to twice that size. The first entry
+ * is also for all smaller sizes, and ">" is for all sizes above the entry before it. (PyTorch's
+ * documentation says instead that an entry is for the sizes below it.) */
 static void caching_list(struct argp_state *state, const char *key, char *list,
                          tn_pool_caching *caching) {
     const size_t length = strlen(list);
@@ -57,7 +60,8 @@ static void caching_list(struct argp_state *state, const char *key, char *list,
         cli_misuse(state, "--pool: %s: the list '%s' does not end with ]", key, list);
     list[length - 1] = '\0';
     list++;
-    caching->roundup_power2_divisions = 0; /* the last setting counts */
+    /* A list of divisions replaces an earlier value of the setting. */
+    caching->roundup_power2_divisions = 0;
     memset(caching->roundup_by_size, 0, sizeof caching->roundup_by_size);
     for (char *entry; (entry = strsep(&list, ",")) != NULL; any = true) {
         char *steps_text = strchr(entry, ':');
@@ -111,7 +115,8 @@ static void caching_set(struct argp_state *state, char *word, tn_pool_caching *c
                    word);
 }
 
-/* The next setting, as of strsep; a comma within [ ] does not separate. */
+/* Returns the next setting of a list with commas and advances *next, as strsep does. A comma within
+ * [ ] does not end a setting. */
 static char *caching_word(char **next) {
     char *word = *next, *at = word;
     if (word == NULL) return NULL;
@@ -122,8 +127,8 @@ static char *caching_word(char **next) {
     return word;
 }
 
-/* Reads caching:KEY:VALUE,...; false: another pool. Invalid settings end the program with a usage
- * error. */
+/* Parses a pool of the form caching:KEY:VALUE,... into `caching`. Returns false if the text names
+ * another pool. An invalid setting is a usage error. */
 static bool caching_parse(struct argp_state *state, const char *text, tn_pool_caching *caching) {
     const size_t length = sizeof CACHING_PREFIX - 1;
     tn_error error;
@@ -138,7 +143,8 @@ static bool caching_parse(struct argp_state *state, const char *text, tn_pool_ca
     tn_pool *pool = NULL;
     options.pool = "caching";
     options.caching = &limited;
-    limited.limit = UINT64_C(1) << 40; /* the limit follows from --capacity */
+    /* any limit will do here; the limit of the replay comes from --capacity */
+    limited.limit = UINT64_C(1) << 40;
     if (tn_pool_create(&options, &pool, &error) != TN_OK)
         cli_misuse(state, "--pool: %s", error.message);
     tn_pool_destroy(pool);
@@ -203,8 +209,9 @@ static void replay_add_pool(cli_replay *arguments, const char *name, struct argp
     arguments->pools[arguments->pool_count++] = name;
 }
 
-/* The pool on a device divides one block of memory; pages cannot be mapped into it. Garbage is
- * collected above a share of the capacity. */
+/* Checks settings that the pool "caching" cannot have. Expandable segments need pages that can be
+ * mapped, but on a device (--device) a pool divides one block of memory. The garbage collection
+ * threshold is a fraction of the capacity, which must be given. */
 static void replay_check_conf(const cli_replay *arguments, struct argp_state *state) {
     for (uint32_t i = 0; i < arguments->pool_count; i++) {
         const tn_pool_caching *conf = &arguments->conf[i];
@@ -273,7 +280,8 @@ static error_t replay_parse(int key, char *value, struct argp_state *state) {
 
 /* --- the trace: a CSV, or a snapshot, which begins with a non-text byte --- */
 
-/* The blocks of the requested device, or of the one with the highest peak. */
+/* Selects the blocks of one device of a snapshot: those of the requested device, or of the device
+ * with the highest peak. */
 static tn_status replay_snapshot_device(cli_replay *arguments) {
     uint32_t count = tn_snapshot_device_count(arguments->snapshot);
     bool one = arguments->device != UINT32_MAX;
@@ -316,7 +324,8 @@ static tn_status replay_load(cli_replay *arguments) {
 
 /* --- the ideal --- */
 
-/* One buffer per block, with the numbers of its events as its live range. */
+/* Adds one buffer per block of the trace to the problem. The live range of a buffer goes from the
+ * number of the event that allocates the block to the number of the event that frees it. */
 static tn_status replay_add_bodies(cli_replay *arguments, tn_problem *problem, tn_body *bodies) {
     uint32_t count = tn_pool_trace_block_count(arguments->trace);
     for (uint64_t i = 0; i < arguments->event_count; i++) {
@@ -360,10 +369,12 @@ done:
 /* --- the pools --- */
 
 static void replay_take_back(void *self, uint64_t offset, uint64_t size) {
-    (void)self, (void)offset, (void)size; /* there is no memory */
+    /* a simulated pool has no memory pages that could be released */
+    (void)self, (void)offset, (void)size;
 }
 
-/* The settings of a pool, with the capacity as their limit; NULL: none. */
+/* Returns the settings of a pool of the form caching:SETTINGS, or NULL for a pool without
+ * settings. */
 static const tn_pool_caching *replay_conf(const cli_replay *arguments, const char *name) {
     for (uint32_t i = 0; i < arguments->pool_count; i++)
         if (arguments->has_conf[i] && strcmp(arguments->pools[i], name) == 0)
@@ -381,7 +392,8 @@ static tn_pool_options replay_pool_options(const cli_replay *arguments, const ch
     if (conf != NULL) {
         options.pool = "caching";
         options.caching = conf;
-        if (conf->expandable) options.capacity = 0; /* addresses; the limit counts */
+        /* expandable segments limit the mapped bytes (conf->limit) instead of the address range */
+        if (conf->expandable) options.capacity = 0;
     }
     if (arguments->pages != 0) options.release = replay_take_back;
     if (strcmp(name, "planned") == 0) {
@@ -396,7 +408,7 @@ static tn_status replay_pool(cli_replay *arguments, cli_replay_result *result) {
     tn_pool_options options = replay_pool_options(arguments, result->name);
     tn_status status = tn_pool_create(&options, &result->pool, &result->failure);
     for (uint64_t i = 0; arguments->reserved != NULL && i < arguments->event_count; i++)
-        arguments->reserved[i] = UINT64_MAX; /* not reached */
+        arguments->reserved[i] = UINT64_MAX; /* the value of events that the pool does not reach */
     if (status == TN_OK)
         status =
             tn_pool_replay(result->pool, arguments->trace, arguments->reserved, &result->failure);
@@ -405,7 +417,8 @@ static tn_status replay_pool(cli_replay *arguments, cli_replay_result *result) {
         *arguments->error = result->failure;
         return status;
     }
-    if (result->pool == NULL) return TN_OK; /* the plan itself exceeds the capacity */
+    /* the pool was not created: the plan itself exceeds the capacity */
+    if (result->pool == NULL) return TN_OK;
     tn_pool_measure(result->pool, &result->usage);
     tn_pool_learned(result->pool, &result->lesson);
     if (arguments->reserved != NULL)
@@ -436,7 +449,8 @@ static tn_status replay_play_on(const cli_replay *arguments, const tn_pool_optio
     return tn_play(arguments->play_device, arguments->trace, &options, answer, arguments->error);
 }
 
-/* Executes the trace with the device's own allocator and with each pool that fits. */
+/* Executes the trace on the device, with the device's own allocator if that was requested, and with
+ * each pool that fits. */
 static tn_status replay_play(cli_replay *arguments) {
     if (arguments->play_on == NULL) return TN_OK;
     if (arguments->plays_own) TN_TRY(replay_play_on(arguments, NULL, &arguments->own));
@@ -465,7 +479,7 @@ static tn_status replay_begin_picture(cli_replay *arguments) {
     return TN_OK;
 }
 
-/* Writes the picture, or a snapshot of the first pool that fits. */
+/* Writes one output file: the picture, or a snapshot of the first pool that fits. */
 static tn_status replay_write(const void *self, const char *path, tn_error *error) {
     const cli_replay *arguments = self;
     if (tn__has_suffix(path, ".svg")) return cli_replay_draw(&arguments->picture, path, error);
@@ -498,7 +512,7 @@ static tn_status replay_work(cli_replay *arguments) {
     return cli_paths_write(&arguments->outputs, replay_write, arguments, arguments->error);
 }
 
-/* Whether every pool and every execution fits. */
+/* Returns whether the trace fits into every pool, in the simulation and on the device. */
 static bool replay_all_fit(const cli_replay *arguments) {
     bool fit = !arguments->plays_own || arguments->own.fits;
     for (uint32_t i = 0; i < arguments->pool_count; i++) {

@@ -1,8 +1,9 @@
 /* report.c - `tenure report`: reports the memory in a snapshot of PyTorch's allocator, or the plan
  * of another tool (foreign_report.c).
  *
- * src/interop/snapshot reads the file and never executes its contents. For each device with memory
- * it reports the peak, the end, each out-of-memory event, holes, other pools, and a plan.
+ * src/interop/snapshot reads the file and never executes its contents. For each device that has
+ * memory, the command reports the peak, the state at the end, each out-of-memory event,
+ * fragmentation, and the bytes that other pools and a plan would have reserved.
  */
 #include "cli/traces/report.h"
 #include "cli/command_line/combine.h"
@@ -13,8 +14,8 @@
 
 /* --- other pools --- */
 
-/* The bytes that other pools, and a plan of all live ranges, would have reserved for the requests
- * of a snapshot. */
+/* The functions below compute the bytes that other pools, and a plan of all live ranges, would have
+ * reserved for the requests of a snapshot. */
 
 static tn_status pools_plan(const cli_report *report, const cli_report_device *device,
                             cli_report_pool *result) {
@@ -52,7 +53,8 @@ static tn_status pools_serve(const cli_report *report, const cli_report_device *
     return TN_OK;
 }
 
-/* The bytes that the pools and a plan would have reserved. */
+/* Computes the bytes that each of several pools, and a plan, would have reserved for the device's
+ * requests. */
 static tn_status report_pools(const cli_report *report, cli_report_device *device) {
     static const char *const names[CLI_REPORT_POOLS] = {"caching", "bfc", "best-fit", "planned"};
     for (uint32_t i = 0; i < CLI_REPORT_POOLS; i++) {
@@ -176,7 +178,8 @@ static tn_status report_device(cli_report *report, uint32_t number) {
     TN_TRY(tn_snapshot_live(report->snapshot, number, &device->lives, report->error));
     report_moments(report, device);
     const tn_snapshot_facts *facts = tn_snapshot_facts_of(device->lives);
-    /* Pools can only be simulated with a history, which has the order of requests. */
+    /* Pools can be simulated only if the snapshot has a history, because only a history has the
+     * order of the requests. */
     if (!report->no_pools && facts->life_count > 0 && facts->event_count > 0)
         TN_TRY(report_pools(report, device));
     return TN_OK;
@@ -204,7 +207,7 @@ static tn_status report_work(cli_report *report) {
 
 /* --- files --- */
 
-/* Draws the device with the highest peak, unless --device selects another. */
+/* Draws the device that --device selects, or the device with the highest peak. */
 static tn_status report_draw(const cli_report *report) {
     const cli_report_device *drawn = NULL;
     uint64_t most = 0, left_out = 0;

@@ -16,7 +16,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-typedef struct run_given { /* --input NAME=WHAT */
+typedef struct run_given { /* the two parts of --input NAME=WHAT */
     const char *name, *what;
 } run_given;
 
@@ -39,7 +39,8 @@ static tn_status arrays_make(const tn_tensor *tensor, tn_array *array, tn_error 
     return array->data != NULL ? TN_OK : tn__no_memory(error, "an input or an output");
 }
 
-/* Numbers that any model accepts: reals in [-1, 1), integers and bools 0 or 1. */
+/* Fills an array with numbers that any model accepts: real numbers in [-1, 1), integers and bools 0
+ * or 1. The numbers depend only on `name` and `seed`. */
 static void arrays_draw(tn_array *array, const char *name, uint64_t seed) {
     tn__random random = {.state = seed};
     for (const char *at = name; *at != '\0'; at++) random.state = random.state * 31 + (uint8_t)*at;
@@ -52,7 +53,7 @@ static void arrays_draw(tn_array *array, const char *name, uint64_t seed) {
             memcpy(at, &(float){(float)real}, 4);
         else if (array->dtype == TN_FLOAT64)
             memcpy(at, &real, 8);
-        else if (array->dtype == TN_FLOAT16) /* +-1, +-0.5 */
+        else if (array->dtype == TN_FLOAT16) /* each number is 1, -1, 0.5 or -0.5 */
             memcpy(at, &(uint16_t){(uint16_t)(0x3800u | (bits & 0x8000u) | (bits & 0x400u))}, 2);
         else
             at[0] = (uint8_t)(bits >> 63);
@@ -120,7 +121,7 @@ static tn_status arrays_input(const tn_tensor *tensor, const char *what, tn_arra
     return TN_OK;
 }
 
-/* Allocates outputs only. */
+/* Allocates an array for each output of the graph. */
 static tn_status arrays_outputs(const tn_graph *graph, run_arrays *arrays, tn_error *error) {
     const tn_block *block = tn_graph_block(graph, 0);
     arrays->outputs = calloc((size_t)block->output_count + 1, sizeof *arrays->outputs);
@@ -133,7 +134,8 @@ static tn_status arrays_outputs(const tn_graph *graph, run_arrays *arrays, tn_er
 
 #define ARRAYS_NAMES_TEXT 200
 
-/* --input names an input that does not exist: lists those that do, as many as fit. */
+/* Reports an input name of --input that the model does not have. The message lists the model's
+ * inputs, as many as fit. */
 static tn_status arrays_unknown(const tn_graph *graph, const char *name, tn_error *error) {
     const tn_block *block = tn_graph_block(graph, 0);
     char names[ARRAYS_NAMES_TEXT] = "";
@@ -167,7 +169,8 @@ static tn_status arrays_inputs(const tn_graph *graph, const run_given *given, ui
     return TN_OK;
 }
 
-/* Allocates the outputs and fills the inputs; an input that is not given gets random:0. */
+/* Fills the inputs and allocates the outputs. An input without --input is filled with random
+ * numbers of seed 0. */
 static tn_status arrays_prepare(const cli_opened_model *opened, const run_given *given,
                                 uint32_t given_count, run_arrays *arrays, tn_error *error) {
     const tn_block *block = tn_graph_block(opened->graph, 0);
@@ -182,8 +185,8 @@ static tn_status arrays_prepare(const cli_opened_model *opened, const run_given 
     return status;
 }
 
-/* A run sets the sizes of the outputs to the bytes written; this restores the capacities before the
- * next run. */
+/* Sets `bytes` of each output array to the array's capacity again. A run had set `bytes` to the
+ * number of bytes that it wrote. */
 static void arrays_reset(const tn_graph *graph, run_arrays *arrays) {
     const tn_block *block = tn_graph_block(graph, 0);
     for (uint32_t k = 0; k < arrays->output_count; k++)
@@ -206,7 +209,7 @@ static const char *arrays_output_name(const cli_opened_model *opened, uint32_t i
 
 #define RUN_HOLDERS_MANY 10u
 #define RUN_REPEAT_MOST (UINT64_C(1) << 40)
-#define RUN_INPUTS_MAX 256u /* output files of one run */
+#define RUN_INPUTS_MAX 256u /* largest number of --input options */
 
 enum {
     RUN_INPUT = 400,
@@ -238,7 +241,7 @@ typedef struct run_arguments {
     run_given given[RUN_INPUTS_MAX];
     uint32_t given_count;
     const char *output_dir;
-    uint32_t holders; /* rows; 0: none */
+    uint32_t holders; /* number of largest holders to print; 0: none */
     uint64_t repeat;
     bool json;
     double best_s;
@@ -385,8 +388,8 @@ static tn_status run_holders(const cli_opened_model *opened, tn_holders_when whe
     return cli_holders_of_pool(holders, tn_engine_pool(opened->engine), opened->pool, when, error);
 }
 
-/* Makes a file name: characters except letters, digits, dots, dashes and underscores become
- * underscores. */
+/* Makes a file name of an output's name: every character except letters, digits, dots and dashes
+ * becomes an underscore, and so does a dot at the start. */
 static void run_file_name(const char *name, char *text, size_t room) {
     size_t used = 0;
     for (; *name != '\0' && used + 1 < room; name++) {
@@ -399,12 +402,14 @@ static void run_file_name(const char *name, char *text, size_t room) {
 
 static tn_status run_write(const run_arguments *arguments, tn_error *error) {
     if (arguments->output_dir == NULL) return TN_OK;
-    (void)mkdir(arguments->output_dir, 0777); /* ignore errors here; writing the files reports
-                                               * them */
+    /* errors are ignored, because writing the first file reports a missing folder */
+    (void)mkdir(arguments->output_dir, 0777);
     for (uint32_t k = 0; k < arguments->arrays.output_count; k++) {
         char name[128], path[4096];
         run_file_name(arrays_output_name(&arguments->opened, k), name, sizeof name);
-        bool taken = false; /* a second output with this file name gets its number appended */
+        /* if two outputs have one file name, the number of the second output is appended to its
+         * name */
+        bool taken = false;
         for (uint32_t other = 0; other < k && !taken; other++) {
             char before[sizeof name];
             run_file_name(arrays_output_name(&arguments->opened, other), before, sizeof before);
@@ -565,8 +570,8 @@ static tn_status run_model(run_arguments *arguments, tn_error *error) {
     return TN_OK;
 }
 
-/* If memory was too small, lists the holders: at the peak of the smallest plan, or when the pool
- * was full. */
+/* After a run for which memory was too small: prints the tensors that hold memory, at the peak of
+ * the smallest plan, or at the time when the pool was full. */
 static void run_print_failed(const run_arguments *arguments) {
     const cli_opened_model *opened = &arguments->opened;
     cli_holders holders = {0};

@@ -1,5 +1,5 @@
-/* simulate.c - `tenure simulate`: replays a recorded run of operators in less memory, by several
- * policies. */
+/* simulate.c - `tenure simulate`: replays a recorded run of operators in less memory, with several
+ * eviction policies. */
 #include "base/base.h"
 #include "cli/answer/facts.h"
 #include "report/svg/svg.h"
@@ -45,7 +45,8 @@ static double answer_share(uint64_t part, uint64_t whole) {
 
 /* --- the answer: its facts --- */
 
-/* X(unit, field of tn_evict_counts, label, meaning), in the order of the table. */
+/* The counts of a replay, each as X(unit, field of tn_evict_counts, label, meaning), in the order
+ * of the table. */
 /* clang-format off */
 #define SIMULATE_COUNTS(X)                                                                         \
     X(NS, plain_cost, NULL, "nanoseconds of the operators of the run, each once")                  \
@@ -165,7 +166,7 @@ static void answer_policies(cli_answer *answer, const simulate_found *found) {
 
 /* --- the answer: all runs --- */
 
-/* A row for each budget, a column for each policy. */
+/* Prints a table with a row for each budget and a column for each policy. */
 static void answer_table(const simulate_found *found, tn__text *out) {
     tn__text_printf(out, "%16s  share", "budget");
     for (uint32_t p = 0; p < found->policy_count; p++)
@@ -185,7 +186,8 @@ static void answer_table(const simulate_found *found, tn__text *out) {
     }
 }
 
-/* One line: the smallest budget in which any policy finishes, and its fastest policy. */
+/* Adds one line: the smallest budget in which any policy finishes the run, and the fastest policy
+ * in that budget. */
 static void answer_briefly(cli_answer *answer, const simulate_found *found) {
     for (uint32_t b = 0; b < found->budget_count; b++) {
         uint32_t best = UINT32_MAX;
@@ -234,19 +236,21 @@ static tn_status simulate_print(const simulate_found *found, bool json, tn_error
 
 /* --- the picture: overhead against budget, one line per policy, as SVG, HTML or CSV --- */
 
-/* The line of a policy covers the budgets in which it finished the run; a gap is a budget in which
- * it did not. The lowest line at a budget is the best policy there. */
+/* The line of a policy covers the budgets in which the policy finished the run; the line has a gap
+ * at a budget in which it did not. The lowest line at a budget belongs to the best policy there. */
 
 enum { PICTURE_WIDTH = 1000, PICTURE_HEIGHT = 500, PICTURE_LEGEND = 836 };
 static const tn__svg_box picture_box = {70, 810, 54, 430};
 
-/* Okabe and Ito's colours, which most people can distinguish; dashes from the second round on. */
+/* The colours of Okabe and Ito, which most people can distinguish. If there are more policies than
+ * colours, the colours repeat with dashed lines. */
 static const char *const picture_colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                               "#e69f00", "#000000", "#56b4e9"};
 enum { PICTURE_COLOURS = sizeof picture_colours / sizeof *picture_colours };
 
 typedef struct picture_scale {
-    double budget_first, budget_last, most; /* overheads from 1 to `most` */
+    /* smallest and largest budget; the overheads drawn are from 1 to `most` */
+    double budget_first, budget_last, most;
 } picture_scale;
 
 static picture_scale picture_measure(const simulate_found *found) {
@@ -259,7 +263,8 @@ static picture_scale picture_measure(const simulate_found *found) {
                 scale.most = outcome->overhead;
         }
     scale.most += (scale.most - 1) * 0.04;
-    if (scale.budget_last <= scale.budget_first) { /* a single budget is drawn in the middle */
+    /* widened, so that a single budget is drawn in the middle */
+    if (scale.budget_last <= scale.budget_first) {
         scale.budget_first *= 0.9;
         scale.budget_last = scale.budget_last * 1.1 + 1;
     }
@@ -276,7 +281,8 @@ static double picture_y(const picture_scale *scale, double overhead) {
            (picture_box.bottom - picture_box.top) * (overhead - 1) / (scale->most - 1);
 }
 
-/* 1, 2 or 5 times a power of ten, for about five grid lines. */
+/* Returns the distance between grid lines: 1, 2 or 5 times a power of ten, for about five lines in
+ * `span`. */
 static double picture_step(double span) {
     double step = 0.001;
     while (step * 6 < span) {
@@ -446,7 +452,7 @@ static void picture_csv(const simulate_found *found, tn__text *text) {
         }
 }
 
-/* .html, .svg or .csv, by the suffix of the path. */
+/* Writes the results to a .html, .svg or .csv file, which the suffix of the path selects. */
 static tn_status simulate_write(const simulate_found *found, const char *path, tn_error *error) {
     tn__text text;
     tn__text_init(&text, NULL);
@@ -612,7 +618,8 @@ static void simulate_add_budget(simulate_found *found, uint64_t budget) {
     found->budget_count++;
 }
 
-/* A number up to 8 with a decimal point is a fraction; everything else is bytes. */
+/* Adds one budget of --budget. A number with a decimal point, up to 8, is a fraction of the plain
+ * peak. Anything else is a size in bytes. */
 static tn_status simulate_take_budget(simulate_found *found, const char *word, tn_error *error) {
     char *end;
     uint64_t bytes;
@@ -666,7 +673,7 @@ static tn_status simulate_work(simulate_arguments *arguments, tn_evict_log **log
     return TN_OK;
 }
 
-/* 1 if no policy can finish in some budget. */
+/* Returns the exit status: 1 if for some budget of --budget no policy finishes the run, else 0. */
 static int simulate_code(const simulate_arguments *arguments) {
     const simulate_found *found = &arguments->found;
     for (uint32_t b = 0; !arguments->sweep && b < found->budget_count; b++) {

@@ -1,5 +1,4 @@
-/* split.c - `tenure split`: writes a model with its operators in tiles, for unmodified runtimes.
- */
+/* split.c - `tenure split`: writes a model with operators in tiles, for unmodified runtimes. */
 #include "base/base.h"
 #include "cli/answer/model_facts.h"
 #include "cli/command_line/combine.h"
@@ -12,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SPLIT_FILE_SHARE 0.25 /* default extra work without --budget */
+#define SPLIT_FILE_SHARE 0.25 /* limit of the extra work, as a fraction, without --budget */
 
 enum {
     SPLIT_FILE_BUDGET = 400,
@@ -54,15 +53,15 @@ enum {
 typedef struct split_file_arguments {
     const char *input, *output, *processor;
     tn_export_options options;
-    cli_input sizes; /* of the model's inputs */
+    cli_input sizes; /* options that set the sizes of the model's inputs */
     cli_tflm_kernels kernels;
     bool json;
-    double timeout_s; /* 0: no limit */
+    double timeout_s; /* limit of the search time in seconds; 0: no limit */
 } split_file_arguments;
 
 static const struct argp_option split_file_options[] = {SPLIT_FILE_OPTIONS(CLI_OPTION){0}};
 
-/* Checks the files, and sets the defaults. */
+/* Checks the paths of input and output, and sets the defaults. */
 static void split_file_check(split_file_arguments *arguments, struct argp_state *state) {
     if (arguments->input == NULL) cli_misuse(state, "which model?");
     bool tflite = tn__has_suffix(arguments->input, ".tflite");
@@ -269,7 +268,7 @@ static int split_file_run(int count, char **words) {
     else if (status == TN_OK && report.stopped)
         cli_note("the work limit was reached: a longer search may find a smaller model");
     cli_deadline(0, NULL);
-    tn_error ignored; /* the first error is reported */
+    tn_error ignored; /* an error of printing is ignored: an earlier error is reported */
     if (status == TN_OK)
         status = split_file_print(&arguments, &report, true, &error);
     else if (status == TN_E_EXHAUSTED && arguments.json)

@@ -230,8 +230,8 @@ static int train_run(int count, char **words) {
         if (code != 0) cli_claims_holders(&train.opened.answer);
     }
     if (code == 0 && train.signal != 0)
-        code = 128 + train.signal; /* the exit status of a shell
-                                                                    * after this signal */
+        /* the exit status that a shell reports for a process ended by this signal */
+        code = 128 + train.signal;
     cli_train_close(&train);
     return cli_finish(code);
 }

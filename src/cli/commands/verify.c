@@ -1,9 +1,10 @@
 /* verify.c - `tenure verify`: checks a plan of any tool for a model or problem.
  *
- * A .json plan of Tenure needs no other information (plan_file.h). Its options are read from it,
- * they reproduce the graph and the program from the model, and each live range is found by the
- * index of its tensor. The rows of any other plan are matched by name (plan/match_rows.c). Then the
- * layout is verified, and the document of a .json plan must be consistent.
+ * A .json plan of Tenure contains all information that is needed to check it (plan_file.h). Its
+ * options reproduce the graph and the program from the model, and each live range is found by the
+ * index of its tensor. The rows of any other plan are matched by name (plan/match_rows.c). The
+ * command then verifies the layout. For a .json plan it also checks that the tensors in the
+ * document agree with the buffers.
  */
 #include "base/base.h"
 #include "cli/answer/facts.h"
@@ -77,7 +78,7 @@ static error_t verify_parse(int key, char *value, struct argp_state *state) {
 
 /* --- output --- */
 
-/* The text is one sentence. */
+/* The answer for people is the brief line, one sentence. */
 static const cli_facts verify_facts = {
     .name = "verify",
     .sentence = true,
@@ -137,7 +138,7 @@ static void verify_add_whole(cli_answer *answer, const tn_problem *problem,
     if (costs > 0) cli_add(answer, "time", layout->time);
 }
 
-/* The model that a plan was checked against. */
+/* Adds the kernels for which the plan was checked, as a line "for KERNELS". */
 static void verify_add_kernels(cli_answer *answer, const tn_report_kernels *kernels) {
     tn__text text;
     tn__text_init(&text, NULL);
@@ -177,7 +178,8 @@ static int verify_print(const cli_verify *arguments, tn_status status, const tn_
     return printed != TN_OK ? cli_fail(arguments->error) : tn_status_exit_code(status);
 }
 
-/* The plan of another tool, in the files that also have its buffers. */
+/* Checks a plan of another tool in a file that also has the buffers of the plan. Returns the exit
+ * status. */
 static int verify_foreign(cli_verify *arguments) {
     cli_input *input = &arguments->input;
     int code;
@@ -219,7 +221,7 @@ static int verify_objects(cli_verify *arguments) {
     return cli_finish(code);
 }
 
-/* The meaning of shared options in this command. */
+/* The help filter: describes shared options as this command uses them. */
 static char *verify_help(int key, const char *text, void *input) {
     (void)input;
     switch (key) {
@@ -244,8 +246,9 @@ static const struct argp verify_parser = {verify_options,
                                           verify_help,
                                           0};
 
-/* The reuse cost, waits and time that the plan states; the verifier computes them again. A model
- * gets the events of its program for that. */
+/* Copies the reuse cost, the waits and the time that the plan states into the layout, so that the
+ * verifier compares them with its own results. For a model, the events of its program are added,
+ * which the verifier needs for waits and time. */
 static tn_status verify_claims(cli_verify *arguments, tn_layout *layout, tn_error *error) {
     const cli_plan_file *file = &arguments->file;
     cli_input *input = &arguments->input;
@@ -293,7 +296,8 @@ static int verify_run(int count, char **words) {
     free(arguments.claimed);
     free(arguments.next);
     free(arguments.turn);
-    cli_input_release(&arguments.input); /* of the file's strings, and the program's set-up */
+    /* the input is released first, because it refers to the plan file and the program */
+    cli_input_release(&arguments.input);
     tn_program_destroy(arguments.program);
     cli_plan_file_close(&arguments.file);
     return cli_finish(code);

@@ -1,5 +1,6 @@
-/* changes.c - changes that make a model fit: first those that cost nothing, then those that cost
- * time, then those that change results, and last a smaller batch. */
+/* changes.c - finds changes of options that make a model fit. They are tried in this order: changes
+ * that cost nothing, changes that cost time, changes that alter results, and last a smaller
+ * batch. */
 #include "base/base.h"
 #include "cli/estimate/estimate.h"
 #include "cli/model/input.h"
@@ -63,7 +64,8 @@ static bool change_update(cli_estimate_request *request, const cli_estimate_resu
     return true;
 }
 
-/* Recomputation, the only change with a predicted time. */
+/* Fits the program to the limit as a budget, by recomputation and other techniques. This is the
+ * only change with a predicted time. */
 static bool change_fit(cli_estimate_request *request, const cli_estimate_result *found,
                        char text[64]) {
     bool again = request->training.recompute > 0 || request->training.recompute_cheap;
@@ -96,7 +98,7 @@ static bool change_share(cli_estimate_request *request, const cli_estimate_resul
     if (!request->train || request->pytorch || request->training.recompute > 0 ||
         request->training.recompute_cheap)
         return false;
-    request->training.recompute = 0.33; /* at most this much extra work */
+    request->training.recompute = 0.33; /* limit of the extra work, as a fraction */
     snprintf(text, 64, "--recompute-work 0.33");
     return true;
 }
@@ -134,8 +136,8 @@ static bool change_sgd(cli_estimate_request *request, const cli_estimate_result 
     return true;
 }
 
-/* Cheapest first. A list has at most one change of each family except 0: the members of a family
- * set the same option. */
+/* All changes, cheapest first. Changes of one family set the same option, so a list has at most one
+ * change of each family. Family 0 means that a change belongs to no family. */
 static const struct {
     estimate_change apply;
     uint32_t family;
@@ -144,8 +146,8 @@ static const struct {
                             {change_recompute, 1}, {change_share, 1},    {change_dtype, 0},
                             {change_momentum, 2},  {change_sgd, 2}};
 #define ESTIMATE_CHANGES (sizeof estimate_cheap_first / sizeof *estimate_cheap_first)
-#define ESTIMATE_LIST_MOST 4u    /* changes in one list */
-#define ESTIMATE_LIST_TRIES 200u /* lists that are tried */
+#define ESTIMATE_LIST_MOST 4u    /* largest number of changes in one list */
+#define ESTIMATE_LIST_TRIES 200u /* largest number of lists that are tried */
 
 /* --- limits --- */
 
@@ -162,12 +164,12 @@ void cli_limits_skip(cli_limits *limits, const char *what) {
     tn__text_printf(&limits->skipped, "%s%s", limits->skipped.size > 0 ? ", " : "", what);
 }
 
-/* One trial within the rest of the limits. A change whose trial a limit cut short is not offered.
- */
+/* Estimates one change within the remaining time and work. If a limit is reached, the change is
+ * recorded as not tried and TN_E_STOPPED is returned. */
 static tn_status estimate_limited(const cli_estimate_request *request, const char *text,
                                   cli_estimate_result *found) {
     cli_estimate_request trial = *request;
-    tn_error unused; /* a change that cannot be made is not offered */
+    tn_error unused; /* the error is ignored: a change that is not possible is not proposed */
     cli_limits *limits = request->limits;
     *found = (cli_estimate_result){0};
     if (limits == NULL) return cli_estimate_within(&trial, found, &unused);
@@ -195,7 +197,7 @@ static bool estimate_try(const cli_estimate_request *request, const char *text,
     return true;
 }
 
-/* Freezes as few of the first layers as possible. */
+/* Finds the smallest number of first layers that must be frozen for the model to fit. */
 static bool estimate_freeze(const cli_estimate_request *request, const cli_estimate_result *found,
                             cli_change *change) {
     char patterns[CLI_LAYERS_MAX][40], text[sizeof change->text] = "";
@@ -230,8 +232,8 @@ static bool estimate_smaller_batch(const cli_estimate_request *request,
     return estimate_try(&trial, text, change);
 }
 
-/* Applies the changes of a bit set. False if one of them changes nothing or two belong to one
- * family. */
+/* Applies the changes in the bit set `set`. Returns false if one of them changes nothing or if two
+ * belong to one family. */
 static bool estimate_apply(cli_estimate_request *request, const cli_estimate_result *found,
                            uint32_t set, char text[sizeof((cli_change *)0)->text]) {
     const size_t room = sizeof((cli_change *)0)->text;
@@ -257,9 +259,10 @@ static bool estimate_try_set(const cli_estimate_request *request, const cli_esti
     return estimate_apply(&trial, found, set, text) && estimate_try(&trial, text, change);
 }
 
-/* If no single change is enough, finds the shortest list that is; among lists of equal length, the
- * cheapest. It tries lists of two changes, then three and so on, with cheap changes first. Fitting
- * to a budget is excluded, because it is a search itself. */
+/* Finds the shortest list of changes that makes the model fit, if no single change is enough. Among
+ * lists of equal length it finds the cheapest. It tries lists of two changes, then of three and so
+ * on, with cheap changes first. Fitting to a budget is excluded from lists, because it is a search
+ * itself. */
 static bool estimate_shortest(const cli_estimate_request *request, const cli_estimate_result *found,
                               cli_change *change) {
     uint32_t tries = 0;
@@ -276,7 +279,8 @@ static bool estimate_shortest(const cli_estimate_request *request, const cli_est
     return false;
 }
 
-/* The last entry is a smaller batch, whenever one fits. */
+/* Adds the single changes, or else the shortest list of changes, then frozen layers. The last place
+ * is reserved for a smaller batch if one fits. */
 uint32_t cli_estimate_changes(const cli_estimate_request *request, const cli_estimate_result *found,
                               cli_change *changes, uint32_t room) {
     uint32_t count = 0;
@@ -291,7 +295,7 @@ uint32_t cli_estimate_changes(const cli_estimate_request *request, const cli_est
     return count;
 }
 
-/* A smaller batch, if possible. */
+/* Halves the batch. Returns false if that is not possible. */
 static bool change_half(cli_estimate_request *request, const cli_estimate_result *found,
                         char text[64]) {
     if (found->batch < 2 || !tn__has_suffix(request->input.path, ".onnx")) return false;
@@ -319,7 +323,7 @@ static bool change_views(cli_estimate_request *request, const cli_estimate_resul
     return true;
 }
 
-/* Lets kernels process operators in pieces. */
+/* Allows kernels that compute an operator in pieces with less scratch memory. */
 static bool change_pieces(cli_estimate_request *request, const cli_estimate_result *found,
                           char text[64]) {
     (void)found;
@@ -341,7 +345,8 @@ uint32_t cli_estimate_each(const cli_estimate_request *request, const cli_estima
         cli_estimate_request trial = *request;
         char text[64];
         if (!apply(&trial, found, text)) continue;
-        trial.limit = found->estimate.total - 1; /* anything smaller counts */
+        /* every change that lowers the total counts as a success */
+        trial.limit = found->estimate.total - 1;
         count += estimate_try(&trial, text, &changes[count]);
     }
     return count;

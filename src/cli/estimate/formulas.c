@@ -1,5 +1,6 @@
-/* formulas.c - `tenure estimate` by formulas: the training of a transformer on many ranks, from its
- * config.json or from an .onnx file: memory, changes that make it fit, and time. */
+/* formulas.c - `tenure estimate` by formulas: estimates the training of a transformer on many
+ * ranks, from its config.json or from an .onnx file. The answer has the memory, changes that make
+ * the training fit, and the time. */
 #include "base/base.h"
 #include "cli/cli.h"
 #include "cli/estimate/estimate.h"
@@ -15,9 +16,8 @@
 
 #define CLUSTER_DEVICES_MOST (UINT64_C(1) << 20)
 #define CLUSTER_SWEEP_MOST 10000u
-#define CLUSTER_ROWS_MOST                                                                          \
-    22u /* rows for --sweep: powers of two up to the largest device count, and
-                               * that count */
+/* Largest number of rows for --sweep: the powers of two below the device count, and that count. */
+#define CLUSTER_ROWS_MOST 22u
 
 enum { CLUSTER_DEVICES = 0x500, CLUSTER_NODE, CLUSTER_FAST, CLUSTER_SLOW, CLUSTER_SWEEP };
 
@@ -65,7 +65,8 @@ const struct argp cli_cluster_argp = {cluster_options, cluster_parse, 0, 0, 0, 0
 
 void cli_cluster_search(cli_cluster *cluster) { cluster->asked = cluster->search = true; }
 
-/* The device's rates for the type of the weights; false if unknown. */
+/* Sets the device's arithmetic rate for the type of the weights, its memory bandwidth and its
+ * memory. Returns false if the rate is unknown. */
 static bool cluster_rates(cli_cluster *it, const tn_large *how, const tn_hardware *device) {
     if (device == NULL) return false;
     double half = device->bf16 > 0 ? device->bf16 : device->fp16;
@@ -75,7 +76,7 @@ static bool cluster_rates(cli_cluster *it, const tn_large *how, const tn_hardwar
     return it->cluster.flops > 0;
 }
 
-/* Finds the fastest division among the cluster's devices that fits. */
+/* Finds the fastest division among the cluster's devices that fits into their memory. */
 static tn_status cluster_divide(const cli_cluster *it, const tn_large *how, tn_cluster_found *found,
                                 tn_error *error) {
     tn_cluster_free free = TN_CLUSTER_FREE_INIT;
@@ -84,8 +85,8 @@ static tn_status cluster_divide(const cli_cluster *it, const tn_large *how, tn_c
     return tn_cluster_search(&it->cluster, how, &free, found, error);
 }
 
-/* Computes the time; with `search` it first finds the fastest division
- * and stores it in `large`. */
+/* Computes the time of a training step. With it->search it first finds the fastest division of the
+ * training among the devices and stores that division in `large`. */
 static tn_status cluster_find(cli_cluster *it, cli_large *large, const tn_hardware *device,
                               tn_error *error) {
     it->timed = cluster_rates(it, &large->how, device);
@@ -108,7 +109,8 @@ static tn_status cluster_find(cli_cluster *it, cli_large *large, const tn_hardwa
 
 /* --- training time: the facts --- */
 
-/* A division: its rows with the labels of lines, or with those of columns. */
+/* The facts of a division among devices. The arguments are labels of lines or headings of
+ * columns. */
 #define CLUSTER_DIVISION(tensor, pipeline, data, micro, pieces, again, shard)                      \
     CLI_FACT(COUNT, "tensor", tensor, "tensor-parallel ranks"),                                    \
         CLI_FACT(COUNT, "pipeline", pipeline, "pipeline stages"),                                  \
@@ -139,7 +141,7 @@ static const cli_facts cluster_time_facts = {
 #define CLUSTER_TIME                                                                               \
     CLI_FACT_OF(OBJECT, "time", "if the speed of the device is known: the time",                   \
                 &cluster_time_facts)
-/* Adds the division and the seconds to the answer. */
+/* The facts of the division and its time, which cluster_add adds to the answer. */
 static const cli_facts cluster_facts = {
     .rows = (const cli_fact[]){
         CLI_FACT_OF(OBJECT, "division", "the division among the ranks", &cluster_division_facts),
@@ -214,7 +216,8 @@ static void cluster_add_time(cli_answer *answer, const tn_cluster_time *time) {
     cli_answer_close(answer);
 }
 
-/* A division that the user gave is not in the table. */
+/* Adds the division and the time to the answer. If the user gave the division, only the JSON has
+ * it. */
 static void cluster_add(cli_answer *answer, const cli_cluster *it, const cli_large *large,
                         bool json) {
     if (it->search || json) {
@@ -233,11 +236,12 @@ static void cluster_add(cli_answer *answer, const cli_cluster *it, const cli_lar
 /* --- training time: --sweep --- */
 
 typedef struct cluster_scaling {
-    tn__scaling_row rows[CLUSTER_ROWS_MOST]; /* of the picture */
+    tn__scaling_row rows[CLUSTER_ROWS_MOST]; /* rows of the picture that --sweep draws */
     uint32_t count;
 } cluster_scaling;
 
-/* Powers of two, then the last count itself. */
+/* Returns the number of devices of the next row of --sweep: the next power of two, or `most` in the
+ * last row. Returns 0 after the last row. */
 static uint64_t cluster_after(uint64_t devices, uint64_t most) {
     if (devices >= most) return 0;
     return devices * 2 < most ? devices * 2 : most;
@@ -255,7 +259,7 @@ static void cluster_drawn(const tn_cluster_found *found, uint64_t devices, tn__s
                              .bytes = found->memory.largest.total};
 }
 
-/* Adds one row to the answer and to the picture. */
+/* Adds a row for this number of devices to the answer and to the picture. */
 static void cluster_add_row(cli_answer *answer, const tn_cluster_found *found, uint64_t devices,
                             cluster_scaling *to) {
     char size[TN_SIZE_TEXT_MAX];
@@ -286,7 +290,8 @@ static tn_status cluster_draw(const cluster_scaling *rows, const cli_estimate_re
     return TN_OK;
 }
 
-/* Numbers of devices without a division that fits are lines before the rows. */
+/* Adds a row for each number of devices. For a number without a division that fits, the table gets
+ * a line with the reason instead. */
 static tn_status cluster_add_rows(cli_answer *answer, cli_cluster *it, const tn_large *how,
                                   cluster_scaling *to, tn_error *error) {
     uint64_t most = it->cluster.devices > 0 ? it->cluster.devices : CLUSTER_SWEEP_MOST;
@@ -332,8 +337,8 @@ static int cluster_scale(cli_cluster *it, const cli_large *large,
 
 /* --- changes that make it fit --- */
 
-/* First those that cost nothing, then those that cost time, then shorter sequences, and last more
- * devices. */
+/* Changes are tried in this order: those that cost nothing, those that cost time, shorter
+ * sequences, and last more devices. */
 
 #define CHANGES_DEVICES_MOST 65536u
 
@@ -355,7 +360,8 @@ static bool large_keep(const large_state *it, const char *text, uint64_t total,
     return true;
 }
 
-/* Adds a suggestion if it fits with `how`; returns whether it does. */
+/* Estimates the training with the options `how`. If it fits, adds the change `text` and returns
+ * true. */
 static bool large_try(const large_state *it, const tn_large *how, const char *text) {
     tn_large_estimate made;
     tn_cluster_time time;
@@ -366,7 +372,8 @@ static bool large_try(const large_state *it, const tn_large *how, const char *te
     return large_keep(it, text, made.largest.total, timed ? &time : NULL);
 }
 
-/* The longest sequence that fits; memory per rank grows with the sequence. */
+/* Finds the longest sequence that fits, by bisection: the memory per rank grows with the
+ * sequence. */
 static bool large_try_sequence(const large_state *it, const tn_large *how, const char *before) {
     tn_large less = *how;
     tn_large_estimate made;
@@ -384,7 +391,8 @@ static bool large_try_sequence(const large_state *it, const tn_large *how, const
     return large_try(it, &less, text);
 }
 
-/* Tries single options; `before` names an option that is already set. */
+/* Tries changes of single options. `before` is the text of an option that `how` already has, or "".
+ * Returns whether any change fits. */
 static bool large_try_options(const large_state *it, const tn_large *how, const char *before) {
     static const char *const recomputes[] = {"", "selective", "full"};
     bool any = false;
@@ -401,7 +409,8 @@ static bool large_try_options(const large_state *it, const tn_large *how, const 
         snprintf(text, sizeof text, "%s--shard %s", before, tn_shard_name(shard));
         if (large_try(it, &divided, text)) {
             any = true;
-            break; /* later levels send more data */
+            /* higher levels of sharding send more data, so the first that fits is the cheapest */
+            break;
         }
     }
     for (tn_recompute again = how->recompute + 1; again <= TN_RECOMPUTE_FULL; again++) {
@@ -413,7 +422,8 @@ static bool large_try_options(const large_state *it, const tn_large *how, const 
     return large_try_sequence(it, how, before) || any;
 }
 
-/* The smallest power of two of devices for which some division fits. */
+/* Finds the smallest power of two of devices among which the training can be divided so that it
+ * fits. */
 static void large_try_devices(const large_state *it) {
     cli_cluster many = *it->cluster;
     tn_cluster_found found;
@@ -431,8 +441,8 @@ static void large_try_devices(const large_state *it) {
     }
 }
 
-/* Call after cli_cluster_find. Finds the changes that make it fit into `limit` bytes, with their
- * times. */
+/* Finds the changes that make the training fit into `limit` bytes, with their times. The caller has
+ * called cluster_find. */
 static void large_change(cli_large *large, const cli_cluster *cluster, uint64_t limit) {
     large_state it = {.large = large, .cluster = cluster, .limit = limit};
     bool found = limit == 0 || large->found.largest.total <= limit;
@@ -477,11 +487,13 @@ static tn_status large_find(cli_large *large, const cli_estimate_request *reques
         tn_graph_destroy(graph);
         if (status != TN_OK) return tn__where(error, status, "%s", path);
     }
-    /* Adam keeps two 4-byte numbers per weight and a copy of the weights; momentum keeps one; SGD
-     * keeps nothing. */
+    /* Bytes per weight that the optimizer keeps, in the order of tn_optimizer. Each has 4 bytes for
+     * a float32 copy of the weight. Momentum has 4 more bytes, and Adam and AdamW have 8 more for
+     * their two moments. */
     static const uint32_t state[] = {4, 8, 12, 12, 4};
     how->state_bytes = state[request->training.options.optimizer];
-    if (request->training.options.dtype == TN_FLOAT32) { /* no additional copy of the weights */
+    /* The optimizer keeps no float32 copy of weights that are float32. */
+    if (request->training.options.dtype == TN_FLOAT32) {
         how->weight_bytes = how->gradient_bytes = 4;
         how->state_bytes -= 4;
     }
@@ -524,7 +536,7 @@ const cli_facts cli_large_facts = {
 
 /* --- memory: the answer --- */
 
-/* The sizes that were read, and the defaults. */
+/* Adds the sizes of the model that were read, and the defaults that were used. */
 static void large_add_model(cli_answer *answer, const tn_large *how) {
     uint64_t kv = how->model.kv_heads > 0 ? how->model.kv_heads : how->model.heads;
     char digits[TN__GROUPED_MAX];
@@ -561,7 +573,8 @@ static void large_add_stage(cli_answer *answer, const tn_large_stage *stage, uin
     cli_answer_close(answer);
 }
 
-/* The table has only the first stage, the last one and the largest. */
+/* Adds the memory of each pipeline stage. The table has only the first stage, the last one and the
+ * one that needs most memory. */
 static void large_add_stages(cli_answer *answer, const cli_large *large, bool json) {
     uint64_t stages = large->how.pipeline > 0 ? large->how.pipeline : 1;
     cli_answer_open(answer, "stages");

@@ -1,5 +1,5 @@
-/* graph.c - `tenure estimate` of a graph: a plan or a pool, the largest batch, changes that make it
- * fit, and the answer. */
+/* graph.c - `tenure estimate` for the graph of a model: the memory of its plan or of a pool, the
+ * largest batch, changes that make the model fit, and the answer. */
 #include "base/base.h"
 #include "cli/answer/model_facts.h"
 #include "cli/estimate/estimate.h"
@@ -9,15 +9,17 @@
 #include <stdio.h>
 
 #define GRAPH_CHANGES_MOST 3u
-#define GRAPH_TIGHT 0.03 /* fraction of a limit that a runtime may need in addition */
-/* with so many convolutions, a network was usually trained with normalisation */
+/* if less than this fraction of the limit is free, a runtime may need more than the limit */
+#define GRAPH_TIGHT 0.03
+/* a network without normalisation operators but with at least this many convolutions probably had
+ * its normalisation folded by the exporter */
 #define GRAPH_FOLDED 8u
 
 typedef struct graph_job {
     cli_estimate_request *request;
     bool max_batch;
     cli_estimate_result found;
-    uint64_t most; /* the largest batch */
+    uint64_t most; /* the largest batch that fits, for --max-batch */
     cli_change changes[GRAPH_CHANGES_MOST];
     uint32_t change_count;
 } graph_job;
@@ -121,23 +123,24 @@ const cli_facts cli_estimate_facts = {
 
 /* --- words --- */
 
-/* The batch of all ranks together. */
+/* Returns the batch size of all ranks together for a batch size per rank. */
 static uint64_t graph_all(const graph_job *job, uint64_t batch) {
     return tn__mul_sat(batch, job->request->ranks.grid.data);
 }
 
-/* Whether the rest of the limit is so small that a run may exceed it. */
+/* Returns whether the model fits, but so tightly that a run may exceed the limit. */
 static bool graph_is_tight(const graph_job *job) {
     double total = (double)job->found.estimate.total, limit = (double)job->request->limit;
     return job->found.fits && total > limit * (1 - GRAPH_TIGHT);
 }
 
-/* Whether the chosen kernels expand all of the quantised weights. */
+/* Returns whether the chosen kernels expand all quantised weights before the run. */
 static bool graph_expands_all(const cli_estimate_result *found) {
     return found->expands == found->packed.fused + found->packed.apart;
 }
 
-/* The counted bytes of quantised weights, in one word. */
+/* Returns a word for the bytes of quantised weights that the estimate counts: the stored form, the
+ * expanded form, both, or a mixture. */
 static const char *graph_counted(const cli_estimate_result *found) {
     if (found->for_kernels)
         return found->expands == 0 ? "stored" : graph_expands_all(found) ? "expanded" : "mixed";
@@ -166,7 +169,8 @@ static const char *graph_stored_why(const cli_estimate_result *found) {
 
 /* --- the answer --- */
 
-/* Names the runtime, so that numbers of different runtimes are not compared by mistake. */
+/* Adds whether training is estimated, and for which runtime, Tenure or PyTorch. The numbers of
+ * different runtimes cannot be compared. */
 static void graph_add_training(cli_answer *answer, const graph_job *job) {
     const cli_estimate_request *request = job->request;
     const cli_estimate_result *found = &job->found;
@@ -341,7 +345,8 @@ static tn_status graph_print(const graph_job *job, bool json, tn_error *error) {
 
 static tn_status graph_find(graph_job *job, tn_error *error) {
     cli_estimate_request *request = job->request;
-    if (job->max_batch) { /* report that batch; if not even 1 fits, report a batch of 1 */
+    /* the estimate is for the largest batch that fits, or for a batch of 1 if none fits */
+    if (job->max_batch) {
         TN_TRY(cli_estimate_max_batch(request, &job->most, error));
         request->batch = job->most > 0 ? job->most : 1;
     }

@@ -29,8 +29,8 @@ static tn_status llm_config(cli_llm *llm, const char *path, tn_error *error) {
     return llm_config_read(llm, path, file, error);
 }
 
-/* With an unsupported config.json the weights are known, but the cache and the workspace are
- * not. */
+/* Continues after config.json could not be used: the weights are known from the files, and the
+ * cache and the workspace are reported as unknown. Any other error is returned. */
 static tn_status llm_leave_open(cli_llm *llm, tn_status status, const tn_error *error) {
     bool open = status == TN_E_UNKNOWN || status == TN_E_UNSUPPORTED || status == TN_E_INVALID;
     if (!open) return status;
@@ -39,7 +39,7 @@ static tn_status llm_leave_open(cli_llm *llm, tn_status status, const tn_error *
     return TN_OK;
 }
 
-/* Finds config.json in the folder `path`, or in the folder of the file `path`. */
+/* Reads config.json in the folder `path`, or next to the file `path`. */
 static tn_status llm_config_near(cli_llm *llm, const char *path, tn_error *error) {
     const char *slash = strrchr(path, '/');
     bool folder = tn_weights_is_folder(path);
@@ -84,7 +84,8 @@ static tn_status llm_weights(cli_llm *llm, const char *path, const tn_context *c
     return status == TN_OK ? TN_OK : llm_leave_open(llm, status, error);
 }
 
-/* A projector for images next to a .gguf file is not counted: with images the run needs more. */
+/* Adds a note if the folder has an image projector (mmproj*.gguf). The estimate does not count the
+ * projector, so a run with images needs more memory. */
 static void llm_note_projector(cli_llm *llm, const char *folder) {
     DIR *entries = llm->has_model ? opendir(folder) : NULL;
     const struct dirent *entry;
@@ -101,7 +102,8 @@ static void llm_note_projector(cli_llm *llm, const char *folder) {
     if (entries != NULL) closedir(entries);
 }
 
-/* A folder without weights is estimated from its config.json. */
+/* Reads the weights in a folder. A folder without files of weights is estimated from its
+ * config.json. */
 static tn_status llm_folder(cli_llm *llm, const char *path, const tn_context *context,
                             tn_error *error) {
     tn_status status = llm_weights(llm, path, context, error);
@@ -115,7 +117,9 @@ static tn_status llm_folder(cli_llm *llm, const char *path, const tn_context *co
     return tn__where(error, status, "%s", path);
 }
 
-/* For another weight type than that of the file, the config.json gives the sizes. */
+/* Checks that --weight-type can be computed, and sets the defaults for the weights and the runtime.
+ * A weight type other than that of the files needs a config.json, which gives the sizes of the
+ * matrices. */
 static tn_status llm_check(cli_llm *llm, const char *path, tn_error *error) {
     bool counted = llm->has_model && llm->model->weight_count > 0 && *llm->model->uncounted == '\0';
     if (llm->options.scheme != NULL && !counted) {
@@ -151,7 +155,8 @@ static bool llm_try(cli_llm *llm, const tn_llm_options *options, const char *tex
     return true;
 }
 
-/* The largest batch, or the longest sequence, that fits with `options`. */
+/* Adds the largest batch that fits with `options`, or with `longest` the longest sequence, as a
+ * change. */
 static void llm_try_less(cli_llm *llm, const tn_llm_options *options, const char *before,
                          bool longest) {
     char text[96];
@@ -164,7 +169,7 @@ static void llm_try_less(cli_llm *llm, const tn_llm_options *options, const char
     llm_try(llm, &less, text);
 }
 
-/* Tries fewer bytes per weight, if the matrices are known. */
+/* The weight types that are tried as a change. The sizes of the matrices must be known. */
 static const char *const llm_types[] = {"int8", "int4"};
 
 static bool llm_try_types(cli_llm *llm, const tn_llm_options *options, const char *behind) {
@@ -183,8 +188,8 @@ static bool llm_try_types(cli_llm *llm, const tn_llm_options *options, const cha
     return any;
 }
 
-/* Parts of the model in host memory: the experts, or the fewest layers that are enough, found by
- * bisection. Then more devices. */
+/* Tries to place parts of the model in host memory: all experts, or the smallest number of layers
+ * that is enough, found by bisection. Then tries more devices. */
 static void llm_try_places(cli_llm *llm) {
     char text[96];
     tn_llm_options placed = llm->options;
@@ -194,7 +199,8 @@ static void llm_try_places(cli_llm *llm) {
         placed.host_experts = 0;
     }
     uint64_t low = placed.host_layers, high = llm->model->model.layers;
-    while (high > low + 1) { /* `low` does not fit, `high` is not known to */
+    /* `low` layers in host memory do not fit; `high` layers fit or are all layers */
+    while (high > low + 1) {
         tn_llm_estimate made;
         placed.host_layers = low + (high - low) / 2;
         bool fits = tn_llm_estimate_make(llm->model, &placed, &made, NULL) == TN_OK &&
@@ -213,8 +219,8 @@ static void llm_try_places(cli_llm *llm) {
     }
 }
 
-/* Single changes, with the smallest effect on results first; if no single change is enough,
- * combinations. */
+/* Finds changes that make the model fit. Single changes come first, those with the smallest effect
+ * on results before the others. Combinations are tried only if no single change is enough. */
 static void llm_changes(cli_llm *llm) {
     tn_llm_options now = llm->options, cache = now, both = now;
     tn_llm_scheme scheme;
@@ -235,11 +241,12 @@ static void llm_changes(cli_llm *llm) {
 
 /* --- the estimate --- */
 
-/* Whether the model fits the device. LLM_MAYBE: the known part fits, but some parts are
+/* Whether the model fits the device. LLM_MAYBE means that the known parts fit, but other parts are
  * unknown. */
 typedef enum llm_verdict { LLM_NO, LLM_YES, LLM_MAYBE } llm_verdict;
 
-/* A lower bound that fits proves nothing: missing parts of the model may still exceed the limit. */
+/* Returns whether the model fits. An estimate that is only a lower bound proves nothing if it fits,
+ * because parts that are not counted may exceed the limit. */
 static llm_verdict llm_fits(const cli_llm *llm) {
     bool bound = llm->options.runtime == TN_LLM_RUN_NONE && llm->runtime == 0;
     if (llm->limit == 0) return LLM_YES;
@@ -255,7 +262,8 @@ static tn_status llm_estimate(cli_llm *llm, const char *path, tn_error *error) {
     llm->longest = tn_llm_most(llm->model, &llm->options, llm_room(llm), true);
     if (llm->most)
         llm->largest_batch = tn_llm_most(llm->model, &llm->options, llm_room(llm), false);
-    /* without some layers every total is too small: no change can be said to be enough */
+    /* if layers are missing in the files, every total is too small to say that a change is
+     * enough */
     if (llm_fits(llm) == LLM_NO && llm->model->missing == 0) llm_changes(llm);
     return TN_OK;
 }
@@ -411,7 +419,8 @@ static const char *llm_cache_name(const cli_llm *llm) {
     return tn_weight_type_name(type == TN_WEIGHT_TYPE_COUNT ? TN_WEIGHT_BF16 : type);
 }
 
-/* Whether the sizes are those of one device of several, or without the host's part. */
+/* Returns whether the printed sizes are those of one device out of several, or exclude the parts in
+ * host memory. */
 static bool llm_is_placed(const cli_llm *llm) {
     const tn_llm_options *it = &llm->options;
     return llm->found.devices > 1 || it->host_layers > 0 || it->host_experts > 0;

@@ -1,7 +1,7 @@
-/* trial.c - one estimate of a model, and the largest batch that fits.
+/* trial.c - makes one estimate of a model, and finds the largest batch that fits.
  *
- * Each trial runs all stages: load, train, kernels, order, plan or pool. So a suggested change
- * always comes with its computed bytes.
+ * Each trial performs all stages: load, training step, kernels, order, plan or pool. A change that
+ * is proposed to the user is therefore always given with its computed bytes.
  */
 #include "base/base.h"
 #include "cli/estimate/estimate.h"
@@ -14,18 +14,19 @@
 #include <string.h>
 
 #define ESTIMATE_BATCH_MOST (UINT64_C(1) << 40)
-#define ESTIMATE_FIT_S                                                                             \
-    60.0 /* for one suggestion: longer than most searches, so that a later call gives the same
-          * result */
+/* Time limit in seconds of the search for one change. It is longer than most searches, so that the
+ * result seldom depends on the speed of the machine. */
+#define ESTIMATE_FIT_S 60.0
 
-typedef struct estimate_made { /* the objects of one trial; released after it */
+typedef struct estimate_made { /* the objects of one trial, which are released after it */
     cli_input input;
     tn_training training;
     tn_pytorch pytorch;
     tn_graph *rewritten;
-    const tn_graph *graph; /* the graph to compile */
-    tn_fit_answer answer;  /* for a budget; zero without one */
-    tn_setup *setup;       /* owned by the answer, if there is one; NULL: owned by the input */
+    const tn_graph *graph; /* the graph that is compiled */
+    tn_fit_answer answer;  /* the answer for the budget request->fit; zero without a budget */
+    /* the compiled model, owned by `answer` if there is a budget; NULL: `input` has it */
+    tn_setup *setup;
 } estimate_made;
 
 static void estimate_release(estimate_made *made) {
@@ -46,7 +47,7 @@ static tn_status estimate_load(const cli_estimate_request *request, estimate_mad
     input->graph = NULL;
     input->setup = NULL;
     input->workspaces = NULL;
-    input->training = NULL; /* owned by the request */
+    input->training = NULL; /* the training is owned by the request, not by this trial */
     input->rewritten = NULL;
     input->step = (tn_training){0};
     input->stage_count = 0;
@@ -57,8 +58,8 @@ static tn_status estimate_load(const cli_estimate_request *request, estimate_mad
     return TN_OK;
 }
 
-/* As PyTorch runs it: merges operators back into the PyTorch modules that the exporter
- * decomposed. */
+/* Makes the graph that PyTorch runs: merges operators back into the PyTorch modules from which the
+ * exporter made them. */
 static tn_status estimate_pytorch(const cli_estimate_request *request, estimate_made *made,
                                   tn_error *error) {
     static const uint32_t states[] = {0, 1, 2, 2, 0}, scratch[] = {0, 0, 2, 2, 0};
@@ -87,7 +88,8 @@ static cli_kernel_target estimate_target(const cli_estimate_request *request) {
     return target;
 }
 
-/* The requested device, or a machine that was not measured. */
+/* Returns the rates for the costs of operators: those of the requested device, else typical default
+ * rates. */
 static tn_costs_model estimate_rates(const cli_estimate_request *request) {
     tn_costs_model model = TN_COSTS_MODEL_INIT;
     const tn_hardware *device = request->device;
@@ -96,7 +98,7 @@ static tn_costs_model estimate_rates(const cli_estimate_request *request) {
     return model;
 }
 
-/* The callback `costs` of tn_fit_request. */
+/* The callback `costs` of tn_fit_request: computes the costs by the rates of a device. */
 static tn_status estimate_costs(void *self, const tn_setup *setup, tn_costs **costs,
                                 tn_error *error) {
     const cli_estimate_request *request = self;
@@ -104,7 +106,8 @@ static tn_status estimate_costs(void *self, const tn_setup *setup, tn_costs **co
     return tn_costs_create_model(tn_setup_graph(setup), &model, costs, error);
 }
 
-/* Ranks are planned as they train, with costs that were not measured. */
+/* Searches a program within the budget request->fit. The costs of operators are computed, not
+ * measured. For several ranks no callback is given, and the library chooses the costs. */
 static tn_status estimate_fit(const cli_estimate_request *request, const tn_setup_options *options,
                               estimate_made *made, tn_error *error) {
     tn_fit_request fitting = TN_FIT_REQUEST_INIT;
@@ -167,8 +170,8 @@ static tn_status estimate_program(const cli_estimate_request *request, estimate_
     return estimate_set_up(request, made, error);
 }
 
-/* Adds "layer1." for "layer1.0.conv.weight" if it is new. layer_count may exceed the capacity by
- * one. */
+/* Adds the group of a parameter, such as "layer1." for "layer1.0.conv.weight", if it is not listed
+ * yet. layer_count may become CLI_LAYERS_MAX + 1, which means that not all groups are listed. */
 static void estimate_layer(cli_estimate_result *found, const char *name) {
     const char *dot = strchr(name, '.');
     size_t size = dot != NULL ? (size_t)(dot - name) + 1 : 0;
@@ -181,7 +184,7 @@ static void estimate_layer(cli_estimate_result *found, const char *name) {
     found->layer_count++;
 }
 
-/* The batch size of the first input, or 0 if it has no batch dimension. */
+/* Returns the batch size of the graph's first input, or 0 if it has no batch dimension. */
 static uint64_t estimate_batch(const tn_graph *graph) {
     tn_tensor_id input;
     bool single;
@@ -192,7 +195,7 @@ static uint64_t estimate_batch(const tn_graph *graph) {
     return (uint64_t)tn_graph_tensor(graph, input)->shape[0];
 }
 
-/* Stored and expanded bytes of quantised weights; zeros if out of memory. */
+/* Returns the stored and the expanded bytes of quantised weights, or zeros if memory ran out. */
 static tn__dequant_sums estimate_packed(const tn_graph *graph) {
     const tn_context context = tn__context(NULL);
     uint32_t count = tn_graph_tensor_count(graph);
@@ -205,7 +208,8 @@ static tn__dequant_sums estimate_packed(const tn_graph *graph) {
     return sums;
 }
 
-/* An export for inference folds normalisation away, which training then lacks. */
+/* Counts the convolutions and looks for normalisation operators. An exporter that exports for
+ * inference folds normalisation into convolutions, and then the training step lacks it. */
 static void estimate_count(const tn_graph *model, cli_estimate_result *found) {
     found->convolutions = 0;
     found->normalises = false;
@@ -239,7 +243,8 @@ static void estimate_print(const estimate_made *made, const tn_occupancy *occupa
         estimate_layer(found, tensor->name);
     }
     if (found->layer_count > 0 && found->layer_count <= CLI_LAYERS_MAX)
-        found->layer_count--; /* keep the last one */
+        /* the last layer is never frozen, because then nothing would be trained */
+        found->layer_count--;
     if (found->layer_count > CLI_LAYERS_MAX) found->layer_count = CLI_LAYERS_MAX;
     uint32_t step = found->estimate.peak_step;
     if (found->estimate.peak_op != TN_NONE) {
@@ -252,7 +257,7 @@ static void estimate_print(const estimate_made *made, const tn_occupancy *occupa
     }
 }
 
-/* Writes the estimated plan as `tenure plan` does. */
+/* Writes the estimated plan to the output files, as `tenure plan` does. */
 static tn_status estimate_write(const cli_estimate_request *request, const estimate_made *made,
                                 const tn_occupancy *occupancy, const tn_estimate *estimate,
                                 tn_error *error) {
@@ -273,7 +278,7 @@ static tn_status estimate_write(const cli_estimate_request *request, const estim
     input.target = target;
     input.training = request->train ? &request->training : NULL;
     cli_words_of(&input, made->setup, &words);
-    /* our options cannot reproduce the step of PyTorch or of one rank */
+    /* options of the command cannot reproduce a training step of PyTorch or of one rank */
     if (!request->pytorch && tn_grid_ranks(&request->ranks.grid) <= 1)
         cli_report_words(&report, "estimate", &words);
     tn_status status = words.failed ? tn__no_memory(error, "the options of the plan") : TN_OK;
@@ -318,12 +323,13 @@ static tn_status estimate_once(const cli_estimate_request *request, cli_estimate
     }
     const tn_layout *layout = made.setup != NULL ? tn_setup_layout(made.setup) : made.input.layout;
     uint64_t planned = layout != NULL ? layout->work : 0;
-    found->work = tn__add_sat(planned, made.answer.result.work); /* also of one that fails */
+    /* the work of a trial that failed is counted, too */
+    found->work = tn__add_sat(planned, made.answer.result.work);
     estimate_release(&made);
     return status;
 }
 
-/* Plans each stage for its first rank and reports the stage that needs most memory. */
+/* Plans each pipeline stage for its first rank, and reports the stage that needs most memory. */
 static tn_status estimate_stages(const cli_estimate_request *request, cli_estimate_result *found,
                                  tn_error *error) {
     const tn_grid *grid = &request->ranks.grid;
@@ -335,15 +341,15 @@ static tn_status estimate_stages(const cli_estimate_request *request, cli_estima
         TN_TRY(estimate_once(&trial, &one, error));
         stages[at.pipeline] = (cli_stage_memory){one.estimate.arena, one.estimate.fixed};
         if (at.pipeline == 0 || one.estimate.total > found->estimate.total) *found = one;
-        trial.output_count = 0; /* write files for the first stage only */
+        trial.output_count = 0; /* only the plan of the first stage is written to files */
     }
     memcpy(found->stages, stages, grid->pipeline * sizeof *stages);
     found->fits = request->limit == 0 || found->estimate.total <= request->limit;
     return TN_OK;
 }
 
-/* A pool gets the limit as its capacity, because it may then reserve less than an unlimited
- * pool. */
+/* Estimates the memory without the evaluation phase. A pool gets the limit as its capacity, because
+ * a pool with a limit may reserve less than one without. */
 tn_status cli_estimate_within(const cli_estimate_request *request, cli_estimate_result *found,
                               tn_error *error) {
     cli_estimate_request trial = *request;
@@ -363,7 +369,8 @@ tn_status cli_estimate_within(const cli_estimate_request *request, cli_estimate_
     return TN_OK;
 }
 
-/* The forward pass alone, in an arena that exists in addition to the training state. */
+/* Adds the memory of the evaluation phase: that of the forward pass in an arena of its own, in
+ * addition to the training state. */
 static tn_status estimate_evaluation(const cli_estimate_request *request,
                                      cli_estimate_result *found, tn_error *error) {
     cli_estimate_request model = *request;
@@ -372,12 +379,14 @@ static tn_status estimate_evaluation(const cli_estimate_request *request,
     const cli_ranks *ranks = &request->ranks;
     bool divided = ranks->grid.tensor > 1 || ranks->grid.pipeline > 1;
     if (divided || ranks->shard != TN_SHARD_NONE)
-        found->estimate.phase[TN_PHASE_CHECKPOINT] = TN_SIZE_UNKNOWN; /* ranks gather more than one
-                                                                       * tensor */
+        /* unknown, because ranks gather more than one tensor for a checkpoint */
+        found->estimate.phase[TN_PHASE_CHECKPOINT] = TN_SIZE_UNKNOWN;
     if (divided || ranks->shard == TN_SHARD_PARAMETERS)
-        return TN_OK; /* one rank then holds the whole model in addition to its shard */
+        /* evaluation is not estimated: one rank holds the whole model in addition to its shard */
+        return TN_OK;
     model.train = false;
-    model.input.rules = (tn_rules){0}; /* of the step */
+    /* the rules are about tensors of the training step, not of the model */
+    model.input.rules = (tn_rules){0};
     TN_TRY(estimate_once(&model, &alone, error));
     found->estimate.phase[TN_PHASE_EVALUATION] = tn__add_sat(
         tn__add_sat(found->estimate.fixed, request->options.runtime), alone.estimate.arena);
@@ -386,7 +395,8 @@ static tn_status estimate_evaluation(const cli_estimate_request *request,
 
 tn_status cli_estimate(const cli_estimate_request *request, cli_estimate_result *found,
                        tn_error *error) {
-    cli_estimate_request trial = *request; /* writes no files */
+    /* the request for the evaluation phase, which writes no files */
+    cli_estimate_request trial = *request;
     trial.output_count = 0;
     TN_TRY(cli_estimate_within(request, found, error));
     return estimate_evaluation(&trial, found, error);
@@ -409,7 +419,7 @@ tn_status cli_estimate_max_batch(const cli_estimate_request *request, uint64_t *
                                  tn_error *error) {
     uint64_t fits = 0, fails = 1;
     bool fine = true;
-    while (fine) { /* double until the batch does not fit */
+    while (fine) { /* the batch is doubled until it does not fit */
         TN_TRY(estimate_fits(request, fails, &fine, error));
         if (!fine) break;
         fits = fails;

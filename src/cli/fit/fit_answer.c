@@ -1,4 +1,4 @@
-/* fit_answer.c - prints the answer of `tenure fit` as text or JSON, and writes files. */
+/* fit_answer.c - prints the answer of `tenure fit` as a table or JSON, and writes its files. */
 #include "base/base.h"
 #include "cli/answer/holders.h"
 #include "cli/answer/model_facts.h"
@@ -20,12 +20,14 @@ static double answer_ratio(uint64_t part, uint64_t whole) {
     return whole > 0 ? (double)part / (double)whole : 1;
 }
 
-/* Whether the answer is in tiles, and the given costs are of the graph without tiles. */
+/* Returns whether the time of the answer is unknown, because the answer uses tiles and the given
+ * costs are those of the graph without tiles. */
 static bool answer_is_untimed(const cli_fit *fit) {
     return fit->answer.result.time == 0 && (fit->answer.techniques & TN_FIT_SPLIT) != 0;
 }
 
-/* The gap to the lower bound of the time; 0: proved to be the fastest; NAN: there is no bound. */
+/* Returns the gap between the time of a result and its lower bound, as a fraction. 0 means that the
+ * result is proved to be the fastest; NAN means that there is no bound. */
 static double answer_gap(const tn_fit_result *it) {
     return it->time_bound > 0 ? answer_ratio(it->time, it->time_bound) - 1 : NAN;
 }
@@ -137,7 +139,8 @@ static void answer_fates(cli_answer *answer, const tn_fate_totals *fates) {
     cli_answer_close(answer);
 }
 
-/* Bytes outside the arena; tiles may need others than the whole model. */
+/* Returns the bytes outside the arena. They may differ between points of the curve, because a
+ * program with tiles may need other weights in memory. */
 static uint64_t answer_fixed(const cli_fit *fit, const tn_fit_result *it) {
     size_t i = (size_t)(it - fit->results);
     return i < fit->curve.count ? fit->curve.points[i].fixed_bytes : fit->options.fixed_bytes;
@@ -237,7 +240,8 @@ static void answer_curve(cli_answer *answer, const cli_fit *fit) {
     }
 }
 
-/* In the table and the brief line only the chosen answer, if there is a budget. */
+/* Returns whether result i is printed. The JSON has all results. The table and the brief line have
+ * the chosen result if there is a budget; with only a curve, the table shows the curve. */
 static bool answer_shows(const cli_fit *fit, uint32_t i) {
     if (fit->json) return true;
     if (i != fit->chosen) return false;
@@ -293,7 +297,8 @@ void cli_fit_print_least(const cli_fit *fit) {
 
 /* --- files --- */
 
-/* The curve for the report; NULL: out of memory. */
+/* Returns the points of the curve for a report, or NULL if memory ran out. The caller frees
+ * them. */
 static tn_report_point *answer_points(const cli_fit *fit) {
     tn_report_point *points = calloc((size_t)fit->sweep + 1, sizeof *points);
     for (uint32_t i = 0; i < fit->sweep && points != NULL; i++) {
@@ -303,7 +308,7 @@ static tn_report_point *answer_points(const cli_fit *fit) {
     return points;
 }
 
-/* The options that reproduce the graph of the result; none for a problem. */
+/* Collects the options that reproduce the graph of the result. For a problem there are none. */
 static tn_status answer_words(const cli_fit *fit, cli_words *words, tn_error *error) {
     cli_input input = fit->input;
     *words = (cli_words){0};

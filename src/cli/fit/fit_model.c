@@ -1,6 +1,6 @@
-/* fit_model.c - fits a model: from its file to the program within the budget or the curve, the
- * largest batch, and runs of the result. tn_fit_graph and tn_fit_graph_curve combine the
- * techniques. */
+/* fit_model.c - fits a model into a budget, from its file to the resulting program. It also
+ * computes the curve of memory against time, finds the largest batch, and runs the result. The
+ * functions tn_fit_graph and tn_fit_graph_curve of the library combine the techniques. */
 #include "base/base.h"
 #include "cli/command_line/combine.h"
 #include "cli/fit/fit.h"
@@ -19,7 +19,8 @@ static tn_status fit_load(cli_fit *fit, tn_error *error) {
 }
 
 cli_kernel_target cli_fit_target(const cli_fit *fit) {
-    bool here = fit->from.device == NULL; /* with the costs of another device, no kernels */
+    /* kernels of this machine are not used with the costs of another device */
+    bool here = fit->from.device == NULL;
     cli_kernel_target target =
         cli_choices_target(&fit->choices, here ? CLI_RUNNER_ONEDNN : CLI_RUNNER_NONE);
     if (cli_given("kernels")) target.runner = fit->kernels.runner;
@@ -27,15 +28,15 @@ cli_kernel_target cli_fit_target(const cli_fit *fit) {
     return target;
 }
 
-/* Makes the options of a setup. */
+/* Sets the options from which the library compiles the model. */
 static tn_status fit_compile_options(cli_fit *fit, cli_compile_options *asked, tn_error *error) {
     const cli_kernel_target target = cli_fit_target(fit);
     cli_compile_options_set(&fit->input, &target, fit->train ? &fit->training : NULL,
                             &fit->choices.plan, asked);
-    fit->memory = asked->memory; /* also that of later searches */
+    fit->memory = asked->memory; /* kept, because cli_fit_run uses these memory options, too */
     asked->setup.memory = &fit->memory;
-    asked->setup.recompute = NULL;          /* the search decides about recomputation, */
-    asked->setup.statics = TN_STATIC_APART; /* and counts static memory on its own */
+    asked->setup.recompute = NULL;          /* the search decides which operators are recomputed */
+    asked->setup.statics = TN_STATIC_APART; /* the search counts static tensors outside the arena */
     return cli_kernel_target_check(&target, error);
 }
 
@@ -52,10 +53,11 @@ static tn_status fit_open_model(cli_fit *fit, tn_error *error) {
 
 /* --- the data of tensors --- */
 
-/* The data for runs: those of the file; missing data are generated, and the state of an optimizer
- * is 0. fit_data_read is the callback `read` of tn_engine_options. */
+/* The contents of tensors for runs. Tensors come from the file, missing ones are generated, and the
+ * state of an optimizer is 0. fit_data_read is the callback `read` of tn_engine_options. */
 typedef struct fit_data {
-    const tn_graph *trained; /* the training step begins with its tensors; NULL: no training */
+    /* the trained graph, which has the first tensors of the training step; NULL: no training */
+    const tn_graph *trained;
     tn_contents *contents;
 } fit_data;
 
@@ -78,7 +80,7 @@ static tn_status fit_data_read(void *self, const tn_graph *graph, tn_tensor_id i
     return TN_OK;
 }
 
-/* The training step, or the model. */
+/* Returns the graph to fit: the training step, or the model. */
 static const tn_graph *fit_graph(const cli_fit *fit) {
     return fit->train ? fit->step.graph : fit->input.graph;
 }
@@ -90,8 +92,8 @@ tn_status cli_fit_open(cli_fit *fit, tn_error *error) {
 
 /* --- the answer, or the curve --- */
 
-/* Points of the curve, then the answer, if there is a budget. They are printed like any results;
- * the curve and the answer keep owning them. */
+/* Fills fit->results with the points of the curve and, if `answered`, the answer for the budget.
+ * The curve and the answer keep owning the results. */
 static void fit_take(cli_fit *fit, bool answered) {
     const tn_fit_answer *answer = &fit->answer;
     fit->sweep = fit->curve.count;
@@ -109,7 +111,7 @@ static void fit_take(cli_fit *fit, bool answered) {
     if (!cli_costs_given(&fit->from)) fit->measured = answer->costs_seconds;
 }
 
-/* Chooses a point of the curve instead of an answer. */
+/* Makes point i of the curve the chosen result, for a search that ended without an answer. */
 static void fit_take_point(cli_fit *fit, uint32_t i) {
     const tn_curve_point *point = &fit->curve.points[i];
     fit_take(fit, false);
@@ -134,7 +136,8 @@ static void fit_request(cli_fit *fit, cli_fit_sources *sources, tn_fit_request *
     cli_fit_request_set(sources, request);
 }
 
-/* If a limit ended the search for the answer, the curve has the best program so far. */
+/* Computes the curve, and then the answer if there is a budget. If a limit ended the search for the
+ * answer, the best point of the curve within the budget is chosen instead. */
 static tn_status fit_solve_curve(cli_fit *fit, const tn_fit_request *request, tn_error *error) {
     tn_status status =
         tn_fit_graph_curve(fit_graph(fit), request, fit->sweep, &fit->answer, &fit->curve, error);
@@ -157,7 +160,8 @@ static tn_status fit_solve_budget(cli_fit *fit, const tn_fit_request *request, t
     return status;
 }
 
-/* Room for the points of a curve, those that only tiles meet, and the answer. */
+/* Allocates the results: up to twice the number of requested points, because some points are met
+ * only with tiles, and the answer. */
 static tn_status fit_room(cli_fit *fit, tn_error *error) {
     uint32_t count = 2 * fit->sweep + 1;
     fit->results = calloc(count, sizeof *fit->results);
@@ -197,9 +201,10 @@ tn_status cli_fit_solve(cli_fit *fit, tn_error *error) {
     return status;
 }
 
-/* keeps the options */
+/* Releases the results, but not the options. */
 static void fit_release(cli_fit *fit) {
-    bool borrowed = fit->answer.own != NULL; /* results of the curve and the answer */
+    /* results and costs belong to the answer, which releases them */
+    bool borrowed = fit->answer.own != NULL;
     for (uint32_t i = 0; i < fit->result_count && !borrowed; i++) tn_fit_release(&fit->results[i]);
     if (!borrowed) tn_costs_destroy(fit->costs);
     free(fit->results);
@@ -223,25 +228,28 @@ void cli_fit_close(cli_fit *fit) {
 
 /* --- the largest batch that fits --- */
 
-/* Doubling, then bisection. The search for the batch accepts any program that fits, which is quick.
- * Such a search can find smaller programs than the smallest of `tn_fit`, which then has no answer
- * for that batch. In that case a second search goes down from there with full answers. */
+/* The largest batch is found by doubling, then bisection. To be quick, the search accepts any
+ * program that fits a batch. Such a program can be smaller than the smallest one that `tn_fit`
+ * finds, so `tn_fit` may have no answer for the batch that was found. A second search then tries
+ * smaller batches and requires a full answer for each. */
 
 #define BATCH_MOST (UINT64_C(1) << 32)
-#define BATCH_GRAIN 256u /* bisection stops at this fraction */
+/* bisection stops when the interval is this fraction of the batch, 1/256 */
+#define BATCH_GRAIN 256u
 
 typedef struct batch_search {
-    const cli_fit *fit; /* the original options */
-    cli_fit best;       /* the largest batch that fits, with its answer; or zero */
-    bool plainly;       /* without fitting */
-    bool carefully;     /* require a full answer, not any program that fits */
+    const cli_fit *fit; /* options of the command line; its results are not used */
+    cli_fit best;   /* the largest batch found so far that fits, with its answer; zero if none */
+    bool plainly;   /* true: try only programs without recomputation and other changes */
+    bool carefully; /* require the answer of a full search, not any program that fits */
 } batch_search;
 
 static bool batch_is_none(tn_status status) {
     return status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE;
 }
 
-/* Whether a batch has a program that fits; stores it in s->best. */
+/* Tries a batch size. Sets *fits to whether a program fits, and then stores the batch and its
+ * answer in s->best. */
 static tn_status batch_try(batch_search *s, uint64_t batch, bool *fits, tn_error *error) {
     cli_fit trial = *s->fit;
     trial.batch = batch;
@@ -261,7 +269,8 @@ static tn_status batch_try(batch_search *s, uint64_t batch, bool *fits, tn_error
     return none ? TN_OK : status;
 }
 
-/* Bisects between a batch that fits, or 0, and one that does not. */
+/* Bisects between a batch size that fits, or 0, and one that does not fit. An interruption ends the
+ * search. */
 static tn_status batch_halve(batch_search *s, uint64_t fits, uint64_t fails, uint64_t *largest,
                              tn_error *error) {
     while (fails - fits > 1 + fits / BATCH_GRAIN && !cli_interrupted()) {
@@ -274,7 +283,8 @@ static tn_status batch_halve(batch_search *s, uint64_t fits, uint64_t fails, uin
     return TN_OK;
 }
 
-/* Starts from a batch that fits, or 0. After an interruption the largest so far is the result. */
+/* Finds the largest batch that fits, by doubling and then bisection. `known` is a batch that fits,
+ * or 0. After an interruption the result is the largest batch found so far. */
 static tn_status batch_largest(batch_search *s, uint64_t known, uint64_t *largest,
                                tn_error *error) {
     uint64_t fits = known, fails = known > 0 ? 2 * known : 1;
@@ -292,7 +302,8 @@ static tn_status batch_largest(batch_search *s, uint64_t known, uint64_t *larges
     return batch_halve(s, fits, fails, largest, error);
 }
 
-/* Searches below a batch without an answer. The result is near, so the first steps are small. */
+/* Searches below *largest, a batch for which tn_fit has no answer. The first steps are small,
+ * because the result is usually near. */
 static tn_status batch_below(batch_search *s, uint64_t known, uint64_t *largest, tn_error *error) {
     uint64_t fails = *largest, step = 1 + fails / BATCH_GRAIN;
     s->carefully = true;
@@ -325,8 +336,8 @@ static tn_status batch_solve(cli_fit *fit, uint64_t batch, tn_error *error) {
     return cli_fit_solve(fit, error);
 }
 
-/* The answer for the largest batch: searched as if that batch had been requested, or the best so
- * far after an interruption. */
+/* Computes the answer for the largest batch, by the search that a command with that batch would
+ * make. After an interruption it takes the largest batch found so far, with its answer. */
 static tn_status batch_answer(cli_fit *fit, batch_search *s, uint64_t plain, uint64_t *fitted,
                               tn_error *error) {
     bool searched = false;
@@ -362,8 +373,9 @@ tn_status cli_fit_batches(cli_fit *fit, uint64_t *plain, uint64_t *fitted, tn_er
 
 /* --- runs of the result, compared with the prediction --- */
 
-/* Inputs, and data missing from the file, are generated. All runs but the last warm up memory and
- * kernels; the last one is reported. Copies are slowed down to the speed of --link. */
+/* Runs of the resulting program. Inputs, and tensors that are missing in the file, are generated.
+ * All runs but the last warm up memory and kernels, and only the last run is reported. Copies to
+ * the host are slowed down to the speed of --link. */
 
 typedef struct run_state {
     cli_fit *fit;
@@ -374,7 +386,8 @@ typedef struct run_state {
     uint32_t input_count, output_count;
 } run_state;
 
-/* Fills an array with numbers between -1 and 1; indices, labels and the learning rate are 0. */
+/* Allocates an array for a tensor. With `numbers` true a float32 array is filled with numbers
+ * between -1 and 1. All other arrays, such as indices, labels and the learning rate, are 0. */
 static bool run_array(tn_array *array, const tn_tensor *tensor, bool numbers) {
     tn__random random = {1};
     *array = (tn_array){.dtype = tensor->dtype, .rank = tensor->rank, .bytes = tensor->bytes};
@@ -414,13 +427,16 @@ static tn_status run_open(run_state *run, tn_error *error) {
     tn_device_options device = TN_DEVICE_OPTIONS_INIT;
     tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
     tn_occupancy_options memory = fit->memory;
-    memory.workspaces = memory.workspaces_again = NULL; /* those of its kernels */
+    /* no given workspaces: the kernels determine them */
+    memory.workspaces = memory.workspaces_again = NULL;
     options.given_program = program;
     options.memory = &memory;
-    plan.enough = fit->results[fit->chosen].layout.peak; /* a new plan may be larger */
+    /* the search may end at a plan that is as small as the predicted one */
+    plan.enough = fit->results[fit->chosen].layout.peak;
     options.plan = &plan;
     options.context = fit->input.import.context;
-    device.link_bytes_per_s = fit->link; /* without --link there is no limit */
+    /* speed of copies; without --link it is 0, and copies are not slowed down */
+    device.link_bytes_per_s = fit->link;
     engine.read = fit_data_read;
     engine.self = &run->data;
     TN_TRY(tn_trace_create(options.context, 64 * (uint64_t)tn_program_count(program) + 64,

@@ -1,9 +1,10 @@
-/* fit_problem.c - fits a problem: operators with costs, without a model. It is the only file of the
- * command that calls tn_fit, because a problem has no graph (tools/check-layers). */
+/* fit_problem.c - fits a problem, which is a list of operators with costs, without a model. This is
+ * the only file of the command that may call tn_fit directly, because a problem has no graph for
+ * tn_fit_graph (tools/check-layers). */
 #include "base/base.h"
 #include "cli/fit/fit.h"
 
-/* Bytes of static tensors, which are not planned. */
+/* Returns the bytes of the static tensors. They are in memory all the time and are not planned. */
 static uint64_t fit_held_bytes(const tn_graph *graph) {
     uint64_t bytes = 0;
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(graph); id++) {
@@ -24,7 +25,8 @@ tn_status cli_fit_open_problem(cli_fit *fit, tn_error *error) {
     return TN_OK;
 }
 
-/* The fastest point of the curve within the budget, or result_count. */
+/* Returns the index of the fastest point of the curve within the budget, or result_count if there
+ * is none. */
 static uint32_t fit_point(const cli_fit *fit, uint64_t budget) {
     uint32_t best = fit->result_count;
     for (uint32_t i = 0; i < fit->sweep; i++)
@@ -34,8 +36,8 @@ static uint32_t fit_point(const cli_fit *fit, uint64_t budget) {
     return best;
 }
 
-/* Computes the curve, if requested, then the answer for the budget, if there is one. After an
- * interruption in between, the answer comes from the curve. */
+/* Computes the curve if it was requested, then the answer for the budget if there is one. If a
+ * limit ends the search for the answer, the best point of the curve is chosen instead. */
 tn_status cli_fit_solve_problem(cli_fit *fit, const tn_fit_options *search, tn_error *error) {
     tn_fit_options all = *search, *options = &all;
     options->live = fit->options.live;

@@ -1,5 +1,5 @@
-/* compile_options.c - from the options of a command to requests to the library: techniques for a
- * budget, costs, fractions of zeros, and the options of a compiled model. */
+/* compile_options.c - converts the options of a command to requests to the library: techniques for
+ * a budget, costs, fractions of zeros, and the options of a compiled model. */
 #include "cli/model/compile_options.h"
 #include "base/base.h"
 #include "cli/command_line/combine.h"
@@ -77,7 +77,7 @@ uint32_t cli_allow_complete(uint32_t allow, double link, const char *pass) {
 }
 
 void cli_costs_parse(struct argp_state *state, cli_costs *costs, const char *value) {
-    *costs = (cli_costs){0}; /* the last one counts */
+    *costs = (cli_costs){0}; /* if --costs is repeated, the last one counts */
     if (strncmp(value, "model:", 6) != 0) {
         costs->path = value;
         return;
@@ -89,8 +89,8 @@ bool cli_costs_given(const cli_costs *costs) {
     return costs->path != NULL || costs->device != NULL;
 }
 
-/* The plan stays valid with such costs, but its predicted seconds are for another number of
- * threads. */
+/* Prints a note if the costs in a file were measured with another number of threads. A plan made
+ * with them is valid, but its predicted seconds are for that other number. */
 static void costs_compare(const cli_costs *costs, uint32_t measured, uint32_t threads) {
     char text[512];
     if (measured == 0 || measured == (threads > 0 ? threads : 1)) return;
@@ -161,7 +161,8 @@ static void zeros_free(tn_array *inputs, uint32_t count) {
     free(inputs);
 }
 
-/* Zeroed arrays for all inputs that are not static. */
+/* Returns an array of zeros for each input of the graph that is not static, or NULL if memory ran
+ * out. */
 static tn_array *zeros_inputs(const tn_graph *graph, uint32_t *count) {
     const tn_block *block = tn_graph_block(graph, 0);
     tn_array *inputs = calloc((size_t)block->input_count + 1, sizeof *inputs);
@@ -196,11 +197,11 @@ static tn_status zeros_run(const tn_setup *setup, const tn_engine_options *engin
     return status;
 }
 
-/* Runs the program of the setup once.
- *
- * samples  NULL: inputs are generated
- * zeros    out, [tensors of the set-up's graph], to be freed; NULL where it has no kernels, or this
- *          machine no room for a plan that is not fitted yet: then nothing is known */
+/* Measures the fractions of zeros in the tensors, by one run of the setup's program. `samples`
+ * fills the inputs; NULL: inputs are generated. *zeros is set to an array with one fraction per
+ * tensor of the setup's graph, which the caller frees. *zeros is NULL, without an error, if the
+ * setup has no kernels or if this machine has too little memory for a plan that is not fitted to a
+ * budget yet. */
 static tn_status zeros_count(const tn_setup *setup, const tn_engine_options *engine,
                              const cli_samples *samples, float **zeros, tn_error *error) {
     uint32_t count = tn_graph_tensor_count(tn_setup_graph(setup));
@@ -227,7 +228,7 @@ tn_occupancy_options cli_memory_options(const cli_input *input) {
     return memory;
 }
 
-/* The stages REWRITE, KERNELS and SCRATCH. */
+/* Sets the options of the stages REWRITE, KERNELS and SCRATCH. */
 static void request_kernels(const cli_kernel_target *target, bool trains,
                             cli_compile_options *options) {
     options->rewrite = (tn_rewrite_options)TN_REWRITE_OPTIONS_INIT;
@@ -266,7 +267,7 @@ void cli_compile_options_set(const cli_input *input, const cli_kernel_target *ta
 
 /* --- requests to the library: a budget --- */
 
-/* The callback `costs` of tn_fit_request. */
+/* The callback `costs` of tn_fit_request: makes the costs from the source that the user gave. */
 static tn_status request_costs(void *self, const tn_setup *setup, tn_costs **costs,
                                tn_error *error) {
     const cli_fit_sources *sources = self;
@@ -274,12 +275,14 @@ static tn_status request_costs(void *self, const tn_setup *setup, tn_costs **cos
                           error);
 }
 
-/* The callback `zeros`. Only the codec csr depends on them. */
+/* The callback `zeros` of tn_fit_request: measures the fractions of zeros, unless the codec csr is
+ * not allowed, because no other codec depends on them. */
 static tn_status request_zeros(void *self, const tn_setup *setup, const float **zeros,
                                tn_error *error) {
     const cli_fit_sources *sources = self;
     if (sources->codecs != 0 && (sources->codecs >> TN_CODEC_CSR & 1) == 0) return TN_OK;
-    free(*sources->zeros); /* of a search that has ended */
+    /* release the fractions of zeros that an earlier call measured for another search */
+    free(*sources->zeros);
     TN_TRY(zeros_count(setup, &sources->engine, sources->samples, sources->zeros, error));
     *zeros = *sources->zeros;
     return TN_OK;

@@ -1,4 +1,4 @@
-/* input.c - the input of plan and verify: a model, which passes through all stages of compiling, or
+/* input.c - loads the input of a command: a model, which passes through all stages of compiling, or
  * a problem. */
 #include "cli/model/input.h"
 #include "base/base.h"
@@ -14,7 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INPUT_HINT_S 2 /* processor time for each way to meet a budget that is not met */
+/* seconds of processor time for each technique that is tried as a hint after a budget was not
+ * met */
+#define INPUT_HINT_S 2
 
 /* --- loading --- */
 
@@ -26,7 +28,8 @@ void cli_input_take(cli_input *input, struct argp_state *state, const char *what
     cli_condition_set(CLI_IF_FOREIGN, tn_foreign_recognises(input->path));
 }
 
-/* Files that no importer reads also count as models if import can explain how to export them. */
+/* A file that no importer reads counts as a model, too, if the importer can explain how to export a
+ * model from it. */
 bool cli_input_is_model(const cli_input *input) {
     const char *path = input->path;
     return tn_import_recognises(path) || tn_weights_how_to_export(path) != NULL ||
@@ -38,7 +41,8 @@ void cli_stage(cli_input *input, const char *name, double seconds) {
         input->stages[input->stage_count++] = (tn_stage){name, seconds};
 }
 
-/* The scratch memory of the kernels for a .tflite model. */
+/* Computes the scratch memory that the kernels for microcontrollers need for the operators of a
+ * .tflite model. */
 static tn_status input_workspaces(cli_input *input, const tn_micro_options *micro,
                                   tn_error *error) {
     bool theirs = tn__has_suffix(input->path, ".tflite") && input->training == NULL;
@@ -89,11 +93,12 @@ void cli_input_take_setup(cli_input *input, tn_setup *made) {
     input->layout = tn_setup_layout(made);
 }
 
-/* The options of a setup; `plan` NULL: no layout. Those of a plan replace those of the command
- * line. */
+/* The options for compiling the input. Options of a plan file replace those of the command line. */
 typedef struct input_asked {
     cli_compile_options all;
-    tn_plan_options whole; /* the limit applies to the plan with tiles */
+    /* the plan without tiles; its capacity is 0 if tiles are used, because the limit is for the
+     * plan with tiles */
+    tn_plan_options whole;
     tn_setup_split parts;
 } input_asked;
 
@@ -104,20 +109,23 @@ static const tn_graph *input_ask(cli_input *input, const tn_plan_options *plan,
     asked->all.program.sequence = input->sequence;
     asked->all.program.sequence_count = input->sequence_count;
     setup->given_program = input->program;
-    if (input->replays) { /* the program of the plan */
+    /* the program comes from a plan file, so no order of operators is chosen */
+    if (input->replays) {
         asked->all.program.order = NULL;
         setup->recompute = NULL;
     }
-    if (input->scratch != NULL) { /* only kernels whose scratch fits in the plan */
+    /* only kernels with scratch memory that fits into the plan are used */
+    if (input->scratch != NULL) {
         asked->all.kernels.scratch = input->scratch;
         setup->fastest = true;
     }
-    if (input->split.region_count > 0) { /* the regions of a plan */
+    if (input->split.region_count > 0) { /* a plan file states which operators run in tiles */
         asked->parts = (tn_setup_split){.regions = input->split.regions,
                                         .region_count = input->split.region_count,
                                         .again = input->split.again,
                                         .again_count = input->split.again_count};
-        asked->all.memory.fuse_concat = true; /* operators in tiles are planned like this */
+        /* concatenations are fused in all plans with operators in tiles */
+        asked->all.memory.fuse_concat = true;
         setup->split = &asked->parts;
     }
     if (plan != NULL) {
@@ -126,13 +134,14 @@ static const tn_graph *input_ask(cli_input *input, const tn_plan_options *plan,
     }
     if (plan != NULL && input->split.asked) {
         setup->split = cli_split_of(&input->split, 0);
-        asked->whole.capacity = 0; /* the limit is for the plan with tiles */
+        asked->whole.capacity = 0; /* no limit here: the limit is for the plan with tiles */
     }
     return input->training != NULL ? input->step.graph : input->graph;
 }
 
-/* Runs the stages from `stage` on; `plan` NULL: up to the problem. Without kernels the operators'
- * rules, or the given workspaces, determine the scratch. */
+/* Performs the stages from `stage` on and replaces input->setup. If `plan` is NULL, the stages end
+ * with the problem, without a layout. Without kernels, the scratch memory comes from the rules of
+ * the operators or from input->workspaces. */
 static tn_status input_set_up(cli_input *input, tn_setup_stage stage, const tn_plan_options *plan,
                               tn_error *error) {
     input_asked asked;
@@ -153,7 +162,7 @@ static tn_status input_load_model(cli_input *input, tn_error *error) {
     return TN_OK;
 }
 
-/* Plans state the alignment of every buffer. */
+/* Refuses --alignment for a plan, because a plan states the alignment of every buffer. */
 static void input_check_alignment(const cli_input *input) {
     bool differs = false;
     for (tn_body_id id = 0; id < tn_problem_count(input->own); id++) {
@@ -168,7 +177,8 @@ static void input_check_alignment(const cli_input *input) {
                    input->alignment, input->path);
 }
 
-/* `offsets` NULL: offsets are pins. */
+/* Reads a problem. If `offsets` is not NULL and the file has offsets, *offsets is set to them. If
+ * `offsets` is NULL, offsets in the file become constraints: those buffers are pinned. */
 static tn_status input_read_problem(cli_input *input, uint64_t **offsets, tn_error *error) {
     double start = cli_clock();
     tn_context context = tn__context(input->import.context);
@@ -227,12 +237,13 @@ tn_status cli_input_occupy(cli_input *input, const tn_micro_options *micro, tn_e
     return cli_input_rebuild(input, error);
 }
 
-/* With --order the smallest plan decides between the candidate orders. */
+/* Plans each candidate order of --order, and keeps the order with the smallest plan. */
 static tn_status input_plan_orders(cli_input *input, const tn_plan_options *options,
                                    tn_error *error) {
     TN_TRY(input_import(input, error));
     tn_status status = input_set_up(input, TN_SETUP_REWRITE, options, error);
-    tn_error unused; /* if nothing fits, show the order with the fewest live bytes */
+    /* if nothing fits, the order with the fewest live bytes is kept for the messages */
+    tn_error unused;
     if (status == TN_E_INFEASIBLE) (void)!input_set_up(input, TN_SETUP_REWRITE, NULL, &unused);
     if (status == TN_OK) cli_stage(input, "order", tn_setup_seconds(input->setup, TN_SETUP_ORDER));
     return status;

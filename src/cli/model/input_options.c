@@ -1,4 +1,4 @@
-/* input_options.c - the options for reading the input, for the memory model, for rules about
+/* input_options.c - parses the options for reading the input, for the memory model, for rules about
  * tensors, and for tiles. */
 #include "base/base.h"
 #include "cli/model/input.h"
@@ -83,7 +83,8 @@
       "release the results of operators that match, as for --keep, after their early readers, "    \
       "and recompute them for late ones, in training those of the backward pass; may be repeated")
 
-/* Recorded in plans; on the command line some commands describe them in their own way. */
+/* Options that plans record. On the command line they are hidden here, because the commands that
+ * have them describe them in their own words. */
 #define INPUT_PLAN(X)                                                                              \
     X("batch", CLI_BATCH, "N")                                                                     \
     X("target", CLI_TARGET, "NAME")                                                                \
@@ -96,20 +97,21 @@ static const struct argp_option input_options[] = {
     INPUT_OPTIONS(CLI_OPTION) INPUT_BANK(CLI_OPTION) INPUT_STATIC(CLI_OPTION)
         INPUT_PARALLEL(CLI_OPTION) INPUT_KERNELS(CLI_OPTION) INPUT_MODULE(CLI_OPTION)
             INPUT_PLAN(INPUT_HIDDEN){0}};
-/* A command that runs the model has one memory and its own kernels. */
+/* For commands that run the model: the device has one memory, and the command chooses the
+ * kernels. */
 static const struct argp_option input_run_options[] = {INPUT_OPTIONS(CLI_OPTION) INPUT_STATIC(
     CLI_OPTION) INPUT_PARALLEL(CLI_OPTION) INPUT_RULES(CLI_OPTION) INPUT_RECOMPUTE(CLI_OPTION){0}};
-/* `fit` counts weights beside the arena. */
+/* For `fit`, which counts weights outside the arena, so --static is missing. */
 static const struct argp_option input_fit_options[] = {INPUT_OPTIONS(CLI_OPTION) INPUT_PARALLEL(
     CLI_OPTION) INPUT_RULES(CLI_OPTION) INPUT_RECOMPUTE(CLI_OPTION){0}};
-/* In `train` --parallel has another meaning as well. */
+/* For `train`, which has its own --parallel with more meanings. */
 static const struct argp_option input_train_options[] = {INPUT_OPTIONS(CLI_OPTION) INPUT_STATIC(
     CLI_OPTION) INPUT_RULES(CLI_OPTION) INPUT_RECOMPUTE(CLI_OPTION){0}};
-/* `estimate` describes the others itself. */
+/* For `estimate`, which has its own versions of the other options. */
 static const struct argp_option input_estimate_options[] = {
     INPUT_OPTIONS(CLI_OPTION) INPUT_BANK(CLI_OPTION) INPUT_RULES(CLI_OPTION){0}};
 
-/* `split` reads a model to write it again. */
+/* For `split`, which reads a model in order to write it again. */
 static const struct argp_option input_sizes_options[] = {INPUT_SIZES(CLI_OPTION){0}};
 
 static void *input_grow(struct argp_state *state, const void *array, size_t count, size_t item) {
@@ -128,7 +130,8 @@ static int64_t input_extent(struct argp_state *state, const char *option, const 
     return value;
 }
 
-/* Copies the name before the last '='. */
+/* Returns a copy of the name before the last '=' in `text`, and sets *value to the text after
+ * it. */
 static char *input_name(struct argp_state *state, const char *option, const char *text,
                         const char **value) {
     const char *equals = strrchr(text, '=');
@@ -198,7 +201,7 @@ static void input_add_parameter(struct argp_state *state, cli_input *input, cons
     input->import.parameters = patterns;
 }
 
-/* NAME=CAPACITY@SPEED/s; capacity and speed are optional. */
+/* Parses --bank NAME=CAPACITY@SPEED/s, where capacity and speed are optional. */
 static void input_add_bank(struct argp_state *state, cli_input *input, const char *text) {
     const char *value;
     if (input->bank_count == CLI_BANKS_MAX)
@@ -216,7 +219,7 @@ static void input_add_bank(struct argp_state *state, cli_input *input, const cha
     input->banks[input->bank_count++] = bank;
 }
 
-/* `count` numbers with commas between. */
+/* Parses `count` numbers that are separated by commas. */
 static void input_numbers(struct argp_state *state, const char *option, const char *text,
                           uint32_t *numbers, uint32_t count) {
     const char *at = text;
@@ -376,7 +379,8 @@ const struct argp cli_input_estimate_argp = {.options = input_estimate_options,
 
 static const char *const rules_options[TN_RULE_COUNT] = {"keep", "recompute", "swap"};
 
-/* Splits PATTERN:prefetch=N. */
+/* Cuts ":prefetch=N" off the end of a pattern and returns N, or 0 if the pattern does not end
+ * so. */
 static uint32_t rules_prefetch(struct argp_state *state, char *pattern) {
     char *at = pattern, *last = NULL, *end;
     while ((at = strstr(at, RULES_PREFETCH)) != NULL) last = at++;
@@ -414,8 +418,8 @@ void cli_rules_release(cli_input *input) {
 
 /* --- operators in tiles: --split and --extra-work --- */
 
-#define SPLIT_SHARE 0.25     /* the default extra work */
-#define SPLIT_SHARE_MOST 0.5 /* the default for a curve */
+#define SPLIT_SHARE 0.25     /* default limit of the extra work, as a fraction */
+#define SPLIT_SHARE_MOST 0.5 /* default limit of the extra work for a curve */
 
 enum { SPLIT_SPLIT = 1500, SPLIT_WORK };
 

@@ -1,5 +1,5 @@
-/* kernel_target.c - the kernels that a plan is made for: a kernel library of this machine, or the
- * kernels of a microcontroller. */
+/* kernel_target.c - chooses the kernels that a plan is made for: a kernel library of this machine,
+ * or the kernels of a microcontroller. */
 #include "cli/model/kernel_target.h"
 #include "base/base.h"
 #include "cli/model/input.h"
@@ -93,7 +93,8 @@ static tn_micro_target micro_target(const char *name) {
     return micro_targets[0];
 }
 
-/* "2025-01-31" or "2025-01"; false: another text. */
+/* Parses a date such as "2025-01-31" or "2025-01" into a number such as 20250131. Returns false for
+ * any other text. */
 static bool micro_date(const char *text, uint32_t *date) {
     uint32_t digits = 0, value = 0;
     for (; *text != '\0'; text++) {
@@ -123,7 +124,7 @@ cli_tflm_kernels cli_tflm_kernels_parse(struct argp_state *state, const char *te
     strcpy(copy, text);
     strcpy(kernels.text, text);
     char *part = strtok_r(copy, ",", &rest);
-    if (part == NULL) part = copy; /* an empty text */
+    if (part == NULL) part = copy; /* an empty `text` has no first part, so the part is "" */
     char *at = strchr(part, '@');
     if (at != NULL) *at = '\0';
     kernels.library = (tn_micro_kernels)cli_choice(state, "kernels", part, micro_libraries);

@@ -1,5 +1,5 @@
-/* opened_model.c - from a model file to an engine that can run it: its options, and the steps load,
- * train, compile, open. */
+/* opened_model.c - parses the options of a model that runs, and opens it: it loads the model, makes
+ * the training step, compiles it and opens an engine. */
 #include "cli/model/opened_model.h"
 #include "base/base.h"
 #include "cli/answer/model_facts.h"
@@ -264,20 +264,23 @@ const struct argp cli_pruned_argp = {.options = pruned_options, .parser = pruned
 
 /* --- the data of tensors --- */
 
-/* Whether training updates a tensor of the model or of the running graph. */
+/* Returns whether training updates a tensor of the model or of the running graph. */
 static bool opened_is_trained(const cli_opened_model *opened, const tn_graph *graph,
                               tn_tensor_id id) {
     const tn_graph *step = graph == opened->input->graph ? opened->step.graph : graph;
     return step != NULL && (tn_graph_tensor(step, id)->flags & TN_TENSOR_UPDATED) != 0;
 }
 
-/* In a shard the whole tensor has no memory; it is read to fill the shard. */
+/* Returns whether the tensor is a parameter with an initial value that must be read. That includes
+ * a parameter that is divided into shards: the whole tensor is an activation then, but its value
+ * fills the shards. */
 static bool opened_is_parameter(const tn_tensor *tensor) {
     bool shared = tensor->kind == TN_KIND_ACTIVATION && (tensor->flags & TN_TENSOR_UPDATED) != 0;
     return tensor->kind == TN_KIND_PARAMETER || shared;
 }
 
-/* Reads a tensor of the model: trained, from a checkpoint, from a file of weights, or its own. */
+/* Reads a tensor of the model from the first source that has it: the trainer, the checkpoint, the
+ * file of weights, generated weights, or the model file. */
 static tn_status opened_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
                              uint64_t size, tn_error *error) {
     const cli_opened_model *opened = self;
@@ -303,7 +306,8 @@ tn_contents_of cli_opened_model_contents(cli_opened_model *opened) {
     return (tn_contents_of){opened_read, opened, opened->input->graph};
 }
 
-/* The same for the running graph; ranks may have parts of it. */
+/* Reads a tensor of the running graph, as opened_read does. In a training step divided among ranks,
+ * a tensor may be a part of a tensor of the model. */
 static tn_status opened_read_data(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
                                   uint64_t size, tn_error *error) {
     cli_opened_model *opened = self;
@@ -312,8 +316,8 @@ static tn_status opened_read_data(void *self, const tn_graph *graph, tn_tensor_i
     return tn_training_read(&opened->step, id, &whole, bytes, size, error);
 }
 
-/* The place of a tensor in a file, if it has the same bytes there. Trained or pruned weights have
- * no such place. */
+/* Finds the bytes of a tensor in a file. Sets *found to false if no file has exactly these bytes,
+ * as for weights that are trained or pruned. */
 static tn_status opened_where(void *self, const tn_graph *graph, tn_tensor_id id,
                               tn_file_range *range, bool *found, tn_error *error) {
     const cli_opened_model *opened = self;
@@ -333,9 +337,9 @@ static tn_status opened_where(void *self, const tn_graph *graph, tn_tensor_id id
 
 /* --- the plan: without changes, or within a budget --- */
 
-/* A model is planned without changes or within a budget (tn_fit_graph combines the techniques). If
- * the budget cannot be met, the smallest program found remains, so that the command can list the
- * largest tensors at its peak. */
+/* A model is planned without changes, or within a budget by tn_fit_graph, which combines the
+ * techniques. If the budget cannot be met, the smallest program found is kept, so that the command
+ * can list the largest tensors at its peak. */
 
 #define OPENED_SAMPLE (UINT64_C(1) << 20)
 
@@ -357,19 +361,18 @@ static tn_fit_options opened_search(const cli_opened_model *opened) {
 }
 
 typedef struct opened_sources {
-    cli_fit_sources
-        sources; /* the first member, so that a pointer to it is a pointer to the struct */
+    cli_fit_sources sources; /* the first member, so that a pointer to it points to the struct */
     cli_opened_model *opened;
 } opened_sources;
 
-/* The read speed of weights: of the file with the largest weight that can be read in place, or of
- * the folder for converted weights. */
+/* Measures the read speed for weight streaming. It reads the file of the largest weight that can be
+ * read in place. If there is no such weight, it uses the folder for converted weights. */
 static tn_status opened_storage(void *self, double *bytes_per_s, tn_error *error) {
     const opened_sources *sources = self;
     cli_opened_model *opened = sources->opened;
     const tn_graph *graph = opened->graph;
     const char *path = opened->forms_folder != NULL ? opened->forms_folder : getenv("TMPDIR");
-    uint64_t most = OPENED_SAMPLE; /* smaller samples are too noisy */
+    uint64_t most = OPENED_SAMPLE; /* a smaller weight would give an unreliable speed */
     if (path == NULL || *path == '\0') path = "/tmp";
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(graph); id++) {
         tn_file_range range;
@@ -384,8 +387,7 @@ static tn_status opened_storage(void *self, double *bytes_per_s, tn_error *error
     return tn_storage_measure(path, bytes_per_s, error);
 }
 
-/* Plans within the budget. If nothing fits, the answer keeps the smallest program found, so that
- * its holders can be listed. */
+/* Plans within the budget. If nothing fits, the answer keeps the smallest program found. */
 static tn_status opened_fit(cli_opened_model *opened, const tn_setup_options *options,
                             tn_error *error) {
     const tn_fit_options search = opened_search(opened);
@@ -411,7 +413,8 @@ static tn_status opened_fit(cli_opened_model *opened, const tn_setup_options *op
     return status;
 }
 
-/* No search is needed without a budget, for a pool, or with separate memory for every tensor. */
+/* Makes the plan. A search is needed only with a budget, and not for a pool or if every tensor gets
+ * separate memory. */
 static tn_status opened_make(cli_opened_model *opened, tn_setup_options *options, tn_error *error) {
     bool budget = opened->budget > 0 && opened->pool == NULL && !opened->naive;
     options->split = budget ? NULL : cli_split_of(&opened->input->split, 0);
@@ -438,11 +441,11 @@ static tn_status opened_compile(cli_opened_model *opened, tn_error *error) {
     return TN_OK;
 }
 
-#define OPENED_EVENTS_MAX (UINT64_C(1) << 22) /* 600 MiB */
+#define OPENED_EVENTS_MAX (UINT64_C(1) << 22) /* a trace of this many events takes 600 MiB */
 
 /* --- from the file to the plan --- */
 
-/* The weights of a weights file replace those of the model. */
+/* Opens the file of weights. Its tensors replace the weights of the model. */
 static tn_status opened_weights(cli_opened_model *opened, tn_error *error) {
     const char *path = opened->weights_path;
     TN_TRY(tn_weights_open(path, opened->input->import.context, &opened->weights, error));
@@ -451,7 +454,8 @@ static tn_status opened_weights(cli_opened_model *opened, tn_error *error) {
     return status == TN_OK ? TN_OK : tn__where(error, status, "%s", path);
 }
 
-/* Loads the model and forgets the values of weights that another file or training will supply. */
+/* Loads the model. Values of weights that a file of weights, a checkpoint or training supplies are
+ * removed from the graph. */
 static tn_status opened_model(cli_opened_model *opened, tn_error *error) {
     cli_input *input = opened->input;
     if (input->graph == NULL)
@@ -470,7 +474,8 @@ static tn_status opened_model(cli_opened_model *opened, tn_error *error) {
     return cli_training_model(opened->training, &input->graph, error);
 }
 
-/* For a run, data missing from the file are generated; for training, all trained weights. */
+/* Opens the contents of the tensors. With --weights random, all tensors that are missing in the
+ * file are generated for a run; for training, all trained weights are. */
 static tn_status opened_contents(cli_opened_model *opened, tn_error *error) {
     const cli_input *input = opened->input;
     const tn_context *context = input->import.context;
@@ -486,7 +491,7 @@ static tn_status opened_contents(cli_opened_model *opened, tn_error *error) {
     return tn_contents_open(input->path, context, &opened->contents, error);
 }
 
-/* The graph to compile: the model, or a step of its training. */
+/* Sets opened->graph to the graph to compile: the model, or a step of its training. */
 static tn_status opened_graph(cli_opened_model *opened, tn_error *error) {
     const cli_kernel_target target = cli_opened_model_target(opened);
     opened->graph = opened->input->graph;
@@ -516,7 +521,7 @@ static tn_status opened_prune(cli_opened_model *opened, tn_error *error) {
     return tn_prune(opened->graph, &options, &opened->pruning, error);
 }
 
-/* Seconds of the stages [first, last). */
+/* Returns the seconds that the stages from `first` up to, but not including, `last` took. */
 static double opened_seconds(const cli_opened_model *opened, tn_setup_stage first,
                              tn_setup_stage last) {
     double seconds = 0;
@@ -542,7 +547,8 @@ tn_status cli_opened_model_plan(cli_opened_model *opened, tn_error *error) {
 
 /* --- from the plan to the engine --- */
 
-/* Without a budget a pool gets more room than any pool needs: it is reserved, not touched. */
+/* Returns the capacity of a pool. Without a budget it is larger than any pool needs, because
+ * addresses that are only reserved take no memory. */
 static uint64_t opened_pool_room(const cli_opened_model *opened) {
     uint64_t naive = tn_occupancy_summary(tn_setup_occupancy(opened->setup)).naive;
     uint64_t all = tn__add_sat(naive, tn_setup_need(opened->setup).statics);
@@ -577,9 +583,9 @@ tn_status cli_opened_model_start(cli_opened_model *opened, tn_error *error) {
 
 /* --- the trace --- */
 
-/* Opens a trace with room for the events of `runs` runs: one for each instruction, and two for each
- * buffer (it gets memory, it releases it). Loops may produce more events: those that find no room
- * are counted, not stored. */
+/* Opens a trace for `runs` runs. A run has one event per instruction and two per buffer, when it
+ * gets memory and when it releases it. Loops may produce more events; those beyond the capacity are
+ * counted but not stored. */
 tn_status cli_opened_model_open_trace(cli_opened_model *opened, uint64_t runs, tn_error *error) {
     if (opened->traces.count == 0 && !opened->traced) return TN_OK;
     const tn_program *program = tn_setup_program(opened->setup);
@@ -638,7 +644,8 @@ void cli_opened_model_close(cli_opened_model *opened) {
     if (opened->answer.own == NULL) tn_setup_destroy(opened->setup);
     tn_fit_answer_release(&opened->answer);
     free(opened->zeros);
-    if (opened->naive) return; /* the rest belongs to the other model */
+    /* the other fields belong to the model that this one is compared with */
+    if (opened->naive) return;
     tn_pruning_release(&opened->pruning);
     tn_training_release(&opened->step);
     tn_graph_destroy(opened->model);

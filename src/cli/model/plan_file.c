@@ -1,13 +1,16 @@
-/* plan_file.c - a .json plan as a document: its options, its tensors by index, and its program.
+/* plan_file.c - reads a .json plan as a document: its options, its tensors by index, and its
+ * program.
  *
- * Our plans record their options, so that a plan and its model are enough to check it. One function
- * writes each option in normal form from its parsed value. So `64` and `64B`, or a default and the
- * same value given, become the same word. `verify` compares its command line with these words.
+ * Plans of Tenure record their options, so that a plan and its model are enough to check the plan.
+ * One function writes each option in a normal form from its parsed value. `64` and `64B` therefore
+ * become the same text, and so do a default and the same value given explicitly. `verify` compares
+ * the options of its command line with the recorded ones in this form.
  *
  * Tensors and operators are indices into the planned graph, which the options reproduce from the
- * model. So names may be empty, repeated or changed. Every index is checked before use.
+ * model. Names may therefore be empty, repeated or changed. Every index is checked before it is
+ * used.
  *
- * Cost: O(bytes), and O(n log n) for n tensors.
+ * Cost: O(size of the file), and O(n log n) for n tensors.
  */
 #include "cli/model/plan_file.h"
 #include "base/base.h"
@@ -20,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPTIONS_ALIGNMENT 64u /* the default for models */
+#define OPTIONS_ALIGNMENT 64u /* default alignment of buffers of models, in bytes */
 
 /* --- options as words: a list --- */
 
@@ -110,7 +113,8 @@ static void options_switch(bool on, const char *name, cli_words *words) {
     if (on) cli_words_add(words, name, NULL);
 }
 
-/* Adds the words of one option, unless it was not given and has no default to record. */
+/* Adds one option with its present or default value. Adds nothing if the option was not given and
+ * has no default. */
 static void options_word(const cli_input *input, int key, const char *name, cli_words *words) {
     static const char *const statics[] = {"apart", "arena", "first"};
     bool model = cli_input_is_model(input);
@@ -225,7 +229,8 @@ static bool options_same(const cli_words *a, const cli_words *b) {
     return true;
 }
 
-/* "--order auto", "--bank a=1 --bank b=2", or "no --order". */
+/* Writes an option as a user would, such as "--order auto" or "--bank a=1 --bank b=2", or "no
+ * --order" if `words` does not have the option. */
 static void options_say(const cli_words *words, const char *name, char text[200]) {
     size_t used = 0;
     snprintf(text, 200, "no --%s", name);
@@ -275,8 +280,8 @@ static void options_check_training(const cli_input *given, const cli_input *of_p
     cli_words_release(&there);
 }
 
-/* Ends the program with a usage error if an option of the command line (`given`) differs from the
- * plan; the message names both. */
+/* Ends the program with a usage error if an option that was given on the command line (`given`)
+ * differs from the option in the plan. The message has both values. */
 static void words_check(const cli_input *given, const cli_input *of_plan, const char *path) {
     for (const struct argp_option *row = cli_input_argp.options; row->name != NULL; row++) {
         cli_words here = {0}, there = {0};
@@ -292,8 +297,9 @@ static void words_check(const cli_input *given, const cli_input *of_plan, const 
 
 /* --- options as words: reading them back --- */
 
-/* Applies one option of a plan; value NULL: a switch. False: the option is unknown, or its value is
- * missing or unexpected. An invalid value ends the program with a usage error. */
+/* Applies one option of a plan; `value` is NULL for an option without a value. Returns false if the
+ * option is unknown, or if its value is missing or unexpected. An invalid value is a usage
+ * error. */
 static bool words_apply(cli_input *input, cli_training *training, const char *name,
                         const char *value) {
     if (strcmp(name, "train") == 0 && value == NULL) {
@@ -359,7 +365,8 @@ static bool plan_number(const json_t *object, const char *member, uint64_t *valu
     return true;
 }
 
-/* An index; null or absent is TN_NONE. */
+/* Reads an index. A member that is null or absent gives TN_NONE. Returns false if the member is not
+ * an index. */
 static bool plan_index(const json_t *object, const char *member, uint32_t *value) {
     const json_t *found = json_object_get(object, member);
     uint64_t number;
@@ -370,7 +377,8 @@ static bool plan_index(const json_t *object, const char *member, uint32_t *value
     return true;
 }
 
-/* A number of a step; 0 if it is absent. */
+/* Reads a number below 2^32 - 1. An absent member gives 0. Returns false if the member is not such
+ * a number. */
 static bool plan_small(const json_t *object, const char *member, uint32_t *value) {
     const json_t *found = json_object_get(object, member);
     uint64_t number = 0;
@@ -392,7 +400,8 @@ static tn_status plan_fail(const cli_plan_file *file, const char *list, size_t i
 
 /* --- the document: reading --- */
 
-/* Older plans identify tensors by name only; they have no "delta". */
+/* Reads the list "tensors". Plans of older versions have no member "delta" and identify tensors by
+ * name only; from them nothing is read. */
 static tn_status plan_tensors(cli_plan_file *file, tn_error *error) {
     const json_t *list = json_object_get(file->document, "tensors");
     size_t count = json_array_size(list), index;
@@ -439,7 +448,8 @@ static tn_status plan_steps(cli_plan_file *file, tn_error *error) {
     return TN_OK;
 }
 
-/* A number that the verifier computes again; *given: whether the plan states it. */
+/* Reads a number that the plan states and that the verifier computes itself. Sets *given to whether
+ * the plan states it. */
 static tn_status plan_claim(const cli_plan_file *file, const json_t *result, const char *member,
                             uint64_t *value, bool *given, tn_error *error) {
     const json_t *found = json_object_get(result, member);
@@ -450,7 +460,8 @@ static tn_status plan_claim(const cli_plan_file *file, const json_t *result, con
     return tn__where(error, status, "%s", file->path);
 }
 
-/* Waits and time belong together, with the workers of the time. */
+/* Reads the stated reuse cost, waits and time. A plan must state waits, time and the number of
+ * workers together. */
 static tn_status plan_claims(cli_plan_file *file, const json_t *result, tn_error *error) {
     bool waits, time, workers;
     TN_TRY(plan_claim(file, result, "reuse_cost", &file->reuse_cost, &file->has_reuse_cost, error));
@@ -488,7 +499,8 @@ tn_status cli_plan_file_open(const char *path, cli_plan_file *file, tn_error *er
     file->document = tn__json_parse(bytes.bytes, bytes.size, &why, &status);
     tn__file_unmap(&bytes);
     if (status == TN_E_NO_MEMORY) return tn__no_memory(error, "the plan");
-    return file->document != NULL ? plan_read(file, error) : TN_OK; /* plan/io reports the error */
+    /* if the file is not JSON, plan/io reports the error later */
+    return file->document != NULL ? plan_read(file, error) : TN_OK;
 }
 
 void cli_plan_file_close(cli_plan_file *file) {
@@ -575,7 +587,8 @@ static tn_reduction plan_reduction(const char *text) {
     return TN_REDUCTION_SUM;
 }
 
-/* tensors: number of tensors, encoded forms included. */
+/* Reads one instruction of the program. `tensors` is the number of tensors of the graph including
+ * encoded forms. */
 static tn_status plan_instruction(const cli_plan_file *file, const tn_graph *graph,
                                   uint32_t tensors, size_t index, tn_instruction *it,
                                   tn_error *error) {
@@ -591,7 +604,8 @@ static tn_status plan_instruction(const cli_plan_file *file, const tn_graph *gra
         !plan_small(step, "part", &it->part) || !plan_small(step, "parts", &it->parts))
         return plan_fail(file, "steps", index, "a member is not a number of at least 0", error);
     it->again = json_is_true(json_object_get(step, "recomputed")) ||
-                json_is_true(json_object_get(step, "again")); /* its name in version 0.1 */
+                /* the name of this member in version 0.1 */
+                json_is_true(json_object_get(step, "again"));
     it->codec = plan_codec(plan_text(step, "codec"));
     it->reduction = plan_reduction(plan_text(step, "reduction"));
     bool op = it->op == TN_NONE || it->op < tn_graph_op_count(graph);

@@ -1,4 +1,5 @@
-/* training.c - a training step: its options, its graph, and the part of one rank. */
+/* training.c - parses the options of training, makes the graph of a training step, and makes the
+ * part of one rank. */
 #include "cli/model/training.h"
 #include "base/base.h"
 #include "cli/command_line/combine.h"
@@ -11,7 +12,8 @@
 
 /* --- options, and the graph of a step --- */
 
-#define TRAINING_ALL 1e3 /* no limit in practice: each operator is recomputed a few times at most */
+/* extra work that is never reached, because each operator is recomputed a few times at most */
+#define TRAINING_ALL 1e3
 
 enum {
     TRAINING_LOSS = 1000,
@@ -26,7 +28,7 @@ enum {
     TRAINING_SCALE,
     TRAINING_AGAIN,
     TRAINING_CHEAP,
-    TRAINING_SWITCH /* the rows of TRAINING_SWITCHES use the keys from here on */
+    TRAINING_SWITCH /* first key of the rows of TRAINING_SWITCHES */
 };
 
 #define TRAINING_OPTIONS(X)                                                                        \
@@ -59,7 +61,8 @@ enum {
     X(TRAINING_CHEAP, "recompute-cheap", NULL,                                                     \
       "recompute the outputs of cheap operators such as normalisations and activation functions")
 
-/* X(member of tn_train_options, option, help): a bool each. */
+/* Options without a value, each as X(member of tn_train_options, option, help). The member is a
+ * bool. */
 #define TRAINING_SWITCHES(X)                                                                       \
     X(fuse_update, "fuse-update",                                                                  \
       "update each parameter as soon as its gradient is computed, which frees the gradient early") \
@@ -67,7 +70,7 @@ enum {
       "keep the mask of dropout, one bit per element (default: draw it again in the backward "     \
       "pass)")
 
-enum { /* 0, 1, ... */
+enum { /* indices of the rows of TRAINING_SWITCHES */
 #define TRAINING_INDEX(member, name, help) TRAINING_INDEX_##member,
        TRAINING_SWITCHES(TRAINING_INDEX) TRAINING_SWITCH_COUNT
 };
@@ -75,7 +78,7 @@ enum { /* 0, 1, ... */
     CLI_OPTION(TRAINING_SWITCH + TRAINING_INDEX_##member, name, NULL, help)
 static const struct argp_option training_options[] = {
     TRAINING_OPTIONS(CLI_OPTION) TRAINING_RECOMPUTE(CLI_OPTION) TRAINING_SWITCHES(TRAINING_ROW){0}};
-/* `fit` itself decides which operators are recomputed. */
+/* For `fit`, which itself decides which operators are recomputed. */
 static const struct argp_option training_fit_options[] = {TRAINING_OPTIONS(CLI_OPTION)
                                                               TRAINING_SWITCHES(TRAINING_ROW){0}};
 
@@ -249,7 +252,8 @@ static tn_train_options training_options_of(const cli_training *training) {
     tn_train_options options = training->options;
     options.freeze = training->freeze;
     options.train = training->train;
-    if (options.dtype == TN_FLOAT32) options.dtype = TN_UNDEFINED; /* as in the model */
+    /* --dtype float32 means the data types of the model */
+    if (options.dtype == TN_FLOAT32) options.dtype = TN_UNDEFINED;
     return options;
 }
 
@@ -294,7 +298,8 @@ static tn_status ranks_end(void *self, tn_world *world, tn_error *error) {
     return tn_world_agree(world, why->status, error);
 }
 
-/* Without MPI the processes cannot communicate; each one then reports its own error. */
+/* Prints the error on which the ranks agreed. Without MPI (TN_E_UNSUPPORTED) the processes cannot
+ * communicate, and each one prints its own error. */
 static int ranks_end_print(void *self, tn_status status, const tn_error *error) {
     return cli_fail(status == TN_E_UNSUPPORTED ? self : error);
 }
@@ -377,8 +382,8 @@ uint32_t cli_ranks_group(const cli_ranks *ranks, tn_grid_axis axis) {
     return tn_grid_group(&ranks->grid, axis, ranks->rank);
 }
 
-/* The group for gathering parameters, concurrent with that of gradients: the same ranks under
- * another number. */
+/* Returns the group for gathering parameters. It has the ranks of the group for gradients but
+ * another number, so that both can communicate at the same time. */
 static uint32_t ranks_gather_group(const cli_ranks *ranks) {
     return cli_ranks_group(ranks, TN_GRID_AXES) + cli_ranks_group(ranks, TN_GRID_DATA);
 }
@@ -442,7 +447,8 @@ static tn_status ranks_divide_state(const cli_ranks *ranks, const tn_program *pr
     return tn_program_shard(program, &options, divided, error);
 }
 
-/* The program of one pipeline stage of a replica, or of a part of it. */
+/* Makes the program of this rank's pipeline stage; with tensor parallelism, of this rank's part of
+ * the stage. */
 static tn_status ranks_stage(const cli_ranks *ranks, const tn_program *program, tn_program **staged,
                              tn_error *error) {
     tn_program_pipeline_options options = TN_PROGRAM_PIPELINE_OPTIONS_INIT;
@@ -462,7 +468,8 @@ static tn_status ranks_stage(const cli_ranks *ranks, const tn_program *program, 
     return tn_program_pipeline(program, &options, staged, error);
 }
 
-/* First divides into stages or within layers or both, then averages gradients. */
+/* First divides the program into pipeline stages, within layers, or both. Then adds the averaging
+ * of the gradients over the data-parallel ranks. */
 tn_status cli_ranks_divide(void *self, const tn_program *program, tn_program **divided,
                            tn_error *error) {
     const cli_ranks *ranks = self;

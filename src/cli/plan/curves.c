@@ -1,6 +1,6 @@
-/* curves.c - the curves of `tenure plan --sweep`: memory against the work of tiles, and bytes
- * against waits, time or reuse cost. Each is a table, JSON, and a drawing after the plan of one of
- * its points. */
+/* curves.c - computes the curves of `tenure plan --sweep`: memory against the work of tiles, and
+ * bytes against waits, time or reuse cost. Each curve is printed as a table or JSON. A drawing of a
+ * curve also has the plan of one of its points. */
 #include "cli/answer/model_facts.h"
 #include "cli/model/input.h"
 #include "cli/model/kernel_target.h"
@@ -16,9 +16,9 @@
 
 typedef struct split_curve_job {
     const cli_split_curve *asked;
-    tn_setup **setups; /* [count], the last one without tiles */
+    tn_setup **setups; /* [count] compiled models with rising bytes; the last one has no tiles */
     uint32_t count, chosen;
-    uint64_t flops; /* of the model */
+    uint64_t flops; /* operations of the model without tiles */
 } split_curve_job;
 
 static double curve_work(const tn_setup *setup) {
@@ -26,7 +26,8 @@ static double curve_work(const tn_setup *setup) {
     return report != NULL ? report->work : 0;
 }
 
-/* The bytes that a plan's limit is for: of the arena, or with weights. */
+/* Returns the bytes of a plan that the limit applies to: with a budget, those of arena and weights;
+ * with a capacity, those of the arena alone. */
 static uint64_t curve_size(const split_curve_job *job, const tn_setup *setup) {
     tn_setup_needs needs = tn_setup_need(setup);
     return job->asked->budget > 0 ? needs.total : needs.arena;
@@ -92,7 +93,7 @@ static tn_status curve_print(const split_curve_job *job, tn_error *error) {
 
 /* --- memory against the work of tiles: the picture --- */
 
-/* The work of a point, relative to the model's. */
+/* Returns the number of operations of a point, including those that tiles repeat. */
 static uint64_t curve_operations(const split_curve_job *job, const tn_setup *setup) {
     return (uint64_t)((1 + curve_work(setup)) * (double)job->flops);
 }
@@ -135,8 +136,8 @@ static tn_status curve_write(const split_curve_job *job, const tn_report_point *
     return status;
 }
 
-/* The plan to draw: the largest within the limit, which has the least work; without a limit the
- * smallest. */
+/* Chooses the plan to draw. With a limit it is the largest plan within the limit, because larger
+ * plans have less extra work. Without a limit it is the smallest plan. */
 static tn_status curve_choose(split_curve_job *job, tn_error *error) {
     uint64_t capacity = curve_limit(job);
     job->chosen = 0;
@@ -159,7 +160,7 @@ static tn_status curve_draw(split_curve_job *job, tn_error *error) {
     }
     cli_input_take_setup(job->asked->input, job->setups[job->chosen]);
     tn_status status = curve_write(job, points, error);
-    job->setups[job->chosen] = NULL; /* the input's */
+    job->setups[job->chosen] = NULL; /* the input owns this compiled model from now on */
     free(points);
     return status;
 }
@@ -184,11 +185,12 @@ tn_status cli_split_curve_run(const cli_split_curve *asked, tn_error *error) {
 
 /* --- bytes against waits, time or reuse cost --- */
 
-/* Plans within rising capacities, from the smallest plan to the first one whose objective cannot be
- * improved by more memory. A plan is valid within every larger capacity, so each point is at most
- * the one before it. */
+/* The curve has a plan for each of several rising capacities. The first is the size of the smallest
+ * plan. The last is the smallest capacity found at which more memory does not improve the
+ * objective. A plan is valid within every larger capacity, so the objective never rises along the
+ * curve. */
 
-#define WAIT_WIDEN 12u /* plans that look for the last capacity, at most */
+#define WAIT_WIDEN 12u /* largest number of plans made to find the last capacity */
 
 typedef struct wait_job {
     const cli_wait_curve *asked;
@@ -233,13 +235,15 @@ static tn__wait_point wait_point(const wait_job *job, const tn_layout *layout, u
     return point;
 }
 
-/* Whether `a` is better: a lower value, then fewer bytes. */
+/* Returns whether point `a` is better than `b`: it has a lower value, or an equal value and fewer
+ * bytes. */
 static bool wait_is_better(const tn__wait_point *a, const tn__wait_point *b) {
     return a->value != b->value ? a->value < b->value : a->bytes < b->bytes;
 }
 
-/* A plan within the capacity; within short limits there may be none that is better than `known`,
- * which is within it. */
+/* Makes a plan within the capacity and stores its point. `known` is an earlier plan within the
+ * capacity. It is kept if the new plan is not better, or if a limit ended the search without a
+ * plan. */
 static tn_status wait_plan(const wait_job *job, uint64_t capacity, const tn__wait_point *known,
                            tn__wait_point *point, tn_error *error) {
     tn_plan_options options = job->options;
@@ -258,7 +262,8 @@ static tn_status wait_plan(const wait_job *job, uint64_t capacity, const tn__wai
     return TN_OK;
 }
 
-/* The last capacity: the first one that is tried whose value is that of unlimited memory. */
+/* Finds the last capacity of the curve. It doubles the memory beyond the smallest plan until the
+ * objective is as good as with unlimited memory. */
 static tn_status wait_last(const wait_job *job, const tn__wait_point *least,
                            const tn__wait_point *alone, uint64_t *last, tn_error *error) {
     uint64_t more = least->bytes / 16 > 0 ? least->bytes / 16 : 1;
@@ -273,7 +278,7 @@ static tn_status wait_last(const wait_job *job, const tn__wait_point *least,
     return TN_OK;
 }
 
-/* alone: the plan within unlimited memory. */
+/* Computes the points of the curve. `alone` is the point of the plan within unlimited memory. */
 static tn_status wait_points(wait_job *job, const tn__wait_point *alone, tn_error *error) {
     tn_plan_options bytes = job->options;
     uint32_t count = job->asked->count;
@@ -295,7 +300,8 @@ static tn_status wait_points(wait_job *job, const tn__wait_point *alone, tn_erro
             point->value = alone->value, point->bytes = alone->bytes;
         job->count++;
     }
-    for (uint32_t i = job->count; i-- > 1;) /* less memory lowers no bound */
+    /* a lower bound for a capacity is also valid for every smaller capacity */
+    for (uint32_t i = job->count; i-- > 1;)
         if (job->points[i].bound > job->points[i - 1].bound)
             job->points[i - 1].bound = job->points[i].bound;
     return TN_OK;
@@ -342,8 +348,8 @@ static tn_status wait_draw(const wait_job *job, tn_error *error) {
     return TN_OK;
 }
 
-/* Plans within unlimited memory. The curve replaces the capacity that a problem states for its only
- * bank. */
+/* Makes the plan within unlimited memory. If a problem states a capacity for its only bank, that
+ * capacity is removed, because the curve chooses the capacities. */
 static tn_status wait_first(cli_input *input, const tn_plan_options *options, tn_error *error) {
     if (cli_input_is_model(input)) return cli_input_plan(input, options, error);
     TN_TRY(cli_input_load(input, error));
@@ -364,7 +370,8 @@ tn_status cli_wait_curve_run(const cli_wait_curve *asked, tn_error *error) {
     if (job.options.work_limit > 0)
         job.options.work_limit =
             job.options.work_limit > plans ? job.options.work_limit / plans : 1;
-    job.options.capacity = INT64_MAX; /* the plan that shares nothing is within it */
+    /* large enough for every plan, even for one in which no bytes are shared */
+    job.options.capacity = INT64_MAX;
     TN_TRY(wait_first(asked->input, &job.options, error));
     tn__wait_point alone = wait_point(&job, asked->input->layout, INT64_MAX);
     job.options.capacity = 0;

@@ -1,13 +1,15 @@
-/* explain.c - `tenure plan --explain`: explains the memory of a plan.
+/* explain.c - `tenure plan --explain`: explains the memory of a plan, by answers to three
+ * questions.
  *
- * Three questions. Why this peak: the step, the tensors live at it, their producers and their last
- * readers. How to lower it: every proposal is planned, not guessed. First each of the largest
- * holders is removed alone, which shows how near the next peak is; then the effect of options, with
- * the predicted time of recomputation. Why these offsets: the buffer below each of the holders, and
- * the stack from the highest buffer to the bottom, which gives the arena's size.
+ * Why this peak: it prints the peak step, the tensors that are live there, the operators that
+ * produce them, and their last readers. How to lower the peak: every change is planned, not
+ * guessed. First each of the largest holders is removed alone, which shows how near the next peak
+ * is. Then the effects of options are printed, with the predicted time of recomputation. Why these
+ * offsets: for each holder it prints the buffer directly below it. It also prints the stack of
+ * buffers from the highest one to the bottom, which determines the size of the arena.
  *
- * The trials get the time and work that the plan left of --timeout and --work-limit; changes that
- * were not tried for that reason are listed.
+ * The trials may use the time and work that the plan left of --timeout and --work-limit. Changes
+ * that were not tried for this reason are listed.
  */
 #include "base/base.h"
 #include "cli/answer/model_facts.h"
@@ -23,16 +25,17 @@
 
 /* --- why a buffer has its offset: the buffer directly below it --- */
 
-/* That is the highest-ending buffer below it that is live at one of its times. From the highest
- * buffer of the arena down to the bottom these form a stack. The stack explains the size of the
- * arena: no buffer in it can move down while the others stay. */
+/* The buffer directly below a buffer B is, of the buffers that are live at one of B's times and lie
+ * below B, the one with the highest end. The highest buffer of the arena, the buffer directly below
+ * it, and so on down to offset 0 form a stack. This stack explains the size of the arena: no buffer
+ * in it can move down while the others stay where they are. */
 
 static uint64_t rests_end(const tn_layout *layout, tn_body_id body, const tn_piece *piece) {
     return layout->offset[body] + piece->hi;
 }
 
-/* The highest end of a section of `below` that is under a section of `body` at the same time, or
- * 0. */
+/* Returns the highest end of a section of `below` that lies under a section of `body` while both
+ * are live, or 0 if there is none. */
 static uint64_t rests_reach(const tn_problem *problem, const tn_layout *layout, tn_body_id body,
                             tn_body_id below) {
     tn_piece one, other;
@@ -49,7 +52,7 @@ static uint64_t rests_reach(const tn_problem *problem, const tn_layout *layout, 
     return most;
 }
 
-/* The buffer directly below a body during its live range; TN_NONE: it is at the bottom. */
+/* Returns the buffer directly below `body` during its live range, or TN_NONE if there is none. */
 static tn_body_id rests_below(const tn_problem *problem, const tn_layout *layout, tn_body_id body) {
     const tn_body *it = tn_problem_body(problem, body);
     tn_body_id found = TN_NONE;
@@ -64,7 +67,7 @@ static tn_body_id rests_below(const tn_problem *problem, const tn_layout *layout
     return found;
 }
 
-/* The buffer that ends at the end of the arena, or TN_NONE. */
+/* Returns a buffer that ends where the bank's part of the arena ends, or TN_NONE. */
 static tn_body_id rests_highest(const tn_problem *problem, const tn_layout *layout,
                                 tn_bank_id bank) {
     for (tn_body_id b = 0; b < tn_problem_count(problem); b++) {
@@ -76,8 +79,8 @@ static tn_body_id rests_highest(const tn_problem *problem, const tn_layout *layo
     return TN_NONE;
 }
 
-/* Stores `top`, the buffer below it, and so on to the bottom in bodies[room];
- * returns their number. Cost: O(sections) per buffer. */
+/* Stores `top`, the buffer directly below it, and so on in `bodies`, at most `room` buffers.
+ * Returns their number. Cost: O(sections of all buffers) per stored buffer. */
 static uint32_t rests_stack(const tn_problem *problem, const tn_layout *layout, tn_body_id top,
                             tn_body_id *bodies, uint32_t room) {
     uint32_t count = 0;
@@ -90,10 +93,10 @@ static uint32_t rests_stack(const tn_problem *problem, const tn_layout *layout, 
 
 /* --- --explain: words --- */
 
-#define EXPLAIN_HOLDERS 6u       /* holders that are removed one by one */
-#define EXPLAIN_BODIES 20000u    /* larger problems are not planned again for each holder */
-#define EXPLAIN_STACK 12u        /* lines of the stack */
-#define EXPLAIN_STACK_MOST 4096u /* buffers that are searched for it */
+#define EXPLAIN_HOLDERS 6u    /* number of the largest holders that are removed, one at a time */
+#define EXPLAIN_BODIES 20000u /* a problem with more buffers is not planned again for each holder */
+#define EXPLAIN_STACK 12u     /* number of buffers of the stack that are printed */
+#define EXPLAIN_STACK_MOST 4096u /* largest number of buffers in the stack */
 #define EXPLAIN_CHANGES 12u
 
 typedef struct explain_view {
@@ -110,7 +113,7 @@ typedef struct explain_view {
     tn__text text;
 } explain_view;
 
-/* The options of one more plan, within the rest of the limits. */
+/* Returns the options of one more plan, with the remaining time and work as its limits. */
 static tn_plan_options explain_options(const explain_view *view) {
     tn_plan_options options = *view->of->options;
     if (view->limits.limited) options.work_limit = view->limits.work;
@@ -128,13 +131,13 @@ static size_t explain_width(const explain_view *view, uint32_t beside) {
     return view->columns > beside + 14 ? view->columns - beside : 14;
 }
 
-/* "6 Conv" */
+/* Adds the number and the operator of a step, such as "6 Conv". */
 static void explain_step(explain_view *view, uint32_t step) {
     tn__text_printf(&view->text, "%u ", step);
     explain_word(view, tn__step_of(&view->report, step).type, 20);
 }
 
-/* "made at 6 Conv, read last at 8 Add" */
+/* Adds the live range of a tensor, such as "made at 6 Conv, read last at 8 Add". */
 static void explain_life(explain_view *view, uint32_t index) {
     const tn__report_item *item = &view->scene.items[index];
     if (view->report.occupancy == NULL) {
@@ -195,14 +198,16 @@ static void explain_peak(explain_view *view) {
 
 /* --- --explain: changes that would lower the peak --- */
 
-/* Plans the problem without one of its buffers; not if other data refer to buffer numbers. */
+/* Plans the problem without one of its buffers, and sets *peak. The caller has checked with
+ * explain_is_plain that no other data of the problem refer to numbers of buffers. */
 static tn_status explain_without(explain_view *view, tn_body_id without, uint64_t *peak,
                                  tn_error *error) {
     const tn_problem *problem = view->report.problem;
     tn_plan_options options = explain_options(view);
     tn_problem *rest = NULL;
     tn_layout layout = {0};
-    if (options.planner == NULL) options.planner = "fast"; /* too many */
+    /* a fast planner, because there is one plan per holder */
+    if (options.planner == NULL) options.planner = "fast";
     tn_status status = tn_problem_create(view->report.context, &rest, error);
     for (tn_body_id b = 0; b < tn_problem_count(problem) && status == TN_OK; b++)
         if (b != without) status = tn_problem_add(rest, tn_problem_body(problem, b), NULL, error);
@@ -214,7 +219,7 @@ static tn_status explain_without(explain_view *view, tn_body_id without, uint64_
     return status;
 }
 
-/* Whether buffers may be removed from the problem one by one. */
+/* Returns whether buffers may be removed from the problem one at a time. */
 static bool explain_is_plain(const tn_problem *problem) {
     if (tn_problem_bank_count(problem) > 1 || tn_problem_streams(problem) > 1 ||
         tn_problem_count(problem) > EXPLAIN_BODIES)
@@ -246,7 +251,8 @@ static void explain_holders(explain_view *view) {
     }
 }
 
-/* The request for which the input was planned; a trial changes one option of it. */
+/* Returns the request of an estimate that describes how the input was planned. A trial changes one
+ * option of it. */
 static cli_estimate_request explain_way(explain_view *view) {
     const cli_explained *of = view->of;
     cli_estimate_request request = {.input = *of->input,
@@ -278,7 +284,7 @@ static void explain_change(explain_view *view, const cli_change *change, uint64_
     tn__text_put(&view->text, "\n");
 }
 
-/* The arena with operators in tiles, for a tenth more work. False: no gain. */
+/* Plans with operators in tiles and prints the arena if it is smaller. Returns whether it is. */
 static bool explain_parts(explain_view *view) {
     const cli_input *from = view->of->input;
     tn_error unused;
@@ -313,13 +319,14 @@ static bool explain_parts(explain_view *view) {
     return helps;
 }
 
-/* The effect of options on arena and weights together, and of recomputation at some budgets. */
+/* Prints how other options, and recomputation within some budgets, would change the bytes of arena
+ * and weights together. */
 static void explain_changes(explain_view *view) {
     static const double shares[] = {0.9, 0.75, 0.5};
     cli_change changes[EXPLAIN_CHANGES];
     cli_estimate_request request = explain_way(view);
     cli_estimate_result found;
-    tn_error unused; /* an impossible change is not proposed */
+    tn_error unused; /* the error is ignored: a change that is not possible is not proposed */
     bool parts = view->of->input->bank_count > 0;
     if (parts) return;
     if (!cli_limits_go_on(&view->limits) ||
@@ -346,7 +353,7 @@ static void explain_changes(explain_view *view) {
                                   "recomputation at 0.9, 0.75 or 0.5 of the arena\n");
 }
 
-/* Prints the changes that were not tried, or not to the end, because of a limit. */
+/* Prints the changes that were not tried, or not completely, because a limit was reached. */
 static void explain_skipped(explain_view *view) {
     if (view->limits.skipped.size == 0) return;
     tn__text_printf(&view->text, "  not tried, or not to the end, because %s: %s\n",
@@ -379,7 +386,7 @@ static void explain_place(explain_view *view, tn_body_id body) {
     tn__text_put(&view->text, "\n");
 }
 
-/* The stack that makes the arena, from its top to its bottom. */
+/* Prints the stack of buffers that determines the size of the arena, from its top to its bottom. */
 static tn_status explain_offsets(explain_view *view, tn_error *error) {
     const tn_problem *problem = view->report.problem;
     const tn_layout *layout = view->report.layout;
@@ -464,16 +471,16 @@ tn_status cli_explain_plan(const cli_explained *of, tn_error *error) {
 
 /* --- --explain=tags: the events of tn_occupancy_tags as sentences --- */
 
-/* One line per event, with its step and operator. Names come from untrusted files; tn__words_cell
- * keeps control characters away from the terminal. */
+/* Each event of memory tags is printed as one line, with its step and operator. Names come from
+ * files that are not trusted, so tn__words_cell escapes their control characters. */
 
-#define TAGS_NAME 72u     /* column widths: of the step */
-#define TAGS_OPERATOR 14u /* and of the operator; a line has 100 columns */
+#define TAGS_NAME 72u     /* width in columns of a tensor's name */
+#define TAGS_OPERATOR 14u /* width of the operator's type; a line has 100 columns */
 
 typedef struct tags_text {
     const tn_graph *graph;
     tn__text text;
-    uint32_t step; /* step of the current line; UINT32_MAX: none */
+    uint32_t step; /* the step that was printed last; UINT32_MAX: none yet */
 } tags_text;
 
 static void tags_name(tags_text *to, tn_tensor_id tensor) {

@@ -1,14 +1,15 @@
-/* match_rows.c - finds the memory of a model or problem in the rows of a plan, for `tenure verify`.
+/* match_rows.c - finds the offsets of the buffers of a model or problem in the rows of a plan, for
+ * `tenure verify`.
  *
  * The rows of a .json plan of Tenure are found by the index of their tensor. The rows of any other
  * plan are matched by name, for the order and the options of the command line. A row may name any
- * tensor. Operators may then work in place, and reshapes may be views, wherever the rows place both
- * tensors together and the operator's rule allows it. A tensor without a row must share the memory
- * of one with a row.
+ * tensor. If the rows place the input and the output of an operator at one offset, and the
+ * operator's rule allows it, the operator is taken to work in place, or a reshape to be a view. A
+ * tensor without a row must share the memory of one with a row.
  *
- * A .csv plan has no options. If its rows show that it was made with other options than those of
- * the command line, the result is a usage error that names the option, as for rows that name no
- * tensor of the model.
+ * A .csv plan records no options. If its rows show that it was made with other options than those
+ * of the command line, the result is a usage error that names the option. A plan with rows that
+ * name no tensor of the model is refused in the same way.
  */
 #include "base/base.h"
 #include "cli/model/input.h"
@@ -29,8 +30,9 @@ static const char *rows_row_name(const tn_body *body, uint32_t row, char text[16
     return text;
 }
 
-/* Ids may be missing or repeated: rows with the same id are matched in order, in plan and problem.
- * `rows` gives the first of them, and turn[] the next one to match. */
+/* Makes the index of row names. Names may be missing or repeated. Rows with equal names are matched
+ * in their order with buffers of that name. arguments->rows gives the first row of a name, next[]
+ * the next row of the same name, and turn[] the row to match next. */
 static tn_status rows_name_rows(cli_verify *arguments) {
     uint32_t count = tn_problem_count(arguments->plan), first;
     arguments->next = calloc((size_t)count + 1, sizeof *arguments->next);
@@ -40,7 +42,8 @@ static tn_status rows_name_rows(cli_verify *arguments) {
     for (uint32_t row = 0; row < count; row++) {
         const char *name = tn_problem_body(arguments->plan, row)->name;
         arguments->next[row] = TN__NAMES_NONE;
-        arguments->turn[row] = row; /* the last row of its id so far */
+        /* during this loop, turn[first] is the last row of the name so far */
+        arguments->turn[row] = row;
         if (name == NULL) continue;
         if (!tn__names_add(&arguments->rows, name, strlen(name), row, &first))
             return tn__no_memory(arguments->error, "the plan");
@@ -53,7 +56,8 @@ static tn_status rows_name_rows(cli_verify *arguments) {
     return TN_OK;
 }
 
-/* Finds the next unmatched row for a buffer name and marks it as matched. */
+/* Returns the next unmatched row with this name and marks it as matched. Returns TN__NAMES_NONE if
+ * there is no such row. */
 static uint32_t rows_take_row(cli_verify *arguments, const char *name) {
     uint32_t first = tn__names_find(&arguments->rows, name, strlen(name));
     if (first == TN__NAMES_NONE || arguments->turn[first] == TN__NAMES_NONE) return TN__NAMES_NONE;
@@ -86,7 +90,8 @@ static tn_status rows_check_size(const cli_verify *arguments, const char *name, 
 
 /* --- problems: a row per buffer --- */
 
-/* A plan with few of the buffers is for another problem. */
+/* Reports a buffer without a row. If the plan has rows for fewer than half of the buffers, the
+ * message says that it is a plan for another problem. */
 static tn_status rows_refuse_other(const cli_verify *arguments, uint32_t first, uint32_t known,
                                    const char *name) {
     uint32_t count = arguments->body_count;
@@ -126,9 +131,10 @@ static tn_status rows_match_bodies(cli_verify *arguments) {
 
 /* --- models: rows name tensors --- */
 
-/* The plan inside a model has an offset for each tensor, without rows. Tensors that it leaves to
- * the runtime get the runtime's place; variables without an offset go to the tail. The runtime
- * always places scratch around the rest, so scratch is not checked. */
+/* Reads the plan inside a model, which has an offset for each tensor instead of rows. A tensor that
+ * the plan leaves to the runtime gets the offset that the runtime would choose. Variables without
+ * an offset are placed after the head. Scratch memory is not checked, because the runtime always
+ * places it around the other buffers. */
 static tn_status rows_claim_inside(cli_verify *arguments) {
     cli_input *input = &arguments->input;
     uint32_t tensors = tn_graph_tensor_count(input->graph);
@@ -140,7 +146,7 @@ static tn_status rows_claim_inside(cli_verify *arguments) {
     arguments->claimed = calloc((size_t)tensors + 1, sizeof *arguments->claimed);
     if (arguments->claimed == NULL) return tn__no_memory(arguments->error, "claims");
     TN_TRY(tn_tflite_read_plan(input->path, &input->import, input->graph, arguments->claimed,
-                               arguments->error)); /* a plan is required */
+                               arguments->error)); /* a model without a plan is an error here */
     TN_TRY(tn_micro_arena_of(input->path, &input->import, input->graph, NULL, &micro, &arena,
                              arguments->claimed, arguments->error));
     input->occupancy_options.workspaces = NULL;
@@ -151,8 +157,8 @@ static tn_status rows_claim_inside(cli_verify *arguments) {
     return TN_OK;
 }
 
-/* Rows of scratch memory are named after their operator; the placement checks whether it has
- * scratch. */
+/* Returns whether a row is scratch memory. Such a row is named after its operator. rows_place finds
+ * out whether the operator has scratch memory. */
 static bool rows_is_scratch(const cli_verify *arguments, uint32_t row) {
     static const char suffix[] = ":workspace";
     char text[16];
@@ -162,15 +168,15 @@ static bool rows_is_scratch(const cli_verify *arguments, uint32_t row) {
            strcmp(name + length - end, suffix) == 0;
 }
 
-/* Rows of weights in a kernel's layout are named after the weight and the operator, like buffers.
- */
+/* Returns whether a row is a weight in the layout of one kernel. Such a row, like the buffer, is
+ * named after the weight and the operator. */
 static bool rows_is_form(const cli_verify *arguments, uint32_t row) {
     char text[16];
     const char *name = rows_row_name(tn_problem_body(arguments->plan, row), row, text);
     return arguments->input.target.runner != CLI_RUNNER_NONE && strstr(name, " for ") != NULL;
 }
 
-/* Plans of tools without scratch memory have no rows for it. */
+/* Returns whether the plan has rows for scratch memory. Plans of some tools have none. */
 static bool rows_has_scratch(const cli_verify *arguments) {
     uint32_t rows = arguments->plan != NULL ? tn_problem_count(arguments->plan) : 0;
     for (uint32_t row = 0; row < rows; row++)
@@ -178,14 +184,14 @@ static bool rows_has_scratch(const cli_verify *arguments) {
     return false;
 }
 
-/* The tensors of the program: those of its graph, and its encoded forms. */
+/* Returns the graph that has all tensors of the program, including encoded forms. */
 static const tn_graph *rows_graph(const cli_verify *arguments) {
     return arguments->program != NULL ? tn_program_graph(arguments->program)
                                       : cli_input_graph(&arguments->input);
 }
 
-/* The place of a tensor: the offset of its buffer plus its distance from there.
- */
+/* Computes the offset of a tensor in the plan: the offset of its buffer plus the tensor's distance
+ * from the start of the buffer. */
 static tn_status rows_item_at(const cli_verify *arguments, const cli_plan_tensor *item,
                               uint64_t *offset) {
     if (item->buffer < tn_problem_count(arguments->plan) &&
@@ -195,12 +201,14 @@ static tn_status rows_item_at(const cli_verify *arguments, const cli_plan_tensor
             arguments->plan_path, item->name);
 }
 
-/* Claims are only compared with each other. `above`[bank] separates equal offsets in different
- * banks. False: more than 2^64 bytes. */
+/* Sets above[bank] to a number that is added to the offsets of a bank, so that offsets in different
+ * banks are never equal. That is enough, because claimed offsets are only compared with each other.
+ * Returns false if the banks together have more than 2^64 bytes. */
 static bool rows_stack_banks(const cli_verify *arguments, uint64_t *above) {
     uint32_t rows = tn_problem_count(arguments->plan),
              banks = tn_problem_bank_count(arguments->plan);
-    for (uint32_t row = 0; row < rows; row++) { /* first the end of each bank */
+    /* until the next loop, above[bank] is the end of the bank */
+    for (uint32_t row = 0; row < rows; row++) {
         const tn_body *body = tn_problem_body(arguments->plan, row);
         uint64_t end = tn__add_sat(arguments->plan_offsets[row], body->size);
         if (end > above[body->bank]) above[body->bank] = end;
@@ -226,13 +234,15 @@ static tn_status rows_make_claims(cli_verify *arguments, uint64_t **above) {
             arguments->plan_path);
 }
 
-/* By index. A tensor with several places over time has no claim. */
+/* Sets the claimed offset of each tensor from the document, by index. A tensor that has several
+ * offsets at different times claims none. */
 static tn_status rows_claim_file(cli_verify *arguments, const uint64_t *above) {
     const cli_plan_file *file = &arguments->file;
     const tn_graph *graph = rows_graph(arguments);
     uint32_t tensors = tn_graph_tensor_count(graph);
     tn_tensor_id before = TN_NONE;
-    for (uint32_t i = 0; i < file->tensor_count; i++) { /* sorted by tensor */
+    /* the list of tensors is sorted by tensor */
+    for (uint32_t i = 0; i < file->tensor_count; i++) {
         const cli_plan_tensor *item = &file->tensors[i];
         uint64_t place = 0;
         TN_TRY(rows_item_at(arguments, item, &place));
@@ -243,7 +253,7 @@ static tn_status rows_claim_file(cli_verify *arguments, const uint64_t *above) {
                     item->tensor, item->name, tensors);
         bool form =
             item->op != TN_NONE && tn_tensor_is_static(tn_graph_tensor(graph, item->tensor));
-        if (form) continue; /* for one kernel, with a separate place */
+        if (form) continue; /* a weight in the layout of one kernel has a separate place */
         place = tn__add_sat(place, above[tn_problem_body(arguments->plan, item->buffer)->bank]);
         uint64_t *claim = &arguments->claimed[item->tensor];
         *claim = item->tensor != before || *claim == place ? place : TN_SIZE_UNKNOWN;
@@ -312,8 +322,9 @@ static tn_status rows_claim(cli_verify *arguments) {
     return status;
 }
 
-/* Whether the plan places parameters, so that all of them must be checked. A plan inside a model
- * may place a tensor that Tenure folds and the runtime computes; it does not count. */
+/* Returns whether the plan places parameters, in which case all parameters must be checked. A plan
+ * inside a model is not considered: it may place a tensor that the runtime computes but that is a
+ * constant for Tenure. */
 static bool rows_claims_static(const cli_verify *arguments) {
     const tn_graph *graph = cli_input_graph(&arguments->input);
     if (arguments->plan_path == NULL || arguments->file.has_options) return false;
@@ -326,7 +337,7 @@ static bool rows_claims_static(const cli_verify *arguments) {
     return false;
 }
 
-/* Places a variable after the head, away from all other buffers. */
+/* Gives a variable an offset after the head, where it overlaps no other buffer. */
 static void rows_put_in_tail(cli_verify *arguments, tn_body_id id) {
     const tn_body *body = tn_problem_body(arguments->input.problem, id);
     uint64_t size = body->size;
@@ -337,8 +348,8 @@ static void rows_put_in_tail(cli_verify *arguments, tn_body_id id) {
     arguments->is_partial = true;
 }
 
-/* The place of one live range in the document. *claim is TN_SIZE_UNKNOWN if the document has
- * no place for it. */
+/* Finds the offset of one live range in the document. *claim is TN_SIZE_UNKNOWN if the document
+ * does not have the live range. Errors: E_CONFLICT if it has fewer bytes there than it needs. */
 static tn_status rows_item(cli_verify *arguments, const tn_life *life, const char *name,
                            uint64_t *claim, uint32_t *row) {
     const cli_plan_tensor *item =
@@ -355,7 +366,8 @@ static tn_status rows_item(cli_verify *arguments, const tn_life *life, const cha
     return rows_item_at(arguments, item, claim);
 }
 
-/* Computes the offsets of buffers from the claims of their live ranges, which must agree. */
+/* Computes the offset of each buffer from the offsets that the plan gives its live ranges, which
+ * must agree. */
 static tn_status rows_place(cli_verify *arguments) {
     const tn_graph *graph = rows_graph(arguments);
     const cli_input *input = &arguments->input;
@@ -374,7 +386,9 @@ static tn_status rows_place(cli_verify *arguments) {
             TN_TRY(rows_item(arguments, life, name, &claim, &row));
         } else if (arguments->plan_path == NULL) {
             if (!own) claim = arguments->claimed[life->tensor];
-        } else { /* scratch and converted weights have separate rows */
+            /* the search by name also finds the rows of scratch memory, and those of weights in a
+             * kernel's layout */
+        } else {
             row = tn__names_find(&arguments->rows, name, strlen(name));
             if (row != TN__NAMES_NONE) claim = arguments->plan_offsets[row];
         }
@@ -399,8 +413,8 @@ static tn_status rows_place(cli_verify *arguments) {
     return TN_OK;
 }
 
-/* Loads the input. Invalid steps in a plan with few of the model's tensor names mean that the plan
- * is for another model. */
+/* Loads the input. If the steps of the plan are invalid for the model and fewer than half of the
+ * plan's rows name tensors of the model, the error says that the plan is for another model. */
 static tn_status rows_load_input(cli_verify *arguments) {
     cli_input *input = &arguments->input;
     uint32_t known = 0, rows = arguments->plan != NULL ? tn_problem_count(arguments->plan) : 0;
@@ -419,9 +433,9 @@ static tn_status rows_load_input(cli_verify *arguments) {
             arguments->plan_path, known, rows, input->path);
 }
 
-/* Matches rows that are the buffers of this model in order, as in our .csv plans, whose names may
- * be empty or repeated. *valid: the rows match and do not overlap. Otherwise matching by name finds
- * the error. */
+/* Matches row i with buffer i, if names, sizes and steps agree, as in .csv plans of Tenure. Names
+ * may be empty or repeated there. Sets *valid if all rows match and the layout is valid. If it is
+ * not, matching by name finds the error. */
 static tn_status rows_match_rows(cli_verify *arguments, bool *valid) {
     const tn_problem *problem = arguments->input.problem, *plan = arguments->plan;
     uint32_t count = tn_problem_count(problem);
@@ -445,11 +459,12 @@ static tn_status rows_match_rows(cli_verify *arguments, bool *valid) {
     tn_layout_release(&layout);
     *valid = status == TN_OK;
     if (*valid || !arguments->repeats) return TN_OK;
-    *arguments->error = why; /* names are ambiguous */
+    /* the conflict is reported here, because rows with repeated names cannot be matched */
+    *arguments->error = why;
     return status;
 }
 
-/* Allocates the places of the buffers of the current problem. */
+/* Allocates the offsets and banks of the buffers of the present problem. */
 static tn_status rows_make_room(cli_verify *arguments) {
     arguments->body_count = tn_problem_count(arguments->input.problem);
     free(arguments->offsets);
@@ -461,9 +476,8 @@ static tn_status rows_make_room(cli_verify *arguments) {
     return TN_OK;
 }
 
-/* Kernels have slower variants with less scratch: requests those that fit in the document's
- * scratch.
- */
+/* Requests kernels with scratch memory that fits into that of the document. Kernels have slower
+ * variants that need less scratch memory. */
 static tn_status rows_find_scratch(cli_verify *arguments) {
     cli_input *input = &arguments->input;
     uint32_t operators = tn_graph_op_count(tn_setup_graph(input->setup));
@@ -479,7 +493,8 @@ static tn_status rows_find_scratch(cli_verify *arguments) {
     return TN_OK;
 }
 
-/* Makes the graph and the program of the plan; a document has its own. */
+/* Makes the graph and the program that the plan was made for. A document of Tenure contains its
+ * program. */
 static tn_status rows_load_program(cli_verify *arguments) {
     cli_input *input = &arguments->input;
     input->replays = arguments->file.has_program;
@@ -501,7 +516,8 @@ static tn_status rows_load_model(cli_verify *arguments) {
     bool valid = false;
     TN_TRY(rows_load_program(arguments));
     if (input->target.runner != CLI_RUNNER_NONE &&
-        !input->replays) /* the plan decides about scratch, not the command line */
+        /* if the plan contains a program, it also decides about scratch memory */
+        !input->replays)
         input->occupancy_options.workspaces = tn_kernels_workspaces(tn_setup_kernels(input->setup));
     TN_TRY(rows_make_room(arguments));
     if (arguments->file.tensor_count == 0) TN_TRY(rows_match_rows(arguments, &valid));
@@ -513,7 +529,8 @@ static tn_status rows_load_model(cli_verify *arguments) {
     options->claimed = arguments->claimed;
     if (options->inplace == TN_INPLACE_CHOOSE) {
         options->inplace = TN_INPLACE_CLAIMED;
-        options->fuse_concat = true; /* if the claims require it */
+        /* concatenations are fused only where the claimed offsets require it */
+        options->fuse_concat = true;
     }
     if (rows_claims_static(arguments)) input->statics = TN_STATIC_ARENA;
     TN_TRY(cli_input_rebuild(input, arguments->error));
@@ -521,7 +538,8 @@ static tn_status rows_load_model(cli_verify *arguments) {
     return rows_place(arguments);
 }
 
-/* Reports a plan for another model if the document has few of the model's tensor names. */
+/* If fewer than half of the document's tensors have the name of the model's tensor with that index,
+ * replaces the error by one that says that the plan is for another model. */
 static tn_status rows_other_model(const cli_verify *arguments, tn_status status) {
     const cli_plan_file *file = &arguments->file;
     const tn_graph *graph = cli_input_graph(&arguments->input);
@@ -563,7 +581,8 @@ tn_status cli_verify_load(cli_verify *arguments) {
 
 /* --- consistency of the document --- */
 
-/* The recorded places of tensors, and the peak, must agree with the buffers. */
+/* Checks that the offsets of tensors and the peak, which the document states in addition to its
+ * buffers, agree with the buffers. */
 tn_status cli_verify_agree(const cli_verify *arguments, const tn_layout *layout) {
     const cli_plan_file *file = &arguments->file;
     char said[TN__WORDS_MAX], is[TN__WORDS_MAX];
@@ -594,8 +613,10 @@ static uint64_t rows_alignment(const tn_problem *problem) {
     return most;
 }
 
-/* A row with other steps than the buffer of its name, or with enough bytes for its tensor but fewer
- * than the buffer, in which other tensors are joined with it; or TN__NAMES_NONE. */
+/* Finds a row that shows that the plan was made with other options. Either its steps differ from
+ * those of the buffer of its name. Or the row is large enough for its tensor but smaller than the
+ * buffer, because other tensors share that buffer here. Returns TN__NAMES_NONE if there is no such
+ * row. */
 static uint32_t rows_other_row(const cli_verify *arguments, tn_body_id *body) {
     for (tn_body_id id = 0; id < arguments->body_count; id++) {
         char text[16];
@@ -629,8 +650,8 @@ static tn_status rows_fail_other(const cli_verify *arguments, uint32_t row, tn_b
             arguments->plan_path, it->name, other->size, it->size, advice);
 }
 
-/* Whether the rows alone, with their own sizes and steps, are a valid plan: then only tensors that
- * are joined in other ways here can conflict. */
+/* Returns whether the rows alone, with their own sizes and steps, are a valid plan. If they are,
+ * conflicts with the model can only come from tensors that share buffers in another way here. */
 static bool rows_rows_agree(const cli_verify *arguments) {
     tn_layout layout = {0};
     tn_error ignored = {0};
@@ -641,7 +662,7 @@ static bool rows_rows_agree(const cli_verify *arguments) {
     return status == TN_OK;
 }
 
-/* Whether at least half of the row names belong to this model or problem. */
+/* Returns whether at least half of the rows have the name of a buffer of this model or problem. */
 static bool rows_knows_rows(const cli_verify *arguments) {
     uint32_t known = 0, rows = tn_problem_count(arguments->plan);
     for (tn_body_id id = 0; id < tn_problem_count(arguments->input.problem); id++) {
@@ -652,7 +673,8 @@ static bool rows_knows_rows(const cli_verify *arguments) {
     return 2 * (uint64_t)known >= rows;
 }
 
-/* Replaces "not valid" by the missing option, if the rows show one. */
+/* If the rows show which option is missing on the command line, replaces the error "not valid" by
+ * one that names the option. */
 tn_status cli_verify_missing(const cli_verify *arguments, tn_status status) {
     tn_error *error = arguments->error;
     const tn_problem *problem = arguments->input.problem, *plan = arguments->plan;
@@ -662,7 +684,7 @@ tn_status cli_verify_missing(const cli_verify *arguments, tn_status status) {
     const char *path = arguments->plan_path;
     uint32_t banks = tn_problem_bank_count(plan), row = rows_other_row(arguments, &body);
     uint64_t asked = rows_alignment(problem), rows = rows_alignment(plan);
-    bool packed = false; /* smaller alignment than requested */
+    bool packed = false; /* whether some offset has a smaller alignment than requested */
     for (uint32_t i = 0; i < tn_problem_count(plan) && rows < asked; i++)
         packed |= arguments->plan_offsets[i] % asked != 0;
     tn_error why = {0};

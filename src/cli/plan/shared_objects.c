@@ -1,8 +1,8 @@
-/* shared_objects.c - `--form objects` of `tenure plan` and `tenure verify`: buffers in shared
- * objects instead of offsets.
+/* shared_objects.c - `--form objects` of `tenure plan` and `tenure verify`: assigns buffers to
+ * shared objects instead of offsets, and checks such an assignment.
  *
- * The input is a model, a problem, or a CSV whose sizes may be vectors (2x8, 1x16x16x3). The output
- * is small, so this file writes it, not src/report.
+ * The input is a model, a problem, or a CSV with sizes that may be vectors (2x8, 1x16x16x3). This
+ * file also writes the output files, because they are too simple for a format in src/report.
  */
 #include "base/base.h"
 #include "cli/model/input.h"
@@ -16,14 +16,17 @@
 
 /* --- assigning buffers to shared objects --- */
 
-/* The buffers to assign: the rows of a CSV of vectors, or the buffers of a problem or model. */
+/* The buffers to assign to objects: the rows of a CSV with sizes that may be vectors, or the
+ * buffers of a problem or model. */
 typedef struct objects_records {
     tn_object_record *records;
-    char **names; /* names in a CSV of vectors; NULL: those of the problem */
+    char **names; /* names of the rows of such a CSV; NULL: `problem` has the names */
     const tn_problem *problem;
     uint32_t count;
     tn_size_kind kind;
-    tn_edges reallocation; /* allowed reuse; vertex_count 0: buffers with disjoint live ranges */
+    /* the pairs of buffers that may share an object; if vertex_count is 0, buffers with disjoint
+     * live ranges may */
+    tn_edges reallocation;
 } objects_records;
 
 typedef struct objects_job {
@@ -56,7 +59,7 @@ static tn_status objects_load_records(cli_input *input, objects_records *records
     return tn_problem_records(input->problem, records->records, &records->reallocation, error);
 }
 
-/* Accepts zeroed records. */
+/* Releases the records; a zeroed struct is accepted. */
 static void objects_release_records(objects_records *records, const tn_context *context) {
     tn_edges_release(context, &records->reallocation);
     tn_object_records_release(NULL, records->records, records->names, records->count);
@@ -70,7 +73,8 @@ static void objects_size(tn__text *text, const uint64_t *size, tn_size_kind kind
 
 static uint64_t objects_product(const uint64_t *size, tn_size_kind kind) {
     uint64_t product = 1;
-    for (uint32_t k = 0; k <= (uint32_t)kind; k++) product *= size[k]; /* checked by the library */
+    /* the library has checked that the product does not overflow */
+    for (uint32_t k = 0; k <= (uint32_t)kind; k++) product *= size[k];
     return product;
 }
 
@@ -261,14 +265,15 @@ tn_status cli_objects_run(const cli_objects *asked, tn_error *error) {
 
 /* --- checking shared objects from any tool --- */
 
-/* The plan is a CSV with the columns `id` and `object`, whose rows are matched by name. Object
- * numbers are names too and may have gaps. An object is as large as its largest buffer. */
+/* The plan is a CSV with the columns `id` and `object`. Its rows are matched by name. The numbers
+ * of objects are only names and may have gaps. An object is as large as its largest buffer. */
 
 typedef struct check {
     objects_records from;
-    tn__names rows;      /* name -> record */
-    char (*numbers)[16]; /* [count], names for buffers without one */
-    uint64_t *given;     /* [count], object number + 1; 0: no row yet */
+    tn__names rows;      /* maps a name to the number of its buffer */
+    char (*numbers)[16]; /* [count] names that are made for buffers without a name */
+    /* [count] number of the buffer's object plus 1; 0: no row has named the buffer yet */
+    uint64_t *given;
     tn_objects objects;
     const char *path;
     uint32_t line;
@@ -350,7 +355,8 @@ static int check_order(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Renumbers objects as 0, 1, 2, ... and sets each size to that of its largest buffer. */
+/* Renumbers the objects as 0, 1, 2 and so on, and sets the size of each object to that of its
+ * largest buffer. */
 static tn_status check_objects(check *state) {
     tn_objects *objects = &state->objects;
     uint32_t count = state->from.count;

@@ -1,9 +1,9 @@
-/* files.c - the files of the command line: checked before the work begins, and `-` for standard
- * input and output.
+/* files.c - the files of the command line. It checks them before the work begins, and it supports
+ * the path `-` for standard input and output.
  *
- * The kind of standard input is detected from its first bytes, and a pipe is stored so that it can
- * be read several times. Inside the command its path is "-.csv" and the like, because the suffix of
- * a path gives its kind.
+ * The kind of standard input is detected from its first bytes. A pipe is copied to a temporary
+ * file, so that it can be read several times. The rest of the program finds the kind of a file by
+ * the suffix of its path, so standard input has a path such as "-.csv" there.
  */
 #include "base/base.h"
 #include "cli/cli.h"
@@ -17,12 +17,13 @@
 
 /* --- standard input --- */
 
-#define FILES_MOST (UINT64_C(4) << 30) /* most bytes of a pipe */
-#define FILES_LOOK 512                 /* bytes used to detect the kind */
+#define FILES_MOST (UINT64_C(4) << 30) /* largest number of bytes read from a pipe */
+#define FILES_LOOK 512 /* bytes of standard input that are used to detect its kind */
 #define FILES_STEP 65536
 
-/* Finds --read-limit, which may follow the `-`. The last one counts, and abbreviations are accepted
- * as in the parser, which rejects ambiguous ones. */
+/* Returns the value of --read-limit, or FILES_MOST if it is not given. The option may come after
+ * the argument "-", so the whole command line is searched. The last value counts. Abbreviations are
+ * accepted; the parser later refuses ambiguous ones. */
 static uint64_t files_most(struct argp_state *state) {
     static const char option[] = "--read-limit";
     const char *value = NULL;
@@ -38,13 +39,15 @@ static uint64_t files_most(struct argp_state *state) {
     return value != NULL ? cli_size(state, option + 2, value) : FILES_MOST;
 }
 
-/* Copies the pipe to an unnamed file, which then replaces the pipe as standard input. */
+/* Copies a pipe on standard input to a temporary file, which then replaces the pipe as standard
+ * input. Does nothing if standard input is a file. */
 static void files_spool(struct argp_state *state) {
     static char step[FILES_STEP];
     uint64_t all = 0, most = files_most(state);
     if (isatty(STDIN_FILENO))
         cli_misuse(state, "<stdin>: standard input is a terminal; pipe a file in");
-    if (lseek(STDIN_FILENO, 0, SEEK_CUR) >= 0) return; /* already a file */
+    /* Standard input is already a file, which can be read several times. */
+    if (lseek(STDIN_FILENO, 0, SEEK_CUR) >= 0) return;
     FILE *file = tmpfile();
     ssize_t count = 1;
     while (file != NULL && count > 0 && all <= most) {
@@ -80,7 +83,8 @@ static const char *files_kind(const char *bytes, size_t count) {
 
 /* --- input and output files must differ --- */
 
-#define FILES_FILES_MAX 64u /* more than any command accepts; files beyond it are not checked */
+/* more files than any command accepts; further files would not be checked */
+#define FILES_FILES_MAX 64u
 
 typedef struct files_files {
     const char *option[FILES_FILES_MAX], *path[FILES_FILES_MAX];
@@ -101,7 +105,8 @@ static void files_note_output(const char *option, const char *path) {
     files_note(&files_outputs, option, path);
 }
 
-/* Compares device and inode, not names: a link and its target are the same file. */
+/* Returns whether two paths are the same regular file. It compares device and inode numbers,
+ * because a link and its target have different names. */
 static bool files_is_same(const char *a, const char *b) {
     struct stat x, y;
     return stat(a, &x) == 0 && stat(b, &y) == 0 && S_ISREG(x.st_mode) && x.st_dev == y.st_dev &&
@@ -126,8 +131,8 @@ const char *cli_shown_path(const char *path) {
     return standard ? "<stdin>" : path;
 }
 
-/* standard.c: `-`, standard input and output. The path "-" becomes a path with the suffix of its
- * contents, such as "-.csv"; other paths stay. The input may be read several times. */
+/* Returns whether the path means standard input or output: "-", or "-" and a suffix such as
+ * "-.csv". */
 static bool files_is_standard(const char *path) {
     return path[0] == '-' && (path[1] == '\0' || path[1] == '.');
 }
@@ -156,7 +161,7 @@ const char *cli_standard_output(const char *path) {
                        "characters; redirect it, or name a file",
                        path, raw[i]);
     files_is_written = true;
-    stdout = stderr; /* keep text for people out of the file */
+    stdout = stderr; /* stdout becomes stderr so that text for people is not mixed into the file */
     return path[1] == '\0' ? "-.json" : path;
 }
 

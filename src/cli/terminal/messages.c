@@ -1,5 +1,6 @@
-/* messages.c - text for people: errors and notes, with the command's options in them, without
- * characters that control the terminal, in lines that fit its width. */
+/* messages.c - prints text for people: errors and notes. It replaces settings of the library by
+ * options of the command, escapes characters that control the terminal, and wraps lines at the
+ * width of the terminal. */
 #define _GNU_SOURCE /* fopencookie */
 #include "base/base.h"
 #include "cli/answer/holders.h"
@@ -20,18 +21,18 @@
 
 /* --- control characters --- */
 
-/* No character of a name in a file controls the terminal. All text for people goes through stdout
- * and stderr, which are variables (cli.h). Both are replaced by streams that write an escape for
- * control characters other than newline and tab, for marks that hide or reorder text (\x1b,
- * \u202e), and for bytes that are not UTF-8. So code that prints a name needs no check. Code that
- * moves the cursor (the progress bar) uses the terminal's own stream, cli_terminal. Files that are
- * written to standard output bypass these streams; those that keep such characters as they are go
- * to no terminal (files.c). */
+/* A name in a file must not be able to control the terminal. All text for people is printed to
+ * stdout and stderr, which are variables (cli.h) and are both replaced by streams that escape. They
+ * write an escape for control characters other than newline and tab, for marks that hide or reorder
+ * text (\x1b, \u202e), and for bytes that are not UTF-8. Code that prints a name therefore needs no
+ * check. Code that moves the cursor, such as the progress bar, uses the unfiltered stream
+ * cli_terminal. Files that are written to standard output bypass the escaping streams; files.c
+ * refuses to write formats that may contain control characters to a terminal. */
 
 typedef struct controls_stream {
     int descriptor;
-    size_t held;   /* bytes of a character whose last bytes are still to come */
-    char bytes[5]; /* [held], NUL-terminated */
+    size_t held;   /* number of bytes in `bytes`: the begin of a character that is not complete */
+    char bytes[5]; /* [held] the bytes of the incomplete character, followed by a NUL */
 } controls_stream;
 
 static controls_stream controls_out = {.descriptor = STDOUT_FILENO};
@@ -52,12 +53,14 @@ static bool controls_write(int descriptor, const char *bytes, size_t size) {
     return true;
 }
 
-/* The bytes of the character that begins with this byte; 1 if the byte begins no character. */
+/* Returns the number of bytes of the UTF-8 character that begins with `first`, or 1 if no character
+ * begins with this byte. */
 static size_t controls_length(unsigned char first) {
     return first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc2 ? 2 : 1;
 }
 
-/* Writes the visible form of the held bytes to `to`; returns its length. */
+/* Writes the visible form of the bytes in `stream` to `to`, and empties `stream`. Returns the
+ * number of bytes written. */
 static size_t controls_show_held(controls_stream *stream, char *to) {
     uint32_t code;
     size_t held = stream->held, used = 0;
@@ -75,7 +78,8 @@ static size_t controls_show_held(controls_stream *stream, char *to) {
     return used;
 }
 
-/* Takes one byte, and writes the visible form of complete characters; returns its length. */
+/* Adds one byte to the stream. If that completes a character, its visible form is written to `to`.
+ * Returns the number of bytes written. */
 static size_t controls_show(controls_stream *stream, unsigned char byte, char *to) {
     bool goes_on = (byte & 0xc0) == 0x80;
     size_t used = stream->held > 0 && !goes_on ? controls_show_held(stream, to) : 0;
@@ -112,14 +116,16 @@ void cli_show_controls(void) {
 
 FILE *cli_terminal(void) { return controls_terminal; }
 
-/* The file descriptor of stdout or stderr. */
+/* Returns the file descriptor of stdout or stderr, which may be an escaping stream without a
+ * descriptor of its own. */
 static int controls_descriptor(FILE *stream) {
     int descriptor = fileno(stream);
     if (descriptor >= 0) return descriptor;
     return stream == stderr ? STDERR_FILENO : STDOUT_FILENO;
 }
 
-/* The streams escape all other characters that are not printable. */
+/* Escapes only newline and tab. The escaping streams handle all other characters that are not
+ * printable. */
 void cli_put_text(FILE *file, const char *text) {
     for (; *text != '\0'; text++) {
         if (*text == '\n' || *text == '\t')
@@ -131,7 +137,7 @@ void cli_put_text(FILE *file, const char *text) {
 
 /* --- lines that fit the width of the terminal --- */
 
-#define WIDTH_COLUMNS 80u /* without a terminal */
+#define WIDTH_COLUMNS 80u /* columns of an output that is not a terminal */
 #define WIDTH_FEWEST 40u
 #define WIDTH_MOST 4096u
 
@@ -167,9 +173,10 @@ void cli_fill(FILE *to, const char *text, uint32_t at, uint32_t indent, uint32_t
 
 /* --- options of the command instead of settings of the library --- */
 
-/* The library knows no command line. Its messages name a setting by the public field or function
- * between backticks: "`dims` N: no dimension has that name". The command prints the words that a
- * user types instead: "--dim N: no dimension has that name". Other words between backticks stay. */
+/* Messages of the library do not mention options, because the library has no command line. They
+ * name a setting by its public field or function, between backticks: "`dims` N: no dimension has
+ * that name". The command prints the option that sets it instead: "--dim N: no dimension has that
+ * name". Other words between backticks are printed unchanged. */
 
 static const struct {
     const char *setting, *words;
@@ -198,7 +205,7 @@ static const struct {
     {"values", "--value"},
 };
 
-/* NULL: no setting has this name. */
+/* Returns the option for a setting of the library, or NULL if no setting has this name. */
 static const char *settings_find(const char *name, size_t length) {
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         if (strlen(settings[i].setting) == length && !memcmp(settings[i].setting, name, length))
@@ -206,9 +213,9 @@ static const char *settings_find(const char *name, size_t length) {
     return NULL;
 }
 
-/* A message of the library, with the command's options instead of the settings that it
- * names between backticks. `text` was initialised and holds the answer. Without memory the answer
- * is `message` itself. */
+/* Returns a message of the library in which the command's options replace the settings between
+ * backticks. The result is stored in `text`, which the caller has initialised and releases. If
+ * memory runs out, the result is `message` itself. */
 static const char *settings_replace(const char *message, tn__text *text) {
     const char *from = message, *words = NULL;
     for (const char *open = strchr(message, '`'); open != NULL; open = strchr(open + 1, '`')) {
@@ -238,17 +245,19 @@ void cli_prefix(cli_level level) {
     static const char *const colours[] = {"31", "35", "36"};
     if (!messages_has_colour())
         fprintf(stderr, "tenure: %s", words[level]);
-    else /* the filtered stream would escape the colour */
+    else /* cli_terminal, because the escaping stream would print the colour codes as text */
         fprintf(cli_terminal(), "tenure: \033[1;%sm%s\033[0m", colours[level], words[level]);
 }
 
-/* Whether the reader of the output pipe has exited, also if no write has failed yet. */
+/* Returns whether the process that reads standard output through a pipe has ended, even if no write
+ * has failed yet. */
 static bool messages_reader_left(void) {
     struct pollfd pipe = {.fd = STDOUT_FILENO};
     return poll(&pipe, 1, 0) == 1 && (pipe.revents & POLLERR) != 0;
 }
 
-/* `tenure ... | head -1` ends like other commands in a pipe: by SIGPIPE, without a message. */
+/* Ends the process by SIGPIPE, without a message, as other commands in a pipe such as `tenure ... |
+ * head -1` do. */
 static void messages_end_by_signal(void) {
     signal(SIGPIPE, SIG_DFL);
     raise(SIGPIPE);
@@ -263,7 +272,8 @@ const cli_facts cli_error_facts = {
         CLI_FACT(WORD, "message", NULL, "the message, one sentence"),
         CLI_FACTS_ALSO(&cli_refused_facts), CLI_FACTS_ALSO(&cli_holders_facts), CLI_FACTS_END}};
 
-/* With --json, if no answer was printed yet, the error is also a JSON object. */
+/* Prints an error as a JSON object if --json was given and nothing was printed on standard output
+ * before. */
 static void messages_fail_json(const tn_error *error, const char *members) {
     int code = tn_status_exit_code(error->status);
     tn__text words;
@@ -276,13 +286,15 @@ static void messages_fail_json(const tn_error *error, const char *members) {
     cli_add_word(&answer, "where", error->where);
     cli_add_word(&answer, "message", settings_replace(error->message, &words));
     cli_add_members(&answer, members);
-    (void)cli_answer_end(&answer, NULL); /* the message on standard error is enough */
+    /* an error of printing is ignored: the message was printed on standard error */
+    (void)cli_answer_end(&answer, NULL);
     tn__text_release(&words);
 }
 
 int cli_fail(const tn_error *error) { return cli_fail_with(error, NULL); }
 
-/* Prints a text that may begin with the path of standard input, "-.csv:2". */
+/* Prints a text to standard error. If it begins with the path of standard input, as "-.csv:2" does,
+ * that path is printed as "<stdin>". */
 static void messages_put_place(const char *text) {
     if (text[0] == '-' && text[1] == '.' && cli_standard_is_input()) {
         fputs("<stdin>", stderr);

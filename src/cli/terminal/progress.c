@@ -1,6 +1,7 @@
-/* progress.c - the progress of long work: a bar on a terminal, or lines with --progress=lines, one
- * when each stage begins. Also Ctrl-C, which stops a search with the best answer so far, and the
- * clock. */
+/* progress.c - reports the progress of long work: by a bar on a terminal, or by lines with
+ * --progress=lines, which prints a line when a stage begins and at intervals that grow. The file
+ * also handles Ctrl-C, which stops a search with the best answer so far, and has the clock of the
+ * command. */
 #include "base/base.h"
 #include "cli/cli.h"
 #include "report/format.h"
@@ -12,25 +13,28 @@
 
 #define PROGRESS_BAR_AFTER_S 0.5
 #define PROGRESS_BAR_EVERY_S 0.1
-/* Between two lines; each wait is 1.5 times the last. */
+/* Bounds of the time between two lines, in seconds. Between the bounds, the next line comes when
+ * the elapsed time is 1.5 times the present one. */
 #define PROGRESS_LINE_LEAST_S 2.0
 #define PROGRESS_LINE_MOST_S 60.0
-#define PROGRESS_STAGES 16 /* that say that they begin */
+#define PROGRESS_STAGES 16 /* number of stages for which a line is printed when they begin */
 #define PROGRESS_WIDTH 24
 #define PROGRESS_TEXT 200
 
-static struct progress_state { /* of the command of this process */
-    uint32_t mode;             /* an index of cli_progress_modes */
+static struct progress_state { /* The progress of the command that this process runs. */
+    uint32_t mode;             /* index into cli_progress_modes */
     double start, next;
     bool drawn, plain_costs;
-    /* The last note: a search reads the same file several times. */
+    /* The last printed note. It is not printed twice in a row, because a search may read one file
+     * several times. */
     char note[400];
-    const char *begun[PROGRESS_STAGES]; /* the stages that a line has named */
+    const char *begun[PROGRESS_STAGES]; /* names of the stages whose beginning was printed */
     uint32_t begun_count;
-    const char *stage;    /* the stage that reported `best` and `bound`; NULL: none yet */
-    uint64_t best, bound; /* UINT64_MAX and 0: none */
-    double deadline;      /* 0: none */
-    const char *hurried;  /* the stage of the deadline; NULL: all */
+    const char *stage; /* the stage that last reported `best` and `bound`; NULL: none has yet */
+    /* best value and lower bound of a search; UINT64_MAX and 0 mean unknown */
+    uint64_t best, bound;
+    double deadline; /* time on the clock of cli_clock at which work must stop; 0: no deadline */
+    const char *hurried; /* name of the stage that the deadline stops; NULL: every stage */
 } progress = {.best = UINT64_MAX};
 
 static volatile sig_atomic_t progress_interrupts;
@@ -49,7 +53,7 @@ static void progress_interrupt(int number) {
     if (cli_signal_repeats(number) || progress_interrupts != 0) return;
     progress_interrupts = 1;
     if (progress.mode != PROGRESS_NONE && write(STDERR_FILENO, text, sizeof text - 1) < 0)
-        progress_interrupts = 1; /* benign: standard error is closed */
+        progress_interrupts = 1; /* the failed write is ignored, because standard error is closed */
 }
 
 void cli_interrupt_ends_work(void) { cli_on_signal(SIGINT, progress_interrupt); }
@@ -84,7 +88,8 @@ static void progress_amount(const char *stage, uint64_t amount, char text[TN__WO
         snprintf(text, TN__WORDS_MAX, "%.4g s", (double)amount / (double)TN_COSTS_PER_S);
 }
 
-/* ", best 10.6 MiB, bound 10.1 MiB, gap 4.9 %", with the parts that are known. */
+/* Writes the best value, the bound and the gap, as far as they are known, such as ", best 10.6 MiB,
+ * bound 10.1 MiB, gap 4.9 %". */
 static void progress_answer(const char *stage, char text[PROGRESS_TEXT]) {
     char best[TN__WORDS_MAX], bound[TN__WORDS_MAX];
     text[0] = '\0';
@@ -123,7 +128,8 @@ static bool progress_has_bar(void) {
     return progress.mode == PROGRESS_AUTO || progress.mode == PROGRESS_BAR;
 }
 
-/* Whether the stage is named for the first time; stages alternate, as the plans of a search do. */
+/* Returns whether the stage reports progress for the first time, and records it. Stages may
+ * alternate, as planning and fitting do in a search. */
 static bool progress_begins(const char *stage) {
     for (uint32_t i = 0; i < progress.begun_count; i++)
         if (strcmp(progress.begun[i], stage) == 0) return false;
@@ -184,7 +190,7 @@ void cli_progress_end(void) {
 
 /* --- signals and the clock --- */
 
-#define SIGNALS_SAME_S 0.25 /* closer signals count as one */
+#define SIGNALS_SAME_S 0.25 /* seconds within which two signals count as one */
 
 double cli_clock(void) {
     struct timespec now;
@@ -204,13 +210,14 @@ bool cli_signal_repeats(int number) {
 void cli_end_by_signal(int number) {
     tn__new_file_abandon();
     signal(number, SIG_DFL);
-    raise(number); /* blocked until the handler returns */
+    /* The signal is blocked here, so raise takes effect after the handler returns. */
+    raise(number);
 }
 
 void cli_on_signal(int number, void (*handler)(int)) {
     struct sigaction action = {.sa_handler = handler}, before;
-    bool by_shell = number == SIGINT || number == SIGQUIT; /* a shell ignores these for background
-                                                            * jobs */
+    /* a shell ignores these signals for background jobs */
+    bool by_shell = number == SIGINT || number == SIGQUIT;
     if (sigaction(number, NULL, &before) == 0 && before.sa_handler == SIG_IGN &&
         !(by_shell && handler != cli_end_by_signal))
         return;

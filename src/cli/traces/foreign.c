@@ -1,5 +1,5 @@
-/* foreign.c - plans of other tools as input of plan, verify and diff: XLA's dumps, ExecuTorch's
- * .pte files. */
+/* foreign.c - reads plans of other tools (XLA's dumps, ExecuTorch's .pte files) as input of plan,
+ * verify and diff. */
 #include "cli/traces/foreign.h"
 
 #include <inttypes.h>
@@ -18,14 +18,16 @@ tn_status cli_foreign_read(cli_input *input, uint64_t **offsets, tn_error *error
 
 /* --- names --- */
 
-/* Length of "fusion" in "fusion.12{}": compilers number their instructions anew in each version. */
+/* Returns the length of a name without the instruction's number, such as that of "fusion" in
+ * "fusion.12{}". Compilers number instructions differently in each version of a program. */
 static size_t foreign_stem(const char *name) {
     size_t end = strcspn(name, "{"), at = end;
     while (at > 0 && name[at - 1] >= '0' && name[at - 1] <= '9') at--;
     return at > 1 && at < end && name[at - 1] == '.' ? at - 1 : end;
 }
 
-/* Length of the operator in "jit(f)/add, train.py:12": lines move when a program is edited. */
+/* Returns the length of the operator in a source such as "jit(f)/add, train.py:12". The line number
+ * is left out, because lines move when a program is edited. */
 static size_t foreign_operator(const char *source) {
     const char *comma = strrchr(source, ',');
     return comma != NULL ? (size_t)(comma - source) : strlen(source);
@@ -49,7 +51,8 @@ const char *cli_foreign_source(const tn_foreign *foreign, const char *name) {
 
 /* --- holders --- */
 
-/* The planned arena with the most live bytes; UINT32_MAX: none is planned. */
+/* Returns the index of the planned arena with the most live bytes, or UINT32_MAX if no arena is
+ * planned. */
 static uint32_t foreign_fullest(const tn_foreign *foreign) {
     uint32_t count, found = UINT32_MAX;
     const tn_foreign_arena *arenas = tn_foreign_arenas(foreign, &count);

@@ -8,30 +8,34 @@
 #include "cli/model/input.h"
 #include "cli/traces/report.h"
 
-/* Reads a plan of another tool into input->foreign and input->own. `offsets`: as for
- * tn_problem_load. */
+/* Reads a plan of another tool into input->foreign and input->own. `offsets` has the meaning that
+ * it has for tn_problem_load. */
 tn_status cli_foreign_read(cli_input *input, uint64_t **offsets, tn_error *error);
-/* The values that hold the planned arena at its peak; of several arenas, the one with the most live
- * bytes. Release also after an error. */
+/* Finds the values that are in the planned arena at its peak. If several arenas are planned, it
+ * uses the one with the most live bytes. The caller releases the holders, also after an error. */
 tn_status cli_foreign_holders(cli_holders *holders, const tn_foreign *foreign, tn_error *error);
-/* Two dumps of one program: whether two values have the same name, without its number, and the same
- * operator of the user's program. */
+/* A value in a dump of a program. cli_foreign_alike returns whether two values of two dumps of one
+ * program correspond: their names without numbers are equal, and so are their operators of the
+ * user's program. */
 typedef struct cli_foreign_named {
     const char *name, *source;
 } cli_foreign_named;
 bool cli_foreign_alike(const cli_foreign_named *a, const cli_foreign_named *b);
-/* The source of a value with this name, which must be the pointer of its value. */
+/* Returns the source of the value with the name `name`. Names are compared by pointer, so `name`
+ * must be the pointer in the value. */
 const char *cli_foreign_source(const tn_foreign *foreign, const char *name);
 /* Prints a note with the bytes of the other tool's plan. */
 void cli_foreign_note(const cli_input *input);
-/* Lets a report write the .pte file that was read. */
+/* Sets up a report so that it can write the .pte file that was read, with another plan. */
 void cli_foreign_writes(tn_report *report, cli_input *input);
-/* Checks the plan of the other tool; E_CONFLICT: not valid. Adds the members after "conflict". */
+/* Checks the plan of the other tool. Errors: E_CONFLICT if it is not valid. cli_foreign_verify_add
+ * adds the members about the plan to the answer. */
 tn_status cli_foreign_check(cli_input *input, tn_error *error);
 extern const cli_facts cli_foreign_verify_facts;
 void cli_foreign_verify_add(cli_answer *answer, const tn_foreign *foreign, bool valid);
 
-/* foreign_report.c: `tenure report` of such a plan; returns the exit status. */
+/* foreign_report.c: does the work of `tenure report` for a plan of another tool, and returns the
+ * exit status. */
 extern const cli_facts cli_foreign_facts;
 int cli_foreign_report(cli_report *report);
 

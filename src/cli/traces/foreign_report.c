@@ -1,5 +1,6 @@
-/* foreign_report.c - `tenure report` of a plan of another tool: its arenas, its verdict, its
- * distance from the bound and from a plan of Tenure, and the values that hold the peak. */
+/* foreign_report.c - `tenure report` for a plan of another tool. It reports the arenas, whether the
+ * plan is valid, its distance from the lower bound and from a plan of Tenure, and the values that
+ * are live at the peak. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 typedef struct foreign_reading {
     cli_report *report;
     tn_foreign *foreign;
-    tn_problem *problem; /* NULL: no live ranges */
+    tn_problem *problem; /* buffers of the plan; NULL: the file has no live ranges */
     tn_layout theirs, ours;
     bool valid, is_planned;
     tn_error conflict;
@@ -182,7 +183,7 @@ static void foreign_add_arenas(cli_answer *answer, const tn_foreign *foreign) {
     cli_answer_close(answer);
 }
 
-/* The values at the peak, by their names in the holders. */
+/* Adds the values at the peak. Each value is found by its name in the holders. */
 static tn_status foreign_add_holders(cli_answer *answer, const foreign_reading *reading,
                                      tn_error *error) {
     cli_holders holders;
@@ -272,7 +273,7 @@ static tn_status foreign_work(foreign_reading *reading) {
     return foreign_plan_here(reading);
 }
 
-/* Operator and source line of each buffer, for the page. */
+/* Returns the marks of the page: the operator and the source line of each buffer. */
 static tn_report_mark *foreign_marks(const foreign_reading *reading, tn__arena *arena) {
     uint32_t count;
     const tn_foreign_value *values = tn_foreign_values(reading->foreign, &count);

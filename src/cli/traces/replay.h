@@ -1,5 +1,5 @@
 /* replay.h - the results of `tenure replay` and their output: the answer, a picture of the bytes
- * reserved after each event, and a memory snapshot. */
+ * that are reserved after each event, and a memory snapshot. */
 #ifndef TN_CLI_REPLAY_H
 #define TN_CLI_REPLAY_H
 
@@ -14,7 +14,8 @@ typedef struct cli_replay_line {
     const char *name;
     bool fits;
     uint64_t peak;
-    uint64_t most[CLI_REPLAY_COLUMNS]; /* the largest value in a column; UINT64_MAX: not reached */
+    /* largest value of the events in a column; UINT64_MAX: the pool did not reach them */
+    uint64_t most[CLI_REPLAY_COLUMNS];
 } cli_replay_line;
 
 typedef struct cli_replay_picture {
@@ -29,56 +30,60 @@ typedef struct cli_replay_result {
     bool fits;
     tn_pool_usage usage;
     tn_pool_lesson lesson;
-    tn_error failure; /* if it does not fit */
+    tn_error failure; /* the reason that the trace does not fit, if `fits` is false */
     cli_holders holders;
-    tn_pool *pool; /* owns the labels of the holders */
+    tn_pool *pool; /* the pool, which owns the names in `holders` */
     bool was_played;
-    tn_play_answer played; /* on the device */
+    tn_play_answer played; /* result of the execution on a device */
 } cli_replay_result;
 
 typedef struct cli_replay {
     const char *path;
     cli_paths outputs;
-    const char *pools[CLI_REPLAY_POOLS_MAX];    /* as given */
-    tn_pool_caching conf[CLI_REPLAY_POOLS_MAX]; /* of caching:SETTINGS */
+    const char *pools[CLI_REPLAY_POOLS_MAX]; /* values of --pool as the user gave them */
+    /* settings of the pools of the form caching:SETTINGS */
+    tn_pool_caching conf[CLI_REPLAY_POOLS_MAX];
     bool has_conf[CLI_REPLAY_POOLS_MAX];
     uint32_t pool_count;
-    uint64_t capacity, alignment, pages; /* 0: unknown */
+    /* values of --capacity, --alignment and --pages; 0: not given */
+    uint64_t capacity, alignment, pages;
     tn_plan_options plan_options;
     bool json;
     tn_context context;
     tn_pool_trace *trace;
-    uint32_t device;          /* of a snapshot; UINT32_MAX: the one with the highest peak */
-    tn_snapshot *snapshot;    /* NULL: the input is a CSV */
-    tn_snapshot_lives *lives; /* own the strings of its trace */
+    uint32_t device;          /* device of a snapshot; UINT32_MAX: the one with the highest peak */
+    tn_snapshot *snapshot;    /* the snapshot that is replayed; NULL: the input is a CSV */
+    tn_snapshot_lives *lives; /* owns the strings of `trace`, if it is made from a snapshot */
     const tn_pool_event *events;
     uint64_t event_count;
     const char *play_on; /* the device that executes the trace, or NULL */
     tn_device *play_device;
-    bool plays_own; /* also without a pool */
+    bool plays_own; /* true if the trace is also executed with the device's own allocator */
     tn_play_answer own;
-    uint64_t *sizes;    /* [blocks] */
-    uint64_t *reserved; /* [events], of one pool; with `outputs` */
+    uint64_t *sizes; /* [blocks] */
+    /* [events] bytes that one pool has reserved after each event; NULL without output files */
+    uint64_t *reserved;
     cli_replay_picture picture;
     tn_layout layout;
     cli_replay_result results[CLI_REPLAY_POOLS_MAX];
     tn_error *error;
 } cli_replay;
 
-/* The largest number of requested and not freed bytes; with `live` also after each event. */
+/* Returns the largest number of bytes that are requested and not freed at one time. If `live` is
+ * not NULL, also sets live[i] to that number after event i. */
 uint64_t cli_replay_live_peak(const cli_replay *arguments, uint64_t *live);
 /* Prints the answer. */
 extern const cli_facts cli_replay_facts;
 tn_status cli_replay_print(const cli_replay *arguments);
 
-/* Adds a line; the first one is drawn as an area. bytes[event_count] is UINT64_MAX from the first
- * event that was not reached. `name` must outlive the picture. */
+/* Adds a line to the picture; the first line is drawn as an area. bytes[i] is the value after event
+ * i, or UINT64_MAX if the pool did not reach event i. `name` must outlive the picture. */
 void cli_replay_curve(cli_replay_picture *picture, const char *name, bool fits,
                       const uint64_t *bytes);
-/* Writes the trace as a memory snapshot of one pool. */
+/* Replays the trace in one pool and writes the result as a memory snapshot. */
 tn_status cli_replay_snapshot(const tn_pool_trace *trace, const tn_pool_options *options,
                               const char *path, tn_error *error);
-/* Writes the picture. */
+/* Writes the picture as SVG. */
 tn_status cli_replay_draw(const cli_replay_picture *picture, const char *path, tn_error *error);
 
 #endif

@@ -1,5 +1,5 @@
-/* replay_output.c - the output of `tenure replay`: the answer, the picture, and a memory snapshot.
- */
+/* replay_output.c - the output of `tenure replay`: the answer, the picture, and a memory
+ * snapshot. */
 #include "base/base.h"
 #include "cli/traces/replay.h"
 #include "report/format.h"
@@ -199,7 +199,7 @@ static void answer_rows(cli_answer *answer, const cli_replay *arguments) {
     cli_answer_close(answer);
 }
 
-/* An execution that fits, or NULL. */
+/* Returns the first execution on the device that fits, or NULL. */
 static const tn_play_answer *answer_one(const cli_replay *arguments) {
     if (arguments->plays_own && arguments->own.fits) return &arguments->own;
     for (uint32_t i = 0; i < arguments->pool_count; i++)
@@ -225,7 +225,8 @@ static void answer_device(cli_answer *answer, const cli_replay *arguments) {
     }
 }
 
-/* The holders of the first pool that does not fit, else of the first pool. */
+/* Adds the holders of the first pool that does not fit. If all pools fit, adds those of the first
+ * pool. */
 static void answer_holders(cli_answer *answer, const cli_replay *arguments) {
     const cli_replay_result *shown = arguments->results;
     tn__text *table = cli_answer_table(answer);
@@ -279,20 +280,22 @@ tn_status cli_replay_print(const cli_replay *arguments) {
 
 /* --- the picture: the bytes that each pool has reserved after each event --- */
 
-/* The pools are lines over one time axis. A trace of a million events has a thousand for each
- * column of the drawing. A column shows the largest value of its events, so no peak is lost. The
- * requested bytes are an area below the lines: the gap to a line is memory that the pool reserved
- * without a request. */
+/* The picture has a line per pool over a common time axis. A trace of a million events has over a
+ * thousand events per column of the picture. Each column shows the largest value of its events, so
+ * no peak is lost. The requested bytes are an area below the lines. The distance from this area to
+ * a line is memory that the pool reserved but nothing requested. */
 
 enum { PICTURE_WIDTH = 1000, PICTURE_HEIGHT = 480, PICTURE_LEGEND = 824 };
 static const tn__svg_box picture_box = {84, 84 + CLI_REPLAY_COLUMNS, 54, 430};
 
-/* Okabe and Ito's colours, which most people can distinguish; dashes from the second round on. */
+/* The colours of Okabe and Ito, which most people can distinguish. If there are more pools than
+ * colours, the colours repeat with dashed lines. */
 static const char *const picture_colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                               "#e69f00", "#000000", "#56b4e9"};
 enum { PICTURE_COLOURS = sizeof picture_colours / sizeof *picture_colours };
 
-/* Columns are events while there are fewer of them. */
+/* Returns the number of columns of the picture, which is the number of events if that is
+ * smaller. */
 static uint64_t picture_columns(const cli_replay_picture *picture) {
     return picture->event_count < CLI_REPLAY_COLUMNS ? picture->event_count : CLI_REPLAY_COLUMNS;
 }
@@ -366,7 +369,7 @@ tn_status cli_replay_draw(const cli_replay_picture *picture, const char *path, t
     double top = 1;
     for (uint32_t i = 0; i < picture->line_count; i++)
         if ((double)picture->lines[i].peak > top) top = (double)picture->lines[i].peak;
-    top *= 1.04; /* keeps the highest line off the frame */
+    top *= 1.04; /* leaves space between the highest line and the frame */
     double legend_end = picture_box.top + 34 * (picture->line_count + 1);
     int height = legend_end > PICTURE_HEIGHT ? (int)legend_end : PICTURE_HEIGHT;
     tn__text_init(&text, NULL);
@@ -378,7 +381,8 @@ tn_status cli_replay_draw(const cli_replay_picture *picture, const char *path, t
     tn__svg_words(&text, picture_box.left, 24, "font-size=\"15\" font-weight=\"600\"",
                   "Bytes reserved by each pool");
     tn__svg_words(&text, picture_box.left, 42, "fill=\"#555\"", picture->title);
-    picture_line(picture, 0, top, &text); /* the area, then the grid, then the lines */
+    /* the area is drawn first, so that the grid and the lines are above it */
+    picture_line(picture, 0, top, &text);
     tn__svg_frame(&text, &picture_box);
     tn__svg_time_axis(&text, &picture_box, 0, (int64_t)picture->event_count);
     tn__svg_byte_axis(&text, &picture_box, 0, top, top);
@@ -403,12 +407,15 @@ typedef struct snapshot_replay {
     const tn_pool_trace *trace;
     tn_snapshot_use *uses; /* [events] */
     uint64_t *ids;         /* [blocks] */
-    uint64_t end;          /* end of the highest block in the lower half of the range */
+    uint64_t end;          /* end of the highest block in the lower half of the address range */
     uint64_t high,
-        high_end; /* the lowest block in the upper half, which two-ended fills from the end */
+        /* start of the lowest block in the upper half, which the pool "two-ended" fills from its
+         * end, and end of the highest block there */
+        high_end;
 } snapshot_replay;
 
-/* The time is the event number in microseconds, because traces have no other time. */
+/* Replays one event and records its block for the snapshot. A trace has no times, so the number of
+ * the event is used as its time in microseconds. */
 static tn_status snapshot_event(snapshot_replay *replay, const tn_pool_event *event,
                                 uint64_t number, tn_error *error) {
     tn_snapshot_use *use = &replay->uses[number];
@@ -441,7 +448,8 @@ static tn_status snapshot_event(snapshot_replay *replay, const tn_pool_event *ev
     return TN_OK;
 }
 
-/* An unlimited range has 2^61 bytes between its halves, which are removed. */
+/* Moves the blocks of the upper half of the address range next to those of the lower half. In an
+ * unlimited range the gap between the halves would be 2^61 bytes. */
 static void snapshot_close(snapshot_replay *replay, uint64_t count) {
     if (replay->high_end == 0) return;
     uint64_t base = (replay->end + SNAPSHOT_GAP) / SNAPSHOT_GAP * SNAPSHOT_GAP;

@@ -1,4 +1,4 @@
-/* report_answer.c - the answer of `tenure report`. */
+/* report_answer.c - prints the answer of `tenure report`. */
 #include "cli/traces/report.h"
 #include "report/format.h"
 
@@ -129,7 +129,7 @@ static void answer_bytes(cli_answer *answer, const char *key, uint64_t bytes) {
     cli_add_as(answer, "%s", tn__words_iec(bytes, size));
 }
 
-/* The number of rows to print of `count`. */
+/* Returns how many of `count` rows are printed. */
 static uint32_t answer_top(const answer_state *state, uint32_t count) {
     return count < state->report->top ? count : state->report->top;
 }
@@ -139,7 +139,8 @@ static void answer_rest(const answer_state *state, uint32_t count, const char *w
         cli_add_line(state->answer, "and", "%u %s", count - state->report->top, words);
 }
 
-/* The `top` of state->groups. `all`: the bytes of all `count` groups. */
+/* Adds the largest groups of state->groups, at most as many as --top says. `all` is the number of
+ * bytes of all `count` groups. */
 static void answer_rows(const answer_state *state, const char *key, const char *name,
                         uint32_t count, uint64_t all) {
     cli_answer *answer = state->answer;
@@ -212,7 +213,8 @@ static void answer_waiting(const answer_state *state) {
 
 /* --- the segments at the end --- */
 
-/* The segments of this device, and their allocated bytes. */
+/* Returns the number of segments of this device, and sets *allocated to the bytes allocated in
+ * them. */
 static uint32_t answer_sum(const answer_state *state, uint64_t *allocated) {
     uint32_t count, mine = 0;
     const tn_snapshot_segment *all = tn_snapshot_segments(state->report->snapshot, &count);

@@ -1,9 +1,10 @@
-/* report_picture.c - the blocks of a device over time at their addresses, as a plan that the report
- * formats draw.
+/* report_picture.c - makes a plan of the blocks of a device over time at their addresses, which the
+ * formats of src/report draw.
  *
- * Each contiguous address range of segments becomes a bank. So the gaps between segments, which are
- * terabytes, are not drawn, and holes within segments are. A browser cannot open millions of bars:
- * beyond --bars the smallest blocks are left out, and their number is printed.
+ * Each contiguous address range of segments becomes a bank. The gaps between segments, which may be
+ * terabytes, are therefore not drawn, but holes within segments are. A browser cannot show millions
+ * of bars, so only the largest blocks are drawn, as many as --bars says. The number of the other
+ * blocks is printed.
  */
 #include "cli/traces/report.h"
 
@@ -15,7 +16,7 @@
 enum { PICTURE_BANKS_MAX = 256, PICTURE_FRAMES = 64, PICTURE_OOMS = 256 };
 
 typedef struct picture_range {
-    uint64_t first, last, base; /* base: its offset in the drawing */
+    uint64_t first, last, base; /* base: offset of the range in the drawing */
 } picture_range;
 
 typedef struct picture {
@@ -23,7 +24,7 @@ typedef struct picture {
     const cli_report_device *device;
     const tn_snapshot_life *lives;
     uint64_t life_count;
-    picture_range *ranges; /* disjoint, rising */
+    picture_range *ranges; /* address ranges, disjoint and in rising order */
     size_t range_count, range_room;
     uint32_t *drawn; /* lives */
     size_t drawn_count;
@@ -31,7 +32,7 @@ typedef struct picture {
     uint64_t *offsets;
     tn_bank_id *banks;
     tn_report_mark *marks;
-    const char **notes; /* [stacks], made at first use */
+    const char **notes; /* [stacks] texts of call stacks, each made when it is first used */
     tn__arena arena;
 } picture;
 
@@ -53,7 +54,7 @@ static tn_status picture_add(picture *drawing, uint64_t first, uint64_t size) {
     return TN_OK;
 }
 
-/* Merges adjacent and overlapping ranges. */
+/* Sorts the ranges, and merges adjacent and overlapping ones. */
 static void picture_join(picture *drawing) {
     size_t kept = 0;
     qsort(drawing->ranges, drawing->range_count, sizeof *drawing->ranges, picture_compare);
@@ -68,8 +69,9 @@ static void picture_join(picture *drawing) {
     drawing->range_count = kept;
 }
 
-/* All address ranges of the device: its current segments, those in events, and those of blocks,
- * because a ring buffer may miss early events. */
+/* Collects all address ranges of the device: those of its present segments, of segments in events,
+ * and of blocks. Blocks are needed because the event history is a ring buffer, which may have lost
+ * early events. */
 static tn_status picture_ranges(picture *drawing) {
     uint32_t segments = 0;
     uint64_t events = 0, base = 0;
@@ -107,7 +109,7 @@ static uint32_t picture_range_of(const picture *drawing, uint64_t address) {
 
 /* --- blocks --- */
 
-/* The largest blocks, in the order of their numbers. */
+/* Selects the largest blocks, as many as may be drawn, and sorts them by their numbers. */
 static tn_status picture_choose(picture *drawing) {
     const tn_context *context = &drawing->report->context;
     size_t count = (size_t)drawing->life_count;
@@ -126,7 +128,8 @@ static tn_status picture_choose(picture *drawing) {
     return done ? TN_OK : tn__no_memory(drawing->report->error, "a picture");
 }
 
-/* A stack as lines, the innermost first. */
+/* Returns a call stack as text, one line per frame, the innermost frame first. Returns NULL without
+ * frames or without memory. */
 static const char *picture_note(picture *drawing, uint32_t stack) {
     tn_snapshot_frame frames[PICTURE_FRAMES];
     uint32_t count = tn_snapshot_stack(drawing->report->snapshot, stack, frames, PICTURE_FRAMES);
@@ -144,7 +147,8 @@ static const char *picture_note(picture *drawing, uint32_t stack) {
     return drawing->notes[stack];
 }
 
-/* The category in the file (of our runs or PyTorch's profiler), else the guess. */
+/* Returns the kind of a block: the category in the file, which runs of Tenure and PyTorch's
+ * profiler record, or else the category that the reader inferred. */
 static uint32_t picture_kind(const picture *drawing, const tn_snapshot_life *life) {
     const char *name = tn_snapshot_category(drawing->report->snapshot, life->category);
     uint32_t guess = life->guess;
@@ -216,7 +220,7 @@ static tn_status picture_problem(picture *drawing) {
     return TN_OK;
 }
 
-/* The first failed requests, with the bytes in use at each. */
+/* Collects the first failed requests, with the bytes in use at each. Returns their number. */
 static uint32_t picture_ooms(const picture *drawing, tn_report_oom ooms[PICTURE_OOMS]) {
     const tn_snapshot_lives *lives = drawing->device->lives;
     uint64_t times[PICTURE_OOMS], events = 0;
@@ -257,7 +261,7 @@ static tn_status picture_write(picture *drawing) {
                       .ooms = ooms,
                       .oom_count = picture_ooms(drawing, ooms),
                       .reserved_peak = tn_snapshot_facts_of(drawing->device->lives)->reserved_peak};
-    cli_answer tables; /* those of standard output, below the picture */
+    cli_answer tables; /* the page also has the tables that are printed on standard output */
     cli_report_add_table(report, &tables);
     page.text = cli_answer_text(&tables);
     tn_status status = page.text != NULL ? TN_OK : tn__no_memory(report->error, "a page");

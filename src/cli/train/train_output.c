@@ -18,7 +18,8 @@
 
 /* --- the log --- */
 
-/* Starts a new log; a resumed run keeps the rows before its checkpoint. */
+/* Opens the log and writes its heading. For a run that is resumed, the rows up to the checkpoint
+ * are kept. */
 tn_status cli_train_open_log(cli_train *train, tn_error *error) {
     char row[128];
     tn__text rows;
@@ -42,8 +43,9 @@ tn_status cli_train_open_log(cli_train *train, tn_error *error) {
     train->log = fopen(train->log_path, "a");
     if (train->log == NULL)
         return tn__where(error, tn__fail_system(error, errno, "write"), "%.200s", train->log_path);
-    setvbuf(train->log, NULL, _IOLBF, 0); /* a row is written before its checkpoint, even if the
-                                           * process is killed */
+    /* line buffering, so that the rows before a checkpoint are in the file even if the process is
+     * killed */
+    setvbuf(train->log, NULL, _IOLBF, 0);
     return TN_OK;
 }
 
@@ -79,7 +81,8 @@ static int answer_columns(void) {
     return known && size.ws_col < ANSWER_LINE ? size.ws_col - 1 : 79;
 }
 
-/* One line, overwritten ten times per second and cut at the width of the terminal. */
+/* Prints the status line. It is overwritten at most ten times per second, and cut at the width of
+ * the terminal. */
 void cli_train_show(cli_train *train) {
     const tn_trainer_state *state = train->state;
     char line[ANSWER_LINE], right[32] = "";
@@ -195,8 +198,7 @@ const cli_facts cli_train_facts = {
 
 /* --- at the end: several ranks --- */
 
-/* Seconds of communication in the last run that overlapped with computing.
- */
+/* Returns the fraction of the communication in the last step that overlapped with computing. */
 static double answer_hidden(const cli_rank *rank) {
     double hidden = rank->talk_s > 0 ? 1 - rank->stall_s / rank->talk_s : 0;
     return hidden > 0 ? hidden : 0;
@@ -235,7 +237,8 @@ static void answer_cut(cli_answer *answer, const cli_train *train) {
     cli_answer_close(answer);
 }
 
-/* Before the run: the parts of each tensor rank, and the reason for not more. */
+/* Prints, before the training, how tensor parallelism divides the parameters, and why some are
+ * whole on every rank. */
 void cli_train_print_cut(const cli_train *train) {
     const tn_part_sums sums = tn_training_parts(&train->opened.step);
     char size[TN_SIZE_TEXT_MAX];
@@ -253,7 +256,7 @@ void cli_train_print_cut(const cli_train *train) {
     fflush(stdout);
 }
 
-/* The rank that needs most, and its messages. */
+/* Adds the rank that needs most memory, and the bytes that ranks sent per step. */
 static void answer_most(cli_answer *answer, const cli_train *train) {
     char size[TN_SIZE_TEXT_MAX];
     uint32_t ranks = cli_train_ranks(train), most = 0;
@@ -268,7 +271,7 @@ static void answer_most(cli_answer *answer, const cli_train *train) {
                  100 * answer_hidden(&train->ranks[0]));
 }
 
-/* Idle time in the drawn step, as the mean of all ranks. */
+/* Adds the idle time in the step that is drawn, as the mean over all ranks. */
 static void answer_idle(cli_answer *answer, const cli_train *train) {
     uint32_t ranks = cli_train_ranks(train);
     double sums[TN_TIMELINE_KINDS] = {0};
@@ -377,13 +380,15 @@ tn_status cli_train_print(const cli_train *train, tn_error *error) {
 
 /* --- -o FILE: a picture of a step of all ranks --- */
 
-/* The prediction is drawn above the measurement. The step is the third one, when caches and threads
- * are warm, or the last one of a shorter run. All ranks measure their operators at the same time,
- * as in the run. Each rank simulates its own program, and the first rank combines them, including
- * the waits between ranks. */
+/* The picture shows one step of all ranks, with the prediction above the measurement. It is the
+ * third step, when caches and threads are warm, or the last step of a shorter run. For the
+ * prediction, all ranks measure their operators at the same time, as in a run. Each rank then
+ * simulates its own program. The first rank combines the simulations, including the waits between
+ * ranks. */
 
-#define PICTURE_RUN 2u      /* the third */
-#define PICTURE_SECONDS 0.5 /* time limit of measuring, after the first round */
+#define PICTURE_RUN 2u /* index of the step that is drawn, the third */
+/* seconds after which measuring ends; the first round is always completed */
+#define PICTURE_SECONDS 0.5
 #define PICTURE_TAG 0x706963u
 
 uint64_t cli_train_picture_runs(const cli_train *train) {
@@ -407,8 +412,8 @@ static void picture_label(const cli_train *train, char *text, size_t size) {
                              axes[i].name, axes[i].mine);
 }
 
-/* The last complete run up to the shown one: if the trace overflowed, the last run in it may be cut
- * off. */
+/* Returns the index of the step to draw: the last complete one in the trace, at most PICTURE_RUN.
+ * If the trace overflowed, its last step may be incomplete. */
 static uint32_t picture_run(const tn_trace *trace, uint64_t runs) {
     uint64_t count;
     const tn_event *events = tn_trace_events(trace, &count);
@@ -417,7 +422,7 @@ static uint32_t picture_run(const tn_trace *trace, uint64_t runs) {
     return events[count - 1].run > 0 ? events[count - 1].run - 1 : 0;
 }
 
-/* The earliest choice of all ranks, so that all draw the same step. */
+/* Replaces *run by the smallest choice of all ranks, so that all ranks draw one step. */
 static tn_status picture_same(const cli_train *train, uint32_t *run, tn_error *error) {
     const tn_exchange *to = tn_world_exchange(train->world);
     double before = PICTURE_RUN - *run;

@@ -1,4 +1,4 @@
-/* train_run.c - a training run: start, updates, end, on one rank or on several. */
+/* train_run.c - a training run from start to end, on one rank or on several. */
 #include "base/base.h"
 #include "cli/model/input.h"
 #include "cli/train/train.h"
@@ -7,11 +7,12 @@
 
 /* --- several ranks --- */
 
-/* `tenure train --parallel data=N,tensor=N,pipeline=N` runs on several ranks, each with a part of
- * every batch (data), of every layer (tensor), or of the layers (pipeline). All ranks do the same
- * as a single one; only rank 0 prints, draws and tests. training.c divides the options of the step
- * and the program. Before any rank waits for another, all agree twice that they can begin. So an
- * error is printed once, and all ranks end with the same status. */
+/* `tenure train --parallel data=N,tensor=N,pipeline=N` runs on several ranks. Each rank has a part
+ * of every batch (data), a part of every layer (tensor), or some of the layers (pipeline). All
+ * ranks execute this code; only rank 0 prints, draws and tests. training.c divides the options of
+ * the step and the program. Before a rank waits for another one, all ranks agree twice that they
+ * can begin: after planning and after opening the engine. An error is therefore printed once, and
+ * all ranks end with one exit status. */
 
 bool cli_train_speaks(const cli_train *train) {
     return train->world == NULL || tn_world_rank(train->world) == 0;
@@ -23,8 +24,8 @@ uint32_t cli_train_ranks(const cli_train *train) {
 
 static uint32_t train_parts(const cli_train *train) { return train->at.grid.data; }
 
-/* Ranks with different samples use different random numbers; ranks with parts of one model use the
- * same. */
+/* Ranks with different samples add multiples of this number to the seed, so that they draw
+ * different random numbers. Ranks that have parts of one model keep a common seed. */
 #define RANKS_SEED UINT64_C(0x9e3779b97f4a7c15)
 
 static tn_status train_join(cli_train *train, tn_error *error) {
@@ -137,7 +138,8 @@ int cli_train_world(cli_train *train) {
 
 /* --- opening a run --- */
 
-/* The number of samples per step of a rank. */
+/* Sets *share to the number of samples per step of one rank. A batch that cannot be divided equally
+ * is an error. */
 static tn_status run_share(const cli_train *train, uint64_t batch, int64_t *share,
                            tn_error *error) {
     uint32_t parts = train_parts(train);
@@ -148,15 +150,17 @@ static tn_status run_share(const cli_train *train, uint64_t batch, int64_t *shar
             (unsigned long long)batch, parts);
 }
 
-/* The batch is the first dimension of the inputs: --batch divided among the ranks, else the size in
- * the model for each rank, or 64 if the model has a symbol. */
+/* Loads the model with the batch size of one rank, which is the first dimension of the inputs. That
+ * is --batch divided among the ranks. Without --batch it is the size in the model, or 64 if that is
+ * a symbol. */
 static tn_status run_load(cli_train *train, tn_error *error) {
     cli_input *input = &train->input;
     TN_TRY(run_share(train, train->batch, &input->import.batch, error));
     int64_t share = input->import.batch;
     tn_status status = tn_graph_load(input->path, &input->import, &input->graph, error);
     if (status == TN_E_UNKNOWN && train->batch == 0) {
-        tn_error first = *error; /* names the unknown symbols if the batch is not the only one */
+        /* the first error is kept, because it names all unknown symbols of the model */
+        tn_error first = *error;
         TN_TRY(run_share(train, CLI_BATCH_USUAL, &input->import.batch, error));
         status = tn_graph_load(input->path, &input->import, &input->graph, error);
         if (status == TN_E_UNKNOWN) *error = first;
@@ -182,7 +186,7 @@ static tn_status run_trace(void *self, tn_engine *engine, tn_error *error) {
     return usage.run_count == 1 ? cli_opened_model_write_trace(&train->opened, error) : TN_OK;
 }
 
-static volatile sig_atomic_t run_signal; /* the received signal, of the one run in this process */
+static volatile sig_atomic_t run_signal; /* the signal that this process has received, or 0 */
 
 static bool run_step(void *self, const tn_trainer_state *state) {
     cli_train *train = self;
@@ -211,7 +215,8 @@ static tn_status run_trainer(cli_train *train, tn_error *error) {
     return TN_OK;
 }
 
-/* Fills in the first batch for counting zeros; all other inputs stay 0. */
+/* Fills the inputs of a run that counts zeros: the samples and labels of the first batch. All other
+ * inputs stay 0. */
 static tn_status run_samples(void *self, const tn_graph *graph, tn_array *inputs, uint32_t count,
                              tn_error *error) {
     const cli_train *train = self;
@@ -259,7 +264,8 @@ tn_status cli_train_open(cli_train *train, tn_error *error) {
     TN_TRY(cli_train_agree(train, run_plan(train, error), error));
     TN_TRY(train_alike(train, error));
     TN_TRY(cli_train_agree(train, run_engine(train, error), error));
-    TN_TRY(run_trainer(train, error)); /* it communicates, so all ranks fail together */
+    /* needs no agreement, because it communicates and so fails on all ranks */
+    TN_TRY(run_trainer(train, error));
     if (train->world != NULL) train->begun = tn_world_measure(train->world);
     return cli_train_open_log(train, error);
 }
@@ -273,7 +279,8 @@ void cli_train_close(cli_train *train) {
     if (train->ranks != NULL)
         tn__free(train->input.import.context, train->ranks,
                  tn_world_ranks(train->world) * sizeof *train->ranks);
-    /* ranks have copies; the command owns the objects of the options */
+    /* with several ranks, each rank has a copy of the input, and the command owns the options in
+     * it */
     (train->world != NULL ? cli_input_release_loaded : cli_input_release)(&train->input);
 }
 
@@ -283,21 +290,26 @@ static void run_stop(int signal) {
     if (!cli_signal_repeats(signal)) run_signal = signal;
 }
 
-/* The first signal stops after the step; a later one ends the process at once. */
+/* Installs the handlers of signals that stop the training. The first signal stops it after the
+ * present step, and a later one ends the process at once. */
 static void run_listen(void) {
     cli_on_signal(SIGINT, run_stop);
     cli_on_signal(SIGTERM, run_stop);
-    cli_on_signal(SIGHUP, run_stop);  /* the terminal was closed */
-    cli_on_signal(SIGXCPU, run_stop); /* a CPU time limit; the higher hard limit kills */
-    cli_on_signal(SIGUSR2, run_stop); /* sent by schedulers and forwarded by mpirun */
+    cli_on_signal(SIGHUP, run_stop); /* sent when the terminal is closed */
+    /* the limit of processor time; at the hard limit the kernel kills the process */
+    cli_on_signal(SIGXCPU, run_stop);
+    /* sent by job schedulers, and forwarded by mpirun to the ranks */
+    cli_on_signal(SIGUSR2, run_stop);
 }
 
 tn_status cli_train_all(cli_train *train, tn_error *error) {
     run_listen();
     TN_TRY(tn_trainer_run(train->trainer, error));
-    if (!train->state->stopped) train->signal = 0; /* it came after the last step */
+    /* the signal came after the last step, so nothing was stopped */
+    if (!train->state->stopped) train->signal = 0;
+    /* if this rank received no signal, another rank did */
     if (train->state->stopped && train->signal == 0)
-        train->signal = run_signal != 0 ? run_signal : SIGTERM; /* received by another rank */
+        train->signal = run_signal != 0 ? run_signal : SIGTERM;
     cli_train_show_end(train);
     return TN_OK;
 }
@@ -307,11 +319,12 @@ tn_status cli_train_test(cli_train *train, tn_error *error) {
     TN_TRY(tn_trainer_gather(train->trainer, error));
     if (!cli_train_speaks(train)) return TN_OK;
     cli_input input = train->input;
-    input.rules = (tn_rules){0}; /* of the step; the model itself is tested */
+    /* the rules are for the training step, but the model itself is tested */
+    input.rules = (tn_rules){0};
     cli_opened_model opened = {.input = &input,
                                .trained = train->trainer,
-                               .contents = train->opened.contents, /* and tensors that are not
-                                                                 * trained */
+                               /* the source of tensors that are not trained */
+                               .contents = train->opened.contents,
                                .kept = train->opened.kept,
                                .choices = train->opened.choices,
                                .plain = train->opened.plain};

@@ -1,13 +1,14 @@
-/* bits.c - stores one bit per element: whether the element is above 0. It is decoded as 1.0 or 0.0.
+/* bits.c - a codec that stores one bit per element: whether the element is above 0. Decoding gives
+ * 1.0 or 0.0.
  *
  * The gradient of Relu reads only whether Relu's output is above 0, so it computes the same bits
- * from the decoded tensor as from the tensor itself. A NaN is not above 0 in either case.
+ * from the decoded tensor as from the original. A NaN counts as not above 0 in both cases.
  * Source: Jain et al., "Gist" (2018), binarise.
  */
 #include "engine/codecs/codec.h"
 #include "engine/kernels/convert.h"
 
-/* Element i is bit i % 8 of byte i / 8. */
+/* Packs the bits: element i is bit i % 8 of byte i / 8. */
 TN_WIDE static void bits_pack(const float *from, uint64_t count, uint8_t *to) {
     uint64_t whole = count / 8;
     for (uint64_t b = 0; b < whole; b++) {

@@ -1,7 +1,9 @@
-/* codec.h - how tensors are encoded: one file per codec of TN_CODEC_TABLE, and one table (codec.c).
+/* codec.h - the codecs that encode tensors: one file for each codec of TN_CODEC_TABLE, and a table
+ * of them (codec.c).
  *
- * A codec works on elements of 4 bytes as they lie in memory, for any shape. The size of its form
- * is given by tn_codec_bytes. Threads: any number may encode and decode at once.
+ * A codec works on 4-byte elements in the order of memory, for a tensor of any shape.
+ * tn_codec_bytes gives the size of an encoded form. Threads: any number may encode and decode at
+ * once.
  */
 #ifndef TN_ENGINE_CODECS_CODEC_H
 #define TN_ENGINE_CODECS_CODEC_H
@@ -10,46 +12,48 @@
 
 #include "base/base.h"
 
-#define TN__CODED_BYTES 4u /* bytes of an element */
+#define TN__CODED_BYTES 4u /* size of an element in bytes */
 
-/* A tensor and the room for its form. */
+/* A tensor, and the memory for its encoded form. */
 typedef struct tn__form {
-    void *plain;    /* [count] elements of 4 bytes; written by decode alone */
-    uint64_t count; /* number of elements */
-    uint8_t *code;  /* [room] bytes */
+    void *plain;    /* array of `count` elements of 4 bytes; only decode writes it */
+    uint64_t count; /* number of elements of the tensor */
+    uint8_t *code;  /* memory for the encoded form, of `room` bytes */
     uint64_t room;
-    bool raw; /* set by encode: the form holds the tensor unencoded */
+    bool raw; /* set by encode: whether the form contains the tensor unencoded */
 } tn__form;
 
 typedef struct tn__coder {
-    bool any_type; /* accepts any type of 4 bytes; else only float32 */
-    /* Decoded numbers differ. The codes of any TN__CODED_PART elements from a multiple of it on lie
-     * together and do not depend on other elements. */
+    bool any_type; /* true: accepts any 4-byte element type; false: only float32 */
+    /* Whether decoded numbers may differ from the originals. In a lossy form, TN__CODED_PART
+     * elements from a multiple of TN__CODED_PART on are encoded together, independently of all
+     * other elements. */
     bool lossy;
-    /* Errors: E_EXHAUSTED (the room is too small for this tensor, which happens only to a form
-     *         whose size depends on the data), E_INVALID (decode: the bytes are not a form of this
-     *         number of elements). */
+    /* Errors: E_EXHAUSTED (encode: the form is too small for this tensor; possible only if the size
+     * of the form depends on the data), E_INVALID (decode: the bytes are not a form of this number
+     * of elements). */
     tn_status (*encode)(tn__form *form, tn_error *error);
     tn_status (*decode)(const tn__form *form, tn_error *error);
 } tn__coder;
 
-/* Number of elements of 4 bytes that CSR counts as not zero. */
+/* Returns the number of 4-byte elements in which at least one bit is set, which the CSR codec
+ * counts as not zero. */
 uint64_t tn__csr_filled(const void *plain, uint64_t count);
 
-#define TN__CODED_PART 768u /* elements: a multiple of those in a word of every lossy codec */
+#define TN__CODED_PART 768u /* a number of elements that fills whole words in every lossy codec */
 
 /* The difference between a tensor and its decoded form. */
 typedef struct tn__difference {
-    double largest;    /* of an element */
-    double squares;    /* sum of the squared differences */
-    double of_squares; /* sum of the squares of the tensor */
+    double largest; /* largest difference between an element and its decoded value */
+    double squares; /* sum of the squared differences between elements and their decoded values */
+    double of_squares; /* sum of the squares of the tensor's elements */
 } tn__difference;
-/* For a lossy codec, after encode. NaNs that stay NaNs and infinities that stay the same do not
- * differ. Cost: one pass over the tensor. */
+/* Measures the error of a lossy codec after encode. A NaN that is decoded as a NaN, and an infinity
+ * that is decoded as itself, count as equal. Cost: one pass over the tensor. */
 tn_status tn__coder_measure(const tn__coder *coder, tn_codec codec, const tn__form *form,
                             tn__difference *difference, tn_error *error);
 
-/* NULL: no codec encodes this way. */
+/* Returns the codec, or NULL if no codec has this number. */
 const tn__coder *tn__coder_find(tn_codec codec);
 
 extern const tn__coder tn__coder_bits, tn__coder_csr, tn__coder_float16, tn__coder_float10,

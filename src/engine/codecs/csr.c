@@ -1,17 +1,17 @@
-/* csr.c - stores the elements that are not zero, in rows of 256 elements, so that a column index
- * fits into a byte.
+/* csr.c - a codec that stores only the elements that are not zero, in rows of 256 elements, so that
+ * a column index fits into a byte.
  *
- *     header   u32 kind (0 sparse, 1 raw), u32 unused, u64 count of elements that are not zero
- *     sparse   u16 per row: count of its elements; then all columns (u8), then all elements
- *     raw      the elements as they are
+ * header   u32 kind (0 sparse, 1 raw), u32 unused, u64 number of elements that are not zero
+ * sparse   u16 per row: number of its elements; then all columns (u8), then all elements
+ * raw      all elements, unencoded
  *
- * An element is zero if no bit of it is set: -0.0 and NaNs are stored like any other element, and
- * decoding restores every bit. The plan gives the form the bytes that it expects. If a tensor has
- * too many elements that are not zero but fits unencoded, it is stored raw; else encoding fails.
- * CSR saves memory if fewer than four fifths of the elements are not zero.
+ * An element is zero if all its bits are zero. -0.0 and NaNs are therefore stored, and decoding
+ * restores every bit. The plan gives the form a fixed number of bytes. If the elements that are not
+ * zero need more, but the unencoded tensor fits, the form is raw; otherwise encoding fails. CSR
+ * saves memory if fewer than four fifths of the elements are not zero.
  *
  * Cost: two passes over the tensor.
- * Source: Jain et al., "Gist" (2018), sparse storage, dense compute.
+ * Source: Jain et al., "Gist" (2018), sparse storage and dense compute.
  */
 #include "engine/codecs/codec.h"
 #include "engine/kernels/convert.h"
@@ -25,7 +25,7 @@ enum { CSR_SPARSE, CSR_RAW };
 
 typedef struct csr_parts {
     uint64_t rows, filled;
-    uint8_t *counts, *columns, *values; /* not aligned */
+    uint8_t *counts, *columns, *values; /* addresses of the parts of a form; they are not aligned */
 } csr_parts;
 
 static csr_parts csr_parts_of(const tn__form *form, uint64_t filled) {
@@ -50,7 +50,8 @@ TN_WIDE static uint64_t csr_count(const uint32_t *from, uint64_t count) {
 
 uint64_t tn__csr_filled(const void *plain, uint64_t count) { return csr_count(plain, count); }
 
-/* Avoids a branch: each element is written, and stays if it is not zero. */
+/* Stores the elements of one row that are not zero, without a branch: each element is written, and
+ * the position advances only if it is not zero. Returns their number. */
 static uint32_t csr_pack_row(const uint32_t *from, uint32_t width, uint8_t *columns,
                              uint32_t *values) {
     uint32_t at = 0;
@@ -102,7 +103,8 @@ static tn_status csr_encode(tn__form *form, tn_error *error) {
     return TN_OK;
 }
 
-/* Returns false if a row counts more elements than its width, or a column lies outside the row. */
+/* Decodes a sparse form. Returns false if a row has more elements than its width, or a column is
+ * outside its row. */
 static bool csr_unpack(const tn__form *form, csr_parts from) {
     for (uint64_t row = 0; row < from.rows; row++) {
         uint32_t *to = (uint32_t *)form->plain + row * CSR_WIDTH, width = csr_width(form, row);

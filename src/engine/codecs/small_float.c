@@ -1,15 +1,16 @@
-/* small_float.c - encodes as floats of fewer bits than float32 (float16, float10, float8), in loops
- * that compilers vectorise.
+/* small_float.c - codecs that store float32 as floats of fewer bits (float16, float10, float8), in
+ * loops that compilers vectorise.
  *
- * Numbers are rounded to nearest, ties to even. A finite number stays finite: beyond the largest
- * number it becomes that number. NaNs stay NaNs (one of each sign). Infinities stay infinities if
- * the format has them, else they become the largest number too.
+ * Numbers are rounded to nearest, ties to even. A finite number that is too large becomes the
+ * largest finite number of the format. NaNs stay NaNs (one for each sign). Infinities stay
+ * infinities if the format has them; otherwise they become the largest number.
  *
- *     sign | exponent, bias 2^(e-1) - 1 | mantissa        exponent 0: less than the smallest normal
+ * sign | exponent, bias 2^(e-1) - 1 | mantissa        exponent 0: subnormal numbers
  *
- * In a format with `inf`, an exponent of all ones means infinity or NaN, as in IEEE 754. Without
- * `inf`, only all ones in exponent and mantissa together means NaN, and all other codes are numbers
- * (OCP, "8-bit floating point specification" (2023), for 4 and 3 bits).
+ * In a format with `inf`, an exponent of all ones means infinity or NaN, as in IEEE 754. In a
+ * format without `inf`, only a code of all ones in exponent and mantissa means NaN, and all other
+ * codes are numbers (OCP, "8-bit floating point specification" (2023), for 4 bits of exponent and 3
+ * of mantissa).
  * Source: Jain et al., "Gist" (2018), delayed precision reduction.
  */
 #include "engine/codecs/codec.h"
@@ -22,14 +23,15 @@ typedef struct small_float {
 } small_float;
 
 static inline uint32_t small_bias(small_float f) { return (1u << (f.exponent - 1)) - 1; }
-/* 2^power; from -126 on. */
+/* Returns 2^power as float32, for a power of at least -126. */
 static inline float small_power(int power) {
     return tn__float_of_bits((uint32_t)(127 + power) << 23);
 }
-/* Codes without their sign. */
+/* Code of the NaN of a format, without its sign. */
 static inline uint32_t small_nan(small_float f) {
     uint32_t ones = (1u << (f.exponent + f.mantissa)) - 1;
-    return f.inf ? ones ^ ((1u << (f.mantissa - 1)) - 1) : ones; /* quiet; the only one */
+    /* the quiet NaN, or the only NaN of the format */
+    return f.inf ? ones ^ ((1u << (f.mantissa - 1)) - 1) : ones;
 }
 static inline uint32_t small_infinity(small_float f) {
     return ((1u << f.exponent) - 1) << f.mantissa;
@@ -38,12 +40,13 @@ static inline uint32_t small_largest(small_float f) {
     return f.inf ? small_infinity(f) - 1 : small_nan(f) - 1;
 }
 
-/* Below the smallest normal number, adding a power of two rounds to the quantum, because the last
- * bit of that power is worth one quantum. Above, the tail of the mantissa is rounded as a whole
- * number, and its carry goes into the exponent. */
+/* Encodes a number. In the range of subnormal numbers, adding a power of two with a last mantissa
+ * bit worth one subnormal step makes the hardware round the number. In the range of normal numbers,
+ * the mantissa is rounded as an integer, and a carry increases the exponent. */
 static inline uint32_t small_encode(small_float f, float value) {
     const uint32_t cut = 23 - f.mantissa, bias = small_bias(f);
-    const uint32_t lowest = (127 - bias + 1) << 23; /* the smallest normal, as float32 */
+    /* bits of the smallest normal number of the format, as float32 */
+    const uint32_t lowest = (127 - bias + 1) << 23;
     const float magic = small_power(1 - (int)bias - (int)f.mantissa + 23);
     uint32_t bits = tn__bits_of_float(value), sign = bits >> 31, size = bits & 0x7fffffffu;
     uint32_t rounded = size + ((1u << (cut - 1)) - 1) + (size >> cut & 1);
@@ -70,8 +73,7 @@ static inline float small_decode(small_float f, uint32_t code) {
     return tn__float_of_bits(sign << 31 | bits);
 }
 
-/* --- float16: 5 bits of exponent, 10 of mantissa, as in IEEE 754; the largest number is 65504 ---
- * */
+/* --- float16: 5 bits of exponent, 10 of mantissa, as in IEEE 754; largest number 65504 --- */
 
 #define FLOAT16_FORMAT                                                                             \
     (small_float) { .exponent = 5, .mantissa = 10, .inf = true }
@@ -101,8 +103,9 @@ const tn__coder tn__coder_float16 = {
 
 /* --- float10: 5 bits of exponent, 4 of mantissa ---
  *
- * Three numbers are in a word of 32 bits, the first in the lowest bits. The largest number is
- * 63488; infinities as in float16. */
+ * A 32-bit word has three numbers, the first in the lowest bits. The largest number is 63488. The
+ * format has infinities, as float16 does.
+ */
 
 #define FLOAT10_FORMAT                                                                             \
     (small_float) { .exponent = 5, .mantissa = 4, .inf = true }
@@ -150,8 +153,7 @@ static tn_status float10_decode(const tn__form *form, tn_error *error) {
 const tn__coder tn__coder_float10 = {
     .lossy = true, .encode = float10_encode, .decode = float10_decode};
 
-/* --- float8: 4 bits of exponent, 3 of mantissa; the largest number is 448, without infinities ---
- * */
+/* --- float8: 4 bits of exponent, 3 of mantissa; largest number 448, no infinities --- */
 
 #define FLOAT8_FORMAT                                                                              \
     (small_float) { .exponent = 4, .mantissa = 3, .inf = false }

@@ -1,6 +1,8 @@
-/* cache.c - chooses and prepares a kernel at its first request.
+/* cache.c - chooses and prepares a kernel when it is first requested, and keeps it for later
+ * requests with an equal key.
  *
- * If a kernel declines in `prepare` (E_UNSUPPORTED), the next one is tried.
+ * If a kernel's `prepare` returns E_UNSUPPORTED, the next kernel that accepts the operator is
+ * tried.
  * Cost: O(kernels) for a new key, and the time of the kernels' `prepare`.
  */
 #include "engine/kernels/cache.h"
@@ -10,19 +12,20 @@
 
 #include "engine/kernels/dnnl.h"
 
-#define CACHE_PACKED 64u /* inputs of an operator that may have a form of their own */
+#define CACHE_PACKED 64u /* operators with more inputs than this cannot have packed inputs */
 
 struct tn__kernel_cache {
     tn_context context;
-    pthread_mutex_t lock; /* protects all fields below, but not the objects that entries point to */
+    /* protects all fields below, but not the kernels that the entries describe */
+    pthread_mutex_t lock;
     uint32_t users;
     uint32_t threads;
-    struct tn__dnnl *library; /* NULL: own loops alone */
-    tn__arena arena;          /* entries and keys */
-    tn__names names;          /* keys -> index of entries */
+    struct tn__dnnl *library; /* NULL: oneDNN is not used, only our own loops */
+    tn__arena arena;          /* memory of the entries and keys */
+    tn__names names;          /* maps a key to the index of its entry */
     tn__prepared **entries;
     size_t count, room;
-    tn__text key; /* key of the current request */
+    tn__text key; /* buffer for the key of the current request */
     tn__kernel_cache_counts counts;
 };
 
@@ -45,7 +48,7 @@ tn_status tn__kernel_cache_create(const tn_context *context, uint32_t threads, b
     tn__text_init(&made->key, &made->context);
     tn_status status = TN_OK;
     if (!plain) status = tn__dnnl_open(&made->context, made->threads, &made->library, error);
-    if (status == TN_E_UNSUPPORTED) status = TN_OK; /* our own loops, then */
+    if (status == TN_E_UNSUPPORTED) status = TN_OK; /* oneDNN is not installed: use our own loops */
     if (status == TN_OK)
         *cache = made;
     else
@@ -161,7 +164,8 @@ static tn_status cache_choose(tn__kernel_cache *cache, const tn_graph *graph, tn
     }
 }
 
-/* Another way of the kernel that was chosen. */
+/* Prepares another variant of a kernel that was chosen before (tn_kernel.ways): one with less
+ * scratch memory. */
 static tn_status cache_choose_way(tn__kernel_cache *cache, const tn_graph *graph, tn_op_id id,
                                   const tn_kernel *kernel, uint32_t way, tn__prepared *prepared,
                                   tn_error *error) {
@@ -173,8 +177,9 @@ static tn_status cache_choose_way(tn__kernel_cache *cache, const tn_graph *graph
 
 /* --- asking --- */
 
-/* Reserves room for a new entry first, so that nothing fails after `prepare`. `first`: the entry of
- * the kernel's first way, to be added in way `way`; NULL: the kernel is still to be chosen. */
+/* Adds an entry for the current key. Memory for the entry is reserved first, so that only one
+ * failure after `prepare` must be undone. `first`: the entry of the kernel's fastest variant, if
+ * variant number `way` of that kernel is to be added; NULL: choose a kernel. */
 static tn_status cache_add(tn__kernel_cache *cache, const tn_graph *graph, tn_op_id id,
                            const tn__prepared *first, uint32_t way, const tn__prepared **prepared,
                            tn_error *error) {
@@ -204,7 +209,8 @@ static tn_status cache_ask(tn__kernel_cache *cache, const tn_graph *graph, tn_op
     cache->key.size = 0;
     cache->key.failed = false;
     tn__op_key(&cache->key, graph, id);
-    if (way > 0) tn__text_printf(&cache->key, "%u", way); /* a key says itself where it ends */
+    /* Unambiguous, because the end of a key can be recognised without the number. */
+    if (way > 0) tn__text_printf(&cache->key, "%u", way);
     if (cache->key.failed) return tn__no_memory(error, "kernels");
     uint32_t at = tn__names_find(&cache->names, cache->key.data, cache->key.size);
     if (at == TN__NAMES_NONE) return cache_add(cache, graph, id, first, way, prepared, error);
@@ -223,7 +229,8 @@ tn_status tn__kernel_cache_find(tn__kernel_cache *cache, const tn_graph *graph, 
 tn_status tn__kernel_cache_within(tn__kernel_cache *cache, const tn_graph *graph, tn_op_id op,
                                   uint64_t bytes, const tn__prepared **prepared, tn_error *error) {
     const tn__prepared *first, *other;
-    tn_error refused; /* the kernel may not have this way */
+    /* receives the message if the kernel does not have this variant; then it is dropped */
+    tn_error refused;
     pthread_mutex_lock(&cache->lock);
     tn_status status = cache_ask(cache, graph, op, NULL, 0, &first, error);
     const tn__prepared *best = status == TN_OK ? first : NULL;

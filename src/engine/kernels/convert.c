@@ -1,9 +1,10 @@
-/* convert.c - converts arrays of numbers from one element type to another; see convert.h.
+/* convert.c - converts arrays of numbers from one element type to another (convert.h).
  *
- * One loop for each pair of a type and one of the four that are computed in; all other pairs go
- * through one of those four, which holds every value of the first type exactly. So each number is
- * rounded once. From float64 and 64-bit integers to the 16-bit types a plain detour over float32
- * would round twice: it goes over float32 rounded to odd, which is harmless (S. Boldo, G.
+ * There are direct loops only for pairs in which one type is float32, float64, int64 or uint64. All
+ * other pairs are converted in two steps through one of these four types, which can represent every
+ * value of the first type exactly. Therefore each number is rounded only once. A conversion of
+ * float64 or 64-bit integers to a 16-bit float uses float32 in between, which cannot represent
+ * every value. To avoid the error of rounding twice, the first step rounds to odd (S. Boldo, G.
  * Melquiond, Emulation of FMA and correctly rounded sums, IEEE Trans. Computers 57(4), 2008).
  */
 #include "engine/kernels/convert.h"
@@ -13,15 +14,18 @@ typedef void (*convert_loop)(uint64_t count, const void *from, void *to);
 
 /* --- one element --- */
 
-/* float16 without branches: the exponent moved by a product, which makes subnormals right. */
+/* Converts float16 to float32 without branches. The multiplication moves the exponent to the bias
+ * of float32, and is also correct for subnormal numbers. */
 static inline float convert_half(uint16_t half) {
     uint32_t magnitude = half & 0x7fffu;
     float scaled = tn__float_of_bits(magnitude << 13) * 0x1p112f;
-    uint32_t special = magnitude >= 0x7c00u ? 0x7f800000u : 0u; /* infinity, not-a-number */
+    /* the exponent of infinity and NaN; 0 for other numbers */
+    uint32_t special = magnitude >= 0x7c00u ? 0x7f800000u : 0u;
     return tn__float_of_bits(tn__bits_of_float(scaled) | special | (half & 0x8000u) << 16);
 }
 
-/* Converts to half. For a subnormal, adding 1/2 leaves its digits in the low bits. */
+/* Converts float32 to float16 without branches, rounding to nearest even. For a subnormal result,
+ * adding 1/2 lets the hardware round the digits; they are then the low bits of the sum. */
 static inline uint16_t convert_to_half(float value) {
     uint32_t bits = tn__bits_of_float(value), sign = bits >> 16 & 0x8000u;
     int32_t magnitude = (int32_t)(bits & 0x7fffffffu);
@@ -30,29 +34,32 @@ static inline uint16_t convert_to_half(float value) {
     float swallowed = tn__float_of_bits((uint32_t)magnitude) + 0.5f;
     int32_t tiny = (int32_t)(tn__bits_of_float(swallowed) - tn__bits_of_float(0.5f));
     int32_t half = magnitude < 0x38800000 ? tiny : rounded;
-    half = magnitude >= 0x477ff000 ? 0x7c00 : half; /* 65520 and above */
+    half = magnitude >= 0x477ff000 ? 0x7c00 : half; /* 65520 and above round to infinity */
     half = magnitude > 0x7f800000 ? 0x7e00 : half;
     return (uint16_t)(sign | (uint32_t)half);
 }
 
-/* bfloat16 without branches. */
+/* Converts float32 to bfloat16 without branches, rounding to nearest even. */
 static inline uint16_t convert_to_bfloat(float value) {
     uint32_t bits = tn__bits_of_float(value), rounded = bits + 0x7fffu + (bits >> 16 & 1u);
     int32_t magnitude = (int32_t)(bits & 0x7fffffffu);
     return (uint16_t)(magnitude > 0x7f800000 ? bits >> 16 | 0x40u : rounded >> 16);
 }
 
-/* The same float with the last bit set unless the float is exact. */
+/* Converts float64 to float32 with rounding to odd: an inexact result is rounded towards zero and
+ * its last bit is set. */
 static inline float convert_to_odd(double value) {
     float near = (float)value;
     if ((double)near == value || value != value) return near;
     uint32_t bits = tn__bits_of_float(near);
-    if (fabs((double)near) > fabs(value)) bits--; /* towards zero */
+    /* go one step towards zero if the conversion rounded away from it */
+    if (fabs((double)near) > fabs(value)) bits--;
     return tn__float_of_bits(bits | 1u);
 }
 
-/* Rounds a 64-bit integer to double so that a second rounding to 24 digits or fewer gives the right
- * result: digits that do not fit are kept as one sticky bit. */
+/* Converts a 64-bit integer to float64 so that a later rounding to 24 bits or fewer gives the
+ * correct result. If low bits do not fit, they are replaced by one bit that states whether any of
+ * them was set (a sticky bit). */
 static inline double convert_sticky(int64_t value) {
     bool fits = value < (INT64_C(1) << 53) && value > -(INT64_C(1) << 53);
     return (double)(fits ? value : (value & ~INT64_C(2047)) | ((value & 2047) != 0 ? 2048 : 0));
@@ -73,7 +80,8 @@ static inline uint64_t convert_whole_unsigned(double value) {
     return value < -0x1p63 ? 0 : (uint64_t)convert_whole(value);
 }
 
-/* A narrow integer: wrapped from 64 bits, or the end of the range. */
+/* Defines the conversion of a float64 to an integer type with fewer than 64 bits. A value that fits
+ * 64 bits wraps to the type; a larger one becomes `least` or `most`. */
 #define CONVERT_NARROW(type, least, most)                                                          \
     static inline type convert_narrow_##type(double value) {                                       \
         if (value >= 0x1p63) return most;                                                          \
@@ -99,7 +107,7 @@ CONVERT_NARROW(int32_t, INT32_MIN, INT32_MAX)
         }                                                                                          \
     }
 
-/* X(name of the type, its C type, as float32, as float64, as int64) */
+/* X(name of the type, C type, and the element x as float32, as float64, as int64) */
 /* clang-format off */
 #define CONVERT_LOADS(X)                                                                       \
     X(UINT8,    uint8_t,  (float)x, (double)x, (int64_t)x)                                     \
@@ -117,7 +125,7 @@ CONVERT_NARROW(int32_t, INT32_MIN, INT32_MAX)
                           convert_whole((double)tn__bfloat_to_float(x)))                       \
     X(FLOAT32,  float,    x, (double)x, convert_whole((double)x))                              \
     X(FLOAT64,  double,   (float)x, x, convert_whole(x))
-/* X(name, C type, from float32, from float64, from int64, from uint64) */
+/* X(name of the type, C type, and the result from a float32, float64, int64 or uint64 x) */
 #define CONVERT_STORES(X)                                                                      \
     X(UINT8,    uint8_t,  convert_narrow_uint8_t((double)x), convert_narrow_uint8_t(x),        \
                           (uint8_t)x, (uint8_t)x)                                              \
@@ -200,12 +208,13 @@ static uint32_t convert_kind(tn_dtype dtype) {
     }
 }
 
-/* The loop that does a pair in one step; NULL: it takes two. */
+/* Returns the loop that converts one type to another in a single step, or NULL if two steps are
+ * needed. */
 static convert_loop convert_direct(tn_dtype from, tn_dtype to) {
     uint32_t kind = convert_kind(from);
     if (kind < CONVERT_KINDS) return convert_stores[to][kind];
     kind = convert_kind(to);
-    /* the same bits, because the type is narrower */
+    /* A conversion to int64 gives the bits of uint64 as well, because `from` is a narrower type. */
     if (kind == CONVERT_UINT64) kind = CONVERT_INT64;
     bool whole = tn__is_short_float(from) && to == TN_UINT64;
     return kind < CONVERT_KINDS && !whole ? convert_loads[from][kind] : NULL;
@@ -262,10 +271,12 @@ bool tn__numeric_accepts(const tn_kernel_setup *setup) {
     return true;
 }
 
-/* --- packed whole numbers ---
+/* --- packed integers of 2, 4 or 8 bits ---
  *
- * A number with a sign is stored in two's complement: with f = 2^(bits - 1), it is (code ^ f) - f.
- * Numbers of 8 bits, and of 4 bits from a whole byte on, are expanded in loops for vectors. */
+ * A signed number is stored in two's complement. With f = 2^(bits - 1), its value is (code ^ f) -
+ * f. Only 8-bit numbers, and 4-bit numbers that begin at a byte boundary, have loops that compilers
+ * can vectorise.
+ */
 
 int32_t tn__packed_number(const uint8_t *bytes, uint64_t at, uint32_t bits, bool is_signed) {
     int32_t sign = is_signed ? 1 << (bits - 1) : 0;

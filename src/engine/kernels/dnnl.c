@@ -1,17 +1,17 @@
-/* dnnl.c - finds oneDNN at run time, and holds the code that its kernels share (dnnl.h).
+/* dnnl.c - finds oneDNN at run time, and contains the code that all oneDNN kernels share (dnnl.h).
  *
- * Memory. Every primitive takes its scratchpad from us, and memory objects are made in `prepare`;
- * `run` only sets addresses. One kind of memory stays hidden: implementations with "gemm" in their
- * name pack on the heap while they run (measured: up to some MB per call). So another
- * implementation is taken if one exists; on machines without AVX-512, matrix products have only
- * those.
+ * Memory. Every primitive gets its scratchpad from us, and memory objects are created in `prepare`;
+ * `run` only sets addresses. One use of memory cannot be planned: implementations with "gemm" in
+ * their name allocate packed copies on the heap while they run, up to some MB per call. Therefore
+ * another implementation is chosen if there is one. On machines without AVX-512, all matrix
+ * products are such implementations.
  *
- * Choice. oneDNN offers implementations best first, but ranks "gemm" above some that need no heap.
- * It also falls back silently to loops that are about 200 times slower ("ref"). Those are refused:
- * our own loops then run, which are no slower.
+ * Choice. oneDNN lists its implementations with the best first, but it lists "gemm" before some
+ * that allocate nothing. If it has nothing better, it also offers reference loops ("ref") that are
+ * about 200 times slower. These are refused, because our own loops are no slower.
  *
- * Threads. OpenMP's number of threads belongs to the calling thread, so each run sets it. A run
- * holds the library's lock, because two threads may run two engines over the same kernels.
+ * Threads. OpenMP stores the number of threads per calling thread, so each run sets it. A run holds
+ * the library's lock, because two threads may run two engines that share kernels.
  *
  * Source: oneDNN 2.6 developer guide (programming model, primitive attributes).
  */
@@ -39,7 +39,7 @@ tn_status tn__dnnl_status(dnnl_status_t outcome) {
 }
 
 static tn_status dnnl_resolve(tn__dnnl *library, tn_error *error) {
-    /* It stays loaded once it is: its threads outlive the handle. */
+    /* RTLD_NODELETE, because the threads of the library continue after its handle is closed. */
     library->handle = dlopen("libdnnl.so.2", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (library->handle == NULL)
         TN_FAIL(error, TN_E_UNSUPPORTED,
@@ -200,14 +200,14 @@ tn_status tn__dnnl_any(const tn__dnnl *library, dnnl_memory_desc_t *desc) {
 
 /* --- attributes --- */
 
-/* The activation's name in ONNX and the algorithm in the library; parameters, if any, are the
- * same. */
+/* oneDNN's algorithm for each activation of ONNX. If an activation has parameters, they have the
+ * same meaning in both. */
 bool tn__dnnl_activation(const tn__dnnl_post *post, dnnl_alg_kind_t *kind, float *alpha,
                          float *beta) {
     static const struct {
         const char *type;
         dnnl_alg_kind_t kind;
-        double alpha; /* 0: the requested value */
+        double alpha; /* parameter alpha of oneDNN; 0: take the parameter of the operator */
     } table[] = {
         {"Relu", dnnl_eltwise_relu, 0},
         {"LeakyRelu", dnnl_eltwise_relu, 0},
@@ -294,8 +294,9 @@ tn_status tn__dnnl_after_of(const tn_op *op, tn__dnnl_after *after) {
 
 /* --- windows --- */
 
-/* Padding of one dimension. `missing`: elements that the windows reach beyond the input; `follows`:
- * this is all of the padding, even without auto_pad (output_shape). */
+/* Computes the padding of one dimension. `missing`: number of elements by which the windows extend
+ * beyond the input. `follows`: the total padding is `missing` even without auto_pad, because the
+ * operator has the attribute output_shape. */
 static void dnnl_pad(const char *mode, bool follows, const int64_t *pads, uint32_t at,
                      uint32_t spatial, int64_t missing, int64_t *begin, int64_t *end) {
     *begin = pads != NULL ? pads[at] : 0;
@@ -334,7 +335,8 @@ bool tn__dnnl_window_of(const tn_op *op, const tn_tensor *input, const tn_tensor
         window->kernel[i] = kernel[i];
         window->stride[i] = step;
         window->dilation[i] = gap - 1;
-        /* Windows that leave a rest of the input uncovered keep the padding that was said. */
+        /* If the last elements of the input are in no window, `missing` is too small; keep the
+         * padding that the attributes state. */
         window->end[i] = missing - window->begin[i];
         if (!transposed && window->end[i] < said && said - window->end[i] < step)
             window->end[i] = said;
@@ -415,7 +417,7 @@ typedef struct dnnl_step {
     dnnl_exec_arg_t *args; /* [count] */
     dnnl_bound *bound;     /* [count] */
     uint32_t count, room;
-    dnnl_memory_t pad; /* the primitive's own scratchpad; NULL: not needed */
+    dnnl_memory_t pad; /* scratchpad of the primitive; NULL: it needs none */
 } dnnl_step;
 
 typedef struct dnnl_packing {
@@ -431,9 +433,9 @@ struct tn__dnnl_work {
     tn_context context;
     dnnl_step *first, *last;
     dnnl_packing *packings;
-    /* bytes; the pads of all steps share the same bytes, after the scratch */
+    /* bytes; the scratchpads of all steps share the range of `pad` bytes after `scratch` */
     uint64_t scratch, pad;
-    uint32_t accumulate; /* input to copy to the output first; TN_NONE: no copy */
+    uint32_t accumulate; /* input that is copied to output 0 before the steps run; TN_NONE: none */
 };
 
 tn_status tn__dnnl_begin(tn_kernel_setup *setup, tn__dnnl_work **work) {
@@ -457,7 +459,7 @@ static void dnnl_step_release(const tn__dnnl *library, dnnl_step *step) {
 }
 
 void tn__dnnl_release(const tn_context *context, void *state) {
-    (void)context; /* the work has its own, which is the same */
+    (void)context; /* the context is not needed, because the work has a copy of it */
     tn__dnnl_work *work = state;
     if (work == NULL) return;
     const tn__dnnl *library = work->library;
@@ -473,7 +475,8 @@ void tn__dnnl_release(const tn_context *context, void *state) {
     tn__free(&own, work, sizeof *work);
 }
 
-/* The name of the step that matters: the last one that is no reorder. */
+/* Returns the name of the implementation of the last step that is not a reorder. If all steps are
+ * reorders, returns the name for the last one. */
 static const char *dnnl_work_name(const tn__dnnl_work *work) {
     const char *name = "";
     for (const dnnl_step *step = work->first; step != NULL; step = step->next) {
@@ -495,7 +498,8 @@ tn_status tn__dnnl_end(tn_kernel_setup *setup, tn__dnnl_work *work, tn_status st
         tn__dnnl_release(setup->context, work);
         if (status == TN_E_NO_MEMORY) return tn__no_memory(setup->error, "a kernel");
         for (uint32_t i = 0; setup->packed != NULL && i < setup->op->input_count; i++)
-            setup->packed[i] = setup->forms[i] = 0; /* the next family begins afresh */
+            /* undo the requests for packed inputs before the next family of kernels is asked */
+            setup->packed[i] = setup->forms[i] = 0;
         return status;
     }
     setup->state = work;
@@ -572,7 +576,7 @@ tn_status tn__dnnl_scratch(tn__dnnl_work *work, uint64_t bytes, tn__dnnl_at *at)
     return TN_OK;
 }
 
-/* How `pack` makes the form of an input. */
+/* Adds the reorder primitive with which tn__dnnl_pack makes the packed form of an input. */
 static tn_status dnnl_add_packing(tn__dnnl_work *work, uint32_t input,
                                   const dnnl_memory_desc_t *plain,
                                   const dnnl_memory_desc_t *wanted) {
@@ -595,7 +599,8 @@ static tn_status dnnl_add_packing(tn__dnnl_work *work, uint32_t input,
     return status;
 }
 
-/* A number that identifies a packing: descriptions of equal bytes are equal. FNV-1a. */
+/* Returns a number that identifies a packed form: the FNV-1a hash of both memory descriptors. Equal
+ * descriptors have equal bytes. */
 static uint64_t dnnl_form(const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *wanted) {
     const uint8_t *both[2] = {(const uint8_t *)plain, (const uint8_t *)wanted};
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -625,7 +630,8 @@ void tn__dnnl_accumulate(tn__dnnl_work *work, uint32_t from) { work->accumulate 
 
 /* --- packing and running --- */
 
-/* The scratchpad of a packing is at most a few KB; it comes from the heap, as this is set-up. */
+/* Runs the reorder of a packing. Its scratchpad, at most a few KB, is allocated on the heap, which
+ * is allowed because packing happens when the engine is created. */
 static tn_status dnnl_pack_with(const tn_kernel_setup *setup, tn__dnnl_work *work,
                                 const dnnl_packing *packing) {
     const tn__dnnl *library = work->library;
@@ -665,7 +671,8 @@ tn_status tn__dnnl_pack(const tn_kernel_setup *setup, uint32_t input, const void
         if (at->input != input) continue;
         pthread_mutex_lock(&library->lock);
         library->set_threads((int)library->threads);
-        /* Read only: the library's type has no const. */
+        /* oneDNN only reads this memory; the cast is needed because the parameter of the function
+         * is not const */
         dnnl_status_t set =
             library->dnnl_memory_set_data_handle(at->from, (void *)(uintptr_t)plain);
         if (set == dnnl_success) set = library->dnnl_memory_set_data_handle(at->to, packed);

@@ -1,11 +1,11 @@
-/* inner.c - runs kernels on copies of operands: in the order of their shapes, or in float32
- * (inner.h).
+/* inner.c - runs kernels on copies of operands: in C order, or in float32 (inner.h).
  *
- *     [ inputs ] -> scratch -> the kernel -> scratch -> [ outputs ]
+ *   [ inputs ] -> scratch -> the kernel -> scratch -> [ outputs ]
  *
- * Operands that need no copy are passed on, so an output may lie on its input if neither needs one.
- * An output that needs a copy is computed in scratch, so it is safe there too. A state holds no
- * references to the operator that it was prepared for, so that operators may share it.
+ * Operands that need no copy are passed to the kernel directly, so an output may have the address
+ * of an input if neither is copied. An output that is copied is computed in scratch memory, which
+ * overlaps no input. The state refers to nothing of the operator for which it was prepared, so that
+ * operators can share it.
  */
 #include "engine/kernels/inner.h"
 
@@ -16,14 +16,19 @@
 typedef struct inner_state {
     const tn_kernel *kernel;
     void *state;
-    bool of_onnx; /* it is one of ONNX's operators, which the graph has not */
-    uint32_t version, input_count, output_count; /* the operator as the kernel sees it */
-    const char *detail;                          /* name in the library */
-    uint64_t own;               /* scratch of the kernel itself, after the copied operands */
-    uint64_t *inputs, *outputs; /* [count] offsets into scratch; TN_SIZE_UNKNOWN: handed through */
-    tn_operand *in, *out;       /* [count] operands of the call: for one run at a time */
-    pthread_mutex_t lock;       /* of that room */
-    bool wide;                  /* copies are in float32, else in the order of the shape */
+    /* whether the kernel runs an operator of ONNX in place of the graph's own operator */
+    bool of_onnx;
+    /* version and numbers of operands of the operator that the kernel runs */
+    uint32_t version, input_count, output_count;
+    const char *detail; /* name of the implementation in oneDNN */
+    /* scratch memory that the kernel itself needs: first the number of bytes, later the offset of
+     * this memory after the copied operands */
+    uint64_t own;
+    /* for each operand: offset of its copy in scratch; TN_SIZE_UNKNOWN: it is not copied */
+    uint64_t *inputs, *outputs;
+    tn_operand *in, *out; /* the operands in the form that the kernel reads, during a run */
+    pthread_mutex_t lock; /* protects `in` and `out`, so that one run at a time uses them */
+    bool wide;            /* true: copies are in float32; false: copies are in C order */
     tn__arena arena;
     tn_context context;
 } inner_state;
@@ -40,7 +45,8 @@ static bool inner_needs(const inner_state *inner, const tn_tensor *tensor) {
     return inner->wide ? inner_is_narrow(tensor) : tensor->format.order == TN_ORDER_NHWC;
 }
 
-/* Scratch for the operands that have to be copied. */
+/* Assigns scratch offsets to the inputs or outputs that must be copied. Returns false if the size
+ * of one of them is not known. */
 static bool inner_place(const inner_state *inner, const tn_kernel_setup *setup, bool in, bool all,
                         uint64_t *total) {
     uint32_t count = in ? inner->input_count : inner->output_count;
@@ -56,7 +62,7 @@ static bool inner_place(const inner_state *inner, const tn_kernel_setup *setup, 
     return true;
 }
 
-/* Operands as the kernel sees them. */
+/* Describes the operands as the kernel will get them. */
 static tn_tensor *inner_tensors(const inner_state *inner, tn__arena *arena,
                                 const tn_kernel_setup *setup, bool in) {
     uint32_t count = in ? inner->input_count : inner->output_count;
@@ -66,7 +72,8 @@ static tn_tensor *inner_tensors(const inner_state *inner, tn__arena *arena,
         tensors[i] = *inner_operand(setup, in, i);
         if (!inner->wide) tensors[i].format = (tn_format){0};
         if (!inner->wide) continue;
-        tensors[i].flags |= TN_TENSOR_UPDATED; /* copied operands are never packed */
+        /* with this flag the kernel does not ask for a packed input, which a copy cannot be */
+        tensors[i].flags |= TN_TENSOR_UPDATED;
         if (!inner_is_narrow(&tensors[i])) continue;
         tensors[i].dtype = TN_FLOAT32;
         tensors[i].bytes = tn__mul_sat(tensors[i].bytes, 2);
@@ -86,13 +93,14 @@ static tn_status inner_tables(inner_state *inner) {
                : TN_E_NO_MEMORY;
 }
 
-/* The first kernel that takes it, which may not want packed weights. */
+/* Finds the first kernel that accepts the operator with the copied operands. Kernels that pack
+ * weights are not used. */
 static tn_status inner_choose(tn_kernel_setup *setup, bool library, inner_state *inner) {
     for (const tn_kernel *kernel = NULL;;) {
         kernel = tn__kernel_find(setup, inner->wide && setup->library != NULL, kernel);
         if (kernel == NULL) return TN_E_UNSUPPORTED;
         if (library && !tn__kernel_family(kernel)->library) return TN_E_UNSUPPORTED;
-        /* this one, or one like it */
+        /* would find this kernel, or a similar one, again */
         if (!inner->wide && (kernel->formats || kernel->pack != NULL)) continue;
         setup->workspace = 0;
         tn_status status = tn__kernel_prepare(kernel, setup);
@@ -137,7 +145,7 @@ static tn_status inner_make(inner_state *inner, tn_kernel_setup *setup, const tn
     uint64_t moved = total;
     TN_TRY(inner_choose_for(setup, op, library, inner));
     if (!tn__add(total, inner->own, &total)) return TN_E_UNSUPPORTED;
-    inner->own = moved; /* from here on: where it begins */
+    inner->own = moved; /* from now on the offset of the kernel's own scratch */
     setup->workspace = total;
     return TN_OK;
 }
@@ -150,7 +158,8 @@ static tn_status inner_prepare(tn_kernel_setup *setup, const tn_op *op, bool apa
     inner->context = context;
     inner->wide = wide;
     tn__arena_init(&inner->arena, &inner->context);
-    pthread_mutex_init(&inner->lock, NULL); /* without attributes it cannot fail */
+    /* this call cannot fail, because the mutex has no attributes */
+    pthread_mutex_init(&inner->lock, NULL);
     tn_status status = inner_make(inner, setup, op, apart, library);
     if (status != TN_OK) {
         tn__inner_release(setup->context, inner);
@@ -165,7 +174,8 @@ tn_status tn__inner_prepare(tn_kernel_setup *setup, const tn_op *op, bool apart)
     return inner_prepare(setup, op, apart, false, false);
 }
 
-/* An operand that has to be changed in place cannot be a copy. */
+/* Whether the 16-bit operands of an operator can be copied as float32. An operand that the operator
+ * changes in place cannot. */
 static bool inner_may_widen(const tn_kernel_setup *setup) {
     uint64_t changes = tn__setup_changes(setup);
     bool any = false;
@@ -217,7 +227,7 @@ void tn__inner_reorder(const tn_operand *from, void *to, bool to_last) {
             }
 }
 
-/* The operand as the kernel sees it, in scratch at `data`. */
+/* Changes an operand to its copy in scratch at `data`: address, type and format. */
 static void inner_see(const inner_state *inner, tn_operand *operand, void *data) {
     operand->data = data;
     if (inner->wide) {
@@ -273,7 +283,7 @@ static void inner_add(const tn_operand *summand, float *to, uint64_t count) {
     }
 }
 
-/* The operator of the call, as the kernel sees it. */
+/* The operator that the kernel runs, for the operator of the call. */
 static tn_op inner_op(const inner_state *inner, const tn_op *op) {
     tn_op seen = *op;
     if (!inner->of_onnx) return seen;

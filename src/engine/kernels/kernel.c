@@ -1,10 +1,10 @@
-/* kernel.c - the registry of kernels, and the functions that they are written with. */
+/* kernel.c - the registry of kernels, and the functions that kernels use. */
 #include "engine/kernels/kernel.h"
 
 #include <math.h>
 #include <stdio.h>
 
-/* Without oneDNN's header, or without execution, families are not built. */
+/* These families are built only if oneDNN's header was found and the build can run models. */
 #ifdef TENURE_DNNL
 #define KERNEL_LIBRARY(word) word
 #else
@@ -22,7 +22,7 @@
 #undef TN_LIBRARY
 #undef TN_KERNELS
 
-/* The last entry is NULL: without execution there is no other. */
+/* A NULL at the end, because the array would be empty in a build that cannot run models. */
 static const tn_kernel_family *const families[] = {
 #define KERNEL_COMMA ,
 #define TN_LIBRARY(folder, name) KERNEL_LIBRARY(&tn__kernels_##name KERNEL_COMMA)
@@ -39,7 +39,7 @@ static const tn_kernel_family *const families[] = {
 uint32_t tn__kernel_family_count(void) { return (uint32_t)KERNEL_FAMILY_COUNT; }
 const tn_kernel_family *tn__kernel_family_at(uint32_t index) { return families[index]; }
 
-/* Whether every operand lies in the order of its shape. */
+/* Whether the elements of every operand are in C order. */
 static bool kernel_is_plain(const tn_kernel_setup *setup) {
     for (uint32_t i = 0; i < setup->op->input_count + setup->op->output_count; i++) {
         bool in = i < setup->op->input_count;
@@ -195,7 +195,7 @@ float tn__half_to_float(uint16_t half) {
     uint32_t sign = (uint32_t)(half & 0x8000u) << 16, exponent = (half >> 10) & 31u;
     uint32_t fraction = half & 0x3ffu, bits;
     float result;
-    if (exponent == 0) { /* zero, subnormal: fraction times 2^-24 */
+    if (exponent == 0) { /* zero or subnormal: the fraction times 2^-24 */
         result = (float)fraction * 0x1p-24f;
         return sign ? -result : result;
     }
@@ -210,7 +210,8 @@ uint16_t tn__float_to_half(float value) {
     memcpy(&bits, &value, sizeof bits);
     uint32_t sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
     if (magnitude > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);
-    if (magnitude >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* 65520 and above */
+    /* 65520 and above round to infinity */
+    if (magnitude >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u);
     if (magnitude < 0x38800000u) { /* subnormal: a multiple of 2^-24 */
         float scaled = fabsf(value) * 0x1p24f;
         return (uint16_t)(sign | (uint32_t)nearbyintf(scaled));

@@ -1,28 +1,28 @@
-/* kernel.h - the interface of kernels, which run one operator each, and the functions they are
- * written with.
+/* kernel.h - the interface of kernels, and the functions that kernels use. A kernel runs one kind
+ * of operator.
  *
- * A kernel is ONE row of a family's table in families/<folder>/<family>.c. A family holds the
- * operators that share code, forward and backward, and has one line in families.def. Families are
- * asked in that order, and the first kernel that accepts an operator runs it: oneDNN's kernels
- * (<family>_dnnl.c) come before our own loops, which are the reference.
+ * A kernel is ONE row of the table of a family, in families/<folder>/<family>.c. A family contains
+ * the operators that share code, forward and backward, and has one line in families.def. Families
+ * are asked in the order of that file, and the first kernel that accepts an operator runs it.
+ * Kernels of oneDNN (<family>_dnnl.c) come before our own loops, which are the reference.
  *
- * When the engine is set up, `prepare` is called once per operator with its static facts. While the
- * program runs, `run` is called with operands in device memory. Between the two nothing may be
- * allocated: scratch is a number of bytes that the kernel states before planning and gets at its
- * planned place.
+ * When an engine is created, `prepare` is called once per operator with everything that is known
+ * before the run. During the run, `run` is called with operands in device memory. A kernel may not
+ * allocate during the run: it states the bytes of its scratch memory before planning, and gets them
+ * at their planned address.
  *
- * Shapes. The operator's shape rule fills in outputs[k].shape before `run`, from the current
- * extents and values of the inputs. Only if the extents depend on data that no rule can follow
- * (NonZero), they are upper bounds, and the kernel writes the true extents.
+ * Shapes. The operator's shape rule sets outputs[k].shape before `run`, from the current extents
+ * and values of the inputs. If extents depend on data that no rule can read (NonZero),
+ * outputs[k].shape has upper bounds, and the kernel writes the true extents.
  *
- * Memory. An output may lie exactly where an input lies that the operator's rule allows to be
- * overwritten (tn_op_inplace), and a view (Reshape, Slice along the outermost axis, ...) exactly
- * where its source has those bytes: then there is nothing to copy (`if (to != from)`). No other
- * operands overlap. Nothing outside the operands and the workspace may be written.
+ * Memory. An output may have the address of an input that the operator's rule allows to be
+ * overwritten (tn_op_inplace). A view (Reshape, Slice along the outermost axis, ...) may be at the
+ * address of its bytes in its source; then nothing must be copied (`if (to != from)`). No other
+ * operands overlap. A kernel writes only to its outputs and its workspace.
  *
- * Order of elements: C order, outermost first, for any rank; `format` is PLAIN unless a rewrite has
- * chosen another one. Types narrower than a byte: two int4 per byte, low first. Results must not
- * depend on the number of threads, except within oneDNN.
+ * Order of elements. C order, outermost dimension first, for every rank; `format` is PLAIN unless a
+ * rewrite has chosen another one. Two 4-bit elements share a byte, the first in the low bits.
+ * Results must not depend on the number of threads, except within oneDNN.
  */
 #ifndef TN_KERNELS_KERNEL_H
 #define TN_KERNELS_KERNEL_H
@@ -33,96 +33,104 @@
 #include "graph/attr.h"
 #include "graph/key.h"
 
-/* An operand while the program runs. */
+/* An operand during the run of a program. */
 typedef struct tn_operand {
-    void *data;    /* NULL: omitted */
-    uint64_t room; /* bytes there are */
+    void *data;    /* address of the data; NULL: the operand is omitted */
+    uint64_t room; /* bytes that are planned for the operand */
     tn_dtype dtype;
     tn_format format;
     uint32_t rank;
-    int64_t *shape; /* [rank] extents now */
+    int64_t *shape; /* the current extents of the operand */
     bool omitted;
 } tn_operand;
 
-/* Static facts about an operator, for accepts, prepare, workspace. */
+/* Everything that is known about an operator before the run; for accepts, prepare and workspace. */
 typedef struct tn_kernel_setup {
-    const struct tn_kernel *kernel; /* the one that is prepared */
-    const tn_graph *graph;          /* with `id` for the functions below alone */
+    const struct tn_kernel *kernel; /* the kernel that is being prepared */
+    /* `graph` and `id` are read only by the functions below (tn__setup_...) */
+    const tn_graph *graph;
     const tn_op *op;
     tn_op_id id;
-    /* version of the operator's domain; UINT32_MAX: the file gives none */
+    /* version of the operator set; UINT32_MAX: the model states none */
     uint32_t version;
-    const tn_context *context; /* for allocations of `prepare` */
+    const tn_context *context; /* context with which `prepare` allocates memory */
     uint32_t threads;
-    /* NULL, or [input_count], [output_count]: the operands as they will be when it runs
-     * (inner.h) */
+    /* Arrays that describe the operands as the kernel will get them, if copies of operands are made
+     * for it (inner.h); NULL: it gets the graph's tensors. */
     const tn_tensor *inputs_as, *outputs_as;
-    struct tn__dnnl *library; /* NULL: only our own loops run (dnnl.h) */
-    uint32_t way;             /* which of the kernel's; 0: the fastest */
+    struct tn__dnnl *library; /* the oneDNN library (dnnl.h); NULL: oneDNN is not used */
+    uint32_t way;             /* number of the kernel's variant to prepare; 0: the fastest */
     tn_error *error;
-    /* prepare may set: */
+    /* The fields from here on are results of `prepare`. */
     void *state;
-    const char *detail; /* name of the implementation in the library; lives with the state */
-    uint64_t workspace; /* bytes, aligned to 64 when it runs */
-    /* [input_count], zeroed: bytes of a form of its own that the kernel wants of a static input
-     * (blocked weights). `pack` then makes it, at set-up, and inputs[k].data is that form. */
+    const char *detail; /* name of oneDNN's implementation; exists as long as `state` */
+    uint64_t workspace; /* bytes of scratch memory; aligned to 64 during the run */
+    /* For each input, 0 at first: bytes of a packed form (such as blocked weights) that the kernel
+     * needs of a static input. `pack` makes the form when the engine is created, and inputs[k].data
+     * of a call then points to it. */
     uint64_t *packed;
-    /* [input_count], zeroed, with `packed`: a number that identifies the packed form. Operators
-     * that want the same form of the same data have the same number, so that they can share one
-     * copy; 0: not known. */
+    /* For each input with a packed form, 0 at first: a number that identifies the form. Operators
+     * that need the same form of the same data state the same number, so that they can share one
+     * copy. 0: not known. */
     uint64_t *forms;
 } tn_kernel_setup;
 
 struct tn__dnnl_work;
 
 typedef struct tn_kernel_call {
-    const tn_graph *graph; /* for the functions below alone; NULL: they know nothing */
+    /* read only by the functions below (tn__call_...); NULL: they report that nothing is known */
+    const tn_graph *graph;
     const tn_op *op;
     uint32_t version;
     uint32_t input_count, output_count;
     const tn_operand *inputs; /* [input_count] */
     tn_operand *outputs;      /* [output_count] */
-    void *workspace;          /* [workspace_bytes], aligned to 64; holds anything */
+    /* scratch memory of `workspace_bytes` bytes, aligned to 64; its contents are undefined */
+    void *workspace;
     uint64_t workspace_bytes;
-    void *state;      /* of prepare */
-    uint64_t *random; /* counter of the run's random numbers, for operators without a seed */
+    void *state;      /* the state of the kernel, which `prepare` made */
+    uint64_t *random; /* counter from which operators without a seed derive random numbers */
     tn_error *error;
 } tn_kernel_call;
 
 typedef struct tn_kernel {
-    const char *domain; /* NULL: that of its family */
-    const char *type;   /* "*": any, as far as it accepts it */
-    /* Whether it can run this operator: element types, attributes, formats. NULL: always. It must
-     * handle any property that it does not check. */
+    const char *domain; /* domain of the operator; NULL: the domain of the family */
+    const char *type;   /* type of the operator; "*": any type that `accepts` allows */
+    /* Whether the kernel can run this operator, with its element types, attributes and formats.
+     * NULL: it can run every operator of its type. The kernel must handle every property that this
+     * function does not check. */
     bool (*accepts)(const tn_kernel_setup *setup);
-    /* NULL: nothing to prepare. E_UNSUPPORTED: ask the next family instead. */
+    /* Prepares the kernel for an operator. NULL: nothing to prepare. If it returns E_UNSUPPORTED,
+     * the next kernel is asked. */
     tn_status (*prepare)(tn_kernel_setup *setup);
-    /* For tn__dnnl_prepare (dnnl.h): builds oneDNN's primitives; `kind` is the library's number of
-     * an algorithm, where several rows share `build`. */
+    /* Called by tn__dnnl_prepare (dnnl.h): builds oneDNN's primitives. `kind` is the number of an
+     * algorithm of oneDNN, for rows that share one function. */
     tn_status (*build)(tn_kernel_setup *setup, struct tn__dnnl_work *work);
     int kind;
-    /* Scratch bytes, if `prepare` is not needed otherwise; NULL: no scratch. From static shapes,
-     * which are upper bounds. */
+    /* Bytes of scratch memory, for a kernel without `prepare`. NULL: no scratch. They follow from
+     * the shapes of the graph, which may be upper bounds. */
     uint64_t (*workspace)(const tn_kernel_setup *setup);
     tn_status (*run)(tn_kernel_call *call);
-    /* From the plain contents of static input `input` to the form asked for. */
+    /* Converts the data of a static input to the packed form that `prepare` has requested. */
     tn_status (*pack)(const tn_kernel_setup *setup, uint32_t input, const void *plain,
                       void *packed);
     void (*release)(const tn_context *context, void *state);
-    bool formats; /* it supports formats of operands; other kernels get only PLAIN ones */
-    /* Number of ways that `prepare` offers in addition to the first, fastest one: 1, 2, ... take
-     * less and less scratch for hardly more time. E_UNSUPPORTED: not this one, for this
-     * operator. */
+    bool formats; /* whether the kernel supports formats of operands other than PLAIN */
+    /* Number of variants that `prepare` offers in addition to the fastest one. Variant 1, 2, ...
+     * needs less and less scratch memory, and is hardly slower. `prepare` returns E_UNSUPPORTED if
+     * a variant does not exist for the operator. */
     uint32_t ways;
 } tn_kernel;
 
 typedef struct tn_kernel_family {
     const char *name;
-    const char *domain; /* of rows without one: "" ONNX's, "tenure": made by rewrites and by
-                         * training, "*": any */
+    /* Domain of rows that state none: "" is ONNX, "tenure" is for operators that rewrites and
+     * training make, "*" is any domain. */
+    const char *domain;
     const tn_kernel *kernels;
     uint32_t kernel_count;
-    bool library; /* needs oneDNN: not asked when it is absent or not wanted */
+    /* whether the kernels of this family need oneDNN; without oneDNN they are skipped */
+    bool library;
 } tn_kernel_family;
 
 #define TN_KERNEL_FAMILY(family, in_domain)                                                        \
@@ -131,7 +139,7 @@ typedef struct tn_kernel_family {
                                                    .kernels = family##_kernels,                    \
                                                    .kernel_count = sizeof family##_kernels /       \
                                                                    sizeof *family##_kernels}
-/* That of file <family>_dnnl.c. */
+/* Defines the family of oneDNN kernels of a file <family>_dnnl.c. */
 #define TN_KERNEL_LIBRARY(family, in_domain)                                                       \
     const tn_kernel_family tn__kernels_##family##_dnnl = {                                         \
         .name = "dnnl_" #family,                                                                   \
@@ -142,70 +150,78 @@ typedef struct tn_kernel_family {
 
 /* --- functions for kernels --- */
 
-/* Static facts of an operand; NULL when omitted or absent. */
+/* Describes an operand as it is known before the run. NULL: it is omitted or does not exist. */
 const tn_tensor *tn__setup_input(const tn_kernel_setup *setup, uint32_t index);
 const tn_tensor *tn__setup_output(const tn_kernel_setup *setup, uint32_t index);
-/* Whether the contents of an input are there at set-up (parameter, constant, folded). */
+/* Whether the data of an input is available when the engine is created (a parameter, a constant, or
+ * a folded tensor). */
 bool tn__setup_is_static(const tn_kernel_setup *setup, uint32_t index);
 
-/* Other facts about the graph that kernels need: the relation of an output to the inputs
- * (tn_op_view), the inputs that are written to (tn_op_changes), and the data of an attribute that
- * is a tensor. */
+/* Other facts about the graph that kernels need: the input of which an output is a view
+ * (tn_op_view), which inputs the operator changes in place (tn_op_changes), and the data of an
+ * attribute that is a tensor. */
 tn_view tn__setup_view(const tn_kernel_setup *setup, uint32_t output);
 uint64_t tn__setup_changes(const tn_kernel_setup *setup);
 bool tn__setup_joins(const tn_kernel_setup *setup); /* tn_op_joins */
 const tn_value *tn__setup_attr_value(const tn_kernel_setup *setup, const tn_attr *attr);
 const tn_value *tn__call_attr_value(const tn_kernel_call *call, const tn_attr *attr);
-/* Whether the plan has upper bounds for the extents of this output. */
+/* Whether the graph has only upper bounds for the extents of this output. */
 bool tn__call_is_bound(const tn_kernel_call *call, uint32_t output);
 
-/* The contents of an input, when they are known and may be looked at; else NULL. */
+/* The data of an input if it is known before the run and small enough to be read by kernels; else
+ * NULL. */
 const tn_value *tn__setup_value(const tn_kernel_setup *setup, uint32_t index);
 
-/* NULL: omitted or absent. */
+/* An operand of a call; NULL if it is omitted or does not exist. */
 const tn_operand *tn__call_input(const tn_kernel_call *call, uint32_t index);
 tn_operand *tn__call_output(const tn_kernel_call *call, uint32_t index);
-uint64_t tn__operand_count(const tn_operand *operand); /* elements; 1 for a scalar */
-uint64_t tn__operand_bytes(const tn_operand *operand); /* with the current extents */
-/* Elements of dimensions [first, last). */
+/* returns the number of elements of an operand; 1 for a scalar */
+uint64_t tn__operand_count(const tn_operand *operand);
+/* returns the size of an operand in bytes, with its current extents */
+uint64_t tn__operand_bytes(const tn_operand *operand);
+/* Product of the extents of dimensions [first, last). */
 uint64_t tn__operand_span(const tn_operand *operand, uint32_t first, uint32_t last);
-/* One element of any type as int64 or double (numbers and bool; saturating from floats). */
+/* Returns one element, of any numeric type or bool, as int64 or double. A float outside the range
+ * of int64 becomes the nearest int64. */
 int64_t tn__operand_int(const tn_operand *operand, uint64_t index);
 double tn__operand_float(const tn_operand *operand, uint64_t index);
-/* Copies the bytes of `from` to `to` unless they are there already. */
+/* Copies the data of `from` to `to`, unless both have the same address. */
 void tn__operand_copy(tn_operand *to, const tn_operand *from);
-/* An axis in [-rank, rank) as [0, rank). */
+/* Converts an axis in [-rank, rank) to one in [0, rank). Errors: E_INVALID (outside that range). */
 tn_status tn__call_axis(const tn_kernel_call *call, int64_t axis, uint32_t rank, uint32_t *result);
 
-/* Strides in elements of `operand` against `rank` dimensions of an output under numpy's
- * broadcasting: 0 where it is repeated. strides [rank]. */
+/* Computes the strides of `operand`, in elements, along `rank` dimensions of an output with numpy's
+ * broadcasting. The stride is 0 in dimensions where the operand is repeated. */
 void tn__operand_strides(const tn_operand *operand, uint32_t rank, int64_t *strides);
 
-/* float16 and bfloat16. */
+/* Conversions between float32 and the 16-bit types float16 and bfloat16. */
 float tn__half_to_float(uint16_t half);
-uint16_t tn__float_to_half(float value); /* round to nearest even */
+/* converts a float32 to float16; rounds to nearest, ties to even */
+uint16_t tn__float_to_half(float value);
 static inline float tn__bfloat_to_float(uint16_t value) {
     uint32_t bits = (uint32_t)value << 16;
     float result;
     memcpy(&result, &bits, sizeof result);
     return result;
 }
-uint16_t tn__float_to_bfloat(float value); /* round to nearest even */
+/* converts a float32 to bfloat16; rounds to nearest, ties to even */
+uint16_t tn__float_to_bfloat(float value);
 
-/* An error with the node's name and type in `where`. */
+/* Reports an error; its member `where` gets the node's name and type. Returns `status`. */
 tn_status tn__call_fail(const tn_kernel_call *call, tn_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The next kernel after `previous` (NULL: from the start) that accepts the operator, in the order
- * of families; NULL: no more. `library` false: only our own loops. */
+/* Returns the next kernel after `previous` that accepts the operator, in the order of families, or
+ * NULL if there is no other. `previous` NULL: returns the first. `library` false: skips kernels of
+ * oneDNN. */
 const tn_kernel *tn__kernel_find(const tn_kernel_setup *setup, bool library,
                                  const tn_kernel *previous);
 const tn_kernel_family *tn__kernel_family(const tn_kernel *kernel);
-/* The domain of its operator: "*" is any. */
+/* The domain of the operators that a kernel runs; "*" is any domain. */
 const char *tn__kernel_domain(const tn_kernel_family *family, const tn_kernel *kernel);
-/* Calls `prepare`, or else fills in the workspace. */
+/* Prepares a kernel: calls its `prepare`, or its `workspace` if `prepare` is NULL. */
 tn_status tn__kernel_prepare(const tn_kernel *kernel, tn_kernel_setup *setup);
-/* The registry, in the order in which families are asked, for `tenure list kernels`. */
+/* The families in the order in which they are asked, for `tenure list kernels`. */
 uint32_t tn__kernel_family_count(void);
 const tn_kernel_family *tn__kernel_family_at(uint32_t index);
 

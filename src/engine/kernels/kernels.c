@@ -1,16 +1,17 @@
 /* kernels.c - finds the kernel of each operator of a graph, once, before planning.
  *
- * Every operator that has to run gets a kernel: operators with outputs in blocks that are not dead,
- * and folded ones with results that are not known small values. Operators with blocks have no
- * kernel, because the engine runs them.
- * Cost: that of cache.c, for each operator.
+ * Operators that are computed during a run get a kernel, and so do folded operators if their
+ * results are not known as small values in the graph. Operators in blocks that never run get no
+ * kernel. Operators with blocks (If, Loop, Scan) get no kernel either, because the engine runs
+ * them.
+ * Cost: for each operator that of cache.c.
  */
 #include "engine/kernels/kernels.h"
 
 #include "engine/kernels/dnnl.h"
 
-/* Whether an operator need not run: its outputs are not needed, or all of them are known values or
- * views of static tensors. */
+/* Whether no kernel is needed for an operator: it only writes its outputs, and each of them is
+ * unused, known as a value, or a view of a static tensor. */
 static bool kernels_needless(const tn_graph *graph, const tn_op *op, tn_op_id id) {
     if (tn_op_changes(graph, id) != 0 || tn_op_is_ordered(graph, id)) return false;
     for (uint32_t k = 0; k < op->output_count; k++) {
@@ -40,7 +41,8 @@ static tn_status kernels_find(tn_kernels *kernels, const uint64_t *scratch, tn_e
     return TN_OK;
 }
 
-/* After the others: operators that run again by another type. */
+/* Finds kernels for operators that are recomputed with another operator type. Call it after
+ * kernels_find. */
 static tn_status kernels_find_again(tn_kernels *kernels, tn_error *error) {
     const tn__repeats *again = &kernels->again;
     TN_TRY(tn__repeats_make(&kernels->context, kernels->graph, &kernels->again, error));

@@ -1,4 +1,4 @@
-/* kernels.h - the prepared kernel of every operator of a graph, as engines read it. */
+/* kernels.h - the prepared kernel of every operator of a graph, for the engine. */
 #ifndef TN_KERNELS_KERNELS_H
 #define TN_KERNELS_KERNELS_H
 
@@ -8,13 +8,13 @@
 struct tn_kernels {
     tn_context context;
     const tn_graph *graph;
-    const tn__prepared **of; /* [operators]; NULL: nothing has to run it */
-    uint64_t *workspaces;    /* [operators] */
-    tn__repeats again;       /* those that run again by another type, their kernels and scratch: */
+    const tn__prepared **of;       /* for each operator: its kernel; NULL: no kernel runs it */
+    uint64_t *workspaces;          /* [operators] */
+    tn__repeats again;             /* operators that are recomputed with another operator type */
     const tn__prepared **again_of; /* [operators] */
-    uint64_t *workspaces_again;    /* [operators] of the others as the first time */
+    uint64_t *workspaces_again;    /* for each operator: scratch bytes when it is recomputed */
     size_t count;
-    tn__kernel_cache *cache; /* that they are in */
+    tn__kernel_cache *cache; /* the cache that owns the kernels */
     tn__arena arena;
 };
 

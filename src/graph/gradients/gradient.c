@@ -46,7 +46,8 @@ const int64_t *tn__gradient_ints_of(const tn_gradient *it, uint32_t input, uint3
 
 /* --- adding --- */
 
-/* Names the result "d.<tensor>" or "d.<node>", for readers of plans. */
+/* Adds an operator with a result named "d.<tensor>" or "d.<node>", because readers of plans look
+ * for these names. */
 static tn_status gradient_add(tn_gradient *it, const char *domain, const char *type,
                               const tn_tensor_id *inputs, uint32_t input_count,
                               const tn_attr *attrs, uint32_t attr_count, const bool *wanted,
@@ -126,7 +127,7 @@ tn_status tn__gradient_number(tn_gradient *it, tn_dtype dtype, double value, tn_
 
 tn_status tn__gradient_reshaped(tn_gradient *it, uint32_t input, tn_tensor_id gradient) {
     tn_tensor to = tn__gradient_input(it, input);
-    static const int64_t literal = 1; /* extents of 0 are meant */
+    static const int64_t literal = 1; /* a 0 in the shape stands for an extent of 0 */
     tn_tensor_id shape;
     TN_TRY(tn__gradient_list(it, to.shape, to.rank, &shape));
     return tn__gradient_op(it, "Reshape", TN__LIST(gradient, shape),
@@ -138,7 +139,8 @@ tn_status tn__gradient_unbroadcast(tn_gradient *it, uint32_t output, uint32_t in
     tn_tensor from = tn__gradient_output(it, output), to = tn__gradient_input(it, input);
     int64_t axes[TN_RANK_MAX], drop = from.rank == to.rank;
     uint32_t count = 0;
-    if (tn__attr(&it->op, "broadcast") && /* before opset 7: aligned at an axis */
+    /* before opset 7 the operand was aligned at the attribute `axis` */
+    if (tn__attr(&it->op, "broadcast") &&
         tn__attr_int(&it->op, "axis", (int64_t)from.rank - to.rank) + to.rank != from.rank)
         return tn__gradient_fail(it, "no gradient for the broadcasting of old operator sets");
     for (uint32_t d = 0; d < from.rank; d++) {

@@ -10,12 +10,12 @@
  * 0, &it->found[0]);
  *     }
  *
- * Promises: a gradient has the shape and the element type of its tensor. Shapes of all tensors of
- * the model are known when rules run. Shapes of tensors that rules add are unknown until the next
+ * Every gradient has the shape and the element type of its tensor. Shapes of all tensors of the
+ * model are known when rules run. Shapes of tensors that rules add are unknown until the next
  * inference; a rule derives them from the tensors that they are gradients of. Adding operators
  * moves the arrays that tn_graph_tensor and tn_graph_op point into, so copy needed values first
  * (`it->op` is a copy; its lists stay). Operators of ONNX's domain that rules add are of the newest
- * version. Operators that ONNX lacks are in domain "tenure": ops/train.c.
+ * version. Operators that ONNX lacks are in domain "tenure": graph/ops/training/train.c.
  */
 #ifndef TN_GRAPH_GRADIENT_H
 #define TN_GRAPH_GRADIENT_H
@@ -23,13 +23,15 @@
 #include "graph/op.h"
 
 typedef struct tn_gradient {
-    tn_graph *graph; /* being extended */
+    tn_graph *graph; /* the graph that is being extended */
     tn_op op;
     tn_op_id id;
-    uint32_t version;          /* version of the operator's domain; UINT32_MAX: not given */
-    const tn_tensor_id *given; /* [op.output_count] gradients; TN_NONE: nothing depends on it */
-    const bool *wanted;        /* [op.input_count] */
-    tn_tensor_id *found;       /* [op.input_count], TN_NONE at first: for the rule to fill */
+    uint32_t version; /* version of the operator's domain; UINT32_MAX if the file gives none */
+    /* [op.output_count] gradients of the outputs; TN_NONE: nothing depends on that output */
+    const tn_tensor_id *given;
+    const bool *wanted; /* [op.input_count] */
+    /* [op.input_count] gradients of the inputs, which the rule sets; TN_NONE at first */
+    tn_tensor_id *found;
     tn_error *error;
 } tn_gradient;
 
@@ -40,18 +42,22 @@ typedef struct tn_gradient {
 
 /* --- reading --- */
 
-bool tn__gradient_wants(const tn_gradient *it, uint32_t input); /* false beyond the inputs, too */
-tn_tensor_id tn__gradient_given(const tn_gradient *it, uint32_t output); /* TN_NONE beyond them */
-tn_tensor_id tn__gradient_in(const tn_gradient *it, uint32_t input);     /* TN_NONE: omitted */
-/* By value; rank TN_RANK_UNKNOWN where the operand is omitted. */
+/* whether input `input` needs a gradient; false if there is no such input */
+bool tn__gradient_wants(const tn_gradient *it, uint32_t input);
+/* the gradient of output `output`; TN_NONE if there is no such output */
+tn_tensor_id tn__gradient_given(const tn_gradient *it, uint32_t output);
+/* input `input`; TN_NONE if it is omitted */
+tn_tensor_id tn__gradient_in(const tn_gradient *it, uint32_t input);
+/* Returns a copy of the tensor of an input; its rank is TN_RANK_UNKNOWN if the operand is
+ * omitted. */
 tn_tensor tn__gradient_input(const tn_gradient *it, uint32_t input);
 tn_tensor tn__gradient_output(const tn_gradient *it, uint32_t output);
-/* The contents of a small integer input (axes, shapes), or NULL. */
+/* The values of a small integer input (axes, shapes); NULL if they are unknown. */
 const int64_t *tn__gradient_ints_of(const tn_gradient *it, uint32_t input, uint32_t *count);
 
 /* --- adding --- */
 
-/* An attribute that borrows `value`. */
+/* An integer attribute that points to `value`, which must outlive it. */
 #define TN__ATTR_INT(text, value)                                                                  \
     ((tn_attr){.name = text, .type = TN_ATTR_INT, .count = 1, .ints = (value)})
 #define TN__ATTR_INTS(text, values, number)                                                        \
@@ -65,39 +71,42 @@ const int64_t *tn__gradient_ints_of(const tn_gradient *it, uint32_t input, uint3
 tn_status tn__gradient_op(tn_gradient *it, const char *type, const tn_tensor_id *inputs,
                           uint32_t input_count, const tn_attr *attrs, uint32_t attr_count,
                           tn_tensor_id *output);
-/* The same in domain "tenure". */
+/* Adds an operator of domain "tenure" with one output of kind gradient. */
 tn_status tn__gradient_own(tn_gradient *it, const char *type, const tn_tensor_id *inputs,
                            uint32_t input_count, const tn_attr *attrs, uint32_t attr_count,
                            tn_tensor_id *output);
-/* The same with several outputs, of kind gradient. */
+/* Adds an operator of domain "tenure" with several outputs of kind gradient. */
 tn_status tn__gradient_many(tn_gradient *it, const char *type, const tn_tensor_id *inputs,
                             uint32_t input_count, const tn_attr *attrs, uint32_t attr_count,
                             tn_tensor_id *outputs, uint32_t output_count);
 
-/* The same without those outputs that are not wanted: TN_NONE. */
+/* Adds an operator of domain "tenure" with several outputs of kind gradient. Outputs that are not
+ * wanted are omitted: they become TN_NONE. */
 tn_status tn__gradient_some(tn_gradient *it, const char *type, const tn_tensor_id *inputs,
                             uint32_t input_count, const tn_attr *attrs, uint32_t attr_count,
                             const bool *wanted, tn_tensor_id *outputs, uint32_t output_count);
 
-/* Small constants: a list of int64, an int64 scalar, a scalar of a floating type. */
+/* Add small constants: a list of int64, an int64 scalar, a scalar of a floating type. */
 tn_status tn__gradient_list(tn_gradient *it, const int64_t *values, uint32_t count,
                             tn_tensor_id *id);
 tn_status tn__gradient_integer(tn_gradient *it, int64_t value, tn_tensor_id *id);
 tn_status tn__gradient_number(tn_gradient *it, tn_dtype dtype, double value, tn_tensor_id *id);
 
-/* The gradient of input `input`, from `gradient` of the shape of output `output`, to which the
- * input was broadcast: sums over the repetitions. Sets found[input]. */
+/* Computes the gradient of input `input` from `gradient`, which has the shape of output `output`,
+ * to which the input was broadcast: sums over the repetitions. Sets found[input]. */
 tn_status tn__gradient_unbroadcast(tn_gradient *it, uint32_t output, uint32_t input,
                                    tn_tensor_id gradient);
-/* `gradient` in the shape of input `input`, which has as many elements. Sets found[input]. */
+/* Reshapes `gradient` to the shape of input `input`, which has the same number of elements. Sets
+ * found[input]. */
 tn_status tn__gradient_reshaped(tn_gradient *it, uint32_t input, tn_tensor_id gradient);
-/* The sum of two gradients of one tensor; either may be TN_NONE. */
+/* Adds two gradients of one tensor; either may be TN_NONE. */
 tn_status tn__gradient_sum(tn_gradient *it, tn_tensor_id a, tn_tensor_id b, tn_tensor_id *sum);
 
-/* Whether the rule of LSTM, GRU and RNN takes this one (gradient_recurrent.c). */
+/* Whether the gradient rule of LSTM, GRU and RNN supports this operator (gradient_recurrent.c). */
 bool tn__gradient_recurrent_fits(const tn_gradient *it);
 
-/* E_UNSUPPORTED: there is a rule, but not for this case. `where` names the node. */
+/* Returns E_UNSUPPORTED for an operator that has a gradient rule, if the rule does not cover this
+ * case. The error's `where` names the node. */
 tn_status tn__gradient_fail(tn_gradient *it, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

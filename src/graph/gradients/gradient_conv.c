@@ -8,13 +8,15 @@
  */
 #include "graph/gradients/gradients.h"
 
-#define CONV_SPATIAL 8u /* dimensions of a window: networks have three at most */
+#define CONV_SPATIAL 8u /* limit of spatial dimensions; networks have at most three */
 
 typedef struct conv_window {
     uint32_t spatial;
     int64_t kernel[CONV_SPATIAL], stride[CONV_SPATIAL], dilation[CONV_SPATIAL];
-    int64_t pads[2 * CONV_SPATIAL]; /* begins, then ends */
-    int64_t rest[CONV_SPATIAL];     /* extent of the input after the last window */
+    /* paddings at the begins of the dimensions, then those at the ends */
+    int64_t pads[2 * CONV_SPATIAL];
+    /* number of elements of each input dimension after the last window */
+    int64_t rest[CONV_SPATIAL];
 } conv_window;
 
 static const int64_t *conv_ints(const tn_gradient *it, const char *name, uint32_t count) {
@@ -23,8 +25,8 @@ static const int64_t *conv_ints(const tn_gradient *it, const char *name, uint32_
     return fits ? attr->ints : NULL;
 }
 
-/* Windows of extents `kernel` that slide over `wide` and give `narrow`: paddings become explicit.
- */
+/* Reads the attributes of windows with extents `kernel` that slide over a tensor of extents `wide`
+ * and give one of extents `narrow`. Computed paddings (auto_pad) become explicit numbers. */
 static tn_status conv_read(tn_gradient *it, uint32_t spatial, const int64_t *kernel,
                            const int64_t *wide, const int64_t *narrow, conv_window *window) {
     if (spatial == 0 || spatial > CONV_SPATIAL)
@@ -35,7 +37,7 @@ static tn_status conv_read(tn_gradient *it, uint32_t spatial, const int64_t *ker
     const char *mode = tn__attr_string(&it->op, "auto_pad", "NOTSET");
     bool same = strncmp(mode, "SAME", 4) == 0 || tn__attr(&it->op, "output_shape") != NULL;
     bool upper = strcmp(mode, "SAME_UPPER") == 0;
-    /* only for a transposed convolution */
+    /* only a transposed convolution has this attribute */
     const int64_t *extra = conv_ints(it, "output_padding", spatial);
     if (strcmp(mode, "VALID") == 0) pads = NULL;
     window->spatial = spatial;
@@ -61,7 +63,7 @@ static tn_status conv_read(tn_gradient *it, uint32_t spatial, const int64_t *ker
     return TN_OK;
 }
 
-/* Their attributes for an operator of the same windows; `attrs` has room for 6. */
+/* Writes the attributes of windows for another operator; `attrs` has space for 6. */
 static uint32_t conv_attrs(const conv_window *window, const int64_t *group, tn_attr *attrs) {
     uint32_t spatial = window->spatial;
     attrs[0] = TN__ATTR_INTS("kernel_shape", window->kernel, spatial);
@@ -73,7 +75,7 @@ static uint32_t conv_attrs(const conv_window *window, const int64_t *group, tn_a
     return 5;
 }
 
-/* Sums over all dimensions but the channels. */
+/* Computes the bias gradient: the sum over all dimensions except the channels. */
 static tn_status conv_bias(tn_gradient *it, uint32_t input) {
     if (!tn__gradient_wants(it, input)) return TN_OK;
     tn_tensor y = tn__gradient_output(it, 0);
@@ -160,9 +162,9 @@ tn_status tn__gradient_max_pool(tn_gradient *it) {
     return conv_pool(it, "MaxPoolGrad", false);
 }
 
-/* If x is the result of a Relu, the pool's output is above 0 exactly if the maximum is. So Relu's
- * gradient is applied here, to the smaller tensor, which is kept anyway, and Relu's own rule leaves
- * it out: x is not kept. */
+/* Gradient of a MaxPoolTrain. If its input x is the result of a Relu, the pool's output is above 0
+ * exactly if the maximum is. In this case Relu's gradient is applied here, to the smaller tensor
+ * that is kept anyway, and Relu's own rule omits it, so x is not kept. */
 tn_status tn__gradient_max_pool_train(tn_gradient *it) {
     tn_tensor x = tn__gradient_input(it, 0);
     tn_tensor_id dy = it->given[0];
@@ -182,7 +184,7 @@ tn_status tn__gradient_average_pool(tn_gradient *it) {
     return conv_pool(it, "AveragePoolGrad", true);
 }
 
-/* One window that is all of the plane. */
+/* Treats the pool as a pool with one window that covers all spatial dimensions. */
 tn_status tn__gradient_global_max_pool(tn_gradient *it) {
     tn_tensor x = tn__gradient_input(it, 0);
     return tn__gradient_own(it, "MaxPoolGrad", TN__LIST(it->given[0], it->op.inputs[0]),
@@ -203,7 +205,7 @@ tn_status tn__gradient_global_average_pool(tn_gradient *it) {
 
 /* --- norms of windows: y = (sum |x|^p)^(1/p), dx = sign(x) |x|^(p-1) sum of dy / y^(p-1) --- */
 
-/* it^(p-1); for p = 2 it is unchanged. */
+/* Computes the tensor `id` raised to the power p - 1; for p = 2 that is the tensor itself. */
 static tn_status conv_raised(tn_gradient *it, tn_tensor_id id, double p, tn_tensor_id *raised) {
     tn_tensor_id less;
     *raised = id;
@@ -212,7 +214,7 @@ static tn_status conv_raised(tn_gradient *it, tn_tensor_id id, double p, tn_tens
     return tn__gradient_op(it, "Pow", TN__LIST(id, less), NULL, 0, raised);
 }
 
-/* dy / y^(p-1), 0 where y is. */
+/* Computes dy / y^(p-1), and 0 where y is 0. */
 static tn_status conv_norm_share(tn_gradient *it, double p, tn_tensor_id *share) {
     tn_tensor_id zero, none, root, part;
     TN_TRY(tn__gradient_number(it, tn__gradient_input(it, 0).dtype, 0, &zero));
@@ -232,7 +234,7 @@ static tn_status conv_norm_finish(tn_gradient *it, double p, tn_tensor_id sums) 
     return tn__gradient_op(it, "Mul", TN__LIST(slope, sums), NULL, 0, &it->found[0]);
 }
 
-static double conv_power(const tn_gradient *it) { /* a float before opset 2 */
+static double conv_power(const tn_gradient *it) { /* the attribute is a float before opset 2 */
     return it->version < 2 ? tn__attr_float(&it->op, "p", 2)
                            : (double)tn__attr_int(&it->op, "p", 2);
 }
@@ -241,11 +243,12 @@ tn_status tn__gradient_global_lp_pool(tn_gradient *it) {
     double p = conv_power(it);
     tn_tensor_id share;
     TN_TRY(conv_norm_share(it, p, &share));
-    return conv_norm_finish(it, p, share); /* broadcast over the plane */
+    /* the share of each window is broadcast over the spatial dimensions */
+    return conv_norm_finish(it, p, share);
 }
 
-/* The sum over the windows that an element is in: a transposed convolution with ones, by channel.
- */
+/* Sums for each element the values of all windows that contain it: a transposed convolution with
+ * ones, channel by channel. */
 static tn_status conv_window_sums(tn_gradient *it, conv_window *window, tn_tensor_id values,
                                   tn_tensor_id *sums) {
     tn_tensor x = tn__gradient_input(it, 0);
@@ -255,7 +258,8 @@ static tn_status conv_window_sums(tn_gradient *it, conv_window *window, tn_tenso
     for (uint32_t d = 0; d < window->spatial; d++) {
         shape[d + 2] = window->kernel[d];
         if (window->rest[d] >= 0) continue;
-        window->pads[window->spatial + d] -= window->rest[d]; /* ceil_mode went beyond it */
+        /* with ceil_mode the last window went beyond the input */
+        window->pads[window->spatial + d] -= window->rest[d];
         window->rest[d] = 0;
     }
     TN_TRY(tn__gradient_number(it, x.dtype, 1, &one));
@@ -279,7 +283,7 @@ tn_status tn__gradient_lp_pool(tn_gradient *it) {
     return conv_norm_finish(it, p, sums);
 }
 
-/* Takes the elements at the places of the maxima. */
+/* The gradient takes the elements at the positions of the maxima. */
 tn_status tn__gradient_max_unpool(tn_gradient *it) {
     static const int64_t whole = -1;
     tn_tensor_id list, flat;

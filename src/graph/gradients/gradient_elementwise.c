@@ -18,7 +18,7 @@ tn_status tn__gradient_reshape(tn_gradient *it) {
     return it->wanted[0] ? tn__gradient_reshaped(it, 0, it->given[0]) : TN_OK;
 }
 
-/* Whether the given gradient comes from the pool of this output, which has already applied the
+/* Whether the given gradient comes from a pool that reads this output and has already applied the
  * gradient of Relu (tn__gradient_max_pool_train). */
 static bool plain_is_rectified(const tn_gradient *it) {
     tn_op_id maker = tn_graph_tensor(it->graph, it->given[0])->producer;
@@ -53,7 +53,7 @@ static tn_status arithmetic_two(tn_gradient *it, const char *type, tn_tensor_id 
     return tn__gradient_op(it, type, TN__LIST(a, b), NULL, 0, made);
 }
 
-/* `id` negated; it is the gradient of input `input` then. */
+/* Sets the gradient of input `input` to the negated tensor `id`. */
 static tn_status arithmetic_negated(tn_gradient *it, uint32_t input) {
     return tn__gradient_op(it, "Neg", TN__LIST(it->found[input]), NULL, 0, &it->found[input]);
 }
@@ -61,7 +61,7 @@ static tn_status arithmetic_negated(tn_gradient *it, uint32_t input) {
 tn_status tn__gradient_sub(tn_gradient *it) {
     if (it->wanted[0]) TN_TRY(tn__gradient_unbroadcast(it, 0, 0, it->given[0]));
     if (!it->wanted[1]) return TN_OK;
-    /* negated after the sum over broadcast axes, which has fewer elements */
+    /* negates after the sum over broadcast axes, because the sum has fewer elements */
     TN_TRY(tn__gradient_unbroadcast(it, 0, 1, it->given[0]));
     return arithmetic_negated(it, 1);
 }
@@ -76,7 +76,7 @@ tn_status tn__gradient_mul(tn_gradient *it) {
     return TN_OK;
 }
 
-/* y = a / b: da = dy / b, db = -y dy / b. */
+/* Gradient of y = a / b: da = dy / b, db = -y dy / b. */
 tn_status tn__gradient_div(tn_gradient *it) {
     tn_tensor_id part, product;
     TN_TRY(arithmetic_two(it, "Div", it->given[0], it->op.inputs[1], &part));
@@ -87,7 +87,7 @@ tn_status tn__gradient_div(tn_gradient *it) {
     return arithmetic_negated(it, 1);
 }
 
-/* y = a - n b with a whole n: da = dy, db = -n dy. */
+/* Gradient of the remainder y = a - n b with an integer n: da = dy, db = -n dy. */
 tn_status tn__gradient_mod(tn_gradient *it) {
     tn_tensor_id less, times, part;
     if (it->wanted[0]) TN_TRY(tn__gradient_unbroadcast(it, 0, 0, it->given[0]));
@@ -100,7 +100,7 @@ tn_status tn__gradient_mod(tn_gradient *it) {
 
 /* --- Pow --- */
 
-/* dx = dy e x^(e - 1). */
+/* Gradient of y = x^e for x: dx = dy e x^(e - 1). */
 static tn_status arithmetic_pow_base(tn_gradient *it, tn_tensor_id exponent) {
     tn_tensor e = tn__gradient_input(it, 1);
     tn_dtype dtype = tn__gradient_input(it, 0).dtype;
@@ -109,7 +109,7 @@ static tn_status arithmetic_pow_base(tn_gradient *it, tn_tensor_id exponent) {
     double number = !known                    ? -1
                     : e.value->floats != NULL ? e.value->floats[0]
                                               : (double)e.value->ints[0];
-    if (number == 0) return TN_OK; /* 1, whatever x is */
+    if (number == 0) return TN_OK; /* the result is 1 for every x, so x has no gradient */
     if (number == 2) {
         power = x;
     } else {
@@ -122,7 +122,7 @@ static tn_status arithmetic_pow_base(tn_gradient *it, tn_tensor_id exponent) {
     return tn__gradient_unbroadcast(it, 0, 0, part);
 }
 
-/* de = dy y log(x); nothing where x is 0. */
+/* Gradient of y = x^e for e: de = dy y log(x), and 0 where x is 0. */
 static tn_status arithmetic_pow_exponent(tn_gradient *it) {
     tn_tensor x = tn__gradient_input(it, 0);
     tn_tensor_id zero, none, log, product, scaled, part;
@@ -150,7 +150,7 @@ tn_status tn__gradient_pow(tn_gradient *it) {
 
 /* --- choices --- */
 
-/* If `mask` is true, the gradient goes to `yes`, else to `no`. */
+/* Passes the gradient to input `yes` where `mask` is true, and to input `no` elsewhere. */
 static tn_status arithmetic_share(tn_gradient *it, tn_tensor_id mask, uint32_t yes, uint32_t no) {
     tn_tensor_id zero, part, dy = it->given[0];
     TN_TRY(tn__gradient_number(it, tn__gradient_output(it, 0).dtype, 0, &zero));
@@ -259,8 +259,8 @@ static tn_status unary_own(tn_gradient *it, const char *type, tn_tensor_id value
 #include "graph/gradients/unary_gradients.def"
 #undef X
 
-/* Gradient from the output alone. If the function falls for negative inputs (`rises` is false), two
- * inputs have the same output, so the gradient is refused. */
+/* Computes a gradient from the output alone. If the function falls for negative inputs (`rises` is
+ * false), two inputs can have the same output, so that case is refused. */
 static tn_status unary_rising(tn_gradient *it, const char *type, double alpha, bool rises) {
     if (!rises) return tn__gradient_fail(it, "no gradient for alpha %g", alpha);
     return unary_own(it, type, it->op.outputs[0]);
@@ -277,7 +277,7 @@ tn_status tn__gradient_elu(tn_gradient *it) {
 }
 
 tn_status tn__gradient_selu(tn_gradient *it) {
-    const bool old = it->version < 6; /* fewer digits */
+    const bool old = it->version < 6; /* before opset 6 the default constants have fewer digits */
     const double alpha = tn__attr_float(&it->op, "alpha", old ? 1.6732 : 1.67326319217681884765625);
     const double gamma = tn__attr_float(&it->op, "gamma", old ? 1.0507 : 1.05070102214813232421875);
     const tn_attr attrs[] = {TN__ATTR_FLOAT("alpha", &alpha), TN__ATTR_FLOAT("gamma", &gamma)};
@@ -292,7 +292,7 @@ tn_status tn__gradient_leaky_relu(tn_gradient *it) {
     return unary_own(it, "LeakyReluGrad", falls ? it->op.inputs[0] : it->op.outputs[0]);
 }
 
-/* y = x where x > 0, else slope x; the slope is broadcast to x. */
+/* Gradient of PRelu: y = x where x > 0, elsewhere y = slope x. The slope is broadcast to x. */
 tn_status tn__gradient_prelu(tn_gradient *it) {
     tn_tensor x = tn__gradient_input(it, 0), slope = tn__gradient_input(it, 1);
     tn_tensor_id dy = it->given[0], part, zero, left, scaled;
@@ -324,13 +324,14 @@ tn_status tn__gradient_neg(tn_gradient *it) {
     return tn__gradient_op(it, "Neg", TN__LIST(it->given[0]), NULL, 0, &it->found[0]);
 }
 
-/* Flat everywhere: nothing depends on the input. */
+/* The function is constant almost everywhere, so its input gets no gradient. */
 tn_status tn__gradient_flat(tn_gradient *it) {
     (void)it;
     return TN_OK;
 }
 
-/* Bounds are attributes before opset 11. The output shows which elements were clipped. */
+/* Gradient of Clip. The bounds are attributes before opset 11. The output shows which elements were
+ * clipped. */
 tn_status tn__gradient_clip(tn_gradient *it) {
     const char *const names[] = {"min", "max"};
     tn_dtype dtype = tn__gradient_input(it, 0).dtype;
@@ -346,7 +347,8 @@ tn_status tn__gradient_clip(tn_gradient *it) {
 }
 
 tn_status tn__gradient_cast(tn_gradient *it) {
-    int64_t to = tn__gradient_input(it, 0).dtype; /* the numbers of ONNX */
+    /* ONNX's numbers of element types, as the attribute `to` needs them */
+    int64_t to = tn__gradient_input(it, 0).dtype;
     return tn__gradient_op(it, "Cast", TN__LIST(it->given[0]), &TN__ATTR_INT("to", &to), 1,
                            &it->found[0]);
 }

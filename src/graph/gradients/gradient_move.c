@@ -13,7 +13,7 @@ static tn_status move_axis(tn_gradient *it, int64_t axis, uint32_t rank, uint32_
     return TN_OK;
 }
 
-/* Zeros in the shape of a tensor. */
+/* Makes a tensor of zeros in the shape of another tensor. */
 static tn_status move_zeros(tn_gradient *it, const tn_tensor *like, tn_tensor_id *zeros) {
     tn_tensor_id zero, list;
     TN_TRY(tn__gradient_list(it, like->shape, like->rank, &list));
@@ -21,15 +21,15 @@ static tn_status move_zeros(tn_gradient *it, const tn_tensor *like, tn_tensor_id
     return tn__gradient_op(it, "Expand", TN__LIST(zero, list), NULL, 0, zeros);
 }
 
-/* A list that is input `input` in newer operator sets, attribute `name` in older ones. False: it is
- * given, but not known. */
+/* Reads a list that is input `input` in newer operator sets and attribute `name` in older ones.
+ * Returns false if the list is given but unknown. */
 static bool move_list(const tn_gradient *it, uint32_t input, const char *name, const int64_t **list,
                       uint32_t *count) {
     const tn_attr *attr = tn__attr(&it->op, name);
     *list = tn__gradient_ints_of(it, input, count);
     if (*list != NULL || *count > 0) return true;
-    if (tn__gradient_in(it, input) != TN_NONE) /* an empty list is known, too */
-        return tn__gradient_input(it, input).bytes == 0;
+    /* the list may be present and empty, and is then known */
+    if (tn__gradient_in(it, input) != TN_NONE) return tn__gradient_input(it, input).bytes == 0;
     if (attr != NULL && attr->ints != NULL) {
         *list = attr->ints;
         *count = attr->count;
@@ -62,7 +62,7 @@ static tn_status move_reshape(tn_gradient *it, tn_tensor_id id, const int64_t *s
                            1, made);
 }
 
-/* Blocks of the area become channels again. */
+/* The gradient moves blocks of the image back into channels (SpaceToDepth). */
 tn_status tn__gradient_depth_to_space(tn_gradient *it) {
     tn_tensor x = tn__gradient_input(it, 0);
     int64_t block = tn__attr_int(&it->op, "blocksize", 1);
@@ -85,7 +85,7 @@ tn_status tn__gradient_space_to_depth(tn_gradient *it) {
                            &TN__ATTR_INT("blocksize", &block), 1, &it->found[0]);
 }
 
-/* ReverseSequence and Trilu: the same once more. */
+/* Gradient of ReverseSequence and Trilu: the operator applied to the gradient once more. */
 tn_status tn__gradient_again(tn_gradient *it) {
     const tn_tensor_id in[] = {it->given[0], tn__gradient_in(it, 1)};
     return tn__gradient_op(it, it->op.type, in, it->op.input_count < 2 ? 1 : 2, it->op.attrs,
@@ -159,7 +159,8 @@ tn_status tn__gradient_slice(tn_gradient *it) {
         by[axis] = steps != NULL ? steps[i] : 1;
         int64_t extent = x.shape[axis];
         from[axis] = move_clamp(starts[i], extent, by[axis] > 0 ? extent : extent - 1);
-        if (y.shape[axis] == 1) by[axis] = 1; /* a step beyond the extent is never taken */
+        /* with one element along the axis, the step is not used, and may exceed the extent */
+        if (y.shape[axis] == 1) by[axis] = 1;
     }
     const tn_attr attrs[] = {TN__ATTR_INTS("shape", x.shape, x.rank),
                              TN__ATTR_INTS("starts", from, x.rank),
@@ -167,8 +168,8 @@ tn_status tn__gradient_slice(tn_gradient *it) {
     return tn__gradient_own(it, "SliceGrad", TN__LIST(it->given[0]), attrs, 3, &it->found[0]);
 }
 
-/* Cuts off the padding; elements that were cropped get zero. Other modes add the gradients of
- * repeated elements. */
+/* Gradient of Pad: cuts off the padding. Elements that were cropped get zero. Modes that repeat
+ * elements add the gradients of all copies. */
 tn_status tn__gradient_pad(tn_gradient *it) {
     tn_tensor x = tn__gradient_input(it, 0);
     const char *mode = tn__attr_string(&it->op, "mode", "constant");
@@ -195,7 +196,8 @@ tn_status tn__gradient_pad(tn_gradient *it) {
     return tn__gradient_op(it, "Pad", TN__LIST(it->given[0], list), NULL, 0, &it->found[0]);
 }
 
-/* Pads around a part that was cut from the middle, and vice versa. */
+/* Gradient of CenterCropPad: pads around a part that was cut from the middle, and cuts what was
+ * padded. */
 tn_status tn__gradient_center_crop_pad(tn_gradient *it) {
     tn_tensor x = tn__gradient_input(it, 0);
     tn_tensor_id list;
@@ -210,7 +212,8 @@ tn_status tn__gradient_expand(tn_gradient *it) {
     return tn__gradient_unbroadcast(it, 0, 0, it->given[0]);
 }
 
-/* [r a, s b] as [r, a, s, b], summed over r and s. */
+/* Gradient of Tile: views the tensor of extents [r a, s b] as [r, a, s, b] and sums over r and
+ * s. */
 tn_status tn__gradient_tile(tn_gradient *it) {
     tn_tensor x = tn__gradient_input(it, 0), y = tn__gradient_output(it, 0);
     int64_t parts[TN_RANK_MAX], axes[TN_RANK_MAX], drop = 0;
@@ -245,7 +248,7 @@ tn_status tn__gradient_gather(tn_gradient *it) {
                             &it->found[0]);
 }
 
-/* Adds `updates` to zeros in the shape of input 0, along `axis`. */
+/* Scatters `updates` into zeros of the shape of input 0, along `axis`, adding them up. */
 static tn_status move_scatter(tn_gradient *it, tn_tensor_id indices, tn_tensor_id updates,
                               int64_t axis) {
     static const char *const add = "add";
@@ -272,8 +275,8 @@ tn_status tn__gradient_gather_nd(tn_gradient *it) {
                            &TN__ATTR_STRING("reduction", &add), 1, &it->found[0]);
 }
 
-/* Overwritten elements get zero; updates get the elements at the places that they were written
- * to. */
+/* Gradient of operators that overwrite elements: overwritten elements get zero, and the updates get
+ * the gradients at the positions that they were written to. */
 static tn_status move_written(tn_gradient *it, const char *gather, const tn_attr *attrs,
                               uint32_t count) {
     const char *how = tn__attr_string(&it->op, "reduction", "none");
@@ -310,7 +313,8 @@ tn_status tn__gradient_top_k(tn_gradient *it) {
 
 /* --- resampling --- */
 
-/* Resize and Upsample; scales stand elsewhere in older operator sets. */
+/* Gradient of Resize and Upsample. In older operator sets, scales are another operand or an
+ * attribute. */
 tn_status tn__gradient_resize(tn_gradient *it) {
     tn_tensor x = tn__gradient_input(it, 0);
     bool upsample = strcmp(it->op.type, "Upsample") == 0;

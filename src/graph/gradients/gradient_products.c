@@ -9,7 +9,7 @@
 
 /* --- products of matrices --------------------------------------------------------------------- */
 
-/* Gemm: y = alpha a' b' + beta c. */
+/* Gradient of Gemm: y = alpha a' b' + beta c, where a' and b' may be transposed. */
 
 static tn_status matmul_gemm(tn_gradient *it, tn_tensor_id a, tn_tensor_id b, int64_t flip_a,
                              int64_t flip_b, double alpha, tn_tensor_id *output) {
@@ -39,7 +39,8 @@ tn_status tn__gradient_gemm(tn_gradient *it) {
 
 /* MatMul */
 
-/* [rows, columns] of a tensor: all but the last dimension are rows. */
+/* Reshapes a tensor to a matrix [rows, columns]: the last dimension gives the columns, all others
+ * the rows. */
 static tn_status matmul_flat(tn_gradient *it, tn_tensor_id id, uint32_t rank, int64_t columns,
                              tn_tensor_id *flat) {
     const int64_t shape[] = {-1, columns};
@@ -50,7 +51,7 @@ static tn_status matmul_flat(tn_gradient *it, tn_tensor_id id, uint32_t rank, in
     return tn__gradient_op(it, "Reshape", TN__LIST(id, list), NULL, 0, flat);
 }
 
-/* a [..., n, k] times one b [k, m]. */
+/* Gradient of the product of a tensor a [..., n, k] with one matrix b [k, m]. */
 static tn_status matmul_linear(tn_gradient *it) {
     tn_tensor a = tn__gradient_input(it, 0), b = tn__gradient_input(it, 1);
     tn_tensor_id dy, x, product;
@@ -65,7 +66,7 @@ static tn_status matmul_linear(tn_gradient *it) {
     return a.rank == 2 ? TN_OK : tn__gradient_reshaped(it, 0, product);
 }
 
-/* An operand as a matrix, or a batch of them: a vector gets a dimension of 1. */
+/* An operand as a matrix or a batch of matrices. A vector gets an additional dimension of 1. */
 typedef struct matmul_matrix {
     tn_tensor_id id;
     uint32_t rank;
@@ -87,7 +88,8 @@ static tn_status matmul_wide(tn_gradient *it, tn_tensor_id id, const tn_tensor *
     return tn__gradient_op(it, "Reshape", TN__LIST(id, list), NULL, 0, &side->id);
 }
 
-/* Sums over the dimensions of the batch that were repeated. */
+/* Sums over the batch dimensions along which the input was repeated, and sets the input's
+ * gradient. */
 static tn_status matmul_settle(tn_gradient *it, uint32_t input, const matmul_matrix *own,
                                const matmul_matrix *y, tn_tensor_id product) {
     int64_t axes[TN_RANK_MAX], keep = 0;
@@ -143,15 +145,16 @@ tn_status tn__gradient_matmul(tn_gradient *it) {
  * label of its own, tied to the first by a unit matrix: "ii->i" by "i,iA->iA".
  */
 
-#define EINSUM_LENGTH 512u /* limit of an equation; exporters write about twenty characters */
-#define EINSUM_LABELS 52u  /* a to z, A to Z */
+/* limit for the length of an equation; exporters write about twenty characters */
+#define EINSUM_LENGTH 512u
+#define EINSUM_LABELS 52u /* the letters a to z and A to Z */
 
 typedef struct einsum_terms {
-    char text[EINSUM_LENGTH]; /* without blanks; terms end with 0 */
+    char text[EINSUM_LENGTH]; /* the equation without blanks; each term ends with a 0 character */
     size_t used;
-    const char **term; /* [count] terms of the operands, then that of the output */
+    const char **term; /* [count] the terms of the operands, then the term of the output */
     uint32_t count;
-    int64_t extent[128]; /* extent of a label; 0: the label is not used */
+    int64_t extent[128]; /* extent of each label; 0: the label is not used */
 } einsum_terms;
 
 static bool einsum_is_label(char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); }
@@ -159,7 +162,7 @@ static bool einsum_is_label(char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a'
 /* The k-th of all possible labels. */
 static char einsum_label(uint32_t k) { return (char)(k < 26 ? 'A' + k : 'a' + (k - 26)); }
 
-/* A label that no term has yet, or 0. */
+/* Returns a label that no term uses yet, or 0 if all labels are used. */
 static char einsum_fresh(einsum_terms *terms, const char *equation, int64_t extent) {
     for (uint32_t k = 0; k < EINSUM_LABELS; k++) {
         char c = einsum_label(k);
@@ -176,8 +179,8 @@ static bool einsum_put(einsum_terms *terms, char c) {
     return true;
 }
 
-/* How many dimensions the ellipsis of a term stands for, in a tensor of this rank; -1: the term
- * does not fit. */
+/* The number of dimensions that the ellipsis of a term stands for in a tensor of this rank; -1 if
+ * the term does not fit the rank. */
 static int64_t einsum_hidden(const char *term, size_t length, uint32_t rank) {
     uint32_t labels = 0, dots = 0;
     for (size_t i = 0; i < length; i++) {
@@ -188,7 +191,7 @@ static int64_t einsum_hidden(const char *term, size_t length, uint32_t rank) {
     return dots == 0 && labels == rank ? 0 : -1;
 }
 
-/* Copies a term of `length` characters; the labels of an ellipsis are the last of `hidden`. */
+/* Copies a term of `length` characters and replaces its ellipsis by the last labels of `hidden`. */
 static bool einsum_copy(einsum_terms *terms, const char *term, size_t length, const char *hidden,
                         int64_t own) {
     size_t all = strlen(hidden);
@@ -202,7 +205,8 @@ static bool einsum_copy(einsum_terms *terms, const char *term, size_t length, co
     return fits && einsum_put(terms, 0);
 }
 
-/* Without "->": the ellipsis, then every label that stands once, in the order of the alphabet. */
+/* Writes the output term of an equation without "->": first the ellipsis, then all labels that
+ * occur exactly once, in alphabetical order. */
 static void einsum_implicit(const char *equation, char *output) {
     size_t count = 0;
     if (strchr(equation, '.') != NULL)
@@ -221,7 +225,8 @@ static tn_status einsum_read(tn_gradient *it, einsum_terms *terms) {
     int64_t own[TN_RANK_MAX + 1] = {0}, most = 0;
     uint32_t count = 0;
     if (terms->count > TN_RANK_MAX) return tn__gradient_fail(it, "too many operands");
-    for (int pass = 0; pass < 2; pass++) { /* how long ellipses are; then the terms */
+    /* the first pass finds the length of the ellipses, the second writes the terms */
+    for (int pass = 0; pass < 2; pass++) {
         const char *from = equation;
         for (count = 0; from <= end; count++) {
             const char *to = memchr(from, ',', (size_t)(end - from));
@@ -250,7 +255,8 @@ static tn_status einsum_read(tn_gradient *it, einsum_terms *terms) {
                : tn__gradient_fail(it, "the equation is too long");
 }
 
-/* The extents of labels: the largest, as 1 is repeated. */
+/* Finds the extent of each label: the largest extent among the operands, since an extent of 1 is
+ * repeated. */
 static tn_status einsum_extents(tn_gradient *it, einsum_terms *terms) {
     const char *output = terms->term[terms->count];
     for (uint32_t i = 0; i < terms->count; i++) {
@@ -275,7 +281,7 @@ static bool einsum_elsewhere(const einsum_terms *terms, uint32_t input, char lab
     return false;
 }
 
-typedef struct einsum_made { /* the Einsum that gives a gradient */
+typedef struct einsum_made { /* the Einsum that computes a gradient */
     char terms[2 * EINSUM_LENGTH], labels[TN_RANK_MAX + 1];
     tn_tensor_id *operands;
     uint32_t operand_count, known;
@@ -300,7 +306,7 @@ static tn_status einsum_diagonal(tn_gradient *it, einsum_terms *terms, einsum_ma
     return TN_OK;
 }
 
-/* What of the operand's dimensions the Einsum gives, and by which terms. */
+/* Finds the dimensions of an operand that an Einsum can compute, and the terms of that Einsum. */
 static tn_status einsum_terms_of(tn_gradient *it, einsum_terms *terms, uint32_t input,
                                  einsum_made *made) {
     const char *term = terms->term[input];

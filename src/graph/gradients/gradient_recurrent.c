@@ -10,7 +10,7 @@
 
 #include "graph/gradients/gradients.h"
 
-/* Whether every activation is the usual one; RNN may have Relu. */
+/* Whether every activation function is the default one; an RNN may also use Relu. */
 static bool recurrent_is_usual(const tn_gradient *it, uint32_t functions, bool *rectified) {
     const tn_attr *attr = tn__attr(&it->op, "activations");
     *rectified = false;
@@ -43,7 +43,8 @@ bool tn__gradient_recurrent_fits(const tn_gradient *it) {
 }
 
 static tn_status recurrent_gradient(tn_gradient *it, const char *type) {
-    static const uint32_t operands[] = {0, 1, 2, 3, 5, 6}; /* X, W, R, B, initial h and c */
+    /* indices of X, W, R, B and the initial states h and c */
+    static const uint32_t operands[] = {0, 1, 2, 3, 5, 6};
     bool rectified, wanted[6];
     if (!tn__gradient_recurrent_fits(it))
         return tn__gradient_fail(it, "an unusual cell of more than 1,024 steps has no gradient");

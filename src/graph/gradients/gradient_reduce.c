@@ -22,11 +22,11 @@ static tn_status reduce_axis(tn_gradient *it, int64_t axis, uint32_t rank, uint3
 /* --- reductions --- */
 
 typedef struct reduce_extents {
-    uint64_t set; /* bit d: dimension d is reduced */
+    uint64_t set; /* bit d is set if dimension d is reduced */
     int64_t shape[TN_RANK_MAX];
-    int64_t kept[TN_RANK_MAX]; /* the shape with 1 where it is reduced */
+    int64_t kept[TN_RANK_MAX]; /* the input's shape with extent 1 in reduced dimensions */
     uint32_t rank;
-    double count; /* number of elements reduced to one */
+    double count; /* number of elements that are reduced to one */
     tn_dtype dtype;
 } reduce_extents;
 
@@ -58,7 +58,7 @@ static tn_status reduce_read(tn_gradient *it, reduce_extents *frame) {
     return TN_OK;
 }
 
-/* A tensor of the output's shape so that it broadcasts against the input. */
+/* Reshapes a tensor of the output's shape so that it broadcasts against the input. */
 static tn_status reduce_wide(tn_gradient *it, const reduce_extents *frame, tn_tensor_id id,
                              tn_tensor_id *wide) {
     tn_tensor_id list;
@@ -108,7 +108,7 @@ static tn_status reduce_l1(tn_gradient *it, const reduce_extents *frame) {
     return reduce_two(it, "Mul", sign, wide, &it->found[0]);
 }
 
-/* dx = x dy / y; nothing where y is 0. */
+/* Gradient of ReduceL2: dx = x dy / y, and 0 where y is 0. */
 static tn_status reduce_l2(tn_gradient *it, const reduce_extents *frame) {
     tn_tensor_id zero, none, part, wide;
     TN_TRY(tn__gradient_number(it, frame->dtype, 0, &zero));
@@ -119,7 +119,7 @@ static tn_status reduce_l2(tn_gradient *it, const reduce_extents *frame) {
     return reduce_two(it, "Mul", it->op.inputs[0], wide, &it->found[0]);
 }
 
-/* y = log(sum x): dx = dy / exp(y). */
+/* Gradient of ReduceLogSum, y = log(sum x): dx = dy / exp(y). */
 static tn_status reduce_log_sum(tn_gradient *it, const reduce_extents *frame) {
     tn_tensor_id sum, part, wide;
     TN_TRY(tn__gradient_op(it, "Exp", TN__LIST(it->op.outputs[0]), NULL, 0, &sum));
@@ -128,8 +128,8 @@ static tn_status reduce_log_sum(tn_gradient *it, const reduce_extents *frame) {
     return reduce_expand(it, frame, wide);
 }
 
-/* dx = dy times the product of the other factors. If one factor is 0, only that one has a gradient;
- * if several are 0, all gradients are 0. */
+/* Gradient of ReduceProd: dx is dy times the product of the other factors. If exactly one factor is
+ * 0, only that one has a gradient; if several are 0, all gradients are 0. */
 static tn_status reduce_prod(tn_gradient *it, const reduce_extents *frame) {
     int64_t axes[TN_RANK_MAX], to = frame->dtype, yes = 1;
     uint32_t number = 0;
@@ -156,7 +156,7 @@ static tn_status reduce_prod(tn_gradient *it, const reduce_extents *frame) {
     return reduce_two(it, "Mul", share, wide, &it->found[0]);
 }
 
-/* dx = dy exp(x - y). */
+/* Gradient of ReduceLogSumExp: dx = dy exp(x - y). */
 static tn_status reduce_log_sum_exp(tn_gradient *it, const reduce_extents *frame) {
     tn_tensor_id y, wide, less, power;
     TN_TRY(reduce_wide(it, frame, it->op.outputs[0], &y));
@@ -166,7 +166,8 @@ static tn_status reduce_log_sum_exp(tn_gradient *it, const reduce_extents *frame
     return reduce_two(it, "Mul", power, wide, &it->found[0]);
 }
 
-/* ReduceMax and ReduceMin: elements that are equally extreme share the gradient. */
+/* Gradient of ReduceMax and ReduceMin: all elements that equal the result share the gradient
+ * equally. */
 static tn_status reduce_extreme(tn_gradient *it, const reduce_extents *frame) {
     tn_tensor_id y, wide, mask, ones, count, list, share, zero;
     int64_t axes[TN_RANK_MAX], to = frame->dtype, yes = 1;
@@ -191,7 +192,7 @@ static tn_status reduce_by(tn_gradient *it, reduce_rule rule) {
     reduce_extents frame;
     TN_TRY(reduce_read(it, &frame));
     if (frame.set != 0) return rule(it, &frame);
-    it->found[0] = it->given[0]; /* over no axes at all it is a copy */
+    it->found[0] = it->given[0]; /* a reduction over an empty list of axes is a copy */
     return TN_OK;
 }
 
@@ -207,7 +208,7 @@ REDUCE(log_sum_exp)
 REDUCE(prod)
 REDUCE(extreme)
 
-/* A running sum's gradient is the running sum from the other end. */
+/* The gradient of a running sum is the running sum in the opposite direction. */
 tn_status tn__gradient_cum_sum(tn_gradient *it) {
     int64_t exclusive = tn__attr_int(&it->op, "exclusive", 0);
     int64_t reverse = !tn__attr_int(&it->op, "reverse", 0);
@@ -220,7 +221,7 @@ tn_status tn__gradient_cum_sum(tn_gradient *it) {
 /* --- Softmax --- */
 
 static tn_status reduce_softmax(tn_gradient *it, const char *type) {
-    bool old = it->version < 13; /* everything from the axis on is one row */
+    bool old = it->version < 13; /* before opset 13 all dimensions from the axis on form one row */
     uint32_t rank = tn__gradient_input(it, 0).rank, axis;
     if (rank == 0) return tn__gradient_fail(it, "no gradient for a scalar");
     TN_TRY(reduce_axis(it, tn__attr_int(&it->op, "axis", old ? 1 : -1), rank + (old && rank == 1),
@@ -236,8 +237,8 @@ tn_status tn__gradient_log_softmax(tn_gradient *it) { return reduce_softmax(it, 
 
 /* --- normalisations: y = scale (x - mean) / deviation + bias, by slices --- */
 
-/* What lies together: slices of `count` elements; element i of slice s has scale number
- * (s % cycle) * each + i / run. */
+/* Slices of elements that are normalised together. Each slice has `count` elements; element i of
+ * slice s is scaled by entry (s % cycle) * each + i / run of the scale. */
 typedef struct reduce_slices {
     int64_t count, cycle, each, run;
 } reduce_slices;
@@ -293,7 +294,8 @@ static tn_status reduce_groups(tn_gradient *it, int64_t groups) {
     if (groups < 1 || channels % groups != 0)
         return tn__gradient_fail(it, "%lld groups do not divide the channels", (long long)groups);
     int64_t each = channels / groups;
-    bool by_group = reduce_span(&scale, 0) == groups; /* opset 18 scales by group, 21 by channel */
+    /* opset 18 has one scale per group, opset 21 one per channel */
+    bool by_group = reduce_span(&scale, 0) == groups;
     reduce_slices slices = {.count = each * area,
                             .cycle = groups,
                             .each = by_group ? 1 : each,
@@ -319,8 +321,9 @@ tn_status tn__gradient_local_norm(tn_gradient *it) {
                             it->op.attr_count, &it->found[0]);
 }
 
-/* y = x / n with n the sum of magnitudes, or the root of the sum of squares:
- * dx = (dy - u sum(dy y)) / n, where u is the sign of x, or y. */
+/* Gradient of LpNormalization: y = x / n, where n is the sum of magnitudes or the root of the sum
+ * of squares. dx = (dy - u sum(dy y)) / n, where u is the sign of x in the first case and y in the
+ * second. */
 tn_status tn__gradient_lp_norm(tn_gradient *it) {
     uint32_t rank = tn__gradient_input(it, 0).rank, axis;
     bool first = tn__attr_int(&it->op, "p", 2) == 1;
@@ -338,7 +341,8 @@ tn_status tn__gradient_lp_norm(tn_gradient *it) {
     return reduce_two(it, "Div", less, norm, &it->found[0]);
 }
 
-/* y = (x - mean) / deviation over the axes: dx = (dy - mean(dy) - y mean(dy y)) / deviation. */
+/* Gradient of MeanVarianceNormalization: y = (x - mean) / deviation over the axes. dx = (dy -
+ * mean(dy) - y mean(dy y)) / deviation. */
 tn_status tn__gradient_mean_variance(tn_gradient *it) {
     static const int64_t usual[] = {0, 2, 3};
     const tn_attr *attr = tn__attr(&it->op, "axes");

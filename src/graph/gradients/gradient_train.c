@@ -35,8 +35,8 @@ tn_status tn__gradient_batch_norm_train(tn_gradient *it) {
     return TN_OK;
 }
 
-/* Draws the mask of the forward pass again from its counter, so no mask is kept, unless the
- * operator returns it as bits (output 1). */
+/* Gradient of DropoutTrain. It draws the mask of the forward pass again from its counter, so no
+ * mask is kept, unless the operator returns the mask as bits (output 1). */
 tn_status tn__gradient_dropout_train(tn_gradient *it) {
     double ratio = tn__attr_float(&it->op, "ratio", 0.5);
     if (it->op.output_count > 1 && it->op.outputs[1] != TN_NONE)
@@ -61,7 +61,7 @@ tn_status tn__gradient_dropout(tn_gradient *it) {
     return TN_OK;
 }
 
-/* [channels] as [1, channels, 1, ...]. */
+/* Reshapes a tensor [channels] to [1, channels, 1, ...]. */
 static tn_status train_per_channel(tn_gradient *it, tn_tensor_id id, uint32_t rank,
                                    int64_t channels, tn_tensor_id *wide) {
     int64_t shape[TN_RANK_MAX];
@@ -71,7 +71,7 @@ static tn_status train_per_channel(tn_gradient *it, tn_tensor_id id, uint32_t ra
     return tn__gradient_op(it, "Reshape", TN__LIST(id, list), NULL, 0, wide);
 }
 
-/* 1 / sqrt(variance + epsilon), per channel. */
+/* Computes 1 / sqrt(variance + epsilon) for each channel. */
 static tn_status train_deviation(tn_gradient *it, tn_tensor_id *inverse) {
     double epsilon = tn__attr_float(&it->op, "epsilon", (double)1e-5f);
     tn_tensor_id small, sum, root;
@@ -81,7 +81,7 @@ static tn_status train_deviation(tn_gradient *it, tn_tensor_id *inverse) {
     return tn__gradient_op(it, "Reciprocal", TN__LIST(root), NULL, 0, inverse);
 }
 
-/* Sums over all but the channels. */
+/* Sums over all dimensions except the channels. */
 static tn_status train_channel_sum(tn_gradient *it, tn_tensor_id id, uint32_t rank,
                                    tn_tensor_id *sum) {
     int64_t axes[TN_RANK_MAX], drop = 0;
@@ -94,7 +94,7 @@ static tn_status train_channel_sum(tn_gradient *it, tn_tensor_id id, uint32_t ra
                            sum);
 }
 
-/* d scale = sum dy (x - mean) / deviation. */
+/* Gradient of the scale: d scale = sum dy (x - mean) / deviation. */
 static tn_status train_given_scale(tn_gradient *it, const tn_tensor *x, tn_tensor_id inverse) {
     tn_tensor_id mean, centered, product, sum;
     TN_TRY(train_per_channel(it, it->op.inputs[3], x->rank, x->shape[1], &mean));
@@ -104,7 +104,8 @@ static tn_status train_given_scale(tn_gradient *it, const tn_tensor *x, tn_tenso
     return tn__gradient_op(it, "Mul", TN__LIST(sum, inverse), NULL, 0, &it->found[1]);
 }
 
-/* y = (x - mean) scale / deviation + bias, mean and variance given: those are no variables. */
+/* Gradient of BatchNormalization in inference mode: y = (x - mean) scale / deviation + bias. Mean
+ * and variance are given constants and have no gradient. */
 tn_status tn__gradient_batch_norm(tn_gradient *it) {
     tn_tensor x = tn__gradient_input(it, 0), scale = tn__gradient_input(it, 1);
     tn_tensor_id inverse, factor, wide;
@@ -122,7 +123,8 @@ tn_status tn__gradient_batch_norm(tn_gradient *it) {
     TN_TRY(tn__gradient_op(it, "Mul", TN__LIST(it->op.inputs[1], inverse), NULL, 0, &factor));
     TN_TRY(train_per_channel(it, factor, x.rank, x.shape[1], &wide));
     if (x.dtype != scale.dtype) {
-        int64_t to = x.dtype; /* the numbers of ONNX */
+        /* ONNX's numbers of element types, as the attribute `to` needs them */
+        int64_t to = x.dtype;
         TN_TRY(tn__gradient_op(it, "Cast", TN__LIST(wide), &TN__ATTR_INT("to", &to), 1, &wide));
     }
     return tn__gradient_op(it, "Mul", TN__LIST(it->given[0], wide), NULL, 0, &it->found[0]);
@@ -130,7 +132,7 @@ tn_status tn__gradient_batch_norm(tn_gradient *it) {
 
 /* --- losses of ONNX --------------------------------------------------------------------------- */
 
-/* Gradients of ONNX's own losses, for models whose output is their loss.
+/* Gradients of ONNX's own losses, for models that output their loss.
  *
  * Let q be the softmax of the scores. Then d scores = s (q - 1 at the label), and for the
  * likelihood s (-1 at the label). Here s is the weight of a sample's loss: the weight of its class,
@@ -139,12 +141,13 @@ tn_status tn__gradient_batch_norm(tn_gradient *it) {
 
 typedef struct loss_targets {
     tn_dtype dtype;
-    tn_tensor_id labels;  /* int64; 0 where they are ignored */
-    tn_tensor_id ignored; /* TN_NONE: none can be */
-    tn_tensor_id counts;  /* weight of each sample */
+    tn_tensor_id labels;  /* labels as int64; ignored labels are replaced by 0 */
+    tn_tensor_id ignored; /* marks the labels that are ignored; TN_NONE: no label can be ignored */
+    tn_tensor_id counts;  /* weight of each sample in the loss */
 } loss_targets;
 
-/* Labels that are to be ignored may be any number: they are read as 0, and count nothing. */
+/* Replaces labels that are to be ignored by 0, because they may be any number, and gives them
+ * weight 0. */
 static tn_status loss_labels(tn_gradient *it, loss_targets *frame) {
     static const int64_t wide = TN_INT64;
     const tn_attr *ignore = tn__attr(&it->op, "ignore_index");
@@ -177,7 +180,7 @@ static tn_status loss_counts(tn_gradient *it, loss_targets *frame) {
                            &frame->counts);
 }
 
-/* dy for each sample, times the weight of the sample. */
+/* Computes dy for each sample, times the weight of the sample. */
 static tn_status loss_scale(tn_gradient *it, const loss_targets *frame, tn_tensor_id *scale) {
     const char *reduction = tn__attr_string(&it->op, "reduction", "mean");
     static const int64_t flat = 0, all = -1;
@@ -192,7 +195,7 @@ static tn_status loss_scale(tn_gradient *it, const loss_targets *frame, tn_tenso
     return tn__gradient_op(it, "Mul", TN__LIST(counts, dy), NULL, 0, scale);
 }
 
-/* 1 at the label, 0 elsewhere. */
+/* Makes a one-hot tensor: 1 at the label's class, 0 at the others. */
 static tn_status loss_hot(tn_gradient *it, const loss_targets *frame, int64_t classes,
                           const int64_t *axis, tn_tensor_id *hot) {
     static const int64_t ends[] = {0, 1};
@@ -231,7 +234,7 @@ tn_status tn__gradient_class_loss(tn_gradient *it) {
 
 /* --- operators that are divided among ranks --------------------------------------------------- */
 
-/* Gradients of operators that are divided among ranks (ops/ranks.c).
+/* Gradients of operators that are divided among ranks (graph/ops/training/ranks.c).
  *
  * The loss is one number on all ranks, so the result of a sum over ranks has the same gradient on
  * all of them, which is the gradient of each summand. A tensor that all ranks read, each for its
@@ -257,7 +260,7 @@ tn_status tn__gradient_rank_copy(tn_gradient *it) {
     return tn__gradient_own(it, "RankSum", TN__LIST(it->given[0]), NULL, 0, &it->found[0]);
 }
 
-/* How both are cut. */
+/* Copies the attributes that say how the operator's tensors are divided among ranks. */
 static uint32_t ranks_attrs(const tn_gradient *it, tn_attr attrs[3]) {
     static const char *const names[] = {"axis", "ranks", "rank"};
     uint32_t count = 0;
@@ -274,7 +277,7 @@ tn_status tn__gradient_rank_scatter(tn_gradient *it) {
     return tn__gradient_own(it, "RankGather", TN__LIST(it->given[0]), attrs, count, &it->found[0]);
 }
 
-/* The rank's part of a gradient that all have. */
+/* Takes the rank's part of a gradient that all ranks have. */
 static tn_status ranks_own(tn_gradient *it) {
     tn_tensor x = tn__gradient_input(it, 0);
     int64_t axis = tn__attr_int(&it->op, "axis", 0);

@@ -1,4 +1,5 @@
-/* gradients.h - the gradient rules: gradient_<family>.c each. Operators' entries name them. */
+/* gradients.h - declares the gradient rules, which operators' entries name. Each family of rules is
+ * in a file gradient_<family>.c. */
 #ifndef TN_GRAPH_GRADIENTS_H
 #define TN_GRAPH_GRADIENTS_H
 
@@ -17,7 +18,7 @@ TN__GRADIENT(matmul);
 TN__GRADIENT(conv);
 TN__GRADIENT(conv_transpose);
 TN__GRADIENT(max_pool);
-TN__GRADIENT(max_pool_train); /* of domain "tenure" */
+TN__GRADIENT(max_pool_train); /* MaxPoolTrain of domain "tenure" */
 TN__GRADIENT(average_pool);
 TN__GRADIENT(global_average_pool);
 TN__GRADIENT(global_lp_pool);
@@ -35,9 +36,9 @@ TN__GRADIENT(mean_squared);
 TN__GRADIENT(batch_norm_train);
 TN__GRADIENT(dropout_train);
 TN__GRADIENT(fake_quantize); /* the straight-through estimator */
-TN__GRADIENT(dropout);       /* as in inference */
-TN__GRADIENT(batch_norm);    /* as in inference */
-/* gradient_train.c, too: operators that are divided among ranks */
+TN__GRADIENT(dropout);       /* Dropout in inference mode */
+TN__GRADIENT(batch_norm);    /* BatchNormalization in inference mode */
+/* gradient_train.c: operators that are divided among ranks */
 TN__GRADIENT(class_loss_parts); /* ClassLoss */
 TN__GRADIENT(gather_part);
 TN__GRADIENT(rank_copy);
@@ -109,7 +110,8 @@ TN__GRADIENT(transpose);
 
 #undef TN__GRADIENT
 
-/* ops/train.c: shapes of a loss, and of how many are right. */
+/* graph/ops/training/train.c: sets the shapes of a loss and of the number of correct
+ * predictions. */
 tn_status tn__shape_loss(tn_infer *infer);
 
 #endif

@@ -22,10 +22,10 @@
 
 struct infer_frame {
     tn_block_id block;
-    uint32_t next;  /* index of the operator to infer */
-    uint32_t round; /* round of the control-flow operator at `next` */
-    /* The frame at or below this one with a block that never runs if it fails: an error in it is
-     * not an error of the graph. TN_NONE: it is. */
+    uint32_t next;  /* index of the operator that is inferred next */
+    uint32_t round; /* current round of the control-flow operator at `next` */
+    /* index of the nearest frame, this one or below, with a block that counts as dead if it fails,
+     * so that its error is not an error of the graph. TN_NONE: there is no such frame */
     uint32_t catcher;
 };
 
@@ -45,7 +45,7 @@ static void infer_reset(tn_graph *graph, tn_tensor_id id) {
     origin->loose = NULL;
 }
 
-/* Clears the outputs, so that the driver sees which of them the rule decides. */
+/* Clears an output, so that the driver sees which of its properties the rule sets. */
 static void infer_clear(tn_graph *graph, tn_tensor_id id) {
     tn_tensor *tensor = &graph->tensors[id];
     infer_reset(graph, id);
@@ -58,7 +58,8 @@ static void infer_clear(tn_graph *graph, tn_tensor_id id) {
 static tn_status infer_check_arity(tn_infer *infer, const tn_op_rule *rule) {
     const tn_op *op = infer->op;
     uint32_t inputs = op->input_count, outputs = op->output_count;
-    while (inputs && op->inputs[inputs - 1] == TN_NONE) inputs--; /* omitted at the end */
+    /* trailing inputs may be omitted */
+    while (inputs && op->inputs[inputs - 1] == TN_NONE) inputs--;
     while (outputs && op->outputs[outputs - 1] == TN_NONE) outputs--;
     if (inputs < rule->inputs_min || inputs > rule->inputs_max)
         return tn__infer_fail(infer, "%u inputs; %.40s takes %u to %u", inputs, op->type,
@@ -72,8 +73,9 @@ static tn_status infer_check_arity(tn_infer *infer, const tn_op_rule *rule) {
     return TN_OK;
 }
 
-/* An operator with only static inputs computes a static result, unless it draws random numbers,
- * owns blocks, or is an alias by definition (then it has no memory of its own anyway). */
+/* Whether the operator's results are static. An operator with only static inputs computes static
+ * results, unless it draws random numbers, owns blocks, or is an alias by definition (which has no
+ * memory of its own). */
 static bool infer_folds(tn_infer *infer, const tn_op_rule *rule) {
     const tn_op *op = infer->op;
     bool any = false;
@@ -92,7 +94,7 @@ static bool infer_folds(tn_infer *infer, const tn_op_rule *rule) {
 
 static tn_status settle_merge(tn_infer *infer, tn_tensor_id id);
 
-/* Makes the rule's decisions final: finds bounds, and merges the file's statements. */
+/* Completes the rule's decisions: finds bounds, and merges the extents that the file states. */
 static tn_status infer_settle(tn_infer *infer, const tn_op_rule *rule) {
     const tn_op *op = infer->op;
     TN_TRY(tn__loosen_outputs(infer, rule));
@@ -110,7 +112,7 @@ static tn_status infer_fold(tn_infer *infer, const tn_op_rule *rule) {
     bool folds = infer_folds(infer, rule);
     for (uint32_t i = 0; i < op->output_count; i++) {
         if (op->outputs[i] == TN_NONE) continue;
-        /* known values alone do not fold an operator that runs each time */
+        /* an operator that runs every time is not folded only because its values are known */
         bool follows = infer->graph->tensors[op->outputs[i]].value != NULL &&
                        !(rule && rule->flags & TN_RULE_RANDOM);
         if (folds || follows) tn__set_folded(infer, i);
@@ -147,8 +149,8 @@ static tn_status infer_push(tn_infer *infer, tn_block_id block, uint32_t catcher
     return TN_OK;
 }
 
-/* Before the first round nothing is known about the blocks, though an earlier round of a loop
- * around them may have been here. */
+/* Resets the marks of an operator's blocks before the first round. If a loop surrounds the
+ * operator, an earlier walk of the inference may have left them. */
 static void infer_reset_blocks(tn_infer *infer) {
     for (uint32_t i = 0; i < infer->op->attr_count; i++) {
         if (infer->op->attrs[i].type != TN_ATTR_BLOCK) continue;
@@ -157,7 +159,7 @@ static void infer_reset_blocks(tn_infer *infer) {
     }
 }
 
-/* If all blocks of an operator failed, it fails with the error of the last one. */
+/* Returns the error of an operator if all of its blocks have failed: the error of the last one. */
 static tn_status infer_check_alive(tn_infer *infer) {
     uint32_t blocks = 0, dead = 0;
     for (uint32_t i = 0; i < infer->op->attr_count; i++) {
@@ -170,12 +172,14 @@ static tn_status infer_check_alive(tn_infer *infer) {
     return TN_E_INVALID;
 }
 
-/* One round of a control-flow operator: its blocks go on the stack, the first one on top. */
+/* Starts one round of a control-flow operator: pushes its blocks on the stack so that the first one
+ * is on top. */
 static tn_status infer_enter(tn_infer *infer, const tn_op_rule *rule, uint32_t round,
                              uint32_t catcher, bool *again) {
     const tn_op *op = infer->op;
     tn_graph *graph = infer->graph;
-    *again = !round; /* without a rule: once, with the formal inputs that the file states */
+    /* operators without a rule: one round, with the formal inputs that the file states */
+    *again = !round;
     if (!round) infer_reset_blocks(infer);
     TN_TRY(infer_check_alive(infer));
     if (rule) {
@@ -194,13 +198,13 @@ static tn_status infer_enter(tn_infer *infer, const tn_op_rule *rule, uint32_t r
     return TN_OK;
 }
 
-/* A nest of loops may be walked repeatedly until the carried values settle. Models need two or
- * three walks; a hostile nest is stopped. */
+/* The limit of inference steps. A nest of loops may be walked repeatedly until the carried values
+ * settle. Models need two or three walks; the limit stops a malicious nest. */
 static uint64_t infer_step_limit(const tn_graph *graph) {
     return 100000 + 64 * ((uint64_t)graph->op_count + graph->block_count);
 }
 
-/* The next step: one operator, one round of blocks, or the end of a block. */
+/* Takes the next step: infers one operator, starts one round of blocks, or ends a block. */
 static tn_status infer_step(tn_infer *infer) {
     tn_graph *graph = infer->graph;
     struct infer_state *state = infer->state;
@@ -225,7 +229,7 @@ static tn_status infer_step(tn_infer *infer) {
         bool again;
         uint32_t round = frame->round++;
         TN_TRY(infer_enter(infer, enters ? rule : NULL, round, frame->catcher, &again));
-        if (again) return TN_OK; /* back here when the blocks are done */
+        if (again) return TN_OK; /* the operator is visited again when the blocks are done */
     }
     TN_TRY(infer_op(infer));
     state->frames[depth].next++;
@@ -233,13 +237,14 @@ static tn_status infer_step(tn_infer *infer) {
     return TN_OK;
 }
 
-/* A branch that fails stays as it is. If it was tried because its condition is unknown, it could
- * not run with these shapes: then the other branch runs. */
+/* Handles an error in a branch that may fail: the branch is left as it is. If the branch was tried
+ * because its condition is unknown, it could not run with these shapes, so the other branch is
+ * taken. */
 static bool infer_catch(tn_infer *infer, tn_status status) {
     struct infer_state *state = infer->state;
     uint32_t catcher = state->frames[state->frame_count - 1].catcher;
     if (status == TN_E_NO_MEMORY || status == TN_E_UNSUPPORTED || catcher == TN_NONE) return false;
-    state->frame_count = catcher; /* with all that it had entered */
+    state->frame_count = catcher; /* drops the block's frame and all frames inside the block */
     (void)tn__op_where(infer->graph, infer->id, &state->caught, status);
     infer->graph->blocks[state->frames[catcher].block].view.dead = true;
     return true;
@@ -259,7 +264,8 @@ static tn_status infer_walk(tn_infer *infer, tn_error *error) {
             state->overflowed = false;
         }
         if (status == TN_OK || infer_catch(infer, status)) continue;
-        if (caught && error) *error = state->caught; /* out of memory */
+        /* the error was not caught: memory is full, or a feature is not supported */
+        if (caught && error) *error = state->caught;
         return tn__op_where(infer->graph, infer->id, error, status);
     }
     return TN_OK;
@@ -341,7 +347,7 @@ tn_status tn_graph_infer(tn_graph *graph, tn_error *error) {
 }
 
 tn_status tn__graph_infer_rebatched(tn_graph *graph, tn__rebatch *rebatch, tn_error *error) {
-    /* each pass makes at least one lasting change; models need few passes */
+    /* each pass makes at least one permanent change; models need few passes */
     enum { TIMES_MOST = 1000 };
     size_t tensors = tn_graph_tensor_count(rebatch->reference), ops = graph->op_count;
     bool *notes = tn__alloc_array(&graph->context, tensors + ops + 1, sizeof *notes);
@@ -373,7 +379,7 @@ tn_status tn__graph_infer_rebatched(tn_graph *graph, tn__rebatch *rebatch, tn_er
  * O(rank).
  */
 
-/* "[1,?,224]" into `text`, cut off where it is full. */
+/* Writes a shape such as "[1,?,224]" into `text`; a longer text is cut off. */
 static const char *shape_text(uint32_t rank, const int64_t *shape, char *text, size_t size) {
     size_t used = (size_t)snprintf(text, size, "[");
     for (uint32_t i = 0; i < rank && used < size; i++) {
@@ -463,10 +469,11 @@ static tn_status settle_merge(tn_infer *infer, tn_tensor_id id) {
 tn_status tn__settle_size(tn_graph *graph, tn_tensor_id id, tn_error *error) {
     tn_tensor *tensor = &graph->tensors[id];
     uint64_t bytes;
-    tensor->bytes = tensor->repeat == 0 ? 0 : TN_SIZE_UNKNOWN; /* an empty sequence */
+    tensor->bytes = tensor->repeat == 0 ? 0 : TN_SIZE_UNKNOWN; /* an empty sequence has no bytes */
     if (tensor->repeat == 0 || tensor->repeat == TN_SIZE_UNKNOWN) return TN_OK;
     for (uint32_t i = 0; i < tensor->rank && tensor->rank != TN_RANK_UNKNOWN; i++)
-        if (tensor->shape[i] == TN_DIM_UNKNOWN) return TN_OK; /* the common case, without words */
+        /* in the common case there is nothing to explain */
+        if (tensor->shape[i] == TN_DIM_UNKNOWN) return TN_OK;
     tn_error detail;
     tn_status status =
         tn_tensor_size(tensor->dtype, tensor->format, tensor->rank, tensor->shape, &bytes, &detail);
@@ -520,11 +527,11 @@ static tn_status explain_source(const tn_graph *graph, tn_tensor_id id, tn_error
 /* --- what it depends on ------------------------------------------------------------------------
  */
 
-#define EXPLAIN_FEW 16u /* elements of an input that shapes are made of: extents, a count */
-/* the most operators that are looked at in search of the input that a size depends on */
+#define EXPLAIN_FEW 16u /* most elements of a tensor that counts as small: extents, a count */
+/* most operators that are visited in the search for the input that a size depends on */
 #define EXPLAIN_STEPS 64u
 
-/* A graph input of a few integers (or a condition) with unknown values. */
+/* Whether a tensor is a graph input of a few integers (or a condition) with unknown values. */
 static bool explain_is_number(const tn_graph *graph, tn_tensor_id id) {
     const tn_tensor *tensor = &graph->tensors[id];
     uint64_t count = 1;
@@ -536,8 +543,8 @@ static bool explain_is_number(const tn_graph *graph, tn_tensor_id id) {
     return tensor->bytes != TN_SIZE_UNKNOWN && count <= EXPLAIN_FEW;
 }
 
-/* The input that the operator's result depends on, found backwards from its operands, the nearest
- * first; TN_NONE: no such input. */
+/* Finds a graph input with unknown values that the operator's result depends on. The search goes
+ * backwards from the operands, nearest first; TN_NONE: no such input. */
 static tn_tensor_id explain_number(const tn_graph *graph, tn_op_id op) {
     tn_op_id queue[EXPLAIN_STEPS] = {op};
     uint32_t count = 1;
@@ -601,7 +608,8 @@ static tn_status explain_output(const tn_graph *graph, tn_op_id op, tn_tensor_id
     return tn__op_where(graph, op, error, status);
 }
 
-/* The first operator in order with an unknown result, preferably one with known inputs. */
+/* Reports the first operator in order with an unknown result, preferably one with inputs that are
+ * all known. */
 static tn_status explain_unknown(const tn_graph *graph, tn_error *error) {
     tn_op_id first = TN_NONE;
     tn_tensor_id which = TN_NONE;

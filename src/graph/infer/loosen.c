@@ -43,7 +43,7 @@ static bool loosen_has_loose_input(const tn_infer *infer) {
     return false;
 }
 
-/* The inputs with their least extents, for the second run. */
+/* Makes copies of the inputs with their least extents, for the second run. */
 static tn_tensor *loosen_inputs(tn_infer *infer) {
     tn_tensor *low = tn__scratch(infer, (size_t)infer->op->input_count + 1, sizeof *low);
     for (uint32_t i = 0; low && i < infer->op->input_count; i++) {
@@ -55,9 +55,9 @@ static tn_tensor *loosen_inputs(tn_infer *infer) {
     return low;
 }
 
-/* The second run of a rule: its errors prove nothing, and the results of the first run are
- * restored. `low[k]` becomes output k of the second run, of unknown rank if the rule does not know
- * it. */
+/* Runs a rule a second time, with the lower bounds. Errors of this run are ignored, and the results
+ * of the first run are restored. `low[k]` becomes output k of the second run; its rank is unknown
+ * if the rule does not know it. */
 static tn_status loosen_run(tn_infer *infer, const tn_op_rule *rule, tn_tensor *low) {
     struct infer_state *state = infer->state;
     tn_graph *graph = infer->graph;
@@ -97,7 +97,8 @@ tn_status tn__loosen_outputs(tn_infer *infer, const tn_op_rule *rule) {
     tn_tensor *second = NULL;
     if (state->no_memory) return tn__infer_no_memory(infer);
     if (!rule || !rule->shape || (!loose && !state->axes)) return TN_OK;
-    if (rule->flags & TN_RULE_CONTROL) loose = false; /* such rules mark their axes themselves */
+    /* rules of control flow mark the bounded axes themselves */
+    if (rule->flags & TN_RULE_CONTROL) loose = false;
     if (loose) {
         second = tn__scratch(infer, op->output_count, sizeof *second);
         if (!second) return tn__infer_no_memory(infer);
@@ -121,7 +122,7 @@ tn_status tn__loosen_outputs(tn_infer *infer, const tn_op_rule *rule) {
     return TN_OK;
 }
 
-/* If the least and the most that a tensor may contain are equal, they become its known value. */
+/* Makes values known if their lower and upper bounds are equal. */
 static void loosen_promote(tn_graph *graph, tn_tensor_id id) {
     tn__loose *loose = graph->origins[id].loose;
     if (!loose || !loose->most || !loose->least || loose->most->count != loose->least->count)

@@ -11,7 +11,9 @@
 #include "base/heap.h"
 #include "graph/store.h"
 
-#define NEST_MAX 256u /* far above any model; bounds the climbing for hostile ones */
+/* limit of nesting depth, far above any model, so that a malicious file cannot make the climb
+ * long */
+#define NEST_MAX 256u
 
 typedef struct order_edge {
     tn_op_id from, to;
@@ -20,15 +22,15 @@ typedef struct order_edge {
 typedef struct order_work {
     tn_graph *graph;
     tn_error *error;
-    tn__arena arena;    /* all lists but the edges, which grow */
-    uint32_t *position; /* [ops] in the block's list */
+    tn__arena arena;    /* owns all lists except the edges, which grow */
+    uint32_t *position; /* [ops] position in the block's list */
     bool *unsorted;     /* [blocks] */
     bool any_unsorted;
-    order_edge *edges; /* edges of all blocks; gathered only if a block is out of order */
+    order_edge *edges; /* edges of all blocks; collected only if a block is out of order */
     size_t edge_room, edge_count;
-    uint32_t *start; /* [ops + 1] into `next`: successors */
+    uint32_t *start; /* [ops + 1] begin of the successors of each operator in `next` */
     tn_op_id *next;
-    uint32_t *waiting; /* [ops] predecessors not placed yet */
+    uint32_t *waiting; /* [ops] number of predecessors that have not been placed */
 } order_work;
 
 tn_status tn__op_where(const tn_graph *graph, tn_op_id op, tn_error *error, tn_status status) {
@@ -37,7 +39,8 @@ tn_status tn__op_where(const tn_graph *graph, tn_op_id op, tn_error *error, tn_s
     return tn__where(error, status, "node #%u (%.60s)", op, at->type);
 }
 
-/* Every block but the main one hangs, owner by owner, below it. */
+/* Checks that every block except the main one belongs to an operator, owner by owner up to the main
+ * block. */
 static tn_status order_check_nesting(const tn_graph *graph, tn_error *error) {
     for (tn_block_id block = 1; block < graph->block_count; block++) {
         tn_block_id at = block;
@@ -63,8 +66,9 @@ static bool order_is_source(const tn_graph *graph, tn_tensor_id id) {
     return kind != TN_KIND_ACTIVATION && kind != TN_KIND_OUTPUT && kind != TN_KIND_WORKSPACE;
 }
 
-/* The operator, in the block where `id` is defined, that stands for a reader in `block`:
- * `reader` itself or the control-flow operator around it. TN_NONE for a block's own output. */
+/* Finds the operator that represents a reader of `id` in the block where `id` is defined. That is
+ * `reader` itself, or the control-flow operator around it. TN_NONE if `id` is an output of the
+ * block. */
 static tn_status order_reader(const order_work *work, tn_tensor_id id, tn_block_id block,
                               tn_op_id *reader) {
     const tn_graph *graph = work->graph;
@@ -93,7 +97,8 @@ static tn_status order_reader(const order_work *work, tn_tensor_id id, tn_block_
                      graph->blocks[inner].view.name);
 }
 
-/* One operand: notes blocks out of order on the first pass, the edge on the second. */
+/* Handles one operand: the first pass notes blocks that are out of order, the second adds the
+ * edge. */
 static tn_status order_operand(order_work *work, tn_tensor_id id, tn_block_id block,
                                tn_op_id reader, bool gather) {
     if (id == TN_NONE) return TN_OK;
@@ -131,7 +136,7 @@ static tn_status order_operands(order_work *work, bool gather) {
     return TN_OK;
 }
 
-/* Successor lists from edges, by counting. */
+/* Builds the lists of successors from the edges by counting. */
 static tn_status order_link(order_work *work) {
     const tn_graph *graph = work->graph;
     work->start = tn__arena_array(&work->arena, (size_t)graph->op_count + 1, sizeof(uint32_t));
@@ -144,14 +149,15 @@ static tn_status order_link(order_work *work) {
         work->waiting[work->edges[i].to]++;
     }
     for (uint32_t i = 0; i < graph->op_count; i++) work->start[i + 1] += work->start[i];
-    /* Filled from the back, start[from + 1] walks down to the start of its own list; afterwards
-     * every entry is one place too high by index, so it is read as start[from + 1] .. below. */
+    /* The lists are filled from the back: each insertion decrements start[from + 1], which ends at
+     * the start of the list of `from`. Afterwards the list of an operator begins at start[op +
+     * 1]. */
     for (size_t i = work->edge_count; i-- > 0;)
         work->next[--work->start[work->edges[i].from + 1]] = work->edges[i].to;
     return TN_OK;
 }
 
-/* The successors of `op`: next[first .. last). */
+/* The index of the first successor of `op`: its successors are next[first .. last). */
 static uint32_t order_first(const order_work *work, tn_op_id op) { return work->start[op + 1]; }
 static uint32_t order_last(const order_work *work, tn_op_id op) {
     return op + 1 < work->graph->op_count ? work->start[op + 2] : (uint32_t)work->edge_count;
@@ -162,7 +168,8 @@ static uint32_t order_last(const order_work *work, tn_op_id op) {
 static bool order_before(const uint32_t *a, const uint32_t *b) { return *a < *b; }
 TN__HEAP(order_heap, uint32_t, order_before)
 
-/* An operator that waits has a predecessor that waits: going back repeats, and names a cycle. */
+/* Reports a cycle. Each operator that was not placed has a predecessor that was not placed, so
+ * going back from one to the next repeats eventually and gives a cycle. */
 static tn_status order_cycle(order_work *work, const tn_block *view) {
     const tn_graph *graph = work->graph;
     tn_op_id *before = tn__arena_array(&work->arena, graph->op_count, sizeof *before);

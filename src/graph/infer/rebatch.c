@@ -5,17 +5,18 @@
  * reshape keeps the order of elements, which determines the place of the batch. In the input it is
  * the slowest part of axis a, and P is the product of the extents before it; in the output it is
  * the slowest part of the axis with the same product P before it. Extents of 1 leave several such
- * axes; the batch then stays at a, or goes to the only one that has its extent. If no axis is the
- * batch alone, the batch may also be the fastest part of the axis before: [tokens, batch x heads,
- * size] becomes [tokens x batch, heads x size]. That is assumed if the constant has -1 there, or
- * if a reader of the output, a matrix or a bias, rules out the other axis. Otherwise the place is
- * not certain, and the graph is refused. An Expand and a Resize keep the batch on its axis.
+ * axes; the batch then stays at axis a, or moves to the only axis with its extent. If no axis is
+ * the batch alone, the batch may also be the fastest part of the axis before: [tokens, batch x
+ * heads, size] becomes [tokens x batch, heads x size]. That is assumed if the constant has -1
+ * there, or if a reader of the output, a matrix or a bias, rules out the other axis. Otherwise the
+ * place is not certain, and the graph is refused. An Expand and a Resize keep the batch on its
+ * axis.
  *
  * Some tensors have no batch of their own but are repeated for every sample: a class token by
  * Expand, zeros for a recurrent state by ConstantOfShape. Such a tensor must have the batch of the
- * tensor that it is joined to along another axis, or of the samples whose states it begins. This
- * is found only after its producer was inferred, so inference begins again with the changed shape
- * of the producer.
+ * tensor that it is joined to along another axis, or of the samples for which it is the first
+ * state. This is found only after its producer was inferred, so inference begins again with the
+ * changed shape of the producer.
  *
  * Inference finds the place of the batch: shapes with the new batch are compared with those of the
  * reference, axis by axis. Cost: O(operands) in addition to inference.
@@ -29,10 +30,10 @@
 
 /* --- changing the batch ----------------------------------------------------------------------- */
 
-/* Finds the axis of a tensor that carries the batch: the one axis whose extent differs between the
- * graph with the old batch (`was`) and the graph with the new batch (`is`). TN_NONE: no extent
- * differs. Returns false if several extents differ, if an extent changes by another factor than the
- * batch, or if the ranks differ. */
+/* Finds the axis of a tensor that carries the batch: the one axis with an extent that differs
+ * between the graph with the old batch (`was`) and the graph with the new batch (`is`). Sets
+ * TN_NONE if no extent differs. Returns false if several extents differ, if an extent changes by
+ * another factor than the batch, or if the ranks differ. */
 static bool rebatch_axis(const tn__rebatch *it, const tn_tensor *was, const tn_tensor *is,
                          uint32_t *axis) {
     *axis = TN_NONE;
@@ -53,8 +54,8 @@ static uint64_t rebatch_before(const tn_tensor *tensor, uint32_t axis) {
     return count;
 }
 
-/* The axis of the output that holds the batch as its fastest part, with `before` blocks before it;
- * TN_NONE: no axis does. */
+/* Finds the axis of the output that can hold the batch as its fastest part, where the product of
+ * the extents up to and including that axis is `before` times the batch; TN_NONE: no such axis. */
 static uint32_t rebatch_inward(const tn__rebatch *it, const tn_tensor *output, uint64_t before) {
     for (uint32_t d = 0; d < output->rank; d++) {
         uint64_t own = (uint64_t)(output->shape[d] / it->from);
@@ -65,7 +66,8 @@ static uint32_t rebatch_inward(const tn__rebatch *it, const tn_tensor *output, u
     return TN_NONE;
 }
 
-/* The place in a Reshape's output of axis `from` of its input. False: not certain. */
+/* Finds the axis of a Reshape's output to which the batch on axis `from` of its input goes. Returns
+ * false if that is not certain. */
 static bool rebatch_goal(tn__rebatch *it, const tn_op *op, const tn_tensor *input, uint32_t from,
                          const tn_tensor *output, bool inward, uint32_t *goal) {
     uint64_t before = rebatch_before(input, from);
@@ -107,7 +109,7 @@ static bool rebatch_is(const tn_infer *infer, const char *type) {
 
 /* --- a constant shape --- */
 
-/* The operand that gives the output's shape; TN_NONE: no operand. */
+/* The operand that gives the output's shape; TN_NONE: no operand does. */
 static uint32_t rebatch_shape_operand(const tn_op *op) {
     static const struct {
         const char *type;
@@ -121,7 +123,8 @@ static uint32_t rebatch_shape_operand(const tn_op *op) {
     return TN_NONE;
 }
 
-/* Whether the unchanged constant gives the wanted shape: -1 and 0 follow the input. */
+/* Whether the constant gives the wanted shape without a change, because its -1 and 0 follow the
+ * input. */
 static bool rebatch_follows(const tn_infer *infer, const tn_value *target, const tn_tensor *input,
                             const int64_t *wanted) {
     bool copies = tn__attr_int(infer->op, "allowzero", 0) == 0;
@@ -133,7 +136,8 @@ static bool rebatch_follows(const tn_infer *infer, const tn_value *target, const
     return true;
 }
 
-/* A copy of the constant for operator `op` alone: others may read it, too. */
+/* Replaces the constant of operator `op` by a changed copy, because other operators may read the
+ * original, too. */
 static tn_status rebatch_change(tn_infer *infer, tn__rebatch *it, tn_op_id op,
                                 const tn_value *target, const int64_t *wanted) {
     tn_graph *graph = infer->graph;
@@ -168,15 +172,16 @@ static tn_status rebatch_unsure(tn_infer *infer, const tn_tensor *input) {
         infer, "it is not certain which extent of this shape is the batch of '%.80s'", input->name);
 }
 
-/* The place in the output of a Resize or an Expand of axis `from` of its input. */
+/* Finds the axis of the output of a Resize or an Expand to which axis `from` of its input goes. */
 static bool rebatch_kept(const tn_tensor *input, uint32_t from, const tn_tensor *output,
                          uint32_t *goal) {
     if (output->rank < input->rank) return false;
-    *goal = from + (output->rank - input->rank); /* Expand: axes count from the last */
+    /* Expand aligns the axes of its input at the last axis of its output */
+    *goal = from + (output->rank - input->rank);
     return true;
 }
 
-/* The constant has -1 where the batch would be the fastest part. */
+/* Whether the constant has -1 at the axis where the batch would be the fastest part. */
 static bool rebatch_swallows(const tn__rebatch *it, const tn_op *op, const tn_value *target,
                              const tn_tensor *input, uint32_t from, const tn_tensor *output) {
     uint64_t before = rebatch_before(input, from);
@@ -186,8 +191,8 @@ static bool rebatch_swallows(const tn__rebatch *it, const tn_op *op, const tn_va
     return d != TN_NONE && d < target->count && target->ints[d] == -1;
 }
 
-/* The shape that the operator must give; false: its input has no batch, or the place of the batch
- * is unknown. */
+/* Computes the shape that the operator must give. Returns false if its input has no batch, or if
+ * the place of the batch is unknown. */
 static tn_status rebatch_wanted(tn_infer *infer, tn__rebatch *it, const tn_value *target,
                                 int64_t *wanted, bool *known) {
     const tn_op *op = infer->op;
@@ -213,8 +218,8 @@ static tn_status rebatch_wanted(tn_infer *infer, tn__rebatch *it, const tn_value
     return TN_OK;
 }
 
-/* A shape that the graph computes may follow the batch already: then it differs from the
- * reference. */
+/* Returns a shape that the graph computes, if it already follows the batch: then it differs from
+ * the shape in the reference. */
 static const tn_value *rebatch_written(const tn_graph *graph, const tn__rebatch *it, tn_op_id id) {
     const tn_op *op = &graph->ops[id];
     uint32_t operand = rebatch_shape_operand(op);
@@ -232,8 +237,8 @@ static const tn_value *rebatch_written(const tn_graph *graph, const tn__rebatch 
 
 /* --- what meets a batch --- */
 
-/* The axis on which operand `k` must have the batch because of the other operands; TN_NONE: no
- * axis. */
+/* The axis on which operand `k` must have the batch because the other operands have it; TN_NONE:
+ * there is no such axis. */
 static uint32_t rebatch_partner_axis(const tn_infer *infer, const tn__rebatch *it, uint32_t k) {
     const tn_op *op = infer->op;
     const tn_graph *graph = infer->graph;
@@ -248,15 +253,16 @@ static uint32_t rebatch_partner_axis(const tn_infer *infer, const tn__rebatch *i
             continue;
         if (!rebatch_axis(it, was, &graph->tensors[op->inputs[i]], &axis) || axis == TN_NONE)
             continue;
-        if (begins) return i == 0 && axis == 1 ? 1 : TN_NONE; /* [steps, batch, inputs] */
+        /* a recurrent operator's input is [steps, batch, inputs] */
+        if (begins) return i == 0 && axis == 1 ? 1 : TN_NONE;
         int64_t along = tn__attr_int(op, "axis", 1);
         return axis != (uint32_t)(along < 0 ? along + was->rank : along) ? axis : TN_NONE;
     }
     return TN_NONE;
 }
 
-/* The operand was made for the file's batch out of something without one: its maker is given the
- * other batch, and inference has to begin again. */
+/* Changes the producer of operand `k`, which made a tensor for the file's batch from inputs without
+ * a batch. The producer gets the new batch, and inference must begin again. */
 static tn_status rebatch_lift(tn_infer *infer, tn__rebatch *it, uint32_t k) {
     const tn_graph *graph = infer->graph;
     tn_tensor_id id = infer->op->inputs[k];
@@ -278,7 +284,7 @@ static tn_status rebatch_lift(tn_infer *infer, tn__rebatch *it, uint32_t k) {
 
 /* --- an axis that has no room for it --- */
 
-/* Whether the last axis of operand 0 has a fixed extent, because the operator multiplies it with a
+/* Whether the extent of the last axis of operand 0 is fixed because the operator multiplies by a
  * matrix or adds a bias. */
 static bool rebatch_is_bound(const tn_infer *infer, const tn_tensor *is, const tn_tensor *was) {
     const tn_op *op = infer->op;
@@ -299,7 +305,8 @@ static bool rebatch_is_bound(const tn_infer *infer, const tn_tensor *is, const t
     return adds && by->shape[by->rank - 1] != 1 && by->shape[by->rank - 1] != extent;
 }
 
-/* The Reshape that made it has put the batch where it cannot be: the other way, and once more. */
+/* Handles an operand from a Reshape that has put the batch on an axis where it cannot be: makes the
+ * Reshape use the other axis, and inference run once more. */
 static void rebatch_turn(tn_infer *infer, tn__rebatch *it) {
     tn_graph *graph = infer->graph;
     const tn_op *op = infer->op;
@@ -320,8 +327,8 @@ static void rebatch_turn(tn_infer *infer, tn__rebatch *it) {
 
 /* --- before an operator --- */
 
-/* Converts `wanted` of an output to the form of the operator's constant: an Expand may omit leading
- * axes, and an extent of 1 follows its input. */
+/* Converts the wanted shape of an output to the form of the operator's constant: an Expand may omit
+ * leading axes, and an extent of 1 follows its input. */
 static void rebatch_cut(const tn_infer *infer, const tn_value *target, uint32_t rank,
                         int64_t *wanted) {
     if (!rebatch_is(infer, "Expand") || target->count > rank) return;
@@ -343,7 +350,8 @@ tn_status tn__rebatch_before(tn_infer *infer, tn__rebatch *rebatch) {
     if (!known) return TN_OK;
     uint32_t rank = rebatch_was(rebatch, op->outputs[0])->rank;
     rebatch_cut(infer, target, rank, wanted);
-    if (!rebatch_is(infer, "Expand") && target->count != rank) return TN_OK; /* some axes alone */
+    /* a Resize may give the extents of only some axes */
+    if (!rebatch_is(infer, "Expand") && target->count != rank) return TN_OK;
     const tn_tensor *input = &infer->graph->tensors[op->inputs[0]];
     if (rebatch_is(infer, "Reshape")
             ? rebatch_follows(infer, target, input, wanted)
@@ -362,7 +370,8 @@ static bool rebatch_cuts(const tn_infer *infer) {
     return false;
 }
 
-/* An axis that holds the batch as its fastest part keeps it in the output. */
+/* Marks the outputs of an operator other than Reshape if one of its inputs has the batch as the
+ * fastest part of an axis. */
 static void rebatch_pass(const tn_infer *infer, tn__rebatch *it) {
     const tn_op *op = infer->op;
     bool inner = false;
@@ -398,8 +407,9 @@ tn_status tn__rebatch_after(tn_infer *infer, tn__rebatch *rebatch) {
 
 /* Decides whether the first extent of an input counts samples (infer.h). */
 
-#define BATCH_IMAGE_RANK                                                                           \
-    3u /* rank of one image; a sequence of samples looks the same: [batch, time, features] */
+/* Rank of an input that may be one image. A batch of sequences [batch, time, features] has rank 3,
+ * too. */
+#define BATCH_IMAGE_RANK 3u
 
 static tn_tensor_id batch_first(const tn_graph *graph) {
     const tn_block *block = tn_graph_block(graph, 0);
@@ -411,8 +421,8 @@ static tn_tensor_id batch_first(const tn_graph *graph) {
     return TN_NONE;
 }
 
-/* Whether a new axis goes before all others: the axes are an attribute, or since opset 13 a known
- * input. */
+/* Whether an Unsqueeze adds an axis before all others. The axes are an attribute, or since opset 13
+ * an input that must be known. */
 static bool batch_is_made(const tn_graph *graph, const tn_op *op) {
     uint32_t count = 0;
     const int64_t *axes = tn__attr_ints(op, "axes", &count);
@@ -426,7 +436,7 @@ static bool batch_is_made(const tn_graph *graph, const tn_op *op) {
            (axes[0] == 0 || axes[0] == -(int64_t)BATCH_IMAGE_RANK - 1);
 }
 
-/* Extents stay where they are, in outputs of the same rank. */
+/* Whether an operator keeps the extents in place: its outputs have the shape of its input. */
 static bool batch_goes_on(const tn_graph *graph, tn_op_id id, const tn_op *op) {
     const tn_op_rule *rule = tn__rule_of(graph, id);
     bool each = rule != NULL && (rule->flags & (TN_RULE_ARITHMETIC | TN_RULE_IMAGES)) != 0;

@@ -1,5 +1,5 @@
-/* draft.c - edits graphs (rewrite.h). Lists live in one arena; counts of uses are updated with
- * every change. */
+/* draft.c - implements the editing of graphs (rewrite.h). Lists live in one arena; the number of
+ * uses of each tensor is updated with every change. */
 #include "graph/element.h"
 #include "graph/rewrite/rewrite.h"
 
@@ -195,7 +195,8 @@ tn_status tn__draft_add_op(tn__draft *draft, tn_op_id before, const tn_op *like,
     if (op.inputs == NULL || op.outputs == NULL || op.attrs == NULL)
         return tn__no_memory(draft->error, "a rewritten graph");
     *id = draft->op_count++;
-    /* Before `before`, after all operators that were put there earlier. */
+    /* The new operator is placed before `before`, after all operators that were placed there
+     * earlier. */
     draft->ops[*id] = (tn__draft_op){
         .op = op, .rule = tn__op_rule(op.domain, op.type), .at = draft->ops[before].at, .sub = *id};
     draft_count_uses(draft, &op, 1);
@@ -239,7 +240,8 @@ tn_status tn__draft_become(tn__draft *draft, tn_op_id id, const char *domain, co
     if (op.inputs == NULL || op.attrs == NULL)
         return tn__no_memory(draft->error, "a rewritten graph");
     draft_count_uses(draft, &op, 1);
-    draft_count_uses(draft, &draft->ops[id].op, UINT32_MAX); /* one less */
+    /* decreases the number of uses of the operator's inputs by one */
+    draft_count_uses(draft, &draft->ops[id].op, UINT32_MAX);
     draft->ops[id].op = op;
     draft->ops[id].rule = tn__op_rule(domain, type);
     return TN_OK;
@@ -253,7 +255,8 @@ void tn__draft_divert(tn__draft *draft, tn_op_id id, tn_tensor_id output) {
 }
 
 void tn__draft_set(tn__draft *draft, tn_op_id id, uint32_t index, tn_tensor_id tensor) {
-    /* The list is the draft's own: the operator's type says const for readers. */
+    /* The cast is safe: the list belongs to the draft, and the operator's type is const only for
+     * readers. */
     tn_tensor_id *inputs = (tn_tensor_id *)(uintptr_t)draft->ops[id].op.inputs;
     if (inputs[index] != TN_NONE) draft->tensors[inputs[index]].uses--;
     if (tensor != TN_NONE) draft->tensors[tensor].uses++;
@@ -311,7 +314,7 @@ static bool draft_all_exact(const tn__draft *draft, const tn_op *op) {
     return op->output_count == 1 && tn__draft_is_exact(draft, op->outputs[0]);
 }
 
-/* Gemm with a bias that is a row, and no factor on it. */
+/* Converts a Gemm with a bias that is a row and has no factor. */
 static tn_status draft_open_gemm(tn__draft *draft, tn_op_id id, bool *done) {
     static const int64_t swap[2] = {1, 0};
     const tn_op *op = tn__draft_op_of(draft, id);
@@ -342,7 +345,8 @@ static tn_status draft_open_gemm(tn__draft *draft, tn_op_id id, bool *done) {
                             count);
 }
 
-/* The product of a gradient: the last two dimensions of an operand may be exchanged. */
+/* Converts the product of a gradient, in which the last two dimensions of an operand may be
+ * exchanged. */
 static tn_status draft_open_flipped(tn__draft *draft, tn_op_id id, bool *done) {
     static const char *const names[2][2] = {{"trans_a", "perm_a"}, {"trans_b", "perm_b"}};
     const tn_op *op = tn__draft_op_of(draft, id);
@@ -372,7 +376,7 @@ tn_status tn__draft_open(tn__draft *draft, tn_op_id id, bool *done) {
     if (*done || !draft_all_exact(draft, op)) return TN_OK;
     if (flips) return draft_open_flipped(draft, id, done);
     if (tn__op_is(op, "Gemm")) return draft_open_gemm(draft, id, done);
-    for (uint32_t i = 0; i < 2; i++) /* a vector operand cannot be fused */
+    for (uint32_t i = 0; i < 2; i++) /* an operand that is a vector cannot be fused */
         if (tn__draft_tensor_of(draft, op->inputs[i])->rank < 2) return TN_OK;
     *done = true;
     return tn__draft_become(draft, id, "tenure", op->type, 1, op->inputs, op->input_count,

@@ -18,15 +18,15 @@ typedef struct pruning_job {
     tn_pruning *pruning;
     size_t room;
     tn__magnitudes *found;
-    float *weights; /* the current weight */
+    float *weights; /* elements of the current weight */
     uint64_t weights_room;
     tn_error *error;
 } pruning_job;
 
 /* --- which weights --- */
 
-/* The tensor with the same elements as input 1 of the operator, in some order; TN_NONE: the input
- * is computed from more than one. */
+/* Finds the tensor that has the elements of input 1 of the operator, in some order; TN_NONE if
+ * input 1 is computed from more than one tensor. */
 static tn_tensor_id pruning_source(const tn__draft *draft, tn_op_id id) {
     static const char *const moves[] = {"Identity",  "Transpose", "Reshape",
                                         "Unsqueeze", "Squeeze",   "Flatten"};
@@ -110,7 +110,7 @@ static uint64_t pruning_zeros(const pruning_job *job, const tn_pruned *at) {
     return zeros;
 }
 
-/* Counts the elements of the current weight that stay under the threshold found. */
+/* Counts the elements of the current weight that are below the chosen threshold. */
 static void pruning_apply(pruning_job *job, tn_pruned *at) {
     at->kept = 0;
     at->norm = at->lost = 0;
@@ -125,7 +125,7 @@ static void pruning_apply(pruning_job *job, tn_pruned *at) {
 
 /* --- how many --- */
 
-/* The nearest whole number to `share` of them, and at least one stays. */
+/* The number of elements that stay: `share` of them, rounded, but at least one. */
 static uint64_t pruning_kept(double share, uint64_t elements) {
     double pruned = nearbyint(share * (double)elements);
     if (elements == 0) return 0;

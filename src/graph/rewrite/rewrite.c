@@ -101,7 +101,8 @@ static int rewrite_compare(const void *left, const void *right) {
     return a->id < b->id ? -1 : 1;
 }
 
-/* Operators of a block that are not gone, in order. *list in the draft's memory. */
+/* Lists the operators of a block that have not been removed, in order. *list lies in the draft's
+ * memory. */
 static tn_status rewrite_order(tn__draft *draft, tn_block_id block, rewrite_place **list,
                                uint32_t *count) {
     rewrite_place *made = tn__arena_array(&draft->arena, (size_t)draft->op_count + 1, sizeof *made);
@@ -156,7 +157,8 @@ static tn_status rewrite_apply(tn__draft *draft, const tn__rewrite *rewrite) {
 /* --- a graph from a draft --- */
 
 typedef struct rewrite_map {
-    tn_tensor_id *tensors; /* [draft] -> new graph, TN_NONE: left out */
+    /* [tensors of the draft] tensor in the new graph; TN_NONE: the tensor is left out */
+    tn_tensor_id *tensors;
     bool *named;
 } rewrite_map;
 
@@ -183,8 +185,8 @@ static void rewrite_name_all(const tn__draft *draft, const rewrite_map *map) {
     }
 }
 
-/* Takes type, shape and values as builder or file gave them, not as inference found them: inference
- * will run again, and carried values of loops are typed anew. */
+/* Takes type, shape and values as the builder or the file gave them, not as inference found them,
+ * because inference will run again and infers the carried values of loops anew. */
 static void rewrite_as_given(const tn_graph *graph, tn_tensor_id id, tn_tensor_spec *spec) {
     const tn__origin *given = &graph->origins[id];
     spec->dtype = given->dtype;
@@ -197,7 +199,8 @@ static void rewrite_as_given(const tn_graph *graph, tn_tensor_id id, tn_tensor_s
 static tn_status rewrite_add_tensor(tn__draft *draft, tn_graph *graph, tn_tensor_id from,
                                     tn_tensor_id *id) {
     const tn_tensor *tensor = &draft->tensors[from].tensor;
-    /* Folding is decided again; if the new graph trains the operands, the result is not folded. */
+    /* inference decides again about folding; if the new graph trains the operands, the result is
+     * not folded */
     bool folded = tensor->producer != TN_NONE && tensor->kind == TN_KIND_CONSTANT;
     tn_tensor_spec spec = {.name = tensor->name,
                            .dtype = tensor->dtype,
@@ -213,7 +216,7 @@ static tn_status rewrite_add_tensor(tn__draft *draft, tn_graph *graph, tn_tensor
     return tn_graph_add_tensor(graph, &spec, id, draft->error);
 }
 
-/* A tensor that keeps its id although nothing computes it any more: of no bytes. */
+/* Adds a tensor that must keep its id although nothing computes it any more. It has no bytes. */
 static tn_status rewrite_add_lost(tn__draft *draft, tn_graph *graph, tn_tensor_id from,
                                   tn_tensor_id *id) {
     static const int64_t nothing[] = {0};
@@ -270,7 +273,7 @@ static tn_status rewrite_add_op(tn__draft *draft, tn_graph *graph, const rewrite
     return tn_graph_add_op(graph, &spec, &draft->ops[id].made, draft->error);
 }
 
-/* Blocks keep their ids. */
+/* Adds the blocks, which keep their ids. */
 static tn_status rewrite_add_blocks(tn__draft *draft, tn_graph *graph) {
     for (tn_block_id b = 1; b < tn_graph_block_count(draft->graph); b++) {
         tn_block_id id;
@@ -325,7 +328,7 @@ uint32_t tn_rewrite_count(void) { return sizeof rewrites / sizeof *rewrites; }
 const char *tn_rewrite_name(uint32_t index) { return rewrites[index]->name; }
 const char *tn_rewrite_summary(uint32_t index) { return rewrites[index]->summary; }
 
-/* A bit per rewrite that `without` names. */
+/* Converts the names in `without` to a set with one bit per rewrite. */
 static tn_status rewrite_read_names(const char *without, uint64_t *named, tn_error *error) {
     *named = 0;
     while (without != NULL && *without != '\0') {

@@ -21,20 +21,21 @@
 #include "graph/op.h"
 
 typedef struct tn__draft_op {
-    tn_op op; /* lists are the draft's own; `inputs` may be written through tn__draft_set */
-    const tn_op_rule *rule; /* the registry's entry for it, or NULL */
-    uint32_t at, sub;       /* place in the order of operators: `at`, then `sub` */
-    tn_op_id made;          /* the operator in the new graph */
+    /* the operator's lists belong to the draft; `inputs` is changed only through tn__draft_set */
+    tn_op op;
+    const tn_op_rule *rule; /* the registry's entry for the operator, or NULL */
+    uint32_t at, sub;       /* place in the order of operators: sorted by `at`, then by `sub` */
+    tn_op_id made;          /* the corresponding operator in the new graph */
     bool gone;
 } tn__draft_op;
 
 typedef struct tn__draft_tensor {
-    tn_tensor tensor; /* shape and value as inferred, or as a rewrite says */
+    tn_tensor tensor; /* shape and value as inferred, or as set by a rewrite */
     tn_op_id producer;
-    uint32_t uses; /* how often operators of block 0 read it */
-    bool fixed;    /* output of the graph, or read from another block: it must be kept */
-    /* The same contents channels last, where `tensor` lies in the order of its shape, or the other
-     * way round; TN_NONE: nowhere yet. */
+    uint32_t uses; /* number of times that operators of block 0 read the tensor */
+    bool fixed;    /* an output of the graph, or read from another block: it must be kept */
+    /* A tensor with the same elements in the other format: channels last if `tensor` lies in the
+     * order of its shape, and vice versa. TN_NONE: not made yet. */
     tn_tensor_id twin;
 } tn__draft_tensor;
 
@@ -46,30 +47,37 @@ typedef struct tn__draft {
     tn__draft_op *ops;
     size_t tensor_room, op_room;
     uint32_t tensor_count, op_count;
-    const tn_pruning *pruning; /* NULL: none */
-    bool keep_ids, keep_ops;   /* every tensor stays, and keeps its id; every operator stays */
+    const tn_pruning *pruning; /* NULL: no weights are pruned */
+    /* keep_ids: every tensor stays and keeps its id. keep_ops: every operator stays */
+    bool keep_ids, keep_ops;
     tn_error *error;
 } tn__draft;
 
 typedef struct tn__rewrite {
     const char *name, *summary;
-    bool formats;         /* changes formats, nothing else */
-    bool weights;         /* changes results: only with tn_rewrite_options.weights_dtype */
-    bool pruning;         /* the same: only with tn_rewrite_options.pruning */
-    bool before_training; /* its results have gradients; parameters stay what they are */
-    bool in_training;     /* takes nothing as known that training changes (tn__draft_is_known) */
-    /* Called for each operator `id` of block 0 that is not gone; it may rewrite the graph there. */
+    bool formats; /* the rewrite changes formats and nothing else */
+    /* the rewrite changes results; it runs only with tn_rewrite_options.weights_dtype */
+    bool weights;
+    bool pruning; /* the rewrite changes results; it runs only with tn_rewrite_options.pruning */
+    /* the rewrite may run before gradients are added: its results have gradients, and parameters
+     * stay parameters */
+    bool before_training;
+    /* the rewrite may run on training graphs: it does not rely on values that training changes
+     * (tn__draft_is_known) */
+    bool in_training;
+    /* Called for each operator `id` of block 0 that has not been removed; it may rewrite the graph
+     * there. */
     tn_status (*each)(tn__draft *draft, tn_op_id id);
-    /* Instead: all at once. */
+    /* Called once for the whole graph, for rewrites without `each`. */
     tn_status (*all)(tn__draft *draft);
 } tn__rewrite;
 
 /* --- from graph to graph: rewrite.c --- */
-/* Fills a draft with `graph`, `context`, `keep`, `error` set and its arena ready. */
+/* Fills a draft, in which `graph`, `context`, `keep`, `error` and the arena are already set. */
 tn_status tn__draft_begin(tn__draft *draft);
-/* A graph of the draft, inferred. */
+/* Makes an inferred graph of the draft. */
 tn_status tn__draft_graph(tn__draft *draft, tn_graph **graph);
-void tn__draft_end(tn__draft *draft); /* frees its lists and its arena */
+void tn__draft_end(tn__draft *draft); /* frees the draft's lists and its arena */
 
 /* --- looking --- */
 static inline const tn_op *tn__draft_op_of(const tn__draft *draft, tn_op_id id) {
@@ -87,78 +95,82 @@ static inline bool tn__draft_is(const tn__draft *draft, tn_op_id id, const char 
 static inline bool tn__draft_has(const tn__draft *draft, tn_op_id id, uint32_t flags) {
     return draft->ops[id].rule != NULL && (draft->ops[id].rule->flags & flags) != 0;
 }
-/* The operator that computes input `index` of `id`, when it is of that type (NULL: any); TN_NONE.
- */
+/* Returns the operator that computes input `index` of `id` if it has the given type (NULL: any
+ * type); otherwise TN_NONE. */
 tn_op_id tn__draft_producer(const tn__draft *draft, tn_op_id id, uint32_t index, const char *type);
-/* The same if the tensor has no other reader. */
+/* Returns the operator that computes input `index` of `id` if it has the given type (NULL: any
+ * type) and no other operator reads its result; otherwise TN_NONE. */
 tn_op_id tn__draft_only(const tn__draft *draft, tn_op_id id, uint32_t index, const char *type);
-/* Input `index`, or TN_NONE. */
+/* Returns input `index`; TN_NONE if it is absent. */
 tn_tensor_id tn__draft_input(const tn__draft *draft, tn_op_id id, uint32_t index);
-bool tn__draft_is_static(const tn__draft *draft, tn_tensor_id id); /* TN_NONE: false */
-/* Whether the tensor is static and no operator changes it: then results of it may be computed at
- * set-up. */
+bool tn__draft_is_static(const tn__draft *draft, tn_tensor_id id); /* returns false for TN_NONE */
+/* Whether the tensor is static and no operator changes it, so that results computed from it may be
+ * computed at set-up. */
 bool tn__draft_is_known(const tn__draft *draft, tn_tensor_id id);
-/* A single known number, of any rank. */
+/* Whether the tensor is a single number of known value, of any rank; returns it in *number. */
 bool tn__draft_number(const tn__draft *draft, tn_tensor_id id, double *number);
 /* Whether the tensor is a single known number equal to `number` within float32's precision. */
 bool tn__draft_is_number(const tn__draft *draft, tn_tensor_id id, double number);
 /* The dimension of input 1 of a convolution or product that corresponds to the result's channels;
  * false: it is not static float32, or the operator is another one. */
 bool tn__draft_weights_axis(const tn__draft *draft, tn_op_id id, uint32_t *axis);
-/* A static vector of `count` elements and rank 1. */
+/* Whether the tensor is a static vector of `count` elements with rank 1. */
 bool tn__draft_is_row(const tn__draft *draft, tn_tensor_id id, int64_t count);
-/* What Add adds as a row over the last axis to *x, of its result's shape; TN_NONE: it is no such
- * Add. `add` may be TN_NONE. */
+/* If operator `add` is an Add of a tensor *x and a row along the last axis, with a result of the
+ * shape of *x, returns the row; otherwise TN_NONE. `add` may be TN_NONE. */
 tn_tensor_id tn__draft_row_of(const tn__draft *draft, tn_op_id add, tn_tensor_id *x);
 bool tn__draft_same_shape(const tn__draft *draft, tn_tensor_id a, tn_tensor_id b);
-/* A float of 16 or 32 bits, extents known and exact. */
+/* Whether the tensor has a floating type of 16 or 32 bits, and its extents are known and exact. */
 bool tn__draft_is_float(const tn__draft *draft, tn_tensor_id id);
-/* float32, the same. */
+/* Whether the tensor is float32, and its extents are known and exact. */
 bool tn__draft_is_exact(const tn__draft *draft, tn_tensor_id id);
 
 /* --- changing --- */
 
-/* A new tensor that an operator will compute. `name` need not be unique; shape is copied. */
+/* Adds a tensor that an operator will compute. `name` need not be unique; `shape` is copied. */
 tn_status tn__draft_add_tensor(tn__draft *draft, const char *name, tn_dtype dtype, uint32_t rank,
                                const int64_t *shape, tn_tensor_id *id);
-/* A known constant of `count` numbers: rank 1, or a scalar for count 0. */
+/* Adds a known constant of `count` numbers with rank 1, or a scalar if `count` is 0. */
 tn_status tn__draft_add_floats(tn__draft *draft, const char *name, const double *numbers,
                                uint32_t count, tn_tensor_id *id);
 tn_status tn__draft_add_ints(tn__draft *draft, const char *name, const int64_t *numbers,
                              uint32_t count, tn_tensor_id *id);
-/* A new operator of ONNX's opset 13 on static tensors, right before `before`: it is computed at
- * set-up. *id is its output, float32 of this shape. */
+/* Adds an operator of ONNX's opset 13 on static tensors, right before operator `before`; it is
+ * computed at set-up. *id receives its output, which is float32 and has the given shape. */
 tn_status tn__draft_fold(tn__draft *draft, tn_op_id before, const char *type,
                          const tn_tensor_id *inputs, uint32_t input_count, uint32_t rank,
                          const int64_t *shape, tn_tensor_id *id);
-/* A new operator of one output, right before `before`. Its lists are copied. */
+/* Adds an operator with one output, right before operator `before`. Its lists are copied. */
 tn_status tn__draft_add_op(tn__draft *draft, tn_op_id before, const tn_op *like, tn_op_id *id);
-/* Lets `id`, which has one output, compute another tensor instead. The old tensor then has no
- * producer: the caller must give it one. */
+/* Makes operator `id`, which has one output, compute another tensor instead. The old tensor then
+ * has no producer, so the caller must give it one. */
 void tn__draft_divert(tn__draft *draft, tn_op_id id, tn_tensor_id output);
-/* Makes `id` another operator on other inputs; outputs, name and block stay, and attributes where
- * `attrs` is NULL. */
+/* Changes operator `id` to another type with other inputs. Outputs, name and block stay, and the
+ * attributes stay if `attrs` is NULL. */
 tn_status tn__draft_become(tn__draft *draft, tn_op_id id, const char *domain, const char *type,
                            uint32_t version, const tn_tensor_id *inputs, uint32_t input_count,
                            const tn_attr *attrs, uint32_t attr_count);
-/* Lets `id` read another tensor. */
+/* Makes operator `id` read another tensor as its input `index`. */
 void tn__draft_set(tn__draft *draft, tn_op_id id, uint32_t index, tn_tensor_id tensor);
 
-/* Removes an operator without readers. */
+/* Removes an operator with results that are not read. */
 void tn__draft_remove(tn__draft *draft, tn_op_id id);
 
-/* Attributes of an operator with some replaced or added, in the draft's memory. NULL: no memory. */
+/* Copies the attributes of an operator into the draft's memory, with some of them replaced or
+ * added. Returns NULL if memory runs out. */
 const tn_attr *tn__draft_attrs(tn__draft *draft, const tn_op *from, const tn_attr *more,
                                uint32_t more_count, uint32_t *count);
 
 /* --- fused operators: conventions for the operators after a product --- */
 
-/* Whether `id` is a convolution or product without an activation, which may still take one. */
+/* Whether `id` is a convolution or product without an activation, so that an activation can be
+ * fused into it. */
 bool tn__draft_is_open(const tn__draft *draft, tn_op_id id);
-/* Makes `id`, a Conv, MatMul or Gemm, the operator of domain "tenure" that does the same, if it is
- * not yet. *done false: it has no such form. */
+/* Changes operator `id`, a Conv, MatMul or Gemm, to the equivalent operator of domain "tenure", if
+ * it is not one already. *done becomes false if there is no equivalent. */
 tn_status tn__draft_open(tn__draft *draft, tn_op_id id, bool *done);
-/* `last`, the only reader of `first`, takes over its computation: type, inputs, attributes. */
+/* Makes operator `last`, the only reader of `first`, do the computation of `first`: it takes over
+ * its type, inputs and attributes. */
 tn_status tn__draft_take_over(tn__draft *draft, tn_op_id last, tn_op_id first);
 
 #endif

@@ -26,7 +26,7 @@ static bool dequant_expands(const tn_graph *graph, const tn_op *op) {
     return tn_tensor_is_static(result) && result->value == NULL;
 }
 
-/* Whether the weights' form can be read while they are multiplied. */
+/* Whether an operator can read the weights in this stored form while it multiplies. */
 static bool dequant_form_fits(const tn_graph *graph, const tn_op *op) {
     const tn_tensor *x = dequant_operand(graph, op, 0), *scale = dequant_operand(graph, op, 1);
     uint32_t bits = x != NULL ? tn_dtype_bits(x->dtype) : 0;
@@ -42,14 +42,14 @@ static bool dequant_form_fits(const tn_graph *graph, const tn_op *op) {
            scale->shape[0] > 1;
 }
 
-/* Marks of a tensor, in addition to tn__dequant: */
+/* Flags that are stored in addition to a tn__dequant: */
 enum {
-    DEQUANT_SEEN = 4 /* a reader that fits was met */,
-    DEQUANT_QUANTISED = 8 /* QuantizeLinear reads it */
+    DEQUANT_SEEN = 4 /* at least one reader can use the stored form */,
+    DEQUANT_QUANTISED = 8 /* a QuantizeLinear reads the tensor */
 };
 
-/* Both operands come from DequantizeLinear: the product is one of 8-bit integers. A convolution
- * must be quantised again, too. */
+/* Whether the operator computes in 8-bit integers: both operands come from DequantizeLinear, and
+ * the result of a convolution is quantised again. */
 static bool dequant_is_integer(const tn_graph *graph, const tn_op *op, const uint8_t *how) {
     const tn_tensor *data = dequant_operand(graph, op, 0), *weights = dequant_operand(graph, op, 1);
     bool conv = tn__op_is(op, "Conv");
@@ -73,7 +73,8 @@ static bool dequant_reader_fits(const tn_graph *graph, const tn_op *op, uint32_t
            tn__attr_int(op, "transB", 0) == 0 && tn__attr_float(op, "alpha", 1) == 1;
 }
 
-/* A first pass marks results, a second takes back those that are read elsewhere or again. */
+/* The first pass marks results of DequantizeLinear. The second pass removes the mark from results
+ * that other operators read, or that are read more than once. */
 void tn__graph_dequant(const tn_graph *graph, uint8_t *how) {
     uint32_t ops = tn_graph_op_count(graph);
     memset(how, TN__DEQUANT_NOT, tn_graph_tensor_count(graph));

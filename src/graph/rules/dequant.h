@@ -7,19 +7,20 @@
 
 #include "base/base.h"
 
-/* How the result of a DequantizeLinear of constants is held. */
+/* How the result of a DequantizeLinear of constants is stored. */
 typedef enum tn__dequant {
-    TN__DEQUANT_NOT,   /* it is no such result */
-    TN__DEQUANT_FUSED, /* a run time reads the stored weights while it multiplies: no expanded copy
-                       */
-    TN__DEQUANT_APART  /* it is expanded, and the stored weights may be kept as well */
+    TN__DEQUANT_NOT, /* the tensor is not the result of a DequantizeLinear of constants */
+    /* the run time reads the stored weights while it multiplies, so there is no expanded copy */
+    TN__DEQUANT_FUSED,
+    /* the run time keeps the expanded weights, and perhaps the stored ones, too */
+    TN__DEQUANT_APART
 } tn__dequant;
 
-/* The two totals of a graph with such weights. */
+/* Bytes and numbers of the weights in a graph that a DequantizeLinear expands. */
 typedef struct tn__dequant_sums {
-    uint64_t stored;       /* bytes as the file holds them, with scales and zero points */
-    uint64_t expanded;     /* bytes of the results */
-    uint32_t fused, apart; /* how many results */
+    uint64_t stored;       /* bytes in the file, with scales and zero points */
+    uint64_t expanded;     /* bytes of the expanded results */
+    uint32_t fused, apart; /* number of results that are fused, and of those that are expanded */
 } tn__dequant_sums;
 
 /* Fills how[tensor count] for an inferred graph. Rules of ONNX Runtime 1.30. Weights are read as
@@ -27,11 +28,11 @@ typedef struct tn__dequant_sums {
  *
  *     MatMulNBits    MatMul or a plain Gemm; a matrix of 2, 4 or 8 bits with scales in blocks of a
  * power of two, 16 or more, along axis 0, or one for each column QLinear..      MatMul, Gemm, or a
- * Conv whose result is quantised; weights of 8 bits, data that is dequantised as well
+ * Conv with a quantised result; weights of 8 bits, data that is dequantised as well
  *
  * Cost: O(operators + operands). */
 void tn__graph_dequant(const tn_graph *graph, uint8_t *how);
-/* The sums over what tn__graph_dequant found. */
+/* Sums the bytes over the weights that tn__graph_dequant has found. */
 tn__dequant_sums tn__graph_dequant_sums(const tn_graph *graph, const uint8_t *how);
 
 #endif

@@ -1,6 +1,5 @@
-/* fold.c - arithmetic on folded values and on extents that may be unknown, and functions that
- * families share; see fold.h.
- */
+/* fold.c - implements arithmetic on folded values and on extents that may be unknown, and functions
+ * that families of operators share; see fold.h. */
 #include "graph/rules/fold.h"
 
 #include <inttypes.h>
@@ -13,7 +12,7 @@ bool tn__is_float(tn_dtype dtype) {
            dtype == TN_BFLOAT16;
 }
 
-/* bool, too */
+/* bool counts as unsigned, too */
 static bool fold_is_unsigned(tn_dtype dtype) {
     switch (dtype) {
     case TN_BOOL:
@@ -54,8 +53,8 @@ int64_t tn__wrap(tn_dtype dtype, int64_t value) {
     return wrapped;
 }
 
-/* Rounds to `digits` binary digits with exponents from `least` on (subnormals below); ties to even,
- * as rint does in the default mode. */
+/* Rounds a number to `digits` binary digits, with exponents from `least` on (smaller numbers are
+ * subnormal). Ties go to even, as rint does in the default rounding mode. */
 static double fold_round_digits(double value, int digits, int least, double largest) {
     if (!isfinite(value) || value == 0) return value;
     int exponent;
@@ -137,13 +136,14 @@ tn_status tn__fold_spread(tn_infer *infer, uint32_t index, uint32_t count, uint3
     for (uint32_t d = input->rank; d-- > 0;) {
         if (input->shape[d] != 1 && input->shape[d] != output->shape[d + shift]) return TN_OK;
         stride[d + shift] = input->shape[d] == 1 ? 0 : step;
-        step *= (uint32_t)input->shape[d]; /* <= TN_VALUE_MAX in all: its contents are known */
+        /* cannot overflow: the values are known, so there are at most TN_VALUE_MAX elements */
+        step *= (uint32_t)input->shape[d];
     }
     uint32_t *list = tn__scratch(infer, (size_t)count + 1, sizeof *list);
     if (!list) return tn__infer_no_memory(infer);
     for (uint32_t i = 0; i < count; i++) {
         list[i] = at;
-        for (uint32_t d = output->rank; d-- > 0;) { /* the next place, as an odometer turns */
+        for (uint32_t d = output->rank; d-- > 0;) { /* counts the position up like an odometer */
             at += stride[d];
             if (++place[d] < output->shape[d]) break;
             at -= stride[d] * place[d];
@@ -176,7 +176,7 @@ tn_status tn__attr_dtype(tn_infer *infer, const char *name, tn_dtype otherwise, 
     int64_t number = tn__attr_int(infer->op, name, 0);
     *dtype = otherwise;
     if (!attr) return TN_OK;
-    if (number <= TN_UNDEFINED || number > TN_INT2) /* the numbers of ONNX */
+    if (number <= TN_UNDEFINED || number > TN_INT2) /* ONNX's numbering of element types */
         return tn__infer_fail(infer, "attribute '%s' is %lld, which is not an element type", name,
                               (long long)number);
     *dtype = (tn_dtype)number;
@@ -242,7 +242,8 @@ tn_status tn__extents_agree(tn_infer *infer, uint32_t a, int32_t axis_a, uint32_
     const tn_tensor *left = tn__input(infer, a), *right = tn__input(infer, b);
     int64_t one = tn__extent(left, axis_a), other = tn__extent(right, axis_b);
     if (one == TN_DIM_UNKNOWN || other == TN_DIM_UNKNOWN || one == other) return TN_OK;
-    if ((left->flags | right->flags) & TN_TENSOR_BOUND) return TN_OK; /* seen at run time */
+    /* one of the extents is an upper bound, so their equality is only known in a run */
+    if ((left->flags | right->flags) & TN_TENSOR_BOUND) return TN_OK;
     return tn__infer_fail(infer,
                           "axis %d of '%.60s' has extent %" PRId64 " and axis %d of '%.60s' has "
                           "extent %" PRId64 "; they must be equal",

@@ -24,7 +24,7 @@ uint64_t tn__sparse_starts(const tn__sparse *form) {
     return fits ? all : TN_SIZE_UNKNOWN;
 }
 
-/* Bytes of all three lists; saturates. */
+/* The bytes of all three lists of a form; saturates. */
 static uint64_t sparse_bytes(const tn__sparse *form) {
     uint64_t places = tn__mul_sat(tn__sparse_places(form), form->bits == 16 ? 2 : 1);
     uint64_t bytes = tn__add_sat(tn__mul_sat(form->kept, sizeof(float)), places);

@@ -19,33 +19,33 @@
 
 typedef struct tn__sparse {
     uint64_t rows, columns;
-    uint64_t kept; /* values there is room for */
-    uint32_t bits; /* bits per place: 1, 8, 16 */
+    uint64_t kept; /* number of values that the form has space for */
+    uint32_t bits; /* bits per place: 1, 8 or 16 */
 } tn__sparse;
 
-/* Columns of a block. */
+/* The number of columns in a block. */
 static inline uint64_t tn__sparse_span(const tn__sparse *form) {
     return form->bits == 1 ? form->columns : UINT64_C(1) << form->bits;
 }
-/* Blocks per row; 0 for an invalid form. */
+/* The number of blocks per row; 0 for an invalid form. */
 uint64_t tn__sparse_blocks(const tn__sparse *form);
-/* Elements of the two lists; TN_SIZE_UNKNOWN: more than can be counted. */
-uint64_t tn__sparse_places(const tn__sparse *form); /* in units of 8 bits, or of 16 */
+/* The number of elements of the lists `places` and `starts`; TN_SIZE_UNKNOWN on overflow. */
+uint64_t tn__sparse_places(const tn__sparse *form); /* elements of 8 bits, or of 16 */
 uint64_t tn__sparse_starts(const tn__sparse *form);
-/* Sets `bits` to those of the fewest bytes. False: the plain float32 matrix has no more bytes, or
- * there are too many values. */
+/* Sets `bits` to the value that needs the fewest bytes. Returns false if the dense float32 matrix
+ * is not larger, or if there are too many values. */
 bool tn__sparse_choose(tn__sparse *form);
 
 /* --- which stay --- */
 
 #define TN__MAGNITUDE_BINS 65536u
 
-/* The largest magnitudes, found by their bits in two passes: exact for any data. All elements
- * larger than `threshold` stay, and the first `ties` of those equal to it. */
+/* The threshold for the largest magnitudes, found by their bits in two passes; it is exact for any
+ * data. All elements larger than `threshold` stay, and of those equal to it the first `ties`. */
 typedef struct tn__magnitudes {
     uint64_t bins[TN__MAGNITUDE_BINS];
-    uint32_t high;      /* upper half of the threshold, after the first pass */
-    uint32_t threshold; /* bits of a magnitude, after the second */
+    uint32_t high;      /* upper half of the threshold, known after the first pass */
+    uint32_t threshold; /* bits of the threshold magnitude, known after the second pass */
     uint64_t ties;
 } tn__magnitudes;
 
@@ -55,13 +55,14 @@ static inline uint32_t tn__magnitude(float value) {
     return bits & 0x7fffffffu;
 }
 
-/* Pass 0 counts upper halves, pass 1 lower halves of those in the bin that was found. Begin a pass
- * with bins of zeros; any number of arrays may be counted. */
+/* Counts values for one pass. Pass 0 counts the upper halves of magnitudes, pass 1 the lower halves
+ * of those with the upper half that pass 0 found. Each pass begins with bins of zeros, and may
+ * count any number of arrays. */
 void tn__magnitudes_count(tn__magnitudes *found, uint32_t pass, const float *values,
                           uint64_t count);
-/* Ends a pass. `kept` at most as many as were counted in the first. */
+/* Ends a pass. `kept` is the number of elements that stay, at most the number counted in pass 0. */
 void tn__magnitudes_end(tn__magnitudes *found, uint32_t pass, uint64_t kept);
-/* Whether the next element stays: ask once for each, in order. */
+/* Whether the next element stays. It must be called once for each element, in order. */
 static inline bool tn__magnitudes_keeps(tn__magnitudes *found, float value) {
     uint32_t bits = tn__magnitude(value);
     if (bits != found->threshold) return bits > found->threshold;
@@ -69,7 +70,7 @@ static inline bool tn__magnitudes_keeps(tn__magnitudes *found, float value) {
     found->ties--;
     return true;
 }
-/* Both passes over one array. */
+/* Does both passes over one array. */
 void tn__magnitudes_find(tn__magnitudes *found, const float *values, uint64_t count, uint64_t kept);
 
 #endif

@@ -6,7 +6,8 @@
  */
 #include "graph/rules/tflite_shapes.h"
 
-#define MOVES_VALUES 64u /* elements of contents that are followed: extents of shapes */
+/* largest number of elements with tracked values: the extents of a shape */
+#define MOVES_VALUES 64u
 
 /* --- contents --- */
 
@@ -15,7 +16,7 @@ static const int64_t *moves_few(const tn_infer *infer, uint32_t index, uint32_t 
     return ints && *count <= MOVES_VALUES ? ints : NULL;
 }
 
-/* Sets the values of output 0 if its shape is known here. */
+/* Sets the values of output 0 if its shape is known. */
 static tn_status moves_follow(tn_infer *infer, const int64_t *values, uint32_t count) {
     const tn_tensor *out = tn__output(infer, 0);
     if (!out || tn__elements(out) != count || count == 0 || !tn__is_integer(out->dtype))
@@ -57,8 +58,8 @@ static bool moves_compute(const char *type, int64_t a, int64_t b, int64_t *resul
     return true;
 }
 
-/* ADD and similar operators on values: one-dimensional of equal length, or one of them a single
- * number. */
+/* Computes the values of ADD and similar operators. The operands have one dimension and equal
+ * length, or one of them is a single number. */
 tn_status tn__tflite_arithmetic(tn_infer *infer) {
     int64_t values[MOVES_VALUES];
     uint32_t m, n;
@@ -139,7 +140,7 @@ tn_status tn__tflite_unpack(tn_infer *infer) {
     return TN_OK;
 }
 
-tn_status tn__tflite_split(tn_infer *infer) { /* inputs: axis, tensor */
+tn_status tn__tflite_split(tn_infer *infer) { /* inputs of SPLIT: axis, tensor */
     const tn_tensor *in = tn__tflite_known(infer, 1);
     int64_t shape[TN_RANK_MAX];
     uint32_t count, axis, outputs = tn__output_count(infer);
@@ -154,7 +155,7 @@ tn_status tn__tflite_split(tn_infer *infer) { /* inputs: axis, tensor */
     return TN_OK;
 }
 
-tn_status tn__tflite_split_v(tn_infer *infer) { /* inputs: tensor, sizes, axis */
+tn_status tn__tflite_split_v(tn_infer *infer) { /* inputs of SPLIT_V: tensor, sizes, axis */
     const tn_tensor *in = tn__tflite_known(infer, 0);
     int64_t shape[TN_RANK_MAX], rest;
     uint32_t count, one, axis;
@@ -168,7 +169,8 @@ tn_status tn__tflite_split_v(tn_infer *infer) { /* inputs: tensor, sizes, axis *
     for (uint32_t i = 0; i < count; i++)
         if (sizes[i] >= 0 && __builtin_sub_overflow(rest, sizes[i], &rest)) return TN_OK;
     for (uint32_t i = 0; i < count; i++) {
-        shape[axis] = sizes[i] < 0 ? rest : sizes[i]; /* -1: the rest */
+        /* a size of -1 stands for the remaining elements */
+        shape[axis] = sizes[i] < 0 ? rest : sizes[i];
         if (shape[axis] < 0) return tn__infer_fail(infer, "parts larger than the whole");
         TN_TRY(tn__tflite_set(infer, i, in->rank, shape));
     }
@@ -193,7 +195,7 @@ tn_status tn__tflite_slice(tn_infer *infer) {
     return tn__tflite_set(infer, 0, in->rank, shape);
 }
 
-/* One entry of a strided slice, as Python cuts. */
+/* Clamps a begin or end of a strided slice as Python does. */
 static int64_t moves_clamp(int64_t at, int64_t extent, int64_t step) {
     if (at < 0) at = at < -extent ? -1 : at + extent;
     int64_t low = step > 0 ? 0 : -1, high = step > 0 ? extent : extent - 1;
@@ -204,7 +206,7 @@ typedef struct moves_cut {
     const int64_t *begin, *end, *step;
     uint32_t count;
     int64_t begin_mask, end_mask, ellipsis, fresh, shrink;
-    bool is_offset; /* ends count from their begins */
+    bool is_offset; /* ends are relative to the begins */
 } moves_cut;
 
 static bool moves_bit(int64_t mask, uint32_t i) { return i < 63 && (mask >> i & 1); }
@@ -245,7 +247,7 @@ tn_status tn__tflite_strided_slice(tn_infer *infer) {
     if (b != e || b != s || b > TN_RANK_MAX)
         return tn__infer_fail(infer, "%u, %u, %u entries", b, e, s);
     cut.count = b;
-    uint32_t used = 0; /* axes of the input that entries name */
+    uint32_t used = 0; /* number of input axes that the entries have used so far */
     for (uint32_t i = 0; i < b; i++)
         used += !moves_bit(cut.fresh, i) && !moves_bit(cut.ellipsis, i);
     for (uint32_t i = 0; i < b; i++) {
@@ -359,7 +361,8 @@ tn_status tn__tflite_transpose(tn_infer *infer) {
 
 /* --- more elements --- */
 
-/* PAD, PADV2, MIRROR_PAD: pairs of before and after. */
+/* Sets the shape of PAD, PADV2 and MIRROR_PAD. Their paddings are pairs: before and after each
+ * axis. */
 tn_status tn__tflite_pad(tn_infer *infer) {
     const tn_tensor *in = tn__tflite_known(infer, 0);
     int64_t shape[TN_RANK_MAX];
@@ -388,7 +391,7 @@ tn_status tn__tflite_tile(tn_infer *infer) {
     return tn__tflite_set(infer, 0, count, shape);
 }
 
-/* The contents of an input are the shape. */
+/* Sets output 0 to the shape that the values of input `index` give. */
 static tn_status moves_by(tn_infer *infer, uint32_t index) {
     uint32_t count;
     const int64_t *shape = tn__tflite_ints(infer, index, &count);
@@ -480,7 +483,7 @@ tn_status tn__tflite_top(tn_infer *infer) {
     return tn__tflite_set(infer, 1, in->rank, shape);
 }
 
-/* NON_MAX_SUPPRESSION_V4, V5: as many as are asked for, padded. */
+/* NON_MAX_SUPPRESSION_V4, V5: the outputs have as many entries as the operator asks for, padded. */
 tn_status tn__tflite_suppression(tn_infer *infer) {
     uint32_t count, last = tn__output_count(infer);
     const int64_t *most = tn__tflite_ints(infer, 2, &count);
@@ -526,7 +529,8 @@ static tn_status moves_depth(tn_infer *infer, bool deeper) {
 tn_status tn__tflite_space_to_depth(tn_infer *infer) { return moves_depth(infer, true); }
 tn_status tn__tflite_depth_to_space(tn_infer *infer) { return moves_depth(infer, false); }
 
-/* Inputs: tensor, block shape, pairs of paddings or crops. */
+/* Sets the shape of SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND. Inputs: tensor, block shape, pairs of
+ * paddings or crops. */
 static tn_status moves_batch(tn_infer *infer, bool to_batch) {
     const tn_tensor *in = tn__tflite_known(infer, 0);
     int64_t shape[TN_RANK_MAX];

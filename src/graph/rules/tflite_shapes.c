@@ -1,4 +1,5 @@
-/* tflite_shapes.c - shapes after windows, products of matrices, reductions and recurrent layers. */
+/* tflite_shapes.c - computes the shapes of windows, matrix products, reductions and recurrent
+ * layers. */
 #include "graph/rules/tflite_shapes.h"
 
 #include "graph/store.h"
@@ -49,7 +50,7 @@ tn_status tn__tflite_like_second(tn_infer *infer) {
 tn_status tn__tflite_scalar(tn_infer *infer) {
     return tn__tflite_stated(infer) ? TN_OK : tn__tflite_set(infer, 0, 0, NULL);
 }
-/* The first extent of the input, as HASHTABLE_LOOKUP's hits. */
+/* Sets a vector with the first extent of the input, such as the hits of HASHTABLE_LOOKUP. */
 tn_status tn__tflite_first_extent(tn_infer *infer) {
     const tn_tensor *in = tn__tflite_known(infer, 0);
     if (tn__tflite_stated(infer) || !in || in->rank == 0) return TN_OK;
@@ -70,7 +71,7 @@ tn_status tn__tflite_broadcast(tn_infer *infer) {
 
 /* --- windows: [batch, height, width, channels] --- */
 
-enum { SHAPES_SAME = 0, SHAPES_VALID = 1 }; /* of Padding */
+enum { SHAPES_SAME = 0, SHAPES_VALID = 1 }; /* values of the schema's enum Padding */
 
 static tn_status shapes_slide(tn_infer *infer, int64_t extent, int64_t kernel, int64_t stride,
                               int64_t dilation, int64_t *result) {
@@ -90,7 +91,8 @@ static tn_status shapes_slide(tn_infer *infer, int64_t extent, int64_t kernel, i
     return TN_OK;
 }
 
-/* `kernel`: height and width; the rest from the attributes. */
+/* Sets the shape after a window. `kernel` holds its height and width; the attributes give
+ * everything else. */
 static tn_status shapes_window(tn_infer *infer, const tn_tensor *in, const int64_t *kernel,
                                int64_t channels) {
     int64_t shape[4] = {in->shape[0], 0, 0, channels};
@@ -120,7 +122,8 @@ tn_status tn__tflite_pool(tn_infer *infer) {
     return shapes_window(infer, in, kernel, in->shape[3]);
 }
 
-/* CONV_3D: [batch, depth, height, width, channels], filter [d, h, w, in, out]. */
+/* Sets the shape of CONV_3D: [batch, depth, height, width, channels] with a filter [d, h, w, in,
+ * out]. */
 tn_status tn__tflite_volume(tn_infer *infer) {
     static const char *const strides[] = {"stride_d", "stride_h", "stride_w"};
     static const char *const dilations[] = {"dilation_d_factor", "dilation_h_factor",
@@ -137,7 +140,8 @@ tn_status tn__tflite_volume(tn_infer *infer) {
     return tn__tflite_set(infer, 0, 5, shape);
 }
 
-/* The shape is input 0; of another batch than the image's it is stale, too. */
+/* Sets the shape of a transposed convolution, which input 0 holds as values. If its batch differs
+ * from that of the image, it is stale, too. */
 tn_status tn__tflite_transposed(tn_infer *infer) {
     uint32_t count;
     const int64_t *stated = tn__tflite_ints(infer, 0, &count);
@@ -239,8 +243,8 @@ tn_status tn__tflite_svdf(tn_infer *infer) {
     return tn__tflite_set(infer, 0, 2, (int64_t[]){in->shape[0], feature->shape[0] / rank});
 }
 
-/* The output has the shape of the input, except for the last extent, which comes from the matrix of
- * weights. */
+/* Gives an output the shape of the input, except for the last extent, which comes from the matrix
+ * of weights. */
 static tn_status shapes_last(tn_infer *infer, uint32_t output, uint32_t weights, uint32_t axis,
                              int64_t times) {
     const tn_tensor *in = tn__tflite_known(infer, 0), *matrix = tn__tflite_known(infer, weights);
@@ -251,8 +255,9 @@ static tn_status shapes_last(tn_infer *infer, uint32_t output, uint32_t weights,
     return tn__tflite_set(infer, output, in->rank, shape);
 }
 
-/* LSTM and UNIDIRECTIONAL_SEQUENCE_LSTM: the projection (input 16) has as many rows as the output,
- * else the recurrent weights (input 6) as many columns. LSTM of kind basic has several outputs. */
+/* Sets the shapes of LSTM and UNIDIRECTIONAL_SEQUENCE_LSTM. The output has as many columns as the
+ * projection (input 16) has rows, or, without a projection, as the recurrent weights (input 6) have
+ * columns. An LSTM of kind basic has several outputs, for which there is no rule. */
 tn_status tn__tflite_lstm(tn_infer *infer) {
     if (tn__tflite_stated(infer) || tn__output_count(infer) > 1) return TN_OK;
     if (tn__input(infer, 16)) return shapes_last(infer, 0, 16, 0, 1);
@@ -261,7 +266,8 @@ tn_status tn__tflite_lstm(tn_infer *infer) {
 tn_status tn__tflite_rnn(tn_infer *infer) {
     return tn__tflite_stated(infer) ? TN_OK : shapes_last(infer, 0, 1, 0, 1);
 }
-/* Two layers in one: side by side in one output, or one each. */
+/* Sets the shapes of two layers with opposite directions: their results are joined in one output,
+ * or each has its own output. */
 tn_status tn__tflite_bidirectional(tn_infer *infer) {
     bool is_lstm = strcmp(infer->op->type, "BIDIRECTIONAL_SEQUENCE_LSTM") == 0;
     bool merges = tn__attr_int(infer->op, "merge_outputs", 0) != 0;
@@ -271,7 +277,7 @@ tn_status tn__tflite_bidirectional(tn_infer *infer) {
     return merges ? TN_OK : shapes_last(infer, 1, weights, axis, 1);
 }
 
-/* EMBEDDING_LOOKUP: rows of a table. */
+/* Sets the shape of EMBEDDING_LOOKUP: rows of a table. */
 tn_status tn__tflite_lookup(tn_infer *infer) {
     const tn_tensor *ids = tn__tflite_known(infer, 0), *table = tn__tflite_known(infer, 1);
     int64_t shape[TN_RANK_MAX];

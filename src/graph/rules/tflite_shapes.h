@@ -16,11 +16,11 @@
 
 /* Whether the file states the shapes of all outputs. */
 bool tn__tflite_stated(const tn_infer *infer);
-/* Output `index` of this rank and shape; its type is the file's. */
+/* Gives output `index` this rank and shape, and the element type that the file states. */
 tn_status tn__tflite_set(tn_infer *infer, uint32_t index, uint32_t rank, const int64_t *shape);
-/* An input with a known shape, or NULL. */
+/* Returns an input if its shape is known; otherwise NULL. */
 const tn_tensor *tn__tflite_known(const tn_infer *infer, uint32_t index);
-/* Contents of an integer input, or NULL. */
+/* Returns the values of an integer input; NULL if they are unknown. */
 const int64_t *tn__tflite_ints(const tn_infer *infer, uint32_t index, uint32_t *count);
 
 typedef tn_status tn__tflite_rule(tn_infer *infer);

@@ -17,7 +17,8 @@
 
 /* --- classes ---------------------------------------------------------------------------------- */
 
-#define CLASSES_STATE 4u /* copies: a parameter, its gradient, two moments */
+/* copies of a parameter in training: the parameter, its gradient, two moments */
+#define CLASSES_STATE 4u
 
 /* --- readers --- */
 
@@ -94,7 +95,7 @@ static tn_status classes_begin(tn__cuts *it) {
 typedef struct classes_state {
     tn__cuts *it;
     tn__class made;
-    uint32_t number; /* number of the class, from 1 */
+    uint32_t number; /* number of the current class, counted from 1 */
     size_t tensor_room, op_room;
 } classes_state;
 
@@ -178,7 +179,7 @@ static void classes_count_sent(classes_state *state, const tn_op *op) {
     }
 }
 
-/* From one operand of an operator to all others. */
+/* Follows a cut from one operand of an operator to all other operands. */
 static tn_status classes_follow(classes_state *state, tn_op_id id, bool output, uint32_t index,
                                 tn__cut cut) {
     tn__cuts *it = state->it;
@@ -228,7 +229,7 @@ static tn_status classes_follow_all(classes_state *state, tn_tensor_id id) {
     return TN_OK;
 }
 
-/* Computes its value; moves the cuts out of the scratch arrays. */
+/* Ends a class: computes its value, and copies the cuts out of the scratch arrays. */
 static tn_status classes_end(classes_state *state) {
     tn__cuts *it = state->it;
     tn__class *made = &state->made;
@@ -293,7 +294,8 @@ tn_status tn__cuts_classes(tn__cuts *it) {
  * Cost: O(classes x operators).
  */
 
-/* Above 0: it saves more bytes than ranks send for it. */
+/* The value of a class: the bytes that it saves minus the bytes that ranks send for it; 0 if that
+ * is negative. */
 static uint64_t choose_worth(const tn__class *class) {
     return class->why[0] == '\0' && class->saved > class->sent ? class->saved - class->sent : 0;
 }
@@ -307,12 +309,13 @@ static int choose_compare(const void *a, const void *b) {
 
 typedef struct classes_choice {
     tn__cuts *it;
-    uint32_t *of_tensor, *of_op; /* number of the class that cuts it, from 1; 0: none */
-    bool *taken;                 /* [classes] */
+    /* number, from 1, of the chosen class that cuts the tensor or operator; 0: none */
+    uint32_t *of_tensor, *of_op;
+    bool *taken; /* [classes] */
 } classes_choice;
 
-/* The chosen classes that conflict with this one, each once, at most `most` of them. Returns their
- * total value, or the largest number if there are more. */
+/* Lists the chosen classes that conflict with this one, each once, at most `most` of them. Returns
+ * their total value, or the largest number if there are more. */
 static uint64_t choose_in_the_way(classes_choice *state, const tn__class *class, uint32_t *others,
                                   uint32_t most, uint32_t *count) {
     uint64_t worth = 0;
@@ -338,10 +341,10 @@ static void choose_set(classes_choice *state, uint32_t index, bool take) {
     for (uint32_t i = 0; i < class->op_count; i++) state->of_op[class->ops[i]] = mark;
 }
 
-#define CHOOSE_MEET 64u /* conflicts of one class that are examined */
+#define CHOOSE_MEET 64u /* most conflicts of one class that are examined */
 
-/* Adds the classes without conflicts. Returns their value; `list`, if not NULL, gets their
- * numbers. */
+/* Adds all classes that have no conflict with chosen ones. Returns their value; `list`, if not
+ * NULL, receives their numbers. */
 static uint64_t choose_fill(classes_choice *state, uint32_t *list, uint32_t *count) {
     uint32_t others[CHOOSE_MEET], meets;
     uint64_t worth = 0;
@@ -357,12 +360,12 @@ static uint64_t choose_fill(classes_choice *state, uint32_t *list, uint32_t *cou
     return worth;
 }
 
-/* Removes a chosen class, if the classes that fit then are worth more. */
+/* Removes a chosen class if the classes that can be chosen without it have a higher value. */
 static bool choose_improve(classes_choice *state, uint32_t index, uint32_t *list) {
     uint64_t worth = choose_worth(&state->it->found[index]);
     uint32_t count = 0;
     choose_set(state, index, false);
-    state->taken[index] = true; /* without that one */
+    state->taken[index] = true; /* prevents the class that was removed from being chosen again */
     uint64_t instead = choose_fill(state, list, &count);
     state->taken[index] = false;
     if (instead > worth) return true;
@@ -390,7 +393,7 @@ static tn_status choose_nothing(const tn__cuts *it) {
             (unsigned long long)best->sent, (unsigned long long)best->saved);
 }
 
-/* Bytes of parameters of a class that stay whole. */
+/* The bytes of parameters of a class that stay whole although the class is possible. */
 static uint64_t choose_left(const tn__cuts *it, const tn__class *class) {
     uint64_t whole = 0;
     for (uint32_t i = 0; i < class->count; i++) {
@@ -401,7 +404,7 @@ static uint64_t choose_left(const tn__cuts *it, const tn__class *class) {
     return whole;
 }
 
-/* Why this class was not chosen. */
+/* Writes the reason why a class was not chosen. */
 static void choose_words(const tn__class *class, const char *name, char *words, size_t room) {
     if (class->why[0] != '\0')
         snprintf(words, room, "%s", class->why);
@@ -413,8 +416,9 @@ static void choose_words(const tn__class *class, const char *name, char *words, 
         snprintf(words, room, "'%.80s' would be cut where something is that is worth more", name);
 }
 
-/* Explains the largest part that stays whole. A class that could be applied explains more than one
- * that cannot: nearly every parameter has an axis that is never worth cutting. */
+/* Explains the largest part of the model that stays whole. A class that could be applied is
+ * preferred over one that cannot, because nearly every parameter has an axis that is never worth
+ * cutting. */
 static tn_status choose_whole(tn__cuts *it) {
     const tn__class *most = NULL;
     uint64_t bytes = 0;

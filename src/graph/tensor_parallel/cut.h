@@ -21,17 +21,17 @@
 #include "graph/store.h"
 #include "graph/tiles/split.h"
 
-/* How a tensor is cut; blocks 0: it is whole. */
+/* How a tensor is cut. If `blocks` is 0, it is whole. */
 typedef struct tn__cut {
     uint32_t axis, blocks;
-    const int64_t *sizes; /* [blocks] along the axis; NULL: all equal */
+    const int64_t *sizes; /* [blocks] extents of the blocks along the axis; NULL: all are equal */
 } tn__cut;
 
 /* The cuts of all operands of one operator. */
 typedef struct tn__op_cuts {
-    tn__cut *inputs, *outputs; /* [of the operator] */
-    bool *once;                /* [inputs] added once, to the sum of all parts */
-    bool sums;                 /* results are partial sums */
+    tn__cut *inputs, *outputs; /* [inputs and outputs of the operator] the cut of each operand */
+    bool *once;                /* [inputs] the input is added once, to the sum of all parts */
+    bool sums;                 /* the results are partial sums */
 } tn__op_cuts;
 
 typedef struct tn__cut_use { /* one use of a tensor as an operand */
@@ -44,12 +44,12 @@ typedef struct tn__class {
     tn_tensor_id *tensors; /* [count] */
     tn__cut *cuts;         /* [count] */
     uint32_t count;
-    tn_op_id *ops; /* [op_count] that work on parts */
+    tn_op_id *ops; /* [op_count] the operators that work on parts */
     uint32_t op_count;
-    uint64_t parameters; /* bytes of its parameters, whole */
-    uint64_t saved;      /* bytes that a rank saves: parameters with gradient and state */
-    uint64_t sent;       /* bytes that ranks combine in each step */
-    char why[200];       /* why it is impossible; "": possible */
+    uint64_t parameters; /* bytes of the class's parameters before cutting */
+    uint64_t saved; /* bytes that a rank saves: parameters with gradients and optimizer state */
+    uint64_t sent;  /* bytes that ranks combine in each step */
+    char why[200];  /* why the class is impossible; "": it is possible */
 } tn__class;
 
 /* The input of the cutting, and its results. */
@@ -57,63 +57,66 @@ typedef struct tn__cuts {
     const tn_graph *graph; /* inferred */
     uint32_t ranks, rank;
     const bool *runs;     /* [operators] */
-    const bool *depends;  /* [tensors] depends on trained parameters */
-    const bool *trained;  /* [tensors] parameters */
+    const bool *depends;  /* [tensors] the tensor depends on trained parameters */
+    const bool *trained;  /* [tensors] the tensor is a trained parameter */
     const uint32_t *uses; /* [tensors] number of uses as an operand */
-    tn_tensor_id scores;  /* may be cut along `classes`, if that is an axis */
-    tn_tensor_id shaped;  /* the model's output that is a reshaped `scores` */
-    uint32_t classes;     /* TN_NONE: the loss has no classes */
+    tn_tensor_id scores;  /* the scores, which may be cut along axis `classes`, if there is one */
+    tn_tensor_id shaped;  /* the model's output, if it is a reshaped `scores` */
+    uint32_t classes;     /* axis of the classes; TN_NONE: the loss has no classes */
     bool keeps_outputs;   /* all outputs of the model must be whole */
-    bool sequence;        /* sequence parallelism: also cut between the parts */
+    /* sequence parallelism: tensors between the tensor-parallel parts are cut, too */
+    bool sequence;
     const tn_context *context;
-    tn__arena *arena; /* for all lists */
+    tn__arena *arena; /* arena of all lists */
     tn_error *error;
     /* made */
-    tn_graph *made;      /* the graph of the rank: tensors keep their ids */
-    tn_op_id *origin;    /* [operators of made] operator it comes from; TN_NONE: new */
-    tn__cut *cuts;       /* [tensors of graph] */
-    tn__cut *strips;     /* [tensors of graph] sequence-parallel cuts; blocks 0: whole */
-    bool *stripped;      /* [operators of graph] that work on such cuts */
-    uint64_t between;    /* bytes of those tensors, whole */
-    uint64_t parameters; /* bytes of trained parameters, whole; and of the cut ones */
+    tn_graph *made; /* the graph of the rank, in which tensors keep their ids */
+    /* [operators of made] the operator of the model that it comes from; TN_NONE: it is new */
+    tn_op_id *origin;
+    tn__cut *cuts;    /* [tensors of graph] the chosen cuts */
+    tn__cut *strips;  /* [tensors of graph] sequence-parallel cuts; blocks 0: the tensor is whole */
+    bool *stripped;   /* [operators of graph] operators that work on sequence-parallel cuts */
+    uint64_t between; /* bytes, before cutting, of the tensors with sequence-parallel cuts */
+    uint64_t parameters; /* bytes of all trained parameters, and of the cut ones, before cutting */
     uint64_t cut;
-    const char *whole; /* why the largest uncut part stays whole; NULL: not worth a message */
+    /* why the largest uncut part stays whole; NULL: it is too small for a message */
+    const char *whole;
     /* scratch */
     tn__op_cuts link;
-    uint32_t *reader_of; /* [tensors + 1] index in `readers` */
+    uint32_t *reader_of; /* [tensors + 1] where the readers of each tensor begin in `readers` */
     tn__cut_use *readers;
-    uint8_t *pinned;      /* [tensors] read by blocks of control flow */
-    uint32_t *first_axis; /* [tensors] index of its axes in `covered` */
-    uint8_t *covered;     /* a class began at this axis, or reached it */
-    tn__cut *at;          /* [tensors] of the current class */
-    uint32_t *way;        /* [operators] of the current class: how it is cut; 0: not yet */
-    uint32_t *copied;     /* [tensors] the last class that reads it whole */
-    tn__class *found;     /* [found_count] */
+    uint8_t *pinned;      /* [tensors] the tensor is read by blocks of control flow */
+    uint32_t *first_axis; /* [tensors] where the axes of each tensor begin in `covered` */
+    uint8_t *covered; /* for each axis of each tensor: a class began at this axis, or includes it */
+    tn__cut *at;      /* [tensors] cuts in the current class */
+    uint32_t *way;    /* [operators] how the current class cuts the operator; 0: not yet */
+    uint32_t *copied; /* [tensors] the last class in which an operator reads the tensor whole */
+    tn__class *found; /* [found_count] */
     size_t found_count, found_room;
 } tn__cuts;
 
-/* Chooses cuts, and makes the graph of a rank from them.
- * Errors: E_INVALID (no class of cuts can be applied; the message has the reason for the class with
- * the most bytes of parameters), those of tn_graph_infer, E_NO_MEMORY. Cost: O(operators x axes x
- * operands), and the same again for each class of cuts. */
+/* Chooses cuts, and makes the graph of a rank from them. Errors: E_INVALID (no class of cuts can be
+ * applied; the message has the reason for the class with the most bytes of parameters), those of
+ * tn_graph_infer, E_NO_MEMORY. Cost: O(operators x axes x operands), and as much again for each
+ * class of cuts. */
 tn_status tn__cuts_graph(tn__cuts *it);
 
-/* operand_parts.c. `given` is the cut of input or output `index`. False: the operator needs it
- * whole. */
+/* operand_parts.c: finds the cuts of an operator's operands that follow from `given`, the cut of
+ * its input or output `index`. Returns false if the operator needs that tensor whole. */
 bool tn__cuts_link(tn__cuts *it, tn_op_id op, bool output, uint32_t index, tn__cut given);
-/* Does the number of ranks divide the extents that the cut divides? */
+/* Whether the number of ranks divides all extents that the cut divides. */
 bool tn__cuts_divides(const tn__cuts *it, const tn_tensor *tensor, const tn__cut *cut);
 bool tn__cut_same(const tn__cut *a, const tn__cut *b);
-/* May the tensor itself be cut? Others are whole on all ranks; a part is sliced from them if
- * needed. */
+/* Whether the tensor itself may be cut. Other tensors are whole on all ranks; if an operator needs
+ * a part of one, the part is sliced from it. */
 bool tn__cuts_takes_part(const tn__cuts *it, tn_tensor_id id);
-/* Does the operator only read extents? */
+/* Whether the operator reads only the extents of its input. */
 bool tn__cuts_looks(const tn__cuts *it, tn_op_id op);
 /* classes.c */
 tn_status tn__cuts_classes(tn__cuts *it);
 tn_status tn__cuts_choose(tn__cuts *it);
-/* strip.c: fills in strips, stripped, between. Errors: E_INVALID (no tensor can be cut this
- * way). */
+/* strip.c: fills in `strips`, `stripped` and `between`. Errors: E_INVALID (no tensor can be cut
+ * this way). */
 tn_status tn__cuts_strip(tn__cuts *it);
 /* make.c: describes how a static tensor is cut. */
 tn_status tn__cuts_part(tn__arena *arena, const tn_tensor *whole, tn_tensor_id id,

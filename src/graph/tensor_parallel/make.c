@@ -15,12 +15,14 @@
 typedef struct make_state {
     tn__cuts *it;
     tn_graph *graph;
-    tn_tensor_id *copies;    /* [tensors] result of its RankCopy; TN_NONE */
-    tn_tensor_id *wholes[2]; /* [tensors] result of its RankGather, for operators on parts; for
-                              * operators that are the same on all ranks; TN_NONE */
-    tn_tensor_id *slices;    /* [tensors] the last part sliced from it; TN_NONE */
-    tn__cut *sliced;         /* cut of that part */
-    bool *gone;              /* [tensors] its operator was removed */
+    tn_tensor_id *copies; /* [tensors] result of the tensor's RankCopy; TN_NONE: none yet */
+    /* [tensors] results of the tensor's RankGather: [0] for operators on parts, [1] for operators
+     * that are the same on all ranks; TN_NONE: none yet */
+    tn_tensor_id *wholes[2];
+    /* [tensors] the part that was last sliced from the tensor; TN_NONE: none yet */
+    tn_tensor_id *slices;
+    tn__cut *sliced; /* [tensors] cut of the part in `slices` */
+    bool *gone;      /* [tensors] the operator that made the tensor was removed */
     tn_op_id *origin;
     size_t origin_room;
     tn_error *error;
@@ -33,7 +35,7 @@ static bool make_is_cut(const make_state *state, tn_tensor_id id) {
 static bool make_is_strip(const make_state *state, tn_tensor_id id) {
     return id != TN_NONE && state->it->strips[id].blocks > 0;
 }
-/* The cut of a tensor that a rank holds only in part; otherwise a cut without blocks. */
+/* The cut of a tensor of which a rank has only a part; for other tensors a cut without blocks. */
 static const tn__cut *make_cut_of(const make_state *state, tn_tensor_id id) {
     return make_is_cut(state, id) ? &state->it->cuts[id] : &state->it->strips[id];
 }
@@ -50,8 +52,8 @@ static bool make_touches(const make_state *state, const tn_op *op) {
     return cut;
 }
 
-/* Should the operator be removed? Yes if the loss does not need it and it reads parts or results of
- * removed operators; or if it read extents of a cut tensor. */
+/* Whether the operator is removed. It is if the loss does not need it and it reads parts or results
+ * of removed operators, or if it read the extents of a cut tensor. */
 static bool make_leaves(make_state *state, tn_op_id id) {
     const tn_op *op = tn_graph_op(state->it->graph, id);
     bool touches = make_touches(state, op), reads = false;
@@ -69,8 +71,8 @@ static bool make_leaves(make_state *state, tn_op_id id) {
 static int64_t make_extent(const make_state *state, const tn_tensor *tensor, const tn__cut *cut,
                            uint32_t axis);
 
-/* Cut tensors get the shape of their part, results of removed operators no bytes, and results of
- * operators that read extents become constants. */
+/* Adds the tensors. Cut tensors get the shape of their part, results of removed operators no bytes,
+ * and results of operators that read extents become constants. */
 static tn_status make_tensors(make_state *state, const bool *leaves) {
     static const int64_t nothing[] = {0};
     tn__cuts *it = state->it;
@@ -103,7 +105,8 @@ static tn_status make_tensors(make_state *state, const bool *leaves) {
     return TN_OK;
 }
 
-/* Cut scores replace the output that is made from them alone. */
+/* Sets inputs and outputs of the graph. If the scores are cut, they replace the output that is
+ * computed from them alone. */
 static tn_status make_io(make_state *state) {
     tn__cuts *it = state->it;
     for (tn_block_id b = 0; b < tn_graph_block_count(it->graph); b++) {
@@ -143,7 +146,7 @@ static tn_status make_ops(make_state *state, const bool *leaves) {
     return TN_OK;
 }
 
-/* Every tensor must have the extents that its cut requires. */
+/* Checks that every tensor has the extents that its cut requires. */
 static tn_status make_check(const make_state *state) {
     const tn__cuts *it = state->it;
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(it->graph); id++) {
@@ -192,7 +195,7 @@ static tn_status make_all(make_state *state) {
     return make_check(state);
 }
 
-/* The last step: makes the graph. */
+/* Makes the graph of one rank, when all cuts have been chosen. */
 static tn_status make_graph(tn__cuts *it) {
     make_state state = {.it = it, .error = it->error};
     TN_TRY(tn_graph_create(it->context, &state.graph, it->error));
@@ -238,7 +241,7 @@ tn_status tn__cuts_graph(tn__cuts *it) {
 
 /* --- adding --- */
 
-/* Adds an operator. `origin`: the operator of the model it comes from, or TN_NONE. */
+/* Adds an operator. `origin` is the operator of the model that it comes from, or TN_NONE. */
 static tn_status make_add(make_state *state, const tn_op_spec *spec, tn_op_id origin) {
     tn_op_id id;
     TN_TRY(tn_graph_add_op(state->graph, spec, &id, state->error));
@@ -290,7 +293,7 @@ static tn_status make_op(make_state *state, const char *domain, const char *type
     return make_op_with(state, domain, type, inputs, count, attr, attr != NULL, output);
 }
 
-/* RankScatter or RankGather for parts of this cut. */
+/* Adds a RankScatter or RankGather for parts of this cut. */
 static tn_status make_rank(make_state *state, const char *type, tn_tensor_id from,
                            const tn__cut *cut, bool alike, tn_tensor_id to) {
     const tn__cuts *it = state->it;
@@ -313,7 +316,7 @@ static tn_status make_copy(make_state *state, tn_tensor_id id, tn_tensor_id *mad
     return TN_OK;
 }
 
-/* Gathers the parts of all ranks: for an operator that works on a part on each rank, or, if
+/* Gathers the parts of all ranks, for an operator that works on a part on each rank, or, if
  * `alike`, for one that is the same on all ranks. */
 static tn_status make_gathered(make_state *state, tn_tensor_id id, bool alike, tn_tensor_id *made) {
     tn_tensor_id *whole = &state->wholes[alike][id];
@@ -378,14 +381,14 @@ static tn_status make_operand(make_state *state, tn_tensor_id id, const tn__cut 
 
 /* --- operators on parts --- */
 
-/* The rank's extent along an axis of a tensor with this cut. */
+/* The extent of the rank's part along an axis of a tensor with this cut. */
 static int64_t make_extent(const make_state *state, const tn_tensor *tensor, const tn__cut *cut,
                            uint32_t axis) {
     bool part = cut->blocks > 0 && cut->axis == axis;
     return tensor->shape[axis] / (part ? state->it->ranks : 1);
 }
 
-/* The extents of the result, if they are an operand. */
+/* Replaces an operand that holds the extents of the result by the extents of the rank's part. */
 static tn_status make_extents(make_state *state, const tn_op *op, const tn__cut *cut,
                               tn_tensor_id *list) {
     const tn_tensor *y = tn_graph_tensor(state->it->graph, op->outputs[0]);
@@ -394,7 +397,7 @@ static tn_status make_extents(make_state *state, const tn_op *op, const tn__cut 
     return make_list(state, shape, y->rank, list);
 }
 
-/* The sizes of the pieces of a Split, if they are given. */
+/* Replaces the operand that holds the sizes of a Split by the sizes of the rank's parts. */
 static tn_status make_sizes(make_state *state, const tn_op *op, const tn__op_cuts *link,
                             tn_op_spec *spec, tn_tensor_id *inputs) {
     tn__cuts *it = state->it;
@@ -412,7 +415,7 @@ static tn_status make_sizes(make_state *state, const tn_op *op, const tn__op_cut
     return make_list(state, sizes, op->output_count, &inputs[1]);
 }
 
-/* The operator that computes a part of a sum, if it is a different one. */
+/* Makes the operator that computes a part of a sum, if that is another operator type. */
 static tn_status make_sums_as(make_state *state, const tn_op *op, const char *type,
                               const tn__op_cuts *link, tn_op_spec *spec) {
     tn__cuts *it = state->it;
@@ -434,8 +437,8 @@ static tn_status make_sums_as(make_state *state, const tn_op *op, const char *ty
     return TN_OK;
 }
 
-/* Reshapes the operand that is added once, `model` in the model's graph, so that it broadcasts: a
- * bias of channels belongs to the second axis. */
+/* Reshapes the operand that is added once so that it broadcasts; `model` is that operand in the
+ * model's graph. A bias of channels belongs to the second axis. */
 static tn_status make_bias(make_state *state, tn_op_id id, tn_tensor_id model, tn_tensor_id bias,
                            tn_tensor_id *made) {
     const tn_op *op = tn_graph_op(state->it->graph, id);
@@ -465,14 +468,16 @@ static tn_status make_sum(make_state *state, tn_op_id id, const tn__op_cuts *lin
     else
         TN_TRY(make_op(state, "tenure", "RankSum", &part, 1, NULL, sum));
     if (bias == TN_NONE) return TN_OK;
-    tn_tensor_id own = bias; /* bias in the model; with a strip, each rank adds it to its part */
+    /* the bias in the model; with a sequence-parallel cut, each rank adds it to its own part */
+    tn_tensor_id own = bias;
     if (strip && state->it->depends[bias]) TN_TRY(make_copy(state, own, &bias));
     TN_TRY(make_bias(state, id, own, bias, &bias));
     const tn_tensor_id terms[] = {sum, bias};
     return make_op(state, "", "Add", terms, 2, NULL, whole);
 }
 
-/* Asks operand_parts.c how the operator works with the cuts of its operands. */
+/* Finds with operand_parts.c how the operator works with the cuts of its operands; returns false if
+ * it does not. */
 static bool make_link(tn__cuts *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->graph, id);
     for (uint32_t k = 0; k < op->output_count; k++)
@@ -492,7 +497,7 @@ static bool make_link_strip(tn__cuts *it, tn_op_id id) {
     return false;
 }
 
-/* Adjusts extents among the operands and attributes of the operator, as `link` requires. */
+/* Adjusts extents in the operands and attributes of the operator, as `link` requires. */
 static tn_status make_form(make_state *state, tn_op_id id, tn_op_spec *spec, tn_tensor_id *inputs) {
     const tn_op *op = tn_graph_op(state->it->graph, id);
     const tn__op_cuts *link = &state->it->link;
@@ -566,9 +571,10 @@ static tn_status make_whole(make_state *state, tn_op_id id) {
 
 /* --- data of a part --------------------------------------------------------------------------- */
 
-/* Copies a rank's part of a cut tensor's data out of the whole, and into it. */
+/* Copies a rank's part of a cut tensor's data out of the whole tensor, and back into it. */
 
-typedef struct parts_rows { /* the whole as `outer` rows; each holds the bytes along the axis */
+/* the whole tensor as `outer` rows; each row holds all bytes along the cut axis */
+typedef struct parts_rows {
     uint64_t outer, inner, run;
 } parts_rows;
 

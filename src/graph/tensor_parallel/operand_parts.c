@@ -59,8 +59,8 @@ static bool link_flat(const tn_tensor *tensor) {
     return count < INT64_MAX;
 }
 
-/* The axis of `to` whose parts have the same elements as those of the cut axis: the same number of
- * pieces precedes it. */
+/* Finds the axis of `to` along which parts have the same elements as the parts of the cut axis: the
+ * products of the extents before both axes are equal. */
 static bool link_reshape(const tn_tensor *from, const tn__cut *cut, const tn_tensor *to,
                          tn__cut *other) {
     int64_t outer = cut->blocks, before = 1;
@@ -88,7 +88,8 @@ static bool link_reshapes(tn__cuts *it, const tn_op *op, bool output, uint32_t i
 
 /* --- side by side: Split and Concat along their own axis --- */
 
-/* Extents of the pieces along the axis; NULL: out of memory, or extents are unknown. */
+/* Returns the extents of the tensors along the axis; NULL if memory runs out or an extent is
+ * unknown. */
 static int64_t *link_sizes(tn__cuts *it, const tn_tensor_id *pieces, uint32_t count, uint32_t axis,
                            bool *equal) {
     int64_t *sizes = tn__arena_array(it->arena, count, sizeof *sizes);
@@ -101,7 +102,8 @@ static int64_t *link_sizes(tn__cuts *it, const tn_tensor_id *pieces, uint32_t co
     return sizes;
 }
 
-/* The whole has one block for each piece. */
+/* Sets the cuts for a Split or Concat along the cut axis: each piece has one block, and the whole
+ * tensor one block for each piece. Returns false if the given cut is another one. */
 static bool link_beside(tn__cuts *it, const tn_tensor_id *pieces, uint32_t count, tn__cut *parts,
                         tn__cut *whole, bool from_whole, const tn__cut *cut) {
     bool equal;
@@ -114,7 +116,7 @@ static bool link_beside(tn__cuts *it, const tn_tensor_id *pieces, uint32_t count
     return true;
 }
 
-/* Is `cut` along the axis that the operator divides or joins? */
+/* Whether `cut` is along the axis that the operator splits or joins. */
 static bool link_is_beside(const tn__cuts *it, const tn_op *op, const tn__cut *cut) {
     const tn_tensor *x = link_input(it, op, 0);
     bool splits = tn__op_is(op, "Split");
@@ -133,7 +135,8 @@ static bool link_pieces(tn__cuts *it, const tn_op *op, bool output, const tn__cu
 
 /* --- along an axis of the result --- */
 
-/* Is one element of the result made from the element of the input at the same place? */
+/* Whether an element of the result depends on the element of the input at the same place, and on no
+ * other along this axis. */
 static bool link_is_place(const tn__cuts *it, tn_op_id id, uint32_t axis, int64_t at,
                           uint32_t input) {
     tn__tile part = {axis, at, at + 1};
@@ -143,8 +146,8 @@ static bool link_is_place(const tn__cuts *it, tn_op_id id, uint32_t axis, int64_
            need.before == 0 && need.after == 0 && need.extra == 0;
 }
 
-/* The axis of an input that corresponds to an axis of the result; TN_NONE: all of the input is
- * needed. */
+/* Finds the axis of an input that corresponds to an axis of the result; TN_NONE: all of the input
+ * is needed. */
 static bool link_needs(const tn__cuts *it, tn_op_id id, uint32_t axis, uint32_t input,
                        uint32_t *own) {
     const tn_op *op = tn_graph_op(it->graph, id);
@@ -172,7 +175,7 @@ static bool link_axis(tn__cuts *it, tn_op_id id, uint32_t axis, const tn__cut *c
     return true;
 }
 
-/* The axis of the result that corresponds to an axis of an input. */
+/* Finds the axis of the result that corresponds to an axis of an input. */
 static bool link_from_input(tn__cuts *it, tn_op_id id, uint32_t input, const tn__cut *cut) {
     const tn_op *op = tn_graph_op(it->graph, id);
     const tn_tensor *y = tn_graph_tensor(it->graph, op->outputs[0]);
@@ -191,7 +194,8 @@ static bool link_sums(tn__cuts *it, tn_op_id id, uint32_t input, const tn__cut *
     const tn_op_rule *rule = tn__rule_of(it->graph, id);
     tn__cut to = *cut;
     if (!tn__op_sums(it->graph, id, input, &to.axis) || to.axis != cut->axis) return false;
-    /* its result depends on the position in the whole */
+    /* an operator with `sums_as` depends on the position in the whole tensor, so it needs one
+     * contiguous part */
     if (rule->sums_as != NULL && cut->blocks != 1) return false;
     int64_t extent = link_input(it, op, input)->shape[cut->axis];
     for (uint32_t i = 0; i < op->input_count; i++) {

@@ -41,8 +41,8 @@ static bool strip_takes(const tn__cuts *it, tn_tensor_id id, const tn__cut *cut)
 
 /* --- beginning of a cut --- */
 
-/* An operand that is added once to a sum must not have the cut axis, because it is added to each
- * part. */
+/* Whether an operand that is added once to a sum does not have the cut axis. If it had that axis, a
+ * rank could not add it to its own part. */
 static bool strip_adds(const tn__cuts *it, const tn_op *op, const tn__cut *cut) {
     const tn_tensor *y = tn_graph_tensor(it->graph, op->outputs[0]);
     for (uint32_t i = 0; i < op->input_count; i++) {
@@ -50,14 +50,14 @@ static bool strip_adds(const tn__cuts *it, const tn_op *op, const tn__cut *cut) 
         if (strip_has(it, op->inputs[i])) return false;
         const tn_tensor *x = tn_graph_tensor(it->graph, op->inputs[i]);
         if (x->rank > y->rank) return false;
-        uint32_t behind = y->rank - cut->axis; /* number of axes from there on */
+        uint32_t behind = y->rank - cut->axis; /* number of axes from the cut axis on */
         if (x->rank >= behind && x->shape[x->rank - behind] != 1 && x->rank > 1) return false;
         if (x->rank == 1 && behind == 1) return false;
     }
     return true;
 }
 
-/* Begins a cut at the sum of a tensor-parallel operator. */
+/* Begins a cut at the sum after a tensor-parallel operator. */
 static void strip_begin(tn__cuts *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->graph, id);
     tn_tensor_id y = op->outputs[0];
@@ -76,8 +76,8 @@ static void strip_begin(tn__cuts *it, tn_op_id id) {
 
 /* --- operators that work on parts --- */
 
-/* Statistics are over all samples, and random numbers depend on positions; of random operators only
- * Dropout handles parts. */
+/* Whether an operator may work on such parts. Not if it computes statistics over all samples.
+ * Random numbers depend on positions, so of random operators only Dropout may. */
 static bool strip_may(const tn__cuts *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->graph, id);
     bool draws = tn__op_has(it->graph, id, TN_RULE_RANDOM) && !tn__op_is(op, "Dropout");
@@ -124,8 +124,7 @@ static bool strip_touches_cut(const tn__cuts *it, const tn_op *op) {
     return cut;
 }
 
-/* A sum whose parts are not used by any operator would be gathered at once, so its cut is
- * removed. */
+/* Removes the cut of a sum if no operator uses its parts: they would be gathered at once. */
 static void strip_end(tn__cuts *it) {
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(it->graph); id++) {
         const tn_tensor *tensor = tn_graph_tensor(it->graph, id);

@@ -17,7 +17,7 @@ static bool split_is_exact(const tn_tensor *tensor) {
            (tensor->flags & (TN_TENSOR_BOUND | TN_TENSOR_SEQUENCE)) == 0;
 }
 
-/* Whether all existing outputs have this axis, with one extent. */
+/* Whether all outputs that are present have this axis, with equal extents. */
 static bool split_in_common(const tn_infer *infer, const tn__tile *part) {
     const tn_tensor *y = tn__output(infer, 0);
     if (!split_is_exact(y) || part->axis >= y->rank) return false;
@@ -31,8 +31,8 @@ static bool split_in_common(const tn_infer *infer, const tn__tile *part) {
     return part->first >= 0 && part->first < part->last && part->last <= y->shape[part->axis];
 }
 
-/* Each question about one input looks at all inputs, so the work for an operator grows with their
- * square. An operator with more inputs is computed as a whole. */
+/* The rule of one input looks at all inputs, so the work for an operator grows with the square of
+ * their number. An operator with more inputs than this is computed as a whole. */
 #define SPLIT_INPUTS_MOST 1024u
 
 /* Checks that all operands of the operator are known; prepares `infer` for its rules. */
@@ -43,7 +43,8 @@ static bool split_begin(const tn_graph *graph, tn_op_id id, tn_infer *infer) {
     if (rule == NULL || (rule->flags & never) != 0) return false;
     if (tn__op_has_blocks(op) || op->input_count < rule->inputs_min) return false;
     if (op->input_count > SPLIT_INPUTS_MOST) return false;
-    *infer = (tn_infer){.graph = (tn_graph *)(uintptr_t)graph, /* rules that answer do not write */
+    /* the cast is safe: rules that answer questions do not write */
+    *infer = (tn_infer){.graph = (tn_graph *)(uintptr_t)graph,
                         .op = op,
                         .id = id,
                         .version = op->version ? op->version : UINT32_MAX};
@@ -53,7 +54,7 @@ static bool split_begin(const tn_graph *graph, tn_op_id id, tn_infer *infer) {
     return true;
 }
 
-/* One input of an operator that split_begin accepted. */
+/* Calls the rule for one input of an operator that split_begin has accepted. */
 static bool split_input(tn_infer *infer, const tn_op_rule *rule, tn__tile *part, uint32_t input,
                         tn__need *need) {
     *need = (tn__need){.axis = TN_NONE};
@@ -111,7 +112,8 @@ bool tn__op_sums(const tn_graph *graph, tn_op_id id, uint32_t input, uint32_t *a
 
 bool tn__split_each(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     const tn_tensor *x = tn__input(infer, input), *y = tn__output(infer, 0);
-    bool old = infer->version < 7 && *infer->op->domain == '\0'; /* operands broadcast otherwise */
+    /* before opset 7 operands broadcast in another way */
+    bool old = infer->version < 7 && *infer->op->domain == '\0';
     if (x->rank > y->rank || (old && x->rank != y->rank && tn__elements(x) != 1)) return false;
     uint32_t missing = y->rank - x->rank;
     if (part->axis < missing || x->shape[part->axis - missing] == 1) return tn__need_all(need);
@@ -149,8 +151,8 @@ bool tn__split_reshape(tn_infer *infer, tn__tile *part, uint32_t input, tn__need
 /* Splits products of matrices: by rows of the left operand, columns of the right one, or matrices
  * of a batch. The axis that is summed over is not an axis of the result: parts along it add up. */
 
-/* An operand of rank `rank`, for a result with `batch` axes that count matrices: axis `axis` of
- * those. */
+/* Handles an axis of the batch. The operand has rank `rank`, and the first `batch` axes of the
+ * result count matrices; `axis` is one of these. */
 static bool product_batch(const tn_tensor *operand, uint32_t axis, uint32_t batch,
                           const uint32_t *place, const tn__tile *part, tn__need *need) {
     uint32_t own = operand->rank - 2;
@@ -167,7 +169,8 @@ bool tn__split_matmul(tn_infer *infer, tn__tile *part, uint32_t input, tn__need 
     if (a->rank < 2 || b->rank < 2 || y->rank < 2) return false;
     if (part->axis + 2 < y->rank)
         return product_batch(own, part->axis, y->rank - 2, NULL, part, need);
-    uint32_t side = part->axis + 2 - y->rank; /* 0: rows, of a; 1: columns, of b */
+    /* 0: rows, which belong to a; 1: columns, which belong to b */
+    uint32_t side = part->axis + 2 - y->rank;
     return side == input ? tn__need_same(need, own->rank - 2 + side, part) : tn__need_all(need);
 }
 
@@ -192,7 +195,8 @@ bool tn__sums_gemm(tn_infer *infer, uint32_t input, uint32_t *axis) {
     return tn__input(infer, 2) == NULL || tn__attr_float(infer->op, "beta", 1) == 1;
 }
 
-/* Where dimension d of an operand, as the product takes it, lies in the tensor. */
+/* Finds the axis of the tensor that is dimension d of an operand in the product, after
+ * transposition. */
 static bool product_places(const tn_infer *infer, const char *name, uint32_t rank,
                            uint32_t *place) {
     uint32_t count;
@@ -205,10 +209,10 @@ static bool product_places(const tn_infer *infer, const char *name, uint32_t ran
 bool tn__split_fused_matmul(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     const tn_tensor *y = tn__output(infer, 0), *own = tn__input(infer, input);
     uint32_t place[TN_RANK_MAX];
-    if (input == 3) return tn__need_same(need, part->axis, part); /* the summand */
+    if (input == 3) return tn__need_same(need, part->axis, part); /* input 3 is the summand */
     if (!product_places(infer, "perm_y", y->rank, place)) return false;
     uint32_t axis = place[part->axis], side = axis + 2 - y->rank;
-    if (input == 2) /* a row, or one number */
+    if (input == 2) /* input 2 is a row or a single number */
         return axis + 1 < y->rank || own->rank == 0 || own->shape[own->rank - 1] == 1
                    ? tn__need_all(need)
                    : tn__need_same(need, own->rank - 1, part);
@@ -226,7 +230,7 @@ bool tn__split_fused_matmul(tn_infer *infer, tn__tile *part, uint32_t input, tn_
 
 /* --- normalisations --- */
 
-/* The axis in attribute `axis` of something of input 0's rank; false: it is wrong. */
+/* Reads the axis in attribute `axis`, for the rank of input 0; returns false if it is invalid. */
 static bool move_axis(const tn_infer *infer, int64_t otherwise, uint32_t rank, uint32_t *axis) {
     int64_t at = tn__attr_int(infer->op, "axis", otherwise);
     if (at < 0) at += rank;
@@ -234,7 +238,8 @@ static bool move_axis(const tn_infer *infer, int64_t otherwise, uint32_t rank, u
     return at >= 0 && at < (int64_t)rank;
 }
 
-/* Input 0 along the axis; the other inputs are rows of the channels, and need the same channels. */
+/* Handles an operator in which input 0 has the axis and the other inputs are vectors over the
+ * channels: these need the channels of the part. */
 static bool move_channels(tn__tile *part, uint32_t input, tn__need *need) {
     if (input == 0) return tn__need_same(need, part->axis, part);
     return part->axis == 1 ? tn__need_same(need, 0, part) : tn__need_all(need);
@@ -260,7 +265,7 @@ bool tn__split_instance_norm(tn_infer *infer, tn__tile *part, uint32_t input, tn
     return part->axis < 2 && move_channels(part, input, need);
 }
 
-/* Neighbouring channels are summed over. */
+/* LRN: sums over neighbouring channels, so it is not divided along the channels. */
 bool tn__split_local_norm(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     (void)infer;
     (void)input;
@@ -277,7 +282,7 @@ bool tn__split_axis_norm(tn_infer *infer, tn__tile *part, uint32_t input, tn__ne
     return tn__split_first(infer, part, input, need);
 }
 
-/* Before opset 13 all axes from `axis` on are one row. */
+/* Softmax: before opset 13 all axes from `axis` on form one row. */
 bool tn__split_softmax(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     uint32_t axis;
     bool flat = infer->version < 13;
@@ -291,7 +296,8 @@ bool tn__split_masked_softmax(tn_infer *infer, tn__tile *part, uint32_t input, t
     return tn__split_each(infer, part, input, need);
 }
 
-/* Scale and zero point are one number, or one per element of `axis`. */
+/* QuantizeLinear and DequantizeLinear: scale and zero point are a single number, or have one
+ * element per element of `axis`. */
 bool tn__split_quantize(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     const tn_tensor *x = tn__input(infer, 0), *own = tn__input(infer, input);
     uint32_t axis;
@@ -327,18 +333,20 @@ bool tn__split_transpose(tn_infer *infer, tn__tile *part, uint32_t input, tn__ne
                          part);
 }
 
-/* Whether Slice or Pad changes the axis: it is in one of their lists. */
+/* Whether a Slice or Pad changes the axis, that is, the axis is in its list of axes. */
 static bool move_is_named(const tn_infer *infer, uint32_t input, uint32_t axis) {
     uint32_t count, rank = tn__input(infer, 0)->rank;
     const int64_t *axes;
     if (!tn__list(infer, input, "axes", &axes, &count)) return true;
-    if (axes == NULL) return true; /* all axes, or the first `count` */
+    /* without a list of axes, all axes or the first `count` are changed, so the axis counts as
+     * changed */
+    if (axes == NULL) return true;
     for (uint32_t i = 0; i < count; i++)
         if (axes[i] == (int64_t)axis || axes[i] + (int64_t)rank == (int64_t)axis) return true;
     return false;
 }
 
-/* Pads without a list of axes are for all: along this one they are 0. */
+/* Whether a Pad without a list of axes leaves this axis unpadded: its paddings are 0. */
 static bool move_is_unpadded(const tn_infer *infer, uint32_t axis) {
     uint32_t count, rank = tn__input(infer, 0)->rank;
     const int64_t *pads;
@@ -353,12 +361,12 @@ bool tn__split_untouched(tn_infer *infer, tn__tile *part, uint32_t input, tn__ne
     return tn__split_first(infer, part, input, need);
 }
 
-/* Input 1 is the shape. */
+/* Expand: input 1 is the shape. */
 bool tn__split_expand(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     return input == 0 ? tn__split_each(infer, part, input, need) : tn__need_all(need);
 }
 
-/* Split: along other axes than its own. */
+/* Split: can be divided along axes other than its own. */
 bool tn__split_outputs(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     uint32_t axis;
     if (!move_axis(infer, 0, tn__input(infer, 0)->rank, &axis) || part->axis == axis) return false;
@@ -376,13 +384,14 @@ bool tn__split_gather(tn_infer *infer, tn__tile *part, uint32_t input, tn__need 
                          part);
 }
 
-/* A table of which a part is looked up in gives zeros for the rest. */
+/* Gather: a lookup in a part of the table gives zeros for indices outside the part, so that the
+ * results of the parts add up. */
 bool tn__sums_gather(tn_infer *infer, uint32_t input, uint32_t *axis) {
     if (input != 0) return true;
     return move_axis(infer, 0, tn__input(infer, 0)->rank, axis);
 }
 
-/* A part of whole blocks. */
+/* Enlarges the part to whole blocks. */
 static bool move_blocks(tn_infer *infer, tn__tile *part, int64_t block) {
     int64_t extent = tn__output(infer, 0)->shape[part->axis];
     if (block < 1 || extent % block != 0) return false;
@@ -407,8 +416,8 @@ bool tn__split_to_depth(tn_infer *infer, tn__tile *part, uint32_t input, tn__nee
     return tn__need_range(need, part->axis, part->first * block, part->last * block);
 }
 
-/* Resizing by scales that are given: along an axis that keeps its extent, or to the nearest element
- * where each becomes a block of its own. */
+/* Resize with known scales: can be divided along an axis that keeps its extent, or in mode nearest
+ * if each element becomes a block of its own. */
 bool tn__split_resize(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     const tn_tensor *x = tn__input(infer, 0), *y = tn__output(infer, 0);
     bool upsample = strcmp(infer->op->type, "Upsample") == 0;

@@ -17,35 +17,37 @@
 
 #include "graph/op.h"
 
-/* The rule's checked answer for an operator of an inferred graph: `part` lies inside the
- * outputs, which all have that axis in common; the need lies inside the input. Returns false for
- * a negative padding, and for an empty range unless the operator joins its inputs. An omitted
- * input needs no elements. */
+/* The checked answer of a rule for an operator of an inferred graph. `part` lies inside the
+ * outputs, which all have that axis; the need lies inside the input. Returns false for a negative
+ * padding, and for an empty range unless the operator joins its inputs. An omitted input needs no
+ * elements. */
 bool tn__op_split(const tn_graph *graph, tn_op_id op, tn__tile *part, uint32_t input,
                   tn__need *need);
-/* Whether every input has an answer: the operator can run in parts along that axis of output 0. */
+/* Whether the operator can run in parts along that axis of output 0: the rule answers for every
+ * input. */
 bool tn__op_splits(const tn_graph *graph, tn_op_id op, uint32_t axis);
 
-/* The checked axis of an input over which an operator of an inferred graph sums, or TN__SUM_*;
- * false: it has no such sums. An omitted input is needed whole. */
+/* The checked axis of an input over which an operator of an inferred graph sums, or TN__SUM_*.
+ * Returns false if it has no such sums. An omitted input is needed as a whole. */
 bool tn__op_sums(const tn_graph *graph, tn_op_id op, uint32_t input, uint32_t *axis);
 
 /* --- answers: tn_op_rule.split --- */
 
-/* Every input broadcasts to the output. */
+/* For operators with inputs that all broadcast to the output. */
 bool tn__split_each(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
-/* Input 0 has the shape of the output; other inputs are needed whole. */
+/* For operators with an input 0 in the shape of the output; other inputs are needed as a whole. */
 bool tn__split_first(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
-/* Reshapes: both sides must have the axis, with the same number of elements before it. */
+/* For reshapes: input and output must both have the axis, with the same product of extents before
+ * it. */
 bool tn__split_reshape(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
-/* Windows (FORM_WINDOW): split_window.c. */
+/* For ONNX's windows (TN__FORM_WINDOW); in split_window.c. */
 bool tn__split_conv(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
 bool tn__split_conv_integer(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
 bool tn__split_conv_qlinear(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
 bool tn__split_conv_transpose(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
 bool tn__split_pool(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
 bool tn__split_global_pool(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
-/* Products of matrices. The last is of domain "tenure". */
+/* For products of matrices. The last function is for the operator of domain "tenure". */
 bool tn__split_matmul(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
 bool tn__split_gemm(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
 bool tn__split_fused_matmul(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
@@ -68,7 +70,8 @@ bool tn__split_gather(tn_infer *infer, tn__tile *part, uint32_t input, tn__need 
 bool tn__split_to_space(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
 bool tn__split_to_depth(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
 bool tn__split_resize(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
-/* Of domain "tflite"; split_window.c. The first is of FORM_BAND, the second of FORM_PAD. */
+/* For operators of domain "tflite"; in split_window.c. The first function is for TN__FORM_BAND, the
+ * second for TN__FORM_PAD. */
 bool tn__split_band(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
 bool tn__split_tflite_pad(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
 bool tn__split_tflite_concat(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
@@ -78,20 +81,23 @@ bool tn__split_tflite_transpose(tn_infer *infer, tn__tile *part, uint32_t input,
 
 /* --- windows of TensorFlow Lite, for code that makes their parts --- */
 typedef enum tn__band_way { TN__BAND_EXACT, TN__BAND_PAD, TN__BAND_CROP } tn__band_way;
-typedef struct tn__band { /* [2]: height, width */
+typedef struct tn__band { /* arrays have two entries: height and width */
     int64_t input[2], output[2], stride[2], reach[2];
-    bool same, hybrid; /* hybrid: only the batch axis is ever cut */
+    /* hybrid: floating-point images with integer weights; only the batch axis may be divided */
+    bool same, hybrid;
     tn__band_way way;
 } tn__band;
-/* False: not a window, or its shapes or strides are invalid. */
+/* Reads a window; returns false if the operator has no window, or if its shapes or strides are
+ * invalid. */
 bool tn__band_read(const tn_graph *graph, tn_op_id op, tn__band *band);
 
-/* SAME over elements [first, last) alone computes `count` elements. The first of them is at
- * element `base` of the whole output; elements [first, last) of the whole are correct. */
+/* Describes a window with SAME padding over input elements [first, last) alone. It computes `count`
+ * elements. The first one is element `base` of the whole output; elements [first, last) of the
+ * whole output are correct. */
 typedef struct tn__band_made {
     int64_t base, count, first, last;
 } tn__band_made;
-/* False: its windows begin between those of the whole. */
+/* Returns false if the windows of the part would begin between those of the whole. */
 bool tn__band_over(const tn__band *band, uint32_t i, int64_t first, int64_t last,
                    tn__band_made *made);
 

@@ -16,7 +16,7 @@
 #include "graph/rules/window.h"
 #include "graph/tiles/split.h"
 
-#define WINDOW_FIRST 2u /* spatial axis */
+#define WINDOW_FIRST 2u /* index of the first spatial axis */
 
 /* --- windows of ONNX -------------------------------------------------------------------------- */
 
@@ -24,7 +24,7 @@ static int64_t window_reach(const tn__window *window, uint32_t i) {
     return (window->kernel[i] - 1) * window->dilation[i] + 1;
 }
 
-/* The padding in front, if it is computed from extents. */
+/* The padding in front of the input, if it is computed from extents. */
 static int64_t window_front(const tn_infer *infer, const tn__window *window, uint32_t i,
                             int64_t input, int64_t output) {
     if (!window->same) return window->begin[i];
@@ -53,7 +53,7 @@ static bool window_need(tn_infer *infer, const tn_tensor *x, const int64_t *kern
     int64_t front = window_front(infer, &window, i, input, output);
     int64_t first = part->first * window.stride[i] - front;
     int64_t last = (part->last - 1) * window.stride[i] - front + window_reach(&window, i);
-    if (front < 0 || window.end[i] < 0) return false; /* negative padding crops */
+    if (front < 0 || window.end[i] < 0) return false; /* negative padding would crop the input */
     need->law = TN__LAW_WINDOW;
     need->stride = window.stride[i];
     need->front = front;
@@ -68,7 +68,8 @@ static bool window_need(tn_infer *infer, const tn_tensor *x, const int64_t *kern
 
 /* --- convolutions --- */
 
-/* Operands: x and weights, then operands along the channels, then one with the result's shape. */
+/* For a convolution with operands x and weights, then operands along the channels, then a summand
+ * in the shape of the result. */
 static bool window_conv(tn_infer *infer, tn__tile *part, uint32_t input, uint32_t weights,
                         tn__need *need) {
     const tn_tensor *x = tn__input(infer, 0), *w = tn__input(infer, weights);
@@ -81,12 +82,12 @@ static bool window_conv(tn_infer *infer, tn__tile *part, uint32_t input, uint32_
 
 bool tn__split_conv(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     bool channels = part->axis == 1 && tn__attr_int(infer->op, "group", 1) == 1;
-    if (input == 3) return tn__need_same(need, part->axis, part); /* the summand */
+    if (input == 3) return tn__need_same(need, part->axis, part); /* input 3 is the summand */
     if (!channels) return window_conv(infer, part, input, 1, need);
     return input == 0 ? tn__need_all(need) : tn__need_same(need, 0, part);
 }
 
-/* Along the channels of the input. */
+/* A convolution sums over the channels of its input. */
 bool tn__sums_conv(tn_infer *infer, uint32_t input, uint32_t *axis) {
     const tn_tensor *x = tn__input(infer, 0), *w = tn__input(infer, 1);
     *axis = input < 2 ? 1 : TN__SUM_ONCE;
@@ -126,7 +127,7 @@ bool tn__split_conv_transpose(tn_infer *infer, tn__tile *part, uint32_t input, t
     int64_t made = (need->last - need->first - 1) * stride + reach;
     need->before = part->first + front - need->first * stride;
     need->after = made - need->before - (part->last - part->first);
-    if (need->after < 0) { /* no input contributes to the last outputs */
+    if (need->after < 0) { /* no input element contributes to the last outputs of the part */
         need->extra = -need->after;
         need->after = 0;
     }
@@ -139,7 +140,8 @@ bool tn__split_pool(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *n
     const tn_tensor *x = tn__input(infer, 0);
     bool counts = tn__attr_int(infer->op, "count_include_pad", 0) != 0;
     (void)input;
-    if (tn__output(infer, 1) != NULL) return false; /* they index the whole input */
+    /* the indices in output 1 refer to the whole input */
+    if (tn__output(infer, 1) != NULL) return false;
     if (part->axis < WINDOW_FIRST) return tn__need_same(need, part->axis, part);
     if (counts && tn__attr_int(infer->op, "ceil_mode", 0) != 0) return false;
     return window_need(infer, x, NULL, part, need);
@@ -176,8 +178,8 @@ bool tn__split_global_pool(tn_infer *infer, tn__tile *part, uint32_t input, tn__
  * depthwise_conv.cc.
  */
 
-#define BAND_VALID 1    /* of Padding */
-#define BAND_STRIDE 256 /* for CROP: limit of places that are searched */
+#define BAND_VALID 1    /* values of the schema's enum Padding */
+#define BAND_STRIDE 256 /* for CROP: limit of begins that are tried */
 
 /* --- windows --- */
 
@@ -211,12 +213,13 @@ bool tn__band_read(const tn_graph *graph, tn_op_id id, tn__band *band) {
         pointwise = pointwise && band->reach[i] == 1;
         int64_t made = valid ? (band->input[i] - band->reach[i]) / band->stride[i] + 1
                              : (band->input[i] + band->stride[i] - 1) / band->stride[i];
-        if (made != band->output[i]) return false; /* the file states another shape */
+        if (made != band->output[i]) return false; /* the file states another output shape */
     }
     grows = tn__elements(y) > tn__elements(x);
     bool depthwise = strcmp(op->type, "DEPTHWISE_CONV_2D") == 0;
     band->hybrid = band_is_hybrid(x, w);
-    bool exact = valid || pointwise || band->hybrid; /* whole images are padded as they were */
+    /* a batch is cut into whole images, which keep their padding */
+    bool exact = valid || pointwise || band->hybrid;
     band->way = exact                            ? TN__BAND_EXACT
                 : pools || (depthwise && !grows) ? TN__BAND_CROP
                                                  : TN__BAND_PAD;
@@ -225,7 +228,7 @@ bool tn__band_read(const tn_graph *graph, tn_op_id id, tn__band *band) {
            (band->stride[0] <= BAND_STRIDE && band->stride[1] <= BAND_STRIDE);
 }
 
-/* Padding before this number of elements. */
+/* The number of elements of padding in front of the input, for an input of this extent. */
 static int64_t band_front(const tn__band *band, uint32_t i, int64_t extent) {
     if (!band->same) return 0;
     int64_t made = (extent + band->stride[i] - 1) / band->stride[i];
@@ -243,7 +246,7 @@ bool tn__band_over(const tn__band *band, uint32_t i, int64_t first, int64_t last
     made->count = (extent + stride - 1) / stride;
     int64_t good = first > 0 ? (before + stride - 1) / stride : 0, end = made->count;
     if (good > end) good = end;
-    /* windows that begin at or before this read no padding at the end */
+    /* windows that begin at or before this position read no padding at the end */
     if (last < band->input[i]) {
         int64_t begin = extent + before - band->reach[i];
         int64_t whole = begin >= 0 ? begin / stride + 1 : 0;
@@ -254,7 +257,8 @@ bool tn__band_over(const tn__band *band, uint32_t i, int64_t first, int64_t last
     return true;
 }
 
-/* The fewest elements around [need->first, need->last) over which SAME computes the part. */
+/* Widens [need->first, need->last) by as few elements as possible, so that a window with SAME
+ * padding over it computes the part. */
 static bool band_widen(const tn__band *band, uint32_t i, const tn__tile *part, tn__need *need) {
     int64_t stride = band->stride[i], first = need->first, last = need->last, best = INT64_MAX;
     for (int64_t p = first; p >= 0 && p > first - 2 * stride; p--)
@@ -305,7 +309,7 @@ bool tn__split_tflite_pad(tn_infer *infer, tn__tile *part, uint32_t input, tn__n
     need->last = last < extent ? last : extent;
     need->before = need->first - first;
     need->after = last - need->last;
-    return true; /* of padding alone: an empty range, which is refused */
+    return true; /* the window reads only padding: the range is empty and is refused later */
 }
 
 /* --- others --- */
@@ -318,7 +322,8 @@ bool tn__split_tflite_concat(tn_infer *infer, tn__tile *part, uint32_t input, tn
     return axis != (int64_t)part->axis && tn__need_same(need, part->axis, part);
 }
 
-/* The last axis is summed, normalised or multiplied over. */
+/* For operators that sum, normalise or multiply along the last axis: they can be divided along
+ * other axes. */
 bool tn__split_tflite_rows(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     const tn_tensor *x = tn__input(infer, 0), *y = tn__output(infer, 0);
     if (x->rank != y->rank || part->axis + 1 >= y->rank) return false;

@@ -30,7 +30,7 @@ static bool backward_has_blocks(const tn_op *op) {
     return false;
 }
 
-/* Whether a block belongs to an operator, at any depth. */
+/* Whether a block belongs to operator `id`, directly or through nested blocks. */
 static bool backward_is_in(const tn__train *it, tn_block_id block, tn_op_id id) {
     while (block != 0) {
         tn_op_id owner = tn_graph_block(it->graph, block)->owner;
@@ -41,8 +41,8 @@ static bool backward_is_in(const tn__train *it, tn_block_id block, tn_op_id id) 
     return false;
 }
 
-/* Whether blocks of an operator read a tensor that depends on a trained parameter. Such a tensor is
- * not an operand of the operator, but is read all the same. */
+/* Whether the blocks of an operator read a tensor that depends on a trained parameter. Such a
+ * tensor is not an operand of the operator. */
 static bool backward_captures(const tn__train *it, tn_op_id id) {
     for (tn_op_id other = 0; other < tn_graph_op_count(it->graph); other++) {
         const tn_op *op = tn_graph_op(it->graph, other);
@@ -80,7 +80,8 @@ static void backward_mark(tn__train *it, const tn_op_id *ops, uint32_t count) {
     }
 }
 
-/* Applies the rule of one operator, and sums up the gradients that it gives. */
+/* Applies the gradient rule of one operator, and adds the gradients that it returns to those of the
+ * operands. */
 static tn_status backward_ask(tn__train *it, tn_gradient *ask, const tn_op_rule *rule) {
     const tn_op *op = &ask->op;
     if (rule == NULL || rule->gradient == NULL || backward_has_blocks(op)) {
@@ -129,7 +130,7 @@ static tn_status backward_visit(tn__train *it, tn_op_id id) {
     return any_given && any_wanted ? backward_ask(it, &ask, rule) : TN_OK;
 }
 
-/* Completes the gradients of parameters that have no more readers. */
+/* Completes the gradients of the parameters that this operator was the last to read. */
 static tn_status backward_update(tn__train *it, tn_op_id id) {
     const tn_op op = *tn_graph_op(it->graph, id);
     for (uint32_t i = 0; i < op.input_count; i++) {
@@ -141,7 +142,7 @@ static tn_status backward_update(tn__train *it, tn_op_id id) {
     return TN_OK;
 }
 
-/* Moves to the part of a pipeline that holds the parameters of the shard. */
+/* Makes the part of the pipeline that has the parameters of the shard the current one. */
 static tn_status backward_shard_home(tn__train *it, uint32_t shard) {
     if (!tn__train_is_whole(it)) return TN_OK;
     tn_tensor_id of = it->homes[it->made.sharded[shard].parameters].of;
@@ -169,14 +170,14 @@ static tn_status backward_updates(tn__train *it) {
     return TN_OK;
 }
 
-/* Seeds the backward pass with the gradient of each loss; every round has one. */
+/* Begins the backward pass with the gradient of each loss; every micro-batch has one. */
 static void backward_begin(tn__train *it, tn_tensor_id seed) {
     it->gradient[it->made.loss] = seed;
     for (uint32_t r = 1; r < it->rounds; r++) it->gradient[it->round_list[r].loss] = seed;
 }
 
-/* Operators that a rule adds belong to the part of the operator; operators that all rounds share
- * come after the rounds. */
+/* Assigns operators that a rule adds to the part of their forward operator. Operators that all
+ * micro-batches share come after the micro-batches. */
 static tn_status backward_home(tn__train *it, tn_op_id id) {
     tn_home home = tn__train_home_of(it, id);
     const tn_op *op = tn_graph_op(it->graph, id);

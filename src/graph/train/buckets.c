@@ -12,7 +12,9 @@
 
 #include <stdio.h>
 
-#define BUCKET_MOST 200u /* gradients in one bucket: as many as may share memory from the start */
+/* limit of gradients in one bucket; program/liveness/buffers.c can place that many inputs inside
+ * their bucket */
+#define BUCKET_MOST 200u
 
 /* --- buckets ---------------------------------------------------------------------------------- */
 
@@ -33,14 +35,14 @@ static tn_status bucket_tensor(tn__train *it, const char *name, tn_tensor_id *id
     return tn_graph_add_tensor(it->graph, &spec, id, it->error);
 }
 
-/* The gradients that wait, and the tensors that replace them. */
+/* The gradients that wait for a bucket, and the tensors that will replace them. */
 typedef struct bucket_lists {
     tn_tensor_id given[BUCKET_MOST], parts[BUCKET_MOST];
     int64_t shapes[BUCKET_MOST * (1 + TN_RANK_MAX)];
     uint32_t shape_count;
 } bucket_lists;
 
-/* Lists the gradients that wait. With shards, no tensors replace them. */
+/* Lists the gradients that wait for a bucket. With shards, no tensors replace them. */
 static tn_status bucket_list(tn__train *it, bucket_lists *lists) {
     for (uint32_t i = 0; i < it->waiting_count; i++) {
         tn_tensor_id parameter = it->made.parameters[it->waiting[i]].parameter;
@@ -58,7 +60,7 @@ static tn_status bucket_list(tn__train *it, bucket_lists *lists) {
     return TN_OK;
 }
 
-/* Makes a bucket of the gradients that wait. For ranks that shard it, it has one equal part per
+/* Makes a bucket of the gradients that wait. If ranks shard it, it has one part of equal size per
  * rank. */
 static tn_status bucket_make(tn__train *it, const bucket_lists *lists, tn_tensor_id *bucket) {
     int64_t to = tn_graph_tensor(it->graph, it->made.parameters[it->waiting[0]].parameter)->dtype;
@@ -106,14 +108,14 @@ static tn_status bucket_close(tn__train *it) {
     return tn__train_move(it, home);
 }
 
-/* Whether the same parts of a pipeline hold both parameters. */
+/* Whether the parts of a pipeline that hold parameter a are those that hold parameter b. */
 static bool bucket_is_near(const tn__train *it, uint32_t a, uint32_t b) {
     const tn_trained *list = it->made.parameters;
     return it->homes == NULL ||
            it->homes[list[a].parameter].readers == it->homes[list[b].parameter].readers;
 }
 
-/* Whether this gradient may join the gradients that wait in one bucket. */
+/* Whether this gradient may be put into one bucket with the gradients that wait. */
 static bool bucket_suits(const tn__train *it, const tn_tensor *parameter, uint32_t number) {
     if (it->waiting_count == 0) return true;
     const tn_tensor *first =
@@ -123,8 +125,8 @@ static bool bucket_suits(const tn__train *it, const tn_tensor *parameter, uint32
            tn__add_sat(it->waiting_bytes, parameter->bytes) <= it->options.bucket_bytes;
 }
 
-/* If several parts of a pipeline have a sum each for a parameter, adds these up in all of the
- * parts. */
+/* If several parts of a pipeline have a sum of gradients for a parameter, adds these sums in all of
+ * the parts. */
 static tn_status bucket_sum(tn__train *it, uint32_t number) {
     const tn_home home = it->home;
     if (!tn__train_is_whole(it)) return TN_OK;
@@ -236,7 +238,7 @@ static tn_status shard_keep(tn__train *it, tn_sharded *shard, uint32_t number, t
     return whole ? TN_OK : shard_result(it, TN_KIND_ACTIVATION, number, "whole", &shard->whole);
 }
 
-/* Makes a bucket of the gradients of these parameters the next shard. */
+/* Makes the next shard from a bucket of the gradients of these parameters. */
 static tn_status train_shard(tn__train *it, tn_tensor_id bucket, const uint32_t *list,
                              uint32_t count) {
     uint32_t number = it->made.sharded_count;
@@ -275,7 +277,7 @@ static int shard_order(const void *a, const void *b) {
     return (x->at > y->at) - (x->at < y->at);
 }
 
-/* Removes the parameter's own memory. */
+/* Removes the parameter's own memory, because the shard has its data. */
 static tn_status shard_free(tn__train *it, tn_tensor_id id) {
     const tn_tensor now = *tn_graph_tensor(it->graph, id);
     tn_tensor_spec spec = {.dtype = now.dtype,
@@ -314,14 +316,16 @@ static tn_status shard_list(tn__train *it, uint32_t number, shard_lists *lists) 
     return TN_OK;
 }
 
-/* In a pipeline, every part that reads the parameters gets them, before all passes. */
+/* In a pipeline, gives tensor `id` a home in every part that reads parameter `of`, before all
+ * passes. */
 static void shard_settle(tn__train *it, tn_tensor_id id, tn_tensor_id of) {
     if (!tn__train_is_whole(it)) return;
     const uint64_t readers = it->homes[of].readers;
     it->homes[id] = (tn_home){.way = TN_WAY_FORWARD, .of = of, .readers = readers};
 }
 
-/* Makes the operators that give the parameters of a shard; `made` of them go to the front. */
+/* Adds the operators that compute the parameters from a shard. Their ids are appended to `made`,
+ * the operators that go to the front of the main block. */
 static tn_status shard_give(tn__train *it, uint32_t number, tn_op_id *made, uint32_t *count) {
     const tn_sharded *shard = &it->made.sharded[number];
     shard_lists lists = {0};
@@ -347,7 +351,7 @@ tn_status tn__train_shard_end(tn__train *it) {
     tn_op_id *order = tn__arena_array(&it->arena, before + 2 * (size_t)number, sizeof *order);
     if (number == 0) return TN_OK;
     if (order == NULL) return tn__no_memory(it->error, "what a rank keeps");
-    /* in the order in which they are read first */
+    /* goes backwards, so that the results stand in the order in which parameters are first read */
     while (number-- > 0) TN_TRY(shard_give(it, number, order, &made));
     tn_op_id *ops = it->graph->blocks[0].ops;
     memcpy(order + made, ops, before * sizeof *order);
@@ -357,7 +361,7 @@ tn_status tn__train_shard_end(tn__train *it) {
 
 /* --- data --- */
 
-/* Reads all of a parameter; if the model is cut, the rank's part of it. */
+/* Reads all of a parameter; under tensor parallelism, the rank's part of it. */
 static tn_status shard_read_all(const tn_training *training, tn_tensor_id id,
                                 const tn_contents_of *contents, void *bytes, uint64_t size,
                                 tn_error *error) {
@@ -367,7 +371,7 @@ static tn_status shard_read_all(const tn_training *training, tn_tensor_id id,
     return contents->read(contents->self, training->graph, id, bytes, size, error);
 }
 
-/* Reads the bytes of [from, from + size) of a shard that belong to the parameter. */
+/* Reads those bytes of [from, from + size) of a shard that belong to the parameter. */
 static tn_status shard_read_one(const tn_training *training, const tn_trained *trained,
                                 const tn_contents_of *contents, uint64_t from, uint8_t *bytes,
                                 uint64_t size, tn_error *error) {

@@ -17,13 +17,14 @@
 
 /* --- tensors --- */
 
-/* Whether no operator of the copy defines it, though one of the model did. */
+/* Whether the copy has no operator that defines the tensor, although the model has one. */
 static bool copy_is_gone(const tn__train *it, tn_tensor_id id) {
     const tn_tensor *tensor = tn_graph_tensor(it->model, id);
     return tensor->producer != TN_NONE && tensor->block == 0 && !it->runs[tensor->producer];
 }
 
-/* A parameter that an operator of the model hands out: it begins with the data of `from`. */
+/* Describes a parameter that an operator of the model returns: its initial data are those of tensor
+ * `from`. */
 static void copy_parameter(const tn__train *it, tn_tensor_id from, tn_tensor_spec *spec) {
     const tn_tensor *first = tn_graph_tensor(it->model, from);
     spec->kind = TN_KIND_PARAMETER;
@@ -49,7 +50,7 @@ static tn_status copy_tensor(tn__train *it, tn_tensor_id id) {
                                 .rank = 1,
                                 .shape = nothing};
     }
-    /* value from before the training */
+    /* a trained parameter has other values than the file gives, so they are not known */
     if (it->trained[id] && it->evaluates) spec.value = (tn_value){0};
     if (it->trained[id] && !it->evaluates) spec.flags |= TN_TENSOR_UPDATED;
     return tn_graph_add_tensor(it->graph, &spec, &made, it->error);
@@ -94,8 +95,8 @@ static tn_status copy_mark_updated(tn__train *it, tn_tensor_id id) {
     return tn_graph_set_tensor(it->graph, id, &spec, it->error);
 }
 
-/* Whether this operator may write its running statistics: they are parameters without other
- * readers. */
+/* Whether the operator may write its running statistics: they must be parameters that no other
+ * operator reads. */
 static bool copy_owns_statistics(const tn__train *it, const tn_op *op) {
     for (uint32_t i = 3; i < 5; i++)
         if (!tn__train_is_parameter(it, op->inputs[i]) || it->uses[op->inputs[i]] != it->rounds)
@@ -117,8 +118,8 @@ static bool copy_trains_batch_norm(const tn__train *it, const tn_op *op) {
     return !copy_is_frozen(it, op->inputs[1]) && copy_owns_statistics(it, op);
 }
 
-/* The statistics that an operator continues from: in one graph, each micro-batch continues from
- * those of the micro-batch before. */
+/* Finds the statistics that an operator starts from: in one graph, each micro-batch continues from
+ * those of the previous micro-batch. */
 static tn_status copy_statistics(tn__train *it, const tn_op *op, const tn_tensor_id *made,
                                  tn_tensor_id *inputs) {
     memcpy(inputs, op->inputs, 5 * sizeof *inputs);
@@ -147,7 +148,7 @@ static tn_status copy_batch_norm(tn__train *it, const tn_op *op) {
     return tn__train_op(it, op->name, "BatchNormTrain", inputs, 5, outputs, 5, attrs, 2);
 }
 
-/* The ratio of Dropout, if it is known. */
+/* Reads the ratio of Dropout; returns false if it is unknown. */
 static bool copy_ratio(const tn__train *it, const tn_op *op, double *ratio) {
     tn_tensor_id id = op->input_count > 1 ? op->inputs[1] : TN_NONE;
     *ratio = tn__attr_float(op, "ratio", 0.5);
@@ -179,8 +180,8 @@ static tn_status copy_dropout(tn__train *it, const tn_op *op, tn_op_id id, doubl
                         it->options.dropout_bits ? 2 : 1, attrs, 3 + cut);
 }
 
-/* Whether a pool keeps a map of the elements that won: if it is the only one to need its input, so
- * that the input can be freed, and the map is small. */
+/* Whether a pool keeps a map of the indices of maxima. It does if no other operator needs the
+ * pool's input, so that the input can be freed, and the map is small. */
 static bool copy_maps_pool(const tn__train *it, const tn_op *op) {
     uint32_t count;
     const int64_t *kernel = tn__attr_ints(op, "kernel_shape", &count);
@@ -194,7 +195,7 @@ static bool copy_maps_pool(const tn__train *it, const tn_op *op) {
            it->uses[op->inputs[0]] == 1 && taps > 0 && tn__window_map_bits(taps) != 0;
 }
 
-/* `made`: with its operands in the copy. */
+/* Copies a MaxPool; `made` is the operator with its operands in the copy. */
 static tn_status copy_max_pool(tn__train *it, const tn_op *op, const tn_op *made) {
     tn_op_id maker = tn_graph_tensor(it->model, op->inputs[0])->producer;
     int64_t relu = maker != TN_NONE && tn__op_is(tn_graph_op(it->model, maker), "Relu");
@@ -208,7 +209,7 @@ static tn_status copy_max_pool(tn__train *it, const tn_op *op, const tn_op *made
                         op->attr_count + 1);
 }
 
-/* Drops the values of the file: training will change these statistics. */
+/* Removes the values that the file gives for statistics, because training will change them. */
 static tn_status copy_forget(tn__train *it, tn_tensor_id id) {
     tn_tensor now = *tn_graph_tensor(it->graph, id);
     tn_tensor_spec spec = {.dtype = now.dtype,
@@ -284,7 +285,7 @@ static tn_status copy_op(tn__train *it, tn_op_id id) {
     return tn__train_lowers(it) ? tn__train_lower_after(it, id, &made) : TN_OK;
 }
 
-/* Tensors that the operator makes, or that are made with it, belong to the operator's part. */
+/* Assigns tensors that the operator makes, or that are added with it, to the operator's part. */
 static tn_status copy_home(tn__train *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->model, id);
     const tn_home *home = &it->op_homes[id];
@@ -317,7 +318,7 @@ static tn_status copy_ops(tn__train *it) {
     return TN_OK;
 }
 
-/* Copies all inputs, and those outputs that are kept. */
+/* Sets inputs and outputs: all inputs of the model, and those outputs that are kept. */
 static tn_status copy_io(tn__train *it) {
     for (tn_block_id b = 0; b < tn_graph_block_count(it->model); b++) {
         const tn_block *block = tn_graph_block(it->model, b);

@@ -15,9 +15,9 @@
 #include "graph/rules/fold.h"
 #include "graph/train/frame.h"
 
-#define INLINE_GONE (TN_NONE - 1) /* in a branch that never runs */
+#define INLINE_GONE (TN_NONE - 1) /* marks the operators of a branch that never runs */
 
-/* The branch that an If takes, if it is known; else TN_NONE. */
+/* The branch that an If takes, if it is known; otherwise TN_NONE. */
 static tn_block_id inline_branch(const tn_graph *graph, const tn_op *op) {
     tn_block_id taken = TN_NONE;
     uint32_t branches = 0, dead = 0;
@@ -85,7 +85,8 @@ static tn_status inline_fake(tn__train *it, const tn_op *op, const tn_op *quanti
     return tn_graph_add_op(it->graph, &spec, NULL, it->error);
 }
 
-/* The block that receives the operators of a block: itself, one around it, or none. */
+/* The block that receives the operators of a block: the block itself, a block around it, or
+ * INLINE_GONE. */
 static tn_block_id inline_target(const tn_graph *graph, tn_block_id block) {
     tn_block_id target = TN_NONE;
     for (tn_block_id at = block; at != 0;) {
@@ -100,7 +101,7 @@ static tn_block_id inline_target(const tn_graph *graph, tn_block_id block) {
     return target != TN_NONE ? target : 0;
 }
 
-/* Names the outputs of the branch as the If named them. */
+/* Gives the outputs of the branch the names of the outputs of the If. */
 static tn_status inline_outputs(tn__train *it, const tn_op *op, tn_block_id taken,
                                 tn_block_id where) {
     const tn_block *branch = tn_graph_block(it->model, taken);
@@ -118,7 +119,7 @@ static tn_status inline_outputs(tn__train *it, const tn_op *op, tn_block_id take
     return TN_OK;
 }
 
-/* Copies an operator; blocks that it has get new numbers. */
+/* Copies an operator; its blocks get new numbers. */
 static tn_status inline_keep(tn__train *it, const tn_op *op, const tn_block_id *number,
                              tn_block_id where) {
     tn_op made = *op;

@@ -82,8 +82,8 @@ uint32_t tn_loss_axis(uint32_t rank, const int64_t *shape) {
     return rank > 2 && shape[usual] == 1 && shape[other] != 1 ? other : usual;
 }
 
-/* Applies the shape changes that follow a Softmax that is left out: the scores get the shape of the
- * output. An added operator has no inferred shape yet. */
+/* Applies the shape changes that follow a Softmax which is left out, so that the scores get the
+ * shape of the output. An added operator has no inferred shape yet. */
 static tn_status loss_shape(tn__train *it) {
     const tn_tensor like = *tn_graph_tensor(it->model, it->shaped);
     const tn_tensor own = *tn_graph_tensor(it->graph, it->scores);
@@ -126,7 +126,7 @@ static tn_status loss_cast(tn__train *it) {
 }
 
 static tn_status loss_one(tn__train *it) {
-    /* tensors of the whole model */
+    /* the tensors of the whole model */
     const tn_graph *whole = it->part_count > 0 ? it->model : it->graph;
     const tn_tensor scores = *tn_graph_tensor(whole, it->scores);
     if (!tn__is_float(scores.dtype) || !tn__shape_known(&scores))
@@ -138,12 +138,14 @@ static tn_status loss_one(tn__train *it) {
     return loss_own(it, &scores);
 }
 
-typedef struct loss_rounds { /* for each round, the current input of the loss, and its shape */
+/* for each micro-batch, the current input of the loss, and its shape */
+typedef struct loss_rounds {
     tn_tensor_id *scores, *shaped;
 } loss_rounds;
 
-/* Adds one operator in every round, where the round's scores are made, and infers shapes
- * afterwards. The first round comes last, so that its tensors stay current. */
+/* Adds one operator in every micro-batch, after the operator that makes the scores, and infers
+ * shapes afterwards. The first micro-batch comes last, so that its tensors stay the current
+ * ones. */
 static tn_status loss_each(tn__train *it, const loss_rounds *list, tn_status (*add)(tn__train *)) {
     for (uint32_t r = it->rounds; r-- > 0;) {
         it->scores = list->scores[r];

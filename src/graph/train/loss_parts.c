@@ -18,16 +18,17 @@
 #include "graph/tiles/split.h"
 #include "graph/train/frame.h"
 
-#define PARTS_CHAIN 16u       /* operators from the product to the scores */
-#define PARTS_MOST (1u << 12) /* limit of parts that are planned within seconds */
+#define PARTS_CHAIN 16u       /* most operators between the product and the scores */
+#define PARTS_MOST (1u << 12) /* limit of parts; a graph with more parts takes too long to plan */
 
 typedef tn__part_cut parts_cut;
 
 typedef struct parts_work {
     tn__train *it;
-    tn_op_id chain[PARTS_CHAIN]; /* the scores' producer first, the product last */
+    /* the operators from the one that computes the scores back to the product */
+    tn_op_id chain[PARTS_CHAIN];
     uint32_t chain_count;
-    uint32_t data[PARTS_CHAIN]; /* the input of each that is cut */
+    uint32_t data[PARTS_CHAIN]; /* for each of these operators, the input that is divided */
     tn_tensor_id base;
     parts_cut cuts[2];
     uint32_t cut_count;
@@ -39,7 +40,7 @@ static tn_status parts_fail(const tn__train *it, const char *why) {
     TN_FAIL(it->error, TN_E_UNSUPPORTED, "a loss in parts (`loss_parts`): %s", why);
 }
 
-/* Operators that run and read a tensor. */
+/* The number of operators that run and read a tensor. */
 static uint32_t parts_readers(const tn__train *it, tn_tensor_id id) {
     uint32_t count = 0;
     for (tn_op_id op = 0; op < tn_graph_op_count(it->model); op++) {
@@ -50,7 +51,7 @@ static uint32_t parts_readers(const tn__train *it, tn_tensor_id id) {
     return count;
 }
 
-/* Whether an operator computes the same results from a part as from the whole. */
+/* Whether an operator computes the same results from a part as from the whole tensor. */
 static bool parts_may(const tn__train *it, tn_op_id id, uint32_t axis) {
     const tn_op *op = tn_graph_op(it->model, id);
     const tn_op_rule *rule = tn__rule_of(it->model, id);
@@ -63,8 +64,8 @@ static bool parts_may(const tn__train *it, tn_op_id id, uint32_t axis) {
            (rule->part_form == TN__FORM_SAME || window);
 }
 
-/* Elements [first, last) of the result depend on as many elements of one operand, and on all of the
- * others. */
+/* Whether elements [first, last) of the result depend on as many elements of one operand, and on
+ * all elements of the other operands. Finds that operand. */
 static bool parts_need(const tn_graph *model, tn_op_id id, tn__tile part, uint32_t *data,
                        tn__need *need) {
     const tn_op *op = tn_graph_op(model, id);
@@ -197,8 +198,8 @@ static tn_status parts_split(tn__train *it, const char *name, tn_tensor_id whole
     return tn_graph_add_op(it->graph, &spec, NULL, it->error);
 }
 
-/* Splits along both cuts: [all parts], the second cut within the first. `axes`: axes of the
- * tensor. */
+/* Splits a tensor along both cuts into all parts; the second cut is made within the parts of the
+ * first. `axes` holds the axes of the tensor. */
 static tn_status parts_divide(tn__train *it, const parts_cut *cuts, uint32_t cut_count,
                               const uint32_t *axes, const char *name, tn_tensor_id whole,
                               tn_tensor_id *made) {
@@ -228,8 +229,8 @@ static tn_status parts_join(tn__train *it, const char *name, const tn_tensor_id 
     return tn_graph_add_op(it->graph, &spec, NULL, it->error);
 }
 
-/* Joins the parts to the scores as the model has them, for readers of all scores: an output that is
- * kept. */
+/* Joins the parts to the scores as the model has them, for readers of all scores, such as a kept
+ * output. */
 static tn_status parts_whole(parts_work *state, const tn_tensor_id *parts) {
     tn__train *it = state->it;
     const parts_cut *cuts = state->cuts;
@@ -246,7 +247,8 @@ static tn_status parts_whole(parts_work *state, const tn_tensor_id *parts) {
     return parts_join(it, name, rows, cuts[0].count, cuts[0].axis, it->scores);
 }
 
-/* Makes the operators of one part; *at: the product's input, then the scores. */
+/* Makes the operators of one part. *at is the part of the product's input on entry, and the part of
+ * the scores on return. */
 static tn_status parts_one(parts_work *state, uint32_t number, tn_tensor_id *at) {
     tn__train *it = state->it;
     for (uint32_t c = state->chain_count; c-- > 0;) {
@@ -351,7 +353,7 @@ static tn_status parts_op(tn__train *it, const char *type, tn_tensor_id left, tn
     return tn_graph_add_op(it->graph, &spec, NULL, it->error);
 }
 
-/* Makes `to` the sum of all parts. */
+/* Makes tensor `to` the sum of all parts. */
 static tn_status parts_sum(tn__train *it, const char *name, const tn_tensor_id *parts,
                            tn_tensor_id to) {
     tn_tensor_id sum = parts[0];
@@ -364,7 +366,7 @@ static tn_status parts_sum(tn__train *it, const char *name, const tn_tensor_id *
     return TN_OK;
 }
 
-/* The share of a part in all samples. */
+/* The number of samples in a part, divided by the number of all samples. */
 static double parts_share(const tn__train *it, uint32_t part) {
     const parts_cut *cuts = it->part_cuts;
     uint32_t inner = it->part_cut_count > 1 ? cuts[1].count : 1,
@@ -389,7 +391,7 @@ static tn_status parts_weigh(tn__train *it, uint32_t part, tn_tensor_id *loss) {
     return parts_op(it, "Mul", mean, weight, *loss);
 }
 
-/* The loss of each part, weighted, and their sums. */
+/* Adds the weighted loss of each part, and their sums. */
 tn_status tn__train_loss_of_parts(tn__train *it, const char *type, const tn_attr *axis) {
     const parts_cut *cuts = it->part_cuts;
     uint32_t axes[2], count = it->part_count,
@@ -415,8 +417,8 @@ tn_status tn__train_loss_of_parts(tn__train *it, const char *type, const tn_attr
 
 /* --- the order --- */
 
-/* The part that an operator of the forward pass belongs to; TN_NONE: none. Operators that read
- * several parts count as one more part, after the others. */
+/* The part that an operator of the forward pass belongs to; TN_NONE: to no part. Operators that
+ * read several parts get the number after the last part. */
 static uint32_t parts_of(const tn__train *it, const tn_op *op) {
     uint32_t of = TN_NONE;
     for (uint32_t i = 0; i < op->input_count; i++) {
@@ -462,14 +464,14 @@ tn_status tn__train_parts_together(tn__train *it) {
 }
 
 typedef struct parts_list {
-    const tn_op_id *ops; /* the original order */
+    const tn_op_id *ops; /* the operators in their original order */
     tn_op_id *to;
     uint32_t count;
-    bool *there; /* [parts + 1] */
+    bool *there; /* [parts + 1] the operators of this part have been listed */
 } parts_list;
 
-/* Lists the operators of one part, unless they are listed; operators that read several parts follow
- * all parts. */
+/* Lists the operators of one part, unless they have been listed. Operators that read several parts
+ * come after all parts. */
 static void parts_put(const tn__train *it, parts_list *list, uint32_t part) {
     for (uint32_t p = 0; part == it->part_count && p < part; p++) parts_put(it, list, p);
     if (list->there[part]) return;

@@ -27,21 +27,23 @@
 
 typedef enum lower_sort {
     LOWER_FULL, /* float32 */
-    LOWER_LOW,  /* 16 bits: products; their kernels sum in float32 */
-    /* 16 bits if a computed operand has 16 bits, else float32: results of statistics stay in
-     * float32 until they meet an activation */
+    LOWER_LOW,  /* works in 16 bits: products; their kernels sum in float32 */
+    /* works in 16 bits if a computed operand has 16 bits, otherwise in float32. So results of
+     * statistics stay in float32 until they are combined with an activation */
     LOWER_FOLLOW,
-    /* like FOLLOW; a parameter alone gives 16 bits, because it is then the operand of a product */
+    /* like LOWER_FOLLOW, but a parameter alone also gives 16 bits, because it is then the operand
+     * of a product */
     LOWER_MOVE,
-    /* reads float32 rows of a table that is far larger than they are; gives 16 bits if the table is
-     * a parameter, else as FOLLOW */
+    /* reads float32 rows of a table that is far larger than the rows. The result has 16 bits if the
+     * table is a parameter; otherwise as with LOWER_FOLLOW */
     LOWER_TABLE
 } lower_sort;
 
 typedef struct lower_row {
     const char *type;
     lower_sort sort;
-    uint32_t stay; /* bit i: input i stays float32, and so do all outputs except the first */
+    /* bit i: input i stays float32; if any bit is set, so do all outputs except the first */
+    uint32_t stay;
 } lower_row;
 
 static const lower_row lower_rows[] = {
@@ -91,7 +93,7 @@ static const lower_row lower_rows[] = {
     {"Selu", LOWER_FOLLOW, 0},
     {"Sigmoid", LOWER_FOLLOW, 0},
     {"Slice", LOWER_MOVE, 0},
-    {"Softmax", LOWER_FOLLOW, 0}, /* maximum and sum of a row are float32 inside */
+    {"Softmax", LOWER_FOLLOW, 0}, /* kernels compute maximum and sum of a row in float32 */
     {"SpaceToDepth", LOWER_MOVE, 0},
     {"Split", LOWER_MOVE, 0},
     {"Squeeze", LOWER_MOVE, 0},
@@ -117,7 +119,7 @@ static bool lower_is_full(const tn__train *it, tn_tensor_id id) {
     return id != TN_NONE && tn_graph_tensor(it->model, id)->dtype == TN_FLOAT32;
 }
 
-/* Whether a small constant would become infinite. */
+/* Whether a small constant of the operator would become infinite in 16 bits. */
 static bool lower_overflows(const tn__train *it, const tn_op *op, uint32_t stay) {
     double most = it->options.dtype == TN_FLOAT16 ? 65520 : 0x1.ffp127;
     for (uint32_t i = 0; i < op->input_count; i++) {
@@ -141,7 +143,8 @@ static bool lower_works_low(const tn__train *it, const tn_op *op, const lower_ro
     return follows;
 }
 
-/* In the order of the model: decides about operators, then about their outputs. */
+/* Decides whether an operator works in 16 bits, then the types of its outputs. It is called for
+ * operators in the order of the model. */
 static void lower_decide(tn__train *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->model, id);
     lower_row row = lower_row_of(op);
@@ -175,7 +178,8 @@ tn_status tn__train_lower(tn__train *it) {
     for (uint32_t i = 0; i < block->op_count; i++)
         if (it->runs[block->ops[i]]) lower_decide(it, block->ops[i]);
     for (uint32_t k = 0; k < block->output_count && it->options.keep_outputs; k++)
-        it->is_low[block->outputs[k]] = false; /* other operators read them too */
+        /* operators outside the block read its outputs, too, so these keep float32 */
+        it->is_low[block->outputs[k]] = false;
     return TN_OK;
 }
 
@@ -196,7 +200,7 @@ static tn_status lower_tensor(tn__train *it, tn_tensor_id like, bool low, tn_ten
 }
 
 static tn_status lower_cast(tn__train *it, tn_tensor_id from, tn_tensor_id to, bool low) {
-    int64_t dtype = low ? it->options.dtype : TN_FLOAT32; /* the numbering of ONNX */
+    int64_t dtype = low ? it->options.dtype : TN_FLOAT32; /* ONNX's numbering of element types */
     const tn_attr attr = TN__ATTR_INT("to", &dtype);
     tn_op_spec spec = {.name = tn_graph_tensor(it->graph, to)->name,
                        .type = "Cast",
@@ -287,11 +291,13 @@ static bool train_is_free_cast(const tn__train *it, const tn_op *op) {
 
 typedef struct recompute_state {
     tn__train *it;
-    uint32_t count;     /* operators of the main block before this pass */
-    uint32_t *reader;   /* [forward] first position in the backward pass that reads it, or NONE */
-    bool *again;        /* [forward] whether it is repeated */
-    tn_tensor_id *copy; /* [forward] or TN_NONE */
-    tn_op_id *order;    /* the new list */
+    uint32_t count; /* number of operators in the main block before this pass */
+    /* [forward] first position in the backward pass that reads the tensor, or NONE */
+    uint32_t *reader;
+    bool *again; /* [forward] the cast that computes the tensor is repeated */
+    /* [forward] the tensor that the repeated cast computes; TN_NONE: none yet */
+    tn_tensor_id *copy;
+    tn_op_id *order; /* the new order of operators */
     size_t order_count;
 } recompute_state;
 
@@ -374,8 +380,8 @@ static void recompute_mark(recompute_state *state) {
     }
 }
 
-/* Visits the operator at a position of the backward pass: inserts copies of the casts that it is
- * the first to read. */
+/* Handles the operator at a position of the backward pass: inserts copies of those casts of which
+ * it is the first reader. */
 static tn_status recompute_visit(recompute_state *state, tn_op_id id, uint32_t position) {
     tn__train *it = state->it;
     const tn_op op = *tn_graph_op(it->graph, id);
@@ -427,9 +433,9 @@ tn_status tn__train_recompute(tn__train *it) {
  * Source: Micikevicius et al. 2018, section 3.2.
  */
 
-#define SCALE_STATE 3       /* exponent, good steps, skipped steps */
-#define SCALE_FIRST 65536.0 /* 2^16, as PyTorch's and Apex's scalers begin */
-#define SCALE_INTERVAL 2000 /* good steps until the scale doubles */
+#define SCALE_STATE 3       /* number of values in the state: exponent, good steps, skipped steps */
+#define SCALE_FIRST 65536.0 /* 2^16, the initial scale of PyTorch and Apex */
+#define SCALE_INTERVAL 2000 /* number of good steps after which the scale doubles */
 
 static tn_status scale_result(tn__train *it, const char *name, tn_tensor_id *id) {
     tn_tensor_spec spec = {.name = name, .kind = TN_KIND_GRADIENT, .rank = TN_RANK_UNKNOWN};

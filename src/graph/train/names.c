@@ -1,6 +1,5 @@
-/* names.c - finds by name: losses, optimizers, what ranks divide among each other, and orders of a
- * pipeline's passes, in the tables of the public headers.
- */
+/* names.c - finds losses, optimizers, divisions among ranks, and orders of a pipeline's passes by
+ * their names, in the tables of the public headers. */
 #include <tenure/dist.h>
 #include <tenure/estimate.h>
 #include <tenure/train.h>
@@ -52,7 +51,7 @@ const char *tn_optimizer_summary(tn_optimizer optimizer) {
 
 /* --- divisions among ranks -------------------------------------------------------------------- */
 
-/* The names of what ranks divide among each other, in the table of tenure/estimate.h. */
+/* Finds by name what ranks divide among each other, in the table of tenure/estimate.h. */
 
 static const char *const shard_names[] = {
 #define TN_X(name, text, sentence) text,

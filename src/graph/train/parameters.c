@@ -48,7 +48,8 @@ static bool parameters_is_merged(const tn__train *it, const tn_op *op) {
            !(y->flags & TN_TENSOR_IS_OUTPUT) && tn__train_is_parameter(it, op->inputs[0]);
 }
 
-/* Made by ConstantOfShape before the run. */
+/* Whether a weight was made by ConstantOfShape before the run, because the file has no data for
+ * it. */
 static bool parameters_is_left_out(const tn__train *it, tn_tensor_id id) {
     const tn_tensor *tensor = tn_graph_tensor(it->model, id);
     if (tensor->producer == TN_NONE || tensor->block != 0 || !tn__is_float(tensor->dtype) ||
@@ -75,8 +76,8 @@ static void parameters_handed_out(tn__train *it) {
 
 /* --- constants that look like parameters --- */
 
-/* Letters at the beginning of `name`, until an upper-case letter follows a lower-case one: 5 for
- * "ConstNode". */
+/* The length of the first word of `name`. A word consists of letters and ends where an upper-case
+ * letter follows a lower-case one: 5 for "ConstNode". */
 static size_t parameters_word(const char *name) {
     size_t length = 0;
     while (isalpha((unsigned char)name[length]) &&
@@ -111,22 +112,22 @@ static bool parameters_is_path(const char *name) {
     return length > 0 && !starts && !parameters_says_constant(name);
 }
 
-/* Whether at most one extent is more than 1. */
+/* Whether at most one extent is larger than 1. */
 static bool parameters_is_row(const tn_tensor *tensor) {
     uint32_t wide = 0;
     for (uint32_t d = 0; d < tensor->rank; d++) wide += tensor->shape[d] != 1;
     return wide <= 1;
 }
 
-/* Marks of a tensor on the way from the inputs to the loss. */
+/* Facts about tensors, found on the way from the inputs to the loss. */
 typedef struct parameters_marks {
-    bool *from;     /* depends on an input */
-    bool *acted;    /* depends on a variable, that is, a parameter */
-    bool *variable; /* a parameter that is not one of the constants above */
-    bool *scores;   /* a sum that a Softmax reads, or a term of such */
+    bool *from;     /* the tensor depends on an input */
+    bool *acted;    /* the tensor depends on a parameter that counts as a variable */
+    bool *variable; /* a parameter that is not one of the constants described at the top */
+    bool *scores;   /* a sum that a Softmax reads, or a term of such a sum */
 } parameters_marks;
 
-/* Marks the sums that end in the Softmax. */
+/* Marks the sums that a Softmax reads, and their terms. */
 static void parameters_mark_scores(const tn__train *it, const tn_op *softmax, bool *scores) {
     tn_tensor_id id = softmax->inputs[0];
     while (id != TN_NONE && !scores[id]) {
@@ -138,7 +139,7 @@ static void parameters_mark_scores(const tn__train *it, const tn_op *softmax, bo
     }
 }
 
-/* Whether the other operands come from the inputs, and no parameter acted on them. */
+/* Whether the other operands come from the inputs, and no parameter has been combined with them. */
 static bool parameters_meets_inputs(const tn_op *op, uint32_t input,
                                     const parameters_marks *marks) {
     bool any = false;
@@ -209,7 +210,7 @@ static void parameters_constants(tn__train *it, parameters_marks *marks) {
         it->constant[id] = !marks->variable[id] && !none;
 }
 
-/* Finds `begins`. */
+/* Computes `begins`. */
 static tn_status train_parameters(tn__train *it) {
     it->begins = tn__arena_array(&it->arena, it->tensors, sizeof *it->begins);
     if (it->begins == NULL) return tn__no_memory(it->error, "the list of parameters");
@@ -218,7 +219,7 @@ static tn_status train_parameters(tn__train *it) {
     return TN_OK;
 }
 
-/* Finds `constant`; reads `runs`. */
+/* Computes `constant`, using `runs`. */
 static tn_status train_constants(tn__train *it) {
     parameters_marks marks = {
         .from = tn__arena_array(&it->arena, it->tensors, sizeof *marks.from),
@@ -245,7 +246,7 @@ static tn_status train_constants(tn__train *it) {
 
 /* --- operators that run --- */
 
-/* The product of the extents from `first` on. */
+/* The product of the extents from dimension `first` on. */
 static uint64_t choose_span(const tn_tensor *tensor, uint32_t first) {
     uint64_t span = 1;
     for (uint32_t d = first; d < tensor->rank; d++)
@@ -253,10 +254,10 @@ static uint64_t choose_span(const tn_tensor *tensor, uint32_t first) {
     return span;
 }
 
-/* Whether a Softmax of `x` normalises over the axis that the loss of an output of shape `y` takes
- * for classes. */
+/* Whether a Softmax of `x` normalises over the axis that the loss takes as classes for an output of
+ * the shape of `y`. */
 static bool choose_is_of_classes(const tn_op *op, const tn_tensor *x, const tn_tensor *y) {
-    /* all axes from this one on form one row */
+    /* before opset 13 all axes from `axis` on form one row */
     const bool old = op->version != 0 && op->version < 13;
     uint32_t classes = tn_loss_axis(y->rank, y->shape);
     int64_t axis = tn__attr_int(op, "axis", old ? 1 : -1);
@@ -268,7 +269,8 @@ static bool choose_is_of_classes(const tn_op *op, const tn_tensor *x, const tn_t
            inner == choose_span(y, classes + 1);
 }
 
-/* Softmax and LogSoftmax become part of the cross-entropy, even if shape changes follow them. */
+/* Finds the scores. A Softmax or LogSoftmax becomes part of the cross-entropy, even if shape
+ * changes follow it. */
 static tn_tensor_id choose_scores(const tn__train *it, tn_tensor_id output) {
     const tn_tensor *y = tn_graph_tensor(it->model, output);
     tn_tensor_id at = output;
@@ -292,8 +294,7 @@ static void choose_read(tn__train *it, tn_tensor_id id) {
     if (id != TN_NONE) it->read[id] = true;
 }
 
-/* Whether an operator's output is a parameter of its own: such an operator does nothing in
- * training. */
+/* Whether an operator's output is itself a parameter: such an operator does nothing in training. */
 static bool choose_hands_out(const tn__train *it, const tn_op *op) {
     return op->output_count == 1 && op->outputs[0] != TN_NONE &&
            it->begins[op->outputs[0]] != TN_NONE;
@@ -346,7 +347,7 @@ static bool choose_freezes(const tn__train *it, const char *name, bool *used) {
     return frozen;
 }
 
-#define CHOOSE_SHOWN 3u /* parameters that a message names */
+#define CHOOSE_SHOWN 3u /* most parameters that a message names */
 
 static tn_status choose_fail_unmatched(const tn__train *it, const char *pattern) {
     char names[CHOOSE_SHOWN * 48] = "";

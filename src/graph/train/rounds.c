@@ -11,7 +11,8 @@
 
 #include "graph/train/frame.h"
 
-#define ROUNDS_MOST (1u << 17) /* operators of all copies: a limit that is planned within minutes */
+/* limit of operators in all copies; a larger graph takes too long to plan */
+#define ROUNDS_MOST (1u << 17)
 
 bool tn__train_is_whole(const tn__train *it) {
     return it->options.pipeline_parts > 0 && !it->evaluates;
@@ -59,8 +60,8 @@ static tn_status rounds_check(const tn__train *it) {
 
 /* --- tensors that rounds share --- */
 
-/* Whether the operator has the same inputs in all rounds, so that it computes the same result in
- * each round. */
+/* Whether the operator has the same inputs in all micro-batches, so that it computes equal
+ * results. */
 static bool rounds_repeats(const tn__train *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->model, id);
     bool any = false, all = true, folded = op->output_count > 0;
@@ -152,7 +153,8 @@ static tn_status rounds_one(rounds_state *state) {
     return TN_OK;
 }
 
-/* Lists the tensors of all rounds, one round after the other; shared tensors appear once. */
+/* Lists the tensors of all micro-batches, one micro-batch after the other; shared tensors appear
+ * once. */
 static uint32_t rounds_list(const tn__train *it, const tn_tensor_id *once, uint32_t count,
                             tn_tensor_id *list) {
     uint32_t made = 0;
@@ -244,7 +246,8 @@ tn_status tn__train_micro(tn__train *it, tn_tensor_id *micro) {
 
 /* --- gradients --- */
 
-/* The round of an operator's gradients; operators that rounds share come after all rounds. */
+/* The micro-batch of an operator's gradients. Operators that micro-batches share come after all of
+ * them. */
 static uint32_t rounds_owner(const tn__train *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->graph, id);
     for (uint32_t k = 0; k < op->output_count; k++)

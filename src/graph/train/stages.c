@@ -20,22 +20,25 @@
 
 typedef struct divide_state {
     tn__train *it;
-    tn_op_id *ops; /* [count] operators to divide, in their order */
+    tn_op_id *ops; /* [count] the operators to divide, in their order */
     uint32_t count, parts;
-    double *work;      /* [count + 1] work of all earlier operators */
-    double *crosses;   /* [count + 1] bytes that are made before the place and read after it */
-    double *best;      /* [(parts + 1) x (count + 1)] fewest bytes between this many parts up to
-                        * the place */
-    uint32_t *from;    /* the same size: begin of the last of these parts */
-    uint32_t *waiting; /* [count + 1] places that may still be the best */
+    double *work; /* [count + 1] work of all operators before this position */
+    /* [count + 1] bytes of tensors that are made before this position and read after it */
+    double *crosses;
+    /* [(parts + 1) x (count + 1)] fewest bytes between parts if this many parts end at this
+     * position */
+    double *best;
+    uint32_t *from;    /* [(parts + 1) x (count + 1)] where the last of these parts begins */
+    uint32_t *waiting; /* [count + 1] positions that may still be the best begin */
 } divide_state;
 
 static double divide_work(const tn_graph *graph, tn_op_id id) {
-    const tn__machine work = {1, 1.0 / TN__PLAIN_RATIO}; /* the unit is one operation */
-    return tn__op_takes(graph, id, &work, NULL) + 1; /* starting an operator costs one operation */
+    const tn__machine work = {1, 1.0 / TN__PLAIN_RATIO}; /* the unit of work is one operation */
+    /* the start of an operator counts as one operation */
+    return tn__op_takes(graph, id, &work, NULL) + 1;
 }
 
-/* Whether this many parts are enough if none has more work than `most`. */
+/* Whether this number of parts is enough if no part has more work than `most`. */
 static bool divide_fits(const divide_state *state, double most) {
     uint32_t parts = 1;
     double begun = 0;
@@ -47,7 +50,7 @@ static bool divide_fits(const divide_state *state, double most) {
     return true;
 }
 
-/* The smallest possible work of the part with the most work. */
+/* The lowest possible work of the part with the most work. */
 static double divide_least(const divide_state *state) {
     double low = 0, high = state->work[state->count];
     for (uint32_t i = 0; i < 60; i++) {
@@ -57,8 +60,8 @@ static double divide_least(const divide_state *state) {
     return high;
 }
 
-/* Bytes of a tensor between two parts. If ranks share a part of the model, each sends its share
- * of a tensor that all of them have. */
+/* The bytes of a tensor that are sent between two parts. If ranks share a part of the model, each
+ * of them sends its share of a tensor that all of them have. */
 static double divide_bytes(const tn__train *it, tn_tensor_id id) {
     double bytes = (double)tn_graph_tensor(it->model, id)->bytes;
     bool alike = it->cuts != NULL && id < tn_graph_tensor_count(it->whole) &&
@@ -66,7 +69,8 @@ static double divide_bytes(const tn__train *it, tn_tensor_id id) {
     return alike ? bytes / it->options.tensor_ranks : bytes;
 }
 
-/* A tensor crosses every place between its maker and its last reader. */
+/* Sums the bytes that cross each position: a tensor crosses all positions between its producer and
+ * its last reader. */
 static tn_status divide_crossing(const divide_state *state) {
     tn__train *it = state->it;
     uint32_t *last = tn__arena_array(&it->arena, it->once, sizeof *last);
@@ -90,8 +94,8 @@ static tn_status divide_crossing(const divide_state *state) {
     return TN_OK;
 }
 
-/* Adds one part: finds the best beginning for each end, with at most `most` work in between.
- * Candidates wait in the order of their places; the best one is first. */
+/* Adds one part: finds the best begin for each end, with at most `most` work in between. Candidates
+ * are kept in the order of their positions; the best one is first. */
 static void divide_add(const divide_state *state, uint32_t part, double most) {
     size_t row = state->count + 1;
     const double *before = state->best + (part - 1) * row;
@@ -155,7 +159,8 @@ bool tn__train_is_shared(const tn__train *it, const tn_op *op) {
     return false;
 }
 
-/* Assigns them to the first part that reads their results; readers come later in the order. */
+/* Assigns shared operators to the first part that reads their results; readers come later in the
+ * order. */
 static tn_status stages_share(tn__train *it) {
     const tn_block *block = tn_graph_block(it->model, 0);
     uint32_t *first = tn__arena_array(&it->arena, it->once, sizeof *first);
@@ -264,16 +269,16 @@ static bool stages_says_part(const tn_op *op) {
     return says;
 }
 
-/* Whether it is a constant made for a part of the model or for a gradient: it may be the
- * beginning of a rank's part. */
+/* Whether the tensor is a constant that was made for a part of the model or for a gradient: it may
+ * hold the position at which a rank's part begins, and so differ between ranks. */
 static bool stages_is_bound(const tn__train *it, tn_tensor_id id) {
     const tn_tensor *tensor = tn_graph_tensor(it->graph, id);
     bool made = id >= it->tensors || tn__train_in_first(it, id) >= tn_graph_tensor_count(it->whole);
     return made && tensor->producer == TN_NONE && tensor->kind == TN_KIND_CONSTANT;
 }
 
-/* An operator gives the same result on all ranks if its inputs are the same, or if it combines
- * the data of all ranks. */
+/* Whether an operator gives the same result on all ranks: its inputs are the same on all of them,
+ * or it combines the data of all ranks. */
 static bool stages_same(const tn__train *it, const bool *alike, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->graph, id);
     const uint32_t one = TN_RULE_RANKS_SUM | TN_RULE_RANKS_MAX | TN_RULE_RANKS_WHOLE;
@@ -286,14 +291,14 @@ static bool stages_same(const tn__train *it, const bool *alike, tn_op_id id) {
     return same;
 }
 
-/* Whether it is stored in shards: the state of a parameter of the model, split over ranks or
- * not. */
+/* Whether the tensor is a trained parameter that is stored in a shard. */
 static bool stages_is_of_shard(const tn__train *it, tn_tensor_id id) {
     uint32_t number = id < it->tensors ? it->number[id] : TN_NONE;
     return number != TN_NONE && it->made.parameters[number].shard != TN_NONE;
 }
 
-/* Ranks start with the same samples and the same unsplit tensors. */
+/* Finds the tensors that are equal on all ranks: at first the samples and the tensors that are not
+ * divided. */
 static tn_status stages_alike(const tn__train *it, stages_made *made) {
     const tn_block *block = tn_graph_block(it->graph, 0);
     if (it->cuts == NULL) return TN_OK;
@@ -332,15 +337,16 @@ tn_status tn__train_stages(tn__train *it) {
     if (!tn__train_is_whole(it)) return TN_OK;
     stages_made *made = tn__alloc_array(it->context, 1, sizeof *made);
     if (made == NULL) return tn__no_memory(it->error, "parts of a pipeline");
-    tn__arena_init(&made->arena, tn_graph_context(it->graph)); /* its own arena, because the
-                                                                * model may be destroyed earlier */
+    /* uses its own arena, because the model may be destroyed before the result */
+    tn__arena_init(&made->arena, tn_graph_context(it->graph));
     it->made.stages = &made->told;
     return stages_fill(it, made);
 }
 
 void tn__stages_destroy(const tn_context *context, const tn_stages *stages) {
     if (stages == NULL) return;
-    stages_made *made = (stages_made *)(uintptr_t)stages; /* its first member */
+    /* the public struct is the first member of stages_made */
+    stages_made *made = (stages_made *)(uintptr_t)stages;
     tn__arena_release(&made->arena);
     tn__free(context, made, sizeof *made);
 }

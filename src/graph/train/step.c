@@ -1,7 +1,7 @@
 /* step.c - tn_train: makes the graph of a training step from a model and options.
  *
  * The model is copied as it works in training. Then loss, backward pass and updates are appended in
- * this order, which is also the order of a program that keeps the order of the graph; the room
+ * this order, which is also the order of a program that keeps the order of the graph; the folder
  * `program` finds other orders. Inference gives the shapes of new tensors; a check at the end
  * compares the shape of every gradient with that of its parameter.
  */
@@ -79,7 +79,8 @@ static bool train_is_loss(const tn__train *it, tn_tensor_id id) {
     return false;
 }
 
-/* Inputs in the order of train.h; outputs: loss, correct, the kept outputs, then gradients. */
+/* Sets inputs in the order of train.h, and outputs: loss, correct predictions, the kept outputs,
+ * then gradients. */
 static tn_status train_io(tn__train *it) {
     const tn_block *block = tn_graph_block(it->graph, 0), *model = tn_graph_block(it->model, 0);
     const tn_training *made = &it->made;
@@ -91,7 +92,8 @@ static tn_status train_io(tn__train *it) {
     tn_tensor_id *outputs = tn__arena_array(&it->arena, most, sizeof *outputs);
     uint32_t input_count = 0, output_count = 0;
     if (inputs == NULL || outputs == NULL) return tn__no_memory(it->error, "inputs and outputs");
-    for (uint32_t i = 0; i < model->input_count; i++) /* the shard's operator gives its views */
+    /* the operator of the shard makes these parameters */
+    for (uint32_t i = 0; i < model->input_count; i++)
         if (!train_is_sharded(it, model->inputs[i])) inputs[input_count++] = model->inputs[i];
     for (uint32_t i = 0; i < 4; i++)
         if (own[i] != TN_NONE) inputs[input_count++] = own[i];
@@ -132,7 +134,7 @@ static int train_id_order(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The lists leave the arena. */
+/* Copies the lists out of the arena into the result. */
 static tn_status train_hand_out(tn__train *it, tn_training *training) {
     tn_training made = it->made;
     size_t parameters = made.parameter_count, statistics = made.statistic_count;
@@ -201,7 +203,7 @@ static tn__train train_begin(const tn_graph *graph, tn_error *error) {
                                 .correct = TN_NONE}};
 }
 
-/* Everything runs, as in inference, except operators that hand out parameters. */
+/* Marks all operators as running, as in inference, except operators that only return parameters. */
 static tn_status train_model(tn__train *it) {
     TN_TRY(tn__train_inline(it));
     TN_TRY(tn__train_choose(it));

@@ -1,9 +1,9 @@
 /* tensor_parallel.c - replaces the model by the part of it that belongs to one rank.
  *
  * Gradients, buckets and updates are then made for the part as for any model. Operators of the
- * graph (graph/ops/ranks.c) say which tensors the ranks have to combine, and their gradients say so
- * for the backward pass. Only the loss differs if each rank has some of the classes. An optimizer's
- * state is cut like its parameter.
+ * graph (graph/ops/training/ranks.c) say which tensors the ranks have to combine, and their
+ * gradients say so for the backward pass. Only the loss differs if each rank has some of the
+ * classes. An optimizer's state is cut like its parameter.
  */
 #include <stdio.h>
 
@@ -29,7 +29,7 @@ static tn_status cut_check(const tn__train *it) {
     return TN_OK;
 }
 
-/* The axis of classes, if the loss takes scores that are cut along it. */
+/* The axis of the classes if the loss accepts scores that are cut along it. */
 static uint32_t cut_classes(const tn__train *it) {
     const tn_tensor *scores = tn_graph_tensor(it->model, it->scores);
     const tn_tensor *shaped = tn_graph_tensor(it->model, it->shaped);
@@ -39,7 +39,7 @@ static uint32_t cut_classes(const tn__train *it) {
     return tn_loss_axis(scores->rank, scores->shape);
 }
 
-/* Trains the parameters that would be trained in the whole model. */
+/* Chooses those parameters to train that would be trained in the whole model. */
 static tn_status cut_choose(tn__train *it, const bool *trained, uint32_t tensors) {
     TN_TRY(tn__train_choose(it));
     for (tn_tensor_id id = 0; id < it->tensors; id++)
@@ -147,7 +147,7 @@ tn_status tn__train_class_loss(tn__train *it, const int64_t *axis) {
 struct tn_parts {
     tn__arena arena;
     tn_context context;
-    tn_tensor_part *list; /* [count] by id */
+    tn_tensor_part *list; /* [count] the parts, sorted by id */
     uint32_t count;
     tn_part_sums sums;
 };
@@ -181,7 +181,8 @@ static tn_status cut_list(tn__train *it, struct tn_parts *parts) {
             TN_TRY(cut_report(it, parts, id, id));
     for (uint32_t i = 0; i < it->made.parameter_count; i++) {
         const tn_trained *trained = &it->made.parameters[i];
-        if (trained->shard != TN_NONE) /* ranks share it out, so it is a view of the shard */
+        /* ranks divide the shard, and the parameter is a view of it */
+        if (trained->shard != TN_NONE)
             TN_TRY(cut_report(it, parts, trained->parameter, trained->parameter));
         const tn_tensor_id state[] = {trained->state[0], trained->state[1], trained->sum};
         for (uint32_t k = 0; k < 3; k++)

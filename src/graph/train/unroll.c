@@ -16,7 +16,7 @@
 
 #include "graph/train/frame.h"
 
-#define UNROLL_STEPS 1024 /* limit: more steps make a graph too large to use */
+#define UNROLL_STEPS 1024 /* limit: more steps would make the graph too large */
 
 typedef struct unroll {
     tn__train *it;
@@ -24,14 +24,15 @@ typedef struct unroll {
     const tn_op *op;
     int64_t steps, batch, hidden, directions, gates;
     bool batch_first;
-    tn_tensor_id lengths; /* int64 [batch], or TN_NONE */
+    /* lengths of the sequences, int64 [batch]; TN_NONE: all have full length */
+    tn_tensor_id lengths;
     tn_tensor_id w, r, wb, rb, peep[3];
     uint32_t direction;
 } unroll;
 
 /* --- operators --- */
 
-/* Takes element `at` along `axis`, and removes the axis. */
+/* Takes the element at index `at` along `axis`, and removes the axis. */
 static tn_status unroll_take(unroll *u, tn_tensor_id from, int64_t at, int64_t axis,
                              tn_tensor_id *y) {
     tn_tensor_id index;
@@ -40,7 +41,7 @@ static tn_status unroll_take(unroll *u, tn_tensor_id from, int64_t at, int64_t a
     *y = TN_NONE;
     return tn__decompose_add(&u->to, "Gather", TN__LIST(from, index), &attr, 1, y, 1);
 }
-/* `parts` parts of `each` along the last axis. */
+/* Splits a tensor into `parts` parts of `each` elements along the last axis. */
 static tn_status unroll_split(unroll *u, tn_tensor_id from, uint32_t parts, int64_t each,
                               tn_tensor_id *to) {
     const int64_t sizes[4] = {each, each, each, each};
@@ -58,7 +59,7 @@ static tn_tensor_id unroll_input(const unroll *u, uint32_t input) {
 static const struct {
     const char *name;
     double alpha, beta;
-    uint32_t values; /* 1: alpha, 2: beta too */
+    uint32_t values; /* number of parameters of the activation: 1: alpha, 2: alpha and beta */
 } unroll_curves[] = {{"Affine", 1, 0, 2},
                      {"Elu", 1, 0, 1},
                      {"HardSigmoid", 0.2, 0.5, 2},
@@ -72,8 +73,8 @@ static const struct {
                      {"ThresholdedRelu", 1, 0, 1}};
 #define UNROLL_CURVES (sizeof unroll_curves / sizeof *unroll_curves)
 
-/* The row of the table for activation `number`, counted over directions; UNROLL_CURVES: no such
- * row. Activations with alpha and beta take their values in order. */
+/* Finds the row of the table for activation `number`, counted over all directions; UNROLL_CURVES:
+ * no such row. Activations with parameters take their values from the lists in order. */
 static size_t unroll_curve(const unroll *u, uint32_t number, uint32_t each, double *alpha,
                            double *beta) {
     const tn_attr *names = tn__attr(u->op, "activations");
@@ -115,13 +116,13 @@ static tn_status unroll_clip(unroll *u, tn_tensor_id *x) {
     return TN_OK;
 }
 
-/* Applies activation f of this direction. */
+/* Applies activation number f of this direction. */
 static tn_status unroll_activate(unroll *u, uint32_t f, bool clips, tn_tensor_id x,
                                  tn_tensor_id *y) {
     uint32_t each = u->gates == 4 ? 3 : u->gates == 3 ? 2 : 1;
     double alpha, beta;
     size_t k = unroll_curve(u, u->direction * each + f, each, &alpha, &beta);
-    if (k == UNROLL_CURVES) return TN_E_UNSUPPORTED; /* checked before */
+    if (k == UNROLL_CURVES) return TN_E_UNSUPPORTED; /* unknown activations were refused before */
     const char *name = unroll_curves[k].name;
     tn_tensor_id number;
     if (clips) TN_TRY(unroll_clip(u, &x));
@@ -141,7 +142,7 @@ static tn_status unroll_activate(unroll *u, uint32_t f, bool clips, tn_tensor_id
 
 /* --- cells --- */
 
-/* h R^T + b, of rows of R. */
+/* Computes h R^T + b for some rows of R. */
 static tn_status unroll_recur(unroll *u, tn_tensor_id h, tn_tensor_id r, tn_tensor_id b,
                               tn_tensor_id *y) {
     TN_TRY(tn__decompose_two(&u->to, "MatMul", h, r, y));
@@ -155,7 +156,7 @@ static tn_status unroll_peep(unroll *u, uint32_t k, tn_tensor_id cell, tn_tensor
     return tn__decompose_two(&u->to, "Add", *sum, look, sum);
 }
 
-/* Gates i, o, f, c; peepholes for i, o, f. */
+/* One step of an LSTM: gates i, o, f, c; peepholes for i, o, f. */
 static tn_status unroll_lstm(unroll *u, tn_tensor_id x, tn_tensor_id *h, tn_tensor_id *c) {
     tn_tensor_id sums, g[4], in, forget, one, part;
     TN_TRY(unroll_recur(u, *h, u->r, u->rb, &sums));
@@ -180,7 +181,7 @@ static tn_status unroll_lstm(unroll *u, tn_tensor_id x, tn_tensor_id *h, tn_tens
     return tn__decompose_two(&u->to, "Mul", g[1], part, h);
 }
 
-/* Gates z, r, h. */
+/* One step of a GRU: gates z, r, h. */
 static tn_status unroll_gru(unroll *u, tn_tensor_id x, tn_tensor_id *h) {
     bool before = tn__attr_int(u->op, "linear_before_reset", 0) != 0;
     tn_tensor_id own[3], deep[3], r[3], b[3] = {TN_NONE, TN_NONE, TN_NONE}, one, part, now;
@@ -217,7 +218,7 @@ static tn_status unroll_cell(unroll *u, tn_tensor_id x, tn_tensor_id *h, tn_tens
     return unroll_activate(u, 0, true, sums, h);
 }
 
-/* After its length, a sequence keeps its state and gives zeros. */
+/* One step of the cell. After the end of a sequence its state stays, and its output is 0. */
 static tn_status unroll_step(unroll *u, int64_t time, tn_tensor_id x, tn_tensor_id *h,
                              tn_tensor_id *c, tn_tensor_id *y) {
     tn_tensor_id now[2] = {*h, *c}, index, inside, zero;
@@ -244,7 +245,7 @@ static tn_status unroll_step(unroll *u, int64_t time, tn_tensor_id x, tn_tensor_
 
 /* --- a direction --- */
 
-/* Reverses time, for each sequence within its length. */
+/* Reverses the order of the steps, in each sequence within its length. */
 static tn_status unroll_reverse(unroll *u, tn_tensor_id *x) {
     static const int64_t time = 0, batch = 1;
     const tn_attr attrs[] = {TN__ATTR_INT("time_axis", &time), TN__ATTR_INT("batch_axis", &batch)};
@@ -259,7 +260,7 @@ static tn_status unroll_reverse(unroll *u, tn_tensor_id *x) {
     return TN_OK;
 }
 
-/* The weights of this direction; W and R are transposed. */
+/* Takes the weights of this direction, and transposes W and R. */
 static tn_status unroll_weights(unroll *u) {
     static const int64_t turned[] = {1, 0};
     int64_t d = u->direction;
@@ -282,7 +283,7 @@ static tn_status unroll_weights(unroll *u) {
     return unroll_split(u, all, 3, u->hidden, u->peep);
 }
 
-/* The initial state of a direction. */
+/* Takes the initial state of a direction. */
 static tn_status unroll_first(unroll *u, uint32_t input, tn_tensor_id *state) {
     const int64_t shape[] = {u->batch, u->hidden};
     tn_tensor_id zero, list, given = unroll_input(u, input);
@@ -292,7 +293,8 @@ static tn_status unroll_first(unroll *u, uint32_t input, tn_tensor_id *state) {
     return tn__decompose_two(&u->to, "Expand", zero, list, state);
 }
 
-/* y [steps, batch, hidden], and the last states. `list` has room for all steps. */
+/* Unrolls one direction: y [steps, batch, hidden], and the last states. `list` has space for all
+ * steps. */
 static tn_status unroll_direction(unroll *u, tn_tensor_id x, bool backwards, tn_tensor_id *list,
                                   tn_tensor_id *y, tn_tensor_id *h, tn_tensor_id *c) {
     static const int64_t first = 0;
@@ -315,7 +317,7 @@ static tn_status unroll_direction(unroll *u, tn_tensor_id x, bool backwards, tn_
     return backwards ? unroll_reverse(u, y) : TN_OK;
 }
 
-/* Joins directions along `axis` as output k, transposed if the batch comes first. */
+/* Joins the directions along `axis` to output k, and transposes it if the batch comes first. */
 static tn_status unroll_give(unroll *u, uint32_t k, int64_t axis, tn_tensor_id *parts) {
     static const int64_t all[] = {2, 0, 1, 3}, last[] = {1, 0, 2};
     const tn_attr attr = TN__ATTR_INT("axis", &axis);
@@ -339,7 +341,7 @@ static tn_status unroll_run(unroll *u) {
     const char *direction = given != NULL && given->strings != NULL ? given->strings[0] : "";
     tn_tensor_id x = u->op->inputs[0], y[2], h[2], c[2], turned = TN_NONE;
     tn_tensor_id *list =
-        /* the tensors of one direction */
+        /* the outputs of the steps of one direction */
         tn__arena_array(&u->it->arena, (size_t)u->steps + 1, sizeof *list);
     if (list == NULL) return tn__no_memory(u->it->error, "the steps of a recurrence");
     u->lengths = unroll_input(u, 4);

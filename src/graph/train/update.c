@@ -1,6 +1,6 @@
 /* update.c - adds optimizers as operators that update parameter and state in place.
  *
- * An update reads the parameter, its gradient and its state, and hands parameter and state back as
+ * An update reads the parameter, its gradient and its state, and returns parameter and state as
  * views of themselves, so nothing is allocated. Other readers of the parameter come before it
  * (tn_op_rule.changes) in every order of the program. Micro-batches: Accumulate adds a gradient to
  * a static sum, and the first micro-batch overwrites the sum; updates do nothing before the last
@@ -46,10 +46,10 @@ tn_status tn__train_inputs(tn__train *it) {
 /* The object of an update: a parameter, or this rank's part of a shard. */
 typedef struct update_what {
     tn_tensor_id parameter, *gradient, *state, *sum;
-    const tn_sharded *shard; /* NULL: a parameter */
+    const tn_sharded *shard; /* NULL: the object is a parameter */
 } update_what;
 
-/* A static tensor of state for the updated object, zero at first. */
+/* Adds a static tensor of optimizer state for the updated object; it is zero at first. */
 static tn_status update_state(tn__train *it, const update_what *of, const char *what, tn_kind kind,
                               tn_tensor_id *id) {
     const tn_tensor like = *tn_graph_tensor(it->graph, of->parameter);
@@ -76,15 +76,15 @@ typedef struct update_op {
     uint32_t input_count, output_count, attr_count;
 } update_op;
 
-typedef struct update_numbers { /* attributes of an update */
+typedef struct update_numbers { /* values of the attributes of an update */
     double scale;
     int64_t micro, nesterov, apart;
-    int64_t from; /* if `part`: the first element of the parameter that is updated */
-    bool part;    /* only as many elements as the gradient has are updated, not all */
+    int64_t from; /* index of the first element that is updated, if `part` is set */
+    bool part;    /* only as many elements are updated as the gradient has */
     bool adam;
 } update_numbers;
 
-/* Adds an operand that is handed back. */
+/* Adds an operand that the update changes and returns. */
 static tn_status update_changes(tn__train *it, update_op *op, tn_tensor_id id) {
     char name[200];
     snprintf(name, sizeof name, "%.180s.new", tn_graph_tensor(it->graph, id)->name);

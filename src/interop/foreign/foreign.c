@@ -2,11 +2,11 @@
  * problem.
  *
  * A tool places two values at one offset on purpose if an operator works in place, a tensor is a
- * view, or a loop carries a value. Such values form one buffer, whose sections are their live
- * ranges. In XLA a value is freed after all values of the same step are allocated, except at the
- * same offset: there one live range may end at the step in which the other begins. Values at one
- * offset that meet for longer are not joined, so that the verifier finds them. In ExecuTorch all
- * values at one offset whose live ranges meet are one storage.
+ * view, or a loop carries a value. Such values form one buffer, with their live ranges as sections.
+ * In XLA a value is freed after all values of the same step are allocated, except at the same
+ * offset: there one live range may end at the step in which the other begins. Values at one offset
+ * that overlap for longer are not joined, so that the verifier finds them. In ExecuTorch all values
+ * at one offset with overlapping live ranges are one storage.
  *
  * Cost: O(n log n) for n values.
  */
@@ -15,7 +15,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* An alignment is only inferred from offsets, so it is limited to the largest one that is known. */
+/* limits of the inferred alignment: the largest one that each tool is known to use */
 #define FOREIGN_ALIGNMENT_XLA 512u
 #define FOREIGN_ALIGNMENT_VIEWS 16u
 
@@ -121,7 +121,7 @@ static bool foreign_joins(const tn_foreign *foreign, const foreign_body *body,
     return foreign->views ? place->first < body->end : place->first == body->end - 1;
 }
 
-/* Whether the text of an instruction's operands contains this instruction's name. */
+/* Whether the text of an instruction's operands contains the name of `value`. */
 static bool foreign_reads(tn__span operands, const char *value) {
     size_t length = strcspn(value, "{");
     for (size_t at = 0; at + length <= operands.size && length > 0; at++) {
@@ -142,7 +142,7 @@ static void foreign_note_join(tn_foreign *foreign, uint32_t value, uint32_t befo
         foreign->facts.joined_seen++;
 }
 
-/* Gives each value, from the sorted places, to a buffer. */
+/* Assigns each value, in the order of the sorted places, to a buffer. */
 static tn_status foreign_join(tn_foreign *foreign, const foreign_place *places, uint32_t count,
                               tn_error *error) {
     for (uint32_t i = 0; i < count; i++) {
@@ -201,7 +201,7 @@ static tn_status foreign_make_bodies(tn_foreign *foreign, tn_error *error) {
 
 /* --- problems --- */
 
-/* Adds a buffer with a section for each of its values. */
+/* Adds a buffer to the problem, with a section for each of its values. */
 static tn_status foreign_add_body(const tn_foreign *foreign, const foreign_body *body,
                                   uint64_t alignment, tn_bank_id bank, tn_problem *problem,
                                   tn_error *error) {
@@ -277,7 +277,7 @@ static tn_status foreign_bounds(tn_foreign *foreign, tn_error *error) {
     return TN_OK;
 }
 
-/* The alignment that the offsets of each arena have in common. */
+/* Infers the alignment of each arena from its offsets, and sums up the arenas by use. */
 static tn_status foreign_align(tn_foreign *foreign, tn_error *error) {
     tn_foreign_facts *facts = &foreign->facts;
     for (uint32_t i = 0; i < facts->arena_count; i++)
@@ -303,7 +303,7 @@ tn_status tn__foreign_finish(tn_foreign *foreign, tn_error *error) {
     TN_TRY(foreign_make_bodies(foreign, error));
     tn__free(&foreign->context, foreign->operands,
              foreign->operand_room * sizeof *foreign->operands);
-    foreign->operands = NULL; /* they point into a file that the reader closes */
+    foreign->operands = NULL; /* the operands point into a file that the reader closes */
     return foreign_bounds(foreign, error);
 }
 
@@ -315,7 +315,8 @@ static tn_status foreign_check_lives(const tn_foreign *foreign, tn_error *error)
         "schedule, with xla_dump_buffer_assignment_analysis=true in XLA_FLAGS");
 }
 
-/* A plan with one planned arena uses the default bank, which has its name. */
+/* Fills in the problem and the offsets, with one bank for each planned arena. A plan with one
+ * planned arena uses the default bank, which gets the arena's name. */
 static tn_status foreign_fill(const tn_foreign *foreign, tn_problem *problem, uint64_t *offsets,
                               tn_error *error) {
     tn_bank_id bank = 0;
@@ -359,7 +360,8 @@ tn_status tn_foreign_problem(const tn_foreign *foreign, tn_problem **problem, ui
 
 /* --- verifying --- */
 
-/* The value of a buffer that is live at a step and reaches byte `lo`; of several, the last. */
+/* Finds the value of a buffer that is live at a step and extends to byte `lo`; if there are
+ * several, the last one. */
 static uint32_t foreign_value_at(const tn_foreign *foreign, const foreign_body *body, int64_t step,
                                  uint64_t lo) {
     uint32_t found = foreign->order[body->start];
@@ -449,7 +451,7 @@ static bool foreign_is_live(const tn_foreign_value *value, int64_t step) {
     return value->first <= step && step < value->last;
 }
 
-/* The largest live value of a buffer; UINT32_MAX: none is live. */
+/* Finds the largest live value of a buffer; UINT32_MAX if none is live. */
 static uint32_t foreign_holder(const tn_foreign *foreign, const foreign_body *body, int64_t step) {
     uint32_t found = UINT32_MAX;
     for (uint32_t i = 0; i < body->count; i++) {
@@ -512,8 +514,8 @@ tn_status tn_foreign_load(const char *path, const tn_foreign_options *options, t
 
 /* --- writing --- */
 
-/* The bytes of each arena with the new offsets. Bytes that the old plan kept free above its highest
- * buffer are kept, because delegates may read them. `ends` [arenas] is zeroed. */
+/* Computes the bytes of each arena with the new offsets. Bytes that the old plan kept free above
+ * its highest buffer are kept, because delegates may read them. `ends` [arenas] must be zeroed. */
 static void foreign_sizes(const tn_foreign *foreign, const uint64_t *offsets, uint64_t *sizes,
                           uint64_t *ends) {
     for (size_t k = 0; k < foreign->body_count; k++) {

@@ -1,4 +1,4 @@
-/* foreign.h - a plan of another tool as arenas and values, which its reader fills.
+/* foreign.h - a plan of another tool as arenas and values, which a reader fills in.
  *
  * A reader (xla.c, pte.c) adds arenas, values and steps, and then calls tn__foreign_finish, which
  * checks places, joins values into buffers, and computes the bounds.
@@ -17,10 +17,10 @@
 #define TN__FOREIGN_NAME_MAX 65536u
 
 typedef struct foreign_body {     /* values that share bytes on purpose, at one offset */
-    uint32_t arena, start, count; /* values order[start .. start + count) */
+    uint32_t arena, start, count; /* its values are order[start .. start + count) */
     uint64_t offset, size;
     int64_t end;     /* the latest end of a live range */
-    uint32_t buffer; /* of the problem; UINT32_MAX: none */
+    uint32_t buffer; /* number of the buffer in the problem; UINT32_MAX: it has no buffer */
 } foreign_body;
 
 struct tn_foreign {
@@ -30,34 +30,37 @@ struct tn_foreign {
     tn_foreign_arena *arenas;
     tn_foreign_value *values;
     const char **steps;
-    tn__span *operands; /* [values] of XLA's module text, until the plan is finished; NULL: none */
+    /* [values], operands in XLA's module text, until the plan is finished; NULL: no text */
+    tn__span *operands;
     size_t arena_room, value_room, step_room, operand_room;
-    bool views; /* values at one offset share bytes however their live ranges meet */
+    bool views; /* values at one offset share bytes whenever their live ranges overlap */
     foreign_body *bodies;
-    uint32_t *order; /* [values], by arena, offset, first step */
-    uint32_t *owner; /* [values] body, or UINT32_MAX */
+    uint32_t *order; /* [values], sorted by arena, offset, first step */
+    uint32_t *owner; /* [values], buffer of each value, or UINT32_MAX */
     size_t body_count, body_room, order_room;
-    tn__file file; /* ExecuTorch: to be written again; else empty */
+    /* ExecuTorch: the file, which can be written again with other offsets; else empty */
+    tn__file file;
 };
 
-/* Creates an empty plan; `tool` and `form` are static. */
+/* Creates an empty plan; the texts `tool` and `form` must be static. */
 tn_status tn__foreign_create(const tn_context *context, const char *tool, const char *form,
                              tn_foreign **foreign, tn_error *error);
-/* These return false without memory. `value` and `arena` are copied; their texts must live as long
- * as the plan (tn__foreign_text). */
+/* tn__foreign_add_arena and tn__foreign_add_value return false if memory is out. `value` and
+ * `arena` are copied; their texts must exist as long as the plan (tn__foreign_text). */
 bool tn__foreign_add_arena(tn_foreign *foreign, const tn_foreign_arena *arena);
 bool tn__foreign_add_value(tn_foreign *foreign, const tn_foreign_value *value);
 bool tn__foreign_add_step(tn_foreign *foreign, const char *name);
 char *tn__foreign_text(tn_foreign *foreign, tn__span text);
 tn_status tn__foreign_finish(tn_foreign *foreign, tn_error *error);
-/* The file with the offsets of a layout, as tn_foreign_rewrite writes it. */
+/* Returns the contents of the file with the offsets of a layout, as tn_foreign_rewrite writes
+ * them. */
 tn_status tn__foreign_rewrite(const tn_foreign *foreign, tn__span file, const tn_layout *layout,
                               tn__text *out, tn_error *error);
 
-/* xla.c: the texts of one module. Without live ranges or text `bytes` is NULL; then `name` is not
- * read. */
+/* The texts of one module (xla.c). If there are no live ranges or no text, `bytes` is NULL; then
+ * `name` is not read. */
 typedef struct tn__xla_file {
-    const char *name; /* for messages */
+    const char *name; /* file name, for messages */
     tn__span span;
 } tn__xla_file;
 typedef struct tn__xla_files {
@@ -65,16 +68,17 @@ typedef struct tn__xla_files {
 } tn__xla_files;
 tn_status tn__xla_read(const tn__xla_files *files, const tn_context *context, tn_foreign **foreign,
                        tn_error *error);
-/* Bytes of the preallocated-temp allocations of an assignment, without reading anything else. */
+/* Returns the bytes of the preallocated-temp allocations of an assignment, without reading anything
+ * else. */
 uint64_t tn__xla_planned(tn__span assignment);
-/* xla_text.c: the instructions of a module. */
+/* Reads the instructions of a module (xla_text.c). */
 tn_status tn__xla_read_text(tn_foreign *foreign, const tn__xla_file *text, tn_error *error);
 /* xla_folder.c */
 tn_status tn__xla_load(const char *path, const tn_foreign_options *options, tn_foreign **foreign,
                        tn_error *error);
 bool tn__xla_recognises(const char *path);
 
-/* pte.c: one method of a .pte file; `method` NULL: the first. */
+/* Reads one method of a .pte file (pte.c); `method` NULL: the first one. */
 tn_status tn__pte_read(const char *name, tn__span file, const char *method,
                        const tn_context *context, tn_foreign **foreign, tn_error *error);
 /* pte_write.c */

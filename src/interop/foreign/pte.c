@@ -2,14 +2,14 @@
  *
  * The file is a FlatBuffer, with an optional extended header that says where the segments of
  * weights begin. A tensor with allocation_info has a place: a memory and an offset. The file has no
- * live ranges; they follow from the instructions, whose index is the time:
+ * live ranges. They follow from the instructions; the index of an instruction is the time:
  *
- *   - a value is live from the first to the last instruction that names it, both included
- *   - inputs are live from the start, outputs to the end
- *   - the last arguments of a kernel, which are given twice, are its outputs. A value that is read
+ *   - A value is live from the first to the last instruction that names it, both included.
+ *   - Inputs are live from the start, outputs to the end.
+ *   - The last arguments of a kernel, which are given twice, are its outputs. A value that is read
  *     before it is written, or that is written last and not read again, or has initial data, is
- *     state: it is live in all steps. (A delegate does not tell its inputs from its outputs.)
- *   - a jump back makes the values that are live at its destination live until the jump
+ *     state: it is live in all steps. (The arguments of a delegate do not show which are outputs.)
+ *   - A jump back makes the values that are live at its destination live until the jump.
  *
  * ExecuTorch's own live ranges, in numbers of nodes, include these, so a valid plan stays valid.
  *
@@ -63,7 +63,7 @@ SCHEMA(schema_program, "Program", SCALAR(4), TABLES(schema_plan));
 
 /* --- opening --- */
 
-/* The extended header, if there is one. */
+/* Reads the extended header, if the file has one. */
 static tn_status pte_header(pte_file *file) {
     const uint8_t *at = file->bytes.bytes + PTE_HEADER_AT;
     file->program = file->bytes;
@@ -127,7 +127,7 @@ tn__flat_table tn__pte_tensor(const pte_file *file, uint32_t value) {
 
 /* --- values --- */
 
-/* Bytes of an element of a scalar type; 0: unknown. */
+/* Returns the bytes of an element of a scalar type; 0: unknown type. */
 static uint32_t pte_element(int64_t type) {
     static const uint8_t bytes[] = {1, 1, 2, 4, 8, 2, 4, 8, 4, 8, 16, 1, 1, 1, 4,
                                     2, 1, 1, 0, 0, 0, 0, 2, 1, 1, 1,  1, 2, 4, 8};
@@ -137,14 +137,14 @@ static uint32_t pte_element(int64_t type) {
 typedef struct pte_reading {
     pte_file file;
     tn_foreign *foreign;
-    uint32_t *number;  /* [values of the file] value of the plan, or UINT32_MAX */
-    uint8_t *is_known; /* [values of the plan] was named by an instruction, or is an input */
-    uint8_t *is_state; /* [values of the plan] live in all steps */
+    uint32_t *number;  /* [values of the file] number of each value in the plan, or UINT32_MAX */
+    uint8_t *is_known; /* [values of the plan] an instruction named it, or it is an input */
+    uint8_t *is_state; /* [values of the plan] it is live in all steps */
     uint8_t *is_final; /* [values of the plan] the last instruction that names it writes it */
     uint32_t steps;
     struct pte_back {
         uint32_t to, from;
-    } jumps[PTE_JUMPS_MAX]; /* jumps back */
+    } jumps[PTE_JUMPS_MAX]; /* the jumps to an earlier instruction */
     uint32_t jump_count;
     tn_error *error;
 } pte_reading;
@@ -169,7 +169,7 @@ static tn_status pte_bytes(const pte_reading *reading, uint32_t value, const tn_
     return TN_OK;
 }
 
-/* Adds a value that has a place. */
+/* Adds a value that has a place in memory to the plan. */
 static tn_status pte_place_value(pte_reading *reading, uint32_t value, const tn__flat_table *tensor,
                                  const tn__flat_table *place) {
     tn_foreign *foreign = reading->foreign;
@@ -211,7 +211,7 @@ static tn_status pte_read_values(pte_reading *reading) {
 
 static tn_status pte_read_memories(pte_reading *reading) {
     const tn__flat_vector *sizes = &reading->file.sizes;
-    for (uint32_t i = 1; i < sizes->count; i++) { /* entry 0 is reserved */
+    for (uint32_t i = 1; i < sizes->count; i++) { /* entry 0 of the list is reserved */
         tn_foreign_arena arena = {.use = TN_FOREIGN_PLANNED};
         char name[24];
         arena.size = tn__little(sizes->items + (size_t)8 * i, 8);
@@ -230,7 +230,7 @@ static tn_status pte_read_memories(pte_reading *reading) {
 
 /* --- live ranges --- */
 
-/* A value, or the values of a list, are used at a step. */
+/* Records that a value, or each value of a list, is used at a step. */
 static tn_status pte_use_one(pte_reading *reading, int64_t value, int64_t step) {
     if (value < 0 || value >= reading->file.values.count)
         TN_FAIL(reading->error, TN_E_INVALID, "value %" PRId64 " does not exist; there are %u",
@@ -243,7 +243,7 @@ static tn_status pte_use_one(pte_reading *reading, int64_t value, int64_t step) 
     return TN_OK;
 }
 
-/* The items of a value that is a list of tensors. */
+/* Returns the items of a value that is a list of tensors. */
 static tn__flat_vector pte_items(const pte_reading *reading, int64_t value) {
     if (value < 0 || value >= reading->file.values.count) return (tn__flat_vector){0};
     tn__flat_table entry = tn__flat_item(&reading->file.values, (uint32_t)value);
@@ -258,7 +258,7 @@ static tn_status pte_use(pte_reading *reading, int64_t value, int64_t step) {
     TN_TRY(pte_use_one(reading, value, step));
     for (uint32_t i = 0; i < items.count; i++) {
         int32_t item = tn__flat_int32(&items, i);
-        if (item >= 0) TN_TRY(pte_use_one(reading, item, step)); /* -1: none */
+        if (item >= 0) TN_TRY(pte_use_one(reading, item, step)); /* -1 stands for an absent item */
     }
     return TN_OK;
 }
@@ -278,7 +278,8 @@ static void pte_know_one(pte_reading *reading, int64_t value, pte_role role, int
     if (role != PTE_READ) it->op = op;
 }
 
-/* Notes the first instruction that names a value; a value that it reads is state. */
+/* Records the first instruction that names a value; a value that this instruction reads is
+ * state. */
 static void pte_know(pte_reading *reading, int64_t value, pte_role role, int64_t step,
                      const char *op) {
     tn__flat_vector items = pte_items(reading, value);
@@ -287,9 +288,9 @@ static void pte_know(pte_reading *reading, int64_t value, pte_role role, int64_t
         pte_know_one(reading, tn__flat_int32(&items, i), role, step, op);
 }
 
-/* The number of arguments at the end that the kernel writes. The arguments that are given twice at
- * the end, as many as possible, are the outputs. Operators of the runtime itself, such as
- * executorch_prim::et_view, have one output, which is given once. */
+/* Returns the number of arguments at the end that the kernel writes. The outputs are given twice at
+ * the end of the arguments; the longest such repetition counts. Operators of the runtime itself,
+ * such as executorch_prim::et_view, have one output, which is given once. */
 static uint32_t pte_written(const tn__flat_vector *arguments) {
     for (uint32_t count = arguments->count / 2 < 64 ? arguments->count / 2 : 64; count > 0;
          count--) {
@@ -376,8 +377,9 @@ static int pte_by_destination(const void *a, const void *b) {
     return (x->to > y->to) - (x->to < y->to);
 }
 
-/* A value that is live at the destination of a jump back is live until the jump: its bytes are
- * needed in the next round. By rising destination, one pass finds what a longer range adds. */
+/* Extends a live range over jumps back: a value that is live at the destination of such a jump is
+ * live until the jump, because its bytes are needed in the next round. Jumps are sorted by
+ * destination, so one pass also finds what a longer range adds. */
 static void pte_extend(pte_reading *reading, tn_foreign_value *value) {
     for (uint32_t i = 0; i < reading->jump_count; i++) {
         const struct pte_back *jump = &reading->jumps[i];

@@ -32,16 +32,18 @@ enum { PTE_PLACE_MEMORY, PTE_PLACE_LOW, PTE_PLACE_HIGH };
 enum { PTE_CHAIN_INPUTS, PTE_CHAIN_OUTPUTS, PTE_CHAIN_INSTRUCTIONS };
 enum { PTE_INSTRUCTION_TYPE, PTE_INSTRUCTION_ARGUMENTS };
 enum { PTE_KERNEL = 1, PTE_DELEGATE, PTE_MOVE, PTE_JUMP, PTE_FREE };
-enum { PTE_CALL_OPERATOR, PTE_CALL_ARGUMENTS }; /* of KernelCall and DelegateCall */
+enum { PTE_CALL_OPERATOR, PTE_CALL_ARGUMENTS }; /* fields of KernelCall and DelegateCall */
 
-#define PTE_HEADER_AT 8u /* extended header: "eh00", length, program size, start of segments */
+/* place of the extended header: "eh00", length, program size, start of segments */
+#define PTE_HEADER_AT 8u
 #define PTE_HEADER_MIN 32u
 
 typedef struct pte_file {
     const char *name;
-    tn__span bytes, program; /* the FlatBuffer: all bytes, or those before the segments */
-    bool has_header;         /* the extended header */
-    uint64_t segments;       /* start of the segments; 0: none */
+    /* bytes: the whole file; program: the FlatBuffer, all bytes or those before the segments */
+    tn__span bytes, program;
+    bool has_header;   /* the file has an extended header */
+    uint64_t segments; /* offset of the segments; 0: there are no segments */
     tn__flat_table plan;
     tn__flat_vector values, sizes;
     const char *method;
@@ -49,10 +51,10 @@ typedef struct pte_file {
     tn_error *error;
 } pte_file;
 
-/* Opens and verifies a file, and finds a method; NULL: the first. */
+/* Opens and verifies a file, and finds a method; `method` NULL: the first one. */
 tn_status tn__pte_open(pte_file *file, const char *name, tn__span bytes, const char *method,
                        tn_error *error);
-/* The tensor of a value, or an absent table. */
+/* Returns the tensor of a value, or an absent table. */
 tn__flat_table tn__pte_tensor(const pte_file *file, uint32_t value);
 
 #endif

@@ -1,17 +1,18 @@
 /* pte_write.c - writes a .pte file again with other offsets.
  *
  * Only words change: memory_offset_low and _high of tensors, and non_const_buffer_sizes. A
- * FlatBuffer leaves out a field that is 0, so a tensor at offset 0 has no word to write to. If it
- * moves, it gets a new AllocationDetails behind the program, and its reference is changed:
+ * FlatBuffer leaves out a field that is 0, so a tensor at offset 0 has no word that could be
+ * changed. If it moves, it gets a new AllocationDetails after the program, and its reference is
+ * changed:
  *
- *     | program, with changed words | vtable | AllocationDetails ... | padding | segments |
+ *   | program, with changed words | vtable | AllocationDetails ... | padding | segments |
  *
  * A record that several tensors refer to is replaced in the same way. The segments move by a
  * multiple of their alignment, and the extended header states their new start. Without the header
  * there are no segments, and the records go to the end of the file.
  *
  * The result is read again: it must have the same values with the new places, and nothing else may
- * differ. So a file whose records overlap is refused instead of being damaged.
+ * differ. So a file with overlapping records is refused instead of being damaged.
  */
 #include "interop/foreign/pte.h"
 
@@ -23,10 +24,10 @@ typedef struct pte_writing {
     const tn_foreign *foreign;
     pte_file file;
     const uint64_t *offsets; /* [buffers] */
-    uint8_t *program;        /* the new program, [program.size] */
-    uint32_t *places;        /* [values of the plan] byte of their record, sorted */
-    tn__text added;          /* vtable and records behind it */
-    size_t start;            /* of `added` in the file */
+    uint8_t *program;        /* [program.size], the new program */
+    uint32_t *places;        /* [values of the plan] offset of each value's record, sorted */
+    tn__text added;          /* vtable and records that follow the program */
+    size_t start;            /* offset of `added` in the file */
     tn_error *error;
 } pte_writing;
 
@@ -38,7 +39,7 @@ static size_t pte_at(const pte_writing *writing, const uint8_t *bytes) {
     return (size_t)(bytes - writing->file.program.bytes);
 }
 
-/* Place of a field of a table in the file; 0: absent. */
+/* Returns the offset of a table's field in the file; 0: the field is absent. */
 static size_t pte_field(const pte_writing *writing, const tn__flat_table *table, uint32_t field) {
     uint32_t slot = 4 + 2 * field;
     uint64_t at = slot + 2 <= table->vtable_size ? tn__little(table->vtable + slot, 2) : 0;
@@ -50,7 +51,7 @@ static int pte_by_number(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Whether several tensors refer to the record at this byte. */
+/* Whether several tensors refer to the record at this offset. */
 static bool pte_is_shared(const pte_writing *writing, uint32_t place) {
     const uint32_t *found = bsearch(&place, writing->places, writing->foreign->facts.value_count,
                                     sizeof place, pte_by_number);
@@ -60,7 +61,7 @@ static bool pte_is_shared(const pte_writing *writing, uint32_t place) {
            (found + 1 < end && found[1] == place);
 }
 
-/* Writes an offset into the words of a record; false: a word is missing. */
+/* Writes an offset into the words of a record; false if a word is missing. */
 static bool pte_patch(pte_writing *writing, const tn__flat_table *place, uint64_t offset) {
     size_t low = pte_field(writing, place, PTE_PLACE_LOW);
     size_t high = pte_field(writing, place, PTE_PLACE_HIGH);
@@ -71,7 +72,7 @@ static bool pte_patch(pte_writing *writing, const tn__flat_table *place, uint64_
     return true;
 }
 
-/* Adds a record and refers to it. */
+/* Adds a record and makes the tensor refer to it. */
 static tn_status pte_add(pte_writing *writing, const tn__flat_table *tensor,
                          const tn__flat_table *place, uint64_t offset) {
     uint8_t record[PTE_RECORD], vtable[16] = {0};
@@ -83,7 +84,7 @@ static tn_status pte_add(pte_writing *writing, const tn__flat_table *tensor,
     size_t at = writing->start + writing->added.size;
     size_t reference = pte_field(writing, tensor, PTE_TENSOR_PLACE);
     if (at > INT32_MAX) TN_FAIL(writing->error, TN_E_UNSUPPORTED, "a program of more than 2 GiB");
-    pte_put(record, at - writing->start, 4); /* the vtable lies that far before */
+    pte_put(record, at - writing->start, 4); /* distance from the record to its vtable */
     pte_put(record + 4, tn__flat_uint(place, PTE_PLACE_MEMORY, 4, 0), 4);
     pte_put(record + 8, offset, 8);
     tn__text_add(&writing->added, (const char *)record, sizeof record);
@@ -91,7 +92,7 @@ static tn_status pte_add(pte_writing *writing, const tn__flat_table *tensor,
     return TN_OK;
 }
 
-/* Calls for each value of the plan, in the order of its values. */
+/* Writes the new offset of each value of the plan, in the order of the values. */
 static tn_status pte_write_values(pte_writing *writing) {
     uint32_t number = 0;
     for (uint32_t i = 0; i < writing->file.values.count; i++) {
@@ -126,7 +127,7 @@ static void pte_write_sizes(pte_writing *writing, const uint64_t *sizes) {
     }
 }
 
-/* The largest power of two up to a page that divides the start of the segments. */
+/* Returns the largest power of two up to a page that divides the offset of the segments. */
 static size_t pte_alignment(uint64_t segments) {
     size_t alignment = PTE_PAGE;
     while (segments % alignment != 0) alignment /= 2;
@@ -139,7 +140,7 @@ static void pte_zeros(tn__text *out, size_t count) {
         tn__text_add(out, zeros, count < 64 ? count : 64);
 }
 
-/* Program, added records, and the rest of the file. */
+/* Joins the program, the added records, and the other bytes of the file. */
 static void pte_join(pte_writing *writing, tn__text *out) {
     const pte_file *file = &writing->file;
     size_t program = file->program.size, grown = 0;
@@ -160,7 +161,7 @@ static void pte_join(pte_writing *writing, tn__text *out) {
     tn__text_add(out, (const char *)file->bytes.bytes + program, file->bytes.size - program);
 }
 
-/* The new file must have the same values, with live ranges as before, at the new places. */
+/* Checks that the new file has the same values, with equal live ranges, at the new places. */
 static tn_status pte_check(const pte_writing *writing, const uint64_t *sizes, const tn__text *out) {
     const tn_foreign *before = writing->foreign;
     tn_foreign *after;

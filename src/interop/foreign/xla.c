@@ -12,8 +12,8 @@
  *         loop_add_fusion{}:41-57
  *
  * Since 2021 the live ranges are appended to the same file after two empty lines; since April 2026
- * they are in a file of their own. The texts have no version number. A line or a flag that is not
- * known is therefore refused with its text, because a later version may give it a meaning.
+ * they are in a file of their own. The texts have no version number. An unknown line or flag is
+ * therefore refused with its text, because a later version may give it a meaning.
  *
  * A live range START-END includes both steps, so it becomes [START, END + 1).
  *
@@ -31,11 +31,11 @@ typedef struct xla_reading {
     tn_foreign *foreign;
     const tn__xla_file *file;
     const uint8_t *next, *end;
-    uint64_t line;      /* number of the current one */
-    tn__names values;   /* name -> number of the value */
-    tn__names ranges;   /* name -> 0 */
-    tn__names arenas;   /* name -> number of the allocation */
-    int64_t end_step;   /* M of "(max M)" */
+    uint64_t line;      /* number of the current line */
+    tn__names values;   /* finds the number of a value by its name */
+    tn__names ranges;   /* the names of live ranges that were read */
+    tn__names arenas;   /* finds the number of an allocation by its name */
+    int64_t end_step;   /* the number M of "(max M)" */
     uint8_t *has_range; /* [values] */
     tn_error *error;
 } xla_reading;
@@ -62,7 +62,7 @@ static void xla_open(xla_reading *reading, const tn__xla_file *file) {
     reading->line = 0;
 }
 
-/* The next line without its end; false: there is none. */
+/* Reads the next line without its line end; false at the end of the file. */
 static bool xla_line(xla_reading *reading, tn__span *line) {
     if (reading->next == reading->end) return false;
     const uint8_t *start = reading->next;
@@ -87,7 +87,7 @@ static bool xla_begins(tn__span text, const char *with) {
     return text.size >= length && memcmp(text.bytes, with, length) == 0;
 }
 
-/* Steps over `what` if the text begins with it. */
+/* Skips `what` if the text begins with it; returns whether it does. */
 static bool xla_take(tn__span *text, const char *what) {
     if (!xla_begins(*text, what)) return false;
     text->bytes += strlen(what);
@@ -95,7 +95,7 @@ static bool xla_take(tn__span *text, const char *what) {
     return true;
 }
 
-/* Steps over a whole number that is not negative. */
+/* Reads a whole number that is not negative, and skips it. */
 static bool xla_take_number(tn__span *text, uint64_t *number) {
     const char *at = (const char *)text->bytes;
     int64_t value;
@@ -105,7 +105,7 @@ static bool xla_take_number(tn__span *text, uint64_t *number) {
     return true;
 }
 
-/* Steps over the text up to and including `end`, and returns the part before it. */
+/* Skips the text up to and including `end`, and returns the part before it. */
 static bool xla_take_until(tn__span *text, const char *end, tn__span *part) {
     size_t length = strlen(end);
     for (size_t at = 0; at + length <= text->size; at++) {
@@ -132,7 +132,7 @@ static uint32_t xla_use(const xla_flags *flags) {
     return flags->temp ? TN_FOREIGN_PLANNED : TN_FOREIGN_OTHER;
 }
 
-/* Shapes hold commas and blanks, and stand between bars. */
+/* Skips a flag for a parameter. Shapes contain commas and blanks, and are enclosed in bars. */
 static bool xla_take_parameter(tn__span *text) {
     uint64_t number;
     tn__span shape;
@@ -140,7 +140,7 @@ static bool xla_take_parameter(tn__span *text) {
            xla_take_until(text, "| at ShapeIndex {", &shape) && xla_take_until(text, "}", &shape);
 }
 
-/* Steps over one flag of an allocation. */
+/* Skips one flag of an allocation, and stores its meaning. */
 static bool xla_take_flag(tn__span *text, xla_flags *flags) {
     uint64_t number;
     tn__span shape;
@@ -157,7 +157,7 @@ static bool xla_take_flag(tn__span *text, xla_flags *flags) {
     return false;
 }
 
-/* The text after "allocation ". */
+/* Reads the text after "allocation ". */
 static tn_status xla_allocation(xla_reading *reading, tn__span text) {
     tn_foreign *foreign = reading->foreign;
     tn_foreign_arena arena = {0};
@@ -203,7 +203,8 @@ static tn__span xla_cut_name(tn__span name) {
     return name;
 }
 
-/* The name of a value as in the list of live ranges, which always has an index: "fusion{1}". */
+/* Makes the name of a value as in the list of live ranges, which always has an index:
+ * "fusion{1}". */
 static tn_status xla_key(xla_reading *reading, tn__span name, char **key, size_t *length) {
     name = xla_cut_name(name);
     if (name.size == 0 || name.size > TN__FOREIGN_NAME_MAX)
@@ -218,7 +219,7 @@ static tn_status xla_key(xla_reading *reading, tn__span name, char **key, size_t
     return TN_OK;
 }
 
-/* The text after " value: ". */
+/* Reads the text after " value: ". */
 static tn_status xla_value(xla_reading *reading, tn__span text) {
     tn_foreign *foreign = reading->foreign;
     tn_foreign_value value = {.op = "", .source = "", .arena = foreign->facts.arena_count - 1};
@@ -250,10 +251,10 @@ static tn_status xla_value(xla_reading *reading, tn__span text) {
     return TN_OK;
 }
 
-/* Reads up to the first empty line, which ends the allocations. */
+/* Reads the allocations, up to the first empty line. */
 static tn_status xla_assignment(xla_reading *reading) {
     tn__span line;
-    bool again = false; /* in a block of values that are listed elsewhere, too */
+    bool again = false; /* within a block of values that are also listed elsewhere */
     if (!xla_line(reading, &line) || !tn__span_is(line, "BufferAssignment:")) {
         reading->line = 1;
         return xla_fail(reading, TN_E_INVALID, "the first line is not 'BufferAssignment:'");
@@ -332,7 +333,8 @@ static tn_status xla_range(xla_reading *reading, tn__span text) {
     return TN_OK;
 }
 
-/* The lines after "HloLiveRange (max M):". A section ends with a line that is indented less. */
+/* Reads the lines after "HloLiveRange (max M):". A section ends with a line that is indented
+ * less. */
 static tn_status xla_range_lines(xla_reading *reading) {
     enum { NONE, SEQUENCE, RANGES, REST } section = NONE;
     tn__span line;
@@ -348,7 +350,9 @@ static tn_status xla_range_lines(xla_reading *reading) {
         } else if (tn__span_is(line, "  BufferLiveRange:") && section == SEQUENCE) {
             section = RANGES;
         } else if (section == RANGES && (line.size == 0 || xla_begins(line, "  "))) {
-            section = REST; /* the peak, which is computed here with the sizes of the assignment */
+            /* the section about the peak is skipped, because the peak is computed with the sizes of
+             * the assignment */
+            section = REST;
         } else {
             return xla_fail_text(reading, TN_E_UNSUPPORTED,
                                  "no section of a list of live ranges that is known:", line);
@@ -359,7 +363,7 @@ static tn_status xla_range_lines(xla_reading *reading) {
     return TN_OK;
 }
 
-/* Values without a live range count as live in all steps. */
+/* Makes values without a live range live in all steps. */
 static void xla_fill_ranges(xla_reading *reading) {
     tn_foreign *foreign = reading->foreign;
     for (uint32_t i = 0; i < foreign->facts.value_count; i++) {
@@ -370,7 +374,7 @@ static void xla_fill_ranges(xla_reading *reading) {
     }
 }
 
-/* Looks for the list of live ranges from the current line on. */
+/* Searches the list of live ranges, from the current line on, and reads it. */
 static tn_status xla_ranges(xla_reading *reading) {
     tn__span line;
     uint64_t last = 0;

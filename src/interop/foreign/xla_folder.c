@@ -2,9 +2,11 @@
  *
  * The files of a module are named [TIMESTAMP.]module_NUMBER[.NAME].SUFFIX, with a SUFFIX such as
  * sm_9.0_gpu_after_optimizations-buffer-assignment.txt. The number identifies the module, because
- * several may have one name. Without a choice the module with the most planned bytes is read.
+ * several may have one name. If the caller chooses no module, the one with the most planned bytes
+ * is read.
  *
- * Names are opened beneath the folder: a symbolic link cannot lead out of it.
+ * Files are opened relative to the folder, and a symbolic link cannot lead out of it.
+ *
  * Source: XLA, xla/service/dump.cc.
  */
 #include <dirent.h>
@@ -22,11 +24,11 @@
 
 typedef struct folder_reading {
     const tn_context *context;
-    const char *beside; /* a path in the folder */
-    const char *module; /* the choice, or NULL */
+    const char *beside; /* path of any file in the folder */
+    const char *module; /* the module that the caller chose, or NULL */
     char chosen[NAME_MAX + 1];
-    uint64_t planned;      /* of the chosen module */
-    uint32_t count, files; /* modules, and files of any kind */
+    uint64_t planned;      /* planned bytes of the chosen module */
+    uint32_t count, files; /* number of modules, and of files of any kind */
     tn_error *error;
 } folder_reading;
 
@@ -35,7 +37,7 @@ static bool folder_is(const char *path) {
     return stat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
 }
 
-/* Whether a folder has a file of a module; a folder of anything else is no dump. */
+/* Whether a folder contains a file of a module; any other folder is not a dump. */
 bool tn__xla_recognises(const char *path) {
     const struct dirent *entry;
     bool found = false;
@@ -49,7 +51,7 @@ bool tn__xla_recognises(const char *path) {
     return found;
 }
 
-/* Whether a file is of the chosen module: its number, or its name up to a dot. */
+/* Whether a file belongs to the chosen module, given by its number or by its name up to a dot. */
 static bool folder_matches(const char *name, const char *module) {
     const char *at = strstr(name, "module_");
     if (module == NULL) return true;
@@ -63,7 +65,8 @@ static bool folder_matches(const char *name, const char *module) {
            end[1 + length] == '.';
 }
 
-/* Keeps a file if it has more planned bytes than those before; of equal ones the first name. */
+/* Chooses a file if it has more planned bytes than the files before it; of equal ones the one with
+ * the first name. */
 static tn_status folder_offer(folder_reading *reading, const char *name) {
     tn__file file;
     TN_TRY(tn__file_map_beneath(reading->beside, name, reading->context->follow_links, &file,
@@ -100,7 +103,7 @@ static tn_status folder_list(folder_reading *reading, DIR *folder) {
             "and an empty compilation cache, or pass the subfolder of one module");
 }
 
-/* Maps STEM + `suffix`; leaves `bytes` NULL if there is no such file. */
+/* Maps the file STEM + `suffix`; leaves `bytes` NULL if there is no such file. */
 static tn_status folder_map(const folder_reading *reading, size_t stem, const char *suffix,
                             char name[NAME_MAX + 64], tn__file *file, tn__xla_file *text) {
     snprintf(name, NAME_MAX + 64, "%.*s%s", (int)stem, reading->chosen, suffix);

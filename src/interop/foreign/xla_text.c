@@ -1,8 +1,8 @@
-/* xla_text.c - reads the text of an HLO module, to name the operator and the source line of each
+/* xla_text.c - reads the text of an HLO module, to find the operator and the source line of each
  * value.
  *
- *     %fusion.3 = f32[8]{0} fusion(%p0, %add.1), kind=kLoop, metadata={op_name="jit(f)/add"
- *         source_file="train.py" source_line=12}          (in one line)
+ *   %fusion.3 = f32[8]{0} fusion(%p0, %add.1), kind=kLoop, metadata={op_name="jit(f)/add"
+ *               source_file="train.py" source_line=12}          (in one line)
  *
  * The text serves only as an explanation, so lines of other forms are skipped: computations,
  * attributes, and whatever later versions add.
@@ -14,8 +14,10 @@
 
 #include "interop/foreign/foreign.h"
 
-#define TEXT_OPERANDS_MAX 4096u /* bytes in which the operands of an instruction are looked up */
-#define TEXT_METADATA_MAX 8192u /* and its operator and source line */
+/* limit of the bytes in which the operands of an instruction are searched */
+#define TEXT_OPERANDS_MAX 4096u
+/* limit of the bytes in which the operator and the source line are searched */
+#define TEXT_METADATA_MAX 8192u
 
 typedef struct text_instruction {
     tn__span name, op, operands, metadata;
@@ -33,7 +35,7 @@ static size_t text_find(tn__span text, const char *what) {
     return text.size;
 }
 
-/* Steps over a shape: a word, or a tuple in parentheses. */
+/* Skips a shape: a word, or a tuple in parentheses. */
 static bool text_skip_shape(tn__span *text) {
     size_t at = 0, depth = 0;
     for (; at < text->size; at++) {
@@ -47,7 +49,8 @@ static bool text_skip_shape(tn__span *text) {
     return true;
 }
 
-/* "[ROOT ][%]NAME = SHAPE OPCODE(OPERANDS)..."; false: the line is something else. */
+/* Parses an instruction, "[ROOT ][%]NAME = SHAPE OPCODE(OPERANDS)..."; false if the line is
+ * something else. */
 static bool text_parse(tn__span line, text_instruction *made) {
     while (line.size > 0 && line.bytes[0] == ' ') text_skip(&line, 1);
     if (line.size > 5 && memcmp(line.bytes, "ROOT ", 5) == 0) text_skip(&line, 5);
@@ -72,7 +75,7 @@ static bool text_parse(tn__span line, text_instruction *made) {
     return true;
 }
 
-/* The value of NAME="..." or NAME=123 in the metadata. */
+/* Returns the value of NAME="..." or NAME=123 in the metadata. */
 static tn__span text_field(tn__span metadata, const char *name) {
     size_t at = text_find(metadata, name);
     if (at == metadata.size) return (tn__span){0};
@@ -87,7 +90,7 @@ static tn__span text_field(tn__span metadata, const char *name) {
     return (tn__span){metadata.bytes, end < 1000 ? end : 1000};
 }
 
-/* "jit(f)/add, train.py:12" */
+/* Makes the description of a value, such as "jit(f)/add, train.py:12". */
 static const char *text_source(tn_foreign *foreign, tn__span metadata) {
     char text[2100];
     tn__span op = text_field(metadata, "op_name="), file = text_field(metadata, "source_file=");
@@ -105,7 +108,7 @@ static const char *text_source(tn_foreign *foreign, tn__span metadata) {
 }
 
 typedef struct text_reading {
-    tn__names names; /* instruction -> number */
+    tn__names names; /* finds the number of an instruction by its name */
     text_instruction *instructions;
     size_t count, room;
 } text_reading;
@@ -147,7 +150,7 @@ static bool text_explain(tn_foreign *foreign, const text_reading *reading) {
     return true;
 }
 
-/* "HloModule jit_train_step, is_scheduled=true, ..." */
+/* Reads the name of the module from "HloModule jit_train_step, is_scheduled=true, ...". */
 static bool text_module(tn_foreign *foreign, tn__span text) {
     static const char head[] = "HloModule ";
     if (text.size < sizeof head || memcmp(text.bytes, head, sizeof head - 1) != 0) return true;

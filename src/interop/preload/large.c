@@ -1,10 +1,10 @@
-/* large.c - a range of addresses, a pool that divides it, and a table of its blocks.
+/* large.c - large blocks: a range of addresses, a pool that divides it, and a table of its blocks.
  *
  * The range is reserved without memory: the system provides pages when they are touched, and gets
  * them back when the pool does not need them. Blocks are whole pages, as the next allocator would
  * map them too, so a table with one entry per page finds the block at an address. The pool and its
- * planner allocate memory themselves; `large_busy` marks a thread inside them, and its requests go
- * to the next allocator.
+ * planner allocate memory themselves. The flag `large_busy` marks a thread inside them, and its
+ * requests go to the next allocator.
  */
 #include "interop/preload/preload.h"
 
@@ -22,13 +22,15 @@
 
 #define LARGE_PAGE 4096u
 #define LARGE_LEAST (64u << 10)
-#define LARGE_ALIGNMENT (1ull << 30) /* of the range; so also the largest possible request */
-#define LARGE_RANGE (256ull << 30)   /* without a budget; halved until the system accepts it */
+/* alignment of the range, and so the largest alignment of a request */
+#define LARGE_ALIGNMENT (1ull << 30)
+/* bytes of the range without a budget; halved until the system accepts it */
+#define LARGE_RANGE (256ull << 30)
 #define LARGE_RANGE_LEAST (1ull << 30)
 
 typedef struct large_block {
-    uint64_t id;   /* the pool's id; 0: no block begins at this page */
-    uint64_t name; /* in the trace */
+    uint64_t id;   /* number of the block in the pool; 0: no block begins at this page */
+    uint64_t name; /* number of the block in the trace */
     size_t size;
 } large_block;
 
@@ -46,7 +48,7 @@ static tn__trace large_trace = {.file = -1};
 
 static __thread bool large_busy __attribute__((tls_model("initial-exec")));
 
-/* Memory for the pool itself, from the next allocator. */
+/* Allocates memory for the pool itself, from the next allocator. */
 static void *large_own(void *self, void *pointer, size_t old_size, size_t new_size,
                        size_t alignment) {
     (void)self, (void)old_size, (void)alignment;
@@ -63,7 +65,8 @@ static void *large_map(uint64_t bytes) {
     return mapped == MAP_FAILED ? NULL : mapped;
 }
 
-/* The pool aligns offsets, so addresses can be aligned only as far as the start of the range is. */
+/* Maps the range. The pool aligns offsets, so addresses can be aligned only as far as the start of
+ * the range is. */
 static char *large_map_aligned(uint64_t bytes) {
     char *all = large_map(bytes + LARGE_ALIGNMENT);
     if (all == NULL) return NULL;
@@ -85,7 +88,7 @@ static bool large_reserve(uint64_t bytes) {
     return false;
 }
 
-/* Returns the pages to the system; they are zero when they are touched again. */
+/* Returns pages to the system; they are zero when they are touched again. */
 static void large_release(void *self, uint64_t offset, uint64_t size) {
     (void)self;
     (void)madvise(large.base + offset, size, MADV_DONTNEED);
@@ -120,7 +123,8 @@ static void large_unlock(void) {
 static void large_before_fork(void) { large_lock(); }
 static void large_after_fork(void) { large_unlock(); }
 
-/* The parent continues to write the trace. */
+/* Called in the child of a fork: the child writes no trace, because the parent continues to write
+ * it. */
 static void large_in_child(void) {
     tn__trace_leave(&large_trace);
     large.prints_stats = false;
@@ -128,10 +132,9 @@ static void large_in_child(void) {
     large_busy = false;
 }
 
-/* Is this the process that was started with these settings? It puts its process number into the
- * environment of the processes it starts, so it stays the first even if its first block comes late.
- * A program started by exec keeps the number.
- */
+/* Whether this is the process that was started with these settings. It puts its process number into
+ * the environment of the processes it starts, so it stays the first even if its first block comes
+ * late. A program started by exec keeps the number. */
 static bool large_is_first(void) {
     const char *first = getenv("TENURE_TRACE_FIRST");
     char number[32];
@@ -181,13 +184,15 @@ static large_block *large_at(const void *pointer) {
     return &large.blocks[((uintptr_t)pointer - (uintptr_t)large.base) / LARGE_PAGE];
 }
 
-/* Printed once, because a program at its budget may try again and again. */
+/* Prints why the budget did not suffice. It does so once, because a program at its budget may try
+ * repeatedly. */
 static void large_print_failure(const tn_error *error) {
     if (large.is_bound && !large.has_reported) tn__message_print("TENURE_BUDGET", error->message);
     large.has_reported = true;
 }
 
-/* `used`: receives how many bytes at the start of the block were in use before and may not be 0. */
+/* Takes a block from the pool. *used receives the number of bytes at its start that were in use
+ * before and may not be 0. */
 static void *large_take(size_t size, size_t alignment, size_t *used) {
     tn_allocation got;
     tn_error error = {0};

@@ -2,8 +2,9 @@
  *
  *     LD_PRELOAD=libtenure_preload.so TENURE_TRACE=run.csv TENURE_BUDGET=2GiB python3 train.py
  *
- * Large blocks come from a pool (large.c), all others from the next allocator. The
- * address of a block says which of the two it came from, so it is freed there.
+ * Large blocks come from a pool (large.c), all others from the next allocator. The address of a
+ * block shows from which of the two it came, so it is freed there.
+ *
  * Source: the interface is that of ISO C and POSIX; glibc's manual, "Replacing malloc", lists what
  * a replacement must observe.
  */
@@ -17,8 +18,8 @@
 
 /* --- the next allocator ----------------------------------------------------------------------- */
 
-/* dlsym may itself allocate memory while it searches: until it has returned, memory comes from the
- * early store. That is a static array and a counter; it takes no lock and calls nothing, so that it
+/* dlsym may itself allocate memory while it searches. Until it has returned, memory comes from the
+ * early store, a static array and a counter, which takes no lock and calls nothing, so that it
  * works before any other code has run. */
 
 static _Alignas(64) char early_store[64 << 10];
@@ -28,7 +29,7 @@ static bool next_is_ready;
 
 static void next_find(void *function, const char *name) {
     void *symbol = dlsym(RTLD_NEXT, name);
-    /* ISO C has no cast from object to function pointer */
+    /* ISO C has no cast from an object pointer to a function pointer */
     memcpy(function, &symbol, sizeof symbol);
 }
 
@@ -42,14 +43,14 @@ const tn__next_allocator *tn__next_allocator_find(void) {
     next_find(&found.posix_memalign, "posix_memalign");
     next_find(&found.aligned_alloc, "aligned_alloc");
     next_find(&found.malloc_usable_size, "malloc_usable_size");
-    next_allocator = found; /* two threads that search at once find the same */
+    next_allocator = found; /* two threads that search at once find the same functions */
     __atomic_store_n(&next_is_ready, true, __ATOMIC_RELEASE);
     return &next_allocator;
 }
 
 static bool next_allocator_ready(void) { return __atomic_load_n(&next_is_ready, __ATOMIC_ACQUIRE); }
 
-/* Zeroed bytes of a small store that is never freed; NULL: the store is used up. */
+/* Returns zeroed bytes of the early store, which is never freed; NULL: the store is used up. */
 static void *early_alloc(size_t size, size_t alignment) {
     if (alignment < 16) alignment = 16;
     if (size > sizeof early_store || alignment > sizeof early_store) return NULL;
@@ -65,7 +66,8 @@ static bool early_owns(const void *pointer) {
     return at >= begin && at < begin + sizeof early_store;
 }
 
-/* The bytes from a block of that store to the end of the store; the block itself may be smaller. */
+/* Returns the bytes from a block of the early store to the end of the store; the block itself may
+ * be smaller. */
 static size_t early_rest(const void *pointer) {
     return (size_t)(early_store + sizeof early_store - (const char *)pointer);
 }
@@ -74,7 +76,8 @@ static size_t early_rest(const void *pointer) {
 
 #define PRELOAD_EXPORT __attribute__((visibility("default")))
 
-/* Declared here instead of by <stdlib.h>: its attributes are meant for callers. */
+/* The functions are declared here instead of by <stdlib.h>, because its attributes are meant for
+ * callers. */
 PRELOAD_EXPORT void *malloc(size_t size);
 PRELOAD_EXPORT void *calloc(size_t count, size_t size);
 PRELOAD_EXPORT void *realloc(void *pointer, size_t size);
@@ -89,7 +92,7 @@ PRELOAD_EXPORT size_t malloc_usable_size(void *pointer);
 
 static __thread bool preload_finding __attribute__((tls_model("initial-exec")));
 
-/* NULL while this thread is looking for it. */
+/* Returns the next allocator; NULL while this thread is searching it. */
 static const tn__next_allocator *preload_below(void) {
     if (next_allocator_ready()) return tn__next_allocator_find();
     if (preload_finding) return NULL;
@@ -141,7 +144,7 @@ void free(void *pointer) {
     if (below != NULL) below->free(pointer);
 }
 
-/* Moves to a new block, and copies as many bytes as fit. */
+/* Moves a block to a new one of `size` bytes, and copies as many bytes as fit. */
 static void *preload_move(void *pointer, size_t old_size, size_t size) {
     void *block = malloc(size);
     if (block == NULL) return NULL;
@@ -166,7 +169,8 @@ void *realloc(void *pointer, size_t size) {
         int kept = errno;
         void *moved = preload_move(pointer, old_size, size);
         if (moved != NULL || size > old_size) return moved;
-        errno = kept; /* a smaller size fits the old block under any budget */
+        /* the old block is kept, because a smaller size fits into it under any budget */
+        errno = kept;
         return pointer;
     }
     const tn__next_allocator *below = preload_below();
@@ -209,7 +213,7 @@ void *aligned_alloc(size_t alignment, size_t size) {
 }
 
 void *memalign(size_t alignment, size_t size) {
-    size_t power = sizeof(void *); /* any alignment is accepted, and raised to a power of two */
+    size_t power = sizeof(void *); /* any alignment is accepted, and rounded up to a power of two */
     while (power < alignment && power <= SIZE_MAX / 4) power *= 2;
     return aligned_alloc(power, size);
 }

@@ -1,8 +1,9 @@
 /* shared.c - settings, messages and the trace of requests, for the preloaded library and the
  * PyTorch allocator.
  *
- * The trace writes requests as rows of a file. Rows are collected in the trace itself and written
- * when it is full. So it allocates no memory, and a process that is killed leaves whole rows.
+ * The trace writes requests as rows of a file. Rows are collected in the record tn__trace itself
+ * and written when it is full. So the trace allocates no memory, and a process that is killed
+ * leaves whole rows.
  */
 #define _GNU_SOURCE /* memrchr */
 #include "interop/preload/shared.h"
@@ -17,8 +18,6 @@
 #include <unistd.h>
 
 /* --- settings and messages -------------------------------------------------------------------- */
-
-/* Settings and messages shared by the preloaded library and the PyTorch allocator. */
 
 void tn__message_print(const char *what, const char *detail) {
     fprintf(stderr, "tenure: %s%s%s\n", what, detail[0] != '\0' ? ": " : "", detail);
@@ -56,7 +55,8 @@ void tn__pool_print(tn_pool *pool, const char *what) {
 
 enum { TRACE_ROW_MAX = 256, TRACE_CALL_SITE_MAX = 120, TRACE_FILE = 512, TRACE_PATH_MAX = 4096 };
 
-/* Does our file number still refer to the trace? If not, it is left alone. */
+/* Whether the file descriptor still refers to the trace. If it does not, the program has reused it,
+ * and it is not touched. */
 static bool trace_is_ours(tn__trace *trace) {
     struct stat now;
     if (trace->file >= 0 && fstat(trace->file, &now) == 0 && now.st_dev == trace->which.st_dev &&
@@ -74,16 +74,17 @@ static uint64_t trace_count(const char *rows, size_t size) {
     return count;
 }
 
-/* The disk is full, or fails. The file is cut after its last whole row, unless it is a pipe. No
- * further row is written, and a message is printed once. `done` bytes of the rows are in the
- * file. */
+/* Ends the trace because the disk is full or fails. The file is cut after its last whole row,
+ * unless it is a pipe. No further row is written, and a message is printed once. `done` bytes of
+ * the collected rows are in the file. */
 static void trace_end(tn__trace *trace, size_t done, int reason) {
     const char *last = done > 0 ? memrchr(trace->rows, '\n', done) : NULL;
     size_t whole = last != NULL ? (size_t)(last - trace->rows) + 1 : 0;
     uint64_t kept = trace_count(trace->rows, whole);
     trace->lost += trace_count(trace->rows, trace->used) - kept;
     trace->kept += kept;
-    if (ftruncate(trace->file, (off_t)(trace->written + whole)) != 0) whole = 0; /* a pipe */
+    /* a pipe cannot be cut */
+    if (ftruncate(trace->file, (off_t)(trace->written + whole)) != 0) whole = 0;
     close(trace->file);
     trace->file = -1;
     trace->failed = true;
@@ -108,8 +109,8 @@ static void trace_flush(tn__trace *trace) {
     trace->used = 0;
 }
 
-/* The path, with "%p" replaced by our process number. If the plain name belongs to another process,
- * the number is appended. */
+/* Makes the file name: the path, with "%p" replaced by the process number. If the plain name
+ * belongs to another process, the number is appended. */
 static void trace_name(const tn__trace *trace, char *name, size_t room) {
     const char *path = trace->path, *mark = strstr(path, "%p");
     int before = mark != NULL ? (int)(mark - path) : (int)strlen(path);
@@ -130,14 +131,16 @@ static int trace_claim(tn__trace *trace, const char *name) {
         close(file);
         return -1;
     }
-    int high = fcntl(file, F_DUPFD_CLOEXEC, TRACE_FILE); /* a number that shells do not use */
+    /* moves the descriptor to a number that shells do not use */
+    int high = fcntl(file, F_DUPFD_CLOEXEC, TRACE_FILE);
     if (high < 0) return file;
     close(file);
     return high;
 }
 
-/* Runs at the first row, so that a process without large blocks (a shell, env) leaves no file. The
- * name is built in the buffer for rows, because stacks of threads may be small. */
+/* Opens the file. This is done at the first row, so that a process without large blocks (a shell,
+ * env) leaves no file. The name is built in the buffer for rows, because stacks of threads may be
+ * small. */
 static void trace_begin(tn__trace *trace) {
     const char *path = trace->path;
     trace_name(trace, trace->rows, TRACE_PATH_MAX);
@@ -165,7 +168,7 @@ void tn__trace_open(tn__trace *trace, const char *path, bool has_streams) {
 
 void tn__trace_yield(tn__trace *trace) { trace->is_other = true; }
 
-/* Room for a row; NULL: there is no file. */
+/* Returns a buffer for a row; NULL: there is no file. */
 static char *trace_row(tn__trace *trace) {
     if (trace->path != NULL) trace_begin(trace);
     if (trace->file >= 0 && sizeof trace->rows - trace->used < TRACE_ROW_MAX) trace_flush(trace);
@@ -173,7 +176,7 @@ static char *trace_row(tn__trace *trace) {
     return trace->file >= 0 ? trace->rows + trace->used : NULL;
 }
 
-/* Makes a name fit one field of a row; the name of a Python file may contain any character. */
+/* Makes a name fit into one field of a row; the name of a Python file may contain any character. */
 static void trace_show(const char *call_site, char shown[TRACE_CALL_SITE_MAX + 1]) {
     size_t length = call_site != NULL ? strnlen(call_site, TRACE_CALL_SITE_MAX) : 0;
     for (size_t i = 0; i < length; i++) {

@@ -1,8 +1,9 @@
-/* device_replay.c - replays the requests of a trace on a device, from one block that a pool divides
- * or from the device's own allocator.
+/* device_replay.c - replays the requests of a trace on a device, with one block that a pool divides
+ * or with the device's own allocator.
  *
  * The pool first runs without the device, to find the range that it needs. Some pools reserve their
- * least only if they may choose the range, and need a little more in a range of that size.
+ * minimum only if the range is not limited, and need a little more in a range of exactly that
+ * size.
  */
 #include <tenure/snapshot.h>
 
@@ -13,9 +14,8 @@
 /* --- streams of the trace on the device ------------------------------------------------------- */
 
 /* The streams of a trace on a device, and fences between them, which implement the functions of
- * tn__stream_fences. A stream is identified by its index among the stream numbers of the trace;
- * its handle in turns is that index. So the first is the default stream, and a trace of one
- * stream records no fences. */
+ * tn__stream_fences. The handle of a stream is its index among the stream numbers of the trace. So
+ * the first stream is the default stream, and a trace of one stream records no fences. */
 
 typedef struct replay_streams {
     const tn_context *context;
@@ -23,14 +23,14 @@ typedef struct replay_streams {
     uint32_t *numbers; /* [count] stream numbers of the trace, ascending */
     uint32_t count;
     tn_stream **streams; /* [count] */
-    tn_stream *here;     /* inline stream: this thread waits in its place */
+    tn_stream *here;     /* an inline stream, on which this thread waits for fences */
     tn_fence *crossing;
     uint64_t waits; /* number of waits of one stream for another so far */
 } replay_streams;
 
 static inline void *streams_handle(uint32_t place) { return (void *)(uintptr_t)place; }
 
-/* The index of a number, or where it belongs. */
+/* Returns the index of a stream number, or the index at which it must be inserted. */
 static uint32_t streams_find(const replay_streams *streams, uint32_t number) {
     uint32_t low = 0, high = streams->count;
     while (low < high) {
@@ -63,7 +63,8 @@ static tn_status streams_number(replay_streams *streams, const tn_pool_event *ev
     return TN_OK;
 }
 
-/* Errors: E_INVALID (too many), E_NO_MEMORY, those of tn_stream_create. Close in any case. */
+/* Creates the streams. Errors: E_INVALID (too many streams), E_NO_MEMORY, those of
+ * tn_stream_create. Call streams_close in any case. */
 static tn_status streams_open(replay_streams *streams, const tn_context *context, tn_device *device,
                               const tn_pool_event *events, uint64_t count, tn_error *error) {
     *streams = (replay_streams){.context = context, .device = device};
@@ -78,7 +79,7 @@ static tn_status streams_open(replay_streams *streams, const tn_context *context
     return tn_stream_create(device, TN_STREAM_INLINE, &streams->here, error);
 }
 
-/* Waits for them. */
+/* Waits for the streams and destroys them. */
 static void streams_close(replay_streams *streams) {
     tn_fence_destroy(streams->crossing);
     tn_stream_destroy(streams->here);
@@ -88,19 +89,20 @@ static void streams_close(replay_streams *streams) {
     tn__free(streams->context, streams->numbers, TN_PLAY_STREAMS_MAX * sizeof *streams->numbers);
 }
 
-/* Work given to `to` from now on runs after all work given to `from`. This is the program's own
- * synchronisation and is not counted. */
+/* Makes work queued on stream `to` from now on run after all work queued on stream `from`. This is
+ * the program's own synchronisation and is not counted as a wait. */
 static tn_status streams_cross(replay_streams *streams, uint32_t from, uint32_t to,
                                tn_error *error) {
     TN_TRY(tn_fence_record(streams->crossing, streams->streams[from], error));
     return tn_fence_wait(streams->crossing, streams->streams[to], error);
 }
 
-/* Waits until all streams are done. Errors: the first that any stream had. */
+/* Waits until all streams are done. Returns the first error that any stream had. */
 static tn_status streams_wait_all(replay_streams *streams, tn_error *error) {
     tn_status first = TN_OK;
     for (uint32_t i = 0; i < streams->count; i++) {
-        if (streams->streams[i] == NULL) break; /* opening them failed */
+        /* streams_open failed here, so later streams do not exist */
+        if (streams->streams[i] == NULL) break;
         tn_status status = tn_stream_wait(streams->streams[i], first == TN_OK ? error : NULL);
         if (first == TN_OK) first = status;
     }
@@ -159,42 +161,43 @@ static const tn__stream_fences_ways streams_ways = {
     .settle = streams_settle,
 };
 
-/* device_replay.c - @ */
-
 enum {
-    REPLAY_ROUNDS = 10, /* timed rounds; fewer for a long trace */
+    REPLAY_ROUNDS = 10, /* number of timed rounds; fewer for a long trace */
     REPLAY_EVENTS = 1000000,
-    REPLAY_TRIES = 24, /* of a range, each an eighth larger than the last */
+    REPLAY_TRIES = 24, /* number of ranges that are tried, each an eighth larger than the last */
     REPLAY_LEAST = 4096,
     REPLAY_MARK = sizeof(uint64_t),
 };
-#define REPLAY_SECONDS 2.0 /* no round begins later, unless the number of rounds was given */
+/* no round begins after this time, unless the number of rounds was given */
+#define REPLAY_SECONDS 2.0
 
 typedef struct replay_block {
-    uint64_t id;             /* from the pool */
-    tn_address address;      /* on the device */
-    uint64_t size, given;    /* bytes that were requested, and that the pool allocated */
-    uint64_t marks[2];       /* written to the first and last bytes */
-    uint64_t back[2];        /* read back from there */
-    uint32_t stream;         /* its place */
-    bool is_had, was_marked; /* allocated now; marked in a round with work */
+    uint64_t id;          /* number of the block in the pool */
+    tn_address address;   /* address on the device */
+    uint64_t size, given; /* size: requested bytes; given: bytes that the pool allocated */
+    uint64_t marks[2];    /* values written to the first and last bytes */
+    uint64_t back[2];     /* values read back from there */
+    uint32_t stream;      /* index of its stream */
+    /* is_had: allocated now; was_marked: marks were written in a round with work */
+    bool is_had, was_marked;
 } replay_block;
 
 typedef struct device_replay {
     tn_context context;
     tn_device *device;
-    tn_pool_options options; /* for the pool */
+    tn_pool_options options; /* options of the pool */
     const tn_pool_event *events;
     uint64_t event_count;
     uint32_t block_count;
-    bool has_pool, is_dry, has_work; /* dry: without the device; work: blocks are marked */
-    bool is_refused;                 /* the last failure was for lack of memory */
+    /* is_dry: runs without the device; has_work: blocks are marked */
+    bool has_pool, is_dry, has_work;
+    bool is_refused; /* the last failure was for lack of memory */
     tn_pool *pool;
-    tn_address base; /* of the pool's range */
+    tn_address base; /* address of the pool's range */
     replay_block *blocks;
     replay_streams streams;
     tn__stream_fences turns;
-    uint64_t now, taken; /* device bytes: now, and at the peak */
+    uint64_t now, taken; /* bytes of the device: now, and at the peak */
 } device_replay;
 
 /* --- the bytes of a block --- */
@@ -228,7 +231,8 @@ static tn_status replay_read(device_replay *it, replay_block *block, uint32_t pl
     return tn_device_get(stream, &block->back[1], end, REPLAY_MARK, error);
 }
 
-/* Called after all streams are done. */
+/* Compares the marks that were read with those that were written. Call it after all streams are
+ * done. */
 static tn_status replay_compare(const device_replay *it, uint64_t *marked, tn_error *error) {
     uint64_t wrong = 0, first = 0;
     *marked = 0;
@@ -308,13 +312,14 @@ static tn_status replay_give_part(device_replay *it, replay_block *block, uint32
     return tn_pool_free(it->pool, block->id, error);
 }
 
-/* Queued work may still use the block, and a device does not wait on its own. */
+/* Frees a block with the device's own allocator. Queued work may still use it, and a device does
+ * not wait on its own, so the stream is waited for. */
 static tn_status replay_give_own(device_replay *it, replay_block *block, uint32_t stream,
                                  tn_error *error) {
     tn_status status = tn_stream_wait(it->streams.streams[block->stream], error);
     if (status == TN_OK && stream != block->stream)
         status = tn_stream_wait(it->streams.streams[stream], error);
-    if (status != TN_OK) return status; /* it is still allocated */
+    if (status != TN_OK) return status; /* the block could not be freed and is still allocated */
     tn_device_free(it->device, block->address);
     block->is_had = false;
     it->now -= block->size;
@@ -328,8 +333,8 @@ static tn_status replay_give(device_replay *it, replay_block *block, uint32_t st
                         : replay_give_own(it, block, stream, error);
 }
 
-/* Blocks that the trace never frees are freed at the end. `requests` receives the number of
- * requests. */
+/* Replays all requests once; blocks that the trace never frees are freed at the end. *requests
+ * receives the number of requests. */
 static tn_status replay_round(device_replay *it, uint64_t *requests, tn_error *error) {
     *requests = it->event_count;
     for (uint64_t i = 0; i < it->event_count; i++) {
@@ -356,8 +361,8 @@ static tn_status replay_make_pool(device_replay *it, uint64_t capacity, tn_error
     return replay_refuse(it, status, status == TN_E_EXHAUSTED);
 }
 
-/* All rounds with the pool but without the device, including the one with work; *reserved receives
- * the peak of the pool's reserved bytes. */
+/* Runs all rounds with the pool but without the device, including the round with work; *reserved
+ * receives the peak of the pool's reserved bytes. */
 static tn_status replay_try(device_replay *it, uint64_t capacity, uint32_t rounds,
                             uint64_t *reserved, tn_error *error) {
     uint64_t requests;
@@ -378,7 +383,8 @@ static tn_status replay_try(device_replay *it, uint64_t capacity, uint32_t round
     return status;
 }
 
-/* The smallest range that suffices. `bound`, if not 0, is known to suffice. */
+/* Finds the smallest range that suffices for the pool, at most it->options.capacity (0: no
+ * limit). */
 static tn_status replay_find_range(device_replay *it, uint32_t rounds, uint64_t *range,
                                    tn_error *error) {
     uint64_t bound = it->options.capacity, again;
@@ -396,7 +402,7 @@ static tn_status replay_find_range(device_replay *it, uint32_t rounds, uint64_t 
 static tn_status replay_take_range(device_replay *it, uint32_t rounds, tn_error *error) {
     uint64_t range = 0;
     TN_TRY(replay_find_range(it, rounds, &range, error));
-    it->is_refused = false; /* smaller ones may have been refused */
+    it->is_refused = false; /* smaller ranges may have been refused before */
     tn_status status = tn_device_alloc(it->device, range, &it->base, error);
     if (status != TN_OK)
         return replay_refuse(it, status, status == TN_E_EXHAUSTED || status == TN_E_NO_MEMORY);
@@ -476,7 +482,7 @@ tn_status tn_play(tn_device *device, const tn_pool_trace *trace, const tn_play_o
     it.has_pool = options.pool != NULL;
     tn__options(&it.options, sizeof it.options, options.pool);
     it.options.context = &it.context;
-    it.options.settle = NULL; /* turns know which stream waits for which */
+    it.options.settle = NULL; /* it->turns determines which stream waits for which */
     it.events = tn_pool_trace_events(trace, &it.event_count);
     it.block_count = tn_pool_trace_block_count(trace);
     it.streams.context = &it.context;

@@ -19,7 +19,8 @@ static tn__row_kind build_kind(const tn__build *build, uint64_t dict) {
     return (tn__row_kind)(build->dicts[dict] & 15);
 }
 
-/* The kind that a set of keys (bits) indicates. If several fit, the first one here is taken. */
+/* The kind of row that a set of keys (bits) indicates. If several kinds fit, the first one in this
+ * function is taken. */
 static tn__row_kind build_judge(uint64_t keys) {
 #define BUILD_HAS(name) ((keys >> TN__WORD_##name & 1) != 0)
     if (BUILD_HAS(ACTION)) return TN__ROW_EVENT;
@@ -48,7 +49,8 @@ static tn_status build_set_all(tn__build *build, tn__row_kind kind, size_t row,
     return TN_OK;
 }
 
-/* A frame must have its three fields at once; otherwise its kind is not known yet. */
+/* Stores a frame. It must have its three fields at once; otherwise the kind of the dict is not
+ * known yet. */
 static tn_status build_frame(tn__build *build, const tn__pickle_value *pairs, size_t count,
                              size_t *row) {
     tn__stack_frame frame = {0};
@@ -76,7 +78,7 @@ static tn_status build_frame(tn__build *build, const tn__pickle_value *pairs, si
     return TN_OK;
 }
 
-/* The kind of a dict is known: its pairs go into a row. */
+/* Moves the stored pairs of a dict into a row, because its kind is known now. */
 static tn_status build_settle(tn__build *build, uint64_t dict, tn__row_kind kind,
                               const tn__pickle_value *pairs, size_t count) {
     size_t row = 0;
@@ -115,8 +117,8 @@ static tn_status build_keep(tn__build *build, uint64_t dict, const tn__pickle_va
     return TN_OK;
 }
 
-/* Returns the stored pairs in the order in which they came, and frees them. If there are more pairs
- * than any known dict has fields, *count is 0: it is no dict of a snapshot. */
+/* Returns the stored pairs of a dict in the order in which they came, and frees them. If there are
+ * more pairs than any known dict has fields, the dict is not part of a snapshot and *count is 0. */
 static void build_recall(tn__build *build, uint64_t dict,
                          tn__pickle_value pairs[2 * BUILD_PAIRS_MAX], size_t *count) {
     uint32_t first = (uint32_t)(build->dicts[dict] >> 4), waiting = 0;
@@ -162,7 +164,8 @@ static tn_status build_add_pairs(tn__build *build, uint64_t dict, const tn__pick
 
 /* --- lists --- */
 
-/* The kind of a list's item, and its number; OTHER: the item is not stored. */
+/* Returns the kind of a list's item and stores the item's number; OTHER means that the item is not
+ * stored. */
 static tn__row_kind build_item(const tn__build *build, const tn__pickle_value *value,
                                uint32_t *number) {
     *number = (uint32_t)value->word;
@@ -174,9 +177,8 @@ static tn__row_kind build_item(const tn__build *build, const tn__pickle_value *v
     return kind == TN__ROW_NEW || kind == TN__ROW_WAITS ? TN__ROW_OTHER : kind;
 }
 
-/* Room for `more` items at the end of a list: in place if the list is the last one; otherwise it is
- * moved.
- */
+/* Makes a list large enough for `more` items at its end: in place if the list is the last one;
+ * otherwise it is moved. */
 static tn_status build_room(tn__build *build, tn__snapshot_list *list, size_t more) {
     uint64_t need = (uint64_t)list->count + more;
     bool has_room = list->count > 0;
@@ -211,7 +213,7 @@ static tn_status build_add_items(tn__build *build, uint64_t number, const tn__pi
     TN_TRY(build_room(build, list, count));
     for (size_t i = 0; i < count; i++) {
         if (build_item(build, &items[i], &item) != list->kind)
-            /* items of several kinds: no list of a snapshot */
+            /* a list with items of several kinds is not part of a snapshot */
             return list->kind = TN__ROW_OTHER, TN_OK;
         build->items[list->start + list->count++] = item;
     }
@@ -300,7 +302,8 @@ bool tn__build_init(tn__build *build, const tn_context *context) {
         return false;
     build->lists[build->list_count++] = (tn__snapshot_list){.kind = TN__ROW_OTHER};
     build->streams[build->stream_count++] = 0;
-    build->categories[build->category_count++] = TN__WORD_KEY_COUNT; /* the empty text */
+    /* category 0 is the empty text */
+    build->categories[build->category_count++] = TN__WORD_KEY_COUNT;
     return true;
 }
 

@@ -2,9 +2,9 @@
  *
  * A pickle makes an empty dict, numbers it, and adds pairs to it later, up to a thousand at once.
  * The keys of the first pairs identify the dict as a frame, an event, a block, a segment, or the
- * whole snapshot. From then on it is a row in the table of that kind, and nothing else of it is
- * stored. A list is identified by its first item. Other dicts and lists have the kind "other" and
- * use no memory.
+ * whole snapshot. From then on it is a row in the table of that kind, and only the row is stored. A
+ * list is identified by its first item. Other dicts and lists have the kind "other" and use no
+ * memory.
  */
 #ifndef TN_SNAPSHOT_BUILD_H
 #define TN_SNAPSHOT_BUILD_H
@@ -14,7 +14,8 @@
 #include "interop/snapshot/pickle.h"
 #include "interop/snapshot/stacks.h"
 
-/* Keys of dicts, and words that are values. Their text numbers equal their positions here. */
+/* Keys of dicts, and words that are values. The number of each text equals its position in this
+ * list. */
 #define TN__SNAPSHOT_WORDS(X)                                                                      \
     X(ACTION, "action")                                                                            \
     X(ADDR, "addr")                                                                                \
@@ -41,9 +42,9 @@
     X(REAL_SIZE, "real_size")                                                                      \
     X(SEGMENTS, "segments")                                                                        \
     X(TRACES, "device_traces")                                                                     \
-    X(KEY_COUNT, "") /* keys are above */                                                          \
+    X(KEY_COUNT, "") /* all words above are keys */                                                \
     X(ALLOC, "alloc")                                                                              \
-    /* in the earliest versions: requested and completed in one event */                           \
+    /* in the earliest versions: the free was requested and completed in one event */              \
     X(FREE, "free")                                                                                \
     X(FREE_REQUESTED, "free_requested")                                                            \
     X(FREE_COMPLETED, "free_completed")                                                            \
@@ -64,7 +65,7 @@ enum {
 };
 
 typedef enum tn__row_kind {
-    TN__ROW_NEW,   /* empty so far */
+    TN__ROW_NEW,   /* an empty dict or list; its kind is not known yet */
     TN__ROW_WAITS, /* a dict of unknown kind; its pairs are stored */
     TN__ROW_OTHER,
     TN__ROW_FRAME,
@@ -78,17 +79,19 @@ typedef enum tn__row_kind {
 } tn__row_kind;
 
 typedef struct tn__pair {
-    uint32_t key, next; /* index of the next pair of the same dict; UINT32_MAX: none */
+    /* next: index of the next pair of the same dict; UINT32_MAX: it is the last one */
+    uint32_t key, next;
     tn__pickle_value value;
 } tn__pair;
 
 typedef struct tn__snapshot_list {
     uint64_t start; /* the items are build.items[start, start + count) */
     uint32_t count;
-    uint8_t kind, room_log; /* tn__row_kind of the items; room for 2^room_log */
+    /* kind: tn__row_kind of the items; room_log: the list can hold 2^room_log items */
+    uint8_t kind, room_log;
 } tn__snapshot_list;
 
-/* A block as it is read. If its dict has no frames, the history supplies them. */
+/* An item of a block's history. If the block's dict has no frames, the history supplies them. */
 typedef struct tn__past {
     uint64_t requested;
     uint32_t stack;
@@ -98,11 +101,11 @@ typedef struct tn__build {
     const tn_context *context;
     tn__pickle_texts texts;
     tn__stacks stacks;
-    uint64_t *dicts; /* row << 4 | kind */
+    uint64_t *dicts; /* row << 4 | kind of each dict */
     size_t dict_count, dict_room;
-    tn__snapshot_list *lists; /* number 0: any list or tuple that is not stored */
+    tn__snapshot_list *lists; /* number 0 stands for any list or tuple that is not stored */
     size_t list_count, list_room;
-    uint32_t *items; /* rows, or numbers of lists */
+    uint32_t *items; /* numbers of rows or of lists */
     size_t item_count, item_room;
     tn__pair *pairs;
     size_t pair_count, pair_room;
@@ -111,15 +114,16 @@ typedef struct tn__build {
     size_t event_count, event_room;
     tn_snapshot_block *blocks;
     size_t block_count, block_room;
-    tn_snapshot_segment *segments; /* first_block: the number of their list of blocks */
+    /* while reading, first_block is the number of the segment's list of blocks */
+    tn_snapshot_segment *segments;
     size_t segment_count, segment_room;
     tn__past *pasts;
     size_t past_count, past_room;
     uint64_t *streams;
     size_t stream_count, stream_room;
-    uint32_t *categories; /* texts; number 0: none */
+    uint32_t *categories; /* numbers of texts; 0: no category */
     size_t category_count, category_room;
-    uint64_t segment_list, trace_list; /* numbers of lists; UINT64_MAX: none */
+    uint64_t segment_list, trace_list; /* numbers of lists; UINT64_MAX: not found */
     tn_error *error;
 } tn__build;
 
@@ -127,10 +131,10 @@ bool tn__build_init(tn__build *build, const tn_context *context);
 void tn__build_release(tn__build *build);
 tn__pickle_maker tn__build_maker(tn__build *build);
 
-/* fields.c: stores one pair in a row. */
+/* Stores one pair in a row (fields.c). */
 tn_status tn__build_set(tn__build *build, tn__row_kind kind, size_t row, uint32_t key,
                         const tn__pickle_value *value);
-/* A new row of a kind, with defaults. */
+/* Makes a new row of a kind, with default values; *row is its number. */
 tn_status tn__build_row(tn__build *build, tn__row_kind kind, size_t *row);
 /* Stores a list of frames as a stack; the list refers to the stack from then on. */
 tn_status tn__build_stack(tn__build *build, const tn__pickle_value *value, uint32_t *stack);

@@ -1,7 +1,7 @@
-/* fields.c - the meaning of each field of a snapshot's dicts. Other fields are ignored. */
+/* fields.c - stores each field of a snapshot's dicts in its row. Unknown fields are ignored. */
 #include "interop/snapshot/build.h"
 
-/* PyTorch has 32 streams for each priority on each device. */
+/* limit of streams: PyTorch has 32 for each priority on each device */
 enum { FIELDS_STREAMS_MAX = 4096, FIELDS_CATEGORIES_MAX = 255 };
 
 static const char *fields_name(uint32_t key) {
@@ -13,7 +13,7 @@ static const char *fields_name(uint32_t key) {
     return names[key];
 }
 
-/* A number from 0 up; None is 0. */
+/* Reads a number that is not negative; None counts as 0. */
 static tn_status fields_number(tn__build *build, uint32_t key, const tn__pickle_value *value,
                                uint64_t *number) {
     bool is_signed = value->kind == TN__PICKLE_INTEGER || value->kind == TN__PICKLE_BOOL;
@@ -119,7 +119,8 @@ static tn_status fields_state(tn__build *build, const tn__pickle_value *value, u
     return TN_OK;
 }
 
-/* Old files: the requests that the block served, the latest first. */
+/* Reads the history of a block in old files: the requests that the block served, the latest
+ * first. */
 static tn_status fields_history(tn__build *build, tn_snapshot_block *block,
                                 const tn__pickle_value *value) {
     if (value->kind != TN__PICKLE_LIST) return TN_OK;
@@ -231,7 +232,7 @@ tn_status tn__build_set(tn__build *build, tn__row_kind kind, size_t row, uint32_
     }
 }
 
-/* One more row of a table; the default of every field is zero. */
+/* Adds one more row to a table; every field is zero. */
 #define FIELDS_GROW(build, what, row)                                                              \
     (*(row) = (build)->what##_count,                                                               \
      (build)->what##_count < UINT32_MAX - 1 &&                                                     \

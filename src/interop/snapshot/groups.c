@@ -1,5 +1,5 @@
-/* groups.c - groups the memory in use at a time by line, module or category, and lists the holes
- * between blocks. */
+/* groups.c - groups the memory in use at a given time by line, module or category, and lists the
+ * holes between blocks. */
 #include "interop/snapshot/snapshot.h"
 
 const tn_snapshot_life *tn_snapshot_life_at(const tn_snapshot_lives *lives, uint64_t *count) {
@@ -44,13 +44,13 @@ uint32_t tn_snapshot_ooms(const tn_snapshot_lives *lives, uint64_t *times, uint3
 
 /* --- groups --- */
 
-/* Has the program freed this block before `time`, while a stream still uses it? */
+/* Whether the program has freed this block before `time`, while a stream still uses it. */
 static bool groups_waits(const tn_snapshot_life *life, uint64_t time) {
     return life->asked != 0 ? time >= life->asked : life->waiting && time + 1 >= life->last;
 }
 
-/* The numbers of categories: first those of the file, then guesses; the last is for blocks that
- * wait for another stream. */
+/* The number of a block's group. Categories are numbered in this order: those of the file, then
+ * guesses; the last one is for blocks that wait for another stream. */
 static uint32_t groups_number(const tn_snapshot_lives *lives, const tn_snapshot_life *life,
                               tn_snapshot_by by) {
     if (by == TN_SNAPSHOT_BY_LINE) return lives->stacks[life->stack].line;
@@ -89,7 +89,7 @@ typedef struct groups_sum {
     uint32_t stack, number;
 } groups_sum;
 
-/* By bytes, the largest first; ties by count, then by number. */
+/* Compares sums by bytes, the largest first; ties by count, then by number. */
 static int groups_compare(const void *a, const void *b) {
     const groups_sum *left = a, *right = b;
     if (left->bytes != right->bytes) return left->bytes > right->bytes ? -1 : 1;
@@ -105,7 +105,7 @@ static void groups_add(groups_sum *sum, const tn_snapshot_life *life, uint32_t s
     sum->bytes += life->size;
 }
 
-/* Sorts sums[count] and returns the largest. */
+/* Sorts sums[count] and stores the largest ones in `groups`; returns their number. */
 static uint32_t groups_take(const tn_snapshot_lives *lives, groups_sum *sums, size_t count,
                             tn_snapshot_by by, tn_snapshot_group *groups, uint32_t room) {
     uint32_t found = 0;
@@ -150,7 +150,7 @@ uint32_t tn_snapshot_groups(const tn_snapshot_lives *lives, uint64_t time, tn_sn
 
 /* --- holes --- */
 
-/* Keeps the largest: holes[0, kept) are in order of decreasing size. */
+/* Inserts a hole if it is one of the largest: holes[0, kept) are in order of decreasing size. */
 static void groups_keep(tn_snapshot_hole *holes, uint32_t room, uint32_t found,
                         const tn_snapshot_hole *hole) {
     uint32_t at = found < room ? found : room;
@@ -180,7 +180,7 @@ uint32_t tn_snapshot_holes(const tn_snapshot *snapshot, uint32_t device, tn_snap
     return found;
 }
 
-/* Is any block of this stream on this device in use? */
+/* Whether any block of this stream on this device is in use. */
 static bool groups_stream_lives(const tn_snapshot *snapshot, uint32_t device, uint16_t stream) {
     for (uint32_t s = 0; s < snapshot->segment_count; s++) {
         const tn_snapshot_segment *segment = &snapshot->segments[s];
@@ -194,7 +194,7 @@ static bool groups_stream_lives(const tn_snapshot *snapshot, uint32_t device, ui
 
 tn_snapshot_causes tn_snapshot_hole_causes(const tn_snapshot *snapshot, uint32_t device) {
     tn_snapshot_causes causes = {0};
-    uint16_t stream = 0; /* stream of the last unused segment, and whether it has blocks in use */
+    uint16_t stream = 0; /* stream of the last unused segment, for which `lives` is known */
     bool known = false, lives = false;
     for (uint32_t s = 0; s < snapshot->segment_count; s++) {
         const tn_snapshot_segment *segment = &snapshot->segments[s];

@@ -1,18 +1,19 @@
 /* gzip.c - unpacks gzip (RFC 1952) and deflate (RFC 1951), because some tools compress memory
  * snapshots.
  *
- * Codes of each length are consecutive, so a symbol is decoded bit by bit from the number of codes
- * of each length. So no table is needed that a file could make large. Every read and every copy is
- * bounded; checksum and length are verified at the end. A snapshot of a gigabyte takes tens of
- * seconds, which is rare enough to do without a library.
+ * The codes of each length are consecutive numbers, so a symbol is decoded bit by bit from the
+ * number of codes of each length. So no table is needed that a file could make large. Every read
+ * and every copy is bounded; checksum and length are verified at the end. A snapshot of a gigabyte
+ * takes tens of seconds, which is rare enough to do without a library.
+ *
  * Source: RFC 1951, RFC 1952; the method of decoding is that of M. Adler's puff.c (zlib).
  */
 #include "interop/snapshot/snapshot.h"
 
 #include <inttypes.h>
 
-/* A packed file may take so much memory: a snapshot is packed to a tenth or less, and deflate could
- * reach a thousandth. */
+/* limit of unpacked bytes per packed byte: snapshots are packed to a tenth or less, but deflate
+ * could reach a thousandth */
 #define GZIP_RATIO 100u
 #define GZIP_FREE ((size_t)64 << 20)
 
@@ -22,10 +23,10 @@ typedef struct gzip_state {
     const tn_context *context;
     const uint8_t *from;
     size_t size, at;
-    uint32_t bits, bit_count; /* bits that were read and not used yet */
+    uint32_t bits, bit_count; /* bits that were read but not used yet, and their number */
     uint8_t *to;
-    size_t made, room, member; /* member: where the output of the current member begins */
-    size_t most;               /* bytes that are unpacked at most */
+    size_t made, room, member; /* member: offset at which the output of the current member begins */
+    size_t most;               /* limit of unpacked bytes */
     tn_error *error;
 } gzip_state;
 
@@ -63,13 +64,14 @@ static tn_status gzip_put(gzip_state *it, uint8_t byte) {
 
 /* --- codes --- */
 
-/* From lengths [count]; a code may be incomplete only if it has a single symbol. */
+/* Makes a code from the lengths [count] of its symbols; false if they are no code. A code may be
+ * incomplete only if it has a single symbol. */
 static bool gzip_code_make(gzip_code *code, const uint8_t *lengths, uint32_t count) {
     uint16_t offset[GZIP_BITS_MOST + 1] = {0};
     int32_t left = 1;
     memset(code, 0, sizeof *code);
     for (uint32_t i = 0; i < count; i++) code->count[lengths[i]]++;
-    if (code->count[0] == count) return true; /* no codes: never used */
+    if (code->count[0] == count) return true; /* the code has no symbols, so it is never used */
     for (uint32_t bits = 1; bits <= GZIP_BITS_MOST; bits++) {
         left = 2 * left - code->count[bits];
         if (left < 0) return false;
@@ -145,12 +147,12 @@ static tn_status gzip_fixed(gzip_state *it) {
         lengths[i] = i < 144 ? 8 : i < 256 ? 9 : i < 280 ? 7 : 8;
     (void)gzip_code_make(&letters, lengths, GZIP_SYMBOLS);
     memset(lengths, 5, GZIP_DISTANCES);
-    /* incomplete, as the standard says */
+    /* the standard's fixed code of distances is incomplete, so the result is ignored */
     (void)gzip_code_make(&distances, lengths, GZIP_DISTANCES);
     return gzip_compressed(it, &letters, &distances);
 }
 
-/* The lengths of both codes, which are themselves coded. */
+/* Reads the code lengths of both codes, which are themselves coded. */
 static tn_status gzip_lengths(gzip_state *it, const gzip_code *code, uint8_t *lengths,
                               uint32_t count) {
     for (uint32_t i = 0; i < count;) {
@@ -291,7 +293,8 @@ tn_status tn__gzip_read(const tn_context *context, const void *bytes, size_t siz
                      .error = error};
     tn_status status = TN_OK;
     while (status == TN_OK && it.at < size) {
-        bool padding = it.at > 0 && it.from[it.at] == 0; /* tapes are padded with zeros */
+        /* files from tapes are padded with zeros */
+        bool padding = it.at > 0 && it.from[it.at] == 0;
         if (padding) it.at++;
         if (!padding) status = gzip_member(&it);
     }

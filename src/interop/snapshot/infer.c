@@ -6,16 +6,16 @@
  * suffices: a block that the forward pass allocates and does not free is an activation. It is a
  * guess, and reports call it that.
  *
- * Python's frames are the most useful. Stacks may have C++ frames in between, or only those: the
- * threads that run the backward pass have no Python frames. So if other blocks in a file have
- * Python stacks, a block without one comes from the backward pass.
+ * Python's frames are the most useful. Stacks may have C++ frames in between, or only C++ frames:
+ * the threads that run the backward pass have no Python frames. So if other blocks in a file have
+ * Python stacks, a block without a Python stack is assumed to come from the backward pass.
  */
 #include "interop/snapshot/snapshot.h"
 
 #include <inttypes.h>
 
-enum {             /* part of a training step: values of tn__stack_facts.place */
-       PLACE_NONE, /* no frames at all */
+enum {             /* parts of a training step, the values of tn__stack_facts.place */
+       PLACE_NONE, /* the stack has no frames */
        PLACE_OTHER,
        PLACE_SETUP, /* a module is created, or moved to the device */
        PLACE_INPUT, /* the program itself moves data to the device */
@@ -34,7 +34,8 @@ const char *tn_snapshot_guess_name(uint32_t guess) {
     return guess < TN_SNAPSHOT_GUESS_COUNT ? names[guess] : "";
 }
 
-#define INFER_MODULE_MOST 8192u /* characters: a file may repeat one frame many times */
+/* limit in characters, because a file may repeat one frame many times */
+#define INFER_MODULE_MOST 8192u
 #define INFER_GENERATED "torch::autograd::generated::"
 
 /* --- frames --- */
@@ -52,7 +53,7 @@ static bool infer_has(const char *text, const char *const *words, size_t count) 
     infer_has(text, (const char *const[]){__VA_ARGS__},                                            \
               sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *))
 
-/* A file of PyTorch itself, installed or in its sources. */
+/* Whether a file belongs to PyTorch itself, installed or in its sources. */
 static bool infer_is_torch(const char *file) {
     return INFER_HAS(file, "-packages/torch/", "/torch/nn/", "/torch/optim/", "/torch/autograd/",
                      "/torch/utils/", "/torch/_", "/torch/cuda/", "/torch/amp/",
@@ -60,7 +61,8 @@ static bool infer_is_torch(const char *file) {
            strncmp(file, "torch/", 6) == 0;
 }
 
-/* The place that one frame implies for all stacks that contain it; OTHER: none. */
+/* Returns the part of a training step that one frame implies for all stacks that contain it; OTHER
+ * if it implies no part. */
 static int infer_place(const tn_snapshot_frame *frame) {
     const char *function = frame->function, *file = frame->file;
     if (!infer_is_python(frame)) {
@@ -82,7 +84,7 @@ static int infer_place(const tn_snapshot_frame *frame) {
 
 /* --- names --- */
 
-/* The last two parts of a path. */
+/* Returns the last two parts of a path. */
 static const char *infer_short(const char *file) {
     const char *last = strrchr(file, '/');
     if (last == NULL) return file;
@@ -90,7 +92,7 @@ static const char *infer_short(const char *file) {
     return last;
 }
 
-/* The number of a name; a new name is copied. */
+/* Finds the number of a name; a new name is copied and numbered. False if memory is out. */
 static bool infer_name(tn_snapshot_lives *lives, tn__names *known, const tn__text *text,
                        uint32_t *number) {
     const char *words = text->size > 0 ? text->data : "";
@@ -106,8 +108,8 @@ static bool infer_name(tn_snapshot_lives *lives, tn__names *known, const tn__tex
     return true;
 }
 
-/* For a stack without Python: a frame of autograd or of a kernel, otherwise the innermost frame
- * that is not part of an allocator. */
+/* Chooses the frame for a stack without Python: a frame of autograd or of a kernel, otherwise the
+ * innermost frame that is not part of an allocator. */
 static const tn_snapshot_frame *infer_native(const tn_snapshot_frame *frames, uint32_t count) {
     const tn_snapshot_frame *kernel = NULL, *any = NULL;
     for (uint32_t i = 0; i < count; i++) {
@@ -122,8 +124,8 @@ static const tn_snapshot_frame *infer_native(const tn_snapshot_frame *frames, ui
     return kernel != NULL ? kernel : any != NULL ? any : count > 0 ? &frames[0] : NULL;
 }
 
-/* The frame for the line: the innermost Python frame outside PyTorch, else any Python frame, else a
- * function of C++. */
+/* Chooses the frame from which the line is taken: the innermost Python frame outside PyTorch, else
+ * any Python frame, else a function of C++. */
 static const tn_snapshot_frame *infer_frame(const tn_snapshot_frame *frames, uint32_t count) {
     const tn_snapshot_frame *python = NULL;
     for (uint32_t i = 0; i < count; i++) {
@@ -134,7 +136,8 @@ static const tn_snapshot_frame *infer_frame(const tn_snapshot_frame *frames, uin
     return python != NULL ? python : infer_native(frames, count);
 }
 
-/* Shortens a C++ function with its types, for example to "ConvolutionBackward0::apply". */
+/* Shortens the name of a C++ function with its types, for example to
+ * "ConvolutionBackward0::apply". */
 static void infer_function(const char *function, tn__text *text) {
     const char *generated = strstr(function, INFER_GENERATED);
     if (generated != NULL) function = generated + sizeof INFER_GENERATED - 1;
@@ -154,7 +157,8 @@ static void infer_line(const tn_snapshot_frame *frame, tn__text *text) {
         infer_function(frame->function, text);
 }
 
-/* The forward functions on the stack, from the outermost; without any, the file of the line. */
+/* Builds the module name: the forward functions on the stack, from the outermost; without any, the
+ * file of the line. */
 static void infer_module(const tn_snapshot_frame *frames, uint32_t count,
                          const tn_snapshot_frame *line, tn__text *text) {
     text->size = 0;

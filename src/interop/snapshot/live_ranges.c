@@ -3,8 +3,8 @@
  *
  * One walk over the ring of events keeps a map from addresses to live blocks. A block that is freed
  * but is not in the map existed before the ring began. So did a block that the segments list as in
- * use at the end but that no event allocated. Once these are known the total at each time is known:
- * the walk counts from 0, and the bytes that existed before are added at the end.
+ * use at the end but that no event allocated. Once these are known, the total at each time is
+ * known: the walk counts from 0, and the bytes that existed before are added at the end.
  */
 #include "base/table.h"
 #include "interop/snapshot/snapshot.h"
@@ -16,9 +16,10 @@
 
 typedef struct lives_walk {
     tn_snapshot_lives *made;
-    tn__table in_use;        /* blocks by address */
-    uint64_t key;            /* of the hash */
-    int64_t requested, most; /* relative to the beginning of the ring */
+    tn__table in_use; /* finds the block in use at an address */
+    uint64_t key;     /* key of the hash */
+    /* bytes requested now and at most, relative to the beginning of the ring */
+    int64_t requested, most;
     int64_t reserved, reserved_most;
     tn_error *error;
 } lives_walk;
@@ -35,7 +36,7 @@ void tn__snapshot_wrong(tn_snapshot_lives *lives, uint64_t *count, const char *f
 
 /* --- blocks in use, by address --- */
 
-/* The hash is keyed, so that a file cannot cause collisions. */
+/* The hash of an address. It uses a key, so that a file cannot cause collisions. */
 static uint64_t lives_hash(const lives_walk *walk, uint64_t address) {
     uint64_t hash = address ^ walk->key; /* brings high bits down before the multiplication */
     hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93u;
@@ -43,7 +44,7 @@ static uint64_t lives_hash(const lives_walk *walk, uint64_t address) {
     return hash ^ hash >> 32;
 }
 
-/* The block that is in use at an address; LIVES_NONE: none is known. */
+/* Finds the block in use at an address; LIVES_NONE if no block is known there. */
 static uint32_t lives_find(const lives_walk *walk, uint64_t address) {
     tn__probe probe = tn__table_probe(&walk->in_use, lives_hash(walk, address));
     uint32_t number;
@@ -76,7 +77,8 @@ static void lives_end(lives_walk *walk, uint32_t number, const tn_snapshot_event
     if (event->action != TN_SNAPSHOT_FREE_COMPLETED)
         life->freed = 0;
     else if (event->stack != 0)
-        life->freed = event->stack; /* otherwise it keeps the stack of the free request */
+        /* if the stack is empty, the stack of the free request is kept */
+        life->freed = event->stack;
     tn__table_remove(&walk->in_use, lives_hash(walk, life->address), number);
     walk->requested -= (int64_t)life->size;
 }
@@ -104,7 +106,8 @@ static tn_status lives_alloc(lives_walk *walk, const tn_snapshot_event *event, u
 static tn_status lives_free(lives_walk *walk, const tn_snapshot_event *event, uint32_t time) {
     tn_snapshot_lives *made = walk->made;
     uint32_t number = lives_find(walk, event->address);
-    if (number == LIVES_NONE) { /* the block existed before the ring began */
+    /* no event allocated it, so the block existed before the ring began */
+    if (number == LIVES_NONE) {
         tn_snapshot_life life = {.address = event->address,
                                  .size = event->size,
                                  .last = time,
@@ -123,10 +126,11 @@ static tn_status lives_free(lives_walk *walk, const tn_snapshot_event *event, ui
     return TN_OK;
 }
 
-/* From now on the block waits until no stream uses it. */
+/* Handles a request to free: from now on the block waits until no stream uses it. */
 static tn_status lives_ask(lives_walk *walk, const tn_snapshot_event *event, uint32_t time) {
     uint32_t number = lives_find(walk, event->address);
-    if (number == LIVES_NONE) { /* the block existed before the ring began */
+    /* no event allocated it, so the block existed before the ring began */
+    if (number == LIVES_NONE) {
         tn_snapshot_life life = {.address = event->address,
                                  .size = event->size,
                                  .stream = event->stream,
@@ -173,7 +177,7 @@ static tn_status lives_event(lives_walk *walk, const tn_snapshot_event *event, u
     return TN_OK;
 }
 
-/* Sums must not overflow; no device has sizes that add up to 2^62. */
+/* Checks that sums do not overflow; the sizes on a device never add up to 2^62. */
 static tn_status lives_check_sums(const tn_snapshot_event *events, uint64_t count,
                                   tn_error *error) {
     uint64_t sum = 0;
@@ -215,7 +219,8 @@ static tn_status lives_at_end(lives_walk *walk, const tn_snapshot_segment *segme
     return lives_add(walk, &life, &number);
 }
 
-/* Blocks left in the map are in use at the end according to the events alone. */
+/* Ends the live ranges of blocks that are still in the map: by the events alone, they are in use at
+ * the end. */
 static void lives_left(lives_walk *walk, uint32_t now, bool has_segments) {
     tn_snapshot_lives *made = walk->made;
     for (uint32_t i = 0; i < made->life_count; i++) {
@@ -256,7 +261,7 @@ static tn_status lives_segments(lives_walk *walk, uint32_t now) {
     return TN_OK;
 }
 
-/* Totals: the bytes that existed before the ring are known now. */
+/* Adds the bytes that existed before the ring, which are known now, to the totals. */
 static void lives_sum(lives_walk *walk) {
     tn_snapshot_lives *made = walk->made;
     tn_snapshot_facts *facts = &made->facts;

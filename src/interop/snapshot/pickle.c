@@ -13,8 +13,6 @@
 
 /* --- texts by number -------------------------------------------------------------------------- */
 
-/* The texts of a pickle by number; equal texts have the same number. */
-
 void tn__pickle_texts_init(tn__pickle_texts *texts, const tn_context *context) {
     *texts = (tn__pickle_texts){.context = context};
     tn__names_init(&texts->names, context);
@@ -39,23 +37,21 @@ bool tn__pickle_texts_add(tn__pickle_texts *texts, const char *bytes, size_t siz
     return true;
 }
 
-/* pickle.c - @ */
-
 enum { PICKLE_STACK_MAX = 1 << 22, PICKLE_PROTOCOL_MAX = 5 };
 
 typedef struct pickle_machine {
     const tn_context *context;
     const uint8_t *bytes;
-    size_t size, at, opcode; /* the next byte; where the opcode began */
+    size_t size, at, opcode; /* at: index of the next byte; opcode: index of the current opcode */
     tn__pickle_texts *texts;
     const tn__pickle_maker *maker;
     tn__pickle_value *stack;
     size_t depth, stack_room;
     size_t *marks; /* depths */
     size_t mark_count, mark_room;
-    uint8_t *kinds; /* of the memo; PICKLE_UNSET: no value */
+    uint8_t *kinds; /* [memo_count] kind of each memo entry; PICKLE_UNSET: the entry has no value */
     uint64_t *words;
-    size_t memo_count, kind_room, word_room; /* the highest number + 1 */
+    size_t memo_count, kind_room, word_room; /* memo_count: the highest memo number plus 1 */
     tn_error *error;
 } pickle_machine;
 
@@ -66,7 +62,7 @@ typedef struct pickle_machine {
 
 /* --- bytes --- */
 
-/* The next `count` bytes. */
+/* Takes the next `count` bytes of the file; fails if fewer are left. */
 static tn_status pickle_take(pickle_machine *machine, uint64_t count, const uint8_t **bytes) {
     size_t left = machine->size - machine->at;
     if (count > left)
@@ -77,7 +73,7 @@ static tn_status pickle_take(pickle_machine *machine, uint64_t count, const uint
     return TN_OK;
 }
 
-/* An unsigned integer of 1 to 8 bytes, low byte first. */
+/* Reads an unsigned integer of 1 to 8 bytes, low byte first. */
 static tn_status pickle_unsigned(pickle_machine *machine, uint32_t width, uint64_t *value) {
     const uint8_t *bytes = NULL;
     TN_TRY(pickle_take(machine, width, &bytes));
@@ -102,7 +98,7 @@ static inline tn_status pickle_push(pickle_machine *machine, tn__pickle_kind kin
     return TN_OK;
 }
 
-/* The number of values above the last mark. */
+/* Returns the number of values above the last mark. */
 static size_t pickle_above(const pickle_machine *machine) {
     return machine->depth - (machine->mark_count ? machine->marks[machine->mark_count - 1] : 0);
 }
@@ -126,10 +122,10 @@ static tn_status pickle_mark(pickle_machine *machine, uint32_t number, tn__pickl
     return TN_OK;
 }
 
-/* Removes the last mark: *count values lie above its position. */
+/* Removes the last mark; *count is the number of values above it. */
 static tn_status pickle_unmark(pickle_machine *machine, uint32_t *count) {
     if (machine->mark_count == 0) PICKLE_FAIL(machine, "no mark is open");
-    *count = (uint32_t)pickle_above(machine); /* the size of the stack fits 32 bits */
+    *count = (uint32_t)pickle_above(machine); /* fits, because the size of the stack is limited */
     machine->mark_count--;
     return TN_OK;
 }
@@ -180,7 +176,7 @@ static tn_status pickle_get(pickle_machine *machine, uint32_t width, tn__pickle_
 
 /* --- atoms --- */
 
-/* Text or bytes; the next `width` bytes are the length. */
+/* Pushes a text or bytes; the next `width` bytes of the file are the length. */
 static tn_status pickle_text(pickle_machine *machine, uint32_t width, tn__pickle_kind kind) {
     uint64_t size = 0;
     uint32_t number = 0;
@@ -195,7 +191,8 @@ static tn_status pickle_text(pickle_machine *machine, uint32_t width, tn__pickle
 static tn_status pickle_integer(pickle_machine *machine, uint32_t width, tn__pickle_kind kind) {
     uint64_t value = 0;
     TN_TRY(pickle_unsigned(machine, width, &value));
-    int64_t number = width == 4 ? (int32_t)(uint32_t)value : (int64_t)value; /* BININT has a sign */
+    /* BININT, with 4 bytes, is signed */
+    int64_t number = width == 4 ? (int32_t)(uint32_t)value : (int64_t)value;
     return pickle_push(machine, kind, (uint64_t)number);
 }
 
@@ -203,7 +200,7 @@ static tn_status pickle_constant(pickle_machine *machine, uint32_t number, tn__p
     return pickle_push(machine, kind, number);
 }
 
-/* LONG1, LONG4: two's complement of any length, low byte first. */
+/* Pushes the integer of LONG1 or LONG4: two's complement of any length, low byte first. */
 static tn_status pickle_long(pickle_machine *machine, uint32_t width, tn__pickle_kind kind) {
     (void)kind;
     uint64_t size = 0, word = 0;
@@ -211,7 +208,7 @@ static tn_status pickle_long(pickle_machine *machine, uint32_t width, tn__pickle
     TN_TRY(pickle_unsigned(machine, width, &size));
     if (width == 4 && size > INT32_MAX) PICKLE_FAIL(machine, "an integer of a negative length");
     TN_TRY(pickle_take(machine, size, &bytes));
-    /* leading bytes that only repeat the sign are dropped */
+    /* drops leading bytes that only repeat the sign */
     while (size > 1 && (bytes[size - 1] == 0 || bytes[size - 1] == 255) &&
            (bytes[size - 1] ^ bytes[size - 2]) < 128)
         size--;
@@ -234,13 +231,13 @@ static tn_status pickle_real(pickle_machine *machine, uint32_t width, tn__pickle
     uint64_t word = 0;
     TN_TRY(pickle_take(machine, width, &bytes));
     for (uint32_t i = 0; i < width; i++)
-        word = word << 8 | bytes[i]; /* a big-endian number, the only one in the format */
+        word = word << 8 | bytes[i]; /* this is the only big-endian number in the format */
     return pickle_push(machine, kind, word);
 }
 
 /* --- containers --- */
 
-/* Replaces the `count` values on top by one container. A tuple contains them. */
+/* Replaces the `count` values on top of the stack by one container. A tuple contains them. */
 static tn_status pickle_make(pickle_machine *machine, uint32_t count, tn__pickle_kind kind) {
     uint64_t word = 0;
     const tn__pickle_maker *maker = machine->maker;
@@ -251,7 +248,7 @@ static tn_status pickle_make(pickle_machine *machine, uint32_t count, tn__pickle
     return pickle_push(machine, kind, word);
 }
 
-/* Adds the `count` values on top to the container below them. */
+/* Adds the `count` values on top of the stack to the container below them. */
 static tn_status pickle_add(pickle_machine *machine, uint32_t count, tn__pickle_kind kind) {
     const tn__pickle_maker *maker = machine->maker;
     TN_TRY(pickle_need(machine, count + 1));
@@ -272,7 +269,7 @@ static tn_status pickle_add_marked(pickle_machine *machine, uint32_t number, tn_
     return pickle_add(machine, count, kind);
 }
 
-/* LIST and DICT: made of the values above the mark. */
+/* LIST and DICT: makes a container of the values above the last mark. */
 static tn_status pickle_make_marked(pickle_machine *machine, uint32_t number,
                                     tn__pickle_kind kind) {
     uint32_t count = number;
@@ -291,7 +288,7 @@ static tn_status pickle_make_marked(pickle_machine *machine, uint32_t number,
     return pickle_push(machine, kind, word);
 }
 
-/* POP and POP_MARK: picklers use them if a tuple turns out to contain itself. */
+/* POP and POP_MARK: drops values. Picklers use them if a tuple turns out to contain itself. */
 static tn_status pickle_drop(pickle_machine *machine, uint32_t count, tn__pickle_kind kind) {
     (void)kind;
     TN_TRY(pickle_need(machine, count));
@@ -339,7 +336,7 @@ static tn_status pickle_protocol(pickle_machine *machine, uint32_t width, tn__pi
     return TN_OK;
 }
 
-/* A frame states how many bytes follow that may be read at once; all of them must exist. */
+/* Reads the header of a frame, which states the number of bytes in it; all of them must exist. */
 static tn_status pickle_frame(pickle_machine *machine, uint32_t width, tn__pickle_kind kind) {
     uint64_t size = 0;
     (void)kind;
@@ -352,11 +349,11 @@ static tn_status pickle_frame(pickle_machine *machine, uint32_t width, tn__pickl
 
 typedef struct pickle_row {
     tn_status (*act)(pickle_machine *machine, uint32_t number, tn__pickle_kind kind);
-    uint32_t number; /* bytes after the opcode, or values that it uses */
+    uint32_t number; /* number of bytes after the opcode, or of values that it uses */
     tn__pickle_kind kind;
 } pickle_row;
 
-/* All known opcodes. The loop handles STOP. */
+/* The functions of all known opcodes; the loop in pickle_run handles STOP. */
 /* clang-format off */
 static const pickle_row pickle_rows[256] = {
     [PICKLE_PROTO] = {pickle_protocol, 1, 0},           [0x95] = {pickle_frame, 8, 0},
@@ -368,8 +365,9 @@ static const pickle_row pickle_rows[256] = {
     [0x8c] = {pickle_text, 1, TN__PICKLE_TEXT},         ['X'] = {pickle_text, 4, TN__PICKLE_TEXT},
     [0x8d] = {pickle_text, 8, TN__PICKLE_TEXT},         ['C'] = {pickle_text, 1, TN__PICKLE_BYTES},
     ['B'] = {pickle_text, 4, TN__PICKLE_BYTES},         [0x8e] = {pickle_text, 8, TN__PICKLE_BYTES},
-    [0x96] = {pickle_text, 8, TN__PICKLE_BYTES},        /* a bytearray */
-    ['U'] = {pickle_text, 1, TN__PICKLE_TEXT},          ['T'] = {pickle_text, 4, TN__PICKLE_TEXT}, /* of Python 2 */
+    [0x96] = {pickle_text, 8, TN__PICKLE_BYTES}, /* makes a bytearray */
+    /* written by Python 2 */
+    ['U'] = {pickle_text, 1, TN__PICKLE_TEXT},          ['T'] = {pickle_text, 4, TN__PICKLE_TEXT},
     ['q'] = {pickle_put, 1, 0},                         ['r'] = {pickle_put, 4, 0},
     [0x94] = {pickle_memoize, 0, 0},
     ['h'] = {pickle_get, 1, 0},                         ['j'] = {pickle_get, 4, 0},
@@ -387,7 +385,8 @@ static const pickle_row pickle_rows[256] = {
 
 static tn_status pickle_run(pickle_machine *machine, tn__pickle_value *value) {
     if (!tn__reserve(machine->context, &machine->stack, &machine->stack_room, 1,
-                     sizeof *machine->stack)) /* so that no pointer is NULL */
+                     /* allocates at least one item, so that no pointer is NULL */
+                     sizeof *machine->stack))
         return tn__no_memory(machine->error, "the stack of a pickle");
     for (;;) {
         const uint8_t *opcode = NULL;

@@ -3,15 +3,15 @@
  * Blocks that existed before the ring began are requested first, by address, because their real
  * order is unknown. Each later event is one request. Events of segments and marks are not requests.
  * But where the file's own allocator freed segments (empty_cache(), or before it ran out of
- * memory), a pool is asked to do the same.
+ * memory), a pool is asked to empty its cache too.
  */
 #include "interop/snapshot/snapshot.h"
 
 typedef struct requests_order {
-    tn__sort_item *before; /* lives that existed before, by address; key: the address */
+    tn__sort_item *before; /* blocks that existed before the ring; key: the address */
     size_t before_count;
-    uint32_t *ends; /* [times], the first life that ends there; REQUESTS_NONE: none */
-    uint32_t *next; /* [lives], the next one that ends at the same time */
+    uint32_t *ends; /* [times], the first block freed at each time; REQUESTS_NONE: no block */
+    uint32_t *next; /* [lives], the next block freed at the same time */
     size_t times;
 } requests_order;
 #define REQUESTS_NONE UINT32_MAX
@@ -23,7 +23,8 @@ static void requests_release(const tn_snapshot_lives *lives, requests_order *ord
     tn__free(context, order->before, (order->before_count + 1) * sizeof *order->before);
 }
 
-/* Lives begin in order of their numbers, except those from before. So only the ends need a list. */
+/* Prepares the lists. Blocks are numbered in order of allocation, except those from before the
+ * ring, so only the frees need a list. */
 static bool requests_prepare(const tn_snapshot_lives *lives, requests_order *order) {
     const tn_context *context = &lives->context;
     order->times = (size_t)lives->facts.event_count + 2;
@@ -48,7 +49,7 @@ typedef struct requests_visitor {
     void *self;
     tn_status (*begin)(void *self, uint32_t life, tn_error *error);
     tn_status (*end)(void *self, uint32_t life, tn_error *error);
-    void (*trim)(void *self); /* may be NULL */
+    void (*trim)(void *self); /* empties the cache of a pool; may be NULL */
 } requests_visitor;
 
 static tn_status requests_visit(const tn_snapshot_lives *lives, const requests_visitor *visitor,
@@ -59,7 +60,7 @@ static tn_status requests_visit(const tn_snapshot_lives *lives, const requests_v
     tn_status status = requests_prepare(lives, &order) ? TN_OK : tn__no_memory(error, "a snapshot");
     for (size_t i = 0; i < order.before_count && status == TN_OK; i++)
         status = visitor->begin(visitor->self, order.before[i].id, error);
-    size_t next = 0; /* the next life to begin */
+    size_t next = 0; /* the next block to be allocated */
     for (uint64_t i = 0; i < count && status == TN_OK; i++) {
         uint32_t time = (uint32_t)i + 1;
         bool gives = events[i].action == TN_SNAPSHOT_SEGMENT_FREE ||
@@ -82,14 +83,14 @@ typedef struct requests_recorder {
     const tn_snapshot_lives *lives;
     tn_pool_event *events;
     size_t count;
-    uint32_t *blocks; /* [lives], number of the allocation */
+    uint32_t *blocks; /* [lives], number of the allocation of each block */
     uint32_t block_count;
     tn_pool_label *labels;
-    uint32_t *stack_labels; /* [stacks][guesses], 0: none yet */
+    uint32_t *stack_labels; /* [stacks][guesses], the label for each pair; 0: not made yet */
     size_t label_count, label_room;
 } requests_recorder;
 
-/* Lives with the same stack and guess share a label. */
+/* Finds the label of a block. Blocks with the same stack and guess share a label. */
 static tn_status requests_label(requests_recorder *recorder, const tn_snapshot_life *life,
                                 uint32_t *label, tn_error *error) {
     const tn_snapshot_lives *lives = recorder->lives;

@@ -1,4 +1,4 @@
-/* snapshot.c - loads a snapshot from a file: reads it into tables, then puts them in order.
+/* snapshot.c - loads a snapshot from a file: reads it into tables, then sorts them.
  *
  * Source: PyTorch, torch/cuda/memory.py and torch/csrc/cuda/memory_snapshot.cpp for today's dicts;
  * torch 1.13 and 2.0 for earlier ones.
@@ -13,7 +13,7 @@
 
 /* Takes the list with this number, which must hold rows of one kind or be empty. A list can be
  * taken only once: otherwise one list could serve as the blocks of a million segments and cost
- * memory that is not in the file. */
+ * memory that the file does not have. */
 static tn_status snapshot_list(tn__build *build, uint64_t number, tn__row_kind kind,
                                const char *what, tn__snapshot_list *list) {
     *list = build->lists[number];
@@ -25,11 +25,11 @@ static tn_status snapshot_list(tn__build *build, uint64_t number, tn__row_kind k
     return TN_OK;
 }
 
-/* Appends the blocks of a segment to those of the segments before. */
+/* Appends the blocks of a segment to those of the segments before it. */
 static tn_status snapshot_blocks(tn_snapshot *snapshot, tn__build *build,
                                  tn_snapshot_segment *segment) {
     tn__snapshot_list list = {0};
-    if (segment->first_block == 0) return TN_OK; /* it has no blocks */
+    if (segment->first_block == 0) return TN_OK; /* the segment has no blocks */
     TN_TRY(snapshot_list(build, segment->first_block, TN__ROW_BLOCK, "blocks of a segment", &list));
     segment->first_block = snapshot->block_count;
     segment->block_count = list.count;
@@ -37,7 +37,7 @@ static tn_status snapshot_blocks(tn_snapshot *snapshot, tn__build *build,
     for (uint32_t i = 0; i < list.count; i++) {
         tn_snapshot_block *block = &snapshot->blocks[snapshot->block_count++];
         *block = build->blocks[build->items[list.start + i]];
-        if (block->address == 0) block->address = at; /* old files omit it */
+        if (block->address == 0) block->address = at; /* old files omit the address */
         at = tn__add_sat(block->address, block->size);
     }
     return TN_OK;
@@ -56,7 +56,8 @@ static tn_status snapshot_segments(tn_snapshot *snapshot, tn__build *build) {
         blocks += build->lists[snapshot->segments[i].first_block].count;
     }
     snapshot->segment_count = list.count;
-    if (blocks > build->item_count) /* checked before memory is allocated */
+    /* the number of blocks is checked before memory is allocated for them */
+    if (blocks > build->item_count)
         TN_FAIL(build->error, TN_E_INVALID, "a list of blocks is used twice");
     if (blocks > UINT32_MAX - 1) TN_FAIL(build->error, TN_E_UNSUPPORTED, "more than 2^32 blocks");
     snapshot->blocks =
@@ -67,7 +68,7 @@ static tn_status snapshot_segments(tn_snapshot *snapshot, tn__build *build) {
     return TN_OK;
 }
 
-/* The events of a list: usually consecutive rows that are already in place. */
+/* Takes the events of a list: usually they are consecutive rows that are already in place. */
 static tn_status snapshot_trace(tn_snapshot *snapshot, const tn__build *build,
                                 const tn__snapshot_list *list, tn__trace_range *range) {
     const uint32_t *rows = build->items + list->start;
@@ -115,7 +116,8 @@ static tn_status snapshot_devices(tn_snapshot *snapshot, tn__build *build) {
 static const char *snapshot_word(tn_snapshot *snapshot, const tn__build *build, uint32_t number) {
     if (snapshot->words[number] == NULL) {
         const tn__pickle_text *text = &build->texts.texts[number];
-        /* the end of a path is its most useful part; longer names would cost at each use */
+        /* a long path is cut to its end, the most useful part, because long names cost time at each
+         * use */
         size_t cut = text->size > SNAPSHOT_WORD_MOST ? text->size - SNAPSHOT_WORD_MOST : 0;
         snapshot->words[number] =
             tn__arena_string(&snapshot->arena, text->bytes + cut, text->size - cut);
@@ -144,7 +146,8 @@ static bool snapshot_words(tn_snapshot *snapshot, const tn__build *build) {
 
 /* --- the whole --- */
 
-/* Today's dict, or the list of segments of early versions. */
+/* Reads the outermost value: the dict of today's versions, or the list of segments of early
+ * ones. */
 static tn_status snapshot_whole(tn__build *build, const tn__pickle_value *value) {
     bool is_known = build->segment_list != UINT64_MAX || build->trace_list != UINT64_MAX;
     if (value->kind == TN__PICKLE_DICT && is_known &&
@@ -181,7 +184,7 @@ static tn_status snapshot_finish(tn_snapshot *snapshot, tn__build *build,
     return TN_OK;
 }
 
-/* Recognises files that are not pickles, and says what to do with them. */
+/* Recognises files that are not pickles, and reports what to do with them. */
 static tn_status snapshot_sort(const void *bytes, size_t size, tn_error *error) {
     static const struct {
         const char *begins;

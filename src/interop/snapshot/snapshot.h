@@ -1,5 +1,5 @@
-/* snapshot.h - a snapshot after it was read: tables, and their words; the functions that the files
- * of this room share. */
+/* snapshot.h - a snapshot after it was read (tables, and their words), and the functions that the
+ * files of this folder share. */
 #ifndef TN_SNAPSHOT_SNAPSHOT_H
 #define TN_SNAPSHOT_SNAPSHOT_H
 
@@ -22,19 +22,19 @@ struct tn_snapshot {
     uint32_t block_count;
     tn__trace_range *devices;
     uint32_t device_count;
-    tn__stacks stacks;  /* frames hold numbers of words */
-    const char **words; /* of frames; [word_count] */
+    tn__stacks stacks;  /* frames contain numbers of words */
+    const char **words; /* [word_count], function and file names of frames */
     size_t word_count;
     uint64_t *streams;
     size_t stream_count, stream_room;
-    const char **categories; /* number 0: "" */
+    const char **categories; /* category 0 is "" */
     size_t category_count;
-    tn__arena arena; /* for words, categories, segments, blocks, devices */
+    tn__arena arena; /* memory of words, categories, segments, blocks and devices */
 };
 
 /* Facts inferred from a stack. */
 typedef struct tn__stack_facts {
-    uint32_t line, module; /* names of groups */
+    uint32_t line, module; /* numbers of group names */
     uint8_t place;         /* infer.c */
 } tn__stack_facts;
 
@@ -44,22 +44,24 @@ struct tn_snapshot_lives {
     uint32_t device;
     tn_snapshot_life *lives;
     size_t life_count, life_room;
-    uint64_t reserved_first; /* bytes of segments before the ring began */
+    uint64_t reserved_first; /* bytes of segments that existed before the ring began */
     tn_snapshot_facts facts;
     tn__stack_facts *stacks; /* [stacks of the snapshot] */
     const char **names;      /* names of groups, all different */
     size_t name_count, name_room;
-    tn__arena arena; /* for facts of stacks and for names */
+    tn__arena arena; /* memory of the facts of stacks and of names */
 };
 
-/* infer.c: lines, modules and places of all stacks. Cost: O(frames of all stacks). */
+/* Infers lines, modules and places of all stacks (infer.c). Cost: O(frames of all stacks). */
 tn_status tn__snapshot_infer_stacks(tn_snapshot_lives *lives, tn_error *error);
-/* The category of a block, from the stacks that allocated and freed it, and the times. */
+/* Infers the category of a block from the stacks that allocated and freed it, and from the
+ * times. */
 tn_snapshot_guess tn__snapshot_infer_category(const tn_snapshot_lives *lives,
                                               const tn_snapshot_life *life);
 
-/* validate.c: checks that segments match their numbers, and that requests to the device are
- * possible. `reserved`: bytes that the events took from the device less the bytes they returned. */
+/* Checks that segments match their numbers, and that requests to the device are possible
+ * (validate.c). `reserved`: bytes that the events took from the device less the bytes they
+ * returned. */
 tn_status tn__snapshot_validate(tn_snapshot_lives *lives, int64_t reserved, tn_error *error);
 /* Counts an inconsistency, and stores the message of the first one. */
 void tn__snapshot_wrong(tn_snapshot_lives *lives, uint64_t *count, const char *format, ...)
@@ -68,14 +70,14 @@ void tn__snapshot_wrong(tn_snapshot_lives *lives, uint64_t *count, const char *f
 /* gzip.c */
 bool tn__gzip_is(const void *bytes, size_t size);
 
-/* Unpacks all members. `*made` [*made_room] belongs to the caller: tn__free(context, *made,
- * *made_room). Errors: E_INVALID with the byte (truncated, damaged, wrong checksum), E_NO_MEMORY.
- * On failure nothing is allocated. Cost: O(size + made); made is at most 1032 times size.
- */
+/* Unpacks all members of a gzip file. `*made` [*made_room] belongs to the caller: tn__free(context,
+ * *made, *made_room). Errors: E_INVALID with the byte (truncated, damaged, wrong checksum),
+ * E_NO_MEMORY. On failure nothing is allocated. Cost: O(size + unpacked bytes), which are at most
+ * 1032 times size. */
 tn_status tn__gzip_read(const tn_context *context, const void *bytes, size_t size, uint8_t **made,
                         size_t *made_size, size_t *made_room, tn_error *error);
 
-/* write.c: like tn_snapshot_write, but into a text. */
+/* Does the work of tn_snapshot_write, but writes into a text (write.c). */
 tn_status tn__snapshot_render(const tn_snapshot_use *uses, uint64_t count, uint64_t arena,
                               tn__text *text, tn_error *error);
 

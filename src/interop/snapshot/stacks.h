@@ -1,6 +1,6 @@
 /* stacks.h - frames and stacks by number: equal ones are stored once.
  *
- * The 10^7 allocations of a training run have a few thousand different stacks.
+ * The 10^7 allocations of a training run have only a few thousand different stacks.
  */
 #ifndef TN_SNAPSHOT_STACKS_H
 #define TN_SNAPSHOT_STACKS_H
@@ -13,7 +13,7 @@ typedef struct tn__stack_frame {
 } tn__stack_frame;
 
 typedef struct tn__stack_row {
-    uint64_t first; /* of its members */
+    uint64_t first; /* index of its first frame in `members` */
     uint32_t count;
 } tn__stack_row;
 
@@ -21,19 +21,20 @@ typedef struct tn__stacks {
     const tn_context *context;
     tn__stack_frame *frames;
     size_t frame_count, frame_room;
-    tn__stack_row *stacks; /* number 0 is the empty one */
+    tn__stack_row *stacks; /* stack 0 is the empty stack */
     size_t stack_count, stack_room;
-    uint32_t *members; /* frames, the innermost first */
+    uint32_t *members; /* numbers of frames; within a stack, the innermost first */
     size_t member_count, member_room;
-    tn__table frame_table, stack_table; /* rows by their contents */
+    tn__table frame_table, stack_table; /* find frames and stacks by their contents */
     uint64_t key; /* key of the hash, so that a hostile file cannot cause collisions */
 } tn__stacks;
 
-bool tn__stacks_init(tn__stacks *stacks, const tn_context *context); /* false: no memory */
+bool tn__stacks_init(tn__stacks *stacks, const tn_context *context); /* false if memory is out */
 void tn__stacks_release(tn__stacks *stacks);
-/* Frees only the hash sets: the rows stay, and no more can be added. */
+/* Frees only the hash tables: the frames and stacks stay, and no more can be added. */
 void tn__stacks_close(tn__stacks *stacks);
-/* The number of a frame, of a stack of frames. False: out of memory, or 2^32 of them. */
+/* Find the number of a frame, or of a stack of frames, which is added if it is new. False if memory
+ * is out, or there are 2^32 of them. */
 bool tn__stacks_frame(tn__stacks *stacks, tn__stack_frame frame, uint32_t *number);
 bool tn__stacks_stack(tn__stacks *stacks, const uint32_t *frames, uint32_t count, uint32_t *number);
 

@@ -53,7 +53,7 @@ static void validate_segment(tn_snapshot_lives *lives, const tn_snapshot_segment
 
 /* --- the device: ranges that do not overlap, by address --- */
 
-/* A hostile file could make each step slow with many ranges; no real allocator holds this many. */
+/* limit of ranges, because a hostile file could make each step slow; real allocators have fewer */
 enum { VALIDATE_RANGES_MAX = 1 << 14 };
 
 typedef struct validate_range {
@@ -65,7 +65,7 @@ typedef struct validate_ranges {
     size_t count, room;
 } validate_ranges;
 
-/* The first range that ends after an address. */
+/* Returns the index of the first range that ends after an address. */
 static size_t validate_find(const validate_ranges *all, uint64_t address) {
     size_t low = 0, high = all->count;
     while (low < high) {
@@ -93,7 +93,7 @@ static bool validate_open(const tn_context *context, validate_ranges *all, size_
     return true;
 }
 
-/* Adds a range; *fits is false if some of it is present already. False: out of memory. */
+/* Adds a range; *fits is false if some of it is present already. Returns false if memory is out. */
 static bool validate_add(const tn_context *context, validate_ranges *all, validate_range range,
                          bool *fits) {
     size_t at = validate_find(all, range.first);
@@ -110,7 +110,7 @@ static bool validate_add(const tn_context *context, validate_ranges *all, valida
     return joins_before || joins_after || validate_open(context, all, at, range);
 }
 
-/* Removes a range; *fits is false if some of it is not present. False: out of memory. */
+/* Removes a range; *fits is false if some of it is not present. Returns false if memory is out. */
 static bool validate_remove(const tn_context *context, validate_ranges *all, validate_range range,
                             bool *fits) {
     size_t at = validate_find(all, range.first);
@@ -176,7 +176,7 @@ tn_status tn__snapshot_validate(tn_snapshot_lives *lives, int64_t reserved, tn_e
     if (status == TN_OK && has_segments) status = validate_device(lives, &all, error);
     tn__free(&lives->context, all.ranges, all.room * sizeof *all.ranges);
     int64_t first = (int64_t)lives->facts.reserved - reserved;
-    if (!has_segments) { /* events only: assume that nothing existed before them */
+    if (!has_segments) { /* with events only, it is assumed that nothing existed before them */
         lives->facts.reserved = reserved > 0 ? (uint64_t)reserved : 0;
         first = 0;
     } else if (first < 0) {

@@ -5,19 +5,19 @@
  * added at a time, as picklers do. The trace comes before the segments, because it determines what
  * is in use at the end.
  *
- * One version of the viewer stops at a file that has categories but none called "unknown", so the
- * first event has that one.
+ * One version of the viewer fails on a file that has categories but no category "unknown", so the
+ * first event has that category.
  */
 #include "interop/snapshot/snapshot.h"
 
 #include <inttypes.h>
 
-/* where NVIDIA devices start, so that addresses look familiar */
+/* first address, where NVIDIA devices start, so that addresses look familiar */
 #define WRITE_BASE 0x7f0000000000ull
-#define WRITE_STEP 512u /* least distance between segments of single blocks */
+#define WRITE_STEP 512u /* least distance in bytes between the addresses of single blocks */
 enum { WRITE_BATCH = 1000 };
 
-typedef struct write_block { /* in use */
+typedef struct write_block { /* a block in use */
     uint64_t address, size, held;
     const tn_snapshot_use *use;
     bool in_use, is_own;
@@ -25,7 +25,7 @@ typedef struct write_block { /* in use */
 
 typedef struct write_pen {
     tn__text *text;
-    tn__names known; /* text -> its number in the memo */
+    tn__names known; /* finds the memo number of a text */
     uint32_t memo;
     tn__arena *words;
     bool failed;
@@ -36,10 +36,10 @@ typedef struct write_run {
     uint64_t count, arena;
     write_block *blocks; /* [block_count], by the caller's number */
     size_t block_count;
-    uint32_t *order; /* live blocks of the arena, by address */
+    uint32_t *order; /* blocks of the arena in use, sorted by address */
     size_t live;
-    uint64_t next_own; /* address of the next segment for a single block */
-    uint32_t batch;    /* events since the last mark */
+    uint64_t next_own; /* address of the next segment that holds a single block */
+    uint32_t batch;    /* number of events since the last mark */
     tn_error *error;
 } write_run;
 
@@ -69,7 +69,7 @@ static void pen_number(write_pen *pen, uint64_t value) {
     }
 }
 
-/* Writes a new text and its place in the memo. */
+/* Writes a new text and stores it in the memo. */
 static void pen_new_text(write_pen *pen, const char *words) {
     tn__text clean;
     tn__text_init(&clean, pen->text->context);
@@ -130,7 +130,7 @@ static void write_frames(write_pen *pen, const tn_snapshot_use *use) {
     pen_op(pen, 'e');
 }
 
-/* One event of the trace; a mark is open before the first one and after each batch. */
+/* Writes one event of the trace; a mark is open before the first one and after each batch. */
 static void write_event(write_run *run, write_pen *pen, const char *action, uint64_t address,
                         uint64_t size, const tn_snapshot_use *use) {
     if (run->batch == WRITE_BATCH) {
@@ -244,7 +244,7 @@ static void write_segment(write_pen *pen, uint64_t address, uint64_t total, uint
     pen_op(pen, ']');
 }
 
-/* The blocks that are in use in the arena, and the holes between them. */
+/* Writes the blocks that are in use in the arena, and the holes between them. */
 static tn_status write_arena(write_run *run, write_pen *pen) {
     uint64_t active = 0, requested = 0, at = WRITE_BASE;
     for (size_t i = 0; i < run->live; i++) {

@@ -6,9 +6,9 @@
 
 /* --- stream fences ---------------------------------------------------------------------------- */
 
-/* Implements the functions of tn__stream_fences with CUDA events. Errors that were worked around
- * are cleared in the runtime, because PyTorch asks it for the last error. Source: CUDA Runtime
- * API, stream and event management. */
+/* The functions of tn__stream_fences, implemented with CUDA events. Errors that were worked around
+ * are cleared in the runtime, because PyTorch asks it for the last error. Source: CUDA Runtime API,
+ * stream and event management. */
 
 static bool fences_worked(const tn__cuda *cuda, int status) {
     if (status != TN__CUDA_OK) (void)cuda->cudaGetLastError();
@@ -25,7 +25,7 @@ static void fences_destroy(void *self, void *event) {
     (void)cuda->cudaEventDestroy(event);
 }
 
-/* May fail for a stream of another device. */
+/* Records an event. It may fail for a stream of another device. */
 static bool fences_record(void *self, void *event, void *stream) {
     const tn__cuda *cuda = self;
     return fences_worked(cuda, cuda->cudaEventRecord(event, stream));
@@ -69,7 +69,7 @@ void tn__fences_turns(tn__stream_fences *turns, const tn_context *context, const
 
 /* --- block table ------------------------------------------------------------------------------ */
 
-/* The block table as a hash table with open addressing: linear probing, at most half full. When an
+/* The block table is a hash table with open addressing: linear probing, at most half full. When an
  * entry is removed, later entries move up (Knuth, volume 3, 6.4, algorithm R). */
 
 enum { TABLE_FIRST = 256 };
@@ -84,11 +84,12 @@ static void table_release(tn__block_table *table) {
 }
 
 static size_t table_home(const tn__block_table *table, uint64_t offset) {
-    uint64_t hash = offset * 0x9e3779b97f4a7c15u; /* offsets are multiples of a power of two */
+    /* offsets are multiples of a power of two, so the bits are mixed */
+    uint64_t hash = offset * 0x9e3779b97f4a7c15u;
     return (size_t)(hash >> 32) & (table->room - 1);
 }
 
-/* The entry, or the empty place where it belongs. */
+/* Returns the entry of an offset, or the empty entry in which it belongs. */
 static tn__block_entry *table_probe(const tn__block_table *table, uint64_t offset) {
     size_t at = table_home(table, offset);
     while (table->places[at].size != 0 && table->places[at].offset != offset)
@@ -96,7 +97,7 @@ static tn__block_entry *table_probe(const tn__block_table *table, uint64_t offse
     return &table->places[at];
 }
 
-/* Room for one more; false: out of memory. */
+/* Makes the table large enough for one more entry; false if memory is out. */
 static bool table_room(tn__block_table *table) {
     if (2 * (table->count + 1) <= table->room) return true;
     tn__block_table wider = *table;
@@ -111,14 +112,15 @@ static bool table_room(tn__block_table *table) {
     return true;
 }
 
-/* Needs room; the block must not be in the table yet. */
+/* Adds a block that is not in the table yet. The table must be large enough. */
 static void table_add(tn__block_table *table, const tn__block_entry *block) {
     tn_assert(block->size != 0);
     *table_probe(table, block->offset) = *block;
     table->count++;
 }
 
-/* NULL: no block begins there. Valid until the next change. */
+/* Returns the block that begins at `offset`, valid until the table changes; NULL if no block begins
+ * there. */
 static tn__block_entry *table_find(const tn__block_table *table, uint64_t offset) {
     if (table->room == 0) return NULL;
     tn__block_entry *found = table_probe(table, offset);
@@ -129,7 +131,8 @@ static void table_remove(tn__block_table *table, tn__block_entry *block) {
     size_t mask = table->room - 1, hole = (size_t)(block - table->places);
     for (size_t at = (hole + 1) & mask; table->places[at].size != 0; at = (at + 1) & mask) {
         size_t home = table_home(table, table->places[at].offset);
-        if (((at - home) & mask) < ((at - hole) & mask)) continue; /* its home is after the hole */
+        /* keeps the entry in place if its preferred index is after the hole */
+        if (((at - home) & mask) < ((at - hole) & mask)) continue;
         table->places[hole] = table->places[at];
         hole = at;
     }
@@ -145,8 +148,8 @@ static void table_remove(tn__block_table *table, tn__block_entry *block) {
 /* --- opening and closing --- */
 
 /* Allocates `bytes` in one block; bytes before the first aligned address are not used. CUDA
- * guarantees an alignment below ARENA_ALIGNMENT, but provides it in practice. Returns a status of
- * CUDA. */
+ * guarantees only a smaller alignment than ARENA_ALIGNMENT, but provides it in practice. Returns a
+ * status of CUDA. */
 static int arena_get(tn__device_arena *arena, uint64_t bytes) {
     const tn__cuda *cuda = arena->cuda;
     if (bytes > SIZE_MAX) return TN__CUDA_NO_MEMORY;
@@ -158,7 +161,7 @@ static int arena_get(tn__device_arena *arena, uint64_t bytes) {
     return arena->capacity > 0 ? status : TN__CUDA_NO_MEMORY;
 }
 
-/* Allocates as many tenths of the free memory as fit one block. */
+/* Allocates as many tenths of the free memory as are available in one block. */
 static int arena_get_most(tn__device_arena *arena) {
     const tn__cuda *cuda = arena->cuda;
     size_t available = 0, total = 0;
@@ -264,8 +267,8 @@ void tn__device_arena_close(tn__device_arena *arena) {
 
 /* --- blocks --- */
 
-/* Numbers a stream. False: out of memory. Few streams are in use at a time, and their handles
- * recur. */
+/* Finds the number of a stream, which is numbered if it is new. False if memory is out. Few streams
+ * are in use at a time, and their handles recur. */
 static bool arena_number(tn__device_arena *arena, void *stream, uint32_t *number) {
     for (size_t i = 0; i < arena->stream_count; i++) {
         if (arena->streams[i] != stream) continue;
@@ -281,8 +284,8 @@ static bool arena_number(tn__device_arena *arena, void *stream, uint32_t *number
     return true;
 }
 
-/* The tag of a name. If the name cannot be stored the block gets no tag; that is no reason to
- * refuse memory. */
+/* Returns the tag of a name. If the name cannot be stored, the block gets no tag, because that is
+ * no reason to refuse memory. */
 static uint32_t arena_tag(tn__device_arena *arena, const char *call_site) {
     uint32_t tag = 0, known = TN__NAMES_NONE;
     if (call_site == NULL || call_site[0] == '\0') return 0;
@@ -319,7 +322,7 @@ static tn_status arena_get_block(tn__device_arena *arena, const tn_pool_request 
     return status;
 }
 
-/* Could the request fit elsewhere, once the pool has given up its plan? */
+/* Whether the request could fit at another offset, once the pool has given up its plan. */
 static bool arena_may_fit(const tn__device_arena *arena, uint64_t size) {
     const tn__pages *pages = &arena->pages;
     return pages->size != 0 &&

@@ -2,18 +2,18 @@
  * no block lies there any more.
  *
  * Cost: O(1) for each page of a block; if memory must move, also the wait for the device and O(n)
- * to find some.
+ * to find unused pages.
  * Source: CUDA Driver API, virtual memory management.
  */
 #include "interop/torch/pages.h"
 
 #include <inttypes.h>
 
-#define PAGES_RANGE 4 /* size of the range: this times the budget */
+#define PAGES_RANGE 4 /* size of the range of addresses, as a multiple of the budget */
 
 static uint64_t pages_address(const tn__pages *of, uint64_t at) { return of->base + at * of->size; }
 
-/* The status of a driver call. Driver calls leave no error in the runtime. */
+/* Converts the status of a driver call. Driver calls leave no error in the runtime. */
 static tn_status pages_status(int status, const char *what, tn_error *error) {
     if (status == TN__CUDA_OK) return TN_OK;
     TN_FAIL(error, status == TN__CUDA_NO_MEMORY ? TN_E_NO_MEMORY : TN_E_IO,
@@ -47,7 +47,7 @@ static tn_status pages_ask(tn__pages *of, tn_error *error) {
 static tn_status pages_reserve(tn__pages *of, uint64_t budget, tn_error *error) {
     size_t available = 0, total = 0;
     char text[TN_SIZE_TEXT_MAX];
-    /* also creates the context that the driver uses */
+    /* this call also creates the context that the driver uses */
     int asked = of->cuda->cudaMemGetInfo(&available, &total);
     TN_TRY(tn__cuda_status(of->cuda, asked, "asking for its size", error));
     of->limit = budget == 0 ? UINT64_MAX : budget / of->size;
@@ -91,7 +91,7 @@ static bool pages_is_idle(const tn__pages *of, uint64_t at) {
     return of->table[at].is_mapped && of->table[at].users == 0;
 }
 
-/* Returns spare pages to the device until `left` remain, or one cannot be returned. */
+/* Returns unmapped pages to the device until `left` are left, or until one cannot be returned. */
 static void pages_release(tn__pages *of, size_t left) {
     while (of->spare_count > left &&
            of->driver.cuMemRelease(of->spare[of->spare_count - 1]) == TN__CUDA_OK) {
@@ -114,7 +114,8 @@ void tn__pages_trim(tn__pages *of) {
 
 void tn__pages_close(tn__pages *of, bool is_current) {
     bool asks = of->base != 0 && is_current;
-    if (asks) (void)of->cuda->cudaDeviceSynchronize(); /* the result does not matter any more */
+    /* the result does not matter, because everything is freed */
+    if (asks) (void)of->cuda->cudaDeviceSynchronize();
     for (uint64_t at = 0; at < of->reach && asks; at++)
         if (of->table[at].is_mapped && pages_unmap(of, at))
             (void)of->driver.cuMemRelease(of->table[at].handle);
@@ -157,8 +158,8 @@ static tn_status pages_create(tn__pages *of, uint64_t count, tn_error *error) {
     return TN_OK;
 }
 
-/* Unmaps pages that no block uses, those with the highest addresses first: `count`, and some
- * more for later requests, or as many as exist. */
+/* Unmaps pages that no block uses, those with the highest addresses first: `count`, and some more
+ * for later requests, or as many as exist. */
 static tn_status pages_move(tn__pages *of, uint64_t count, tn_error *error) {
     uint64_t batch = of->had / TN__PAGES_BATCH;
     if (batch < count) batch = count;
@@ -166,7 +167,7 @@ static tn_status pages_move(tn__pages *of, uint64_t count, tn_error *error) {
         return tn__no_memory(error, "the handles of a device's memory");
     uint64_t at = of->reach;
     while (at > 0 && !pages_is_idle(of, at - 1)) at--;
-    if (at == 0) return TN_OK; /* nothing is unused, so there is nothing to wait for */
+    if (at == 0) return TN_OK; /* no page is unused, so there is nothing to wait for */
     TN_TRY(pages_wait(of, error));
     for (; at > 0 && batch > 0; at--) {
         if (!pages_is_idle(of, at - 1) || !pages_unmap(of, at - 1)) continue;
@@ -191,7 +192,7 @@ static tn_status pages_lack(const tn__pages *of, uint64_t count, tn_error *error
             tn_size_format(of->had * of->size, had));
 }
 
-/* Provides `count` spare pages for a block that `used` counts already. */
+/* Provides `count` unmapped pages for a block that is already counted in `used`. */
 static tn_status pages_stock(tn__pages *of, uint64_t count, tn_error *error) {
     size_t before = of->spare_count;
     if (of->used > of->limit) return pages_lack(of, count, error);
@@ -204,13 +205,14 @@ static tn_status pages_stock(tn__pages *of, uint64_t count, tn_error *error) {
         status = pages_move(of, count - of->spare_count, error);
     if (status == TN_OK && of->spare_count < count)
         status = pages_lack(of, count - of->spare_count, error);
-    if (status != TN_OK) pages_release(of, before); /* other programs may need them */
+    /* newly created pages are returned, because other programs may need them */
+    if (status != TN_OK) pages_release(of, before);
     return status;
 }
 
 /* --- blocks --- */
 
-/* Maps spare pages where [from, to) has none. */
+/* Maps unmapped pages to the addresses in [from, to) that have no memory. */
 static tn_status pages_map(tn__pages *of, uint64_t from, uint64_t to, tn_error *error) {
     for (uint64_t at = from; at < to; at++) {
         if (of->table[at].is_mapped) continue;
@@ -226,7 +228,8 @@ static tn_status pages_map(tn__pages *of, uint64_t from, uint64_t to, tn_error *
     return TN_OK;
 }
 
-/* Opens [from, to) to the device; none of them is open yet. On failure none is. */
+/* Maps the pages [from, to) and makes them accessible to the device; none may be accessible before.
+ * On failure none is accessible. */
 static tn_status pages_unlock(tn__pages *of, uint64_t from, uint64_t to, tn_error *error) {
     tn__cuda_access access = {TN__CUDA_AT_DEVICE, of->device, TN__CUDA_READ_WRITE};
     size_t bytes = (size_t)((to - from) * of->size);
@@ -249,7 +252,7 @@ static tn_status pages_fill(tn__pages *of, uint64_t first, uint64_t last, tn_err
     return TN_OK;
 }
 
-/* Counts a block in, or out. */
+/* Adds a block to the counts of its pages, or removes it. */
 static void pages_count(tn__pages *of, uint64_t first, uint64_t last, bool is_in) {
     for (uint64_t at = first; at <= last; at++) {
         tn__page *page = &of->table[at];
@@ -266,7 +269,8 @@ tn_status tn__pages_take(tn__pages *of, uint64_t offset, uint64_t size, tn_error
     tn_assert(size > 0 && last < of->count);
     bool is_accessible = true;
     for (uint64_t at = first; at <= last; at++) is_accessible &= of->table[at].is_accessible;
-    pages_count(of, first, last, true); /* so that none of them moves */
+    /* the block is counted first, so that none of its pages is moved */
+    pages_count(of, first, last, true);
     tn_status status =
         is_accessible && of->used <= of->limit ? TN_OK : pages_fill(of, first, last, error);
     if (status != TN_OK)

@@ -19,15 +19,15 @@
 enum {
     TN__PAGES_EXTRA = 512,
     TN__PAGES_WAITS = 16,
-    /* each wait frees 1 / BATCH of all pages, if that many are unused */
+    /* each wait frees 1/32 of all pages, if that many are unused */
     TN__PAGES_BATCH = 32,
 };
 
 typedef struct tn__page {
-    uint64_t handle;    /* with `is_mapped` */
-    uint32_t users;     /* blocks that lie in it */
-    bool is_mapped;     /* memory is mapped */
-    bool is_accessible; /* and the device may use it */
+    uint64_t handle;    /* valid if is_mapped */
+    uint32_t users;     /* number of blocks that lie in it */
+    bool is_mapped;     /* memory is mapped to it */
+    bool is_accessible; /* the device may access the mapped memory */
 } tn__page;
 
 typedef struct tn__pages {
@@ -36,34 +36,38 @@ typedef struct tn__pages {
     tn__cuda_pages driver;
     int device;
     tn__cuda_place place;
-    uint64_t base;         /* address of the range; 0: none */
+    uint64_t base;         /* address of the range; 0: there is no range */
     uint64_t size;         /* bytes of a page */
-    uint64_t limit;        /* pages that may exist at once */
+    uint64_t limit;        /* limit of pages that exist at once */
     tn__page *table;       /* [count], by address */
     uint64_t count, reach; /* pages from `reach` on never had memory */
-    uint64_t *spare;       /* handles of unmapped pages */
+    uint64_t *spare;       /* handles of pages that are not mapped */
     size_t spare_count, spare_room;
-    uint64_t had, had_peak;   /* pages that exist, mapped or spare */
-    uint64_t used, used_peak; /* pages that blocks lie in */
-    uint64_t waits, moved;    /* waits for the device; pages mapped elsewhere */
+    uint64_t had, had_peak;   /* number of pages that exist, mapped or not */
+    uint64_t used, used_peak; /* number of pages in which blocks lie */
+    /* waits: number of waits for the device; moved: number of pages that were unmapped for other
+     * addresses */
+    uint64_t waits, moved;
 } tn__pages;
 
-/* `budget`: most bytes of memory; 0: as many as the device has. The range is four times the budget,
- * or the device's memory, long. Errors: E_UNSUPPORTED (the driver or device lacks this), E_INVALID
- * (a budget below a page), E_NO_MEMORY, E_IO. On failure nothing is left to close. */
+/* Reserves the range. `budget`: limit of bytes of memory; 0: as many as the device has. The range
+ * is four times as long as the budget, or as the device's memory. Errors: E_UNSUPPORTED (the driver
+ * or device lacks these functions), E_INVALID (a budget below a page), E_NO_MEMORY, E_IO. On
+ * failure nothing is left to close. */
 tn_status tn__pages_open(tn__pages *pages, const tn_context *context, const tn__cuda *cuda,
                          int device, uint64_t budget, tn_error *error);
 /* Waits for the device and frees everything. `is_current`: false if the device could not be made
- * current; then no call is made to it and its memory is lost. */
+ * current; then it is not called and its memory is lost. */
 void tn__pages_close(tn__pages *pages, bool is_current);
 /* Provides memory for a block at [offset, offset + size). Errors: E_EXHAUSTED (over the limit, or
  * the device has no more), E_IO, E_NO_MEMORY of the host. On failure the blocks are unchanged. */
 tn_status tn__pages_take(tn__pages *pages, uint64_t offset, uint64_t size, tn_error *error);
-/* The block is freed; queued work may still use it. */
+/* Called when the block is freed; queued work may still use it. */
 void tn__pages_give(tn__pages *pages, uint64_t offset, uint64_t size);
-/* Returns pages without blocks to the device; none if waiting for the device fails. */
+/* Returns pages without blocks to the device. If waiting for the device fails, no page is
+ * returned. */
 void tn__pages_trim(tn__pages *pages);
-/* Checks the invariants: NULL, or a sentence about one that is broken. O(n). */
+/* Checks the invariants; returns NULL, or a sentence about one that is broken. Cost: O(n). */
 const char *tn__pages_check(const tn__pages *pages);
 
 #endif

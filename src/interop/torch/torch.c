@@ -7,11 +7,12 @@
  * Settings come from the environment, at the first request (docs/pytorch.md). PyTorch does not
  * check the result of its current allocator, and would continue with a tensor at address 0. So a
  * request that cannot be met ends the process with the reason, unless TENURE_OOM=null says that the
- * caller checks (torch.cuda.MemPool does). At the end of the process no function of CUDA is called:
- * CUDA may be unloaded by then, and frees its memory itself.
+ * caller checks the result (torch.cuda.MemPool does). At the end of the process no function of CUDA
+ * is called: CUDA may be unloaded by then, and frees its memory itself.
  *
- * Threads: any; one lock protects everything. The child of a fork has no CUDA, and so none of its
- * memory.
+ * Threads: functions may be called by any thread; one lock protects everything. The child of a fork
+ * has no CUDA, and so no memory of the allocator.
+ *
  * Source: PyTorch, torch/csrc/cuda/CUDAPluggableAllocator.cpp, for which functions are called when
  * and with which arguments; no code was copied.
  */
@@ -29,19 +30,20 @@
 /* --- the call site in Python ------------------------------------------------------------------ */
 
 /* Asks Python for the line of code that allocates. The functions of Python's stable interface are
- * looked up by name in the running process. So building needs no Python, and in other programs the
- * lookup just fails.
+ * looked up by name in the running process. So building needs no Python, and in programs without
+ * Python the lookup fails.
  *
- * PyTorch releases Python's lock while an operator runs, so it is taken here; PyTorch does the same
+ * PyTorch releases Python's lock while an operator runs, so it is taken here; PyTorch does so too
  * when it records stacks.
+ *
  * Cost: a wait for the lock, and a few calls per frame: about a microsecond if no other thread
  * holds it.
  * Source: Python/C API, frame objects (3.9 and later).
  */
 
 enum {
-    CALL_SITE_FRAMES = 100, /* frames that are examined at most */
-    CALL_SITE_MAX = 120,    /* bytes of a name, with its terminating zero */
+    CALL_SITE_FRAMES = 100, /* limit of the frames that are examined */
+    CALL_SITE_MAX = 120,    /* bytes of a name, with its terminating NUL */
 };
 
 /* Every function of Python that is called: result, name, arguments. Objects are pointers. */
@@ -66,7 +68,7 @@ static struct call_site_python {
 #undef CALL_SITE_MEMBER
 } python;
 
-/* Looks for Python in this process. False: it is not present, or lacks a function. */
+/* Searches Python in this process. False: it is not present, or lacks a function. */
 static bool call_site_open(void) {
     static const struct {
         const char *name;
@@ -84,9 +86,9 @@ static bool call_site_open(void) {
     return true;
 }
 
-/* The file's name, and whether it belongs to torch itself, as installed (site-packages,
- * dist-packages): a user's program may lie in a folder named torch. Characters that would end a
- * field or a row of a trace are omitted. */
+/* Shortens the path of a file to a name. Returns false if the file belongs to torch itself, as
+ * installed in site-packages or dist-packages (a user's program may lie in a folder named torch).
+ * Characters that would end a field or a row of a trace are omitted. */
 static bool call_site_name_file(const char *path, char *name, size_t room) {
     const char *slash = strrchr(path, '/'), *from = slash != NULL ? slash + 1 : path;
     size_t used = 0;
@@ -96,7 +98,8 @@ static bool call_site_name_file(const char *path, char *name, size_t room) {
     return strstr(path, "-packages/torch/") == NULL;
 }
 
-/* "train.py:31"; false: a line of torch, or no line. */
+/* Writes the place of a frame, such as "train.py:31"; false: the frame is in torch, or has no
+ * line. */
 static bool call_site_name(void *frame, char *name, size_t room) {
     void *code = python.PyFrame_GetCode(frame);
     void *file = python.PyObject_GetAttrString(code, "co_filename");
@@ -110,11 +113,12 @@ static bool call_site_name(void *frame, char *name, size_t room) {
     return is_users;
 }
 
-/* With Python's lock. */
+/* Searches the stack of the calling thread. The caller holds Python's lock. */
 static bool call_site_search(char *name, size_t room) {
     void *frame = python.PyErr_Occurred() == NULL ? python.PyEval_GetFrame() : NULL;
     bool found = false;
-    if (frame != NULL) python.Py_IncRef(frame); /* it was lent */
+    /* PyEval_GetFrame returns a borrowed reference */
+    if (frame != NULL) python.Py_IncRef(frame);
     for (int i = 0; i < CALL_SITE_FRAMES && frame != NULL && !found; i++) {
         found = call_site_name(frame, name, room);
         void *back = python.PyFrame_GetBack(frame);
@@ -125,9 +129,9 @@ static bool call_site_search(char *name, size_t room) {
     return found;
 }
 
-/* "train.py:31" for the calling thread: the innermost line that is not in torch itself. Waits for
- * Python's lock: call it without holding any of ours. False: no such line, as in the threads of the
- * backward pass; then `name` is "". */
+/* Finds the place for the calling thread, such as "train.py:31": the innermost line that is not in
+ * torch itself. Waits for Python's lock, so the caller must hold no lock of this library. False:
+ * there is no such line, as in the threads of the backward pass; then `name` is "". */
 static bool call_site_find(char name[CALL_SITE_MAX]) {
     name[0] = '\0';
     if (!python.Py_IsInitialized()) return false;
@@ -144,20 +148,20 @@ static bool call_site_find(char name[CALL_SITE_MAX]) {
 
 enum { TORCH_DEVICES = 64, TORCH_HOLDERS = 10, TORCH_REPORTS = 10 };
 
-/* A stream is a cudaStream_t. */
+/* The functions that PyTorch calls. `stream` is a cudaStream_t. */
 TORCH_EXPORT void *tenure_torch_alloc(size_t size, int device, void *stream);
 TORCH_EXPORT void tenure_torch_free(void *pointer, size_t size, int device, void *stream);
 /* For set_record_stream_fn: the block is used on that stream, too. */
 TORCH_EXPORT void tenure_torch_record_stream(void *pointer, void *stream);
-/* For set_reset_fn: torch.cuda.empty_cache(). */
+/* For set_reset_fn: called by torch.cuda.empty_cache(). */
 TORCH_EXPORT void tenure_torch_empty_cache(void);
 
 static struct torch {
     pthread_mutex_t lock;
     enum { TORCH_NEW, TORCH_OPEN, TORCH_BROKEN } state;
-    uint32_t reported; /* refused requests */
-    bool is_child, is_over, gives_null,
-        prints_stats; /* in the first two states CUDA is not available */
+    uint32_t reported; /* number of refused requests that were reported */
+    /* is_child, is_over: a forked child, or the end of the process, where CUDA is not available */
+    bool is_child, is_over, gives_null, prints_stats;
     tn__cuda cuda;
     tn__device_arena_options options;
     tn__device_arena *arenas[TORCH_DEVICES];
@@ -210,8 +214,9 @@ static tn_status torch_open(tn_error *error) {
     return TN_OK;
 }
 
-/* Granules are accessible only to their own device, but PyTorch copies between two devices as if
- * each could access the other. */
+/* Fails if pages are used and another device has an arena. Pages are accessible only to their own
+ * device, but PyTorch copies between two devices as if each could access the memory of the
+ * other. */
 static tn_status torch_check_alone(int device, tn_error *error) {
     for (int i = 0; i < TORCH_DEVICES && torch.options.memory == TN__DEVICE_ARENA_PAGES; i++)
         if (torch.arenas[i] != NULL)
@@ -262,8 +267,8 @@ static void torch_print_holders(tn_pool *pool) {
                 holders[i].label.name[0] != '\0' ? ", " : "", holders[i].label.name);
 }
 
-/* Reports why there is no block. Returns only if the setting asks for NULL; a caller that then
- * tries again and again gets TORCH_REPORTS reports. */
+/* Reports why a request is refused. Returns only if the setting asks for NULL; a caller that then
+ * tries repeatedly gets at most TORCH_REPORTS reports. */
 static void torch_fail(uint64_t size, int device, const tn_error *error) {
     if (torch.gives_null && torch.reported == TORCH_REPORTS) return;
     char what[TN_SIZE_TEXT_MAX + 40], text[TN_SIZE_TEXT_MAX];
@@ -291,7 +296,8 @@ void *tenure_torch_alloc(size_t size, int device, void *stream) {
     char call_site[CALL_SITE_MAX] = "";
     if (size == 0) return NULL;
     (void)pthread_once(&torch_lines_once, torch_find_lines);
-    /* before our lock, because it waits for Python's */
+    /* the line is looked up before the allocator's lock is taken, because that waits for Python's
+     * lock */
     if (torch_has_lines) (void)call_site_find(call_site);
     pthread_mutex_lock(&torch.lock);
     tn_status status = torch_arena(device, &arena, &error);
@@ -302,7 +308,8 @@ void *tenure_torch_alloc(size_t size, int device, void *stream) {
     return status == TN_OK ? pointer : NULL;
 }
 
-/* A wrong pointer is an error of the program; a double free would give one block to two owners. */
+/* Ends the process. A wrong pointer is an error of the program; a double free would give one block
+ * to two owners. */
 static void torch_stop(const tn_error *error) {
     tn__message_print(error->message, "stopped");
     abort();
@@ -318,7 +325,7 @@ static tn_status torch_free(void *pointer, int device, tn_error *error) {
 
 void tenure_torch_free(void *pointer, size_t size, int device, void *stream) {
     tn_error error = {0};
-    (void)size, (void)stream; /* as in the request, which is recorded */
+    (void)size, (void)stream; /* size and stream are those of the request, which are recorded */
     if (pointer == NULL) return;
     pthread_mutex_lock(&torch.lock);
     if (torch_free(pointer, device, &error) != TN_OK) torch_stop(&error);

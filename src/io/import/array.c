@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-/* Allocates the data of an array with type and shape set. At least one byte. */
+/* Allocates the data of an array according to its type and shape; at least one byte. */
 static tn_status array_alloc(const tn_context *context, tn_array *array, tn_error *error) {
     TN_TRY(tn_tensor_size(array->dtype, (tn_format){0}, array->rank, array->shape, &array->bytes,
                           error));
@@ -26,12 +26,12 @@ void tn_array_release(tn_array *array, const tn_context *given) {
 
 /* --- numpy's .npy files ----------------------------------------------------------------------- */
 
-/* The file: "\x93NUMPY", version, length of the header, the header: a Python dictionary with the
- * keys descr, fortran_order and shape, in any order, padded with blanks. Then the elements.
- * Versions differ in the width of the length (2 bytes in version 1, then 4) and in the encoding of
- * field names, which a plain array does not have.
+/* A file consists of "\x93NUMPY", version, length of the header, the header: a Python dictionary
+ * with the keys descr, fortran_order and shape, in any order, padded with blanks. Then the
+ * elements. Versions differ in the width of the length (2 bytes in version 1, then 4) and in the
+ * encoding of field names, which a plain array does not have.
  *
- * Read are little-endian numbers and bools in both orders; Fortran order is converted. For anything
+ * Little-endian numbers and bools are read in both orders; Fortran order is converted. For anything
  * else the error says what to do in numpy. A file with bytes left over is an error too: it holds
  * several arrays, or a wrong shape.
  *
@@ -42,7 +42,7 @@ void tn_array_release(tn_array *array, const tn_context *given) {
 #define NPY_MAGIC_SIZE 6u
 
 static const struct {
-    char text[4]; /* without the byte order */
+    char text[4]; /* the type without the character for its byte order */
     tn_dtype dtype;
 } npy_types[] = {
     {"f4", TN_FLOAT32},   {"f8", TN_FLOAT64},     {"f2", TN_FLOAT16}, {"b1", TN_BOOL},
@@ -74,7 +74,7 @@ static void npy_blanks(npy_header *header) {
     }
 }
 
-/* Steps over `text` if it is next. */
+/* Skips `text` and returns true, if it comes next. */
 static bool npy_take(npy_header *header, const char *text) {
     size_t length = strlen(text);
     npy_blanks(header);
@@ -89,7 +89,7 @@ static tn_status npy_fail(const npy_header *header, const char *expected) {
             header->left != 0 ? "something else" : "its end", expected);
 }
 
-/* A text in quotes, of characters that need no escape. */
+/* Reads a string in quotes; its characters must need no escape. */
 static tn_status npy_text(npy_header *header, tn__span *text) {
     npy_blanks(header);
     char quote = header->left != 0 ? *header->at : 0;
@@ -129,7 +129,7 @@ static tn_status npy_type(npy_header *header) {
         TN_FAIL(header->error, TN_E_UNSUPPORTED,
                 "it is an array of structs; save its fields one by one");
     TN_TRY(npy_text(header, &type));
-    bool one = type.size == 3 && type.bytes[2] == '1'; /* a single byte has no byte order */
+    bool one = type.size == 3 && type.bytes[2] == '1'; /* a type of one byte has no byte order */
     if (type.size < 3 || (type.bytes[0] != '<' && !(one && memchr("|>=", type.bytes[0], 3))))
         return npy_fail_type(header, type);
     tn__span kind = {type.bytes + 1, type.size - 1};
@@ -149,7 +149,7 @@ static tn_status npy_order(npy_header *header) {
     return TN_OK;
 }
 
-/* "()", "(3,)", "(3, 4)"; Python 2 wrote 3L. */
+/* Reads a shape: "()", "(3,)" or "(3, 4)"; Python 2 wrote "3L" for 3. */
 static tn_status npy_shape(npy_header *header) {
     tn_array *array = header->array;
     array->rank = 0;
@@ -195,7 +195,7 @@ static tn_status npy_dictionary(npy_header *header) {
     return TN_OK;
 }
 
-/* The header's text and the elements after it. */
+/* Splits a file into the text of its header and the elements after it. */
 static tn_status npy_split(tn__span file, npy_header *header, tn__span *elements) {
     size_t width, start;
     if (file.size < NPY_MAGIC_SIZE + 4)
@@ -218,8 +218,8 @@ static tn_status npy_split(tn__span file, npy_header *header, tn__span *elements
 
 /* --- elements --- */
 
-/* Converts from Fortran's order, in which the first index runs fastest: walks C's order and
- * computes each source position. */
+/* Converts elements from Fortran order, in which the first index changes fastest, to C order: for
+ * each position in C order it computes the position in the source. */
 static void npy_turn(tn_array *array, const uint8_t *from) {
     uint32_t width = tn_dtype_bits(array->dtype) / 8;
     uint64_t stride[TN_RANK_MAX], index[TN_RANK_MAX] = {0}, at = 0, step = 1;
@@ -239,7 +239,7 @@ static void npy_turn(tn_array *array, const uint8_t *from) {
     }
 }
 
-/* numpy's .npy files */
+/* reads numpy's .npy files */
 static tn_status npy_read(tn__span file, const tn_context *context, tn_array *array,
                           tn_error *error) {
     npy_header header = {.array = array, .error = error};
@@ -248,7 +248,9 @@ static tn_status npy_read(tn__span file, const tn_context *context, tn_array *ar
     TN_TRY(npy_split(file, &header, &elements));
     TN_TRY(npy_dictionary(&header));
     TN_TRY(tn_tensor_size(array->dtype, (tn_format){0}, array->rank, array->shape, &bytes, error));
-    if (bytes != elements.size) /* also keeps the allocation below the file's size */
+    /* a file of another length is refused, which also limits the allocation to the size of the
+     * file */
+    if (bytes != elements.size)
         TN_FAIL(error, TN_E_INVALID,
                 "it has %zu bytes of elements, but its shape needs %llu; it is cut off, or holds "
                 "more than one array",
@@ -271,8 +273,8 @@ static const char *npy_type_text(tn_dtype dtype) {
     return NULL;
 }
 
-/* Version 1: 64 extents of 20 digits fit into 2 bytes of length. Elements begin at a multiple of
- * 64, as numpy writes them. */
+/* Writes a header of version 1: 64 extents of 20 digits fit into the length of 2 bytes. The
+ * elements begin at a multiple of 64, as in files that numpy writes. */
 static void npy_header_text(tn__text *text, const tn_array *array, const char *type) {
     bool one = tn_dtype_bits(array->dtype) == 8;
     tn__text_add(text, NPY_MAGIC "\x01\x00..", NPY_MAGIC_SIZE + 4);
@@ -339,7 +341,7 @@ static tn_status pb_read_tensor(onnx_reader *reader, tn__span file, tn_array *ar
     array->dtype = tensor.dtype;
     array->rank = tensor.rank;
     memcpy(array->shape, tensor.shape, tensor.rank * sizeof *tensor.shape);
-    /* The size was checked against the payload, so a small file needs little memory. */
+    /* the size was checked against the payload, so a small file cannot request much memory */
     if (tensor.elements != 0 && tensor.payload == 0)
         TN_FAIL(error, tensor.is_external ? TN_E_UNSUPPORTED : TN_E_INVALID,
                 tensor.is_external ? "arrays in a file of their own are not read"
@@ -350,7 +352,7 @@ static tn_status pb_read_tensor(onnx_reader *reader, tn__span file, tn_array *ar
     return tn__onnx_elements(reader, &tensor, &elements, &found);
 }
 
-/* files of one TensorProto (.pb) */
+/* reads files of one TensorProto (.pb) */
 static tn_status pb_read(tn__span file, const tn_context *context, tn_array *array,
                          tn_error *error) {
     tn_importer importer = {

@@ -1,14 +1,14 @@
-/* dims.c - values of symbolic dimensions. See dims.h. */
+/* dims.c - implements the values of symbolic dimensions. See dims.h. */
 #include "io/import/dims.h"
 
 #include <stdio.h>
 
 typedef struct dims_entry {
     const char *text; /* clean */
-    int64_t value;    /* TN_DIM_UNKNOWN: none */
-    bool given;       /* by `dims` */
-    bool used;        /* occurs in the file */
-    bool input;       /* an input has it */
+    int64_t value;    /* TN_DIM_UNKNOWN: the symbol has no value */
+    bool given;       /* the value was given by the option `dims` */
+    bool used;        /* the symbol occurs in the file */
+    bool input;       /* the symbol is a dimension of an input */
 } dims_entry;
 
 typedef struct dims_open {
@@ -23,7 +23,7 @@ void tn__dims_release(tn__dims *dims) {
     tn__arena_release(&dims->arena);
 }
 
-/* The entry of a text, created if it does not exist; NULL: out of memory. */
+/* Returns the entry of a symbol, and creates it if it does not exist; NULL: out of memory. */
 static dims_entry *dims_entry_of(tn__dims *dims, tn__span symbol) {
     const char *text = symbol.size ? (const char *)symbol.bytes : "";
     uint32_t at = tn__names_find(&dims->index, text, symbol.size);
@@ -89,10 +89,11 @@ tn_status tn__dims_bind(tn__dims *dims, tn__span symbol, int64_t value, const ch
 
 typedef struct dims_sum {
     tn__dims *dims;
-    bool assume; /* input names count as 1, to check whether they would suffice */
+    bool assume; /* names of inputs count as 1, to check whether their values would be enough */
     const char *next, *end;
     int64_t values[DIMS_STACK];
-    char operators[DIMS_STACK]; /* ( + - * / % and d for // */
+    /* operators that wait for an operand: ( + - * / % and d, which stands for // */
+    char operators[DIMS_STACK];
     uint32_t value_count, operator_count;
 } dims_sum;
 
@@ -145,7 +146,8 @@ static bool dims_is_name(char c) {
            (c && strchr("_.:$@#?", c)) || (unsigned char)c >= 0x80;
 }
 
-/* A number, a name with a value, or the name of floor, which has no effect where `/` is exact. */
+/* Reads a number, or a name with a value. The name floor is skipped, because it has no effect where
+ * `/` is exact. */
 static bool dims_operand(dims_sum *sum, int64_t *value, bool *skip) {
     const char *first = sum->next;
     while (sum->next != sum->end && dims_is_name(*sum->next)) sum->next++;
@@ -170,8 +172,8 @@ static bool dims_operand(dims_sum *sum, int64_t *value, bool *skip) {
     return *value != TN_DIM_UNKNOWN;
 }
 
-/* One token; `operand` says whether an operand is expected here, and is set to whether one may
- * follow. */
+/* Reads one token. On entry, `operand` says whether an operand must come next; on return, whether
+ * one must follow. */
 static bool dims_token(dims_sum *sum, bool *operand) {
     char c = *sum->next;
     if (*operand && dims_is_name(c)) {
@@ -265,7 +267,8 @@ static tn_status dims_check_used(tn__dims *dims, tn_error *error) {
             stray->text, tn__item_list_end(&list));
 }
 
-/* Would values for the plain names, which are listed anyway, also determine this expression? */
+/* Whether values for the plain names, which are listed anyway, would also give this expression a
+ * value. */
 static bool dims_follows(tn__dims *dims, const dims_entry *entry) {
     size_t size = strlen(entry->text);
     bool plain = true;
@@ -280,7 +283,8 @@ static bool dims_is_missing(tn__dims *dims, size_t i) {
            !dims_follows(dims, entry);
 }
 
-/* "input 'x' dimensions 0,2 (unnamed)": the entries of one input, which are adjacent. */
+/* Lists the open dimensions of one input; its entries are adjacent: "input 'x' dimensions 0,2
+ * (unnamed)". */
 static size_t dims_list_open(const tn__dims *dims, size_t first, tn__item_list *list) {
     const dims_open *open = dims->open;
     size_t end = first + 1;

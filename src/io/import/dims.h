@@ -18,10 +18,11 @@
 typedef struct tn__dims {
     const tn_context *context;
     tn__arena arena;
-    tn__names index;            /* text -> entry */
-    struct dims_entry *entries; /* those from --dim first */
+    tn__names index;            /* entry of each symbol */
+    struct dims_entry *entries; /* entries; those from --dim come first */
     size_t room, count;
-    struct dims_open *open; /* inputs for which --dim does not help */
+    /* dimensions of inputs that have no name, so that --dim cannot set them */
+    struct dims_open *open;
     size_t open_room, open_count;
 } tn__dims;
 
@@ -30,21 +31,23 @@ tn_status tn__dims_init(tn__dims *dims, const tn_context *context, const tn_impo
                         tn_error *error);
 void tn__dims_release(tn__dims *dims);
 
-/* --input-shape says that `symbol` of input `input` is `value`.
- * Errors: E_INVALID when it has another value already. */
+/* Gives `symbol` the value that --input-shape has for it in input `input`. Errors: E_INVALID if the
+ * symbol already has another value. */
 tn_status tn__dims_bind(tn__dims *dims, tn__span symbol, int64_t value, const char *input,
                         tn_error *error);
 
-/* The value of a symbol, or TN_DIM_UNKNOWN. The names that it uses count as used. */
+/* The value of a symbol, or TN_DIM_UNKNOWN. Marks the names that it contains as used. */
 int64_t tn__dims_value(tn__dims *dims, tn__span symbol);
 
-/* An input has this symbol: it is listed if it has no value. False: out of memory. */
+/* Notes that an input has this symbol: it is listed as missing if it has no value. Returns false if
+ * memory runs out. */
 bool tn__dims_need(tn__dims *dims, tn__span symbol);
-/* An input has a dimension without a name; axis TN_RANK_UNKNOWN: even its rank is unknown. */
+/* Notes that an input has a dimension without a name; axis TN_RANK_UNKNOWN: even its rank is
+ * unknown. */
 bool tn__dims_need_shape(tn__dims *dims, const char *input, uint32_t axis);
 
-/* Errors: E_INVALID for a --dim that occurs nowhere, with the existing names; E_UNKNOWN with a list
- * of all missing values. */
+/* Reports all problems with symbols. Errors: E_INVALID for a --dim with a name that does not occur,
+ * with the names that do; E_UNKNOWN with a list of all missing values. */
 tn_status tn__dims_check(tn__dims *dims, tn_error *error);
 
 /* --- lists in messages: as many items as fit, then "and N more" --- */
@@ -56,12 +59,12 @@ typedef struct tn__item_list {
 tn__item_list tn__item_list_begin(char *text, size_t room);
 void tn__item_list_add(tn__item_list *list, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-const char *tn__item_list_end(tn__item_list *list); /* the text */
+const char *tn__item_list_end(tn__item_list *list); /* ends a list of items and returns its text */
 
-/* Appends a span as text for people and for the graph: bytes that are not UTF-8, and NUL and
- * control characters (they would end the text or reach a terminal), become U+FFFD. */
+/* Appends a span as text for messages and for the graph. Bytes that are not UTF-8, NUL, and control
+ * characters become U+FFFD, because they would end the text or control a terminal. */
 void tn__span_text(tn__text *text, tn__span span);
 void tn__mend(char *text); /* replaces incomplete or invalid characters by '?' */
-char *tn__span_copy(tn__arena *arena, tn__span span); /* NULL: out of memory */
+char *tn__span_copy(tn__arena *arena, tn__span span); /* returns NULL if memory runs out */
 
 #endif

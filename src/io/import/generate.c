@@ -18,11 +18,12 @@
 
 #include "io/import/tensor_data.h"
 
-enum { /* uses of a tensor, as bits */
+enum { /* how the graph uses a tensor, as bits */
        GENERATE_POSITIVE = 1u << 0,
-       GENERATE_SCALE = 1u << 1, /* positive if it has at most one dimension */
-       GENERATE_INNER = 1u << 2, /* [.., in, out]: sums over the last dimension but one */
-       GENERATE_LAST = 1u << 3   /* sums over the last dimension */
+       GENERATE_SCALE = 1u << 1, /* a scale; it is positive if it has at most one dimension */
+       /* weights [..., in, out]: a product sums over the last dimension but one */
+       GENERATE_INNER = 1u << 2,
+       GENERATE_LAST = 1u << 3 /* weights: a product sums over the last dimension */
 };
 
 static const struct {
@@ -115,7 +116,7 @@ void tn__generator_destroy(tn__generator *generator) {
 
 /* --- numbers --- */
 
-/* The start of a tensor's sequence: FNV-1a of its name, and the seed. */
+/* The begin of a tensor's sequence of random numbers: FNV-1a of its name, and the seed. */
 static tn__random generate_start(uint64_t seed, const char *name) {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     for (; *name != 0; name++) hash = (hash ^ (uint8_t)*name) * UINT64_C(0x100000001b3);
@@ -132,7 +133,7 @@ static double generate_fan_in(const tn_tensor *tensor, uint32_t role) {
     return product;
 }
 
-/* u in (-1, 1), an odd multiple of 2^-24: uniform, never 0. */
+/* A uniform random number in (-1, 1): an odd multiple of 2^-24, so it is never 0. */
 static double generate_unit(tn__random *random) {
     return (double)(2 * (int64_t)(tn__random_next(random) >> 40) + 1 - (1 << 24)) * 0x1p-24;
 }
@@ -146,13 +147,14 @@ static void generate_floats(const tn__wanted *wanted, uint32_t role, tn__random 
     uint32_t bits = tn_dtype_bits(part);
     for (uint64_t i = 0; i < count; i++) {
         double unit = generate_unit(&random);
-        double number = positive ? 1.0 + 0.5 * unit : bound * unit; /* 0.5 * unit is exact */
+        /* the product 0.5 * unit is exact */
+        double number = positive ? 1.0 + 0.5 * unit : bound * unit;
         tn__element_put(wanted->bytes, bits, i, tn__element_of(part, number));
     }
 }
 
-/* 0 or 1, which are valid for every index, flag and count; wider ranges for types that hold
- * quantised weights. */
+/* Fills integers with 0 or 1, which are valid for every index, flag and count. Types that hold
+ * quantised weights get a wider range. */
 static void generate_ints(const tn__wanted *wanted, tn__random random, uint64_t count) {
     uint64_t below = 2;
     int64_t least = 0;
@@ -210,7 +212,8 @@ tn_status tn__generate(const tn__generator *generator, const tn__wanted *wanted)
     uint32_t at = tn__names_find(&generator->index, tensor->name, strlen(tensor->name));
     uint32_t role = at != TN__NAMES_NONE ? generator->roles[at] : 0;
     tn__random random = generate_start(generator->seed, tensor->name);
-    uint64_t count = 1; /* the product fits, because the bytes do and are not 0 */
+    /* the product does not overflow, because the size in bytes does not, and is not 0 */
+    uint64_t count = 1;
     for (uint32_t d = 0; d < tensor->rank; d++) count *= (uint64_t)tensor->shape[d];
     switch (tensor->dtype) {
     case TN_FLOAT16:

@@ -2,7 +2,7 @@
  * infers shapes.
  *
  * A format is chosen by the suffix of the name, otherwise by content. The parts that all formats
- * share are here: the options, inputs whose values are known before the run, the format of
+ * share are here: the options, inputs with values that are known before the run, the format of
  * activations, and errors that name the file.
  */
 #include "graph/infer/infer.h"
@@ -18,8 +18,8 @@
 
 /* Makes text for people from names in files, and lists that fit into a message. */
 
-/* Bytes of the well-formed UTF-8 character at `bytes` (Unicode 15, table 3-7), or 0; control
- * characters count as ill-formed. */
+/* The length of the well-formed UTF-8 character at `bytes` (Unicode 15, table 3-7); 0 if there is
+ * none. Control characters count as ill-formed. */
 static size_t text_character(const uint8_t *bytes, size_t left) {
     uint8_t first = bytes[0];
     if (first < 0x80) return first >= 0x20 && first != 0x7f;
@@ -33,12 +33,12 @@ static size_t text_character(const uint8_t *bytes, size_t left) {
     return length;
 }
 
-/* The number of bytes at the start of the span that need no change. */
+/* The number of bytes at the start of the span that need no replacement. */
 static size_t text_clean(tn__span span) {
     size_t at = 0;
     while (at < span.size) {
         uint8_t first = span.bytes[at];
-        if (first >= 0x20 && first < 0x7f) { /* the usual case */
+        if (first >= 0x20 && first < 0x7f) { /* the most frequent case */
             at++;
             continue;
         }
@@ -82,7 +82,7 @@ void tn__mend(char *text) {
 
 /* --- lists --- */
 
-#define TEXT_TAIL 24u /* ", and 4294967295 more" */
+#define TEXT_TAIL 24u /* bytes for the end of a list, ", and 4294967295 more" */
 
 tn__item_list tn__item_list_begin(char *text, size_t room) {
     text[0] = 0;
@@ -118,12 +118,13 @@ const char *tn__item_list_end(tn__item_list *list) {
 /* Inputs with values that are known before the run: `values`.
  *
  * If a shape depends on the value of an input, the value must be known before planning. Such an
- * input becomes a parameter with a small value; shape inference and constant folding do the rest,
- * for every model format. It is no longer an input of the program: a run cannot change the value
- * that was planned for.
+ * input becomes a parameter with a small value; shape inference and constant folding then handle
+ * it, for every model format. It is no longer an input of the program: a run cannot change the
+ * value that was planned for.
  */
 
-#define VALUES_EXACT 9007199254740992.0 /* 2^53: up to here each integer is a double */
+/* 2^53: every integer up to this number is exact as a double */
+#define VALUES_EXACT 9007199254740992.0
 
 static tn_status values_find(const tn_importer *importer, const tn_input_value *given,
                              tn_tensor_id *id) {
@@ -158,7 +159,7 @@ static tn_status values_check(const tn_importer *importer, const tn_input_value 
     return TN_OK;
 }
 
-/* The range of an integer type; false: not an integer type. */
+/* The range of an integer type; returns false for other types. */
 static bool values_range(tn_dtype dtype, double *least, double *most) {
     uint32_t bits = tn_dtype_bits(dtype);
     switch (dtype) {
@@ -196,7 +197,7 @@ static tn_status values_ints(const tn_importer *importer, const tn_input_value *
                 tn_dtype_name(tensor->dtype));
     for (uint32_t i = 0; i < given->count; i++) {
         double number = given->numbers[i];
-        bool fits = number >= least && number <= most; /* no NaN */
+        bool fits = number >= least && number <= most; /* NaN does not fit */
         ints[i] = fits ? (int64_t)number : 0;
         if (!fits || (double)ints[i] != number)
             TN_FAIL(importer->error, TN_E_INVALID, "`values` %.100s: %.9g is not of type %s",
@@ -205,7 +206,7 @@ static tn_status values_ints(const tn_importer *importer, const tn_input_value *
     return TN_OK;
 }
 
-/* Rounds as the type does, so that folding uses the values of a run. */
+/* Rounds values to the element type, so that folding computes with the values of a run. */
 static void values_floats(const tn_input_value *given, tn_dtype dtype, double *floats) {
     for (uint32_t i = 0; i < given->count; i++)
         floats[i] = dtype == TN_FLOAT32 ? (double)(float)given->numbers[i] : given->numbers[i];
@@ -281,7 +282,7 @@ bool tn_import_recognises(const char *path) { return import_by_suffix(path) != N
 
 /* --- recognising files --- */
 
-/* Files that are found in place of a model after failed downloads. */
+/* Recognises files that failed downloads leave in place of a model. */
 static const struct {
     const char *begin, *what;
 } import_impostors[] = {
@@ -370,7 +371,8 @@ static tn_status import_check_options(const tn_import_options *options, tn_error
     return TN_OK;
 }
 
-/* An option that matched no input is a typo, and would otherwise go unnoticed. */
+/* Checks that each option has matched an input. An option that matches none is probably a typing
+ * error, which would otherwise go unnoticed. */
 static tn_status import_check_used(const tn_importer *importer) {
     const tn_import_options *options = importer->options;
     const char *stray = NULL, *what = "`input_shapes`";
@@ -392,8 +394,8 @@ static tn_status import_check_used(const tn_importer *importer) {
             stray, list.count ? tn__item_list_end(&list) : "none");
 }
 
-/* Blocked formats pad activations of rank 4 and 5. Inputs and outputs keep the layout of the file,
- * because the caller uses it. */
+/* Sets the format of activations. Blocked formats pad activations of rank 4 and 5. Inputs and
+ * outputs keep the layout of the file, because the caller uses it. */
 static tn_status import_set_format(const tn_importer *importer) {
     tn_format format = importer->options->format;
     if (format.order == TN_ORDER_PLAIN && !format.block) return TN_OK;
@@ -416,7 +418,7 @@ static tn_status import_set_format(const tn_importer *importer) {
 
 /* --- the frame --- */
 
-/* The name shortened for messages: the last part of a long path. */
+/* Shortens the name for messages to the last part of a long path. */
 static const char *import_short_name(const char *name) {
     const char *slash = strrchr(name, '/');
     return strlen(name) > 100 && slash && slash[1] ? slash + 1 : name;
@@ -433,13 +435,13 @@ void tn__import_log(const tn_importer *importer, const char *format, ...) {
     importer->context->log(importer->context->self, line);
 }
 
-/* Puts the file's name in front of the place of the error. */
+/* Puts the file's name before the place in the error. */
 static void import_name_file(const tn_importer *importer) {
     tn_error *error = importer->error;
     if (!error) return;
     char where[sizeof error->where];
     memcpy(where, error->where, sizeof where);
-    where[160] = 0; /* leaves room for the name */
+    where[160] = 0; /* shortens the place so that the name fits */
     size_t room = sizeof where - strlen(where) - 3;
     snprintf(error->where, sizeof error->where, "%.*s%s%.160s", (int)room, importer->name,
              where[0] ? ": " : "", where);
@@ -447,7 +449,8 @@ static void import_name_file(const tn_importer *importer) {
     tn__mend(error->message);
 }
 
-/* A batch was requested for a model that takes one sample: reported before its consequences. */
+/* Reports that a batch was requested for a model that takes one sample, before other errors follow
+ * from that. */
 static tn_status import_check_batch(const tn_importer *importer) {
     tn_tensor_id input;
     bool single;
@@ -460,7 +463,8 @@ static tn_status import_check_batch(const tn_importer *importer) {
             tn_graph_tensor(importer->graph, input)->name);
 }
 
-/* The same model with its original batch, if that is a different number; otherwise NULL. */
+/* Reads the model again with its original batch, if that differs from the requested one; otherwise
+ * returns NULL. */
 static tn_graph *import_reference(const tn_importer *importer, int64_t *from) {
     tn_import_options own = *importer->options;
     tn_graph *reference = NULL;
@@ -493,7 +497,7 @@ static void import_explain_batch(const tn_importer *importer) {
              (long long)importer->options->batch, was);
 }
 
-/* Infers shapes. Constants that contain the file's batch get the requested one. */
+/* Infers shapes. Constants that contain the file's batch are changed to the requested one. */
 static tn_status import_infer(const tn_importer *importer) {
     tn__rebatch rebatch = {.to = importer->options->batch};
     tn_graph *reference = import_reference(importer, &rebatch.from);
@@ -574,13 +578,13 @@ tn_status tn_graph_load_memory(const char *name, const void *bytes, size_t size,
 
 #define IMPORT_LARGE ((size_t)4 << 20)
 
-/* A large file consists of weights, and only the pages of their headers are read. Without this hint
- * the system reads ahead of each, which amounts to the whole file. If the hint is refused, that is
- * benign. */
+/* Advises the system that the file is read at random. A large file consists of weights, and only
+ * the pages with their headers are read. Without this hint the system would read ahead at each of
+ * them, and so the whole file. If the system refuses the hint, only speed is lost. */
 static void import_advise(const tn__file *file) {
     if (file->size < IMPORT_LARGE) return;
     uintptr_t mask = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
-    if (((uintptr_t)file->bytes & mask) == 0) /* only if the file is mapped */
+    if (((uintptr_t)file->bytes & mask) == 0) /* only a mapped file begins at a page */
         (void)madvise((void *)(uintptr_t)file->bytes, file->size, MADV_RANDOM);
 }
 

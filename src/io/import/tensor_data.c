@@ -17,16 +17,16 @@
 
 typedef struct contents_external { /* an external data file of the model */
     struct contents_external *next;
-    char *location; /* as written in the model */
+    char *location; /* path of the file, as written in the model */
     size_t length;
     tn__file file;
 } contents_external;
 
 struct tn_contents {
     tn_context context;
-    const tn_import_format *format; /* NULL: no file */
+    const tn_import_format *format; /* NULL: the contents have no file */
     char *path;
-    bool in_memory; /* external data is not available */
+    bool in_memory; /* the model was read from memory, so external data is not available */
     tn__span model;
     tn__file file;
     contents_external *externals;
@@ -129,7 +129,7 @@ void tn_contents_close(tn_contents *contents) {
 
 /* --- external data files --- */
 
-#define CONTENTS_SHOWN 80 /* characters of a path in a message */
+#define CONTENTS_SHOWN 80 /* limit of characters of a path in a message */
 
 static const char *contents_tail(const char *path) {
     size_t length = strlen(path);

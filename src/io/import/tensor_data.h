@@ -20,9 +20,9 @@ static inline uint64_t tn__element_get(const void *array, uint32_t bits, uint64_
 typedef struct tn__generator {
     const tn_context *context;
     uint64_t seed;
-    tn__arena arena; /* texts of the names */
+    tn__arena arena; /* holds the texts of the names */
     tn__names index;
-    uint32_t *roles; /* indexed by the value in `names` */
+    uint32_t *roles; /* roles of each tensor, indexed by the value in `names` */
     size_t role_room, role_count;
 } tn__generator;
 tn_status tn__generator_create(const tn_graph *graph, uint64_t seed, const tn_context *context,

@@ -3,7 +3,8 @@
 
 #include "io/weights/weights.h"
 
-/* float16 and bfloat16 are subsets of float32, and all of them are subsets of float64. */
+/* Whether every value of type `from` is also a value of type `to`: float16 and bfloat16 are subsets
+ * of float32, and all of these are subsets of float64. */
 static bool bind_widens(tn_dtype from, tn_dtype to) {
     bool half = from == TN_FLOAT16 || from == TN_BFLOAT16;
     return from == to || (half && to == TN_FLOAT32) ||

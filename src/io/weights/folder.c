@@ -61,7 +61,8 @@ static tn_status folder_list(folder_reading *it) {
     return status;
 }
 
-/* The number of a part, and of how many; false: not a numbered part. `stem`: bytes before it. */
+/* Reads the number of a part and the number of parts from a file name; returns false if it is not a
+ * numbered part. `stem` receives the length of the name before the numbers. */
 static bool folder_part(const char *name, uint32_t *part, uint32_t *of, size_t *stem) {
     const char *dot = strrchr(name, '.');
     size_t length = dot != NULL ? (size_t)(dot - name) : 0;
@@ -95,7 +96,7 @@ static void folder_keep_one(folder_reading *it, const char *name) {
     it->count = 1;
 }
 
-/* All names must be the parts of one model. */
+/* Checks that the names are all parts of one model. */
 static tn_status folder_parts(folder_reading *it) {
     uint32_t part, of, first_of;
     size_t stem, first_stem;
@@ -144,7 +145,7 @@ static tn_status folder_choose(folder_reading *it) {
         return TN_OK;
     }
     TN_TRY(folder_parts(it));
-    if (ggufs > 0) folder_keep(it, 0, 1); /* the first part names the others */
+    if (ggufs > 0) folder_keep(it, 0, 1); /* the first part names all parts */
     return TN_OK;
 }
 

@@ -6,7 +6,7 @@
  */
 #include "io/weights/weights.h"
 
-enum { /* kinds of values */
+enum { /* types of values */
        GGUF_U8,
        GGUF_I8,
        GGUF_U16,
@@ -51,7 +51,7 @@ static tn_status gguf_take(gguf_cursor *cursor, uint32_t width, uint64_t *value)
     return TN_OK;
 }
 
-/* A count or a length, in the width of this version. */
+/* Reads a count or a length; its width depends on the version. */
 static tn_status gguf_count(gguf_cursor *cursor, uint64_t *value) {
     return gguf_take(cursor, cursor->version == 1 ? 4 : 8, value);
 }
@@ -66,7 +66,7 @@ static tn_status gguf_string(gguf_cursor *cursor, const char **text, size_t *len
     return TN_OK;
 }
 
-/* A copy of a string, up to a NUL inside. */
+/* Copies a string, up to a NUL if it contains one. */
 static tn_status gguf_copy(const gguf_cursor *cursor, const char *text, size_t length,
                            const char **copy) {
     *copy = tn__arena_string(&cursor->it->to->arena, text, length);
@@ -134,14 +134,14 @@ static tn_status gguf_keys(gguf_cursor *cursor, uint64_t count) {
 
 /* --- tensors --- */
 
-typedef struct gguf_entry { /* an entry of the list of tensors; the data begins after the list */
+typedef struct gguf_entry { /* an entry of the list of tensors, which precedes the tensor data */
     const char *name;
     size_t length;
     tn_weight tensor;
     uint64_t offset;
 } gguf_entry;
 
-/* Bytes of its name that fit a message. */
+/* The number of bytes of an entry's name that a message shows. */
 static int gguf_words(const gguf_entry *entry) {
     return entry->length < 80 ? (int)entry->length : 80;
 }
@@ -153,7 +153,8 @@ static tn_status gguf_shape(gguf_cursor *cursor, gguf_entry *entry) {
     entry->tensor.rank = (uint32_t)rank;
     int64_t *shape = tn__arena_array(&cursor->it->to->arena, (size_t)rank + 1, sizeof *shape);
     if (shape == NULL) return tn__no_memory(cursor->it->error, "shapes");
-    for (uint64_t d = rank; d > 0; d--) { /* the fastest first */
+    /* the file lists extents from the fastest dimension to the slowest */
+    for (uint64_t d = rank; d > 0; d--) {
         TN_TRY(gguf_count(cursor, &extent));
         if (extent > INT64_MAX) return gguf_short(cursor);
         shape[d - 1] = (int64_t)extent;
@@ -217,7 +218,7 @@ static tn_status gguf_entries(gguf_cursor *cursor, gguf_entry *entries, uint64_t
     return TN_OK;
 }
 
-#define GGUF_TENSOR_LEAST 20u /* bytes of the shortest entry */
+#define GGUF_TENSOR_LEAST 20u /* bytes of the shortest entry of the list of tensors */
 
 tn_status tn__gguf_read(tn__weights_reader *it) {
     gguf_cursor cursor = {.it = it, .at = it->bytes + 4, .end = it->bytes + it->size, .version = 3};

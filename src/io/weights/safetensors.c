@@ -25,7 +25,7 @@ tn_status tn__safetensors_index(tn__weights_reader *it,
 #define SAFETENSORS_HEADER_MOST 100000000u
 #define SAFETENSORS_ENTRY_MOST ((size_t)64 << 10)
 
-/* [first, last) of "data_offsets", inside the tensor data. */
+/* Reads the range [first, last) of "data_offsets", which must lie inside the tensor data. */
 static bool safetensors_stretch(const json_t *tensor, uint64_t room, uint64_t *first,
                                 uint64_t *last) {
     const json_t *offsets = json_object_get(tensor, "data_offsets");
@@ -39,7 +39,8 @@ static bool safetensors_stretch(const json_t *tensor, uint64_t room, uint64_t *f
     return true;
 }
 
-/* `valid` is false if the shape is missing or makes no sense. Errors: E_NO_MEMORY. */
+/* Reads the shape of a tensor; `valid` is false if it is missing or invalid. Errors:
+ * E_NO_MEMORY. */
 static tn_status safetensors_shape(tn__weights_reader *it, const json_t *tensor, tn_weight *made,
                                    bool *valid) {
     const json_t *shape = json_object_get(tensor, "shape");
@@ -58,7 +59,8 @@ static tn_status safetensors_shape(tn__weights_reader *it, const json_t *tensor,
     return TN_OK;
 }
 
-/* Numbers of less than a byte are packed over the whole tensor, not row by row. */
+/* Reads one tensor. Elements of less than a byte are packed over the whole tensor, not row by
+ * row. */
 static tn_status safetensors_tensor(tn__weights_reader *it, const char *name, const json_t *tensor,
                                     const uint8_t *contents, uint64_t room) {
     tn_weight made = {0};
@@ -85,7 +87,8 @@ static tn_status safetensors_tensor(tn__weights_reader *it, const char *name, co
     return tn__weights_add(it, name, strlen(name), &made);
 }
 
-/* Do tensors not overlap? Sorted by their beginnings, each must end before the next. */
+/* Checks that tensors do not overlap: sorted by their begins, each one ends before the next
+ * begins. */
 static tn_status safetensors_apart(tn__weights_reader *it, size_t before) {
     const tn_weights *to = it->to;
     size_t count = to->count - before;
@@ -96,7 +99,7 @@ static tn_status safetensors_apart(tn__weights_reader *it, size_t before) {
                                    (uint32_t)(before + i)};
     tn_status status =
         tn__sort_items(&to->context, items, count) ? TN_OK : tn__no_memory(it->error, "tensors");
-    const tn_weight *last = NULL; /* the last one that is not empty */
+    const tn_weight *last = NULL; /* the last tensor so far that is not empty */
     for (size_t i = 0; status == TN_OK && i < count; i++) {
         const tn_weight *next = &to->tensors[items[i].id];
         if (next->size == 0) continue;
@@ -115,7 +118,7 @@ typedef struct safetensors_entries {
     tn__weights_reader *it;
     const char *text;
     size_t size, at;
-    char *entry; /* copy of one entry between braces, which is a JSON object of its own */
+    char *entry; /* copy of one entry in braces, which makes it a JSON object of its own */
     size_t room;
     bool has_metadata;
 } safetensors_entries;
@@ -124,8 +127,8 @@ static void safetensors_skip(safetensors_entries *e) {
     while (e->at < e->size && memchr(" \t\r\n", e->text[e->at], 4) != NULL) e->at++;
 }
 
-/* Moves to the comma or brace that ends an entry. Brackets are only counted: the parser of the
- * entry checks them. False: the text ends first. */
+/* Moves to the comma or brace that ends an entry. Brackets are only counted, because the JSON
+ * parser checks them later. Returns false if the text ends first. */
 static bool safetensors_pass(safetensors_entries *e) {
     size_t depth = 0;
     bool quoted = false;
@@ -151,7 +154,7 @@ static tn_status safetensors_bad(const safetensors_entries *e, size_t at, const 
     TN_FAIL(e->it->error, TN_E_INVALID, "its header, byte %zu: %.120s", at, why);
 }
 
-/* Parses the entry [first, e->at). */
+/* Parses the entry in the bytes from `first` to e->at. */
 static tn_status safetensors_entry(safetensors_entries *e, size_t first, const uint8_t *contents,
                                    uint64_t room) {
     static const char metadata[] = "\"__metadata__\"";
@@ -163,7 +166,7 @@ static tn_status safetensors_entry(safetensors_entries *e, size_t first, const u
     json_t *tensor;
     if (size >= sizeof metadata - 1 && !memcmp(e->text + first, metadata, sizeof metadata - 1)) {
         if (e->has_metadata) return safetensors_bad(e, first, "a second entry \"__metadata__\"");
-        e->has_metadata = true; /* not used */
+        e->has_metadata = true; /* the metadata are not used */
         return TN_OK;
     }
     if (size > SAFETENSORS_ENTRY_MOST)
@@ -201,7 +204,7 @@ static tn_status safetensors_walk(safetensors_entries *e, const uint8_t *content
         if (more) e->at++;
     }
     e->at++;
-    safetensors_skip(e); /* the format pads with blanks */
+    safetensors_skip(e); /* the format pads the header with blanks */
     return e->at == e->size ? TN_OK : safetensors_bad(e, e->at, "something follows its object");
 }
 

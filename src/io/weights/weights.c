@@ -1,4 +1,4 @@
-/* weights.c - opens weight files by their content, part by part, and finds tensors by name;
+/* weights.c - opens weight files by their content, part by part, and finds tensors by name. It also
  * recognises files that only the framework which wrote them can read. */
 #include "io/weights/weights.h"
 
@@ -7,8 +7,7 @@
 
 /* --- storage types ---------------------------------------------------------------------------- */
 
-/* The storage types of numbers: block sizes as in ggml's structures and the format of safetensors.
- */
+/* The storage types of numbers: block sizes as in ggml's structs, and names as in safetensors. */
 
 typedef struct types_row {
     const char *text, *safetensors;
@@ -157,10 +156,10 @@ static tn_status weights_file(tn__weights_reader *it) {
 
 typedef struct weights_parts {
     tn__weights_reader *it;
-    const char *path; /* of the index, or of the first part */
+    const char *path; /* path of the index, or of the first part */
 } weights_parts;
 
-/* `named_by` NULL: the caller names the file; otherwise the file `named_by` does. */
+/* Maps a file. `named_by` is the file that names it; NULL: the caller names it. */
 static tn_status weights_map(tn__weights_reader *it, const char *named_by, const char *path) {
     tn_weights *to = it->to;
     if (!tn__reserve(&to->context, &to->files, &to->file_room, to->file_count + 1,
@@ -199,7 +198,7 @@ static tn_status weights_part(void *self, const char *file) {
     return weights_path(&reader, parts->path, path);
 }
 
-/* "x-00001-of-00003.gguf": the others. */
+/* Opens the other parts of a numbered part such as "x-00001-of-00003.gguf". */
 static tn_status weights_others(tn__weights_reader *it, const char *path) {
     uint32_t first, count;
     char end;
@@ -230,14 +229,15 @@ static tn_status weights_named(tn__weights_reader *it, const char *path) {
     TN_TRY(weights_map(it, NULL, path));
     it->to->format = "safetensors";
     tn__weights_reader index = *it;
-    it->to->file_count--; /* the index is not a part */
+    it->to->file_count--; /* the index itself is not counted as a part */
     tn__file file = it->to->files[it->to->file_count];
     tn_status status = tn__safetensors_index(&index, weights_part, &parts);
     tn__file_unmap(&file);
     return status == TN_OK ? TN_OK : tn__where(it->error, status, "%s", path);
 }
 
-/* A folder: its index, its one file, or all the parts of one model. */
+/* Opens a folder: the files that its index lists, its single file, or all the parts of one
+ * model. */
 static tn_status weights_folder(tn__weights_reader *it, const char *folder) {
     tn__weights_folder found;
     TN_TRY(tn__weights_folder_read(it->to, folder, &found, it->error));

@@ -14,17 +14,17 @@
 
 #include "base/base.h"
 
-#define TN__WEIGHTS_MOST (1u << 22)      /* tensors in a file */
+#define TN__WEIGHTS_MOST (1u << 22)      /* limit of tensors in a file */
 #define TN__WEIGHTS_PARTS_MOST 100000u   /* files */
-#define TN__WEIGHTS_KEYS_MOST (1u << 16) /* keys in a .gguf file */
+#define TN__WEIGHTS_KEYS_MOST (1u << 16) /* limit of keys in a .gguf file */
 
-typedef struct tn__weights_key { /* a key of a .gguf file with its value */
+typedef struct tn__weights_key { /* a key of a .gguf file and its value */
     const char *name;
-    uint32_t type;  /* for a list: of its items */
-    uint64_t count; /* 1, or items of a list */
+    uint32_t type;  /* type of the value; for a list, type of its items */
+    uint64_t count; /* number of items of a list; otherwise 1 */
     bool list;
-    const uint8_t *at; /* its value, in the file */
-    const char *text;  /* the value, if it is a single string */
+    const uint8_t *at; /* position of the value in the file */
+    const char *text;  /* the value if it is a single string; otherwise NULL */
 } tn__weights_key;
 
 struct tn_weights {
@@ -36,7 +36,7 @@ struct tn_weights {
     tn__weights_key *keys;
     size_t key_count, key_room;
     tn__names names, key_names;
-    tn__file *files; /* [file_count], mapped */
+    tn__file *files; /* [file_count] the mapped files */
     size_t file_count, file_room;
 };
 
@@ -44,12 +44,12 @@ typedef struct tn__weights_folder { /* the files of one model */
     const char **paths;
     size_t count;
 } tn__weights_folder;
-/* E_UNKNOWN: the folder holds no weights; E_INVALID: a part is missing, or it holds several models.
- * Paths live in the arena of `to`. */
+/* Finds the files of the model in a folder; their paths are in the arena of `to`. Errors: E_UNKNOWN
+ * (the folder has no weights), E_INVALID (a part is missing, or there are several models). */
 tn_status tn__weights_folder_read(tn_weights *to, const char *folder, tn__weights_folder *found,
                                   tn_error *error);
 
-typedef struct tn__weights_reader { /* one weight file while it is being opened */
+typedef struct tn__weights_reader { /* a weight file while it is being opened */
     tn_weights *to;
     const char *name;
     const uint8_t *bytes;
@@ -59,17 +59,20 @@ typedef struct tn__weights_reader { /* one weight file while it is being opened 
 
 tn_status tn__safetensors_read(tn__weights_reader *it);
 tn_status tn__gguf_read(tn__weights_reader *it);
-/* Calls `part` for each file that an index names, once each, in order. */
+/* Calls `part` once for each file that an index names, in order. */
 tn_status tn__safetensors_index(tn__weights_reader *it,
                                 tn_status (*part)(void *self, const char *file), void *self);
 
-/* Adds a tensor; everything but its name is set. The name, of `length` bytes, is copied. E_INVALID:
- * the name exists already. */
+/* Adds a tensor, in which all fields except the name are set. The name, of `length` bytes, is
+ * copied. Errors: E_INVALID if the name exists already. */
 tn_status tn__weights_add(tn__weights_reader *it, const char *name, size_t length,
                           const tn_weight *tensor);
-/* The number of elements of `shape`; false: it overflows, or is negative. */
+/* Computes the number of elements of `shape`; returns false if it overflows or an extent is
+ * negative. */
 bool tn__weights_elements(const int64_t *shape, uint32_t rank, uint64_t *elements);
-tn_weight_type tn__weight_type_of_gguf(uint32_t number);         /* _COUNT: not known */
-tn_weight_type tn__weight_type_of_safetensors(const char *name); /* _COUNT: not known */
+/* returns TN_WEIGHT_TYPE_COUNT for an unknown type */
+tn_weight_type tn__weight_type_of_gguf(uint32_t number);
+/* returns TN_WEIGHT_TYPE_COUNT for an unknown type */
+tn_weight_type tn__weight_type_of_safetensors(const char *name);
 
 #endif

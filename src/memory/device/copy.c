@@ -1,13 +1,14 @@
 /* copy.c - copies swapped data with stores that bypass the caches.
  *
- * memcpy uses such stores only above sizes that a link's transfers do not reach, and one page after
- * the other. Here lines of several pages are copied in turn, which keeps several of the processor's
- * prefetchers and memory banks busy: 11 GB/s on one core where memcpy reaches 7 (Xeon, pieces of 1
- * to 64 MiB). When not to use: for data that is read at once and fits a cache.
+ * memcpy uses such stores only for larger sizes than those of a link's transfers, and copies one
+ * page after the other. Here lines of several pages are copied in turn, which keeps several of the
+ * processor's prefetchers and memory banks busy: 11 GB/s on one core where memcpy reaches 7 (Xeon,
+ * copies of 1 to 64 MiB). It is slower than memcpy for data that is read right afterwards and fits
+ * into a cache.
  */
 #include "memory/device/copy.h"
 
-/* Sanitizers only check plain stores. */
+/* Sanitizers check only plain stores, so builds with them do not use these functions. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define COPY_IS_WATCHED
@@ -19,13 +20,14 @@
 #if defined(__SSE2__) && !defined(COPY_IS_WATCHED)
 #include <emmintrin.h>
 
-#define COPY_LEAST ((uint64_t)1 << 18) /* smaller copies are faster through the cache */
+/* limit in bytes below which copying through the cache is faster */
+#define COPY_LEAST ((uint64_t)1 << 18)
 #define COPY_LINE 64u
 #define COPY_PAGE 4096u
-#define COPY_PAGES 4u   /* pages copied in turn */
-#define COPY_AHEAD 512u /* bytes of a page that are prefetched before they are read */
+#define COPY_PAGES 4u   /* number of pages that are copied in turn */
+#define COPY_AHEAD 512u /* distance in bytes within a page between prefetching and reading */
 
-/* `to` must be a multiple of 16. */
+/* Copies one cache line. `to` must be a multiple of 16. */
 static void copy_line(uint8_t *to, const uint8_t *from) {
     const __m128i *source = (const void *)from;
     __m128i *target = (void *)to;

@@ -4,8 +4,8 @@
 
 #include "base/base.h"
 
-/* Like memcpy, but faster for large sizes: written data is not brought into the caches first, and
- * does not evict the data that other threads work on. Cost: O(size). */
+/* Copies memory as memcpy does, but faster for large sizes: written data is not brought into the
+ * caches first, and does not evict the data that other threads work on. Cost: O(size). */
 void tn__copy_past_caches(void *to, const void *from, uint64_t size);
 
 #endif

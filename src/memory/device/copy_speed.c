@@ -1,29 +1,31 @@
 /* copy_speed.c - measures the speed of a device's link by timing copies of one block.
  *
- * Each direction alone, then both at once on two streams, because a device may have one copy engine
- * for both. The best of a few rounds counts, since other work of the machine only makes them
- * slower.
+ * Each direction is measured alone, then both at once on two streams, because a device may have one
+ * copy engine for both. The best of a few rounds counts, since other work of the machine only makes
+ * them slower.
+ *
  * Cost: a few copies of `bytes` in each direction.
  */
 #include <tenure/engine.h>
 
 #include "base/base.h"
 
-enum { LINK_ROUNDS = 4 }; /* the first is a warm-up */
+enum { LINK_ROUNDS = 4 }; /* number of rounds; the first is a warm-up */
 
 typedef struct link_case {
     const tn_context *context;
     tn_device *device;
     tn_stream *streams[2];
     tn_address blocks[2];
-    uint8_t *here; /* two blocks as well */
+    uint8_t *here; /* host memory, two blocks as on the device */
     uint64_t bytes;
 } link_case;
 
 static tn_status link_open(link_case *it, tn_error *error) {
     it->here = it->bytes <= SIZE_MAX / 2 ? tn__alloc(it->context, 2 * (size_t)it->bytes) : NULL;
     if (it->here == NULL) return tn__no_memory(error, "what is copied over a link");
-    memset(it->here, 1, 2 * (size_t)it->bytes); /* so that no page fault is timed */
+    /* touches the pages, so that no page fault is timed */
+    memset(it->here, 1, 2 * (size_t)it->bytes);
     for (uint32_t i = 0; i < 2; i++) {
         TN_TRY(tn_stream_create(it->device, 0, &it->streams[i], error));
         TN_TRY(tn_device_alloc(it->device, it->bytes, &it->blocks[i], error));
@@ -39,7 +41,7 @@ static void link_close(link_case *it) {
     if (it->here != NULL) tn__free(it->context, it->here, 2 * (size_t)it->bytes);
 }
 
-/* Seconds of a round of copies; `ways`: 1 to the device, 2 from it, 3 both. */
+/* Measures the seconds of a round of copies; `ways`: 1 to the device, 2 from it, 3 both at once. */
 static tn_status link_round(link_case *it, uint32_t ways, double *seconds, tn_error *error) {
     double start = tn__clock_s();
     if (ways & 1u) TN_TRY(tn_device_put(it->streams[0], it->blocks[0], it->here, it->bytes, error));

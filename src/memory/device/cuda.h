@@ -1,8 +1,8 @@
 /* cuda.h - the CUDA runtime as a table of functions; building needs no header of NVIDIA's.
  *
- * The runtime is used instead of the driver wherever possible: frameworks have loaded it already,
- * so its streams, events and addresses are theirs. TENURE_CUDART names a file to load instead of
- * the usual ones.
+ * The runtime is used instead of the driver wherever possible: frameworks have already loaded it,
+ * so streams, events and addresses are valid for both sides. The environment variable TENURE_CUDART
+ * names a file to load instead of the usual ones.
  */
 #ifndef TN_DEVICE_CUDA_H
 #define TN_DEVICE_CUDA_H
@@ -13,12 +13,12 @@ enum {
     TN__CUDA_OK = 0,
     TN__CUDA_NO_MEMORY = 2,
     TN__CUDA_NOT_READY = 600,
-    TN__CUDA_TO_DEVICE = 1, /* kinds of copies */
+    TN__CUDA_TO_DEVICE = 1, /* kinds of copies (cudaMemcpyKind) */
     TN__CUDA_TO_HOST = 2,
     TN__CUDA_ON_DEVICE = 3,
-    TN__CUDA_STREAM_ALONE = 1, /* does not wait for the default stream */
+    TN__CUDA_STREAM_ALONE = 1, /* a stream that does not wait for the default stream */
     TN__CUDA_EVENT_UNTIMED = 2,
-    TN__CUDA_ALIGNMENT = 256, /* of addresses from cudaMalloc */
+    TN__CUDA_ALIGNMENT = 256, /* alignment of addresses that cudaMalloc returns */
 };
 
 typedef struct tn__cuda {
@@ -30,16 +30,17 @@ typedef struct tn__cuda {
 /* --- separate memory and addresses: the driver, which the runtime has loaded --- */
 
 enum {
-    TN__CUDA_HAS_PAGES = 102, /* attributes: virtual memory management */
-    TN__CUDA_HAS_RDMA = 110,  /* ... memory that a network card may read */
-    TN__CUDA_PINNED = 1,      /* type of memory */
+    TN__CUDA_HAS_PAGES = 102, /* device attribute: virtual memory management is supported */
+    /* device attribute: memory that a network card may read is supported */
+    TN__CUDA_HAS_RDMA = 110,
+    TN__CUDA_PINNED = 1, /* type of an allocation: memory that does not migrate */
     TN__CUDA_AT_DEVICE = 1,
     TN__CUDA_READ_WRITE = 3,
 };
 
 typedef struct tn__cuda_place { /* CUmemAllocationProp */
-    int type, handles;          /* TN__CUDA_PINNED; 0: not shared with other processes */
-    int where, device;          /* TN__CUDA_AT_DEVICE */
+    int type, handles; /* type: TN__CUDA_PINNED; handles: 0 if not shared with other processes */
+    int where, device; /* TN__CUDA_AT_DEVICE */
     void *none;
     uint8_t compression, is_rdma, usage[2], reserved[4];
 } tn__cuda_place;
@@ -54,24 +55,27 @@ typedef struct tn__cuda_pages {
 #undef TN_SYMBOL
 } tn__cuda_pages;
 
-/* TENURE_CUDA names a file to load instead of libcuda.so.1. Errors: E_UNSUPPORTED. */
+/* Loads the functions for virtual memory management. TENURE_CUDA names a file to load instead of
+ * libcuda.so.1. Errors: E_UNSUPPORTED. */
 tn_status tn__cuda_load_pages(tn__cuda_pages *pages, tn_error *error);
 
-/* Errors: E_UNSUPPORTED (the library, as tn__library_load; older than 11.0; no device). */
+/* Loads the CUDA runtime. Errors: E_UNSUPPORTED (as tn__library_load; the runtime is older than
+ * 11.0; no device). */
 tn_status tn__cuda_load(tn__cuda *cuda, tn_error *error);
 /* Checks that `device` exists. Errors: E_UNSUPPORTED. */
 tn_status tn__cuda_check_device(const tn__cuda *cuda, int device, tn_error *error);
 
 /* Makes a device the current one of this thread; *before receives the previous one. Returns a
- * status of CUDA, and clears it in the runtime. If it is not OK another device may be current, and
- * no call for this device is allowed. */
+ * status of CUDA, and clears the error in the runtime. If the status is not OK, another device may
+ * be current, and no call for this device is allowed. */
 int tn__cuda_enter(const tn__cuda *cuda, int device, int *before);
 /* Restores the previous device, after any result of tn__cuda_enter. A failure here stays in the
  * runtime, which reports it to the next caller that asks for it. */
 void tn__cuda_leave(const tn__cuda *cuda, int device, int before);
 
-/* The meaning of a call's status: OK, E_NO_MEMORY, or E_IO for a device that failed. `what` names
- * the call. The error is cleared in the runtime, so that a later call does not report it again. */
+/* Converts the status of a call into OK, E_NO_MEMORY, or E_IO for a device that failed. `what`
+ * names the call. The error is cleared in the runtime, so that a later call does not report it
+ * again. */
 tn_status tn__cuda_status(const tn__cuda *cuda, int status, const char *what, tn_error *error);
 
 #endif

@@ -1,9 +1,9 @@
-/* device.c - the frame around every device: checks arguments, limits and counts bytes, tracks the
- * blocks.
+/* device.c - the code around every device driver: checks arguments, limits and counts bytes, tracks
+ * the blocks.
  *
  * Blocks are in an array sorted by address, so the block of an address is found by bisection, and a
- * range outside any block is refused before a driver sees it. Allocating and freeing moves the tail
- * of the array: devices have few blocks (an arena, weights), with long lives.
+ * range outside any block is refused before a driver sees it. Allocating and freeing moves the end
+ * of the array: devices have few blocks (an arena, weights), which exist for a long time.
  *
  * Cost: O(log n) per range with n blocks, O(n) per block allocated or freed.
  */
@@ -35,10 +35,10 @@ struct tn_device {
     void *state;
     tn_device_limits limits;
     pthread_mutex_t lock; /* protects all fields below */
-    device_block *blocks; /* by address, without overlap */
+    device_block *blocks; /* sorted by address, without overlap */
     size_t block_count, block_room;
     tn_device_usage usage;
-    uint64_t handle_count; /* streams and fences */
+    uint64_t handle_count; /* number of streams and fences */
 };
 
 struct tn_stream {
@@ -61,7 +61,7 @@ const char *tn_device_summary(uint32_t index) {
 
 /* --- the device --- */
 
-/* The number in "cuda:N"; false: not a number. */
+/* Reads the number in "cuda:N"; false: it is not a number. */
 static bool device_number(const char *text, uint32_t *index) {
     *index = 0;
     for (const char *at = text; *at != '\0'; at++) {
@@ -160,7 +160,7 @@ tn_device_limits tn_device_limits_of(const tn_device *device) { return device->l
 
 /* --- blocks --- */
 
-/* The number of blocks that start at `address` or before. */
+/* Counts the blocks that start at `address` or before it. */
 static size_t device_blocks_up_to(const tn_device *device, tn_address address) {
     size_t low = 0, high = device->block_count;
     while (low < high) {
@@ -246,7 +246,7 @@ void tn_device_free(tn_device *device, tn_address address) {
 
 void *tn_device_pointer(const tn_device *device, tn_address address) {
     if (device->driver->pointer == NULL) return NULL;
-    /* const does not include the lock */
+    /* the cast is safe, because only the lock is modified */
     if (!device_holds((tn_device *)(uintptr_t)device, address, 0)) return NULL;
     return device->driver->pointer(device->state, address);
 }

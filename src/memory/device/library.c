@@ -1,5 +1,5 @@
 /* library.c - loads the libraries of GPUs at run time, with errors that say what to do: CUDA's
- * runtime and driver, and OpenCL, whose devices it finds on all platforms.
+ * runtime and driver, and OpenCL, with its devices on all platforms.
  *
  * Source: CUDA Runtime API, error handling and device management; only functions without a version
  * in their names, which are the same from 11 to 13. CUDA Driver API, virtual memory management.
@@ -54,7 +54,8 @@ tn_status tn__library_load(const tn__library *wanted, void *table, tn_error *err
 
 /* --- CUDA --- */
 
-#define CUDA_OLDEST 11000 /* as cudaRuntimeGetVersion counts: 1000 * major + 10 * minor */
+/* version as counted by cudaRuntimeGetVersion: 1000 * major + 10 * minor */
+#define CUDA_OLDEST 11000
 
 static const char *const cuda_files[] = {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0",
                                          "libcudart.so", NULL};
@@ -130,7 +131,8 @@ tn_status tn__cuda_load(tn__cuda *cuda, tn_error *error) {
 int tn__cuda_enter(const tn__cuda *cuda, int device, int *before) {
     *before = device;
     int status = cuda->cudaGetDevice(before);
-    if (status != TN__CUDA_OK) *before = device; /* nothing was changed, so nothing is restored */
+    /* the device was not changed, so the previous one is the current one */
+    if (status != TN__CUDA_OK) *before = device;
     if (status == TN__CUDA_OK && *before != device) status = cuda->cudaSetDevice(device);
     if (status != TN__CUDA_OK) (void)cuda->cudaGetLastError();
     return status;
@@ -142,14 +144,15 @@ void tn__cuda_leave(const tn__cuda *cuda, int device, int before) {
 
 /* --- OpenCL --- */
 
-enum { OPENCL_PLATFORMS = 32, OPENCL_DEVICES = 64 }; /* that are examined */
+/* limits of the platforms and devices that are examined */
+enum { OPENCL_PLATFORMS = 32, OPENCL_DEVICES = 64 };
 
-enum { /* constants of the standard's header */
+enum { /* constants of the OpenCL standard's header */
        OPENCL_NO_BUFFER_MEMORY = -4,
        OPENCL_NO_RESOURCES = -5,
        OPENCL_NO_HOST_MEMORY = -6,
        OPENCL_WRONG_SIZE = -61,
-       OPENCL_MAX_BLOCK = 0x1010, /* of clGetDeviceInfo */
+       OPENCL_MAX_BLOCK = 0x1010, /* a parameter of clGetDeviceInfo */
        OPENCL_MEMORY = 0x101f,
        OPENCL_AVAILABLE = 0x1027,
        OPENCL_VERSION = 0x102f,
@@ -189,7 +192,7 @@ tn_status tn__opencl_choose(const tn__opencl *cl, uint32_t index, void **device,
     void *platforms[OPENCL_PLATFORMS], *devices[OPENCL_DEVICES];
     unsigned platform_count = 0, seen = 0;
     int status = cl->clGetPlatformIDs(OPENCL_PLATFORMS, platforms, &platform_count);
-    if (status != 0) platform_count = 0; /* without a driver the loader returns -1001 */
+    if (status != 0) platform_count = 0; /* the loader returns -1001 if there is no driver */
     for (unsigned p = 0; p < platform_count && p < OPENCL_PLATFORMS; p++) {
         unsigned count = 0;
         status = cl->clGetDeviceIDs(platforms[p], OPENCL_ANY_TYPE, OPENCL_DEVICES, devices, &count);

@@ -8,23 +8,23 @@
 
 typedef struct tn__library_symbol {
     const char *name;
-    size_t offset; /* of its pointer in the caller's table */
+    size_t offset; /* offset of the function's pointer in the caller's table */
 } tn__library_symbol;
 
 typedef struct tn__library {
-    const char *what;         /* "the CUDA runtime" */
-    const char *variable;     /* environment variable: the one file to load instead of `files` */
-    const char *const *files; /* tried in order; ends with NULL */
-    const char *remedy;       /* "install ..." */
+    const char *what; /* name for messages, such as "the CUDA runtime" */
+    /* environment variable that names the only file to load instead of `files` */
+    const char *variable;
+    const char *const *files; /* file names, tried in order; ends with NULL */
+    const char *remedy;       /* what the user can do, such as "install ..." */
     const tn__library_symbol *symbols;
     size_t symbol_count;
 } tn__library;
 
-/* Fills in the pointers of `table`. A library that the process has loaded already is preferred to a
- * file on disk, which avoids two runtimes in one process. It is never unloaded, because its threads
- * may outlive us.
- * Errors: E_UNSUPPORTED (no file, or one that lacks a function; the message says which, and the
- * remedy). */
+/* Fills in the pointers of `table`. A library that the process has already loaded is preferred to a
+ * file on disk, to avoid two runtimes in one process. The library is never unloaded, because its
+ * threads may run longer than the caller. Errors: E_UNSUPPORTED (no file could be loaded, or the
+ * file lacks a function; the message says which, and the remedy). */
 tn_status tn__library_load(const tn__library *wanted, void *table, tn_error *error);
 
 #endif

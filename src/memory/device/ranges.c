@@ -2,8 +2,8 @@
  * without mapping or copying the file.
  *
  * A file that is read repeatedly may change, end or fail in between. Each read checks afterwards
- * whether the file is still the one that was opened: if not, the bytes that were read are refused.
- * Renaming another file onto it does no harm, because the old one stays open.
+ * whether the file was changed since it was opened; if so, the bytes that were read are refused.
+ * Renaming another file to its name does no harm, because the old one stays open.
  */
 #define _GNU_SOURCE /* sync_file_range, fallocate */
 #include "memory/device/ranges.h"
@@ -15,9 +15,11 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define RANGES_PAST ((uint64_t)1 << 20) /* bytes of the page cache that a read may occupy */
+/* limit in bytes of the page cache that a read may occupy */
+#define RANGES_PAST ((uint64_t)1 << 20)
 #define RANGES_END ((uint64_t)INT64_MAX)
-#define RANGES_AT_ONCE ((size_t)1 << 30) /* one read call is limited to a little less than 2 GiB */
+/* limit of one read call, because the system allows a little less than 2 GiB */
+#define RANGES_AT_ONCE ((size_t)1 << 30)
 
 static tn_status ranges_fail(const tn__ranges *file, const char *what, uint64_t at,
                              tn_error *error) {
@@ -41,7 +43,8 @@ static tn_status ranges_look(tn__ranges *file, tn_error *error) {
 tn_status tn__ranges_open(const char *path, tn__ranges *file, tn_error *error) {
     tn__ranges made = {.descriptor = -1, .path = strdup(path)};
     if (made.path == NULL) return tn__no_memory(error, path);
-    made.descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* does not wait for a pipe */
+    /* O_NONBLOCK: opening a pipe does not wait for its writer */
+    made.descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     tn_status status =
         made.descriptor >= 0 ? ranges_look(&made, error) : ranges_fail(&made, "open", 0, error);
     if (status == TN_OK)
@@ -51,7 +54,8 @@ tn_status tn__ranges_open(const char *path, tn__ranges *file, tn_error *error) {
     return status;
 }
 
-/* The file has a name only for a moment, so nothing is left however the process ends. */
+/* Creates a temporary file. It has a name only for a moment, so nothing is left however the process
+ * ends. */
 static int ranges_create(const char *folder) {
     char path[4096];
     errno = ENAMETOOLONG;
@@ -93,7 +97,8 @@ tn_status tn__ranges_take(tn__ranges *file, uint64_t offset, uint64_t size, tn_e
 void tn__ranges_give(const tn__ranges *file, uint64_t offset, uint64_t size) {
 #if defined(__linux__) && defined(FALLOC_FL_PUNCH_HOLE)
     (void)fallocate(file->descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
-                    (off_t)size); /* benign: freed with the file */
+                    /* a failure is harmless, because the space is freed with the file */
+                    (off_t)size);
 #else
     (void)file, (void)offset, (void)size;
 #endif
@@ -169,7 +174,8 @@ void tn__ranges_begin(const tn__ranges *file, uint64_t offset, uint64_t size) {
 #endif
 }
 
-/* Pages that are still to be written cannot be dropped. */
+/* Writes all data to the disk first, because pages that are not written yet cannot be dropped from
+ * the cache. */
 tn_status tn__ranges_settle(const tn__ranges *file, tn_error *error) {
 #if defined(__linux__) && defined(SYNC_FILE_RANGE_WRITE)
     const unsigned all =
@@ -187,11 +193,11 @@ void tn__ranges_forget(const tn__ranges *file, uint64_t offset, uint64_t size) {
     (void)posix_fadvise(file->descriptor, (off_t)offset, (off_t)size, POSIX_FADV_DONTNEED);
 }
 
-/* Pieces end at page boundaries, so that no page between two stays in the cache. The file is
- * advised as random: otherwise the system reads megabytes ahead, in large pages, and drops none of
- * those in which a piece ends (of 252 MiB read in pieces 244 stayed; with the advice 0.3). That
- * costs a fifth of the speed of the disk that was measured.
- */
+/* Reads in pieces, and drops each from the page cache. Pieces end at page boundaries, so that no
+ * page between two pieces stays in the cache. The file is advised as random: otherwise the system
+ * reads megabytes ahead, in large pages, and does not drop a large page in which a piece ends (of
+ * 252 MiB read, 244 MiB stayed in the cache; with the advice, 0.3 MiB). Without reading ahead, the
+ * measured disk is slower by a fifth. */
 tn_status tn__ranges_read_past_cache(const tn__ranges *file, uint64_t offset, void *bytes,
                                      uint64_t size, tn_error *error) {
     (void)posix_fadvise(file->descriptor, 0, 0, POSIX_FADV_RANDOM);

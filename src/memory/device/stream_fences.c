@@ -1,25 +1,26 @@
-/* stream_fences.c - stream fences for freed memory: ranges of freed bytes, and the events that end
- * their use.
+/* stream_fences.c - records ranges of freed bytes of a device, and the events after which they may
+ * be used by another stream (stream_fences.h).
  *
- * Source: an event for each freed block is the idea of PyTorch's and RMM's allocators, which use it
- * for blocks that were used on several streams. */
+ * Source: PyTorch's and RMM's allocators record an event for each freed block that was used on
+ * several streams.
+ */
 #include "memory/device/stream_fences.h"
 
 #define FENCES_NONE UINT32_MAX
 
 typedef struct fences_range {
     uint64_t low, high;
-    uint32_t end; /* number of the fences_end that ends its use */
+    uint32_t end; /* number of the fences_end after which the range is unused */
 } fences_range;
 
-/* The end of a use: an event on each stream. Several ranges may share it, if they are parts of
- * one. */
+/* The end of a use: an event on each stream that used the bytes. Several ranges may refer to it, if
+ * they are parts of one freed range. */
 typedef struct fences_end {
-    uint32_t references; /* number of ranges that use it */
+    uint32_t references; /* number of ranges that refer to it */
     uint32_t count;      /* streams */
-    /* number of events that exist: at least `count`, unless it is being made */
+    /* number of created events; at least `count`, except while the end is being made */
     uint32_t events;
-    uint32_t next; /* vacant: the next vacant one */
+    uint32_t next; /* in an unused record: the next unused one */
     void *stream[TN__STREAM_FENCES_STREAMS];
     void *event[TN__STREAM_FENCES_STREAMS];
 } fences_end;
@@ -48,7 +49,7 @@ static void fences_drop(tn__stream_fences *fences, uint32_t end) {
     fences->vacant = end;
 }
 
-/* A new end with one reference; NONE: out of memory. */
+/* Makes a new end with one reference; NONE if memory is out. */
 static uint32_t fences_new_end(tn__stream_fences *fences) {
     uint32_t end = fences->vacant;
     if (end == FENCES_NONE) {
@@ -65,21 +66,22 @@ static uint32_t fences_new_end(tn__stream_fences *fences) {
     return end;
 }
 
-/* Records the current point of a stream. If that fails it waits for the stream, and no event is
- * needed. */
+/* Records an event at the current point of a stream. If that fails, it waits for the stream
+ * instead, and no event is needed. */
 static bool fences_record(tn__stream_fences *fences, fences_end *end, void *stream) {
     const tn__stream_fences_ways *ways = fences->ways;
     uint32_t at = end->count;
     bool made = at < end->events || ways->create(fences->self, &end->event[at]);
     if (made && at == end->events) end->events++;
     if (!made || !ways->record(fences->self, end->event[at], stream))
-        return ways->finish(fences->self, stream); /* not an error: waiting replaces the event */
+        /* this is not an error, because waiting replaces the event */
+        return ways->finish(fences->self, stream);
     end->stream[at] = stream;
     end->count++;
     return true;
 }
 
-/* NONE: out of memory. */
+/* Records an event on each of the streams; returns the new end, or NONE if memory is out. */
 static uint32_t fences_record_all(tn__stream_fences *fences, void *const *streams, uint32_t count) {
     uint32_t end = fences_new_end(fences);
     if (end == FENCES_NONE) return FENCES_NONE;
@@ -93,7 +95,7 @@ static uint32_t fences_record_all(tn__stream_fences *fences, void *const *stream
 
 /* --- ranges --- */
 
-/* The first range that ends above `low`. */
+/* The index of the first range that ends above `low`. */
 static size_t fences_find(const tn__stream_fences *fences, uint64_t low) {
     size_t first = 0, last = fences->range_count;
     while (first < last) {
@@ -106,7 +108,7 @@ static size_t fences_find(const tn__stream_fences *fences, uint64_t low) {
     return first;
 }
 
-/* Replaces the ranges [from, to) by `count` others. There must be room. */
+/* Replaces the ranges with indices [from, to) by `count` others. The array must be large enough. */
 static void fences_replace(tn__stream_fences *fences, size_t from, size_t to,
                            const fences_range *with, size_t count) {
     fences_range *ranges = fences->ranges;
@@ -115,8 +117,8 @@ static void fences_replace(tn__stream_fences *fences, size_t from, size_t to,
     fences->range_count = fences->range_count - (to - from) + count;
 }
 
-/* Removes [low, high) from all ranges; returns the index where a range for it belongs. There must
- * be room for one more range. */
+/* Removes the bytes [low, high) from all ranges; returns the index at which a range for them must
+ * be inserted. The array must be large enough for one more range. */
 static size_t fences_cut(tn__stream_fences *fences, uint64_t low, uint64_t high) {
     size_t from = fences_find(fences, low), to = from, count = 0;
     fences_range rest[2];
@@ -147,13 +149,13 @@ tn_status tn__stream_fences_settle(tn__stream_fences *fences, tn_error *error) {
 
 /* --- taking and giving --- */
 
-/* Does only that stream end the range? Then a later event of it suffices. */
+/* Whether only `stream` used the range. Then a later event of that stream suffices. */
 static bool fences_is_only(const tn__stream_fences *fences, size_t at, void *stream) {
     const fences_end *end = &fences->ends[fences->ranges[at].end];
     return end->count == 1 && end->stream[0] == stream;
 }
 
-/* Inserts a range at a free place, and merges it with its neighbours if possible. */
+/* Inserts a range where no range is, and merges it with its neighbours if possible. */
 static void fences_insert(tn__stream_fences *fences, size_t at, fences_range range) {
     size_t from = at, to = at;
     const fences_end *end = &fences->ends[range.end];
@@ -170,7 +172,7 @@ static void fences_insert(tn__stream_fences *fences, size_t at, fences_range ran
 }
 
 /* Notes that [low, high) was last used on these streams, up to now. If an event cannot be recorded,
- * the wait is owed: no memory is handed out before the whole device was waited for. */
+ * the device must be waited for before any memory is handed out. */
 static void fences_note(tn__stream_fences *fences, uint64_t low, uint64_t high,
                         void *const *streams, uint32_t count) {
     if (fences->owes) return;
@@ -186,8 +188,8 @@ static void fences_note(tn__stream_fences *fences, uint64_t low, uint64_t high,
         fences_drop(fences, end);
 }
 
-/* The first stream other than the default: until now, all free memory was used on the default
- * stream only. */
+/* Called when the first stream other than the default one is seen. Until then, all free memory was
+ * used on the default stream only. */
 static void fences_wake(tn__stream_fences *fences) {
     void *only[] = {NULL};
     if (fences->has_others) return;
@@ -200,7 +202,7 @@ static tn_status fences_wait(tn__stream_fences *fences, const fences_end *end, v
     const tn__stream_fences_ways *ways = fences->ways;
     for (uint32_t i = 0; i < end->count; i++) {
         if (end->stream[i] == stream || ways->wait(fences->self, end->event[i], stream)) continue;
-        /* the stream cannot wait, so this thread does */
+        /* the stream cannot be made to wait, so this thread waits */
         TN_TRY(ways->reach(fences->self, end->event[i], error));
     }
     return TN_OK;

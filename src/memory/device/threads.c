@@ -1,17 +1,18 @@
 /* threads.c - streams that the processor executes, and a link of a given speed.
  *
- * Streams. A stream is a lane: a queue of operations and the thread that executes them in order.
- * `queued` and `done` only grow, so a point in a lane is a number, and a fence is a lane and a
- * number: passed when done >= number. Lanes exist until the device closes and are reused by later
- * streams, whose numbers continue: a wait for a destroyed stream finds its point passed. A wait
- * names a point that was queued before it, so waits cannot form a cycle.
+ * Streams. A stream uses a lane: a queue of operations and the thread that executes them in order.
+ * The counters `queued` and `done` of a lane only grow, so a point in a lane is a number. A fence
+ * is a lane and a number; it has passed when done >= number. Lanes exist until the device closes
+ * and are reused by later streams, and their counters continue, so a wait for a destroyed stream
+ * finds that its point has passed. A wait refers to a point that was queued before it, so waits
+ * cannot form a cycle.
  *
  * Link. Each direction has a clock that says until when the link is occupied. A copy occupies it
  * for about a millisecond's worth of bytes at a time and sleeps to the end of that slot, so copies
  * of several streams share the link. A slot follows the previous one without a gap even if the
  * thread woke up late, because otherwise a busy machine would look like a slower link. For the same
- * reason a copy that was queued while its lane was busy begins when the previous one ended by the
- * clock of the link.
+ * reason a copy that was queued while its lane was busy begins when the previous operation ended by
+ * the clock of the link.
  *
  * Cost: O(1) per operation, two locks and a wake-up.
  * Source: streams and events as in CUDA (a wait is for the latest record at the time of the call).
@@ -24,7 +25,7 @@
 #endif
 #include <time.h>
 
-#define THREADS_TURN_S 1e-3 /* length of a slot of the link */
+#define THREADS_TURN_S 1e-3 /* duration of a slot of the link in seconds */
 
 typedef enum threads_kind {
     THREADS_PUT,
@@ -36,15 +37,17 @@ typedef enum threads_kind {
 
 typedef struct threads_work {
     threads_kind kind;
-    tn_address to, from; /* device addresses */
-    void *into;          /* GET: host memory */
+    tn_address to, from; /* addresses on the device */
+    void *into;          /* destination in host memory (only for GET) */
     const void *of;      /* PUT */
     uint64_t size;
     tn_status (*work)(void *self, tn_error *error);
     void *self;
-    struct threads_lane *lane; /* WAIT: until this lane has done `point` */
+    /* the operation waits until this lane has done `point` operations (only for WAIT) */
+    struct threads_lane *lane;
     uint64_t point;
-    uint64_t queued_at; /* ns on the monotonic clock; 0: needs no link */
+    /* time in ns on the monotonic clock; 0: the operation does not use the link */
+    uint64_t queued_at;
 } threads_work;
 
 typedef struct threads_lane {
@@ -53,17 +56,17 @@ typedef struct threads_lane {
     bool is_inline;
     pthread_t thread;
     pthread_mutex_t lock;        /* protects all fields below */
-    pthread_cond_t more, passed; /* an operation was queued; `done` grew */
-    threads_work *ring;          /* [room], operation i at i % room */
+    pthread_cond_t more, passed; /* more: an operation was queued; passed: `done` grew */
+    threads_work *ring;          /* [room], a ring: operation i is at index i % room */
     size_t room;                 /* a power of two */
     uint64_t queued, done;
-    uint64_t ended;   /* ns: end of the last completed operation, by the clock of the link */
+    uint64_t ended;   /* end of the last completed operation in ns, by the clock of the link */
     bool stops;       /* the thread ends when the queue is empty */
-    tn_error failure; /* the first since the last wait */
+    tn_error failure; /* the first failure since the last wait */
 } threads_lane;
 
 typedef struct threads_fence {
-    threads_lane *lane; /* NULL: not recorded */
+    threads_lane *lane; /* NULL: the fence was not recorded */
     uint64_t point;
     tn__threads *device;
 } threads_fence;
@@ -83,7 +86,8 @@ static void threads_sleep_until(uint64_t at) {
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) != 0) continue;
 }
 
-/* Occupies the link for `size` bytes, from `ready` at the earliest; returns when the slot ends. */
+/* Occupies the link for `size` bytes, from time `ready` on at the earliest; returns the time at
+ * which the slot ends. */
 static uint64_t threads_take_turn(tn__threads_link *link, uint64_t ready, uint64_t size,
                                   double rate) {
     uint64_t spent = (uint64_t)((double)size / rate * 1e9) + 1;
@@ -101,7 +105,8 @@ static tn_status threads_move(tn__threads *device, const threads_work *work, uin
     return device->ways->get(device, (char *)work->into + at, work->from + at, part, error);
 }
 
-/* A copy that may begin at `ready`; stores its end by the link's clock there. */
+/* Executes a copy that may begin at time *ready; stores the end of the copy, by the link's clock,
+ * in *ready. */
 static tn_status threads_cross(tn__threads *device, const threads_work *work, uint64_t *ready,
                                tn_error *error) {
     double rate = device->bytes_per_s;
@@ -126,7 +131,8 @@ static bool threads_condition(pthread_cond_t *condition) {
     return pthread_cond_init(condition, NULL) == 0;
 }
 
-/* Waits until the lane has reached the point; returns when that was by the clock of the link. */
+/* Waits until the lane has reached the point; returns the time at which it did, by the clock of the
+ * link. */
 static uint64_t threads_wait_point(threads_lane *lane, uint64_t point) {
     pthread_mutex_lock(&lane->lock);
     while (lane->done < point) pthread_cond_wait(&lane->passed, &lane->lock);
@@ -135,8 +141,8 @@ static uint64_t threads_wait_point(threads_lane *lane, uint64_t point) {
     return ended;
 }
 
-/* An operation that takes its own time; by the link's clock it began at `ready`, even if the thread
- * was late. */
+/* Executes an operation that does not use the link. By the link's clock it began at *ready, even if
+ * the thread was late; *ready receives its end. */
 static tn_status threads_do_here(tn__threads *device, const threads_work *work, uint64_t *ready,
                                  tn_error *error) {
     uint64_t start = threads_now();
@@ -147,7 +153,8 @@ static tn_status threads_do_here(tn__threads *device, const threads_work *work, 
     return status;
 }
 
-/* ready  when it may begin by the link's clock; receives its end */
+/* Executes an operation. *ready is the time at which it may begin, by the link's clock, and
+ * receives the time of its end. */
 static tn_status threads_do(tn__threads *device, const threads_work *work, uint64_t *ready,
                             tn_error *error) {
     switch (work->kind) {
@@ -169,9 +176,10 @@ static tn_status threads_do(tn__threads *device, const threads_work *work, uint6
 /* The thread of a lane. */
 static void *threads_serve(void *self) {
     threads_lane *lane = self;
-    uint64_t ready = 0; /* end of the last operation */
+    uint64_t ready = 0; /* end of the last operation, by the clock of the link */
 #ifdef __linux__
-    (void)prctl(PR_SET_TIMERSLACK, 1000ul, 0ul, 0ul, 0ul); /* ns; benign if it stays at 50 us */
+    /* timer slack in ns; a failure is harmless, it only leaves the default of 50 us */
+    (void)prctl(PR_SET_TIMERSLACK, 1000ul, 0ul, 0ul, 0ul);
 #endif
     pthread_mutex_lock(&lane->lock);
     for (;;) {
@@ -197,7 +205,7 @@ static void *threads_serve(void *self) {
     return NULL;
 }
 
-/* Room for `more` operations; under the lane's lock. */
+/* Makes the ring large enough for `more` operations. Call it under the lane's lock. */
 static bool lane_room(threads_lane *lane, uint64_t more) {
     uint64_t need = tn__add_sat(lane->queued - lane->done, more);
     size_t room = lane->room == 0 ? 16 : lane->room;
@@ -244,7 +252,7 @@ static threads_lane *lane_new(tn__threads *device) {
     return NULL;
 }
 
-/* A lane without a stream; a new one if all are in use. */
+/* Returns a lane without a stream; makes a new one if all are in use. */
 static threads_lane *lane_take(tn__threads *device) {
     pthread_mutex_lock(&device->lock);
     threads_lane *lane = device->vacant;
@@ -265,7 +273,8 @@ static void lane_give(threads_lane *lane) {
     pthread_mutex_unlock(&lane->device->lock);
 }
 
-/* Blocks signals: they are for the threads of the caller. */
+/* Starts the lane's thread with all signals blocked, because signals are for the threads of the
+ * caller. */
 static bool lane_start(threads_lane *lane) {
     sigset_t all, before;
     sigfillset(&all);

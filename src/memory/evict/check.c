@@ -1,4 +1,4 @@
-/* check.c - checks the invariants that hold between calls, by plain sums over the records. */
+/* check.c - checks the invariants that hold between calls, by plain sums over all records. */
 #include "memory/evict/policy.h"
 
 static const char *check_tensors(const tn__evict *e) {

@@ -1,15 +1,15 @@
-/* compact.c - moves blocks of the arena together, so that the free bytes are contiguous.
+/* compact.c - moves blocks of the arena together, so that the free bytes become contiguous.
  *
- * Blocks slide towards one end in the order of their addresses, the nearest first, so no block is
- * overwritten before it was moved. Pinned blocks and blocks locked by a caller stay. Operands of
- * operators that wait to run may move, because their addresses are looked up when the operator
- * runs.
+ * Blocks move towards one end in the order of their addresses, those nearest to that end first, so
+ * no block is overwritten before it was moved. Pinned blocks and blocks locked by a caller are not
+ * moved. Operands of operators that wait to run may move, because their addresses are looked up
+ * when the operator runs.
  *
- * Usually it is enough to move part of the arena: the run of blocks whose free bytes suffice and
- * whose used bytes are the fewest.
+ * Usually it is enough to move part of the arena: the sequence of neighbouring blocks that contains
+ * enough free bytes and the fewest used bytes.
  *
  * A block that will never move divides the arena for good. So it is placed next to another fixed
- * block, or at an end of the arena, and the blocks in that place slide away from it.
+ * block, or at an end of the arena, and the blocks in that place move away.
  *
  * Cost: a copy of every byte that moves, and O(blocks).
  */
@@ -30,7 +30,7 @@ static void compact_pay(tn__evict *e, uint64_t bytes) {
     e->counts.move_cost = tn__add_sat(e->counts.move_cost, compact_cost(e, bytes));
 }
 
-/* A block without contents is not copied. */
+/* Moves a block to offset `to`. A block without contents is not copied. */
 static void compact_move(tn__evict *e, uint32_t block, uint64_t to) {
     tn__evict_block *record = &e->blocks[block];
     uint32_t owner = record->owner;
@@ -47,7 +47,7 @@ static void compact_move(tn__evict *e, uint32_t block, uint64_t to) {
 
 /* --- sliding --- */
 
-/* Makes `low` and `high` neighbours; NONE stands for the end of the arena. */
+/* Makes blocks `low` and `high` neighbours; NONE stands for the end of the arena. */
 static void compact_link(tn__evict *e, uint32_t low, uint32_t high) {
     if (low != TN__NONE)
         e->blocks[low].after = high;
@@ -75,8 +75,8 @@ uint32_t tn__arena_slide_down(tn__evict *e, uint32_t first, uint32_t behind) {
     return tn__arena_gap(e, last, end, stop, behind);
 }
 
-/* The same towards the high end, for the blocks from `first` to `last`: the gap is at the low
- * end. */
+/* Moves the blocks from `first` to `last` towards the high end, and returns the free block at the
+ * low end. */
 static uint32_t compact_slide_up(tn__evict *e, uint32_t first, uint32_t last) {
     uint32_t before = e->blocks[first].before, high = e->blocks[last].after, next;
     uint64_t start = e->blocks[first].at, end = e->blocks[last].at + e->blocks[last].size;
@@ -97,8 +97,9 @@ static uint32_t compact_slide_up(tn__evict *e, uint32_t first, uint32_t last) {
 
 /* --- a part of the arena --- */
 
-/* Among runs of movable blocks with enough free bytes, finds the one with the fewest used bytes:
- * its first block, the block after it, and those bytes. False: no such run. */
+/* Among sequences of movable blocks with enough free bytes, finds the one with the fewest used
+ * bytes: its first block, the block after it, and the number of these bytes. False if there is no
+ * such sequence. */
 static bool compact_find(const tn__evict *e, uint64_t size, uint32_t *first, uint32_t *behind,
                          uint64_t *moves) {
     uint64_t free = 0, used = 0, least = UINT64_MAX;
@@ -110,7 +111,7 @@ static bool compact_find(const tn__evict *e, uint64_t size, uint32_t *first, uin
             continue;
         }
         *(compact_is_free(e, b) ? &free : &used) += e->blocks[b].size;
-        for (;; low = e->blocks[low].after) { /* skip blocks at the low end that are not needed */
+        for (;; low = e->blocks[low].after) { /* skips blocks at the low end that are not needed */
             bool is_free = compact_is_free(e, low);
             if (low == b || (is_free && free - e->blocks[low].size < size)) break;
             *(is_free ? &free : &used) -= e->blocks[low].size;
@@ -140,13 +141,14 @@ bool tn__arena_make_gap(tn__evict *e, uint64_t size) {
 
 /* --- next to fixed blocks --- */
 
-typedef struct compact_side { /* one end of a run of movable blocks */
+typedef struct compact_side { /* one end of a sequence of movable blocks */
     uint32_t first, last;
     uint64_t moves; /* bytes */
     bool is_high;
 } compact_side;
 
-/* Walks from one end of a run towards the other until there are enough free bytes. */
+/* Walks from one end of a sequence of movable blocks towards the other until there are enough free
+ * bytes; updates *least if fewer bytes would have to move than so far. */
 static void compact_look(const tn__evict *e, uint32_t from, bool is_high, uint64_t size,
                          compact_side *least) {
     uint64_t free = 0, used = 0;
@@ -160,7 +162,8 @@ static void compact_look(const tn__evict *e, uint32_t from, bool is_high, uint64
     }
 }
 
-/* The end of a run at which making room moves the fewest bytes. */
+/* Finds the end of a sequence of movable blocks at which the fewest bytes must move to free `size`
+ * bytes. */
 static compact_side compact_least_side(const tn__evict *e, uint64_t size) {
     compact_side least = {.first = TN__NONE, .moves = UINT64_MAX};
     uint32_t before = TN__NONE;

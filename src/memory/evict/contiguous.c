@@ -1,58 +1,61 @@
-/* contiguous.c - frees contiguous bytes: in the cheapest region of the arena some blocks are
- * evicted and the others move together.
+/* contiguous.c - frees contiguous bytes: in the cheapest region of the arena, some blocks are
+ * evicted and the others are moved together.
  *
- * In a region, a sequence of neighbouring blocks, each block is either evicted or moved together
- * with the others, whichever takes less time. The region that takes the least time and leaves
- * enough contiguous bytes is freed.
+ * A region is a sequence of neighbouring blocks. In it, each block is either evicted or moved
+ * together with the others, whichever takes less time. The region that takes the least time and
+ * frees enough contiguous bytes is chosen.
  *
- * Evicting a value costs the time to recompute it (as the policy estimates), less the value of its
+ * Evicting a value costs the time to recompute it (as the policy estimates), less the worth of its
  * freed bytes, which later requests will use. Bytes have a price: the score up to which values
- * would be evicted if only bytes were counted. A value with a score at or below the price would be
- * evicted anyway, and costs nothing:
+ * would be evicted if only the number of free bytes mattered. A value with a score at or below the
+ * price would be evicted anyway, and costs nothing:
  *
  *     cost of evicting = cost of recomputing * (1 - price / score)
  *
- * The price is found for a tenth of the arena, or for the request if that is larger. If that many
- * bytes are free already, the price is 0: evicting more would not help against fragmentation. A
- * moved byte counts three times, since moving frees no bytes and leaves holes.
+ * The price is determined for a tenth of the arena, or for the request if that is larger. If that
+ * many bytes are free already, the price is 0: evicting more would not help against fragmentation.
+ * The time to move a byte is multiplied by three, since moving frees no bytes and leaves holes.
  *
- * Tried on the eight traces of DTR and 36 synthetic ones at 0.25 to 0.7 of their peaks: shares of
- * an eighth to a sixteenth and weights of 2 to 6 differ by less than the noise. Without a price too
- * much is moved (1.2 to 1.3 times the time). If every value up to the size of the request costs
- * nothing, regardless of free bytes, some runs never end.
+ * These constants were chosen on the eight traces of DTR and 36 synthetic ones, with budgets of
+ * 0.25 to 0.7 of their peaks. Prices for an eighth to a sixteenth of the arena and weights of 2 to
+ * 6 differ by less than the noise. Without a price too much is moved (1.2 to 1.3 times the time).
+ * If every value up to the size of the request costs nothing, regardless of free bytes, some runs
+ * never end.
  *
- * A score is computed only as far as needed: for the price up to the best so far, for a block up to
- * the point where moving is cheaper. This changes no decision.
+ * A score is computed only as far as needed: for the price, up to the best score so far; for a
+ * block, up to the point where moving is cheaper. This changes no decision.
  *
  * With sampling the price is remembered between searches: a sample is small, and a price that is
  * too high by chance evicts values that are then recomputed. A price that rose because too few
- * values were at or below it is not remembered: with it some runs never end.
+ * values were at or below it is not remembered, because with it some runs never end.
  *
- * Cost: O(blocks), one score for each candidate that is not moved because of its own cost alone,
- * and a heap of candidates. With sampling O(sqrt(candidates)) scores for the price, and
- * CONTIGUOUS_STARTS regions from random candidates, or fewer once CONTIGUOUS_LOOKS blocks were
- * examined and a region was found. There a longer region costs no more, so a sixteenth of the arena
- * is freed at once for later requests. Source: ours; the run of neighbours is from Zhang et al.:
- * Coop, NeurIPS 2023.
+ * Cost: O(blocks), one score for each candidate except those that must be moved, and a heap of
+ * candidates. With sampling, it computes O(sqrt(candidates)) scores for the price and tries
+ * CONTIGUOUS_STARTS regions that begin at random candidates, or fewer once CONTIGUOUS_LOOKS blocks
+ * were examined and a region was found. A longer region costs a sampling search no more, so a
+ * sixteenth of the arena is freed at once for later requests.
+ * Source: new here; evicting a sequence of neighbours is from Zhang et al.: Coop, NeurIPS 2023.
  */
 #include "memory/evict/policy.h"
 #include "base/heap.h"
 
 #include <math.h>
 
-/* --- evicting all blocks of a run ----------------------------------------
+/* --- evicting all blocks of a sequence ----------------------------------------
  *
- * Finds the cheapest run of free blocks and candidates that is long enough. Two pointers walk
- * through the blocks by address; a block that cannot be evicted ends a run. The cost of a run is
- * the sum of score * bytes. A run that contains a value without a finite score is taken only when
- * there is no other. Cost: O(blocks), one score for each candidate and one more when it leaves the
- * run. Source: Zhang et al.: Coop, NeurIPS 2023.
+ * Finds the cheapest sequence of free blocks and candidates that is long enough. Two pointers walk
+ * through the blocks by address; a block that cannot be evicted ends a sequence. The cost of a
+ * sequence is the sum of score * bytes. A sequence that contains a value without a finite score is
+ * chosen only if all sequences contain one. Cost: O(blocks), one score for each candidate and one
+ * more when the candidate leaves the sequence.
+ *
+ * Source: Zhang et al.: Coop, NeurIPS 2023.
  */
 
 typedef struct window_sum {
     uint64_t bytes;
     double cost;
-    uint32_t endless; /* number of its candidates without a finite score */
+    uint32_t endless; /* number of candidates without a finite score */
 } window_sum;
 
 static bool window_may_go(const tn__evict *e, uint32_t block) {
@@ -103,34 +106,37 @@ uint32_t tn__window_find(tn__evict *e, uint64_t size) {
 
 /* --- evicting some blocks and moving the others --- */
 
-#define CONTIGUOUS_SHARE 10u   /* the price is for 1 / SHARE of the arena */
-#define CONTIGUOUS_MOVE_COST 3 /* weight of the time to move */
-#define CONTIGUOUS_STARTS 4u   /* with sampling: regions that are tried, */
-#define CONTIGUOUS_LOOKS 64u   /* fewer if this many blocks were examined */
-#define CONTIGUOUS_AHEAD 16u   /* with sampling: 1 / AHEAD of the arena is freed at once, */
-#define CONTIGUOUS_MEMORY 2u   /* and requests for 1 / MEMORY of it renew the price */
+#define CONTIGUOUS_SHARE 10u   /* the price is determined for 1/10 of the arena */
+#define CONTIGUOUS_MOVE_COST 3 /* factor by which the time to move a byte is multiplied */
+#define CONTIGUOUS_STARTS 4u   /* with sampling: number of regions that are tried */
+/* with sampling: after this number of examined blocks, the first region found is chosen */
+#define CONTIGUOUS_LOOKS 64u
+#define CONTIGUOUS_AHEAD 16u /* with sampling: 1/16 of the arena is freed at once */
+/* with sampling: a request for 1/2 of the arena replaces the remembered price */
+#define CONTIGUOUS_MEMORY 2u
 
-typedef struct contiguous_sum { /* of the blocks of a region */
+typedef struct contiguous_sum { /* sums over the blocks of a region */
     double cost;
-    double loss;    /* score * bytes of evicted blocks; breaks ties of cost */
+    double loss;    /* score * bytes of evicted blocks; decides between regions of equal cost */
     uint64_t freed; /* bytes */
 } contiguous_sum;
 
 typedef struct contiguous_search {
     uint64_t size;
-    uint32_t asked; /* number of candidates for the price */
-    double share;   /* part of all candidate bytes that these have */
+    uint32_t asked; /* number of candidates that determine the price */
+    double share;   /* bytes of these candidates as a fraction of the bytes of all candidates */
     double price;
-    double move_cost; /* per byte */
-    bool all;         /* evict every candidate */
-    uint32_t looked;  /* number of blocks that a sample examined */
+    double move_cost; /* cost of moving one byte */
+    bool all;         /* every candidate of the region is evicted */
+    uint32_t looked;  /* number of blocks examined by sampling */
     contiguous_sum least;
     uint32_t first, behind;
 } contiguous_search;
 
 /* --- a score, as far as it matters --- */
 
-/* The exact score up to the limit; above it, any larger number. */
+/* Returns the exact score of a storage if it is at most the limit, else any number above the
+ * limit. */
 static double contiguous_score(tn__evict *e, uint32_t storage, double limit) {
     double weight = e->policy->weight(e, storage);
     double cost = e->policy->cost_within(e, storage, weight > 0 ? weight * limit : 0);
@@ -140,20 +146,21 @@ static double contiguous_score(tn__evict *e, uint32_t storage, double limit) {
 
 /* --- the price of bytes --- */
 
-/* With sampling a random candidate, else candidate `i` of the list. NONE: this entry of the list is
- * empty, or the storage may not be evicted. */
+/* Returns a random candidate with sampling, else candidate `i` of the list. NONE: this entry of the
+ * list is empty, or the storage may not be evicted. */
 static uint32_t contiguous_candidate(tn__evict *e, uint32_t i) {
     uint32_t at = e->options.sample ? (uint32_t)tn__random_below(&e->random, e->candidate_end) : i;
     uint32_t storage = e->candidates[at];
     return storage != TN__NONE && tn__space_may_go(e, storage) ? storage : TN__NONE;
 }
 
-/* How many candidates are examined: all, or the square root of their number. */
+/* The number of candidates that are examined: all, or with sampling the square root of their
+ * number. */
 static uint32_t contiguous_looks(const tn__evict *e) {
     return e->options.sample ? (uint32_t)sqrt((double)e->candidate_count) + 1 : e->candidate_end;
 }
 
-/* Collects all candidates, or a sample. */
+/* Collects all candidates, or a sample of them, to determine the price. */
 static void contiguous_ask(tn__evict *e, contiguous_search *search) {
     uint64_t bytes = 0;
     uint32_t looks = contiguous_looks(e);
@@ -167,15 +174,16 @@ static void contiguous_ask(tn__evict *e, contiguous_search *search) {
     search->share = e->candidate_bytes > 0 ? (double)bytes / (double)e->candidate_bytes : 0;
 }
 
-/* A heap with the largest score on top. */
+/* Order of a heap with the largest score on top. */
 static bool contiguous_before(const tn__evict_offer *a, const tn__evict_offer *b) {
     return a->score > b->score;
 }
 TN__HEAP(contiguous_heap, tn__evict_offer, contiguous_before)
 
-/* The least score such that the candidates up to it have that many bytes together; the largest if
- * all together have fewer. Those candidates are kept in a heap. The scores of others are computed
- * only until they exceed its largest. */
+/* Returns the least score such that the candidates with at most that score have `bytes` bytes
+ * together; the largest score if all candidates have fewer bytes. Those candidates are kept in a
+ * heap. Scores of other candidates are computed only until they exceed the largest one in the
+ * heap. */
 static double contiguous_least(tn__evict *e, const contiguous_search *search, uint64_t bytes) {
     tn__evict_offer *heap = e->cheap;
     uint64_t sum = 0;
@@ -196,8 +204,8 @@ static double contiguous_least(tn__evict *e, const contiguous_search *search, ui
     return count > 0 ? heap[0].score : 0;
 }
 
-/* The price from one sample is rough. So it only moves the remembered price, and it moves it
- * further the more bytes were requested. */
+/* Updates the remembered price and returns it. The price `told` by one sample is imprecise, so it
+ * only moves the remembered price, further the more bytes were requested. */
 static double contiguous_remember(tn__evict *e, const contiguous_search *search, double told) {
     double fresh = (double)CONTIGUOUS_MEMORY * (double)search->size / (double)e->capacity;
     if (!e->options.sample || !(told > 0) || !isfinite(told)) return told;
@@ -205,7 +213,7 @@ static double contiguous_remember(tn__evict *e, const contiguous_search *search,
     return e->price;
 }
 
-/* The price of `bytes` more than are free. */
+/* The price that evicting `bytes` bytes would have. */
 static double contiguous_price(tn__evict *e, contiguous_search *search, uint64_t bytes) {
     if (bytes == 0) return 0;
     if (search->asked == 0) contiguous_ask(e, search);
@@ -219,11 +227,12 @@ static double contiguous_move_cost(const tn__evict *e, const contiguous_search *
     uint32_t owner = e->blocks[block].owner;
     if (owner == TN__BLOCK_TEMPORARY || e->storages[owner].state != TN__RESIDENT ||
         e->storages[owner].block != block)
-        return 0; /* it has no contents yet */
+        return 0; /* the block has no contents yet */
     return search->move_cost * (double)e->blocks[block].size;
 }
 
-/* Evict this candidate or move it? cost * (1 - price / score) is cost - price * weight. */
+/* Decides whether a candidate is evicted or moved. Evicting costs cost * (1 - price / score), which
+ * equals cost - price * weight. */
 static tn__evict_part contiguous_choose(tn__evict *e, const contiguous_search *search,
                                         uint32_t owner, double move) {
     double weight = e->policy->weight(e, owner), worth = search->price * weight;
@@ -252,8 +261,9 @@ static tn__evict_part contiguous_find_part(tn__evict *e, const contiguous_search
     return part;
 }
 
-/* Each block is examined once. Costs are whole numbers: adding and subtracting them leaves no
- * rounding error, which would choose at random between regions of equal cost. */
+/* Returns the decision for a block, which is made once per search. Costs are rounded to whole
+ * numbers, because rounding errors of adding and subtracting them would decide between regions of
+ * equal cost. */
 static const tn__evict_part *contiguous_of(tn__evict *e, const contiguous_search *search,
                                            uint32_t block) {
     tn__evict_part *part = &e->parts[block];
@@ -283,8 +293,9 @@ static bool contiguous_is_less(const contiguous_sum *a, const contiguous_sum *b)
     return a->cost < b->cost || (a->cost == b->cost && a->loss < b->loss);
 }
 
-/* Drops blocks at the low end of low ... high that the request does not need. If the rest is large
- * enough and the cheapest so far, it is stored in `search`. Returns the new low end. */
+/* Removes blocks at the low end of the region low ... high that the request does not need. If the
+ * region that is left is large enough and the cheapest so far, it is stored in `search`. Returns
+ * the new low end. */
 static uint32_t contiguous_end(tn__evict *e, contiguous_search *search, contiguous_sum *sum,
                                uint32_t low, uint32_t high) {
     for (; low != high; low = e->blocks[low].after) {
@@ -299,7 +310,8 @@ static uint32_t contiguous_end(tn__evict *e, contiguous_search *search, contiguo
     return low;
 }
 
-/* Two pointers walk through the blocks by address; a fixed block ends a region. */
+/* Finds the cheapest region of the arena. Two pointers walk through the blocks by address; a fixed
+ * block ends a region. */
 static void contiguous_find(tn__evict *e, contiguous_search *search) {
     contiguous_sum sum = {0};
     uint32_t low = e->block_first;
@@ -314,7 +326,7 @@ static void contiguous_find(tn__evict *e, contiguous_search *search) {
     }
 }
 
-/* The region that begins at a candidate, or at the free block before it. */
+/* Examines the region that begins at block `low`, or at the free block before it. */
 static void contiguous_from(tn__evict *e, contiguous_search *search, uint32_t low) {
     contiguous_sum sum = {0};
     uint32_t before = e->blocks[low].before;
@@ -330,7 +342,7 @@ static void contiguous_from(tn__evict *e, contiguous_search *search, uint32_t lo
     }
 }
 
-/* With sampling: regions that begin at random candidates. */
+/* Examines regions that begin at random candidates (with sampling). */
 static void contiguous_sample(tn__evict *e, contiguous_search *search) {
     for (uint32_t s = 0; s < CONTIGUOUS_STARTS && e->candidate_count > 0; s++) {
         uint32_t storage = contiguous_candidate(e, 0);
@@ -340,7 +352,8 @@ static void contiguous_sample(tn__evict *e, contiguous_search *search) {
     }
 }
 
-/* By a sample if the option is set and one is found; else among all. */
+/* Finds a region: with sampling among random ones, and if none is found, or without sampling, among
+ * all. */
 static bool contiguous_try(tn__evict *e, contiguous_search *search) {
     e->part_search++;
     if (e->options.sample) contiguous_sample(e, search);
@@ -348,7 +361,8 @@ static bool contiguous_try(tn__evict *e, contiguous_search *search) {
     return isfinite(search->least.cost);
 }
 
-/* Doubles the bytes until the price changes; false: it is the price of all candidates. */
+/* Doubles the bytes for which the price is determined until the price rises; false if it is already
+ * the price of all candidates. */
 static bool contiguous_raise(tn__evict *e, contiguous_search *search, uint64_t *bytes) {
     double price = search->price;
     while (search->price <= price) {
@@ -359,9 +373,9 @@ static bool contiguous_raise(tn__evict *e, contiguous_search *search, uint64_t *
     return true;
 }
 
-/* If values are small, moving is always cheaper than evicting a value above the price, and those at
- * or below the price may be too few. Then the price rises. If it cannot rise further, every
- * candidate is evicted. */
+/* Finds the cheapest region. If values are small, moving is always cheaper than evicting a value
+ * above the price, and the values at or below the price may have too few bytes. Then the price
+ * rises. If it cannot rise further, every candidate of a region is evicted. */
 static bool contiguous_search_all(tn__evict *e, contiguous_search *search) {
     uint64_t wanted = e->capacity / CONTIGUOUS_SHARE;
     if (wanted < search->size) wanted = search->size;
@@ -383,9 +397,8 @@ static int contiguous_by_score(const void *left, const void *right) {
     return (a->storage > b->storage) - (a->storage < b->storage);
 }
 
-/* Lists the candidates of the region, the least score first if some may stay; *free: its free
- * bytes.
- */
+/* Lists the candidates of the region that are evicted; sorts them by score if not all of them are
+ * needed. *free: number of free bytes in the region. */
 static uint32_t contiguous_list(tn__evict *e, const contiguous_search *search, uint64_t *free) {
     uint32_t count = 0;
     uint64_t freed = 0;
@@ -406,17 +419,18 @@ static uint32_t contiguous_list(tn__evict *e, const contiguous_search *search, u
     return count;
 }
 
-/* The nearest block that is not free. */
+/* Returns the nearest block, from `block` on in one direction, that is not free. */
 static uint32_t contiguous_used(const tn__evict *e, uint32_t block, bool upwards) {
     while (block != TN__NONE && e->blocks[block].owner == TN__BLOCK_FREE)
         block = upwards ? e->blocks[block].after : e->blocks[block].before;
     return block;
 }
 
-/* Evicts the first of `count` candidates until they and the free bytes suffice. */
+/* Evicts candidates of the list until their bytes and the free bytes suffice, then moves the other
+ * blocks of the region together. */
 static tn_status contiguous_make_free(tn__evict *e, const contiguous_search *search, uint32_t count,
                                       uint64_t free, tn_error *error) {
-    /* free blocks will be merged: */
+    /* evictions merge free blocks, so the blocks at the ends of the region are noted before */
     uint32_t below = contiguous_used(e, e->blocks[search->first].before, false);
     uint32_t above = contiguous_used(e, search->behind, true);
     for (uint32_t i = 0; i < count && free < search->size; i++) {

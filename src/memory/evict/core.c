@@ -1,14 +1,13 @@
-/* core.c - the entry points of the core: options, values from outside, operators, references,
- * locks.
+/* core.c - the functions of evict.h: options, values from outside, operators, references, locks.
  *
- * See evict.h.
- * Cost: a call costs as much as the operators it runs and its searches for room.
+ * Cost: a call costs as much as the operators it runs and its searches for free memory.
  */
 #include "memory/evict/policy.h"
 
 #include <inttypes.h>
 
-#define CORE_MOVE_RATE 100000000000u /* bytes a second: a device's memory, both ways */
+/* bytes per second that a device's memory can copy, both ways */
+#define CORE_MOVE_RATE 100000000000u
 
 #define TN_POLICY(name) extern const tn__policy tn__policy_##name;
 #include "memory/evict/policies.def"
@@ -31,8 +30,9 @@ const tn__policy *tn__policy_find(const char *name) {
     return NULL;
 }
 
-/* num / den with 64 bits of quotient. Its last bit says whether there was a remainder, so rounding
- * the 64 bits to 53 bits rounds the true quotient once. */
+/* Returns num / den, correctly rounded. The quotient is computed with 64 bits, and its last bit
+ * says whether there was a remainder, so rounding the 64 bits to the 53 bits of a double rounds the
+ * true quotient once. */
 double tn__ratio(uint64_t num, tn__wide den) {
     const uint64_t exact = (uint64_t)1 << 53;
     if (num < exact && den < exact) return (double)num / (double)(uint64_t)den;
@@ -138,7 +138,7 @@ void tn__evict_destroy(tn__evict *e) {
 
 /* --- operators --- */
 
-/* After a failure: frees the records; the caller never saw their ids. */
+/* Frees the records of an operator that failed; the caller never saw the ids of its results. */
 static void core_take_back(tn__evict *e, uint32_t op) {
     tn__evict_op *record = &e->ops[op];
     record->what = NULL;
@@ -149,7 +149,8 @@ static void core_take_back(tn__evict *e, uint32_t op) {
         tensor->outside = 0;
         tn__dead_list(e, tensor->storage);
     }
-    if (!e->options.exact) tn__records_forget(e, op); /* without records, the chain ends here */
+    /* forgets the history of an operator that was never run */
+    if (!e->options.exact) tn__records_forget(e, op);
 }
 
 static tn_status core_check_call(const tn__evict *e, const tn__evict_call *call, tn_error *error) {
@@ -211,7 +212,7 @@ tn_status tn__evict_constant(tn__evict *e, const tn__evict_value *value, uint32_
     tn__evict_call call = {.flags = TN__EVICT_ONCE, .output_count = 1, .outputs = &output};
     if (value->pinned) call.flags |= TN__EVICT_STAYS;
     tn__evict_hooks hooks = e->options.hooks;
-    e->options.hooks.compute = NULL; /* the caller fills it */
+    e->options.hooks.compute = NULL; /* the caller fills the constant, so no hook is called */
     tn_status status = tn__evict_apply(e, &call, tensor, error);
     e->options.hooks = hooks;
     if (status == TN_OK && value->pinned) status = tn__evict_pin(e, *tensor, error);
@@ -227,8 +228,8 @@ void tn__evict_retain(tn__evict *e, uint32_t tensor) {
     e->ops[record->op].refs++;
 }
 
-/* The last outside reference is gone: the bytes are free at once, if the value can be recomputed or
- * nothing was made from it. */
+/* Called when the last outside reference is released: frees the bytes at once if the value can be
+ * recomputed or nothing was made from it. */
 static void core_leave(tn__evict *e, uint32_t storage) {
     const tn__evict_storage *record = &e->storages[storage];
     if (record->outside > 0 || record->is_pinned || record->locks > 0) return;
@@ -238,7 +239,7 @@ static void core_leave(tn__evict *e, uint32_t storage) {
     }
     if (record->state == TN__RESIDENT) tn__space_evict(e, storage);
     if (record->state == TN__ON_HOST) tn__space_forget_copy(e, storage);
-    e->failed = false; /* benign: a neighbourhood is known less precisely */
+    e->failed = false; /* a failure is harmless here: it only makes a neighbourhood less precise */
 }
 
 void tn__evict_release(tn__evict *e, uint32_t tensor) {
@@ -260,7 +261,9 @@ tn_status tn__evict_want(tn__evict *e, uint32_t tensor, tn_error *error) {
     TN_TRY(tn__make_tensor(e, tensor, error));
     tn__lock(e, e->tensors[tensor].storage);
     e->storages[e->tensors[tensor].storage].wants++;
-    tn__evict_retain(e, tensor); /* the caller may release it before it unlocks it */
+    /* holds a reference for the lock, because the caller may release the tensor before unlocking
+     * it */
+    tn__evict_retain(e, tensor);
     return TN_OK;
 }
 
@@ -301,7 +304,7 @@ tn_status tn__evict_drop(tn__evict *e, uint32_t tensor, tn_error *error) {
     if (e->storages[storage].stuck > 0)
         TN_FAIL(error, TN_E_UNSUPPORTED, "it cannot be recomputed; only its owner has it");
     tn__space_evict(e, storage);
-    e->failed = false; /* benign: a neighbourhood is known less precisely */
+    e->failed = false; /* a failure is harmless here: it only makes a neighbourhood less precise */
     return TN_OK;
 }
 

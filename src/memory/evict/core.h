@@ -1,8 +1,9 @@
-/* core.h - the records behind evict.h: operators, tensors, storages, candidates, blocks.
+/* core.h - the records used by the implementation of evict.h: operators, tensors, storages,
+ * candidates, blocks.
  *
  * Records lie in flat arrays that grow. They refer to each other by number and hold only integers.
  * A call reserves the memory that it needs before it changes anything, so that eviction and release
- * cannot fail for want of host memory.
+ * cannot fail for lack of host memory.
  */
 #ifndef TN_EVICT_CORE_H
 #define TN_EVICT_CORE_H
@@ -10,101 +11,109 @@
 #include "memory/evict/evict.h"
 
 #define TN__NONE TN__EVICT_NONE
-#define TN__EVICT_FEW 6u /* ids of an operator that fit without an allocation */
-#define TN__LINKS_FEW 3u /* neighbours that fit without an allocation; most storages have no more */
+/* number of operand and result ids of an operator that fit into its record */
+#define TN__EVICT_FEW 6u
+/* number of neighbours that fit into a record; most storages have no more */
+#define TN__LINKS_FEW 3u
 
 typedef enum tn__evict_state {
-    TN__DROPPED, /* no copy exists; it must be recomputed */
+    TN__DROPPED, /* no copy exists, so the value must be recomputed */
     TN__RESIDENT,
     TN__ON_HOST
 } tn__evict_state;
 
 enum {                               /* tn__evict_op.flags */
-       TN__OP_ONCE = TN__EVICT_ONCE, /* may not run again */
-       TN__OP_LOST = 1u << 1,        /* cannot run again: an operand is lost */
-       TN__OP_VACANT = 1u << 2,      /* a record without operator */
+       TN__OP_ONCE = TN__EVICT_ONCE, /* the operator may run only once */
+       TN__OP_LOST = 1u << 1,        /* the operator cannot run again, because an operand is lost */
+       TN__OP_VACANT = 1u << 2,      /* an unused record */
        TN__OP_DYING = 1u << 3,
-       TN__OP_STRANGE = 1u << 4 /* the policy has no record of it: out of host memory */
+       /* the policy has no record of the operator, because host memory was out */
+       TN__OP_STRANGE = 1u << 4
 };
 
 typedef struct tn__evict_op {
     uint64_t cost, scratch;
     void *what;
-    uint32_t *many; /* ids, inputs then outputs, when there are more than a few */
+    uint32_t *many; /* ids, inputs then outputs, if there are more than fit in `few` */
     uint32_t few[TN__EVICT_FEW];
     uint32_t input_count, output_count;
-    uint32_t refs; /* outside references to its results, plus operands of other operators */
-    uint32_t next; /* if vacant or dying: next in that list */
+    /* number of outside references to its results, plus uses of its results as operands of other
+     * operators */
+    uint32_t refs;
+    uint32_t next; /* the next record in the list of vacant or of dying operators */
     uint32_t flags;
-    uint32_t mark; /* scratch field of the current graph walk */
+    uint32_t mark; /* scratch field of the current walk over the operators */
 } tn__evict_op;
 
 typedef struct tn__evict_tensor {
     uint32_t storage, op;
-    uint32_t next;          /* next tensor of the same storage; vacant: next vacant one */
-    uint32_t outside, uses; /* references of callers; number of uses as operands */
+    uint32_t next; /* next tensor of the same storage; for a vacant record, the next vacant one */
+    uint32_t outside, uses; /* outside: references of callers; uses: number of uses as an operand */
     bool is_defined;        /* its value exists, on the device or on the host */
-    bool is_lost;           /* its contents were overwritten */
+    bool is_lost;           /* its contents were overwritten in place */
     uint64_t shift;
 } tn__evict_tensor;
 
 typedef struct tn__storage_link {
-    uint32_t storage, count; /* number of edges */
+    uint32_t storage, count; /* count: number of edges from a storage to its neighbour `storage` */
 } tn__storage_link;
-typedef struct tn__links { /* neighbours of a storage, each once: see tn__links_of */
+typedef struct tn__links { /* neighbours of a storage, each listed once (tn__links_of) */
     union {
-        tn__storage_link few[TN__LINKS_FEW]; /* used while room == 0 */
+        tn__storage_link few[TN__LINKS_FEW]; /* used while `room` is 0 */
         tn__storage_link *many;
     } of;
     uint32_t count, room;
 } tn__links;
 
-/* first the fields read by searches, then by walks, then the rest */
+/* The fields that searches read come first, then those read by walks, then all others. */
 typedef struct tn__evict_storage {
     uint64_t size;
     uint64_t last_access; /* clock at the last access */
     uint32_t locks, outside;
-    uint32_t wants;     /* locks held by callers that rely on its address */
+    uint32_t wants;     /* number of locks held by callers that rely on its address */
     uint32_t stuck;     /* number of its tensors that no operator can recompute */
-    uint32_t candidate; /* index in the candidate list, or NONE */
-    uint32_t block;     /* with addresses: its block, or NONE */
+    uint32_t candidate; /* index in the list of candidates, or NONE */
+    uint32_t block;     /* with addresses: number of its block, or NONE */
     uint8_t state;      /* tn__evict_state */
     bool is_pinned, is_vacant;
     bool is_going, is_tied,
-        is_counted; /* scratch flags of walks (unreachable.c, dead_storages.c), left false */
-    uint64_t cost;  /* total of the distinct operators that make its tensors */
+        /* scratch flags of walks (unreachable.c, dead_storages.c); false between calls */
+        is_counted;
+    uint64_t cost; /* total cost of the distinct operators that make its tensors */
     tn__links parents, children;
-    uint64_t made_at;     /* number of operators run before it was first made */
-    uint64_t host;        /* if on the host: the caller's handle */
+    uint64_t made_at;     /* number of operators that had run when it was first made */
+    uint64_t host;        /* the caller's handle of the copy, if the value is on the host */
     uint32_t first, last; /* tensors */
     uint32_t uses;        /* number of uses of its tensors as operands */
-    uint32_t drops;       /* how often it was dropped */
+    uint32_t drops;       /* number of times that it was dropped */
     uint32_t dead;        /* index in the list of possibly dead storages, or NONE */
 } tn__evict_storage;
 
-typedef struct tn__evict_frame { /* an operator in preparation */
-    uint32_t op, target;         /* the tensor for which it runs */
+typedef struct tn__evict_frame { /* an operator in preparation: its operands are being made */
+    uint32_t op, target;         /* target: the tensor for which the operator runs */
     uint32_t pending, pending_end, next;
-    uint32_t locked; /* index of the first lock of this frame */
+    uint32_t locked; /* index of the first lock of this frame in `locked` */
     bool started, again;
 } tn__evict_frame;
 
-typedef struct tn__evict_block { /* a range of the arena; blocks tile the arena */
+/* a range of the arena; the blocks cover the whole arena without overlap */
+typedef struct tn__evict_block {
     uint64_t at, size;
-    uint32_t before, after;           /* neighbours by address */
-    uint32_t free_before, free_after; /* neighbours in the free list of its bin; vacant: the next */
-    uint32_t owner;                   /* a storage, or TN__BLOCK_* */
+    uint32_t before, after; /* neighbours by address */
+    /* neighbours in the list of free blocks of its size class; for a vacant record, the next one */
+    uint32_t free_before, free_after;
+    uint32_t owner; /* a storage, or one of TN__BLOCK_* */
 } tn__evict_block;
-typedef struct tn__evict_offer { /* a candidate that contiguous.c compares */
+typedef struct tn__evict_offer { /* a candidate with its score, which contiguous.c compares */
     uint32_t storage;
     double score;
     uint64_t size;
 } tn__evict_offer;
-typedef struct tn__evict_part { /* contiguous.c's decision for one block */
+typedef struct tn__evict_part { /* the decision of contiguous.c about one block */
     double cost, score;
     double loss;     /* score * evicted bytes */
-    uint64_t freed;  /* bytes; 0 if the block is moved */
-    uint64_t search; /* number of the search that filled this in */
+    uint64_t freed;  /* freed bytes; 0 if the block is moved */
+    uint64_t search; /* number of the search in which the decision was made */
 } tn__evict_part;
 #define TN__BLOCK_FREE (UINT32_MAX - 1)
 #define TN__BLOCK_TEMPORARY (UINT32_MAX - 2)
@@ -117,7 +126,7 @@ struct tn__evict {
     tn_context context;
     tn__evict_options options;
     const struct tn__policy *policy;
-    void *state; /* of the policy */
+    void *state; /* state of the policy */
 
     tn__evict_op *ops;
     size_t op_room;
@@ -129,38 +138,42 @@ struct tn__evict {
     size_t storage_room;
     uint32_t storage_count, storage_vacant;
 
-    uint32_t *candidates; /* in the order of joining; NONE marks a gap */
+    /* storages that may be evicted, in the order in which they became candidates; NONE: an empty
+     * entry */
+    uint32_t *candidates;
     size_t candidate_room;
     uint32_t candidate_end, candidate_count;
     uint64_t candidate_bytes;
 
-    uint64_t clock; /* 1 + cost of all operators that ran */
+    uint64_t clock; /* 1 + total cost of all operators that ran */
     uint64_t ops_run;
     uint64_t needed;
-    uint64_t locked_bytes; /* bytes of resident storages that are no candidates */
+    uint64_t locked_bytes; /* bytes of resident storages that are not candidates */
     tn_evict_counts counts;
     tn_evict_least least;
     tn__random random;
     bool failed;      /* a policy ran out of host memory */
-    bool is_choosing; /* a search is being timed */
+    bool is_choosing; /* the time of a search is being measured */
     uint32_t told;    /* number of events reported to the policy */
 
     tn__evict_frame *frames;
     size_t frame_room, frame_count;
     uint32_t *pending;
     size_t pending_room, pending_count;
-    uint32_t restarts; /* restarts during the current request */
-    uint32_t *locked;  /* NONE: lock was released */
+    /* number of times an operator released its locks and started again, during the current
+     * request */
+    uint32_t restarts;
+    uint32_t *locked; /* locked storages; NONE: this lock was released */
     size_t locked_room, locked_count;
 
-    uint64_t capacity; /* with addresses: bytes of the arena */
+    uint64_t capacity; /* with addresses: size of the arena in bytes */
     tn__evict_block *blocks;
     size_t block_room;
     uint32_t block_count, block_vacant, block_first;
     uint32_t bins[TN__EVICT_BINS];
-    uint64_t bin_bits; /* bit b: bin b of free blocks is not empty */
+    uint64_t bin_bits; /* bit b is set if list b of free blocks is not empty */
     uint64_t free_bytes;
-    /* of one region search: all candidates; those that set the price */
+    /* scratch of a region search: all candidates, and those that determine the price */
     tn__evict_offer *offers, *cheap;
     size_t offer_room, cheap_room;
     tn__evict_part *parts; /* [block] */
@@ -168,25 +181,25 @@ struct tn__evict {
     uint64_t part_search;
     double price; /* price of a byte as estimated by past samples; 0: unknown */
 
-    uint32_t *kept; /* storages locked during an overwrite */
+    uint32_t *kept; /* storages locked while an operator overwrites a storage */
     size_t kept_room, kept_count;
-    bool has_doomed; /* unreachable operators are marked until the overwriting one has run */
+    bool has_doomed; /* unreachable operators stay marked until the overwriting operator has run */
 
     uint32_t *unreachable_order; /* unreachable operators, producers before consumers */
     size_t unreachable_room, unreachable_count;
 
-    /* Storages without outside references that others were made from, now or earlier. */
+    /* Possibly dead storages: those without outside references from which others were made. */
     uint32_t *dead;
     size_t dead_room;
     uint32_t dead_count;
-    bool has_dead;      /* a storage became dead or left the list since the last look */
-    bool has_evicted;   /* a storage with outside references was evicted at some time */
-    uint64_t dead_next; /* value of ops_run at which the list is looked at in any case */
+    bool has_dead;    /* a storage became dead or left the list since the list was last examined */
+    bool has_evicted; /* a storage with outside references has been evicted before */
+    uint64_t dead_next; /* value of ops_run at which the list is examined in any case */
 
-    uint64_t *run_at; /* of one run: offsets of operands and results */
+    uint64_t *run_at; /* scratch of one run: offsets of operands and results */
     size_t run_room;
-    uint32_t *run_blocks; /* blocks of results and scratch */
-    uint8_t *run_kinds;   /* kinds of results: see make.c */
+    uint32_t *run_blocks; /* blocks of the results and of the scratch memory */
+    uint8_t *run_kinds;   /* kinds of the results (make_kind in make.c) */
     size_t run_block_room, run_kind_room;
 };
 
@@ -206,7 +219,7 @@ static inline bool tn__is_there(const tn__evict *e, uint32_t tensor) {
 static inline bool tn__is_candidate(const tn__evict *e, uint32_t storage) {
     return e->storages[storage].candidate != TN__NONE;
 }
-/* The caller may ask for this tensor, or for one that is made from it. */
+/* Whether the caller may ask for this tensor, or for one that is made from it. */
 static inline bool tn__is_needed(const tn__evict_tensor *tensor) {
     return tensor->outside > 0 || tensor->uses > 0;
 }
@@ -217,7 +230,7 @@ tn_status tn__records_add(tn__evict *e, const tn__evict_call *call, uint32_t *op
 void tn__records_forget(tn__evict *e, uint32_t op);
 /* Frees the storage if nothing can recompute it and nothing needs it. */
 void tn__records_leave(tn__evict *e, uint32_t storage);
-/* The operator can never run again: releases its operands. */
+/* Marks an operator that can never run again, and releases its operands. */
 void tn__records_lose(tn__evict *e, uint32_t op);
 void tn__links_free(tn__evict *e, tn__links *links);
 
@@ -231,33 +244,37 @@ void tn__lock(tn__evict *e, uint32_t storage);
 void tn__unlock(tn__evict *e, uint32_t storage);
 
 /* --- space.c --- */
-/* Makes room for `bytes` more than are in use now. */
+/* Evicts storages until `bytes` more than are in use now fit into the budget. */
 tn_status tn__space_room(tn__evict *e, uint64_t bytes, tn_error *error);
-/* The same with an address: takes a block for the owner. */
+/* With addresses: takes a free block of `bytes` for the owner, and evicts storages if necessary. */
 tn_status tn__space_take(tn__evict *e, uint64_t bytes, uint32_t owner, uint32_t *block,
                          tn_error *error);
 /* adds to the bytes in use and updates the peak */
 void tn__space_used(tn__evict *e, uint64_t bytes);
 void tn__space_evict(tn__evict *e, uint32_t storage); /* drops a candidate */
-/* Drops the storage or copies it to the host, as the policy decides. */
+/* Evicts the storage: drops it or copies it to the host, as the policy decides. */
 tn_status tn__space_give_up(tn__evict *e, uint32_t storage, tn_error *error);
 tn_status tn__space_swap_out(tn__evict *e, uint32_t storage, tn_error *error);
 bool tn__space_has_host_room(const tn__evict *e, uint32_t storage);
-void tn__space_leave(tn__evict *e, uint32_t storage, tn__evict_state state); /* frees its bytes */
+/* frees the storage's bytes and sets its state */
+void tn__space_leave(tn__evict *e, uint32_t storage, tn__evict_state state);
 void tn__space_forget_copy(tn__evict *e, uint32_t storage);
-tn_status tn__space_fetch(tn__evict *e, uint32_t storage, tn_error *error); /* from the host */
-/* The time between the two calls is added to search_s: choosing what to evict, and the policy's own
- * bookkeeping when a storage is dropped or recomputed. Pairs may nest. Without `time_search` the
- * clock is not read. */
+/* copies the storage back from the host */
+tn_status tn__space_fetch(tn__evict *e, uint32_t storage, tn_error *error);
+/* Adds the time between the two calls to search_s. It covers choosing what to evict, and the
+ * policy's own bookkeeping when a storage is dropped or recomputed. Pairs of calls may nest.
+ * Without `time_search` the clock is not read. */
 double tn__search_begin(tn__evict *e);
 void tn__search_end(tn__evict *e, double since);
-/* For work done with every value: one call in TN__SEARCH_TIMED is timed, and stands for all of
- * them. */
+/* Measures work that is done for every value: one call in TN__SEARCH_TIMED is timed, and its time
+ * is multiplied by that number. */
 #define TN__SEARCH_TIMED 16u
 double tn__search_begin_one(tn__evict *e);
 void tn__search_end_one(tn__evict *e, double since);
-bool tn__space_swaps(const tn__evict *e, uint32_t storage); /* could be copied to the host now */
-static inline bool tn__space_may_go(const tn__evict *e, uint32_t storage) { /* may it be evicted? */
+/* whether the storage could be copied to the host now */
+bool tn__space_swaps(const tn__evict *e, uint32_t storage);
+/* whether the storage may be evicted */
+static inline bool tn__space_may_go(const tn__evict *e, uint32_t storage) {
     return e->storages[storage].stuck == 0 || tn__space_swaps(e, storage);
 }
 
@@ -265,71 +282,74 @@ static inline bool tn__space_may_go(const tn__evict *e, uint32_t storage) { /* m
 tn_status tn__arena_open(tn__evict *e, tn_error *error);
 bool tn__arena_reserve(tn__evict *e, uint32_t more); /* blocks */
 uint64_t tn__arena_round(const tn__evict *e, uint64_t bytes);
-/* The smallest free block that is large enough; of equal ones the lowest; or NONE. `size` is
- * rounded. */
+/* Returns the smallest sufficient free block, of equal ones the lowest; NONE if there is no such
+ * block. `size` must be rounded. */
 uint32_t tn__arena_find(const tn__evict *e, uint64_t size);
-/* Takes `size` bytes from a free block, at its low or its high end. */
+/* Takes `size` bytes from a free block, at its low or its high end; returns the new block. */
 uint32_t tn__arena_cut(tn__evict *e, uint32_t block, uint64_t size, bool high, uint32_t owner);
-void tn__arena_free(tn__evict *e, uint32_t block); /* merges it with free neighbours */
-/* For compact.c. The first removes a free block; the caller links its neighbours. The second makes
- * one free block of the bytes between `before` and `after` (NONE: no block there), or returns NONE
- * if there are no such bytes. */
+/* frees a block and merges it with free neighbours */
+void tn__arena_free(tn__evict *e, uint32_t block);
+/* For compact.c: tn__arena_discard removes a free block; the caller links its neighbours.
+ * tn__arena_gap makes one free block of the bytes between blocks `before` and `after` (NONE: the
+ * end of the arena), or returns NONE if there are no such bytes. */
 void tn__arena_discard(tn__evict *e, uint32_t block);
 uint32_t tn__arena_gap(tn__evict *e, uint32_t before, uint64_t first, uint64_t end, uint32_t after);
 
 /* --- contiguous.c --- */
-/* The first block of the cheapest run of at least `size` bytes that can be evicted whole; or
- * NONE. */
+/* Returns the first block of the cheapest sequence of neighbouring blocks, of at least `size`
+ * bytes, that can be evicted as a whole; NONE if none exists. */
 uint32_t tn__window_find(tn__evict *e, uint64_t size);
 
-/* Frees `size` contiguous bytes: evicts some blocks and moves others together. *done: a way was
- * found. */
+/* Frees `size` contiguous bytes: evicts some blocks and moves others together. *done: whether that
+ * was possible. */
 tn_status tn__contiguous_clear(tn__evict *e, uint64_t size, bool *done, tn_error *error);
 /* With sampling, a search frees at least this many bytes at once. */
 uint64_t tn__contiguous_ahead(const tn__evict *e);
 
 /* --- compact.c --- */
-static inline bool tn__arena_stays(const tn__evict *e, uint32_t block) { /* it may not be moved */
+/* whether the block must not be moved */
+static inline bool tn__arena_stays(const tn__evict *e, uint32_t block) {
     uint32_t owner = e->blocks[block].owner;
     if (owner == TN__BLOCK_FREE || owner == TN__BLOCK_TEMPORARY) return false;
     return e->storages[owner].is_pinned || e->storages[owner].wants > 0;
 }
-/* Packs the blocks from `first` to the last one before `behind` (NONE: the end of the arena) at the
- * low end. None of them may be fixed. Returns the free block above them, or NONE if no bytes are
- * left free. */
+/* Moves the blocks from `first` to the last one before `behind` (NONE: the end of the arena)
+ * together at the low end. None of them may be fixed. Returns the free block above them, or NONE if
+ * no bytes are left free. */
 uint32_t tn__arena_slide_down(tn__evict *e, uint32_t first, uint32_t behind);
-/* A block for an owner that will never move: next to other fixed blocks or at an end of the arena,
- * at the place where the fewest bytes must be moved for it. A free block of that size must
- * exist. */
+/* Takes a block for an owner that will never move: next to other fixed blocks or at an end of the
+ * arena, at the place where the fewest bytes must be moved for it. A free block of that size
+ * must exist. */
 uint32_t tn__arena_take_side(tn__evict *e, uint64_t size, uint32_t owner);
 /* Frees `size` contiguous bytes by moving as few bytes as possible; false if fixed blocks prevent
  * it. */
 bool tn__arena_make_gap(tn__evict *e, uint64_t size);
-/* its cost; UINT64_MAX if impossible */
+/* the cost of tn__arena_make_gap; UINT64_MAX if it is impossible */
 uint64_t tn__arena_gap_cost(const tn__evict *e, uint64_t size);
-/* Packs all blocks that may be moved. */
+/* Moves all movable blocks together. */
 void tn__arena_compact(tn__evict *e);
 
 /* --- make.c --- */
-/* Runs the operator with all operators that it needs. `again`: it is recomputed for a dropped
- * tensor. */
+/* Runs the operator, after all operators that it needs. `again`: it recomputes a dropped tensor. */
 tn_status tn__make(tn__evict *e, uint32_t op, uint32_t target, bool again, tn_error *error);
-/* The longest waiting operator releases its locks. False: none waits, or the limit is reached. */
+/* Makes the operator that has waited longest release its locks. False if no operator waits, or the
+ * limit of restarts is reached. */
 bool tn__make_give_up(tn__evict *e);
 /* Makes the tensor resident. */
 tn_status tn__make_tensor(tn__evict *e, uint32_t tensor, tn_error *error);
 
 /* --- unreachable.c --- */
 
-/* Marks operators that cannot run again once the storages with is_going are gone, except one
- * operator (NONE: no exception). False: out of host memory. */
+/* Marks the operators that cannot run again once the storages with is_going are gone, except
+ * operator `except` (NONE: no exception). False if host memory is out. */
 bool tn__unreachable_walk(tn__evict *e, uint32_t except);
-/* Sets is_tied for storages that a dropped result with outside references needs, or that an
- * operator in preparation needs, if every operator on the path would have to run again. The caller
- * clears is_tied. False: out of host memory. */
+/* Sets is_tied for each storage that is needed by a dropped result with outside references, or by
+ * an operator in preparation, if every operator on the path would have to run again. The caller
+ * clears is_tied. False if host memory is out. */
 bool tn__unreachable_tie(tn__evict *e);
 bool tn__unreachable_is(const tn__evict *e, uint32_t op); /* marked */
-/* This result of an unreachable operator has outside references: it must be resident and stay. */
+/* Whether this result of an unreachable operator has outside references, so that it must be
+ * resident and cannot be evicted any more. */
 bool tn__unreachable_stays(const tn__evict *e, uint32_t tensor);
 /* forgets the unreachable operators and their unreferenced results */
 void tn__unreachable_finish(tn__evict *e);
@@ -337,28 +357,31 @@ void tn__unreachable_finish(tn__evict *e);
 /* --- dead_storages.c --- */
 
 bool tn__dead_reserve(tn__evict *e, uint32_t more);
-/* lists it if it may be dead; ignores locks and size */
+/* adds the storage to the list if it may be dead, whatever its locks and size are */
 void tn__dead_list(tn__evict *e, uint32_t storage);
-void tn__dead_unlist(tn__evict *e, uint32_t storage); /* its record is about to be reused */
-void tn__dead_came(tn__evict *e, uint32_t storage);   /* it may have become dead */
-/* Evicts a value that has no outside reference and cannot be recomputed, if that saves bytes; with
- * `last`, if that is possible at all. False: no such value exists. */
+/* called before the record of the storage is reused */
+void tn__dead_unlist(tn__evict *e, uint32_t storage);
+/* called when the storage may have become dead */
+void tn__dead_came(tn__evict *e, uint32_t storage);
+/* Evicts dead values (values without outside references that cannot be recomputed) if that saves
+ * bytes; with `last`, all that can be evicted. False if none was evicted. */
 bool tn__dead_let_go(tn__evict *e, bool last);
 
 /* --- lower_bound.c --- */
 
-/* Records the bytes that must be resident while the operator (NONE: no operator) runs for the first
- * time. */
+/* Records the bytes that must be resident while operator `op` (NONE: no operator) runs for the
+ * first time. */
 void tn__lower_bound_note(tn__evict *e, uint32_t op);
 
 /* --- overwrite.c --- */
-/* Call before an operator with these results runs: makes and locks the tensors that are needed
- * later and could not be made afterwards. tn__overwrite_unlock must follow in any case. */
+/* Called before an operator with these results runs: makes and locks the tensors that are needed
+ * later but could not be made afterwards. tn__overwrite_unlock must be called later, also after a
+ * failure. */
 tn_status tn__overwrite_prepare(tn__evict *e, const tn__evict_call *call, uint32_t op,
                                 tn_error *error);
 void tn__overwrite_unlock(tn__evict *e);
-/* Call after it ran: the old contents of its storages are lost, and so are operators that read
- * them. */
+/* Called after the operator ran: the old contents of its storages are lost, and so are operators
+ * that read them. */
 void tn__overwrite_finish(tn__evict *e, const tn__evict_call *call, uint32_t op);
 
 #endif

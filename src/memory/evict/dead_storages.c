@@ -1,28 +1,28 @@
 /* dead_storages.c - evicts *dead* values: they have no outside reference and cannot be recomputed,
- * but other values were made from them. Such a value is a constant, ran once, or was written in
- * place.
+ * but other values were made from them. Such a value is a constant, the result of an operator that
+ * may run only once, or was written in place.
  *
- * Dead values stay resident so that values made from them can be recomputed. When bytes are wanted,
+ * Dead values stay resident so that values made from them can be recomputed. When bytes are needed,
  * a dead value may be evicted all the same. Then operators that read it can never run again
  * (unreachable.c): their results with outside references must be resident, and stay until they are
  * released. A dead value is *tied* as long as a dropped result with outside references needs it, or
  * an operator in preparation does.
  *
- * As long as no value with outside references was ever evicted, dead values are evicted first. So
- * a budget that suffices without any eviction suffices here too, and nothing is recomputed.
- * Afterwards dead values are evicted if the results that must stay because of them have at most as
- * many bytes, either all dead values together or one alone: keeping them would hold as many bytes
- * or more from then on, under any policy. If nothing else can be evicted, all dead values that can
- * be evicted are.
+ * As long as no value with outside references was ever evicted, dead values are evicted first. So a
+ * budget that suffices without any eviction suffices here too, and nothing is recomputed. Later,
+ * dead values are evicted if the results that must stay because of that have at most as many bytes;
+ * this is tried for all dead values together, then for one alone. Keeping such dead values would
+ * use at least as many bytes from then on, under any policy. If nothing else can be evicted, all
+ * dead values that can be evicted are.
  *
- * Cost: O(dead values) per look, since they are listed; O(operators and operands) if there are
- * any. Values below a hundredth of the budget are ignored while others can be evicted. A look
- * happens once in DEAD_SHARE operators of the history, or when a value has become dead.
+ * Cost: O(dead values) per attempt, since they are listed; O(operators and operands) if there are
+ * any. Values below a hundredth of the budget are ignored while others can be evicted. An attempt
+ * is made once in DEAD_SHARE operators of the history, or when a value has become dead.
  */
 #include "memory/evict/policy.h"
 
 #define DEAD_SHARE 32u
-#define DEAD_TRIES 4u /* storages tried one at a time, per look */
+#define DEAD_TRIES 4u /* number of storages that one attempt tries alone */
 
 static uint64_t dead_least(const tn__evict *e) { return e->options.budget / 100; }
 
@@ -60,7 +60,7 @@ static bool dead_is(const tn__evict_storage *storage, uint64_t least) {
            storage->size >= least && storage->size > 0;
 }
 
-/* Sets is_going for dead storages that are not tied; returns their bytes. */
+/* Sets is_going for dead storages that are not tied; returns the sum of their bytes. */
 static uint64_t dead_mark(tn__evict *e, uint64_t least) {
     uint64_t bytes = 0;
     for (uint32_t s = 0; s < e->storage_count; s++) {
@@ -76,8 +76,8 @@ static void dead_unmark(tn__evict *e) {
     for (uint32_t s = 0; s < e->storage_count; s++) e->storages[s].is_going = false;
 }
 
-/* Removes storages that are no longer dead from the list. True: one of at least `least` bytes is
- * left. */
+/* Removes storages that can no longer be dead from the list. Returns whether a dead one of at least
+ * `least` bytes exists. */
 static bool dead_any(tn__evict *e, uint64_t least) {
     for (uint32_t i = e->dead_count; i-- > 0;) {
         const tn__evict_storage *storage = &e->storages[e->dead[i]];
@@ -89,8 +89,8 @@ static bool dead_any(tn__evict *e, uint64_t least) {
     return false;
 }
 
-/* Bytes of results of an unreachable operator that could no longer be evicted; each storage once.
- * */
+/* Returns the bytes of an unreachable operator's results that could no longer be evicted; counts
+ * each storage once. */
 static uint64_t dead_results(tn__evict *e, uint32_t op, bool mark) {
     uint64_t bytes = 0;
     for (uint32_t o = 0; o < e->ops[op].output_count; o++) {
@@ -104,7 +104,8 @@ static uint64_t dead_results(tn__evict *e, uint32_t op, bool mark) {
     return bytes;
 }
 
-/* Bytes that would have to stay if the storages with is_going were evicted. */
+/* Returns the bytes that would have to stay if the storages with is_going were evicted; UINT64_MAX
+ * if host memory is out. */
 static uint64_t dead_stays(tn__evict *e) {
     uint64_t bytes = 0;
     if (!tn__unreachable_walk(e, TN__NONE)) return UINT64_MAX;
@@ -115,8 +116,8 @@ static uint64_t dead_stays(tn__evict *e) {
     return bytes;
 }
 
-/* In order of decreasing size, the next marked storage after `behind` (NONE: the first); or
- * NONE. */
+/* Returns the next marked storage after `behind` (NONE: the first one), in order of decreasing
+ * size; NONE at the end. */
 static uint32_t dead_next(const tn__evict *e, uint32_t behind) {
     uint32_t found = TN__NONE;
     for (uint32_t s = 0; s < e->storage_count; s++) {
@@ -130,10 +131,12 @@ static uint32_t dead_next(const tn__evict *e, uint32_t behind) {
     return found;
 }
 
-/* Keeps is_going for one storage alone, if evicting that one saves bytes. */
+/* Clears is_going for all storages but one, if evicting that one alone saves bytes; false if there
+ * is no such storage. */
 static bool dead_one(tn__evict *e) {
     bool done = false;
-    for (uint32_t s = 0; s < e->storage_count; s++) { /* is_tied serves as a copy of the marks */
+    /* is_tied serves as a copy of the is_going flags */
+    for (uint32_t s = 0; s < e->storage_count; s++) {
         e->storages[s].is_tied = e->storages[s].is_going;
         e->storages[s].is_going = false;
     }
@@ -158,7 +161,8 @@ static bool dead_try(tn__evict *e, bool any, uint64_t least) {
             e->counts.spent_count += e->storages[s].is_going;
             if (e->storages[s].is_going) e->counts.spent_bytes += e->storages[s].size;
         }
-        tn__unreachable_finish(e); /* evicts them too: no operator reads them now */
+        /* also evicts the dead storages, because no operator reads them now */
+        tn__unreachable_finish(e);
     }
     dead_unmark(e);
     return pays;

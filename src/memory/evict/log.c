@@ -1,5 +1,5 @@
-/* log.c - reads recorded runs: the line format that DTR's authors published, with additional fields
- * of ours.
+/* log.c - reads recorded runs: the line format that DTR's authors published, with additional
+ * fields.
  *
  * Each line is one JSON object. Lines before a line START are skipped.
  *
@@ -7,16 +7,17 @@
  *     {"INSTRUCTION":"CALL","NAME":op,"ARGS":[..],"RESULT":[..],"TIME":"ns"}, then for each result
  *         MEMORY and {"INSTRUCTION":"ALIAS","NAME":x,"ALIAS":"-1, or the number of an argument"}
  *     {"INSTRUCTION":"MUTATE","NAME":op,"ARGS":[..],"MUTATE":[numbers of arguments],"TIME":"ns"}
- *     COPY {DST,SRC}: another reference; COPY_FROM {DST,SRC}: DST refers to what SRC does; RELEASE
- *     {NAME}; ANNOTATE {ANNOTATION}
+ *     COPY {DST,SRC}: DST is another reference to the tensor of SRC; COPY_FROM {DST,SRC}: DST now
+ *         refers to the tensor of SRC; RELEASE {NAME}; ANNOTATE {ANNOTATION}
  *
- * Our additions, which other readers ignore: CALL and MUTATE may have "SCRATCH":"bytes" and
- * "ONCE":1 (may not run again), MUTATE "IN_PLACE":1 (no new storage), ALIAS "SHIFT":"bytes" from
- * the argument's first byte. Any other member is an error.
+ * The additional fields, which other readers ignore, are: in CALL and MUTATE "SCRATCH":"bytes" and
+ * "ONCE":1 (the operator may not run again), in MUTATE "IN_PLACE":1 (no new storage), in ALIAS
+ * "SHIFT":"bytes" (distance from the argument's first byte). Any other member is an error.
  *
  * An argument is always a name from an earlier line, so a log has no cycles; an unknown name is an
  * error. An ALIAS has no bytes of its own. A MUTATE makes new storages as large as those that it
  * writes to, and the old ones lose a reference.
+ *
  * Cost: O(bytes).
  * Source: uwsampl/dtr-prototype, simrd (the meaning of a line, not its code).
  */
@@ -34,20 +35,20 @@ tn_status tn_evict_log_parse(const tn_context *context, const void *bytes, size_
 #else
 #include "base/json.h"
 
-#define LOG_AMOUNT_MAX ((uint64_t)1 << 61) /* bytes, nanoseconds */
+#define LOG_AMOUNT_MAX ((uint64_t)1 << 61) /* limit of a number of bytes or nanoseconds */
 #define LOG_IDS_MAX ((size_t)1 << 28)
 
 typedef struct log_reader {
     tn_evict_log *log;
     const char *at, *end;
     uint64_t line;    /* number of the current line */
-    uint64_t command; /* byte at which the command began */
-    tn__names names;  /* index in `bindings` by name */
+    uint64_t command; /* offset of the byte at which the command began */
+    tn__names names;  /* finds the index in `bindings` of a name */
     struct log_binding {
         uint32_t tensor;
-    } * bindings; /* names, in the order in which they appeared */
+    } * bindings; /* names, in the order in which they appeared in the log */
     size_t binding_count, binding_room;
-    json_t *object; /* of this line */
+    json_t *object; /* the JSON object of the current line */
     tn_error *error;
 } log_reader;
 
@@ -60,7 +61,7 @@ static tn_status log_no_memory(log_reader *r) { return tn__no_memory(r->error, "
 
 /* --- lines and their members --- */
 
-/* The next line that is not empty, in r->object; NULL at the end. */
+/* Reads the next line that is not empty into r->object; sets it to NULL at the end of the log. */
 static tn_status log_next(log_reader *r, bool *is_end) {
     json_decref(r->object);
     r->object = NULL;
@@ -95,7 +96,7 @@ static tn_status log_need_text(log_reader *r, const char *member, const char **t
     return *text != NULL ? TN_OK : log_fail(r, "it has no text", member);
 }
 
-/* Accepts an integer, or a string that is one. */
+/* Reads an integer, which may be written as a string; false if it is something else. */
 static bool log_integer(const json_t *value, int64_t *number) {
     if (json_is_integer(value)) {
         *number = json_integer_value(value);
@@ -130,8 +131,8 @@ static bool log_has_word(const char *words, const char *word) {
     return false;
 }
 
-/* A member that this kind of line does not have may be a misspelt field of ours; ignoring it would
- * change the result without notice. */
+/* Refuses a member that this kind of line does not have. It may be a misspelt optional field, and
+ * ignoring it would change the result without notice. */
 static tn_status log_check_members(log_reader *r, const char *members) {
     const char *name;
     json_t *value;
@@ -161,7 +162,7 @@ static const char *log_copy(log_reader *r, const char *name) {
     return tn__arena_string(&r->log->arena, name, strlen(name));
 }
 
-/* Binds a new name to the tensor. */
+/* Binds a new name to a tensor. */
 static tn_status log_bind(log_reader *r, const char *name, size_t tensor) {
     uint32_t known;
     const char *copy = log_copy(r, name);
@@ -197,7 +198,7 @@ static tn_status log_release(log_reader *r, uint32_t tensor) {
     return log_command(r, TN__LOG_RELEASE, tensor);
 }
 
-/* Reads the MEMORY line that follows a name's line. */
+/* Reads the MEMORY line that must follow the line that introduced `name`. */
 static tn_status log_memory(log_reader *r, const char *name, uint64_t *bytes) {
     bool is_end;
     TN_TRY(log_next(r, &is_end));
@@ -208,7 +209,7 @@ static tn_status log_memory(log_reader *r, const char *name, uint64_t *bytes) {
     return log_amount(r, "MEMORY", true, bytes);
 }
 
-/* Reads the ALIAS line that follows the MEMORY line. */
+/* Reads the ALIAS line that must follow the MEMORY line of a result. */
 static tn_status log_alias(log_reader *r, const char *name, const tn__log_op *op,
                            tn__log_tensor *tensor) {
     bool is_end;
@@ -254,7 +255,7 @@ static tn_status log_constant(log_reader *r) {
     return log_command(r, TN__LOG_CONSTANT, log->op_count - 1);
 }
 
-/* The common part of CALL and MUTATE. */
+/* Reads the fields that CALL and MUTATE have in common. */
 static tn_status log_begin_op(log_reader *r, tn__log_op *op) {
     tn_evict_log *log = r->log;
     const char *name;
@@ -316,7 +317,7 @@ done:
     return status != TN_OK ? status : log_end_op(r, &op);
 }
 
-/* The arguments that are written, by number; each once. */
+/* Reads the numbers of the arguments that a MUTATE writes; each may appear once. */
 static tn_status log_mutated(log_reader *r, const json_t *list, size_t i, const tn__log_op *op,
                              uint32_t *argument) {
     int64_t number;
@@ -405,11 +406,12 @@ static tn_status log_line(log_reader *r) {
                         log_text(r, "INSTRUCTION") != NULL ? log_text(r, "INSTRUCTION") : "");
     TN_TRY(log_need_text(r, "NAME", &name));
     uint32_t known = tn__names_find(&r->names, name, strlen(name));
-    if (known == TN__NAMES_NONE) return TN_OK; /* made before START */
+    /* the name was bound before START, so it is not known */
+    if (known == TN__NAMES_NONE) return TN_OK;
     return log_release(r, r->bindings[known].tensor);
 }
 
-/* Skips to the line after START, if there is one. */
+/* Skips to the line after START, if the log contains one. */
 static tn_status log_skip_start(log_reader *r) {
     bool is_end = false;
     log_reader begin = *r;
@@ -432,7 +434,7 @@ static tn_status log_all(log_reader *r) {
         r->command = r->line;
         TN_TRY(log_line(r));
     }
-    /* tensors with references at the end are kept */
+    /* tensors that still have references at the end of the log are kept */
     for (size_t i = 0; i < r->binding_count; i++) {
         uint32_t tensor = r->bindings[i].tensor;
         if (r->log->tensors[tensor].refs > 0) TN_TRY(log_command(r, TN__LOG_KEEP, tensor));

@@ -1,28 +1,29 @@
-/* log.h - a recorded run as commands on numbers, which a reader made from a log and a simulator
- * replays. Names are kept for messages only. */
+/* log.h - a recorded run as a list of commands on numbered tensors, which a reader makes from a log
+ * and a simulator replays. Names are kept only for messages. */
 #ifndef TN_EVICT_LOG_H
 #define TN_EVICT_LOG_H
 
 #include "memory/evict/evict.h"
 
 typedef enum tn__log_what {
-    TN__LOG_CONSTANT, /* op: no operands, one result */
+    TN__LOG_CONSTANT, /* id: an operator without operands and with one result */
     TN__LOG_APPLY,    /* op */
     TN__LOG_RETAIN,   /* tensor */
     TN__LOG_RELEASE,  /* tensor */
-    TN__LOG_KEEP      /* tensor: resident at the end, and from then on */
+    TN__LOG_KEEP      /* id: a tensor that must be resident at the end of the log */
 } tn__log_what;
 
 typedef struct tn__log_command {
     uint32_t what; /* tn__log_what */
-    uint32_t id;   /* op or tensor */
+    uint32_t id;   /* number of an operator or of a tensor */
     uint32_t line;
 } tn__log_command;
 
 typedef struct tn__log_op {
     uint64_t cost, scratch;
-    uint32_t first_input, input_count;   /* in `inputs`: tensors */
-    uint32_t first_output, output_count; /* tensors: numbered in the order in which they are made */
+    uint32_t first_input, input_count; /* range of `inputs`, which contains numbers of tensors */
+    /* range of tensors; they are numbered in the order in which they are made */
+    uint32_t first_output, output_count;
     bool once;
     const char *name;
 } tn__log_op;
@@ -31,10 +32,10 @@ typedef struct tn__log_tensor {
     uint64_t bytes; /* size of a new storage; 0 for a view */
     uint64_t storage_bytes;
     uint64_t shift;
-    uint32_t alias; /* operand that shares its storage, or TN__EVICT_NONE */
+    uint32_t alias; /* index of the operand that shares its storage, or TN__EVICT_NONE */
     bool overwrites;
     const char *name;
-    int64_t refs; /* while reading: number of names that refer to it */
+    int64_t refs; /* only while reading: number of names that refer to the tensor */
 } tn__log_tensor;
 
 struct tn_evict_log {
@@ -50,7 +51,8 @@ struct tn_evict_log {
     uint32_t *inputs;
     size_t input_count, input_room;
     tn_evict_log_facts facts;
-    bool is_ours; /* uses fields that DTR's own logs lack and its simulator does not model */
+    /* the log uses fields that DTR's own logs lack and its simulator does not model */
+    bool is_ours;
 };
 
 #endif

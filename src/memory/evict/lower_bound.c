@@ -1,9 +1,10 @@
-/* lower_bound.c - the bytes that must be resident at once under any eviction policy: a lower bound
- * on the budget of a run.
+/* lower_bound.c - the bytes that must be resident at once under any eviction policy, a lower bound
+ * of the budget of a run.
  *
- * While an operator runs for the first time, every run of the same commands that copies nothing to
- * the host holds these bytes: pinned values; values with outside references that cannot be
- * recomputed; the operator's own operands, results and scratch.
+ * While an operator runs for the first time, every run of equal commands that copies nothing to the
+ * host needs these bytes: pinned values; values with outside references that cannot be recomputed;
+ * the operator's own operands, results and scratch memory.
+ *
  * Cost: O(storages) per operator.
  */
 #include "memory/evict/policy.h"
@@ -18,7 +19,8 @@ static bool lower_is_held(const tn__evict_storage *storage) {
            (storage->is_pinned || (storage->stuck > 0 && storage->outside > 0));
 }
 
-/* Bytes of these operands or results that are not counted as held; each storage once. */
+/* Sums up the bytes of these operands or results, without those that were counted already; counts
+ * each storage once. */
 static uint64_t lower_sum(tn__evict *e, const uint32_t *tensors, uint32_t count) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < count; i++) {

@@ -1,32 +1,33 @@
-/* make.c - runs an operator, after recomputing the operands that it lacks, with a stack of its own.
+/* make.c - runs an operator, after recomputing the operands that are not resident.
  *
  * The resident operands are locked first, in order. Then the missing ones are made one after the
- * other, and each is locked as soon as it is resident. A chain of any length uses one frame per
- * operator in an array, not the C stack.
+ * other, and each is locked as soon as it is resident. Recomputing is recursive, but uses an array
+ * with one frame per operator instead of the C stack, so chains may have any length.
  *
  * An operator makes all of its results. Results that are resident already are written again in
- * place, because the bits are the same. (With `exact` they are written to new bytes, which are
- * freed afterwards, as DTR's simulator does.) Results that are no longer needed are written to
- * temporary bytes.
+ * place, because the bits are equal. (With `exact` they are written to new bytes, which are freed
+ * afterwards, as DTR's simulator does.) Results that are no longer needed are written to temporary
+ * bytes.
  *
  * Waiting operators hold locks on their operands, and these may fill a tight budget. Then the
- * operator that waits longest releases its locks and acquires them again when it is its turn. So
- * the running operator needs only its own operands, results and scratch. Two operands that keep
- * displacing each other would go on for ever; a limit on the number of restarts prevents that.
+ * operator that has waited longest releases its locks and acquires them again when it is its turn.
+ * So the running operator needs only its own operands, results and scratch memory. Two operands
+ * that keep evicting each other would continue for ever; a limit on the number of restarts prevents
+ * that.
  */
 #include "memory/evict/policy.h"
 
 #include <inttypes.h>
 
-#define MAKE_RESTARTS_MOST 256u /* per call */
+#define MAKE_RESTARTS_MOST 256u /* limit of restarts per call */
 
 /* --- one run --- */
 
-typedef enum make_kind {             /* how a result gets its bytes */
+typedef enum make_kind {             /* where the bytes of a result are */
                          MAKE_VIEW,  /* in the storage of an operand */
-                         MAKE_FRESH, /* its storage is not resident: gets a block */
-                         MAKE_AGAIN, /* resident: written again in place */
-                         MAKE_BESIDE /* gets bytes only while the operator runs */
+                         MAKE_FRESH, /* in a new block, because its storage is not resident */
+                         MAKE_AGAIN, /* in its resident storage, which is written again */
+                         MAKE_BESIDE /* in temporary bytes, only while the operator runs */
 } make_kind;
 
 static make_kind make_kind_of(const tn__evict *e, uint32_t tensor) {
@@ -35,7 +36,7 @@ static make_kind make_kind_of(const tn__evict *e, uint32_t tensor) {
     if (record->is_lost) return MAKE_BESIDE;
     if (e->tensors[storage->first].op != record->op) return MAKE_VIEW;
     if (!e->options.exact && !tn__is_needed(record)) return MAKE_BESIDE;
-    /* its value and its views exist already */
+    /* its value exists on the host, and so do its views */
     if (storage->state == TN__ON_HOST) return MAKE_BESIDE;
     if (storage->state != TN__RESIDENT) return MAKE_FRESH;
     return e->options.exact ? MAKE_BESIDE : MAKE_AGAIN;
@@ -62,7 +63,7 @@ static bool make_reserve(tn__evict *e, const tn__evict_op *op) {
                        sizeof *e->run_kinds);
 }
 
-/* Frees the blocks of this run, or only the temporary ones. */
+/* Frees the blocks taken for this run, or only the temporary ones. */
 static void make_give_places(tn__evict *e, uint32_t count, bool temporary_alone) {
     for (uint32_t i = 0; i < count; i++) {
         uint32_t block = e->run_blocks[i];
@@ -77,7 +78,8 @@ static void make_give_places(tn__evict *e, uint32_t count, bool temporary_alone)
     }
 }
 
-/* Takes blocks for results and scratch into run_blocks; NONE where none is needed. */
+/* Takes blocks for results and scratch memory into run_blocks; NONE where no block is needed. On
+ * failure, frees those already taken. */
 static tn_status make_take_places(tn__evict *e, uint32_t op, tn_error *error) {
     uint32_t count = e->ops[op].output_count;
     for (uint32_t o = 0; o <= count; o++) {
@@ -106,7 +108,7 @@ static uint64_t make_block_at(const tn__evict *e, uint32_t block) {
     return block != TN__NONE ? e->blocks[block].at : 0;
 }
 
-/* Fills in the offsets for the hook. */
+/* Fills in the offsets of operands and results for the hook. */
 static void make_lay_out(tn__evict *e, uint32_t op, tn__evict_run *run) {
     const tn__evict_op *record = &e->ops[op];
     for (uint32_t i = 0; i < record->input_count; i++)
@@ -159,7 +161,7 @@ static tn_status make_compute(tn__evict *e, uint32_t op, bool again, tn_error *e
     return TN_OK;
 }
 
-/* The tensor is defined from now on. True: its storage became resident too. */
+/* Marks the tensor as defined. Returns whether its storage became resident too. */
 static bool make_define(tn__evict *e, uint32_t tensor, uint32_t block) {
     tn__evict_tensor *record = &e->tensors[tensor];
     tn__evict_storage *storage = &e->storages[record->storage];
@@ -172,9 +174,9 @@ static bool make_define(tn__evict *e, uint32_t tensor, uint32_t block) {
     return true;
 }
 
-/* The results exist: updates the records, the target last, because that decides the order of
+/* Updates the records after a run. The target comes last, because that decides the order of
  * candidates. A first run is not undone, since it may have overwritten an operand: if host memory
- * runs out, a neighbourhood is known less precisely. */
+ * runs out, a neighbourhood only becomes less precise. */
 static tn_status make_settle(tn__evict *e, const tn__evict_frame *frame, tn_error *error) {
     uint32_t op = frame->op, target = frame->target;
     const tn__evict_op *record = &e->ops[op];
@@ -209,9 +211,9 @@ static void make_lock(tn__evict *e, uint32_t storage) {
     e->locked[e->locked_count++] = storage;
 }
 
-/* The kind of each result is decided once, because evictions that make room may change which
- * results are needed. A resident result that will be written again is locked: it would need its
- * bytes anyway. */
+/* Decides the kind of each result before the run, because evictions that free memory may change
+ * which results are needed. A resident result that will be written again is locked, since it would
+ * need its bytes anyway. */
 static void make_begin_results(tn__evict *e, uint32_t op) {
     for (uint32_t o = 0; o < e->ops[op].output_count; o++) {
         uint32_t tensor = tn__op_outputs(&e->ops[op])[o];
@@ -225,7 +227,7 @@ static void make_begin_results(tn__evict *e, uint32_t op) {
 static tn_status make_in_bytes(tn__evict *e, const tn__evict_frame *frame, tn_error *error) {
     uint64_t bytes = make_bytes(e, frame->op, false);
     TN_TRY(tn__space_room(e, bytes, error));
-    /* a result may just have been evicted */
+    /* the eviction may have evicted a result, so the kinds are decided again */
     if (e->options.exact) make_begin_results(e, frame->op);
     uint64_t beside = make_bytes(e, frame->op, true);
     TN_TRY(make_compute(e, frame->op, frame->again, error));
@@ -270,8 +272,8 @@ static tn_status make_push(tn__evict *e, uint32_t op, uint32_t target, bool agai
     return TN_OK;
 }
 
-/* Sorts by age: newer tensors are made from older ones, and find them resident and locked. DTR uses
- * the order of the operands. */
+/* Sorts pending tensors by age. Newer tensors are made from older ones, which are then resident and
+ * locked. With `exact`, the order of the operands is used instead, as in DTR. */
 static void make_sort(tn__evict *e, uint32_t *pending, size_t count) {
     for (size_t i = 1; i < count; i++) {
         uint32_t tensor = pending[i];
@@ -283,7 +285,7 @@ static void make_sort(tn__evict *e, uint32_t *pending, size_t count) {
     }
 }
 
-/* Locks the resident operands and lists the others. */
+/* Locks the resident operands of a frame's operator and lists the others as pending. */
 static tn_status make_start(tn__evict *e, tn__evict_frame *frame, tn_error *error) {
     const tn__evict_op *op = &e->ops[frame->op];
     const uint32_t *inputs = tn__op_inputs(op);
@@ -308,8 +310,8 @@ static tn_status make_start(tn__evict *e, tn__evict_frame *frame, tn_error *erro
     return TN_OK;
 }
 
-/* Locks the next operand, or pushes a frame that makes it. Frames above have released their locks
- * by the time this one locks its next operand, so one more entry fits. */
+/* Locks the next pending operand, or pushes a frame that makes it. Frames above this one have
+ * released their locks before this one locks its next operand, so the reserved entry suffices. */
 static tn_status make_next(tn__evict *e, tn__evict_frame *frame, tn_error *error) {
     uint32_t tensor = e->pending[frame->next];
     const tn__evict_tensor *record = &e->tensors[tensor];
@@ -323,7 +325,8 @@ static tn_status make_next(tn__evict *e, tn__evict_frame *frame, tn_error *error
 
 static tn_status make_finish(tn__evict *e, tn_error *error) {
     tn__evict_frame frame = e->frames[e->frame_count - 1];
-    size_t results = e->locked_count; /* locks on operands end here; those on results follow */
+    /* locks of operands are before this index, locks of results after it */
+    size_t results = e->locked_count;
     tn_status status = make_run(e, &frame, error);
     const tn__evict_op *op = &e->ops[frame.op];
     for (uint32_t i = 0; i < op->input_count; i++)
@@ -380,7 +383,7 @@ tn_status tn__make(tn__evict *e, uint32_t op, uint32_t target, bool again, tn_er
     if (frames == 0) e->restarts = 0;
     tn_status status = make_push(e, op, target, again, error);
     while (status == TN_OK && e->frame_count > frames) status = make_step(e, error);
-    /* also removes entries left by frames that released their locks */
+    /* this also removes entries of frames that released their locks */
     make_unwind(e, frames, locked, pending);
     return status;
 }

@@ -1,12 +1,14 @@
-/* neighbourhoods.c - keeps evicted neighbourhoods up to date step by step: see neighbourhoods.h.
+/* neighbourhoods.c - keeps evicted neighbourhoods up to date (neighbourhoods.h).
  *
- * When a storage is dropped, the neighbourhoods at whose edge it lies absorb it and its interior.
- * When one is recomputed, its own neighbourhoods and those that contained it are found again by
- * walking. Every edge that is walked and every storage that is absorbed counts as one access, as in
- * DTR's simulator. When a history is forgotten (DTR's simulator never does), a neighbourhood is
- * only marked stale, and is recomputed when it is read.
- * Cost: O(dropped storages around and their edges) for each storage dropped or recomputed.
- * Source: Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021, and their simulator simrd.
+ * When a storage is dropped, each neighbourhood with that storage in its frontier absorbs it and
+ * its interior. When a storage is recomputed, its own neighbourhoods and those that contained it
+ * are found again by walking. Every edge that is walked and every storage that is absorbed counts
+ * as one access, as in DTR's simulator. When a history is forgotten (DTR's simulator never does), a
+ * neighbourhood is only marked stale, and is recomputed when it is read.
+ *
+ * Cost: for each storage dropped or recomputed, O(dropped storages around it and their edges).
+ * Source: Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021, and their simulator
+ * simrd.
  */
 #include "memory/evict/neighbourhoods.h"
 
@@ -21,7 +23,7 @@ static void ids_release(tn__evict *e, tn__ids *ids) {
     tn__free(&e->context, ids->items, ids->room * sizeof *ids->items);
 }
 
-/* A number that no storage carries as its stamp. */
+/* Returns a number that is not the stamp of any storage yet. */
 static uint32_t hoods_stamp(tn__neighbourhoods *neighbourhoods) {
     if (++neighbourhoods->stamp == 0) {
         memset(neighbourhoods->stamps, 0,
@@ -55,7 +57,8 @@ static bool hoods_is_there(const tn__evict *e, uint32_t storage) {
     return e->storages[storage].state != TN__DROPPED;
 }
 
-/* Walks from the storage through dropped ones, and lists the storages it reaches. */
+/* Finds the neighbourhood of a storage in one direction: walks from it through dropped storages,
+ * and lists the dropped and the resident ones that it meets. False if host memory is out. */
 static bool hoods_find(tn__evict *e, uint32_t base, int way) {
     tn__neighbourhoods *neighbourhoods = e->state;
     tn__neighbourhood *neighbourhood = &neighbourhoods->of[base][way];
@@ -63,7 +66,7 @@ static bool hoods_find(tn__evict *e, uint32_t base, int way) {
     uint32_t stamp = hoods_stamp(neighbourhoods);
     neighbourhood->interior.count = neighbourhood->frontier.count = stack->count = 0;
     neighbourhood->cost = 0;
-    neighbourhood->is_stale = true; /* until the walk is complete */
+    neighbourhood->is_stale = true; /* the neighbourhood stays stale if the walk fails */
     neighbourhoods->stamps[base] = stamp;
     if (!ids_add(e, stack, base)) return false;
     while (stack->count > 0) {
@@ -86,8 +89,8 @@ static bool hoods_find(tn__evict *e, uint32_t base, int way) {
     return true;
 }
 
-/* Adds the storages that are not in the set yet, except `except`; *cost (may be NULL) grows by
- * their cost. */
+/* Adds the storages of `more` that are not in `set` yet, except `except`, to `set`; adds their
+ * costs to *cost, unless it is NULL. */
 static bool hoods_unite(tn__evict *e, tn__ids *set, const tn__ids *more, uint32_t except,
                         uint64_t *cost) {
     tn__neighbourhoods *neighbourhoods = e->state;
@@ -105,7 +108,8 @@ static bool hoods_unite(tn__evict *e, tn__ids *set, const tn__ids *more, uint32_
     return true;
 }
 
-/* The storage at this neighbourhood's edge was dropped. */
+/* Updates a neighbourhood after the storage at its frontier was dropped: moves the storage into the
+ * interior, with its own neighbourhood. */
 static bool hoods_absorb(tn__evict *e, tn__neighbourhood *neighbourhood, uint32_t storage,
                          int way) {
     tn__neighbourhoods *neighbourhoods = e->state;
@@ -127,7 +131,8 @@ static bool hoods_absorb(tn__evict *e, tn__neighbourhood *neighbourhood, uint32_
                      &neighbourhood->cost) ||
         !hoods_unite(e, &neighbourhood->interior, &(tn__ids){self, 1, 1}, TN__NONE, NULL))
         return false;
-    e->counts.access_count++; /* it counts itself, even if a view makes it its own neighbour */
+    /* the storage counts as one access, even if a view makes it its own neighbour */
+    e->counts.access_count++;
     neighbourhood->cost = tn__add_sat(neighbourhood->cost, e->storages[storage].cost);
     neighbourhood->is_stale = false;
     return true;
@@ -138,7 +143,9 @@ bool tn__neighbourhoods_evicted(tn__evict *e, uint32_t storage) {
     tn__neighbourhood *of = neighbourhoods->of[storage];
     for (int way = 0; way < 2; way++)
         if (of[way].is_stale && !hoods_find(e, storage, way)) return false;
-    for (int way = 0; way < 2; way++) { /* storages on the opposite side see it in this direction */
+    /* a storage in the frontier on the opposite side has this storage in its frontier in direction
+     * `way` */
+    for (int way = 0; way < 2; way++) {
         const tn__ids *edge = &of[1 - way].frontier;
         for (size_t i = 0; i < edge->count; i++)
             if (!hoods_absorb(e, &neighbourhoods->of[edge->items[i]][way], storage, way))
@@ -166,14 +173,15 @@ bool tn__neighbourhoods_made(tn__evict *e, const uint32_t *storages, uint32_t co
     return true;
 }
 
-/* Removes its results from the neighbourhoods that contain them; the links still exist. */
+/* Marks neighbourhoods that contain results of the operator as stale; the links still exist. */
 void tn__neighbourhoods_forgotten(tn__evict *e, uint32_t op) {
     tn__neighbourhoods *neighbourhoods = e->state;
     const tn__evict_op *record = &e->ops[op];
     for (uint32_t o = 0; o < record->output_count; o++) {
         uint32_t storage = e->tensors[tn__op_outputs(record)[o]].storage;
         for (int way = 0; way < 2; way++) {
-            if (!hoods_find(e, storage, way)) continue; /* benign: known less precisely */
+            /* a failure is harmless: a neighbourhood is less precise */
+            if (!hoods_find(e, storage, way)) continue;
             const tn__ids *edge = &neighbourhoods->of[storage][way].frontier;
             for (size_t i = 0; i < edge->count; i++)
                 neighbourhoods->of[edge->items[i]][1 - way].is_stale = true;
@@ -209,7 +217,7 @@ void tn__neighbourhoods_close(tn__evict *e) {
 uint64_t tn__neighbourhoods_cost(tn__evict *e, uint32_t storage, int way) {
     tn__neighbourhoods *neighbourhoods = e->state;
     tn__neighbourhood *neighbourhood = &neighbourhoods->of[storage][way];
-    /* benign: known less precisely */
+    /* a failure is harmless: a neighbourhood is less precise */
     if (neighbourhood->is_stale && !hoods_find(e, storage, way)) return 0;
     return neighbourhood->cost;
 }

@@ -1,9 +1,9 @@
 /* neighbourhoods.h - DTR's evicted neighbourhood: the dropped storages around each resident one,
  * kept up to date in both directions as DTR's authors do.
  *
- * The neighbourhood of a storage consists of its *interior*, the dropped storages reached from it
- * through dropped ones; its *frontier*, the resident storages at the interior's edge; and the sum
- * of the interior's costs.
+ * The neighbourhood of a storage consists of its *interior*, the dropped storages that can be
+ * reached from it through dropped ones only; its *frontier*, the resident storages next to the
+ * interior; and the sum of the interior's costs.
  */
 #ifndef TN_EVICT_NEIGHBOURHOODS_H
 #define TN_EVICT_NEIGHBOURHOODS_H
@@ -18,15 +18,16 @@ typedef struct tn__ids {
 typedef struct tn__neighbourhood {
     tn__ids interior, frontier;
     uint64_t cost;
-    bool is_stale; /* must be recomputed before it is used */
+    bool is_stale; /* out of date: must be recomputed before it is used */
 } tn__neighbourhood;
 
 enum { TN__NEIGHBOURHOOD_CHILDREN, TN__NEIGHBOURHOOD_PARENTS };
 
-typedef struct tn__neighbourhoods { /* state of a policy */
-    tn__neighbourhood (*of)[2];     /* [storage]: children, parents */
+typedef struct tn__neighbourhoods { /* the state of a policy that uses neighbourhoods */
+    /* [storage]: neighbourhoods of each storage in the direction of children and of parents */
+    tn__neighbourhood (*of)[2];
     size_t room, known;
-    uint32_t *stamps; /* [storage]: number of the walk that visited it last */
+    uint32_t *stamps; /* [storage]: number of the walk that visited the storage last */
     size_t stamp_room, stamp_known;
     uint32_t stamp;
     tn__ids stack, affected[2];
@@ -38,12 +39,12 @@ bool tn__neighbourhoods_made(tn__evict *e, const uint32_t *storages, uint32_t co
 void tn__neighbourhoods_forgotten(tn__evict *e, uint32_t op);
 void tn__neighbourhoods_vanished(tn__evict *e, uint32_t storage);
 void tn__neighbourhoods_close(tn__evict *e);
-/* Cost of the storages dropped after it (children) or before it (parents). */
+/* Cost of the dropped storages made from it (children) or from which it is made (parents). */
 uint64_t tn__neighbourhoods_cost(tn__evict *e, uint32_t storage, int way);
-/* The cost of the storage itself plus the cost of both neighbourhoods. */
+/* Cost of the storage itself plus the costs of both neighbourhoods. */
 uint64_t tn__neighbourhoods_around(tn__evict *e, uint32_t storage);
 
-/* The functions, other than the score, of a policy whose state is tn__neighbourhoods. */
+/* The functions, other than the score, of a policy with a tn__neighbourhoods as its state. */
 #define TN__REGIONS_KEPT                                                                           \
     .state_size = sizeof(tn__neighbourhoods), .added = tn__neighbourhoods_added,                   \
     .evicted = tn__neighbourhoods_evicted, .made = tn__neighbourhoods_made,                        \

@@ -1,7 +1,7 @@
-/* overwrite.c - an operator writes new contents into a storage in place: saves the values that
- * still need the old contents, and retires the old tensors.
+/* overwrite.c - handles an operator that writes new contents into a storage in place: saves the
+ * values that still need the old contents, and marks the old tensors as lost.
  *
- * Operators that read the storage are unreachable, and others with them (unreachable.c). Their
+ * Operators that read the storage become unreachable, and others with them (unreachable.c). Their
  * results with outside references are made first if they are missing, and locked. A training step
  * usually ends with updates of storages that no other operator reads; then no walk is needed.
  */
@@ -15,8 +15,8 @@ static bool overwrite_keep(tn__evict *e, uint32_t storage) {
     return true;
 }
 
-/* Locks results of unreachable operators that have outside references. First the resident ones;
- * with `make` it recomputes and locks the others. */
+/* Locks results of unreachable operators that have outside references. Without `make` it locks the
+ * resident ones; with `make` it recomputes and locks the others. */
 static tn_status overwrite_keep_all(tn__evict *e, bool make, tn_error *error) {
     for (uint32_t op = 0; op < e->op_count; op++) {
         if (!tn__unreachable_is(e, op)) continue;
@@ -25,7 +25,7 @@ static tn_status overwrite_keep_all(tn__evict *e, bool make, tn_error *error) {
             if (!tn__unreachable_stays(e, tensor)) continue;
             bool is_there = tn__is_there(e, tensor);
             if (!is_there && (!make || e->tensors[tensor].is_defined))
-                continue; /* also if the value is on the host */
+                continue; /* if the value is on the host, it is neither made nor locked */
             if (make) TN_TRY(tn__make_tensor(e, tensor, error));
             if (!overwrite_keep(e, e->tensors[tensor].storage))
                 return tn__no_memory(error, "values whose operands are overwritten");
@@ -40,7 +40,7 @@ static void overwrite_mark(tn__evict *e, const tn__evict_call *call, bool mark) 
             e->storages[e->tensors[call->inputs[call->outputs[o].alias]].storage].is_going = mark;
 }
 
-/* Does another operator read a storage that this one overwrites? */
+/* Whether another operator reads a storage that this call overwrites. */
 static bool overwrite_has_readers(const tn__evict *e, const tn__evict_call *call) {
     for (uint32_t o = 0; o < call->output_count; o++) {
         if (!call->outputs[o].overwrites) continue;
@@ -66,7 +66,7 @@ tn_status tn__overwrite_prepare(tn__evict *e, const tn__evict_call *call, uint32
     return status;
 }
 
-/* Marks all its tensors as lost, except those of the operator that wrote it. */
+/* Marks all tensors of the storage as lost, except those of the operator that wrote it. */
 static void overwrite_lose_tensors(tn__evict *e, uint32_t storage, uint32_t op) {
     for (uint32_t t = e->storages[storage].first; t != TN__NONE; t = e->tensors[t].next) {
         tn__evict_tensor *tensor = &e->tensors[t];

@@ -1,10 +1,10 @@
 /* records.c - creates and frees the records of operators, tensors and storages.
  *
- * A record of an operator lives while one of its results has an outside reference, or while another
- * operator with a record reads one. A plain reference count suffices, because operators never form
- * a cycle. When it falls to 0 the operator and its results are forgotten, and then its operands are
- * examined. The stack for this is a list through the records themselves, so a chain of any length
- * needs no memory.
+ * A record of an operator exists while one of its results has an outside reference, or while
+ * another operator with a record reads one. A plain reference count suffices, because operators
+ * never form a cycle. When the count falls to 0, the operator and its results are forgotten, and
+ * then its operands are examined. The stack for this is a list through the records themselves, so a
+ * chain of any length needs no further memory.
  */
 #include "memory/evict/policy.h"
 
@@ -16,12 +16,13 @@ static tn__storage_link *links_items(tn__links *links) {
 
 static tn__storage_link *links_find(tn__links *links, uint32_t storage) {
     tn__storage_link *items = links_items(links);
-    for (uint32_t i = links->count; i-- > 0;) /* the newest link is looked up most often */
+    /* the search begins at the end, because the newest link is looked up most often */
+    for (uint32_t i = links->count; i-- > 0;)
         if (items[i].storage == storage) return &items[i];
     return NULL;
 }
 
-/* Room for one more. */
+/* Reserves memory for one more link; false if host memory is out. */
 static bool links_grow(tn__evict *e, tn__links *links) {
     tn__storage_link *many = links->room > 0 ? links->of.many : NULL;
     size_t room = links->room;
@@ -59,8 +60,8 @@ void tn__links_free(tn__evict *e, tn__links *links) {
 static bool records_has_links(const tn__evict *e) {
     return (e->policy->features & TN__POLICY_LINKS) != 0;
 }
-/* Children of a storage that is never dropped are needed only to count accesses as DTR's authors
- * do. */
+/* Whether the children of the storage are recorded. Those of a storage that is never dropped are
+ * needed only to count accesses as DTR's authors do. */
 static bool records_has_children(const tn__evict *e, uint32_t storage) {
     return e->options.exact || !e->storages[storage].is_pinned;
 }
@@ -73,7 +74,8 @@ static bool records_link_pair(tn__evict *e, uint32_t from, uint32_t to) {
     return false;
 }
 
-/* Pairs of an operand and a result, in this order. */
+/* Returns the storages of pair number `pair` of an operand and a result, in the order in which
+ * pairs are linked. */
 static void records_pair(const tn__evict *e, uint32_t op, size_t pair, uint32_t *from,
                          uint32_t *to) {
     const tn__evict_op *record = &e->ops[op];
@@ -95,7 +97,8 @@ static void records_unlink(tn__evict *e, uint32_t op, size_t pair_count) {
     }
 }
 
-/* False: out of host memory; the links are unchanged. */
+/* Links the storages of an operator's operands to those of its results. False: host memory is out
+ * and the links are unchanged. */
 static bool records_link(tn__evict *e, uint32_t op) {
     for (size_t pair = 0; pair < records_pair_count(e, op); pair++) {
         uint32_t from, to;
@@ -107,7 +110,7 @@ static bool records_link(tn__evict *e, uint32_t op) {
     return true;
 }
 
-/* Adds its links, and the policy's records of them. */
+/* Adds the links of an operator, and the policy's records of them. */
 static bool records_introduce(tn__evict *e, uint32_t op) {
     if (!records_link(e, op)) return false;
     if (e->policy->added == NULL || e->policy->added(e, op)) return true;
@@ -117,7 +120,7 @@ static bool records_introduce(tn__evict *e, uint32_t op) {
 
 /* --- making --- */
 
-/* Room for more records, counting vacant ones. */
+/* Reserves memory for `more` records, after using vacant ones; false if host memory is out. */
 static bool records_room(tn__evict *e, void *data, size_t *room, uint32_t count, uint32_t more,
                          size_t item) {
     size_t need = (size_t)count + more;
@@ -222,7 +225,7 @@ tn_status tn__records_add(tn__evict *e, const tn__evict_call *call, uint32_t *op
     if (!records_introduce(e, id)) {
         e->failed = false;
         e->ops[id].flags |= TN__OP_STRANGE;
-        return tn__no_memory(error, "the neighbours of a value"); /* the caller frees it */
+        return tn__no_memory(error, "the neighbours of a value"); /* the caller frees the record */
     }
     return TN_OK;
 }
@@ -245,7 +248,7 @@ static void records_drop_storage(tn__evict *e, uint32_t storage) {
     e->storage_vacant = storage;
 }
 
-/* Another result of its operator may still be needed. */
+/* Frees the storage unless it is needed; another result of its operator may still be. */
 void tn__records_leave(tn__evict *e, uint32_t storage) {
     const tn__evict_storage *record = &e->storages[storage];
     if (record->stuck == 0 || record->uses > 0 || record->outside > 0 || record->locks > 0 ||
@@ -253,7 +256,7 @@ void tn__records_leave(tn__evict *e, uint32_t storage) {
         return;
     if (record->state == TN__RESIDENT) tn__space_evict(e, storage);
     if (record->state == TN__ON_HOST) tn__space_forget_copy(e, storage);
-    e->failed = false; /* benign: a neighbourhood is known less precisely */
+    e->failed = false; /* a failure is harmless: a neighbourhood is less precise */
 }
 
 static void records_drop_tensor(tn__evict *e, uint32_t tensor) {
@@ -283,7 +286,8 @@ static void records_drop_tensor(tn__evict *e, uint32_t tensor) {
     tn__records_leave(e, of);
 }
 
-/* Releases one reference to an operator; `dying` is the head of the list of operators to forget. */
+/* Releases one reference to an operator; if it was the last, adds it to `dying`, the list of
+ * operators to forget. */
 static void records_deref(tn__evict *e, uint32_t op, uint32_t *dying) {
     tn__evict_op *record = &e->ops[op];
     if (--record->refs > 0 || (record->flags & TN__OP_DYING)) return;
@@ -346,7 +350,7 @@ void tn__records_lose(tn__evict *e, uint32_t op) {
         if (tensor->is_lost) continue;
         if (!(record->flags & TN__OP_ONCE)) e->storages[tensor->storage].stuck++;
         if (tensor->is_defined) continue;
-        tensor->is_lost = true; /* no operator and no caller will read it */
+        tensor->is_lost = true; /* no operator and no caller will read the tensor */
         e->storages[tensor->storage].stuck--;
     }
     record->flags |= TN__OP_LOST;
@@ -361,12 +365,13 @@ void tn__records_lose(tn__evict *e, uint32_t op) {
 
 /* --- candidates: the storages that could be evicted now, oldest candidate first ----------------
  *
- * A storage that leaves the list leaves a gap. The gaps are closed when they are half of the list.
- * So joining and leaving are O(1), the order is kept, and a search reads memory from front to back.
+ * A storage that leaves the list leaves an empty entry. Empty entries are removed when they are
+ * half of the list. So joining and leaving are O(1), the order is kept, and a search reads memory
+ * from front to back.
  */
 
 bool tn__candidates_reserve(tn__evict *e, uint32_t more) {
-    /* every storage once, and as many gaps */
+    /* an entry for every storage, and as many empty ones */
     size_t need = 2 * ((size_t)e->storage_count + more) + 16;
     return tn__reserve(&e->context, &e->candidates, &e->candidate_room, need,
                        sizeof *e->candidates);

@@ -1,4 +1,5 @@
-/* simulate.c - replays a log on the core without memory; costs come from the log.
+/* simulate.c - replays a log on the eviction core without memory for values; costs come from the
+ * log.
  *
  * Cost: that of the core's calls, about one for each line.
  */
@@ -9,7 +10,7 @@ typedef struct simulate_replay {
     const tn_evict_log *log;
     const tn_context *context;
     tn__evict *evict;
-    uint32_t *tensors; /* the core's ids, by number in the log */
+    uint32_t *tensors; /* the core's id of each tensor of the log */
     tn__evict_output *outputs;
     uint32_t *inputs;
     size_t most_outputs, most_inputs;
@@ -116,7 +117,8 @@ static tn_status simulate_all(simulate_replay *run, tn_evict_outcome *outcome, t
     return TN_OK;
 }
 
-/* int(plain * (most - 1)) of nanoseconds: the limit of DTR's authors. */
+/* The limit of recomputation cost used by DTR's authors: int(plain * (overhead_max - 1)), in
+ * nanoseconds. */
 static uint64_t simulate_limit(const tn_evict_log *log, double overhead_max) {
     double limit = (double)log->facts.plain_cost * (overhead_max - 1);
     if (!(overhead_max > 0)) return 0;
@@ -180,10 +182,11 @@ tn_status tn_evict_simulate(const tn_evict_log *log, const tn_evict_options *giv
     return simulate(log, &options, outcome, error);
 }
 
-/* A run without eviction: keeps every value with references, constants too. */
+/* A simulated run without eviction, which keeps every value with references, and constants too. */
 typedef struct plain_run {
-    uint32_t *roots; /* [tensor]: the first tensor of its storage */
-    uint64_t *refs;  /* [tensor]: for a root, the references to its storage */
+    uint32_t *roots; /* [tensor]: the first tensor of each tensor's storage */
+    /* [tensor]: for the first tensor of a storage, the number of references to the storage */
+    uint64_t *refs;
     uint64_t bytes, peak;
 } plain_run;
 

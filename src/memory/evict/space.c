@@ -1,13 +1,13 @@
-/* space.c - makes room: chooses what to evict, drops or copies it, and reports an error when
- * nothing is left to evict.
+/* space.c - frees memory for a request: chooses what to evict, drops or copies it, and reports an
+ * error when nothing is left to evict.
  *
  * When only bytes are counted (as in DTR's simulator), candidates are evicted one by one, the least
  * score first, until the sum is within the budget. With addresses they are evicted until one free
- * region is long enough; some policies evict a whole run of neighbours at once, the cheapest that
- * is long enough. If enough bytes are free but not contiguous, more candidates are evicted until
- * recomputing them would take as long as compacting the arena; then, or when no candidate is left,
- * the arena is compacted (compact.c). A policy that weighs moves evicts some blocks of a region and
- * moves the others (contiguous.c).
+ * region is long enough; some policies evict a whole sequence of neighbouring blocks at once, the
+ * cheapest that is long enough. If enough bytes are free but not contiguous, more candidates are
+ * evicted until recomputing them would take as long as compacting the arena; then, or when no
+ * candidate is left, the arena is compacted (compact.c). A policy with TN__POLICY_MOVES evicts some
+ * blocks of a region and moves the others (contiguous.c).
  */
 #include "memory/evict/policy.h"
 
@@ -15,8 +15,11 @@
 #include <math.h>
 #include <stdio.h>
 
-#define SPACE_GONE 4u  /* evictions for one request before a region is tried, */
-#define SPACE_MANY 16u /* if about this many more like them would be needed */
+/* with sampling: a region is tried only after this number of evictions for one request */
+#define SPACE_GONE 4u
+/* with sampling: a region is tried if evicted values have on average less than 1/16 of the
+ * requested bytes */
+#define SPACE_MANY 16u
 
 static uint64_t space_taken(const tn__evict *e, uint32_t storage) {
     uint64_t size = e->storages[storage].size;
@@ -162,7 +165,8 @@ tn_status tn__space_fetch(tn__evict *e, uint32_t storage, tn_error *error) {
     return TN_OK;
 }
 
-/* Copy or drop? Copies if that is possible and the policy does not prefer to drop. */
+/* Whether the storage is copied rather than dropped: if that is possible and the policy does not
+ * prefer to drop it. */
 static bool space_is_copied(tn__evict *e, uint32_t storage) {
     if (!tn__space_swaps(e, storage)) return false;
     if (e->storages[storage].stuck > 0) return true;
@@ -196,7 +200,7 @@ static uint32_t space_least(tn__evict *e, uint64_t small) {
             best_score = score;
             best = storage;
         }
-        if (score == 0) break; /* ends the search, as in DTR's simulator */
+        if (score == 0) break; /* a score of 0 ends the search, as in DTR's simulator */
     }
     return best;
 }
@@ -224,8 +228,8 @@ static bool space_would_do(const tn__evict *e, uint64_t bytes) {
     return tn__add_sat(free, e->candidate_bytes) >= bytes;
 }
 
-/* Storages below 1 % of the mean free few bytes and cost a search each. They are tried last, and
- * only if evicting everything could free enough. */
+/* Chooses a candidate to evict. Storages below 1 % of the mean size free few bytes and cost a
+ * search each, so they are tried last, and only if evicting everything could free enough. */
 static uint32_t space_search(tn__evict *e, uint64_t bytes) {
     uint64_t small = 0;
     if (e->candidate_count == 0) return TN__NONE;
@@ -313,7 +317,8 @@ tn_status tn__space_room(tn__evict *e, uint64_t bytes, tn_error *error) {
     return TN_OK;
 }
 
-/* Evicts the cheapest run of neighbours that is long enough. *done: there was one. */
+/* Evicts the cheapest sequence of neighbouring blocks that is long enough. *done: whether one was
+ * found. */
 static tn_status space_clear_window(tn__evict *e, uint64_t size, bool *done, tn_error *error) {
     double since = tn__search_begin(e);
     uint32_t block = tn__window_find(e, size), next;
@@ -326,7 +331,8 @@ static tn_status space_clear_window(tn__evict *e, uint64_t size, bool *done, tn_
         cleared += e->blocks[block].size;
         next = e->blocks[block].after;
         if (owner == TN__BLOCK_FREE) continue;
-        if (next != TN__NONE && e->blocks[next].owner == TN__BLOCK_FREE) { /* it will be merged */
+        /* this free block will be merged with the evicted one, so it is counted now */
+        if (next != TN__NONE && e->blocks[next].owner == TN__BLOCK_FREE) {
             cleared += e->blocks[next].size;
             next = e->blocks[next].after;
         }
@@ -339,18 +345,19 @@ static tn_status space_clear_window(tn__evict *e, uint64_t size, bool *done, tn_
 
 typedef struct space_wish {
     uint64_t size;
-    uint64_t in_vain;          /* cost of evictions although enough bytes were free */
-    uint64_t gone, gone_bytes; /* evicted one by one */
+    uint64_t in_vain; /* cost of evictions that were made although enough bytes were free */
+    uint64_t gone, gone_bytes; /* number and bytes of candidates evicted one by one */
     bool was_hole, is_compact;
 } space_wish;
 
-/* The cost of recomputing it; 0 if it has no outside reference. */
+/* The cost of recomputing the storage; 0 if it has no outside reference. */
 static uint64_t space_again(tn__evict *e, uint32_t storage) {
     if (e->storages[storage].outside == 0) return 0;
     return e->policy->cost != NULL ? e->policy->cost(e, storage) : e->storages[storage].cost;
 }
 
-/* Does the cost of evictions, including this one, reach the cost of moving blocks? */
+/* Whether the cost of the evictions for this request, including this one, reaches the cost of
+ * moving blocks. */
 static bool space_is_dearer(tn__evict *e, space_wish *wish, uint32_t storage) {
     double since = tn__search_begin(e);
     wish->in_vain = tn__add_sat(wish->in_vain, space_again(e, storage));
@@ -359,7 +366,8 @@ static bool space_is_dearer(tn__evict *e, space_wish *wish, uint32_t storage) {
     return is_dearer;
 }
 
-/* No candidate is left. */
+/* Called when no candidate is left: compacts the arena, makes an operator release its locks, or
+ * evicts dead values. Fails if nothing of that is possible. */
 static tn_status space_stuck(tn__evict *e, space_wish *wish, bool is_hole, tn_error *error) {
     if (is_hole && !wish->is_compact) {
         tn__arena_compact(e);
@@ -371,18 +379,18 @@ static tn_status space_stuck(tn__evict *e, space_wish *wish, bool is_hole, tn_er
     return space_exhausted(e, wish->size, is_hole, error);
 }
 
-/* Should more bytes be freed than are wanted? Yes if the request is smaller than that; or if it
- * needs many evictions: SPACE_GONE candidates were evicted for it, and they are a small part of
- * it. */
+/* Whether more bytes than requested should be freed in advance. That is so if the request is
+ * smaller than the bytes freed in advance, or if it needs many evictions: SPACE_GONE candidates
+ * were evicted for it, and they are a small part of it. */
 static bool space_is_ahead(const tn__evict *e, const space_wish *wish) {
     if (!e->options.sample) return false;
     return wish->size < tn__contiguous_ahead(e) ||
            (wish->gone >= SPACE_GONE && wish->gone_bytes < wish->size / SPACE_MANY * wish->gone);
 }
 
-/* For a policy that chooses whole regions. With sampling it first tries a longer region; then
- * candidates are evicted singly, which is faster, unless the free bytes suffice and are only
- * scattered. *done: this step made progress or failed. */
+/* Frees a region for a policy with TN__POLICY_MOVES. With sampling it first tries a longer region,
+ * then leaves it to the caller to evict single candidates, which is faster, unless the free bytes
+ * suffice and are only scattered. *done: whether this step made progress or failed. */
 static tn_status space_in_stretch(tn__evict *e, space_wish *wish, bool is_hole, bool *done,
                                   tn_error *error) {
     uint64_t ahead = tn__contiguous_ahead(e);
@@ -396,9 +404,9 @@ static tn_status space_in_stretch(tn__evict *e, space_wish *wish, bool is_hole, 
     return space_stuck(e, wish, is_hole, error);
 }
 
-/* One step towards a free region that is long enough. If the free bytes suffice but are scattered,
- * more candidates are evicted until that has cost as much as moving: the total is at most twice the
- * cheaper of the two. */
+/* Makes one step towards a free region that is long enough. If the free bytes suffice but are
+ * scattered, more candidates are evicted until that has cost as much as moving blocks would: so the
+ * total is at most twice the cheaper of the two. */
 static tn_status space_step(tn__evict *e, space_wish *wish, tn_error *error) {
     bool is_hole = e->free_bytes >= wish->size, is_done;
     e->counts.hole_count += is_hole && !wish->was_hole;

@@ -1,11 +1,12 @@
 /* unreachable.c - finds the operators that can never run again once some storages are gone.
  *
- * An operator is *unreachable* when it reads such a storage (is_going), or a result of an
+ * An operator is *unreachable* when it reads a storage that goes (is_going), or a result of an
  * unreachable operator that will not be resident. A result of an unreachable operator with outside
- * references must be resident when this happens, and stays: afterwards nothing can recompute it.
- * Its other results are evicted, together with the history that led to them. The search walks from
- * every operator to the producers of its operands, with a stack of its own, and visits each
- * operator once.
+ * references must be resident at that moment, and stays: afterwards nothing can recompute it. Its
+ * other results are evicted, together with the history that led to them. The search walks from
+ * every operator to the producers of its operands, with an explicit stack, and visits each operator
+ * once.
+ *
  * Cost: O(operators and operands) per walk.
  */
 #include "memory/evict/policy.h"
@@ -22,7 +23,7 @@ static bool unreachable_ends(const tn__evict_op *op) {
     return (op->flags & (TN__OP_VACANT | TN__OP_LOST)) != 0;
 }
 
-/* Will the operand have to be recomputed afterwards? */
+/* Whether the operand may have to be recomputed later, because nothing keeps it resident. */
 static bool unreachable_is_absent(const tn__evict *e, uint32_t tensor) {
     const tn__evict_tensor *record = &e->tensors[tensor];
     const tn__evict_storage *storage = &e->storages[record->storage];
@@ -31,8 +32,8 @@ static bool unreachable_is_absent(const tn__evict *e, uint32_t tensor) {
     return !record->is_defined || !stays;
 }
 
-/* The first operand whose producer must be examined before this operator; or NONE, and then the
- * verdict on this operator is set. */
+/* Examines an operator. Returns the producer of an operand that must be examined before this
+ * operator; if NONE, the mark of this operator is final. */
 static uint32_t unreachable_look(tn__evict *e, uint32_t op) {
     tn__evict_op *record = &e->ops[op];
     record->mark = UNREACHABLE_OPEN;
@@ -76,7 +77,8 @@ bool tn__unreachable_walk(tn__evict *e, uint32_t except) {
     return true;
 }
 
-/* Has it a dropped result with outside references, so that it must be able to run again? */
+/* Whether the operator has a dropped result with outside references, so that it must be able to run
+ * again. */
 static bool unreachable_is_wanted(const tn__evict *e, uint32_t op) {
     for (uint32_t o = 0; o < e->ops[op].output_count; o++) {
         uint32_t tensor = tn__op_outputs(&e->ops[op])[o];
@@ -88,7 +90,7 @@ static bool unreachable_is_wanted(const tn__evict *e, uint32_t op) {
 bool tn__unreachable_tie(tn__evict *e) {
     if (!tn__unreachable_walk(e, TN__NONE)) return false;
     for (size_t f = 0; f < e->frame_count; f++) e->ops[e->frames[f].op].mark = UNREACHABLE_TIED;
-    while (e->unreachable_count > 0) { /* consumers before producers */
+    while (e->unreachable_count > 0) { /* visits consumers before producers */
         uint32_t op = e->unreachable_order[--e->unreachable_count];
         if (e->ops[op].mark != UNREACHABLE_TIED && !unreachable_is_wanted(e, op)) continue;
         for (uint32_t i = 0; i < e->ops[op].input_count; i++) {
@@ -119,7 +121,7 @@ static void unreachable_drop_results(tn__evict *e, uint32_t op) {
         if (storage->state == TN__RESIDENT) tn__space_evict(e, e->tensors[tensor].storage);
         if (storage->state == TN__ON_HOST) tn__space_forget_copy(e, e->tensors[tensor].storage);
     }
-    e->failed = false; /* benign: a neighbourhood is known less precisely */
+    e->failed = false; /* a failure is harmless: a neighbourhood is less precise */
 }
 
 void tn__unreachable_finish(tn__evict *e) {

@@ -1,5 +1,5 @@
-/* chunks.c - grows and checks the list of chunks that tiles the range. Cutting and joining are in
- * chunks.h. */
+/* chunks.c - grows and checks the list of chunks that covers the pool's range. Functions that cut
+ * and join chunks are in chunks.h. */
 #include "memory/pool/technique.h"
 
 bool tn__chunks_reserve(tn_pool *pool, size_t more) {

@@ -1,15 +1,19 @@
-/* chunks.h - the list of chunks that tiles the range: cutting and joining, inline.
+/* chunks.h - the list of chunks that covers the pool's range without a gap: functions that cut and
+ * join chunks, inline.
  *
- * A new record is the one that became vacant last, because it is likely to be in the cache.
+ * A new chunk takes the record that became vacant last, because it is likely to be in the
+ * processor's cache.
  */
 #ifndef TN_POOL_CHUNKS_H
 #define TN_POOL_CHUNKS_H
 
 #include "memory/pool/technique.h"
 
-/* Takes a record that is not in the list; the second function returns it. */
+/* tn__chunk_new takes a vacant record that is not in the list; tn__chunk_drop makes a record vacant
+ * again. */
 static inline uint32_t tn__chunk_new(tn_pool *pool) {
-    uint32_t chunk = pool->vacant, generation = 1; /* no block has the id 0 */
+    /* generations begin at 1, because no block has the id 0 */
+    uint32_t chunk = pool->vacant, generation = 1;
     if (chunk != TN__CHUNK_NONE) {
         pool->vacant = pool->chunks[chunk].after;
         pool->vacant_count--;
@@ -30,8 +34,9 @@ static inline void tn__chunk_drop(tn_pool *pool, uint32_t chunk) {
     pool->vacant_count++;
 }
 
-/* Leaves the first `size` bytes (0 < size < its own) in the chunk, and returns a chunk with the
- * rest, alike except that it is not the first of a segment. */
+/* Leaves the first `size` bytes (0 < size < the chunk's size) in the chunk, and returns a new chunk
+ * with the other bytes. The new chunk has the same properties, except that it is not the first of a
+ * segment. */
 static inline uint32_t tn__chunk_split(tn_pool *pool, uint32_t chunk, uint64_t size) {
     uint32_t rest = tn__chunk_new(pool);
     tn__chunk *low = &pool->chunks[chunk], *high = &pool->chunks[rest];
@@ -53,7 +58,7 @@ static inline uint32_t tn__chunk_split(tn_pool *pool, uint32_t chunk, uint64_t s
     return rest;
 }
 
-/* Joins the chunk with the one after it. */
+/* Joins the chunk with the one after it, which is removed. */
 static inline void tn__chunk_join(tn_pool *pool, uint32_t chunk) {
     tn__chunk *low = &pool->chunks[chunk], *high = &pool->chunks[low->after];
     uint32_t joined = low->after;
@@ -67,8 +72,8 @@ static inline void tn__chunk_join(tn_pool *pool, uint32_t chunk) {
     tn__chunk_drop(pool, joined);
 }
 
-/* Cuts [offset, offset + size) out of the chunk and returns it; *front and *rest are the chunks
- * below and above it, or NONE. */
+/* Cuts [offset, offset + size) out of the chunk and returns it; *front and *rest are the chunks of
+ * the bytes below and above it, or NONE. */
 static inline uint32_t tn__chunk_carve(tn_pool *pool, uint32_t chunk, uint64_t offset,
                                        uint64_t size, uint32_t *front, uint32_t *rest) {
     *front = *rest = TN__CHUNK_NONE;
@@ -80,7 +85,8 @@ static inline uint32_t tn__chunk_carve(tn_pool *pool, uint32_t chunk, uint64_t o
     return chunk;
 }
 
-/* The chunk is `free` and in no set: whether its neighbour is free too, and in the same segment. */
+/* Whether the chunk before `chunk` can be joined with it: both have the same state and lie in the
+ * same segment. `chunk` must not be in a set. */
 static inline bool tn__chunk_joins_before(const tn_pool *pool, uint32_t chunk) {
     const tn__chunk *high = &pool->chunks[chunk];
     return high->before != TN__CHUNK_NONE && !high->is_segment &&
@@ -90,8 +96,8 @@ static inline bool tn__chunk_joins_after(const tn_pool *pool, uint32_t chunk) {
     uint32_t after = pool->chunks[chunk].after;
     return after != TN__CHUNK_NONE && tn__chunk_joins_before(pool, after);
 }
-/* Finds the first offset in the chunk at which a block of the wanted alignment may start; false:
- * `size` bytes do not fit. */
+/* Finds the first offset in the chunk at which a block of the requested alignment can start; false
+ * if `want->size` bytes do not fit. */
 static inline bool tn__chunk_fits(const tn_pool *pool, uint32_t chunk, const tn__want *want,
                                   uint64_t *offset) {
     const tn__chunk *room = &pool->chunks[chunk];

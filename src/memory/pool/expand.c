@@ -1,11 +1,12 @@
 /* expand.c - maps and unmaps the pages of expandable segments.
  *
- *     | block | free |    unmapped    | free | block |     unmapped      |     one segment
- *     ^ pages of 2 MiB or 20 MiB; a free chunk grows into the unmapped chunk after it
+ *   | block | free |    unmapped    | free | block |     unmapped      |     one segment
+ *                  ^ pages of 2 MiB or 20 MiB; a free chunk grows into the unmapped chunk after it
  *
- * A segment is a run of chunks; its first one is marked is_segment, so that chunks are not joined
- * across segments. Unmapped chunks have the state OUTSIDE, and whole pages. A driver can map pages
- * that lie anywhere; here mapping only counts them as reserved.
+ * A segment is a sequence of neighbouring chunks; its first chunk is marked is_segment, so that
+ * chunks are not joined across segments. Unmapped chunks have the state OUTSIDE and consist of
+ * whole pages. A driver can map pages that lie anywhere; here mapping only counts them as reserved.
+ *
  * Source: pytorch/c10/cuda/CUDACachingAllocator: ExpandableSegment, find_expandable_block,
  * try_allocate_expandable_block, map_block, unmap_block.
  */
@@ -27,7 +28,7 @@ static bool expand_is_unmapped(const tn_pool *pool, uint32_t chunk) {
            pool->chunks[chunk].is_span;
 }
 
-/* The chunk after it in the same segment; NONE: it is the last one. */
+/* The next chunk in the same segment; NONE: `chunk` is the last one. */
 static uint32_t expand_next(const tn_pool *pool, uint32_t chunk) {
     const uint32_t after = pool->chunks[chunk].after;
     if (after == TN__CHUNK_NONE || pool->chunks[after].is_segment) return TN__CHUNK_NONE;
@@ -58,7 +59,8 @@ static uint32_t expand_begin(tn_pool *pool, const tn__expand *it, uint32_t strea
     tn__chunk_set_remove(pool, it->outside, found);
     if (it->segment < pool->chunks[found].size) {
         uint32_t rest = tn__chunk_split(pool, found, it->segment);
-        pool->chunks[rest].is_segment = true; /* never joined with a segment */
+        /* marks the remaining bytes, so that they are never joined with the segment before them */
+        pool->chunks[rest].is_segment = true;
         tn__chunk_set_add(pool, it->outside, rest);
     }
     tn__chunk *chunk = &pool->chunks[found];
@@ -68,8 +70,8 @@ static uint32_t expand_begin(tn_pool *pool, const tn__expand *it, uint32_t strea
     return found;
 }
 
-/* The first chunk, free or unmapped, from which `size` bytes of addresses are available: at the
- * unmapped chunk with the lowest address of the stream, or in a new segment. */
+/* Finds the first chunk, free or unmapped, from which `size` bytes of addresses are available: at
+ * the unmapped chunk of the stream with the lowest address, or in a new segment. */
 static uint32_t expand_find(tn_pool *pool, const tn__expand *it, uint64_t size, uint32_t stream,
                             bool large) {
     for (uint32_t at = pool->first; at != TN__CHUNK_NONE; at = pool->chunks[at].after) {
@@ -89,7 +91,7 @@ static void expand_put(tn_pool *pool, const tn__expand *it, uint32_t chunk) {
 }
 
 /* Maps the first pages of an unmapped chunk, and joins them with free neighbours. Returns the free
- * chunk, in no set; NONE: above the limit. */
+ * chunk, which is in no set; NONE: the limit of mapped bytes would be exceeded. */
 static uint32_t expand_pages(tn_pool *pool, const tn__expand *it, uint32_t chunk, uint64_t size) {
     tn__chunk_set *set = it->free[pool->chunks[chunk].is_large];
     uint64_t bytes = expand_up(size, expand_page(&pool->chunks[chunk]));
@@ -120,7 +122,8 @@ uint32_t tn__expand_map(tn_pool *pool, const tn__expand *it, uint64_t size, uint
         const uint32_t next = begins ? chunk : expand_next(pool, chunk);
         uint64_t want = begins ? size : size - pool->chunks[chunk].size;
         if (want > pool->chunks[next].size) want = pool->chunks[next].size;
-        if (!begins) expand_put(pool, it, chunk); /* it is joined with the new pages */
+        /* expand_pages joins this chunk with the new pages */
+        if (!begins) expand_put(pool, it, chunk);
         uint32_t made = expand_pages(pool, it, next, want);
         if (made == TN__CHUNK_NONE) return made;
         chunk = made;
@@ -128,8 +131,8 @@ uint32_t tn__expand_map(tn_pool *pool, const tn__expand *it, uint64_t size, uint
     return chunk;
 }
 
-/* Unmaps the whole pages of a free chunk. Returns the unmapped chunk, or the given one if it has no
- * whole page. */
+/* Unmaps the whole pages in a free chunk. Returns the unmapped chunk, or the given chunk if it
+ * contains no whole page. */
 static uint32_t expand_release(tn_pool *pool, const tn__expand *it, uint32_t chunk) {
     const uint64_t page = expand_page(&pool->chunks[chunk]);
     const uint64_t begin = pool->chunks[chunk].offset, end = begin + pool->chunks[chunk].size;
@@ -157,7 +160,8 @@ uint64_t tn__expand_unmap(tn_pool *pool, const tn__expand *it) {
     uint32_t free_count = 0;
     for (uint32_t i = 0; i < pool->chunk_count; i++)
         free_count += pool->chunks[i].state == TN__CHUNK_FREE;
-    /* each may leave a free chunk on both sides; the call itself needs room, too */
+    /* unmapping a free chunk may leave a free chunk on both sides of it; the call itself needs
+     * records, too */
     if (!tn__chunks_reserve(pool, 2 * (size_t)free_count + TN__CHUNKS_PER_CALL)) return 0;
     for (uint32_t at = pool->first; at != TN__CHUNK_NONE; at = pool->chunks[at].after)
         if (pool->chunks[at].state == TN__CHUNK_FREE) at = expand_release(pool, it, at);

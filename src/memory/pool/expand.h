@@ -1,4 +1,4 @@
-/* expand.h - expandable segments of the pool `caching`: address ranges that are mapped page by
+/* expand.h - expandable segments of the pool `caching`: ranges of addresses that are mapped page by
  * page. */
 #ifndef TN_POOL_EXPAND_H
 #define TN_POOL_EXPAND_H
@@ -6,22 +6,24 @@
 #include "memory/pool/chunks.h"
 
 typedef struct tn__expand {
-    tn__chunk_set *free[2]; /* free chunks for small and for large requests; lane: the stream */
-    tn__chunk_set *outside; /* bytes of the range without a segment */
-    uint64_t segment;       /* bytes of address range for each segment, a multiple of all pages */
-    uint64_t limit;         /* the most bytes to map */
-    uint64_t clock; /* the time, in searches of the pool; a free chunk keeps it in `birth` */
+    /* free chunks for small and for large requests, by stream (stored in `lane`) */
+    tn__chunk_set *free[2];
+    tn__chunk_set *outside; /* unused bytes of the range, which belong to no segment */
+    uint64_t segment;       /* bytes of address range per segment, a multiple of the page sizes */
+    uint64_t limit;         /* limit of mapped bytes */
+    /* the time, as the number of searches of the pool so far; a free chunk stores it in `birth` */
+    uint64_t clock;
 } tn__expand;
 
-/* The bytes that a free chunk may grow to without another segment. */
+/* The bytes to which a free chunk can grow within its segment. */
 uint64_t tn__expand_size(const tn_pool *pool, uint32_t chunk);
-/* Maps pages until a free chunk has `size` bytes; begins a segment if no segment of the stream has
- * the addresses. The chunk is in no set. NONE: above the limit, or no addresses are left. Pages
- * that were mapped stay free. Cost: O(chunks). */
+/* Maps pages until a free chunk has `size` bytes, and returns the chunk, which is in no set. Begins
+ * a segment if no segment of the stream has enough addresses. NONE: the limit would be exceeded, or
+ * no addresses are left; pages that were mapped stay free. Cost: O(chunks). */
 uint32_t tn__expand_map(tn_pool *pool, const tn__expand *it, uint64_t size, uint32_t stream,
                         bool large);
-/* Unmaps all pages without a block. Returns their bytes; 0 also if there is no memory for records.
- * Cost: O(chunks log chunks). */
+/* Unmaps all pages that contain no byte of a block, and returns their bytes. Also returns 0 if
+ * memory for records is out. Cost: O(chunks log chunks). */
 uint64_t tn__expand_unmap(tn_pool *pool, const tn__expand *it);
 
 #endif

@@ -1,4 +1,5 @@
-/* free_chunks.c - the ordered sets of free_chunks.h as ordinary functions, and wider bins. */
+/* free_chunks.c - the ordered sets of free_chunks.h as ordinary functions, and the function that
+ * widens the regions of bins. */
 #include "memory/pool/free_chunks.h"
 
 void tn__chunk_set_add(tn_pool *pool, tn__chunk_set *set, uint32_t chunk) {
@@ -77,7 +78,8 @@ uint32_t tn__chunk_set_up_to(const tn_pool *pool, const tn__chunk_set *set, uint
 /* --- bins --- */
 
 void tn__bins_widen(tn_pool *pool, bins *all, uint64_t offset) {
-    uint32_t list = TN__CHUNK_NONE; /* a list of all small chunks, linked by their first child */
+    /* collects all small chunks in a list, linked by their first child */
+    uint32_t list = TN__CHUNK_NONE;
     for (uint32_t bin = 0; bin < BINS_SMALL; bin++) {
         for (uint32_t region = 0; region < BINS_REGIONS; region++) {
             uint32_t *root = &all->small[bin][region], chunk;

@@ -1,28 +1,30 @@
 /* free_chunks.h - finds free chunks by size or by address: ordered sets, and bins of such sets.
  *
- * The functions are inline and take the order as a constant, because most sets hold one or two
- * chunks, and a call would cost more than the walk. For techniques with few sets, free_chunks.c has
- * ordinary functions (technique.h).
+ * The functions are inline and take the order as a constant, because most sets contain one or two
+ * chunks, and a call would cost more than the search. For techniques with few sets, free_chunks.c
+ * has ordinary functions (technique.h).
  */
 #ifndef TN_POOL_FREE_CHUNKS_H
 #define TN_POOL_FREE_CHUNKS_H
 
 #include "memory/pool/chunks.h"
 
-/* --- sets: treaps whose nodes are the chunks themselves ----------------------------------------
+/* --- sets: treaps with the chunks as their nodes ----------------------------------------------
  *
- * A chunk's rank in the heap is a hash of its number, so the shape depends only on the chunks in
- * the set, not on the order of insertion. The expected depth is O(log n), no balance is stored, and
- * insertion and removal are one walk down each. Chunks of one set have different offsets, so the
- * order is total. (Branch-free steps were tried and are slower: a processor that predicts half of
- * the branches loads ahead.)
+ * A chunk's priority in the treap is a hash of its number, so the shape depends only on the chunks
+ * in the set, not on the order of insertion. The expected depth is O(log n), no balance information
+ * is stored, and insertion and removal are one walk down each. Chunks of one set have different
+ * offsets, so the order is total. (Branch-free steps are slower: a processor that predicts half of
+ * the branches correctly loads data in advance.)
+ *
  * Source: Seidel, Aragon: Randomized search trees, 1996.
  */
 
-/* BY_SIZE: within one lane, by size, then offset. */
+/* BY_SIZE: within one lane, by size, then by offset */
 typedef enum set_order { SET_BY_LANE, SET_BY_SIZE, SET_BY_OFFSET } set_order;
 
-/* A bijection (the finaliser of MurmurHash3), so that two chunks never have the same rank. */
+/* The treap priority of a chunk: a bijection (the finaliser of MurmurHash3), so that no two chunks
+ * have equal priorities. */
 static inline uint32_t set_rank(uint32_t chunk) {
     chunk ^= chunk >> 16;
     chunk *= 0x85ebca6bu;
@@ -50,7 +52,8 @@ static inline void set_add(tn__chunk *chunks, uint32_t *link, uint32_t chunk, se
         }
     }
     *link = chunk;
-    /* the former subtree goes below: earlier chunks to the left, later ones to the right */
+    /* splits the subtree that was at this link: earlier chunks to the left, later ones to the
+     * right */
     uint32_t *ends[2] = {&added->child[0], &added->child[1]};
     while (at != TN__CHUNK_NONE) {
         if (set_before(order, &chunks[at], added)) {
@@ -66,7 +69,7 @@ static inline void set_add(tn__chunk *chunks, uint32_t *link, uint32_t chunk, se
     *ends[0] = *ends[1] = TN__CHUNK_NONE;
 }
 
-/* Takes the chunk at `link` out of the tree. */
+/* Removes the chunk at `link` from the tree. */
 static inline void set_unlink(tn__chunk *chunks, uint32_t *link) {
     uint32_t left = chunks[*link].child[0], right = chunks[*link].child[1];
     while (left != TN__CHUNK_NONE && right != TN__CHUNK_NONE) {
@@ -93,7 +96,8 @@ static inline void set_remove(tn__chunk *chunks, uint32_t *link, uint32_t chunk,
     set_unlink(chunks, link);
 }
 
-/* The link to the first chunk of at least `size` bytes, order BY_SIZE; NULL: no such chunk. */
+/* Returns the link to the first chunk of at least `size` bytes, in order BY_SIZE; NULL if there is
+ * no such chunk. */
 static inline uint32_t *set_at_least(tn__chunk *chunks, uint32_t *link, uint64_t size) {
     uint32_t *best = NULL;
     while (*link != TN__CHUNK_NONE) {
@@ -104,7 +108,7 @@ static inline uint32_t *set_at_least(tn__chunk *chunks, uint32_t *link, uint64_t
     return best;
 }
 
-/* The link to the first chunk of a set that is not empty. */
+/* Returns the link to the first chunk of a set that is not empty. */
 static inline uint32_t *set_first(tn__chunk *chunks, uint32_t *link) {
     while (chunks[*link].child[0] != TN__CHUNK_NONE) link = &chunks[*link].child[0];
     return link;
@@ -112,42 +116,43 @@ static inline uint32_t *set_first(tn__chunk *chunks, uint32_t *link) {
 
 /* --- bins: free chunks of nearly equal sizes, each bin with an exact order -----------------------
  *
- * There are 64 bins per power of two, so even a thousand holes are seldom more than one or two per
- * bin. Cutting leaves many small chunks: a bin below 64 units holds a single size, and is divided
- * further, by place, into 64 regions of the range. Within a bin or region, a set orders the chunks
- * (large: by size, then place; small: by place); most sets hold one chunk. Bits mark the bins, and
- * the regions of a small bin, that are not empty.
+ * There are 64 bins per power of two, so even with a thousand holes there are seldom more than one
+ * or two per bin. Cutting leaves many small chunks: a bin below 64 units contains chunks of a
+ * single size, and is divided further, by offset, into 64 regions of the range. Within a bin or
+ * region, a set orders the chunks (large chunks by size, then offset; small ones by offset); most
+ * sets contain one chunk. Bits mark the bins, and the regions of a small bin, that are not empty.
  *
  * A request takes the smallest sufficient chunk of its own bin, else the smallest chunk of the next
  * bin that is not empty. That is exactly the smallest sufficient chunk, and the lowest of equal
  * ones, for any number of bins and regions. Regions double when the range in use outgrows them, at
  * most once per power of two.
  *
- * Cost:   O(1) while bins hold few, O(log n) at worst; 31 KiB.
+ * Cost: O(1) while bins contain few chunks, O(log n) at worst; 31 KiB.
  * Source: two levels of bits as in Masmano et al., TLSF, 2004, with the order kept exact.
  */
 
 enum {
     BINS_PER_OCTAVE_LOG = 6,
-    BINS_SMALL = 1 << BINS_PER_OCTAVE_LOG, /* below this number of units a bin holds one size */
+    /* below this number of units, a bin contains chunks of one size */
+    BINS_SMALL = 1 << BINS_PER_OCTAVE_LOG,
     BINS_COUNT = 58 << BINS_PER_OCTAVE_LOG,
     BINS_REGIONS = 64
 };
 
 typedef struct bins {
     uint32_t unit_log;
-    /* a small chunk is in region offset >> region_log; the last region takes all above */
+    /* a small chunk is in region offset >> region_log; the last region contains all chunks above */
     uint32_t region_log;
-    uint64_t top;                    /* bit w: word w is not 0 */
-    uint64_t words[BINS_COUNT / 64]; /* bit b: bin b is not empty */
-    uint64_t regions[BINS_SMALL];    /* bit r: region r of the bin is not empty */
+    uint64_t top;                    /* bit w is set if word w is not 0 */
+    uint64_t words[BINS_COUNT / 64]; /* bit b is set if bin b is not empty */
+    uint64_t regions[BINS_SMALL];    /* bit r is set if region r of the bin is not empty */
     uint32_t small[BINS_SMALL][BINS_REGIONS];
     uint32_t large[BINS_COUNT - BINS_SMALL];
 } bins;
 
-/* The place of a chunk. */
+/* the bin and the region of a chunk */
 typedef struct bins_place {
-    uint32_t bin, region; /* region: for small chunks */
+    uint32_t bin, region; /* region is used only for small chunks */
     uint32_t *root;
 } bins_place;
 
@@ -173,7 +178,7 @@ static inline bins_place bins_place_of(bins *all, const tn__chunk *chunk) {
 static inline void bins_open(const tn_pool *pool, bins *all) {
     *all = (bins){.unit_log = (uint32_t)__builtin_ctzll(pool->unit)};
     all->region_log = all->unit_log + BINS_PER_OCTAVE_LOG;
-    memset(all->small, 0xff, sizeof all->small); /* all TN__CHUNK_NONE */
+    memset(all->small, 0xff, sizeof all->small); /* sets all entries to TN__CHUNK_NONE */
     memset(all->large, 0xff, sizeof all->large);
     tn_assert(bins_of(all, TN_POOL_CAPACITY_MAX) < BINS_COUNT);
 }
@@ -190,7 +195,7 @@ static inline void bins_insert(tn_pool *pool, bins *all, uint32_t chunk) {
     all->top |= 1ull << place.bin / 64;
 }
 
-/* Doubles the regions until `offset` has one of its own. */
+/* Doubles the regions until `offset` is below the end of the last one. */
 void tn__bins_widen(tn_pool *pool, bins *all, uint64_t offset);
 
 static inline void bins_add(tn_pool *pool, bins *all, uint32_t chunk) {
@@ -200,7 +205,7 @@ static inline void bins_add(tn_pool *pool, bins *all, uint32_t chunk) {
     bins_insert(pool, all, chunk);
 }
 
-/* Updates the bits after a chunk has left its place. */
+/* Updates the bits after a chunk was removed from its bin. */
 static inline void bins_note(bins *all, const bins_place *place) {
     if (*place->root != TN__CHUNK_NONE) return;
     if (place->bin < BINS_SMALL) {
@@ -211,7 +216,7 @@ static inline void bins_note(bins *all, const bins_place *place) {
     if (all->words[place->bin / 64] == 0) all->top &= ~(1ull << place->bin / 64);
 }
 
-/* The chunk must be in a bin. */
+/* Removes a chunk, which must be in a bin. */
 static inline void bins_remove(tn_pool *pool, bins *all, uint32_t chunk) {
     bins_place place = bins_place_of(all, &pool->chunks[chunk]);
     if (place.bin < BINS_SMALL)
@@ -221,7 +226,7 @@ static inline void bins_remove(tn_pool *pool, bins *all, uint32_t chunk) {
     bins_note(all, &place);
 }
 
-/* The first bin after `bin` that is not empty; BINS_COUNT: none. */
+/* The first bin after `bin` that is not empty; BINS_COUNT if all are empty. */
 static inline uint32_t bins_next(const bins *all, uint32_t bin) {
     uint64_t here = all->words[bin / 64] & ~1ull << bin % 64;
     if (here != 0) return bin / 64 * 64 + (uint32_t)__builtin_ctzll(here);
@@ -231,7 +236,7 @@ static inline uint32_t bins_next(const bins *all, uint32_t bin) {
     return word * 64 + (uint32_t)__builtin_ctzll(all->words[word]);
 }
 
-/* The link to the smallest chunk of a bin that is not empty. */
+/* Returns the link to the smallest chunk of a bin that is not empty. */
 static inline uint32_t *bins_first(tn_pool *pool, bins *all, bins_place *place) {
     if (place->bin < BINS_SMALL) {
         place->region = (uint32_t)__builtin_ctzll(all->regions[place->bin]);
@@ -242,7 +247,8 @@ static inline uint32_t *bins_first(tn_pool *pool, bins *all, bins_place *place) 
     return set_first(pool->chunks, place->root);
 }
 
-/* The link to the smallest chunk of at least `size` bytes, the lowest of equal ones; NULL: none. */
+/* Returns the link to the smallest chunk of at least `size` bytes, the lowest of equal ones; NULL
+ * if there is no such chunk. */
 static inline uint32_t *bins_seek(tn_pool *pool, bins *all, uint64_t size, bins_place *place) {
     uint32_t own = place->bin = bins_of(all, size);
     if (own < BINS_SMALL) {
@@ -256,8 +262,9 @@ static inline uint32_t *bins_seek(tn_pool *pool, bins *all, uint64_t size, bins_
     return place->bin == BINS_COUNT ? NULL : bins_first(pool, all, place);
 }
 
-/* Takes out the smallest chunk with `want->size` bytes. If they do not fit at the wanted alignment,
- * takes the smallest chunk that fits at any offset; NONE: no chunk does. */
+/* Removes and returns the smallest chunk of at least `want->size` bytes. If the block does not fit
+ * into it at the requested alignment, takes the smallest chunk in which it fits at any offset; NONE
+ * if there is no such chunk. */
 static inline uint32_t bins_take(tn_pool *pool, bins *all, const tn__want *want, uint64_t *offset) {
     bins_place place = {0};
     uint32_t *link = bins_seek(pool, all, want->size, &place);

@@ -3,7 +3,8 @@
  * A moment is identified by the number of the last allocation before it. Its holders are the blocks
  * in use that were allocated by then, and such blocks that were freed since, which are kept in a
  * list. A new peak empties its list, so the list is at most as long as the number of blocks that
- * were live at its moment. The cost is O(1) per operation, without a copy while memory grows.
+ * were live at that moment. The cost is O(1) per operation, and nothing is copied while memory
+ * grows.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -70,7 +71,8 @@ static void holders_offer(holders_list *list, const tn__holder_record *record) {
         holders_heap_sink(list->items, list->count, 0, holder);
 }
 
-/* Sorts: the last block in order is on top of the heap, so blocks are taken off from the end. */
+/* Sorts the list by heap sort: the last block in order is on top of the heap, so the list is filled
+ * from the end. */
 static void holders_sort(holders_list *list) {
     for (uint32_t count = list->count; count > 1; count--)
         list->items[count - 1] = holders_heap_pop(list->items, count);

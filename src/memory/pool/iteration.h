@@ -1,6 +1,5 @@
-/* iteration.h - the state of the pool that learns, shared by pools/iteration.c and
- * iteration_plan.c.
- */
+/* iteration.h - the state of the pool that learns iterations, shared by pools/iteration.c and
+ * iteration_plan.c. */
 #ifndef TN_POOL_ITERATION_H
 #define TN_POOL_ITERATION_H
 
@@ -10,16 +9,19 @@
 typedef struct tn__iteration {
     tn__lanes lanes;
     tn__learn learn;
-    /* A plan is to be made before request number `calm`, if iterations of `period` requests go on
-     * repeating as they did when `run` requests had been alike. period 0: not known yet. */
+    /* A plan will be made before request number `calm`, if iterations of `period` requests keep
+     * repeating. `run` is the number of the request after which requests began to equal those a
+     * period before. period 0: not known yet. */
     uint64_t period, calm, run;
-    tn__recorded recorded;     /* count 0: there is no plan */
-    uint64_t inner;            /* number of blocks in use within the plan */
-    uint64_t beyond;           /* bytes reserved for surprises since the plan came into force */
-    uint64_t round, surprises; /* in the current round */
-    /* surprises of this round whose place was held; rounds in a row with such surprises */
+    tn__recorded recorded; /* the iteration that the plan expects; count 0: there is no plan */
+    uint64_t inner;        /* number of blocks in use that lie in bytes of the plan */
+    uint64_t beyond; /* bytes reserved for unexpected requests since the plan came into force */
+    /* number of the current round (iteration), and of unexpected requests in it */
+    uint64_t round, surprises;
+    /* held: requests of this round for which the planned place was in use; jammed: number of
+     * consecutive rounds with such requests */
     uint64_t held, jammed;
-    uint64_t patience; /* number of alike periods to see before a plan is made */
+    uint64_t patience; /* number of equal periods required before a plan is made */
     bool is_planning;
     bool has_strangers; /* some free bytes lie in the zone of another stream */
     tn_pool_lesson lesson;
@@ -29,9 +31,9 @@ static inline bool tn__iteration_has_plan(const tn__iteration *state) {
     return state->recorded.count > 0;
 }
 
-/* Slack that may be reserved beyond the blocks (1/256), and beyond the requests (1/128). The second
- * contains the rounding of requests to blocks; if rounding is large, the first still leaves room
- * for plans. */
+/* Denominators of the slack, the bytes that may be reserved beyond the blocks (1/256) and beyond
+ * the requested bytes (1/128). The second includes the rounding of requests to blocks; if rounding
+ * is large, the first still leaves slack for plans. */
 enum { TN__ITERATION_BESIDE_BLOCKS = 256, TN__ITERATION_BESIDE_ASKED = 128 };
 
 static inline uint64_t tn__iteration_most(uint64_t now, uint64_t more, uint64_t peak,
@@ -41,8 +43,8 @@ static inline uint64_t tn__iteration_most(uint64_t now, uint64_t more, uint64_t 
     return tn__add_sat(most, most / part);
 }
 
-/* The largest reservation if memory can be released: the most bytes that were ever in use at once,
- * or are now together with `more` (NULL: nothing), plus the slack. */
+/* The largest allowed reservation if memory can be released: the most bytes that were ever in use
+ * at once, or are now in use together with `more` (may be NULL), plus the slack. */
 static inline uint64_t tn__iteration_bound(const tn_pool *pool, const tn__want *more) {
     const tn_pool_usage *usage = &pool->usage;
     uint64_t blocks = tn__iteration_most(usage->allocated, more == NULL ? 0 : more->size,
@@ -54,13 +56,13 @@ static inline uint64_t tn__iteration_bound(const tn_pool *pool, const tn__want *
 
 /* Whether tn__iteration_rest has something to do. */
 bool tn__iteration_is_due(const tn__iteration *state);
-/* Makes a plan if it is time for one, and puts it in force. Called without the lock. */
+/* Makes a plan if it is time for one, and puts it in force. Call it without holding the lock. */
 void tn__iteration_rest(tn_pool *pool);
-/* Turns the blocks and free bytes of the plan into ordinary chunks. False: no memory, and the plan
- * stays. */
+/* Ends the plan: turns its blocks and free bytes into ordinary chunks. False if memory is out; then
+ * the plan stays. */
 bool tn__iteration_forget(tn_pool *pool);
-/* Moves all free bytes outside, and those within the plan's zones into the plan. Needs room for the
- * zones' chunks. */
+/* Releases all free bytes, and then lends those within the plan's zones to the plan again. Records
+ * for the zones' chunks must be reserved. */
 void tn__iteration_reclaim(tn_pool *pool);
 
 #endif

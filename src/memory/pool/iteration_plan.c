@@ -1,22 +1,22 @@
-/* iteration_plan.c - makes a plan for the pool that learns, puts it in force and gives it up;
- * pools/iteration.c explains why.
- */
+/* iteration_plan.c - makes a plan for the pool that learns iterations, puts it in force and ends
+ * it; pools/iteration.c explains the method. */
 #include "memory/pool/iteration.h"
 
 enum {
     ITERATION_ROUNDS_GOOD = 8, /* a plan that held for this number of rounds was good */
-    /* the most periods to see before a plan, after plans that did not hold */
+    /* limit of the periods required before a plan, after plans that did not hold */
     ITERATION_PATIENCE_MAX = 64,
 };
 
-/* After a plan that failed: the next one needs more repetitions first. */
+/* Requires more repetitions before the next plan, because the last one failed. */
 static void iteration_wait(tn__iteration *state) {
     if (state->patience < ITERATION_PATIENCE_MAX) state->patience *= 2;
 }
 
 /* --- giving a plan up --- */
 
-/* Puts the record of an inner block into the list, in place of its bytes in the lent chunk. */
+/* Puts the record of a block inside a lent chunk into the list of chunks, in place of its bytes in
+ * the lent chunk. */
 static void iteration_list(tn_pool *pool, uint32_t lent, uint32_t inner) {
     tn__chunk *block = &pool->chunks[inner];
     uint32_t front, rest;
@@ -33,10 +33,10 @@ static void iteration_list(tn_pool *pool, uint32_t lent, uint32_t inner) {
         pool->last = inner;
     tn__chunk_drop(pool, hole);
     block->is_inner = false;
-    block->child[0] = TN__LEARN_NONE; /* its request is not recorded */
+    block->child[0] = TN__LEARN_NONE; /* the request of the block is not recorded */
 }
 
-/* Inner blocks by offset; NULL: no memory. */
+/* Returns the blocks inside lent chunks, sorted by offset; NULL if memory is out. */
 static tn__sort_item *iteration_inner(const tn_pool *pool, uint64_t count) {
     tn__sort_item *items = tn__alloc_array(&pool->context, count + 1, sizeof *items);
     uint64_t found = 0;
@@ -57,7 +57,7 @@ static void iteration_unlend(tn_pool *pool, const tn__sort_item *inner, uint64_t
         const tn__chunk *chunk = &pool->chunks[at];
         if (chunk->state != TN__CHUNK_LENT) continue;
         uint32_t lane = tn__lanes_of(pool, &state->lanes, state->recorded.streams[chunk->lane - 1]);
-        tn_assert(lane != 0); /* it was requested before there was a plan */
+        tn_assert(lane != 0); /* the stream made a request before the plan, so its lane exists */
         if (next < count && inner[next].key < chunk->offset + chunk->size) {
             uint32_t before = chunk->before;
             iteration_list(pool, at, inner[next++].id);
@@ -95,8 +95,9 @@ bool tn__iteration_forget(tn_pool *pool) {
 
 /* --- making a plan --- */
 
-/* The edges of the blocks in use between the plan's base and its height, with room for those of the
- * plan. The height is raised if a block crosses it. NULL: no memory. */
+/* Returns the edges of the blocks in use between the plan's base and its height, in an array that
+ * is large enough for those of the plan too. The height is raised if a block crosses it. NULL if
+ * memory is out. */
 static tn__sort_item *iteration_edges(const tn_pool *pool, tn__live_ranges *lives, size_t *count,
                                       size_t *room) {
     uint64_t *height = &lives->borders[lives->zones - 1];
@@ -121,7 +122,7 @@ static tn__sort_item *iteration_edges(const tn_pool *pool, tn__live_ranges *live
     return edges;
 }
 
-/* Marks the slots of blocks that are in use already as taken until these are freed. */
+/* Marks the slots of blocks that are already in use as taken, until these blocks are freed. */
 static void iteration_hold(const tn_pool *pool, tn__recorded *recorded) {
     uint64_t height = recorded->borders[recorded->zones - 1];
     for (uint32_t at = pool->first; at != TN__CHUNK_NONE; at = pool->chunks[at].after) {
@@ -136,8 +137,8 @@ static void iteration_hold(const tn_pool *pool, tn__recorded *recorded) {
     }
 }
 
-/* Whether the plan fits into the reserved bytes; if it lies above all blocks in use, into the bytes
- * that may be reserved. */
+/* Whether the plan fits into the reserved bytes. If it lies above all blocks in use, whether it
+ * fits into the bytes that may be reserved. */
 static bool iteration_is_worth(const tn_pool *pool, const tn__live_ranges *lives) {
     uint64_t top = lives->borders[lives->zones - 1];
     if (lives->base == 0) return top <= pool->reserved;
@@ -168,7 +169,7 @@ static bool iteration_install(tn_pool *pool, tn__live_ranges *lives) {
     tn__lanes_lend(pool, &state->lanes, lives->base, lives->borders, lives->zones);
     state->recorded.next = (uint32_t)((state->learn.count - lives->now) % lives->count);
     state->beyond = state->round = state->surprises = state->held = state->jammed = 0;
-    /* bytes that are freed below the plan are released after a round */
+    /* bytes that are freed below the plan will be released after a round */
     state->has_strangers = lives->base != 0;
     state->learn.skips = 0;
     state->lesson.plans++;
@@ -178,7 +179,7 @@ static bool iteration_install(tn_pool *pool, tn__live_ranges *lives) {
     return true;
 }
 
-/* Whether all requests since have equalled those a period ago. */
+/* Whether all requests since the period was found have equalled those a period before. */
 static bool iteration_goes_on(const tn__iteration *state) {
     const tn__learn *learn = &state->learn;
     return learn->lag != 0 && learn->count - state->run == learn->run;
@@ -190,7 +191,8 @@ bool tn__iteration_is_due(const tn__iteration *state) {
     return state->learn.count >= state->calm || !iteration_goes_on(state);
 }
 
-/* Two iterations were alike: computes the next calm moment. */
+/* Called when iterations were found to be equal: computes the next request before which few bytes
+ * are in use. */
 static void iteration_foresee(tn_pool *pool) {
     tn__iteration *state = pool->state;
     tn__live_ranges lives = {0};
@@ -204,7 +206,7 @@ static void iteration_foresee(tn_pool *pool) {
     tn__live_ranges_close(&pool->context, &lives);
 }
 
-/* Plans from `base` on; releases the lock meanwhile. */
+/* Makes a plan from offset `base` on; releases the lock meanwhile. */
 static bool iteration_plan_from(tn_pool *pool, tn__live_ranges *lives, uint64_t base) {
     pthread_mutex_unlock(&pool->lock);
     lives->base = base;
@@ -213,7 +215,7 @@ static bool iteration_plan_from(tn_pool *pool, tn__live_ranges *lives, uint64_t 
     return done;
 }
 
-/* Whether a plan around the blocks in use is higher than the bytes that may be reserved. */
+/* Whether a plan around the blocks in use needs more bytes than may be reserved. */
 static bool iteration_is_high(const tn_pool *pool, const tn__live_ranges *lives) {
     return lives->base == 0 && lives->borders[lives->zones - 1] > tn__iteration_bound(pool, NULL);
 }
@@ -229,7 +231,7 @@ static void iteration_plan(tn_pool *pool) {
     if (any && pool->is_sparse && iteration_is_high(pool, &lives))
         any = iteration_plan_from(pool, &lives, tn__live_ranges_end_of_use(pool));
     if (any && lives.base != 0 && !iteration_is_worth(pool, &lives))
-        /* no room above: plan around the blocks in use */
+        /* there is no memory above the blocks in use, so the plan is made around them */
         any = iteration_plan_from(pool, &lives, 0);
     state->is_planning = false;
     state->period = 0;
@@ -254,7 +256,7 @@ void tn__iteration_reclaim(tn_pool *pool) {
     tn__recorded *recorded = &state->recorded;
     tn__pool_settle(pool);
     tn__lanes_trim(pool, &state->lanes);
-    /* marked anew: two blocks may have shared a slot, and one of them is gone */
+    /* slots are marked again, because two blocks may have shared a slot, and one of them is gone */
     memset(recorded->slots.taken, 0,
            tn__slots_words(&recorded->slots) * sizeof *recorded->slots.taken);
     iteration_hold(pool, recorded);

@@ -1,7 +1,7 @@
-/* lanes.c - keeps the chunks of several streams in one list. The state of a chunk, its lane, and
- * whether it lies at the frontier determine its bin. So a chunk is taken out of its bin before
- * any of these change, and put in again afterwards. Cost: O(log n) per call, O(n) to empty the
- * cache. */
+/* lanes.c - keeps the chunks of several streams in one list (lanes.h). The state of a chunk, its
+ * lane, and whether it lies at the frontier determine its bin. So a chunk is removed from its bin
+ * before any of these change, and added to a bin afterwards. Cost: O(log n) per call, O(n) to empty
+ * the cache. */
 #include "memory/pool/lanes.h"
 
 void tn__lanes_open(tn_pool *pool, tn__lanes *all) { bins_open(pool, &all->outside); }
@@ -33,7 +33,8 @@ static bool lanes_at_frontier(const tn_pool *pool, uint32_t chunk) {
     return after == pool->last && pool->chunks[after].state == TN__CHUNK_OUTSIDE;
 }
 
-/* NULL: in no bin. Among chunks outside, only the last one is in no bin, and it is used last. */
+/* The bin of a chunk; NULL: it is in no bin. Among chunks outside, only the last one is in no bin,
+ * and it is used last. */
 static bins *lanes_bin(const tn_pool *pool, tn__lanes *all, uint32_t chunk) {
     const tn__chunk *free = &pool->chunks[chunk];
     if (free->state == TN__CHUNK_OUTSIDE) return chunk == pool->last ? NULL : &all->outside;
@@ -76,7 +77,8 @@ uint32_t tn__lanes_give(tn_pool *pool, tn__lanes *all, uint32_t chunk) {
 
 /* --- taking --- */
 
-/* Cuts the wanted block out of a free chunk that is in no bin, and puts the rest into bins. */
+/* Cuts the requested block out of a free chunk that is in no bin, and puts the remaining bytes into
+ * bins. */
 static uint32_t lanes_carve(tn_pool *pool, tn__lanes *all, uint32_t chunk, const tn__want *want) {
     uint64_t offset = 0;
     uint32_t front, rest;
@@ -84,13 +86,14 @@ static uint32_t lanes_carve(tn_pool *pool, tn__lanes *all, uint32_t chunk, const
     tn_assert(fits);
     (void)fits;
     uint32_t found = tn__chunk_carve(pool, chunk, offset, want->size, &front, &rest);
-    pool->chunks[found].state = TN__CHUNK_USED; /* marked as used, so that it is not joined */
+    /* marked as used, so that the remaining bytes are not joined with it */
+    pool->chunks[found].state = TN__CHUNK_USED;
     if (front != TN__CHUNK_NONE) lanes_keep(pool, all, front);
     if (rest != TN__CHUNK_NONE) tn__lanes_give(pool, all, rest);
     return found;
 }
 
-/* The lane's free chunk at the frontier; NONE: there is no such chunk. */
+/* The free chunk of the lane at the frontier; NONE if there is no such chunk. */
 static uint32_t lanes_frontier(const tn_pool *pool, uint32_t lane) {
     uint32_t at = pool->last;
     if (pool->chunks[at].state == TN__CHUNK_OUTSIDE) at = pool->chunks[at].before;
@@ -110,7 +113,7 @@ uint32_t tn__lanes_hole(tn_pool *pool, tn__lanes *all, uint32_t lane, const tn__
     return found == TN__CHUNK_NONE ? found : lanes_carve(pool, all, found, want);
 }
 
-/* Gives the first `size` bytes of an outside chunk, which is in no bin, to the lane. */
+/* Gives the first `size` bytes of a chunk outside, which is in no bin, to the lane. */
 static void lanes_claim(tn_pool *pool, tn__lanes *all, uint32_t chunk, uint64_t size,
                         uint32_t lane) {
     uint32_t rest = TN__CHUNK_NONE;
@@ -121,13 +124,14 @@ static void lanes_claim(tn_pool *pool, tn__lanes *all, uint32_t chunk, uint64_t 
     if (rest != TN__CHUNK_NONE) lanes_keep(pool, all, rest);
 }
 
-/* The bytes from the start of a chunk to the end of the wanted block in it. */
+/* The bytes from the start of a chunk to the end of the requested block in it. */
 static uint64_t lanes_reach(const tn_pool *pool, uint32_t chunk, const tn__want *want) {
     uint64_t begin = pool->chunks[chunk].offset;
     return ((begin + want->alignment - 1) & ~(want->alignment - 1)) - begin + want->size;
 }
 
-/* Takes from the bytes outside at the end, together with the lane's free chunk below them. */
+/* Takes a block from the bytes outside at the end of the range, together with the lane's free chunk
+ * directly below them. */
 static uint32_t lanes_beyond(tn_pool *pool, tn__lanes *all, uint32_t lane, const tn__want *want) {
     uint32_t last = pool->last, before = pool->chunks[last].before;
     uint32_t own = lanes_frontier(pool, lane);
@@ -140,11 +144,13 @@ static uint32_t lanes_beyond(tn_pool *pool, tn__lanes *all, uint32_t lane, const
     if (own != TN__CHUNK_NONE)
         tn__chunk_join(pool, own);
     else if (before != TN__CHUNK_NONE && pool->chunks[before].state == TN__CHUNK_FREE)
-        lanes_keep(pool, all, before); /* it is no longer the frontier of another lane */
+        /* the chunk before was at the frontier of another lane and now is an ordinary hole */
+        lanes_keep(pool, all, before);
     return lanes_carve(pool, all, own != TN__CHUNK_NONE ? own : last, want);
 }
 
-/* Last resort: the first free chunk of the lane that can hold a large alignment. */
+/* Used if nothing else fits: takes the first free chunk of the lane that can hold a block of a
+ * large alignment. */
 static uint32_t lanes_by_chance(tn_pool *pool, tn__lanes *all, uint32_t lane,
                                 const tn__want *want) {
     uint64_t offset;
@@ -184,10 +190,12 @@ static uint32_t lanes_leave(tn_pool *pool, tn__lanes *all, uint32_t at) {
     tn__chunk *chunk = &pool->chunks[at];
     uint32_t before = chunk->before;
     if (before != TN__CHUNK_NONE && pool->chunks[before].state == TN__CHUNK_OUTSIDE)
-        before = pool->chunks[before].before; /* they will be joined */
+        /* the outside chunk before this one will be joined with it */
+        before = pool->chunks[before].before;
     if (lanes_at_frontier(pool, at) && before != TN__CHUNK_NONE &&
         pool->chunks[before].state == TN__CHUNK_FREE)
-        lanes_drop(pool, all, before); /* it now lies at the frontier */
+        /* the chunk before now lies at the frontier, where chunks are in no bin */
+        lanes_drop(pool, all, before);
     lanes_drop(pool, all, at);
     pool->reserved -= chunk->size;
     chunk->state = TN__CHUNK_OUTSIDE;

@@ -1,16 +1,18 @@
-/* learn.c - keeps a ring of requests and searches for a period. A context that occurs again
- * proposes a period, and the requests themselves confirm it: colliding hashes cost only time. */
+/* learn.c - keeps a ring of requests and searches for a period (learn.h). A context (the last
+ * requests) that occurs again proposes a period, and the requests themselves confirm it, so
+ * colliding hashes cost only time. */
 #include "memory/pool/learn.h"
 
 enum {
     LEARN_CONTEXT = 16, /* number of requests in a context */
-    /* requests in an iteration, at least; a shorter period is multiplied to reach it */
+    /* minimum of requests in an iteration; a shorter period is multiplied to reach it */
     LEARN_LEAST = 64,
-    LEARN_ROOM = 1 << 10, /* at first */
+    LEARN_ROOM = 1 << 10, /* initial number of requests in the ring */
     LEARN_ROOM_MAX = 1 << 18,
     LEARN_SKIPS_MAX = 8 * LEARN_ROOM_MAX
 };
-/* Odd, so that multiplication is reversible; from the golden ratio, so that bits spread. */
+/* An odd number, so that multiplication is reversible; from the golden ratio, so that bits
+ * spread. */
 #define LEARN_FACTOR 0x9e3779b97f4a7c15u
 
 static uint64_t learn_key(const tn__asked *asked) {
@@ -33,7 +35,8 @@ void tn__learn_forget(tn__learn *learn) {
     learn->context = learn->lag = learn->run = learn->enough = 0;
 }
 
-/* Makes room for one more: doubles it, until there is enough for the longest iteration. */
+/* Makes the ring large enough for one more request: doubles it, up to the size for the longest
+ * iteration; then drops the oldest request. False if memory is out. */
 static bool learn_room(const tn_context *context, tn__learn *learn) {
     if (learn->count - learn->first < learn->room) return true;
     if (learn->room == LEARN_ROOM_MAX) return learn->first++, true;
@@ -47,7 +50,7 @@ static bool learn_room(const tn_context *context, tn__learn *learn) {
     }
     for (uint64_t n = learn->first; n < learn->count; n++)
         asked[n & (room - 1)] = *tn__learn_at(learn, n);
-    /* loses the known contexts, of which few would occur again */
+    /* the table of contexts is not copied, because few of them would occur again */
     tn__learn_close(context, learn);
     learn->asked = asked;
     learn->seen = seen;
@@ -63,7 +66,8 @@ static uint64_t learn_factor_of_oldest(void) {
     return factor;
 }
 
-/* Hashes the context that ends with the last request; false: there are too few requests yet. */
+/* Updates the hash of the context that ends with the last request; false if there are too few
+ * requests yet. */
 static bool learn_context(tn__learn *learn) {
     uint64_t last = learn->count - 1, kept = learn->count - learn->first;
     learn->context = learn->context * LEARN_FACTOR + learn_key(tn__learn_at(learn, last));
@@ -73,7 +77,8 @@ static bool learn_context(tn__learn *learn) {
     return kept >= LEARN_CONTEXT;
 }
 
-/* The distance to an earlier occurrence of the last sixteen requests; 0: none is known. */
+/* The distance to an earlier occurrence of the last sixteen requests; `seen` is its position. 0 if
+ * they do not occur there. */
 static uint64_t learn_propose(const tn__learn *learn, uint32_t seen) {
     uint64_t lag = (uint32_t)learn->count - seen;
     if (lag == 0 || lag + LEARN_CONTEXT > learn->count - learn->first) return 0;
@@ -99,7 +104,7 @@ static void learn_follow(tn__learn *learn) {
     if (has_context) *seen = (uint32_t)learn->count;
 }
 
-/* Requests of an iteration at the current lag. */
+/* The number of requests in an iteration with the present distance `lag`. */
 static uint64_t learn_period(const tn__learn *learn) {
     return (LEARN_LEAST + learn->lag - 1) / learn->lag * learn->lag;
 }
@@ -118,7 +123,7 @@ uint64_t tn__learn_period(tn__learn *learn, uint64_t patience) {
 
 /* --- requests --- */
 
-/* Whether this request is skipped. Starts to skip when the ring has been filled without finding a
+/* Whether this request is skipped. Skipping starts when the ring was filled without finding a
  * period. */
 static bool learn_skips(tn__learn *learn) {
     if (learn->skip > 0) {

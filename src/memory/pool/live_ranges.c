@@ -1,17 +1,21 @@
-/* live_ranges.c - plans the offsets of the next iterations from two that were alike.
+/* live_ranges.c - plans the offsets of the next iterations from two that were equal.
  *
- * If a block lived longer in one of the two, the longer time counts. The circle of time is cut at
- * the current request: the planner sees a block that lives across the cut as two pieces.
+ * If a block was in use for longer in one of the two iterations, the longer time counts. Iterations
+ * follow each other, so time is a circle; it is cut at the current request, and a block that is
+ * live across the cut becomes a buffer of two pieces.
  */
 #include <tenure/plan.h>
 
 #include "memory/pool/live_ranges.h"
 
 enum {
-    LIVES_STEADY = 64,      /* at most 1/64 of the bytes of an iteration may stay in use */
-    LIVES_WORK = 20 * 1000, /* placements that the planner may try, plus a number per live range */
+    /* at most 1/64 of the bytes of an iteration may stay in use longer than a period */
+    LIVES_STEADY = 64,
+    /* limit of placements that the planner may try, plus LIVES_WORK_EACH per live range */
+    LIVES_WORK = 20 * 1000,
     LIVES_WORK_EACH = 8,
-    /* attempts to find the blocks that a plan meets, before it gets all of them */
+    /* number of plans that consider only the obstacles below the plan's top; after them, all
+     * obstacles are considered */
     LIVES_ATTEMPTS = 6
 };
 
@@ -23,12 +27,14 @@ void tn__live_ranges_close(const tn_context *context, tn__live_ranges *lives) {
 
 /* --- live ranges --- */
 
-/* Steps for which the block of request n is in use, as a period ago; 0: longer than the period. */
+/* The number of steps for which the block of request n is in use, judged by this request and by the
+ * one a period before; 0: longer than the period. */
 static uint32_t ranges_length(const tn__learn *learn, uint64_t n, uint64_t period) {
     const tn__asked *before = tn__learn_at(learn, n - period), *last = tn__learn_at(learn, n);
     if (before->freed == 0) return 0;
     uint64_t length = before->freed - (n - period);
-    uint64_t other = last->freed != 0 ? last->freed - n : learn->count - n; /* so far */
+    /* the block is still in use, so this is the time until now */
+    uint64_t other = last->freed != 0 ? last->freed - n : learn->count - n;
     if (other > length) length = last->freed != 0 ? other : other + 1;
     return length <= period ? (uint32_t)length : 0;
 }
@@ -41,7 +47,8 @@ static bool ranges_open_zone(tn__live_ranges *lives, uint32_t stream) {
     return true;
 }
 
-/* False: more bytes stay in use than in a steady loop. */
+/* Fills in the live ranges of an iteration. False: more bytes stay in use than in a steady loop, or
+ * there are too many streams. */
 static bool ranges_fill(const tn__learn *learn, uint64_t period, tn__live_ranges *lives) {
     uint64_t staying = 0, all = 0;
     for (uint64_t i = 0; i < period; i++) {
@@ -60,7 +67,7 @@ static bool ranges_fill(const tn__learn *learn, uint64_t period, tn__live_ranges
     return staying <= all / LIVES_STEADY;
 }
 
-/* The live range of a block in use; NULL: it has no place in the plan. */
+/* The live range of a block in use; NULL: the block is not part of the plan. */
 static tn__pool_life *ranges_of_block(const tn__learn *learn, tn__live_ranges *lives,
                                       const tn__chunk *chunk) {
     uint64_t which;
@@ -71,7 +78,8 @@ static tn__pool_life *ranges_of_block(const tn__learn *learn, tn__live_ranges *l
     return life->length != 0 ? life : NULL;
 }
 
-/* Keeps the place of every block in use: as a block of the plan, or as an obstacle. */
+/* Enters every block in use: as a block of the plan that is already placed, or as an obstacle.
+ * False if memory is out. */
 static bool ranges_keep(const tn_pool *pool, const tn__learn *learn, tn__live_ranges *lives) {
     for (uint32_t at = pool->first; at != TN__CHUNK_NONE; at = pool->chunks[at].after) {
         const tn__chunk *chunk = &pool->chunks[at];
@@ -90,7 +98,7 @@ static bool ranges_keep(const tn_pool *pool, const tn__learn *learn, tn__live_ra
     return true;
 }
 
-/* Streams by the bytes that they ask for, the most first. */
+/* Sorts the streams by the bytes that they request, the most first. */
 static void ranges_order_zones(tn__live_ranges *lives) {
     uint64_t bytes[TN__ZONES_MAX] = {0};
     for (uint32_t i = 0; i < lives->count; i++)
@@ -132,7 +140,8 @@ bool tn__live_ranges_gather(const tn_pool *pool, const tn__learn *learn, uint64_
 
 uint32_t tn__live_ranges_calm(const tn_context *context, const tn__live_ranges *lives) {
     uint64_t *dying = tn__alloc_array(context, lives->count, sizeof *dying);
-    int64_t now = 0, least = 0; /* up to a constant: bytes in use at step 0 */
+    /* the number of bytes in use at step 0 is unknown, but only differences matter */
+    int64_t now = 0, least = 0;
     uint32_t best = 0;
     if (dying == NULL) return 0;
     for (uint32_t i = 0; i < lives->count; i++)
@@ -150,7 +159,7 @@ uint32_t tn__live_ranges_calm(const tn_context *context, const tn__live_ranges *
     return best;
 }
 
-/* The problem of one zone: bytes count from `base`, and from `ceiling` on obstacles are left
+/* The problem of one zone: offsets count from `base`, and obstacles at or above `ceiling` are left
  * out. */
 typedef struct ranges_zone {
     const tn__live_ranges *lives;
@@ -213,7 +222,7 @@ done:
     return status;
 }
 
-/* Whether [from, to) contains a block in use that the plan left out. */
+/* Whether a block in use that the plan left out begins in [from, to). */
 static bool ranges_meets(const tn__live_ranges *lives, uint64_t from, uint64_t to) {
     for (size_t a = 0; a < lives->around_count; a++)
         if (lives->around[a].offset >= from && lives->around[a].offset < to) return true;
@@ -223,9 +232,9 @@ static bool ranges_meets(const tn__live_ranges *lives, uint64_t from, uint64_t t
     return false;
 }
 
-/* Blocks that lie high should not make the plan high. So it is first made without them, then again
- * with those that it met, until it meets no new one. A zone ends at a multiple of the widest
- * alignment, so that the next one may begin there. */
+/* Plans one zone. Blocks in use at high offsets should not make the plan high. So the plan is first
+ * made without them, then again with those that it overlapped, until it overlaps no others. A zone
+ * ends at a multiple of the largest alignment, so that the next one can begin there. */
 static tn_status ranges_plan_zone(const tn_context *context, tn__live_ranges *lives,
                                   uint32_t number, uint64_t base, uint64_t unit, uint64_t widest) {
     ranges_zone zone = {lives, lives->streams[number], base, base, unit};

@@ -1,7 +1,7 @@
 /* recorded.h - a recorded iteration that is expected to repeat: its requests in order, each with
  * its place in a plan, and the bytes of the plan as slots.
  *
- * Cost: O(1) for a request that is expected, else O(log n), and k / 64 + 1 words for a run of k
+ * Cost: O(1) for a request that is expected, else O(log n), and k / 64 + 1 words for a block of k
  * slots; 64 bytes per request and 9 bytes per slot.
  */
 #ifndef TN_POOL_RECORDED_H
@@ -12,9 +12,10 @@
 
 /* --- slots: the bytes of a plan, cut at every start and end of one of its blocks ----------------
  *
- * Every block of the plan is a run of whole slots, known ahead, and one bit per slot says whether
- * it is taken. So the bits of a place alone decide whether it is free, whatever happened before:
- * blocks that live longer than planned, or were not planned, need no special case.
+ * Every block of the plan consists of consecutive whole slots, which are known in advance, and one
+ * bit per slot: set if the slot is taken says whether it is taken. So the bits of a place alone
+ * decide whether it is free, whatever happened before: blocks that are in use for longer than
+ * planned, or were not planned, need no special case.
  */
 
 typedef struct tn__slots {
@@ -23,15 +24,16 @@ typedef struct tn__slots {
     uint32_t count;
 } tn__slots;
 
-/* Makes slots from edges in any order, with repetitions; the edges are sorted in place. False: no
- * memory. */
+/* Makes slots from edges, which may come in any order and repeat; sorts them in place. False if
+ * memory is out. */
 bool tn__slots_open(const tn_context *context, tn__slots *slots, tn__sort_item *edges,
                     size_t count);
 void tn__slots_close(const tn_context *context, tn__slots *slots);
-/* The slot of the offset; `count` at the end. */
+/* The slot that contains the offset; `count` at the end. */
 uint32_t tn__slots_at(const tn__slots *slots, uint64_t offset);
-/* Finds the smallest run of slots in [from, to) whose bits are not set in `taken` and that holds
- * the wanted block; *from and *to become the slots of the block. Cost: O(to - from). */
+/* Finds the smallest sequence of slots in [from, to) that is free according to `taken` and holds
+ * the requested block; *from and *to become the slots of the block. False if there is no such
+ * sequence. Cost: O(to - from). */
 bool tn__slots_hole(const tn__slots *slots, const uint64_t *taken, uint32_t *from, uint32_t *to,
                     const tn__want *want, uint64_t *offset);
 
@@ -40,7 +42,7 @@ static inline size_t tn__slots_words(const tn__slots *slots) {
     return ((size_t)slots->count + 1) / 64 + 1;
 }
 
-/* The bits of word w that belong to [from, to); word and range overlap. */
+/* The bits of word w that belong to the slots [from, to); the word and the range must overlap. */
 static inline uint64_t tn__slots_mask(uint32_t w, uint32_t from, uint32_t to) {
     uint64_t mask = ~0ull;
     if (w == from / 64) mask &= ~0ull << from % 64;
@@ -64,8 +66,8 @@ static inline void tn__slots_give(tn__slots *slots, uint32_t from, uint32_t to) 
         slots->taken[w] &= ~tn__slots_mask(w, from, to);
 }
 
-/* Frees the slots that lie wholly in [low, high); a slot at its edge may have another holder too.
- * False: there was such a slot. */
+/* Frees the slots that lie completely within [low, high); a slot at the edge may contain bytes of
+ * another block too. False: there was a slot at the edge. */
 static inline bool tn__slots_give_whole(tn__slots *slots, uint64_t low, uint64_t high) {
     uint32_t from = tn__slots_at(slots, low), to = tn__slots_at(slots, high);
     bool is_exact = slots->edges[from] == low && slots->edges[to] == high;
@@ -76,41 +78,44 @@ static inline bool tn__slots_give_whole(tn__slots *slots, uint64_t low, uint64_t
 
 /* --- the expected requests in order, and the current position -----------------------------------
  *
- * If a request is not the expected one, the recorded iteration is searched. Is it the one after, so
- * that one was left out? Or do the last three requests, including this one, stand in a row
- * anywhere? The nearest match ahead counts. Otherwise it is an additional request and the position
- * stays. A wrong guess costs only a place in the plan: the slots know which bytes are free.
+ * If a request is not the expected one, the recorded iteration is searched. First the request after
+ * the expected one is compared, in case one was left out. Then the last three requests, including
+ * this one, are searched as a sequence anywhere; the nearest match ahead counts. If there is no
+ * match, it is an additional request and the position stays. A wrong guess costs only a place in
+ * the plan, because the slots know which bytes are free.
  */
 
 typedef struct tn__expected {
     uint64_t size, offset;
     uint32_t stream;
-    uint32_t from, to; /* slots; empty: it is expected, but has no place in the plan */
-    uint32_t length;   /* number of requests for which its block lives */
+    /* range of slots; empty: the request is expected, but has no place in the plan */
+    uint32_t from, to;
+    uint32_t length; /* number of requests for which its block is in use */
 } tn__expected;
 
 typedef struct tn__recorded {
     tn__expected *lines;   /* [count] */
-    tn__sort_item *threes; /* [count] hash of a line and the two before it, ascending */
+    tn__sort_item *threes; /* [count] hash of each line and the two lines before it, ascending */
     uint32_t count, next;
     uint64_t recent[2]; /* keys of the last two requests, the latest first */
-    uint64_t rounds;    /* number of completed rounds */
+    uint64_t rounds;    /* number of completed rounds (iterations) */
     tn__slots slots;
-    uint64_t *soon;                        /* result of tn__recorded_soon */
-    uint64_t base, borders[TN__ZONES_MAX]; /* start of the first zone, end of each zone */
+    uint64_t *soon;                        /* result of tn__recorded_soon, as bits */
+    uint64_t base, borders[TN__ZONES_MAX]; /* begin of the first zone, end of each zone */
     uint32_t streams[TN__ZONES_MAX];
     uint32_t zones;
 } tn__recorded;
 
-/* `edges` [edge_count]: additional edges for slots, in an array with room for two more per live
- * range. False: no memory. */
+/* Makes a recorded iteration from live ranges with offsets. `edges` [edge_count] are additional
+ * edges for slots, in an array that is large enough for two more per live range. False if memory is
+ * out. */
 bool tn__recorded_open(const tn_context *context, tn__recorded *recorded,
                        const tn__live_ranges *lives, tn__sort_item *edges, size_t edge_count);
 void tn__recorded_close(const tn_context *context, tn__recorded *recorded);
-/* Like tn__recorded_match, for a request that is not the expected one. */
+/* Does the work of tn__recorded_match for a request that is not the expected one. */
 const tn__expected *tn__recorded_search(tn__recorded *recorded, uint64_t size, uint32_t stream);
-/* The slots that the next `ahead` requests will need, and those that are taken, as bits; valid
- * until the next call. Cost: O(ahead + slots). */
+/* Returns the slots that the next `ahead` requests will need, and those that are taken, as bits;
+ * valid until the next call. Cost: O(ahead + slots). */
 const uint64_t *tn__recorded_soon(tn__recorded *recorded, uint32_t ahead);
 
 static inline uint64_t tn__recorded_key(uint64_t size, uint32_t stream) {
@@ -118,7 +123,8 @@ static inline uint64_t tn__recorded_key(uint64_t size, uint32_t stream) {
     return z ^ z >> 32;
 }
 
-/* The line of a request; NULL: it is a surprise. */
+/* Returns the line of the recorded iteration that a request matches, and moves the position after
+ * it; NULL: the request is unexpected. */
 static inline const tn__expected *tn__recorded_match(tn__recorded *recorded, uint64_t size,
                                                      uint32_t stream) {
     const tn__expected *line = &recorded->lines[recorded->next];
@@ -135,7 +141,7 @@ static inline const tn__expected *tn__recorded_match(tn__recorded *recorded, uin
     return line;
 }
 
-/* The zone that contains the byte; `zones`: none. */
+/* The zone that contains the byte at `offset`; `zones` if no zone does. */
 static inline uint32_t tn__recorded_zone(const tn__recorded *recorded, uint64_t offset) {
     uint32_t zone = 0;
     if (offset < recorded->base) return recorded->zones;

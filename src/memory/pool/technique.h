@@ -1,12 +1,12 @@
-/* technique.h - the interface and tools of a technique: chunks that tile the range, and ordered
- * sets of them.
+/* technique.h - the interface of a technique (one kind of pool), and the functions it is written
+ * with: chunks that cover the range, and ordered sets of chunks.
  *
- * Every pool is a list of chunks in address order that tiles [0, capacity) without a gap. A chunk
- * is in use, free (the technique keeps it for reuse), or outside (not reserved). The frame (pool.c)
- * checks requests, holds the lock, counts, and knows the holders; a technique finds a chunk, cuts
- * it, and joins it again. Chunks are records of one flat array, which also contain the links of the
- * list and the nodes of the sets. The frame makes room for TN__CHUNKS_PER_CALL more before each
- * allocation, so a technique never allocates host memory and cannot fail half way.
+ * Every pool is a list of chunks in address order that covers [0, capacity) without a gap. A chunk
+ * is in use, free (the technique keeps it for reuse), or outside (not reserved). pool.c checks
+ * requests, holds the lock, counts, and knows the holders; a technique finds a chunk, cuts it, and
+ * joins it again. Chunks are records of one flat array, which also contain the links of the list
+ * and the nodes of the sets. pool.c reserves TN__CHUNKS_PER_CALL records before each allocation, so
+ * a technique never allocates host memory and cannot fail half way.
  */
 #ifndef TN_POOL_TECHNIQUE_H
 #define TN_POOL_TECHNIQUE_H
@@ -18,76 +18,80 @@
 #include "base/base.h"
 
 #define TN__CHUNK_NONE UINT32_MAX
-#define TN__CHUNKS_PER_CALL 72u /* buddy cuts once per power of two, others at most four times */
+/* limit of new chunks per call: buddy cuts once per power of two, others at most four times */
+#define TN__CHUNKS_PER_CALL 72u
 
 typedef enum tn__chunk_state {
-    TN__CHUNK_VACANT, /* a record without bytes */
+    TN__CHUNK_VACANT, /* an unused record */
     TN__CHUNK_OUTSIDE,
     TN__CHUNK_FREE,
-    TN__CHUNK_LENT, /* the technique divides it itself: its blocks are records outside the list */
+    /* its blocks are records outside the list, which the technique manages itself */
+    TN__CHUNK_LENT,
     TN__CHUNK_USED
 } tn__chunk_state;
 
-typedef struct tn__chunk { /* one cache line */
+typedef struct tn__chunk { /* fills one cache line */
     uint64_t offset, size;
-    /* in address order; for a vacant record, `after` is the next vacant one; for an inner one both
-     * belong to the technique */
+    /* neighbours in address order; in a vacant record, `after` is the next vacant one; in a chunk
+     * with is_inner, the technique may use both */
     uint32_t before, after;
-    /* in a set: the chunks before it, those after; in use: free for the technique */
+    /* in a set: the subtrees of chunks before and after it; in use: free for the technique to
+     * use */
     uint32_t child[2];
-    /* in use: the stream; free: chosen by the technique, first key in the order of sets */
+    /* in use: the stream; free: a number chosen by the technique, the first key in the order of
+     * sets */
     uint32_t lane;
-    uint32_t generation; /* grows at each free, so that an old id is recognised */
+    uint32_t generation; /* increased at each free, so that an old id is recognised */
     uint64_t requested, birth;
     uint32_t tag;
     uint8_t state;     /* tn__chunk_state */
-    bool is_segment;   /* first chunk of a segment: never joined with the one before */
-    bool is_large : 1; /* caching: lies in a segment for large requests */
-    bool is_empty : 1; /* belongs to a request for 0 bytes: not part of the list */
-    bool is_span : 1;  /* caching: lies in an expandable segment, mapped or not */
-    bool is_inner : 1; /* lies within a lent chunk: not part of the list */
+    bool is_segment;   /* first chunk of a segment, which is never joined with the chunk before */
+    bool is_large : 1; /* pool `caching`: lies in a segment for large requests */
+    bool is_empty : 1; /* belongs to a request for 0 bytes and is not part of the list */
+    bool is_span : 1;  /* pool `caching`: lies in an expandable segment, mapped or not */
+    bool is_inner : 1; /* lies within a lent chunk and is not part of the list */
 } tn__chunk;
 
-typedef struct tn__holder_record { /* a block that was freed after a mark */
+typedef struct tn__holder_record { /* a block that was freed after a mark was set */
     uint64_t requested, allocated, birth;
     uint32_t tag, stream;
 } tn__holder_record;
 
-/* A moment whose holders are known: blocks in use with a birth up to `stamp`, and such blocks that
- * were freed since. Costs O(1) per operation instead of a copy at every new peak. */
+/* A moment with known holders: blocks in use with a birth up to `stamp`, and such blocks that were
+ * freed since. This costs O(1) per operation instead of a copy at every new peak. */
 typedef struct tn__mark {
-    uint64_t stamp; /* number of the last allocation before it; 0: no such moment yet */
+    uint64_t stamp; /* number of the last allocation before the moment; 0: not set */
     tn__holder_record *left;
     size_t left_count, left_room;
 } tn__mark;
 
 typedef struct tn__want {
-    uint64_t size;      /* a multiple of the unit, > 0 */
-    uint64_t alignment; /* >= unit */
+    uint64_t size;      /* positive, a multiple of the unit */
+    uint64_t alignment; /* at least the unit */
     uint32_t stream;
     bool long_lived;
-    uint64_t requested; /* bytes, before rounding */
+    uint64_t requested; /* bytes requested, before rounding */
 } tn__want;
 
 typedef struct tn__technique {
     const char *name;    /* the name that users type */
-    const char *summary; /* one line for --help, no full stop */
-    const char *source;  /* paper, book or other program that the idea comes from */
-    uint64_t unit;       /* the least alignment of blocks */
+    const char *summary; /* one line for --help, without a full stop */
+    const char *source;  /* paper, book or other program from which the idea comes */
+    uint64_t unit;       /* the smallest alignment of blocks */
     size_t state_size;   /* bytes of pool->state, which is zeroed */
-    bool is_planned;     /* needs sizes and offsets */
-    /* Chunk 0 is the whole range, outside, and in no set. */
+    bool is_planned;     /* the technique needs sizes and offsets in the options */
+    /* Opens the technique. At that time chunk 0 is the whole range, outside, and in no set. */
     tn_status (*open)(tn_pool *pool, const tn_pool_options *options, tn_error *error);
-    /* Takes a chunk for the request out of every set. E_EXHAUSTED comes without a message, and with
-     * no change that callers can see. */
+    /* Takes a chunk for the request and removes it from every set. Returns E_EXHAUSTED without a
+     * message, and then without a change that callers can see. */
     tn_status (*take)(tn_pool *pool, const tn__want *want, uint32_t *chunk, tn_error *error);
     /* takes the chunk back; its state is already free */
     void (*give)(tn_pool *pool, uint32_t chunk);
-    /* tn_pool_empty_cache; NULL: there is nothing to empty */
+    /* implements tn_pool_empty_cache; NULL: there is nothing to empty */
     uint64_t (*trim)(tn_pool *pool);
-    void (*close)(tn_pool *pool); /* NULL: holds no memory of its own */
-    /* Does long work that `take` asked for (pool->is_due): called before the next request, without
-     * the lock. NULL: no such work */
+    void (*close)(tn_pool *pool); /* NULL: the technique has no memory of its own */
+    /* Does long work that `take` asked for (pool->is_due). It is called before the next request,
+     * without the lock. NULL: there is no such work. */
     void (*rest)(tn_pool *pool);
     /* NULL: the technique does not learn */
     void (*lesson)(const tn_pool *pool, tn_pool_lesson *lesson);
@@ -101,87 +105,96 @@ struct tn_pool {
     uint64_t capacity, unit;
     tn__chunk *chunks;
     size_t chunk_room;
-    uint32_t chunk_count;          /* records used at least once */
-    uint32_t vacant, vacant_count; /* list of the vacant records */
-    /* the lowest chunk, which is number 0 except with iteration; the highest */
+    uint32_t chunk_count;          /* number of records used at least once */
+    uint32_t vacant, vacant_count; /* head of the list of vacant records, and their number */
+    /* the lowest chunk, which is number 0 except in the pool `iteration`, and the highest */
     uint32_t first, last;
-    uint64_t reserved; /* set by the technique */
-    bool is_due; /* set by the technique, atomically: `rest` is called before the next request */
-    /* options.settle: called before bytes freed by one stream go to another */
+    uint64_t reserved; /* bytes reserved; set by the technique */
+    /* set by the technique, atomically, so that `rest` is called before the next request */
+    bool is_due;
+    /* options.settle: called before bytes freed by one stream are given to another */
     void (*settle)(void *self);
     void *settle_self;
     /* options.release: called for bytes that are no longer reserved */
     void (*release)(void *self, uint64_t offset, uint64_t size);
     void *release_self;
-    bool is_sparse;      /* options.is_sparse: bytes without a block cost nothing */
-    tn_pool_usage usage; /* counters of the frame; `reserved` and later fields: on demand */
+    bool is_sparse; /* options.is_sparse: bytes that belong to no block cost nothing */
+    /* counters of pool.c; `reserved` and the fields after it are computed on demand */
+    tn_pool_usage usage;
     tn__mark peak, failed;
-    tn__arena words; /* of labels */
+    tn__arena words; /* memory of the labels */
     tn_pool_label *labels;
     size_t label_count, label_room;
 };
 
-uint64_t tn__pool_reserved(tn_pool *pool); /* current value, without the cost of tn_pool_measure */
+/* the current value, without the cost of tn_pool_measure */
+uint64_t tn__pool_reserved(tn_pool *pool);
 
 /* --- chunks (chunks.c; to cut and join them: chunks.h) --- */
 
 bool tn__chunks_grow(tn_pool *pool);
-/* Room for TN__CHUNKS_PER_CALL more; false: no memory. */
+/* Reserves TN__CHUNKS_PER_CALL more records; false if memory is out. */
 static inline bool tn__chunks_room(tn_pool *pool) {
     size_t spare = pool->chunk_room - pool->chunk_count + pool->vacant_count;
     return spare >= TN__CHUNKS_PER_CALL || tn__chunks_grow(pool);
 }
-/* The same for `more` chunks. */
+/* Reserves records for `more` chunks; false if memory is out. */
 bool tn__chunks_reserve(tn_pool *pool, size_t more);
-/* Called before bytes that one stream has freed may go to another. */
+/* Called before bytes that one stream has freed may be given to another stream. */
 static inline void tn__pool_settle(tn_pool *pool) {
     if (pool->settle != NULL) pool->settle(pool->settle_self);
 }
 static inline void tn__pool_release(tn_pool *pool, uint64_t offset, uint64_t size) {
     if (pool->release != NULL) pool->release(pool->release_self, offset, size);
 }
-/* Checks all invariants: NULL, or the one that is violated. O(n). */
+/* Checks all invariants; returns NULL, or a sentence about the one that is violated. Cost: O(n). */
 const char *tn__pool_check(const tn_pool *pool);
 
 /* --- ordered sets of free chunks (free_chunks.c): by lane, size, offset, or by offset alone --- */
 
 typedef struct tn__chunk_set {
-    uint32_t root; /* TN__CHUNK_NONE: empty */
+    uint32_t root; /* TN__CHUNK_NONE: the set is empty */
     bool by_offset;
 } tn__chunk_set;
 
 void tn__chunk_set_add(tn_pool *pool, tn__chunk_set *set, uint32_t chunk);
 void tn__chunk_set_remove(tn_pool *pool, tn__chunk_set *set,
                           uint32_t chunk); /* the chunk must be in the set */
-/* The smallest chunk of at least `size` bytes in the lane, the lowest of equal ones. */
+/* The smallest chunk of at least `size` bytes in the lane, the lowest of equal ones; TN__CHUNK_NONE
+ * if there is no such chunk. */
 uint32_t tn__chunk_set_at_least(const tn_pool *pool, const tn__chunk_set *set, uint32_t lane,
                                 uint64_t size);
-/* For a set by lane: the next chunk of the same lane; TN__CHUNK_NONE: none. */
+/* For a set by lane: the chunk after `chunk` in the same lane; TN__CHUNK_NONE if it is the last
+ * one. */
 uint32_t tn__chunk_set_after(const tn_pool *pool, const tn__chunk_set *set, uint32_t chunk);
-/* The one before it. */
+/* For a set by lane: the chunk before `chunk` in the same lane; TN__CHUNK_NONE if it is the first
+ * one. */
 uint32_t tn__chunk_set_before(const tn_pool *pool, const tn__chunk_set *set, uint32_t chunk);
-/* The chunk with the most bytes in the lane, the highest of equal ones; TN__CHUNK_NONE: none. */
+/* The largest chunk of the lane, the highest of equal ones; TN__CHUNK_NONE if the lane has no
+ * chunk. */
 uint32_t tn__chunk_set_last(const tn_pool *pool, const tn__chunk_set *set, uint32_t lane);
-/* For a set by offset: the last chunk that starts at `offset` or before. */
+/* For a set by offset: the last chunk that starts at `offset` or before it. */
 uint32_t tn__chunk_set_up_to(const tn_pool *pool, const tn__chunk_set *set, uint64_t offset);
 
-/* The peaks become the current values, and so do the holders at the peak. */
+/* Sets the peaks to the current values, and the holders at the peak to the current holders. */
 void tn__pool_reset_peaks(tn_pool *pool);
-const char *tn__pool_source(uint32_t index); /* where a technique is from, for its test */
+/* the source of technique number `index`, for a test */
+const char *tn__pool_source(uint32_t index);
 
 /* --- holders (holders.c) --- */
 
 bool tn__holders_grow(tn_pool *pool);
-/* Room for one more block in use; false: no memory. */
+/* Reserves a record for one more block in use; false if memory is out. */
 static inline bool tn__holders_room(tn_pool *pool) {
     size_t need = (size_t)pool->usage.block_count + 1;
     return (need <= pool->peak.left_room && need <= pool->failed.left_room) ||
            tn__holders_grow(pool);
 }
 void tn__holders_mark(tn_pool *pool, tn__mark *mark);
-void tn__holders_leave(tn_pool *pool, const tn__chunk *chunk); /* the block is about to be freed */
+/* called when the block is about to be freed */
+void tn__holders_leave(tn_pool *pool, const tn__chunk *chunk);
 void tn__holders_release(tn_pool *pool);
-/* The report of an allocation that does not fit. */
+/* Reports an allocation that does not fit, with the holders of memory. */
 tn_status tn__holders_exhausted(tn_pool *pool, const tn_pool_request *request, tn_error *error);
 uint64_t tn__pool_largest_free(const tn_pool *pool);
 

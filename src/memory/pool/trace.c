@@ -1,10 +1,11 @@
-/* trace.c - reads a recorded run from events or from CSV, with our columns or those of RMM's
- * logging adaptor.
+/* trace.c - reads a recorded run from events or from CSV, with the columns of this library or those
+ * of RMM's logging adaptor.
  *
- * Columns are found by name, in any case and order. Both formats share one table, in which RMM's
- * `Pointer` is our `id`. An id names a block from its allocation to its free and may then be
- * reused, like an address. There is no quoting: a comma ends a field. docs/formats.md describes the
- * formats.
+ * Columns are found by name, in any case and order. Both formats share one table of columns, in
+ * which RMM's `Pointer` is the column `id`. An id names a block from its allocation to its free and
+ * may then be reused, like an address. There is no quoting: a comma ends a field. docs/formats.md
+ * describes the formats.
+ *
  * Cost: O(size of the file).
  */
 #include "memory/pool/technique.h"
@@ -48,21 +49,22 @@ typedef struct trace_field {
     size_t length;
 } trace_field;
 
-typedef struct trace_use { /* the block that an id names */
-    uint32_t block;        /* UINT32_MAX: none */
+typedef struct trace_use { /* the block that an id names at present */
+    uint32_t block;        /* UINT32_MAX: the id names no block */
     uint32_t stream;
 } trace_use;
 
 typedef struct trace_reader {
     tn_pool_trace *trace;
-    const char *name, *next, *end; /* name of the file; its unread bytes */
+    const char *name, *next, *end; /* name of the file, and its bytes that were not read yet */
     uint64_t line;
     bool is_rmm;
-    uint32_t column[TRACE_COLUMN_COUNT]; /* position in a row; UINT32_MAX: missing */
+    /* index of each column in a row; UINT32_MAX: the column is missing */
+    uint32_t column[TRACE_COLUMN_COUNT];
     uint32_t field_count;
     trace_field fields[TRACE_FIELDS_MAX];
     tn__names ids, labels, streams;
-    trace_use *in_use; /* [ids] the block that has the id */
+    trace_use *in_use; /* [ids] the block that each id names */
     size_t in_use_room;
     tn__text key;
     tn_error *error;
@@ -76,7 +78,8 @@ static tn_status trace_fail(trace_reader *reader, const char *what, trace_field 
     return tn__where(reader->error, status, "%s:%" PRIu64, reader->name, reader->line);
 }
 
-/* False at the end of the file. *fits: whether the row has few enough fields. */
+/* Reads the next row; false at the end of the file. *fits: whether the row has few enough
+ * fields. */
 static bool trace_row(trace_reader *reader, bool *fits) {
     if (reader->next == reader->end) return false;
     const char *newline = memchr(reader->next, '\n', (size_t)(reader->end - reader->next));
@@ -107,7 +110,7 @@ static bool trace_is(trace_field field, const char *word) {
            strncasecmp(field.text, word, field.length) == 0;
 }
 
-/* A whole number without sign, below 2^64; an empty field is 0. */
+/* Reads a whole number without sign, below 2^64; an empty field is 0. */
 static bool trace_number(trace_field field, uint64_t *number) {
     uint64_t value = 0;
     for (size_t i = 0; i < field.length; i++) {
@@ -144,7 +147,7 @@ static tn_status trace_header(trace_reader *reader) {
 
 /* --- blocks --- */
 
-/* The place of an id in in_use. */
+/* Finds the index of an id in in_use, and adds the id if it is new. */
 static tn_status trace_id(trace_reader *reader, trace_field id, uint32_t *place) {
     uint32_t count = (uint32_t)reader->ids.count, existing;
     if (!tn__names_add(&reader->ids, id.text, id.length, count, &existing))
@@ -158,7 +161,7 @@ static tn_status trace_id(trace_reader *reader, trace_field id, uint32_t *place)
     return TN_OK;
 }
 
-/* The number of the row's label; rows with equal names share one. */
+/* Finds the number of the row's label; rows with equal names share one label. */
 static tn_status trace_label(trace_reader *reader, uint32_t *label) {
     tn_pool_trace *trace = reader->trace;
     trace_field parts[] = {trace_get(reader, TRACE_NAME), trace_get(reader, TRACE_KIND),
@@ -187,7 +190,8 @@ static tn_status trace_label(trace_reader *reader, uint32_t *label) {
     return TN_OK;
 }
 
-/* RMM writes streams as words or addresses: they are numbered as they appear. */
+/* Finds the number of the row's stream. RMM writes streams as words or addresses, so they are
+ * numbered as they appear. */
 static tn_status trace_stream(trace_reader *reader, uint32_t *stream) {
     trace_field field = trace_get(reader, TRACE_STREAM);
     uint64_t number;
@@ -323,7 +327,7 @@ tn_status tn_pool_trace_load(const char *path, const tn_context *context, tn_poo
     return status;
 }
 
-/* Checks events from a caller as strictly as a file. in_use: one bit per block. */
+/* Checks events from a caller as strictly as those from a file. in_use: one bit per block. */
 static tn_status trace_check(const tn_pool_event *events, uint64_t count, uint32_t label_count,
                              uint8_t *in_use, uint32_t *blocks, tn_error *error) {
     for (uint64_t i = 0; i < count; i++) {

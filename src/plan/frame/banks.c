@@ -1,29 +1,31 @@
-/* banks.c - chooses the bank of each body that may choose, so that traffic takes the least time.
+/* banks.c - chooses a memory bank for each buffer that several banks may hold, so that memory
+ * traffic takes the least time.
  *
- * A byte of traffic costs 1 / bytes_per_s of its bank, so the time that a body saves in a faster
- * bank is proportional to its traffic. Banks are filled from the fastest on. Bodies with the most
- * traffic per byte and step are taken first, as long as the live bytes at each step stay within the
- * capacity (a tree over the steps keeps their maximum over any range). That is only a bound, so the
- * bodies taken are then planned. While their plan exceeds the capacity, bodies are given up: those
- * of least density among the bodies that are live together with one that lies too high, each round
- * twice as many as before. At the end, bodies that were given up are brought back if the plan has a
- * hole for them. A group of tied bodies is one body here.
+ * A byte of traffic takes 1 / bytes_per_s of its bank, so the time that a buffer saves in a faster
+ * bank is proportional to its traffic. Banks are filled in order, fastest first. Buffers with the
+ * most traffic per byte and step are taken first, as long as the live bytes at each step stay
+ * within the capacity; a range tree over the steps keeps their maximum over any range. Live bytes
+ * are only a lower bound of a plan's peak, so the chosen buffers are then planned. While the plan
+ * exceeds the capacity, buffers are removed from the bank: the least dense of those that are live
+ * together with a buffer placed too high. Each round removes twice as many as the round before. At
+ * the end, removed buffers are brought back if the plan has a hole for them. A group of tied
+ * buffers counts as one buffer in this file.
  *
- * If the slowest bank has room for all other bodies, the same is done with bodies in other orders
- * (traffic per byte, size), and with each body simply put into the fastest bank that has a hole for
- * it. The choice with the least time for traffic is kept. So the result is never slower than the
- * order by size, or than the slowest bank for all bodies.
+ * If the slowest bank can hold all other buffers, the choice is repeated with other orders (traffic
+ * per byte, size), and with a method that simply puts each buffer into the fastest bank that has a
+ * hole for it. The choice with the least time for traffic is kept. So the result is never slower
+ * than the order by size, or than the slowest bank for all buffers.
  *
- * With two banks, few bodies and room for all of them in the slower bank, the choice is searched:
- * sets of bodies are tried from the most traffic downwards, until one has a plan or has no more
- * traffic than the heuristic's choice. If every better set was proved not to fit, the choice is
- * proved to be the best.
+ * With two banks, at most BANKS_SEARCH_UNITS buffers and a slower bank that can hold all of them,
+ * the choice is searched: sets of buffers for the faster bank are tried in order of decreasing
+ * traffic, until a set has a plan or has no more traffic than the heuristic's choice. If every
+ * better set was proved not to fit, the choice is proved to be optimal.
  *
- * Banks of unknown speed come last, in their order, each assumed to be half as fast as the one
- * before. Moving a body from one bank to another during its life is not modelled.
+ * Banks of unknown speed come last, in their order, each assumed to be half as fast as the bank
+ * before it. Moving a buffer from one bank to another during its live range is not modelled.
  *
  * Cost: O(n log n) and O(log n) plans for each bank and each order; the search makes at most
- *       BANKS_SEARCH_PLANS plans.
+ * BANKS_SEARCH_PLANS plans.
  */
 #include "base/range_tree.h"
 #include "plan/frame/planner_run.h"
@@ -31,14 +33,16 @@
 #include <float.h>
 #include <inttypes.h>
 
-#define BANKS_SEARCH_UNITS 14u  /* 2^14 sets, which are listed and sorted */
-#define BANKS_SEARCH_BODIES 64u /* small problems: many plans can be tried */
-#define BANKS_SEARCH_PLANS 200u /* after this number of plans, the heuristic's choice stands */
-#define BANKS_NONE UINT32_MAX   /* no bank yet */
+#define BANKS_SEARCH_UNITS 14u /* the search lists and sorts 2^14 sets of buffers */
+/* the search runs only on small problems, which can be planned many times */
+#define BANKS_SEARCH_BODIES 64u
+/* after this number of plans, the search ends and the heuristic's choice is kept */
+#define BANKS_SEARCH_PLANS 200u
+#define BANKS_NONE UINT32_MAX /* no bank is chosen yet */
 
 __extension__ typedef unsigned __int128 banks_wide;
 
-typedef struct banks_unit { /* a body, or a group, that may choose */
+typedef struct banks_unit { /* a buffer, or a group of tied buffers, that several banks may hold */
     tn_body_id id;
     bool taken;
     uint64_t traffic;
@@ -46,17 +50,18 @@ typedef struct banks_unit { /* a body, or a group, that may choose */
     uint64_t size;
 } banks_unit;
 
-typedef struct banks_profile { /* live bytes at each step */
+typedef struct banks_profile { /* live bytes of one bank at each step */
     int64_t *times;
     uint32_t time_count;
-    tn__range_tree live; /* by rank of time */
-    int64_t *memory;     /* of the tree */
+    tn__range_tree live; /* indexed by the rank of a time in `times` */
+    int64_t *memory;     /* memory of the range tree */
 } banks_profile;
 
-/* The order in which bodies are offered to a bank, and how they are placed. */
+/* The order in which buffers are offered to a bank, and how they are placed. */
 typedef struct banks_way {
     int (*order)(const void *a, const void *b);
-    bool simply; /* placed one after the other into holes, not planned together */
+    /* buffers are placed into holes one by one, instead of planning them together */
+    bool simply;
 } banks_way;
 
 typedef struct banks_answer {
@@ -69,7 +74,7 @@ typedef struct banks_answer {
 
 typedef struct banks {
     tn__call *call;
-    banks_unit *units; /* by density, densest first */
+    banks_unit *units; /* sorted by density, densest first */
     uint32_t unit_count;
     tn_bank_id *order; /* [bank_count], fastest first */
     banks_profile profile;
@@ -110,7 +115,8 @@ static bool banks_has_room(const banks_profile *profile, const tn_body *body, ui
     return true;
 }
 
-/* Adds the bodies that must be in the bank; their bytes are within the capacity. */
+/* Adds the buffers that only this bank may hold to its profile; their bytes are within the
+ * capacity. */
 static void banks_begin(banks *all, tn_bank_id bank) {
     const tn_problem *problem = all->call->problem;
     banks_profile *profile = &all->profile;
@@ -129,7 +135,8 @@ static int banks_unit_order(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-static int banks_traffic_order(const void *a, const void *b) { /* per byte */
+/* sorts units by traffic per byte, highest first */
+static int banks_traffic_order(const void *a, const void *b) {
     const banks_unit *x = a, *y = b;
     double left = (double)x->traffic * (double)y->size,
            right = (double)y->traffic * (double)x->size;
@@ -165,7 +172,8 @@ static void banks_gather(banks *all) {
     }
     uint32_t unit = 0;
     for (size_t i = 0; i < problem->count && problem->group_count > 0; i++) {
-        const tn_body *body = &problem->bodies[i]; /* units are in order of their roots */
+        /* units are sorted by the number of their root buffer */
+        const tn_body *body = &problem->bodies[i];
         if (!(body->flags & TN_BODY_TIED) || !(body->flags & TN_BODY_ANY_BANK)) continue;
         uint32_t low = 0, high = all->unit_count;
         while (high - low > 1) {
@@ -184,7 +192,8 @@ static void banks_gather(banks *all) {
     }
 }
 
-/* Known speeds first, the faster the earlier; ties, and unknown ones, by number. */
+/* Sorts banks of known speed first, faster ones earlier. Banks of equal or unknown speed are in
+ * order of number. */
 static void banks_sort(banks *all) {
     const tn_problem *problem = all->call->problem;
     for (tn_bank_id bank = 0; bank < problem->bank_count; bank++) {
@@ -213,7 +222,7 @@ static void banks_times(banks *all) {
     all->profile.time_count = (uint32_t)kept;
 }
 
-/* Refuses the problem if bodies without a choice do not fit into their bank, or if the live bytes
+/* Refuses the problem if buffers without a choice do not fit into their bank, or if the live bytes
  * at one step exceed all banks. */
 static tn_status banks_refuse(banks *all) {
     tn__call *call = all->call;
@@ -252,7 +261,8 @@ typedef struct banks_event {
     bool starts;
 } banks_event;
 
-static int banks_event_order(const void *a, const void *b) { /* ends before starts */
+/* sorts events by time; at equal times, ends come before starts */
+static int banks_event_order(const void *a, const void *b) {
     const banks_event *x = a, *y = b;
     if (x->time != y->time) return x->time < y->time ? -1 : 1;
     return (int)x->starts - (int)y->starts;
@@ -290,12 +300,12 @@ static tn_status banks_refuse_sum(const tn__call *call) {
     return status;
 }
 
-/* --- planning the bodies taken --- */
+/* --- planning the buffers taken --- */
 
 typedef struct banks_trial {
     tn__prepared_bank prepared;
     tn_run run;
-    bool ran, fits, refuted; /* refuted: proved not to fit */
+    bool ran, fits, refuted; /* ran: the planner was called; refuted: proved not to fit */
     int64_t step;            /* the step at which the bound has its peak */
 } banks_trial;
 
@@ -305,15 +315,15 @@ static void banks_assign(const banks *all, tn_bank_id bank) {
         layout->bank[all->units[u].id] = all->units[u].taken ? bank : BANKS_NONE;
 }
 
-/* If a limit ends one trial, the choice so far stands. */
+/* If a limit ends the trial of a bank, the choice made before it is kept. */
 static tn_status banks_forgive(const tn__call *call, tn_status status) {
     if (status != TN_E_STOPPED) return status;
     if (call->error != NULL) *call->error = (tn_error){.status = TN_OK};
     return TN_OK;
 }
 
-/* There are many choices, and most are thrown away, so the long search of `auto` without a limit is
- * not worth its time for each. */
+/* Many choices are planned and most are discarded. So a trial without a limit uses a quicker
+ * planner than `auto`, because a long search for each choice would take too much time. */
 static const tn_planner *banks_planner(const tn__call *call) {
     const tn_planner *quick = tn__planner_find("fast");
     bool limited = call->options.work_limit != 0 || call->options.timeout_s > 0;
@@ -321,7 +331,7 @@ static const tn_planner *banks_planner(const tn__call *call) {
                                                                                  : call->planner;
 }
 
-/* Plans the bodies assigned to the bank. The caller releases the trial on failure too. */
+/* Plans the buffers assigned to the bank. The caller releases the trial, also after a failure. */
 static tn_status banks_try(const banks *all, tn_bank_id bank, banks_trial *trial) {
     tn__call *call = all->call;
     tn__prepared_bank *prepared = &trial->prepared;
@@ -359,7 +369,8 @@ static bool banks_lives(const tn_body *body, int64_t first, int64_t last) {
     return false;
 }
 
-/* Gives up the least dense body that was taken and lives in [first, last). */
+/* Removes the least dense buffer that was taken and is live in [first, last); false if there is
+ * none. */
 static bool banks_drop(banks *all, int64_t first, int64_t last) {
     for (uint32_t u = all->unit_count; u-- > 0;) {
         banks_unit *unit = &all->units[u];
@@ -371,8 +382,7 @@ static bool banks_drop(banks *all, int64_t first, int64_t last) {
     return false;
 }
 
-/* Gives up at most `count` bodies; false if none of those taken is live where the plan is too
- * high. */
+/* Removes at most `count` buffers; false if no taken buffer is live where the plan is too high. */
 static bool banks_give_up(banks *all, const banks_trial *trial, uint32_t count) {
     const tn__prepared_bank *prepared = &trial->prepared;
     uint32_t gone = 0;
@@ -380,7 +390,8 @@ static bool banks_give_up(banks *all, const banks_trial *trial, uint32_t count) 
     if (!placed)
         return banks_drop(all, trial->step, trial->step + 1) ||
                banks_drop(all, INT64_MIN, INT64_MAX);
-    int64_t done = INT64_MIN; /* bodies already given up have made room until then */
+    /* until this time, buffers that were already removed have freed enough memory */
+    int64_t done = INT64_MIN;
     for (uint32_t at = 0; at < prepared->count && gone < count; at++) {
         uint32_t i = prepared->by_first[at];
         const tn_run_body *body = &prepared->bodies[i];
@@ -393,7 +404,7 @@ static bool banks_give_up(banks *all, const banks_trial *trial, uint32_t count) 
     return gone > 0;
 }
 
-/* Brings back bodies that were given up if the plan has a hole for them below the capacity. */
+/* Brings back removed buffers if the plan has a hole for them below the capacity. */
 static tn_status banks_bring_back(banks *all, tn_bank_id bank) {
     tn__call *call = all->call;
     tn_layout *layout = &call->layout;
@@ -403,7 +414,7 @@ static tn_status banks_bring_back(banks *all, tn_bank_id bank) {
     if (status == TN_OK)
         status = tn__run_create(&trial.run, &trial.prepared, call->planner, call->error);
     trial.ran = status == TN_OK;
-    uint32_t *number = NULL; /* [body], of the run */
+    uint32_t *number = NULL; /* [body], its number in the run */
     size_t bodies = call->problem->count;
     if (status == TN_OK) {
         number = tn__alloc_array(call->options.context, bodies, sizeof *number);
@@ -437,7 +448,7 @@ static tn_status banks_bring_back(banks *all, tn_bank_id bank) {
     return banks_forgive(call, status);
 }
 
-/* Takes bodies by the bound of live bytes, then keeps those that can be planned. */
+/* Takes buffers as long as the live bytes allow it, then keeps those that can be planned. */
 static tn_status banks_fill(banks *all, tn_bank_id bank, bool simply) {
     tn__call *call = all->call;
     uint64_t capacity = tn__call_capacity(call, bank);
@@ -459,7 +470,7 @@ static tn_status banks_fill(banks *all, tn_bank_id bank, bool simply) {
         banks_end(&trial);
         if (status != TN_OK) return status;
     }
-    /* the bodies that must be in the bank do not fit: the frame reports it */
+    /* the buffers that only this bank may hold do not fit: plan.c reports it */
     if (!fits) return TN_OK;
     call->planned[bank] = true;
     TN_TRY(banks_bring_back(all, bank));
@@ -471,10 +482,11 @@ static tn_status banks_fill(banks *all, tn_bank_id bank, bool simply) {
 
 typedef struct banks_set {
     uint64_t traffic;
-    uint32_t members; /* bits of units */
+    uint32_t members; /* bit u: unit u is in the set */
 } banks_set;
 
-static int banks_set_order(const void *a, const void *b) { /* the most traffic first */
+/* sets with the most traffic come first */
+static int banks_set_order(const void *a, const void *b) {
     const banks_set *x = a, *y = b;
     if (x->traffic != y->traffic) return x->traffic > y->traffic ? -1 : 1;
     return (x->members > y->members) - (x->members < y->members);
@@ -487,7 +499,8 @@ static uint64_t banks_traffic(const banks *all, uint32_t members) {
     return sum;
 }
 
-/* Tries the sets that beat `best`; true: the last one kept is proved to be the best. */
+/* Tries the sets with more traffic than the set `best`. *proved: the set kept at the end is proved
+ * to be optimal. */
 static tn_status banks_search_sets(banks *all, tn_bank_id bank, const banks_set *sets,
                                    uint32_t best, bool *proved) {
     uint64_t floor = banks_traffic(all, best);
@@ -503,7 +516,7 @@ static tn_status banks_search_sets(banks *all, tn_bank_id bank, const banks_set 
             break;
         }
         tn_status status = banks_try(all, bank, &trial);
-        if (!trial.ran) plans--; /* the bound has refuted it without a plan */
+        if (!trial.ran) plans--; /* the lower bound refuted the set, so no plan was made */
         if (status == TN_OK && trial.fits) {
             banks_keep(all, &trial);
             members = set->members;
@@ -523,7 +536,7 @@ static tn_status banks_search(banks *all, tn_bank_id bank) {
     const tn_context *context = call->options.context;
     uint32_t n = all->unit_count, best = 0;
     if (n > BANKS_SEARCH_UNITS || call->problem->count > BANKS_SEARCH_BODIES) return TN_OK;
-    /* overflowing sums cannot be compared */
+    /* sums of traffic that overflow cannot be compared */
     if (banks_traffic(all, UINT32_MAX) == UINT64_MAX) return TN_OK;
     size_t count = (size_t)1 << n;
     banks_set *sets = tn__alloc_array(context, count, sizeof *sets);
@@ -539,14 +552,14 @@ static tn_status banks_search(banks *all, tn_bank_id bank) {
 
 /* --- all banks --- */
 
-/* Whether the slowest bank has room for all bodies left, even without sharing. */
+/* Whether the slowest bank can hold all buffers that are left, even without sharing memory. */
 static bool banks_has_last(const banks *all) {
     const tn_problem *problem = all->call->problem;
     tn_bank_id last = all->order[problem->bank_count - 1];
     return tn__call_capacity(all->call, last) >= tn_problem_naive(problem);
 }
 
-/* Removes the units that were taken from the list. */
+/* Removes the units that were taken from the list of units. */
 static void banks_settle(banks *all) {
     uint32_t left = 0;
     for (uint32_t u = 0; u < all->unit_count; u++)
@@ -569,7 +582,7 @@ static tn_status banks_choose(banks *all, const banks_way *way) {
             call->least_time |= at == 0;
         } else {
             TN_TRY(banks_fill(all, bank, way->simply));
-            /* all bodies left fit into the slower bank, even without sharing */
+            /* the slower of two banks can hold all buffers left, even without sharing memory */
             bool last_two = count == 2 && banks_has_last(all);
             bool faster = call->problem->banks[bank].bytes_per_s >
                           call->problem->banks[all->order[1]].bytes_per_s;
@@ -584,7 +597,7 @@ static tn_status banks_choose(banks *all, const banks_way *way) {
 
 /* --- several ways --- */
 
-/* Time for the traffic of the bodies that may choose, in their present banks. */
+/* Seconds that the traffic of the buffers with a choice takes in their present banks. */
 static double banks_seconds(const banks *all) {
     const tn_problem *problem = all->call->problem;
     double seconds = 0;
@@ -625,8 +638,8 @@ static bool banks_is_late(const tn__call *call) {
     return call->layout.timed_out || (limit > 0 && tn__clock_s() - call->start_s >= limit);
 }
 
-/* Tries the first way, and the others unless it is proved to be the best; the first of equal ones
- * wins. */
+/* Tries the first order of buffers, and the others unless its result is proved to be optimal; of
+ * equally good results the first is kept. */
 static tn_status banks_try_ways(banks *all, banks_answer *best) {
     static const banks_way ways[] = {{banks_unit_order, false},
                                      {banks_traffic_order, false},

@@ -1,62 +1,68 @@
-/* first.c - makes a layout at once, for time limits too short for any planner; also runs the
- * planners that are pools.
+/* first.c - makes a valid layout in linear time, for time limits too short for any planner; also
+ * runs the planners that simulate memory pools.
  *
- * It works like a heap at run time: bodies come and go in order of time, each into a hole that is
- * hardly larger than the body, else on top. Holes are kept in lists by size, sixteen lists per
- * power of two, with one bit per list that is not empty. A hole in a list of larger sizes always
- * fits, and in the body's own list the first few are tried. Neighbouring holes are joined. So a
- * body costs a handful of steps for any number of bodies, and memory depends on the bodies that are
- * live at once.
+ * It works like a heap at run time: buffers are allocated and freed in order of time, each in a
+ * hole that is hardly larger than the buffer, or on top of all others if there is no such hole.
+ * Holes are kept in lists by size, sixteen lists per power of two, with one bit per list that is
+ * not empty. A hole in a list of larger sizes always fits. In the list of the buffer's own size,
+ * only the first few holes are tried. Neighbouring holes are merged. So a buffer takes a small
+ * constant number of operations, and memory depends on the number of buffers that are live at once.
  *
- * Each body counts as live from its first to its last step (no windows, no gaps), pinned bodies lie
- * below all others. With several streams, separations or reserved ranges nothing is shared. The
- * layout is valid for every problem and good for none.
+ * Each buffer counts as live from its first to its last step, without windows or gaps, and pinned
+ * buffers lie below all others. With several streams, separations or reserved ranges, no memory is
+ * shared. The layout is valid for every problem, but its peak is often far from the best.
  *
- * Pools that take the tightest of all holes (`time-order`, `ggml`) keep them in a tree by size
- * instead, a treap. The bytes above all live bodies are not in the tree, and are used if nothing
- * else fits.
+ * Pools that always take the smallest sufficient hole (`time-order`, `ggml`) keep the holes in a
+ * treap by size instead of in lists. The free bytes above all live buffers are not in the treap;
+ * they are used if no hole fits.
  *
- * Cost:   O(n), a second for 10^7 bodies; 40 bytes for each body that is live at the fullest step.
- *         O(n log n) with the tree.
- * Source: Masmano et al., TLSF, ECRTS 2004 (lists by size and bits); sizes need no header here.
- *         Seidel, Aragon: Randomized search trees, 1996.
+ * Cost: O(n), a second for 10^7 buffers; 40 bytes for each buffer that is live at the step with the
+ * most live buffers. O(n log n) with the treap.
+ * Source: Masmano et al., TLSF, ECRTS 2004 (lists by size and bits; here sizes are known, so blocks
+ * need no header). Seidel, Aragon: Randomized search trees, 1996.
  */
 #include "plan/frame/planner_run.h"
 
 #define FIRST_NONE UINT32_MAX
-#define FIRST_PARTS 4u /* lists per power of two, as a power of two */
+#define FIRST_PARTS 4u /* 2^FIRST_PARTS lists per power of two of the hole size */
 #define FIRST_LISTS ((64u << FIRST_PARTS) + 64u)
-#define FIRST_TRIES 12u   /* holes of a list that are tried although they may be too small */
-#define FIRST_LOOK 16384u /* bodies between two checks whether the caller wants to stop */
+/* number of holes in the list of the buffer's own size that are tried, although they may be too
+ * small */
+#define FIRST_TRIES 12u
+/* number of buffers between two checks whether the caller wants to stop */
+#define FIRST_LOOK 16384u
 
-typedef struct first_block { /* a body or a hole, in order of addresses */
+typedef struct first_block { /* a buffer or a hole, in order of addresses */
     uint64_t start, end;
     uint32_t below, above;
     union {
-        struct { /* links in the list of holes; next: also of bodies that end at the same step */
+        /* links in the list of holes; `next` also links buffers that end at the same step */
+        struct {
             uint32_t next, previous;
         };
-        uint32_t child[2]; /* in the tree of holes */
+        uint32_t child[2]; /* children in the treap of holes */
     };
     bool hole;
 } first_block;
 
 typedef struct first_heap {
     const tn__prepared_bank *prepared;
-    bool tight;    /* holes are kept in the tree ... */
-    bool last;     /* ... and among equal ones the highest is taken, not the lowest */
-    uint32_t root; /* root of the tree */
-    tn_run *run;   /* counts the work against its limits; NULL: only the caller may stop it */
+    bool tight;    /* holes are kept in the treap, not in lists */
+    bool last;     /* among equal holes the highest is taken, not the lowest */
+    uint32_t root; /* root of the treap of holes */
+    /* counts the work against the limits of a run; NULL: only the caller's progress function can
+     * stop it */
+    tn_run *run;
     first_block *blocks;
     size_t room;
-    uint32_t used, spare; /* spare: a list of unused blocks */
+    uint32_t used, spare; /* `spare` is the head of the list of unused blocks */
     uint32_t list[FIRST_LISTS];
     uint64_t any[(FIRST_LISTS + 63) / 64];
     uint32_t top;  /* the highest block */
-    uint32_t *end; /* [time_count] list of bodies by their last step */
+    uint32_t *end; /* [time_count] head of the list of buffers that end at this step */
 } first_heap;
 
-/* The list of holes of this size; lists ascend by size. */
+/* The number of the list that keeps holes of `size` bytes; larger sizes have larger numbers. */
 static uint32_t first_list(uint64_t size) {
     if (size < 1u << FIRST_PARTS) return (uint32_t)size;
     uint32_t exponent = 63 - (uint32_t)__builtin_clzll(size);
@@ -66,7 +72,8 @@ static uint32_t first_list(uint64_t size) {
 
 /* --- the tree: by size, then by address --- */
 
-/* A bijection (the finaliser of MurmurHash3), so that two blocks never have the same rank. */
+/* The treap priority of a block: a bijection (the finaliser of MurmurHash3), so that no two blocks
+ * have equal priorities. */
 static uint32_t first_rank(uint32_t at) {
     at ^= at >> 16;
     at *= 0x85ebca6bu;
@@ -88,7 +95,8 @@ static void first_plant(first_heap *heap, uint32_t added) {
     while (*link != FIRST_NONE && first_rank(*link) > rank)
         link = &heap->blocks[*link].child[first_before(heap, *link, added)];
     uint32_t at = *link;
-    for (*link = added; at != FIRST_NONE;) { /* the former subtree goes below it, on both sides */
+    /* splits the subtree that was at this link into the two subtrees of the added node */
+    for (*link = added; at != FIRST_NONE;) {
         bool lower = first_before(heap, at, added);
         *ends[!lower] = at;
         ends[!lower] = &heap->blocks[at].child[lower];
@@ -111,7 +119,7 @@ static void first_uproot(first_heap *heap, uint32_t gone) {
     *link = left != FIRST_NONE ? left : right;
 }
 
-/* The tightest hole of at least `size` bytes; NONE: no such hole. */
+/* The smallest hole of at least `size` bytes; FIRST_NONE if no hole is that large. */
 static uint32_t first_tightest(const first_heap *heap, uint64_t size) {
     uint32_t found = FIRST_NONE;
     for (uint32_t at = heap->root; at != FIRST_NONE;) {
@@ -156,7 +164,8 @@ static void first_leave(first_heap *heap, uint32_t at) {
     if (heap->list[list] == FIRST_NONE) heap->any[list / 64] &= ~((uint64_t)1 << list % 64);
 }
 
-/* A new block right above `below` (NONE: the lowest of all); NONE: no memory. */
+/* Makes a block right above `below` (FIRST_NONE: below all blocks); returns FIRST_NONE if memory is
+ * out. */
 static uint32_t first_make(first_heap *heap, uint32_t below, uint64_t start, uint64_t end) {
     uint32_t at = heap->spare;
     if (at != FIRST_NONE) {
@@ -177,7 +186,7 @@ static uint32_t first_make(first_heap *heap, uint32_t below, uint64_t start, uin
     return at;
 }
 
-/* Joins `at` with the block above it, which disappears. */
+/* Merges block `at` with the block above it, which is removed. */
 static void first_join(first_heap *heap, uint32_t at) {
     uint32_t gone = heap->blocks[at].above, above = heap->blocks[gone].above;
     heap->blocks[at].end = heap->blocks[gone].end;
@@ -212,7 +221,7 @@ static bool first_fits(const first_heap *heap, uint32_t at, const tn_run_body *b
     return first_align(heap->blocks[at].start, body) + body->size <= heap->blocks[at].end;
 }
 
-/* Finds a hole for the body; NONE: no hole fits. */
+/* Finds a hole for the buffer; FIRST_NONE: no hole fits. */
 static uint32_t first_find(const first_heap *heap, const tn_run_body *body) {
     if (heap->tight) return first_tightest(heap, body->size);
     uint32_t list = first_list(body->size), tries = 0;
@@ -225,14 +234,16 @@ static uint32_t first_find(const first_heap *heap, const tn_run_body *body) {
     for (;;) {
         for (; bits != 0; bits &= bits - 1) {
             uint32_t found = heap->list[64 * word + (uint32_t)__builtin_ctzll(bits)];
-            if (first_fits(heap, found, body)) return found; /* always true, except for alignment */
+            /* the hole is larger than the buffer, so the buffer fits unless alignment needs
+             * bytes */
+            if (first_fits(heap, found, body)) return found;
         }
         if (++word == sizeof heap->any / sizeof *heap->any) return FIRST_NONE;
         bits = heap->any[word];
     }
 }
 
-/* Extends the top hole until the body fits into it; NONE: no memory, or too high. */
+/* Extends the hole at the top until the buffer fits into it; FIRST_NONE: no memory, or too high. */
 static uint32_t first_grow(first_heap *heap, const tn_run_body *body) {
     uint32_t top = heap->top;
     if (heap->blocks[top].hole) {
@@ -249,7 +260,7 @@ static uint32_t first_grow(first_heap *heap, const tn_run_body *body) {
     return top;
 }
 
-/* Cuts the body out of a hole: the bytes below and above it become holes. */
+/* Cuts the buffer out of a hole: the bytes of the hole below and above the buffer become holes. */
 static uint32_t first_cut(first_heap *heap, uint32_t at, const tn_run_body *body) {
     first_leave(heap, at);
     uint64_t start = first_align(heap->blocks[at].start, body), end = heap->blocks[at].end;
@@ -272,8 +283,8 @@ static tn_status first_place(first_heap *heap, uint32_t id, uint64_t *offset, tn
     uint32_t at = first_find(heap, body);
     if (at == FIRST_NONE) at = first_grow(heap, body);
     if (at != FIRST_NONE) at = first_cut(heap, at, body);
-    if (at == FIRST_NONE) /* also if memory is out: no other way is left */
-        TN_FAIL(error, TN_E_STOPPED, "stopped before there was any layout");
+    /* this error is also returned if memory is out, because there is no other method to try */
+    if (at == FIRST_NONE) TN_FAIL(error, TN_E_STOPPED, "stopped before there was any layout");
     offset[id] = heap->blocks[at].start;
     heap->blocks[at].next = heap->end[body->last];
     heap->end[body->last] = at;
@@ -307,7 +318,7 @@ static tn_status first_in_time(first_heap *heap, uint64_t *offset, tn_error *err
     return TN_OK;
 }
 
-/* Places each body in memory of its own. */
+/* Places all buffers one after the other, without sharing memory. */
 static tn_status first_end_to_end(const tn__prepared_bank *p, uint64_t base, uint64_t *offset,
                                   tn_error *error) {
     for (uint32_t i = 0; i < p->count; i++) {
@@ -320,7 +331,7 @@ static tn_status first_end_to_end(const tn__prepared_bank *p, uint64_t base, uin
     return TN_OK;
 }
 
-/* Places all bodies above `base`. */
+/* Places all buffers above `base`. */
 static tn_status first_heap_run(first_heap *heap, uint64_t base, uint64_t *offset,
                                 tn_error *error) {
     const tn__prepared_bank *p = heap->prepared;
@@ -356,7 +367,8 @@ tn_status tn__first_layout(const tn__prepared_bank *p, uint64_t *offset, uint64_
     return TN_OK;
 }
 
-/* A hole of the tree fits if it is long enough, because every start is aligned for every body. */
+/* Whether the pool can be simulated. A hole in the treap fits whenever it is long enough, because
+ * every start is aligned for every buffer. */
 bool tn__run_replays(const tn_run *run) {
     const tn__prepared_bank *p = run->prepared;
     uint64_t sizes = 0, alignment = 1;

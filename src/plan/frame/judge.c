@@ -1,10 +1,12 @@
-/* judge.c - the waits or the time of a placement, for planners that try many of them.
+/* judge.c - computes the number of waits or the estimated time of a placement, for planners that
+ * try many placements.
  *
- * What does not depend on offsets is computed once: all paths of the given order, its direct
- * predecessors without implied ones, and the pairs of spans that need a wait if they share bytes,
- * with the maximal uses of the earlier span. A placement then needs one pass over these pairs, and
- * one over the events in their order: the predecessors of the direct predecessors of an event are
- * known when the event is reached, so waits that they imply are found in the same pass.
+ * Data that does not depend on offsets is computed once: all paths of the given order of events,
+ * the direct predecessors of each event without those implied by others, and the pairs of spans
+ * that need a wait if they share bytes, with the last uses of the earlier span. A placement then
+ * needs one pass over these pairs, and one over the events in their order. When an event is
+ * visited, all predecessors of its direct predecessors are known, so waits that they imply are
+ * found in the same pass.
  *
  * Cost: O(pairs + events (events + orders + waits) / 64) for each placement.
  */
@@ -15,10 +17,11 @@
 #define JUDGE_PAIRS_MAX ((size_t)1 << 22)
 #define JUDGE_EVENTS_MAX ((size_t)1 << 24)
 
-typedef struct judge_need { /* if the two spans share bytes, `after` waits for the events */
-    uint32_t old, fresh;    /* spans */
+/* if spans `old` and `fresh` share bytes, event `after` waits for a list of events */
+typedef struct judge_need {
+    uint32_t old, fresh; /* spans */
     uint32_t after;
-    uint32_t first, count; /* of `events` */
+    uint32_t first, count; /* range of `events` */
 } judge_need;
 
 struct tn__judge {
@@ -26,18 +29,19 @@ struct tn__judge {
     tn_objective objective;
     uint32_t workers;
     tn__rows known, direct, before, waits;
-    size_t *last_begin; /* [spans + 1], of `lasts` */
-    uint32_t *lasts;    /* the uses of each span that come before no other use of it */
+    size_t *last_begin; /* [spans + 1], where the list of each span begins in `lasts` */
+    uint32_t *lasts;    /* the uses of each span that do not precede another use of the span */
     judge_need *needs;
     size_t need_count, need_room;
     uint32_t *events;
     size_t event_count, event_room;
     tn_pair *pairs;
     size_t pair_count, pair_room;
-    uint32_t *run_id; /* [bodies] number in the run, or of its root; UINT32_MAX: not in it */
+    /* [bodies] the number in the run of each buffer or of its group; UINT32_MAX: not in the run */
+    uint32_t *run_id;
     uint64_t *numbers;
     size_t numbers_room;
-    uint64_t units; /* of work, for one placement */
+    uint64_t units; /* units of work that one placement costs */
     pthread_mutex_t mutex;
 };
 
@@ -62,9 +66,9 @@ void tn__judge_destroy(tn__judge *judge, const tn_context *context) {
     tn__free(context, judge, sizeof *judge);
 }
 
-/* Adds all paths that end with the events of `row`, which are at most `last`, to `paths`, by the
- * paths to these events. The highest event comes first, so that events which it implies are
- * skipped. */
+/* Adds to `paths` all events that precede an event of `row`, the set of predecessors of some event.
+ * No event in `row` is above `last`. The highest events are handled first, so that events which
+ * they imply are skipped. */
 static void judge_add_paths(const tn__rows *rows, const uint64_t *row, uint32_t last,
                             uint64_t *paths) {
     for (size_t w = last / 64 + 1; w-- > 0;) {
@@ -76,7 +80,8 @@ static void judge_add_paths(const tn__rows *rows, const uint64_t *row, uint32_t 
     }
 }
 
-/* known = all paths; direct = the given orders that no other path implies. */
+/* Computes `known` (all paths of the given order) and `direct` (the given orders that no other path
+ * implies). */
 static void judge_order(tn__judge *judge) {
     const tn_problem *problem = judge->problem;
     size_t words = judge->known.words;
@@ -97,7 +102,8 @@ static bool judge_knows(const tn__judge *judge, uint32_t before, uint32_t after)
     return tn__row_has(tn__row(&judge->known, after), before);
 }
 
-/* The uses of each span that come before no other use of it; the others are over before them. */
+/* Lists the uses of each span that do not precede another use of it. All other uses have ended when
+ * these have. */
 static tn_status judge_lasts(tn__judge *judge, const tn_context *context, tn_error *error) {
     const tn_problem *problem = judge->problem;
     uint64_t *uses = tn__row(&judge->before, 0), *paths = tn__row(&judge->waits, 0);
@@ -120,7 +126,7 @@ static tn_status judge_lasts(tn__judge *judge, const tn_context *context, tn_err
     return TN_OK;
 }
 
-/* Notes the uses of `old` that `fresh` would have to wait for. */
+/* Records the uses of span `old` that span `fresh` would have to wait for if both shared bytes. */
 static bool judge_need_waits(tn__judge *judge, const tn_context *context, uint32_t old,
                              uint32_t fresh) {
     const tn_span *spans = judge->problem->spans, *from = &spans[old];
@@ -216,7 +222,7 @@ void tn__judge_bind(tn__judge *judge, const tn__prepared_bank *p) {
     }
 }
 
-/* First byte of a span in a placement; false: its body is not in the run. */
+/* Computes the first byte of a span in a placement; false if its buffer is not in the run. */
 static bool judge_place(const tn__judge *judge, const uint64_t *offset, const tn_span *span,
                         uint64_t *first) {
     uint32_t id = judge->run_id[span->body];
@@ -226,7 +232,8 @@ static bool judge_place(const tn__judge *judge, const uint64_t *offset, const tn
     return true;
 }
 
-/* waits = the waits of a placement; NULL: only those of every placement. */
+/* Collects the waits of a placement in `waits`; with offset NULL, only the waits that every
+ * placement has. */
 static void judge_collect(tn__judge *judge, const uint64_t *offset) {
     const tn_problem *problem = judge->problem;
     memset(judge->waits.bits, 0, judge->waits.room * sizeof *judge->waits.bits);
@@ -252,7 +259,7 @@ static uint64_t judge_count(tn__judge *judge) {
     for (uint32_t b = 0; b < judge->problem->event_count; b++) {
         uint64_t *before = tn__row(&judge->before, b), *waits = tn__row(&judge->waits, b);
         const uint64_t *direct = tn__row(&judge->direct, b);
-        size_t words = b / 64 + 1; /* predecessors have lower numbers */
+        size_t words = b / 64 + 1; /* predecessors have lower numbers, so higher words are empty */
         memset(before, 0, words * sizeof *before);
         judge_add_paths(&judge->before, direct, b, before);
         judge_add_paths(&judge->before, waits, b, before);
@@ -271,7 +278,8 @@ static uint64_t judge_time(tn__judge *judge, uint32_t workers) {
 }
 
 uint64_t tn__judge_value(tn__judge *judge, const uint64_t *offset) {
-    pthread_mutex_lock(&judge->mutex); /* greedy planners may run in parallel */
+    /* greedy planners may call this function from several threads */
+    pthread_mutex_lock(&judge->mutex);
     judge_collect(judge, offset);
     uint64_t value = judge->objective == TN_OBJECTIVE_WAITS ? judge_count(judge)
                                                             : judge_time(judge, judge->workers);

@@ -1,8 +1,8 @@
-/* part.c - runs a planner on some of the bodies of a run, or on bodies made from them.
+/* part.c - runs a planner on some of the buffers of a run, or on buffers made from them.
  *
- * Planners often reduce a problem to a smaller one: a window of time in which the other bodies stay
- * in place, or bodies joined to larger ones. The smaller problem is prepared like a bank, with
- * times ranked anew, and solved by any planner under a limit of work, so that the answer is the
+ * Planners often reduce a problem to a smaller one: a window of time in which the buffers outside
+ * stay in place, or buffers merged into larger ones. The smaller problem is prepared like a bank,
+ * with times ranked anew. Any planner can solve it under a work limit, so that the result is the
  * same on every machine.
  *
  * Cost: O(count log count) in addition to the planner.
@@ -10,8 +10,8 @@
 #include "plan/frame/planner_run.h"
 
 typedef struct part_times {
-    tn__sort_item *items; /* [2 * count], first and last of each body */
-    uint32_t *rank;       /* [2 * count] */
+    tn__sort_item *items; /* [2 * count], the first and last time of each buffer */
+    uint32_t *rank;       /* [2 * count], the ranks of these times */
 } part_times;
 
 static bool part_rank(tn__prepared_bank *p, const tn__subproblem *part, part_times *times) {
@@ -32,7 +32,7 @@ static bool part_rank(tn__prepared_bank *p, const tn__subproblem *part, part_tim
     return p->times != NULL;
 }
 
-/* Copies the real times of ranks, because some orders depend on real durations. */
+/* Copies the real time of each rank, because some planners sort by real durations. */
 static void part_real_times(tn__prepared_bank *p, const tn__prepared_bank *whole) {
     for (uint32_t t = 0; t < p->time_count; t++) p->times[t] = whole->times[p->times[t]];
 }

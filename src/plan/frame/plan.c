@@ -1,21 +1,22 @@
-/* plan.c - the frame around every planner: refuses, prepares, limits, solves, verifies, hands over.
+/* plan.c - the code around every planner: it checks the problem, prepares it, sets the limits,
+ * calls the planner, verifies the layout and returns it.
  *
- * Banks do not affect each other, so each is planned separately (prepare.c), after bodies with a
- * choice have chosen their bank (banks.c). Bodies tied together are planned as one (groups.c), and
- * their offsets follow from the offset of the group. Every layout passes tn_layout_verify before it
- * is returned.
+ * Banks do not affect each other, so each bank is planned separately (prepare.c), after buffers
+ * with a choice of banks have been assigned to one (banks.c). Buffers tied together are planned as
+ * one buffer (groups.c), and their offsets follow from the offset of the group. Every layout passes
+ * tn_layout_verify before it is returned.
  */
 #include "plan/frame/planner_run.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-#define TN_PLANNER(name) extern const tn_planner tn__planner_##name;
+#define TN_PLANNER(folder, name) extern const tn_planner tn__planner_##name;
 #include "plan/planners.def"
 #undef TN_PLANNER
 
 static const tn_planner *const plan_planners[] = {
-#define TN_PLANNER(name) &tn__planner_##name,
+#define TN_PLANNER(folder, name) &tn__planner_##name,
 #include "plan/planners.def"
 #undef TN_PLANNER
 };
@@ -26,7 +27,7 @@ const char *tn_planner_summary(uint32_t index) { return plan_planners[index]->su
 
 const tn_planner *tn__planner_at(uint32_t index) { return plan_planners[index]; }
 
-/* Names of version 0.1, accepted until the version after next. */
+/* Planner names of version 0.1, accepted until the version after next. */
 static const char *plan_renamed(const char *name) {
     static const char *const names[][2] = {{"draft", "fast"},
                                            {"uncut", "guillotine"},
@@ -60,7 +61,8 @@ tn_status tn__call_refuse(const tn__call *call, uint32_t needs) {
             planner->name, what);
 }
 
-/* Offsets are below 2^63, so that sums of an offset, a size and an alignment fit in 64 bits. */
+/* Refuses a bank with offsets that could reach 2^63, so that sums of an offset, a size and an
+ * alignment fit in 64 bits. */
 static tn_status plan_refuse_height(const tn_problem *problem, tn_bank_id bank, uint64_t bound,
                                     tn_error *error) {
     if (bound <= TN__PLAN_HEIGHT_MAX) return TN_OK;
@@ -90,7 +92,8 @@ tn__prepared_bank tn__call_prepared(const tn__call *call, tn_bank_id which) {
                                .deadline_s = timeout_s > 0 ? call->start_s + timeout_s : 0};
 }
 
-/* If bodies chose their banks, another choice might have fitted: then nothing is proved. */
+/* Reports that the capacity of a bank is too small. If the planner chose the banks of buffers,
+ * another choice might have fitted, so nothing is proved. */
 static tn_status plan_too_small(const tn__call *call, const char *bank, uint64_t least,
                                 uint64_t capacity) {
     if (tn__has_choice(call->problem))
@@ -104,7 +107,7 @@ static tn_status plan_too_small(const tn__call *call, const char *bank, uint64_t
             bank, least, capacity);
 }
 
-/* The bytes that are live at one step exceed the capacity. */
+/* Reports that the bytes that are live at one step exceed the capacity of a bank. */
 static tn_status plan_refuse(const tn__call *call, const char *bank, int64_t step,
                              const tn__prepared_bank *p) {
     char least[TN_SIZE_TEXT_MAX], capacity[TN_SIZE_TEXT_MAX];
@@ -114,7 +117,7 @@ static tn_status plan_refuse(const tn__call *call, const char *bank, int64_t ste
             tn_size_format(p->capacity, capacity));
 }
 
-/* A layout of one bank. */
+/* the layout found for one bank */
 typedef struct plan_found {
     const uint64_t *offset; /* [prepared->count] */
     uint64_t peak, lower_bound;
@@ -146,8 +149,8 @@ static bool plan_wants_cost(const tn__call *call, const tn__prepared_bank *p) {
     return call->options.objective == TN_OBJECTIVE_PAIRS && p->costs.item_count > 0;
 }
 
-/* Goes on from a layout within the capacity: the least reuse cost that the planner finds with the
- * rest of the work and the time. */
+/* Improves a layout that fits the capacity: searches the least reuse cost with the work and time
+ * that are left. */
 static tn_status plan_bank_cost(tn__call *call, tn__prepared_bank *p, tn_run *run,
                                 double deadline_s) {
     tn_run by_cost;
@@ -177,8 +180,8 @@ static void plan_take_bound(tn__call *call, uint64_t bound) {
     *of = tn__add_sat(*of, bound);
 }
 
-/* A bank whose reuse cost is minimised spends up to half of its work and time on a layout that
- * fits. */
+/* Plans one bank. If its reuse cost is minimised, at most half of the work and time is spent on
+ * finding a layout that fits. */
 static tn_status plan_bank_run(tn__call *call, tn_bank_id which, tn__prepared_bank *p,
                                const uint64_t *first) {
     const char *bank = call->problem->banks[which].name;
@@ -203,9 +206,9 @@ static tn_status plan_bank_run(tn__call *call, tn_bank_id which, tn__prepared_ba
     return status;
 }
 
-/* With a time limit, the first layout is made before anything else; if making it took all the time,
- * it is the answer. Making it takes about as long as verifying the final layout, so that much time
- * is reserved for the verification. */
+/* Plans one bank with a time limit. A quick first layout is made before anything else; if making it
+ * took all the time, it is the result. Verifying the final layout takes about as long, so that much
+ * time is reserved for the verification. */
 static tn_status plan_bank_timed(tn__call *call, tn_bank_id which, tn__prepared_bank *p,
                                  double start_s) {
     uint64_t *first = tn__alloc(&p->context, p->count * sizeof *first), peak;
@@ -223,7 +226,8 @@ static tn_status plan_bank_timed(tn__call *call, tn_bank_id which, tn__prepared_
     return status;
 }
 
-/* A sufficient peak acts as a capacity for planners, if a layout with that peak may exist. */
+/* Turns a sufficient peak (the option `enough`) into a capacity for planners, if a layout with that
+ * peak may exist. */
 static void plan_note_enough(const tn__call *call, tn__prepared_bank *p) {
     uint64_t enough = call->options.enough;
     if (p->has_capacity || enough < p->lower_bound || enough == 0) return;
@@ -260,7 +264,7 @@ static tn_status plan_bank(tn__call *call, tn_bank_id which, tn__prepared_bank *
                               : plan_bank_run(call, which, p, NULL);
 }
 
-/* Takes over a bank that was planned while banks were chosen. */
+/* Sums up the peak and the bound of a bank that was already planned while banks were chosen. */
 static tn_status plan_bank_again(tn__call *call, tn_bank_id which) {
     tn_layout *layout = &call->layout;
     uint64_t *peak = &layout->bank_peak[which], *bound = &layout->bank_lower_bound[which];
@@ -312,7 +316,7 @@ static tn_status plan_all(tn__call *call) {
     return status;
 }
 
-/* Waits and time of the layout, if the problem states its events. */
+/* Computes the waits and the time of the layout, if the problem states its events. */
 static tn_status plan_wait(tn__call *call) {
     tn_layout *layout = &call->layout;
     if (call->problem->event_count == 0) return TN_OK;
@@ -339,7 +343,8 @@ static bool plan_is_optimal(const tn__call *call) {
     return tn__has_choice(call->problem) ? call->least_time : layout->peak == layout->lower_bound;
 }
 
-/* The verifier decides; a layout that it refuses is our bug, never the caller's mistake. */
+/* Verifies the layout. If the verifier refuses it, that is a bug of the library, never the caller's
+ * mistake. */
 static tn_status plan_prove(tn__call *call) {
     tn_layout *layout = &call->layout;
     tn_error why = {0};
@@ -370,7 +375,8 @@ static tn_status plan_refuse_choice(const tn_problem *problem, tn_error *error) 
             "ranges or reuse costs; give each body its bank");
 }
 
-/* Waits and time belong to a whole program: there is one bank, and the events are known. */
+/* Refuses the objectives waits and time if there is more than one bank or no events, because they
+ * are properties of a whole program. */
 static tn_status plan_refuse_objective(const tn_problem *problem, const tn_plan_options *options,
                                        tn_error *error) {
     if (options->objective != TN_OBJECTIVE_WAITS && options->objective != TN_OBJECTIVE_TIME)

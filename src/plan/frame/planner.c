@@ -1,20 +1,22 @@
 /* planner.c - the functions that planners are written with: orders, holes, placing, limits.
  *
- * The question "which placed bodies overlap this one in time?" is asked once per body. Bodies are
- * kept in buckets by the length of their lives and by their first step (prepare.c), so only a few
- * buckets have to be searched: for lives of up to 2^k steps, those that begin at most 2^k steps
- * before the body. The first search sorts the bodies of a bucket by offset. So the forbidden starts
- * come as a few sorted rows of ranges. They are merged in one sweep from the bottom, and the gaps
- * between them are the holes. With clocks (several streams), time does not limit the search, so all
- * placed bodies are checked.
+ * Finding holes for a buffer begins with a question: which placed buffers overlap it in time?
+ * Buffers are kept in buckets by the length of their live ranges and by their first step
+ * (prepare.c), so only a few buckets have to be searched: for live ranges of at most 2^k steps,
+ * those that begin at most 2^k steps before the buffer. The first search sorts the buffers of a
+ * bucket by offset. So the forbidden starts come as a few sorted rows of ranges. They are merged in
+ * one sweep from the lowest offset, and the gaps between them are the holes. With clocks (several
+ * streams), time does not limit the search, so all placed buffers are checked.
  */
 #include "plan/frame/planner_run.h"
 
 #include <inttypes.h>
 
-#define RUN_LOOK_EVERY 256u     /* units of work between two checks of the clock ... */
-#define RUN_LOOK_BODIES 100000u /* ... or this number of bodies checked */
-#define RUN_BUCKET_FEW 64u /* up to this number, bodies are inserted into a bucket one by one */
+#define RUN_LOOK_EVERY 256u /* units of work between two checks of the clock */
+/* number of examined buffers after which the clock is checked in any case */
+#define RUN_LOOK_BODIES 100000u
+/* limit of new buffers in a bucket that are inserted one by one; more are sorted with the bucket */
+#define RUN_BUCKET_FEW 64u
 
 /* --- making and ending --- */
 
@@ -123,15 +125,16 @@ uint64_t tn__run_offset(const tn_run *run, uint32_t body) {
 
 /* --- limits --- */
 
-/* Whether a direct or indirect outer run is to stop, or no longer needs this one. */
+/* Whether an outer run (the run that made this one, or one further out) must stop or no longer
+ * needs this run. */
 static bool run_outer_stops(const tn_run *run) {
     for (; run->outer != NULL; run = run->outer)
         if (run->outer->stop || (run->outer_stop != NULL && *run->outer_stop)) return true;
     return false;
 }
 
-/* Reports the progress of this run and its outer runs. Results for a part of the problem say
- * nothing about the whole, so they are left out. */
+/* Reports the progress of this run and of its outer runs. Results for a part of the problem are
+ * left out, because they say nothing about the whole problem. */
 static void run_tell(const tn_run *run) {
     const tn_context *context = &run->prepared->context;
     const tn_run *whole = run;
@@ -203,11 +206,11 @@ uint64_t tn__run_work_done(const tn_run *run) { return run->work; }
 
 /* --- order --- */
 
-/* Bottom-up merge sort: stable, so ties stay in order of number; no recursion, no global
- * context. */
+/* State of a bottom-up merge sort. It is stable, so ties stay in order of number, and unlike qsort
+ * it passes a context to the comparison. */
 typedef struct run_sort {
     const tn_run_body *bodies;
-    const uint64_t *key; /* NULL: none */
+    const uint64_t *key; /* NULL: no keys */
     tn_run_compare compare;
 } run_sort;
 
@@ -264,7 +267,7 @@ static int run_by_bytes(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Removes unplaced bodies from the bucket; the others keep their order. */
+/* Removes unplaced buffers from the bucket; the others keep their order. */
 static void run_clear_bucket(const tn_run *run, tn__placed_bucket *bucket,
                              tn__placed_entry *bodies) {
     uint32_t left = 0, sorted = 0;
@@ -277,7 +280,7 @@ static void run_clear_bucket(const tn_run *run, tn__placed_bucket *bucket,
                                   .sorted = bucket->sorted < bucket->count ? sorted : left};
 }
 
-/* The placed bodies of a bucket, sorted by their bytes. */
+/* Returns the placed buffers of a bucket, sorted by their first byte. */
 static const tn__placed_entry *run_bucket(tn_run *run, uint32_t which) {
     tn__placed_bucket *bucket = &run->bucket[which];
     tn__placed_entry *bodies = run->entries + run->prepared->buckets[which];
@@ -306,14 +309,16 @@ void tn__run_place(tn_run *run, uint32_t body, uint64_t offset) {
     tn_assert(!run->placed[body]);
     const tn__prepared_bank *prepared = run->prepared;
     const tn_run_body *facts = &prepared->bodies[body];
-    if (offset > TN__PLAN_HEIGHT_MAX - facts->size) { /* sizes and pins are below it: problem.c */
+    /* sizes and pins never exceed TN__PLAN_HEIGHT_MAX (problem.c) */
+    if (offset > TN__PLAN_HEIGHT_MAX - facts->size) {
         run->too_high = true;
         offset = 0;
     }
     uint32_t which = tn__prepared_bucket(prepared, facts);
     tn__placed_bucket *bucket = &run->bucket[which];
     tn__placed_entry *bodies = run->entries + prepared->buckets[which];
-    run_clear_bucket(run, bucket, bodies); /* it may be among the unplaced bodies */
+    /* an old entry of this buffer may be among those marked as unplaced */
+    run_clear_bucket(run, bucket, bodies);
     run->placed[body] = 1;
     run->offset[body] = offset;
     tn__placed_entry *made = &bodies[bucket->count++];
@@ -332,8 +337,8 @@ void tn__run_unplace(tn_run *run, uint32_t body) {
 
 /* --- holes --- */
 
-/* Finds the placed bodies with hulls that overlap [first, last): their indices in run->entries go
- * to run->near; those of each bucket are sorted by their bytes. */
+/* Finds the placed buffers with live ranges that overlap [first, last). Their indices in
+ * run->entries go to run->near, where those of each bucket are sorted by first byte. */
 static uint32_t run_find_near(tn_run *run, uint32_t first, uint32_t last) {
     const tn__prepared_bank *p = run->prepared;
     uint32_t found = 0, *near = run->near;
@@ -355,7 +360,8 @@ static uint32_t run_find_near(tn_run *run, uint32_t first, uint32_t last) {
     return found;
 }
 
-/* A start s of `mine` overlaps bytes [low, high) if s + mine.hi > low and s + mine.lo < high. */
+/* Computes the starts of a buffer that a range of bytes forbids: with start s, piece `mine`
+ * overlaps bytes [low, high) if s + mine.hi > low and s + mine.lo < high. */
 static tn__blocked run_block(const tn_run_piece *mine, tn__blocked bytes) {
     return (tn__blocked){.first = bytes.first >= mine->hi ? bytes.first - mine->hi + 1 : 0,
                          .last = bytes.last > mine->lo ? bytes.last - mine->lo : 0};
@@ -371,7 +377,8 @@ static bool run_collect_pieces(tn_run *run, const tn_run_body *body, uint32_t id
     const tn_run_body *other = &prepared->bodies[id];
     const tn_run_piece *mine = prepared->pieces + body->piece_first;
     const tn_run_piece *theirs = prepared->pieces + other->piece_first;
-    for (uint32_t a = 0, from = 0; a < body->piece_count; a++) { /* both sorted by first */
+    /* the pieces of both buffers are sorted by first step */
+    for (uint32_t a = 0, from = 0; a < body->piece_count; a++) {
         while (from < other->piece_count && theirs[from].last <= mine[a].first) from++;
         for (uint32_t b = from; b < other->piece_count && theirs[b].first < mine[a].last; b++) {
             if (theirs[b].last <= mine[a].first) continue;
@@ -399,7 +406,8 @@ bool tn__run_pieces_meet(const tn_run *run, uint32_t piece_a, uint32_t piece_b) 
     return false;
 }
 
-/* With clocks, bodies far apart in time may conflict: all placed bodies are checked. */
+/* Collects forbidden starts in a problem with clocks: buffers far apart in time may conflict, so
+ * all placed buffers are checked. */
 static bool run_collect_unordered(tn_run *run, const tn_run_body *body, size_t *count) {
     const tn__prepared_bank *prepared = run->prepared;
     for (uint32_t id = 0; id < prepared->count; id++) {
@@ -422,7 +430,8 @@ static bool run_collect_unordered(tn_run *run, const tn_run_body *body, size_t *
     return true;
 }
 
-/* Starts that reserved ranges and separated bodies forbid, whatever the live ranges are. */
+/* Collects the starts that reserved ranges and separated buffers forbid, regardless of live
+ * ranges. */
 static bool run_collect_apart(tn_run *run, uint32_t id, size_t *count) {
     const tn__prepared_bank *p = run->prepared;
     const tn_run_body *body = &p->bodies[id];
@@ -448,7 +457,8 @@ static bool run_collect_apart(tn_run *run, uint32_t id, size_t *count) {
     return true;
 }
 
-/* Bodies of one piece take a fast path. */
+/* Collects the starts that placed buffers forbid. If both buffers have one piece, a fast path is
+ * taken. */
 static bool run_collect(tn_run *run, const tn_run_body *body, size_t *count) {
     if (run->prepared->begins != NULL) return run_collect_unordered(run, body, count);
     const tn_run_piece *mine = &run->prepared->pieces[body->piece_first];
@@ -474,7 +484,7 @@ uint32_t tn__run_near(tn_run *run, uint32_t first, uint32_t last, const uint32_t
     return count;
 }
 
-/* The end of the ascending row that begins at `at`. */
+/* Returns the end of the ascending row of run->blocked that begins at `at`. */
 static size_t run_row_end(const tn__blocked *blocked, size_t at, size_t count) {
     if (at == count) return count;
     for (at++; at < count && blocked[at - 1].first <= blocked[at].first;) at++;
@@ -494,8 +504,8 @@ static void run_merge_blocked(const tn__blocked *from, tn__blocked *to, size_t f
     memcpy(to + (middle - a), from + b, (last - b) * sizeof *to);
 }
 
-/* Sorts run->blocked by first: each bucket gives one ascending row, and rows are merged two by
- * two. */
+/* Sorts run->blocked by first start. Each bucket added one ascending row, so rows are merged in
+ * pairs. */
 static bool run_sort_blocked(tn_run *run, size_t count) {
     if (!tn__reserve(&run->prepared->context, &run->merged, &run->merged_room, run->blocked_room,
                      sizeof *run->merged))
@@ -530,7 +540,7 @@ tn_status tn__run_holes(tn_run *run, uint32_t id, const tn_hole **holes, uint32_
                      sizeof *run->holes))
         return tn__no_memory(run->error, "the holes of a body");
     run->unseen += blocked_count;
-    /* starts below top are forbidden or already listed */
+    /* all starts below `top` are forbidden or already listed */
     uint64_t mask = body->alignment - 1, top = 0;
     uint32_t found = 0;
     for (size_t i = 0; i < blocked_count; i++) {
@@ -540,7 +550,7 @@ tn_status tn__run_holes(tn_run *run, uint32_t id, const tn_hole **holes, uint32_
             run->holes[found++] = (tn_hole){first, (blocked.first - 1) & ~mask};
         if (blocked.last > top) top = blocked.last;
     }
-    /* a reserved range may reach beyond the highest start that there is */
+    /* a reserved range may extend beyond the highest start that 64 bits can hold */
     top = top > UINT64_MAX - mask ? ~mask : (top + mask) & ~mask;
     run->holes[found++] = (tn_hole){top, UINT64_MAX};
     *holes = run->holes;
@@ -581,7 +591,8 @@ static tn_status run_greedy(tn_run *run, const uint32_t *order, uint32_t count,
     return TN_OK;
 }
 
-/* In a run by cost, a plan within the capacity may be wanted although its peak is not lowest. */
+/* In a run that minimises reuse cost, a plan within the capacity is useful even if its peak is not
+ * the lowest. */
 tn_status tn__run_greedy(tn_run *run, const uint32_t *order, uint32_t count, tn_run_choose choose) {
     uint64_t capacity = run->prepared->capacity, below = run->best_peak;
     if (run->prepared->by_cost && below <= capacity) below = tn__add_sat(capacity, 1);

@@ -1,10 +1,11 @@
 /* portfolio.c - runs several planners on one bank in parallel, with a result that does not depend
- * on the threads.
+ * on the number of threads.
  *
- * The winner is the first member, in order, that reaches the lower bound; else the one with the
- * lowest peak (in a run by cost, the least cost within the capacity), ties to the first. Members
- * before a winner always run to their end, members after it are stopped: so the number of threads
- * changes only the time. Work counts for the members up to the winner (for all, if none reaches the
+ * Each planner is a member of the portfolio. The winner is the first member, in order, that reaches
+ * the lower bound. If no member does, it is the member with the lowest peak (in a run that
+ * minimises reuse cost, the least cost within the capacity), ties to the first. Members before a
+ * winner always run to their end and members after it are stopped, so the number of threads changes
+ * only the time. Work is counted for the members up to the winner (for all, if none reaches the
  * bound), as if they had run one by one.
  */
 #include "plan/frame/planner_run.h"
@@ -16,7 +17,7 @@ typedef struct portfolio_member {
     tn_error error;
     tn_status status;
     bool ran;
-    atomic_bool stop; /* a member before this one has won */
+    atomic_bool stop; /* set when a member before this one has won */
 } portfolio_member;
 
 typedef struct portfolio {
@@ -62,13 +63,14 @@ static void portfolio_run(portfolio *all) {
     uint32_t wanted = tn__run_threads(all->outer), started = 0;
     if (wanted > all->count) wanted = all->count;
     if (wanted > 64) wanted = 64;
-    for (uint32_t i = 1; i < wanted; i++) /* the threads that exist do the work of a missing one */
+    /* if a thread cannot be started, the other threads do its work */
+    for (uint32_t i = 1; i < wanted; i++)
         if (pthread_create(&threads[started], NULL, portfolio_thread, all) == 0) started++;
     portfolio_work(all, all->outer->other_thread);
     for (uint32_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
 }
 
-/* Copies the winner's placement into the outer run and adds up work and bounds. */
+/* Copies the winner's placement into the outer run and adds up work and bounds of the members. */
 static tn_status portfolio_finish(portfolio *all) {
     tn_run *outer = all->outer;
     tn_status worst = TN_E_STOPPED;
@@ -89,7 +91,7 @@ static tn_status portfolio_finish(portfolio *all) {
             outer->best_cost = member->run.best_cost;
             memcpy(outer->best, member->run.best, outer->prepared->count * sizeof *outer->best);
         }
-        if (tn__run_is_proved(&member->run)) break; /* later members were stopped */
+        if (tn__run_is_proved(&member->run)) break; /* members after the winner were stopped */
     }
     if (worst != TN_E_STOPPED) return worst;
     if (outer->best_peak != UINT64_MAX) return TN_OK;
@@ -109,7 +111,7 @@ tn_status tn__run_portfolio(tn_run *run, const tn_planner *const *planners, uint
         status = tn__run_create(&member->run, run->prepared, planners[i], &member->error);
         if (status != TN_OK) break;
         member->run.threads = tn__run_threads(run) > count ? tn__run_threads(run) / count : 1;
-        if (run->best_peak != UINT64_MAX) { /* members begin with the best plan so far */
+        if (run->best_peak != UINT64_MAX) { /* members begin with the best plan of the outer run */
             member->run.best_peak = run->best_peak;
             member->run.best_cost = run->best_cost;
             member->run.cost_bound = run->cost_bound;
@@ -147,7 +149,8 @@ tn_status tn__run_ask(tn_run *run, const char *name, uint64_t work_limit) {
     if (tn__run_is_done(run) || planner == NULL) return TN_OK;
     if (run->best_peak != UINT64_MAX && !tn__run_goes_on(run)) return TN_OK; /* time is up */
     tn_status status = tn__run_portfolio(run, &planner, 1, work_limit);
-    bool own = status == TN_E_STOPPED && work_limit > 0; /* it reached its limit without a plan */
+    /* the planner reached its own limit without a plan */
+    bool own = status == TN_E_STOPPED && work_limit > 0;
     return own && tn__run_goes_on(run) ? TN_OK : status;
 }
 

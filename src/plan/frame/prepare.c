@@ -1,18 +1,23 @@
-/* prepare.c - prepares one bank for planners: its bodies (groups as one), times as ranks.
+/* prepare.c - prepares one bank for planners: collects its buffers (groups as one buffer each) and
+ * replaces times by ranks.
  *
  * Times are replaced by their ranks among the bank's event times, so that flat arrays over time are
  * possible. If there are few steps compared with the number of times, the times are marked in an
  * array of all steps, else they are sorted.
+ *
  * Cost: O(n) for n pieces; the sort is O(n) per digit of 11 bits.
  */
 #include "plan/frame/planner_run.h"
 
-__extension__ typedef unsigned __int128 prepare_sum; /* 2^30 pieces of 2^63 bytes fit */
+/* holds the sum of 2^30 pieces of 2^63 bytes */
+__extension__ typedef unsigned __int128 prepare_sum;
 
-#define PREPARE_DENSE 4u    /* steps per time up to which all of them are marked */
-#define PREPARE_BUCKET 128u /* bodies per bucket of the shortest lives, about */
+/* an array of all steps is used if there are at most this many steps per time */
+#define PREPARE_DENSE 4u
+/* approximate number of buffers per bucket in the class of the shortest live ranges */
+#define PREPARE_BUCKET 128u
 
-/* The times of all pieces in input order, and their ranks. */
+/* the times of all pieces in input order, and their ranks */
 typedef struct prepare_times {
     int64_t *time;  /* [count] */
     uint32_t *rank; /* [count] */
@@ -45,7 +50,7 @@ static void prepare_note(prepare_times *times, int64_t time) {
     times->time[times->count++] = time;
 }
 
-/* Gathers bodies and times: those of each piece, or of the body if it has no pieces. */
+/* Collects buffers and times: those of each piece, or those of the buffer if it has no pieces. */
 static tn_status prepare_gather(tn__prepared_bank *p, tn_bank_id which, prepare_times *times,
                                 size_t *time_room, tn_error *error) {
     const tn_problem *problem = p->problem;
@@ -85,7 +90,7 @@ static bool prepare_time_room(tn__prepared_bank *p, uint32_t count) {
     return p->times != NULL;
 }
 
-/* Ranks by marks in an array of all steps. */
+/* Computes the ranks of times by marking them in an array of all steps. */
 static bool prepare_mark(tn__prepared_bank *p, prepare_times *times, size_t steps) {
     uint32_t *mark = tn__alloc_array(&p->context, steps, sizeof *mark), count = 0;
     if (mark == NULL) return false;
@@ -128,11 +133,13 @@ static tn_status prepare_rank(tn__prepared_bank *p, prepare_times *times, tn_err
     return room ? TN_OK : tn__no_memory(error, "the steps of a bank");
 }
 
-/* Bodies by first step: counting sort, since first steps are ranks. until[] is its by-product. */
+/* Sorts buffers by first step with a counting sort, since first steps are ranks. Also computes
+ * until[]. */
 static void prepare_sort_by_first(tn__prepared_bank *p) {
     for (uint32_t i = 0; i < p->count; i++) p->until[p->bodies[i].first + 1]++;
     for (uint32_t t = 0; t < p->time_count; t++) p->until[t + 1] += p->until[t];
-    /* until[t] = bodies that begin before t; fill from there, which shifts it by one step */
+    /* until[t] = buffers that begin before t; filling the order moves each entry to the value of
+     * the next step */
     for (uint32_t i = 0; i < p->count; i++) {
         uint32_t at = p->until[p->bodies[i].first]++;
         p->by_first[at] = i;
@@ -147,8 +154,8 @@ uint32_t tn__prepared_bucket(const tn__prepared_bank *p, const tn_run_body *body
     return p->class_begin[k] + (body->first >> p->shift[k]);
 }
 
-/* A class holds lives up to four times as long as the class before; the last one takes all longer
- * lives, on one or two buckets. */
+/* Divides buffers into classes. A class holds live ranges up to four times as long as the class
+ * before it; the last class takes all longer ones, in one or two buckets. */
 static void prepare_buckets(tn__prepared_bank *p) {
     uint32_t shift = 0;
     while (shift < 31 && p->time_count >> shift > p->count / PREPARE_BUCKET) shift++;
@@ -246,14 +253,15 @@ tn_status tn__prepare(tn__prepared_bank *p, tn_bank_id which, tn_error *error) {
 
 /* --- the bound --- */
 
-/* The largest sum of live bytes over all steps, in one sweep over all pieces. Correct if no
- * alignment costs a byte. */
+/* Computes the largest sum of live bytes over all steps, in one sweep over all pieces. It is a
+ * lower bound of the peak, and exact if no alignment costs a byte. */
 tn_status tn__prepared_live_bytes(const tn__prepared_bank *p, uint64_t *bytes, int64_t *step,
                                   tn_error *error) {
     size_t room = (size_t)p->time_count + 1;
     prepare_sum *change = tn__alloc_array(&p->context, room, sizeof *change), live = 0, most = 0;
     if (change == NULL) return tn__no_memory(error, "the lower bound");
-    for (uint32_t i = 0; i < p->piece_count; i++) { /* modulo 2^128: the sums are right */
+    /* differences wrap modulo 2^128, so the sums are right */
+    for (uint32_t i = 0; i < p->piece_count; i++) {
         change[p->pieces[i].first] += p->pieces[i].hi - p->pieces[i].lo;
         change[p->pieces[i].last] -= p->pieces[i].hi - p->pieces[i].lo;
     }
@@ -283,7 +291,7 @@ tn_status tn__prepared_bound(const tn__prepared_bank *p, tn_bank_id which, uint6
     if (rest != 0) return tn__lower_bound(p->wholes, which, bytes, step, error);
     TN_TRY(tn__prepared_live_bytes(p, bytes, step, error));
     TN_TRY(tn__above_reserved(p->problem, which, bytes, error));
-    for (uint32_t i = 0; i < p->count; i++) { /* a body ends no lower than at its size */
+    for (uint32_t i = 0; i < p->count; i++) { /* no buffer ends below its own size */
         uint64_t end = (p->pins[i] != TN__FREE ? p->pins[i] : 0) + p->bodies[i].size;
         if (p->bodies[i].size == 0 || end <= *bytes) continue;
         *bytes = end;
@@ -292,18 +300,11 @@ tn_status tn__prepared_bound(const tn__prepared_bank *p, tn_bank_id which, uint6
     return TN_OK;
 }
 
-/* --- separations, reserved ranges and reuse costs --------------------------------------------
- *
- * A pair of bodies of the problem becomes an entry of both bodies of the run. A member of a group
- * keeps its own bytes within the group. Left out are pairs whose bodies are in other banks, have no
- * bytes, or belong to one group. Reuse costs of pairs that cannot share bytes are left out, too:
- * plain bodies that meet in time, and separated bodies.
- *
- * Cost: O(n + pairs log pairs).
- */
+/* --- separations, reserved ranges and reuse costs -------------------------------------------- */
 
 typedef struct apart_map {
-    uint32_t *run_id; /* [problem->count], number in the run of each root; UINT32_MAX: not in it */
+    /* [problem->count], number in the run of each root buffer; UINT32_MAX: not in the run */
+    uint32_t *run_id;
     size_t room;
 } apart_map;
 
@@ -320,7 +321,8 @@ static void prepare_release_apart(tn__prepared_bank *p) {
     p->reserved_room = 0;
 }
 
-/* Both entries of a pair; false: it has no effect in this bank. */
+/* Adds the entries of a pair to the lists of both buffers; false if the pair has no effect in this
+ * bank. */
 static bool apart_entries(const tn__prepared_bank *p, const apart_map *map, const tn_pair *pair,
                           uint32_t ids[2], tn__beside entries[2]) {
     const tn_problem *problem = p->problem;
@@ -352,7 +354,7 @@ static bool apart_is_plain(const tn__prepared_bank *p, uint32_t id) {
            !(p->problem->bodies[p->ids[id]].flags & TN_BODY_LEADS);
 }
 
-/* Whether two plain bodies must not share bytes, because of their live ranges and clocks. */
+/* Whether two plain buffers must not share bytes, because of their live ranges and clocks. */
 static bool apart_meet(const tn__prepared_bank *p, uint32_t a, uint32_t b) {
     const tn_run view = {.prepared = p};
     if (!apart_is_plain(p, a) || !apart_is_plain(p, b)) return false;
@@ -366,7 +368,7 @@ static int apart_by_other(const void *a, const void *b) {
     return (x->other_lo > y->other_lo) - (x->other_lo < y->other_lo);
 }
 
-/* Whether two plain bodies are separated; the lists of p->apart are sorted. */
+/* Whether two plain buffers are separated; the lists of p->apart are sorted. */
 static bool apart_separated(const tn__prepared_bank *p, uint32_t a, uint32_t b) {
     if (p->apart.begin == NULL || !apart_is_plain(p, a) || !apart_is_plain(p, b)) return false;
     size_t low = p->apart.begin[a], end = p->apart.begin[a + 1], high = end;
@@ -386,7 +388,7 @@ static bool apart_counts(const tn__prepared_bank *p, bool costs, const uint32_t 
     return pair->cost > 0 && !apart_meet(p, ids[0], ids[1]) && !apart_separated(p, ids[0], ids[1]);
 }
 
-/* Lists the pairs by body: counts, then fills, then sorts each list. */
+/* Lists the pairs of each buffer: counts them, fills the lists, then sorts each list. */
 static bool apart_list(tn__prepared_bank *p, const apart_map *map, const tn_pair *pairs,
                        size_t count, bool costs, tn__besides *out) {
     uint32_t ids[2];
@@ -407,7 +409,7 @@ static bool apart_list(tn__prepared_bank *p, const apart_map *map, const tn_pair
         tn__free(&p->context, made.begin, ((size_t)p->count + 1) * sizeof *made.begin);
         return false;
     }
-    size_t at = 0; /* begin[i] becomes the end of list i, and then its begin */
+    size_t at = 0; /* at first begin[i] is the end of list i; filling moves it to its begin */
     for (uint32_t i = 0; i < p->count; i++) made.begin[i] = at += made.begin[i];
     made.begin[p->count] = at;
     for (size_t i = count; i-- > 0;) {
@@ -437,7 +439,7 @@ static bool apart_fill(tn__prepared_bank *p, const apart_map *map) {
     return count == 0 || apart_list(p, map, costs, count, true, &p->costs);
 }
 
-/* Fills apart, costs and reserved. */
+/* Fills `apart`, `costs` and `reserved` of the prepared bank. */
 static tn_status prepare_apart(tn__prepared_bank *p, tn_bank_id which, tn_error *error) {
     const tn_problem *problem = p->problem;
     bool made = true;
@@ -478,7 +480,7 @@ uint64_t tn__prepared_cost(const tn__prepared_bank *p, const uint64_t *offset) {
     for (uint32_t i = 0; i < p->count; i++) {
         for (size_t k = p->costs.begin[i]; k < p->costs.begin[i + 1]; k++) {
             const tn__beside *pair = &p->costs.items[k];
-            if (pair->other < i) continue; /* it counts once */
+            if (pair->other < i) continue; /* a pair is in both lists and counts once */
             uint64_t mine = offset[i], theirs = offset[pair->other];
             if (mine + pair->lo < theirs + pair->other_hi &&
                 theirs + pair->other_lo < mine + pair->hi)

@@ -1,12 +1,13 @@
-/* uses.c - plans tensors from the steps that use them: the smallest way to call the planners.
+/* uses.c - plans tensors from the steps that use them: the simplest function that calls a planner.
  *
- * The live range of a tensor is the hull of its uses. Cost: that of tn_plan.
+ * The live range of a tensor extends from its first to its last use. Cost: that of tn_plan.
  */
 #include <tenure/plan.h>
 
 #include "base/base.h"
 
-/* The bodies [count]: sizes, and live ranges; first > last for a tensor without a use. */
+/* Fills in the sizes and live ranges of the buffers [count]; first > last marks a tensor without a
+ * use. */
 static tn_status uses_read(const uint64_t *sizes, uint32_t count, const tn_use *uses,
                            uint32_t use_count, tn_body *bodies, tn_error *error) {
     for (uint32_t i = 0; i < count; i++)

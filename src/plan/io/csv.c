@@ -1,21 +1,24 @@
 /* csv.c - reads problems in MiniMalloc's CSV format, in all its dialects; write.c writes them.
  *
  * A header names the columns, in any order: `id` (or `buffer`, `buffer_id`), `lower` (`begin`,
- * `start`), `upper` (`end`: then the last step is inclusive, in `gaps` too), `size`; optional
- * `alignment`, `hint` (-1: none), `gaps`, `offset`. A gap `lo-hi` is a time in which the buffer
- * holds nothing; in a gap `lo-hi@wlo:whi`, only that window of it is live (our extension: several
- * windows, with `+` between them). The first empty line ends the file. Empty cells of optional
- * columns mean "not given"; other columns are ignored. Separators and quotes: rows.c.
+ * `start`), `upper` (if it is called `end`, the last step is inclusive, in `gaps` too), `size`;
+ * optional `alignment`, `hint` (-1: none), `gaps`, `offset`. A gap `lo-hi` is a time in which the
+ * buffer holds nothing; in a gap `lo-hi@wlo:whi`, only that window of its bytes is live (an
+ * extension of this reader; several windows have `+` between them). The first empty line ends the
+ * file. Empty cells of optional columns mean "not given"; other columns are ignored. For separators
+ * and quotes see rows.c.
  *
- * Our own columns are written only if needed: `bank`; `any_bank` (1: free to choose, `bank` is a
- * remark; 0: bound to `bank`, default 0); `traffic` (bytes); `leader` and `delta` (tied `delta`
- * bytes above the body of that id, in an earlier row); `begins` and `ends` (clocks, one number per
- * stream, separated by blanks; one list for each part of the life between `gaps` in order of time,
- * separated by slashes, or one list for all; an empty list means unknown); `pinned` (0 or 1;
- * without this column every offset pins, in the bank that the row names); `apart` (ids of rows,
- * with blanks between: bodies that never share bytes with this one); `costs` (`id` or `id:cost`,
- * with blanks between: the reuse cost of this body with that one, default 1); `reserved`
- * (`first-last`, with blanks between: bytes that no body of the row's bank may hold).
+ * Further columns are extensions and written only if needed. `bank` names the bank. `any_bank` is 1
+ * if any bank may hold the buffer (then `bank` is a remark) and 0 if the buffer is bound to `bank`
+ * (default 0). `traffic` is in bytes. `leader` and `delta` tie the buffer `delta` bytes above the
+ * buffer of that id, in an earlier row. `begins` and `ends` are clocks, one number per stream,
+ * separated by blanks: one list for each part of the live range between `gaps` in order of time,
+ * separated by slashes, or one list for all; an empty list means unknown. `pinned` is 0 or 1;
+ * without this column every offset pins, in the bank that the row names. `apart` lists ids of rows,
+ * with blanks between: buffers that never share bytes with this one. `costs` lists `id` or
+ * `id:cost`, with blanks between: the reuse cost of this buffer with the buffer of that id, default
+ * 1. `reserved` lists `first-last`, with blanks between: bytes that no buffer of the row's bank may
+ * hold.
  *
  * Cost: O(bytes). Source: google/minimalloc, converter.cc and README (facts, no code).
  */
@@ -81,7 +84,8 @@ static const struct {
 
 typedef tn__csv_field csv_text;
 
-typedef struct csv_pair { /* row `row` names the row `other` in `column` */
+/* an entry of `apart` or `costs`: row `row` names the row with id `other` in `column` */
+typedef struct csv_pair {
     csv_text other;
     int64_t cost;
     uint32_t row, line;
@@ -91,17 +95,18 @@ typedef struct csv_pair { /* row `row` names the row `other` in `column` */
 typedef struct csv_reader {
     tn__reading *reading;
     tn__csv_rows rows;
-    uint32_t field_of[CSV_COLUMN_COUNT]; /* UINT32_MAX: no such column */
-    bool inclusive;                      /* the column is called `end` */
+    /* index of the field of each column; UINT32_MAX: there is no such column */
+    uint32_t field_of[CSV_COLUMN_COUNT];
+    bool inclusive; /* the column `upper` is called `end`, so the last step is inclusive */
     tn_piece *pieces;
     size_t piece_room;
-    char *id; /* the row's id with a NUL */
+    char *id; /* the row's id with a terminating NUL */
     size_t id_room;
-    int64_t *clocks; /* clocks of the row: begins of its pieces, then ends */
+    int64_t *clocks; /* clocks of the row: those of all pieces' begins, then those of their ends */
     size_t clock_room;
     uint32_t streams;
-    tn__names ids;   /* ids of earlier rows, if a column names rows */
-    csv_pair *pairs; /* of `apart` and `costs`; a row may name a later one */
+    tn__names ids;   /* ids of earlier rows; used only if a column refers to rows */
+    csv_pair *pairs; /* entries of `apart` and `costs`, which may refer to later rows */
     size_t pair_count, pair_room;
 } csv_reader;
 
@@ -124,7 +129,7 @@ static tn_status csv_fail_line(csv_reader *reader, const char *what) {
     return tn__where(error, status, "%s:%u", reader->reading->name, reader->rows.line);
 }
 
-/* The next row; *more: false at the end. */
+/* Reads the next row; *more is false at the end of the file. */
 static tn_status csv_next(csv_reader *reader, bool *more) {
     tn_status status = tn__csv_row(&reader->rows, more, reader->reading->error);
     return status == TN_OK ? TN_OK
@@ -132,7 +137,8 @@ static tn_status csv_next(csv_reader *reader, bool *more) {
                                        reader->reading->name, reader->rows.line);
 }
 
-/* "the header has no column 'size'; it has 'id', 'lower', 'bytes', separated by commas". */
+/* Reports a missing column, for example: the header has no column 'size'; it has 'id', 'lower',
+ * 'bytes', separated by commas. */
 static tn_status csv_fail_header(csv_reader *reader, csv_column missing) {
     static const char *const needed[] = {"id", "lower", "upper' or 'end", "size"};
     const tn__csv_rows *rows = &reader->rows;
@@ -208,7 +214,7 @@ static bool csv_piece(csv_reader *reader, uint32_t *count, tn_piece piece) {
     return true;
 }
 
-/* `lo-hi`, of one gap. */
+/* Reads `lo-hi`, the steps of a gap. */
 static bool csv_gap(csv_text *text, bool inclusive, tn_piece *gap) {
     if (!csv_integer(text, &gap->first) || !csv_skip(text, '-') || !csv_integer(text, &gap->last))
         return false;
@@ -216,7 +222,7 @@ static bool csv_gap(csv_text *text, bool inclusive, tn_piece *gap) {
     return gap->first < gap->last;
 }
 
-/* `wlo:whi`, of one window. */
+/* Reads `wlo:whi`, a window of bytes. */
 static bool csv_window(csv_text *text, tn_piece *gap) {
     int64_t lo, hi;
     if (!csv_integer(text, &lo) || !csv_skip(text, ':') || !csv_integer(text, &hi) || lo < 0 ||
@@ -227,7 +233,7 @@ static bool csv_window(csv_text *text, tn_piece *gap) {
     return true;
 }
 
-/* The live part in a gap: nothing, or the windows after the `@`. */
+/* Reads the live part of a gap: nothing, or the windows after the `@`. */
 static tn_status csv_windows(csv_reader *reader, csv_text *text, const tn_body *body, tn_piece gap,
                              uint32_t *count) {
     bool more = csv_skip(text, '@');
@@ -244,7 +250,8 @@ static tn_status csv_windows(csv_reader *reader, csv_text *text, const tn_body *
     return TN_OK;
 }
 
-/* Gaps come in order of time and do not overlap; between them the whole buffer is live. */
+/* Reads the gaps of a row, which come in order of time and do not overlap. Between them, all bytes
+ * of the buffer are live. */
 static tn_status csv_gaps(csv_reader *reader, tn_body *body) {
     csv_text text = reader->rows.fields[reader->field_of[CSV_GAPS]];
     int64_t done = body->first;
@@ -274,7 +281,8 @@ static tn_status csv_gaps(csv_reader *reader, tn_body *body) {
 
 /* --- clocks --- */
 
-/* Numbers up to a slash or the end; at most `room` are kept. */
+/* Reads clocks up to a slash or the end of the text; stores at most `room` of them. *count: their
+ * number. */
 static bool csv_clock_list(csv_text *text, int64_t *clocks, uint32_t room, uint32_t *count) {
     for (*count = 0;;) {
         int64_t value;
@@ -287,7 +295,8 @@ static bool csv_clock_list(csv_text *text, int64_t *clocks, uint32_t room, uint3
     }
 }
 
-/* The first list of any row that is not empty gives the number of streams. */
+/* Determines the number of streams: that of the first list of clocks that is not empty, in any
+ * row. */
 static tn_status csv_count_streams(csv_reader *reader) {
     const size_t next = reader->rows.next;
     const uint32_t passed = reader->rows.passed;
@@ -309,12 +318,14 @@ static tn_status csv_count_streams(csv_reader *reader) {
     reader->rows.next = next;
     reader->rows.passed = passed;
     reader->streams = count > 1 ? count : 1;
-    if (count > TN_STREAMS_MAX) return TN_OK; /* the error is reported with the row itself */
+    /* an error in the clocks is reported later, when their row is read */
+    if (count > TN_STREAMS_MAX) return TN_OK;
     return tn_problem_set_streams(reader->reading->problem, reader->streams,
                                   reader->reading->error);
 }
 
-/* One list for all pieces or one for each; *given marks lists that are not empty. */
+/* Reads one list of clocks for all pieces, or one list for each piece, into the `begins` or `ends`
+ * of out[]. */
 static tn_status csv_clocks(csv_reader *reader, csv_column column, uint32_t pieces, size_t at,
                             tn_piece *out) {
     if (!csv_given(reader, column)) return TN_OK;
@@ -339,7 +350,7 @@ static tn_status csv_clocks(csv_reader *reader, csv_column column, uint32_t piec
     return TN_OK;
 }
 
-/* Gives the body's pieces their clocks; a plain body becomes one piece. */
+/* Gives the buffer's pieces their clocks; a plain buffer becomes one piece. */
 static tn_status csv_body_clocks(csv_reader *reader, tn_body *body) {
     const tn_context *context = &reader->reading->problem->context;
     uint32_t count = body->piece_count;
@@ -379,8 +390,8 @@ static tn_status csv_tie(csv_reader *reader, tn_body *body) {
     return TN_OK;
 }
 
-/* Notes the id of the row, if a column names rows. Keys are borrowed from the file; the first of
- * equal ids counts. */
+/* Registers the id of the row, if a column refers to rows. Keys point into the file; of equal ids,
+ * the first one is used. */
 static tn_status csv_note_id(csv_reader *reader) {
     if (reader->field_of[CSV_LEADER] == UINT32_MAX && reader->field_of[CSV_APART] == UINT32_MAX &&
         reader->field_of[CSV_COSTS] == UINT32_MAX)
@@ -394,7 +405,7 @@ static tn_status csv_note_id(csv_reader *reader) {
 
 /* --- pairs and reserved ranges --- */
 
-/* The next word of a list with blanks between; empty at its end. */
+/* Returns the next item of a list in which blanks separate the items; empty at its end. */
 static csv_text csv_word(csv_text *text) {
     while (csv_skip(text, ' ')) continue;
     csv_text word = {text->at, 0};
@@ -406,7 +417,7 @@ static csv_text csv_word(csv_text *text) {
     return word;
 }
 
-/* Splits `id:cost`. An id may hold colons itself, if a cost follows the last one. */
+/* Splits `id:cost`. An id may contain colons itself, if a cost follows the last one. */
 static bool csv_split_cost(csv_text *word, int64_t *cost) {
     size_t colon = word->size;
     while (colon > 0 && word->at[colon - 1] != ':') colon--;
@@ -453,7 +464,7 @@ static tn_status csv_reserved(csv_reader *reader, tn_bank_id bank) {
     return TN_OK;
 }
 
-/* Adds the pairs, once all rows are known. */
+/* Adds the pairs of `apart` and `costs` to the problem, after all rows have been read. */
 static tn_status csv_add_pairs(csv_reader *reader) {
     tn__reading *reading = reader->reading;
     for (size_t i = 0; i < reader->pair_count; i++) {
@@ -538,7 +549,8 @@ static tn_status csv_offset(csv_reader *reader, tn_body *body) {
             return tn__no_memory(reading->error, "offsets");
     }
     if (given && pinned != 0) {
-        /* a plan's offset without `pinned`: it lies in the bank that was chosen */
+        /* an offset without `pinned` comes from a plan, so the buffer is bound to the bank in the
+         * row */
         if (!csv_given(reader, CSV_PINNED)) body->flags &= ~(uint32_t)TN_BODY_ANY_BANK;
         body->flags |= TN_BODY_PINNED;
         body->offset = (uint64_t)offset;

@@ -8,14 +8,14 @@
  *         "constraints": {"separations": [{"first": 0, "second": 1}]},
  *         "cost_model": {"reuse_penalties": [{"first": 0, "second": 1, "cost": 1}]}}}
  *
- * Pools become banks and buffers bodies, in the order of the file. Ids are any integers; pairs name
- * ids. A capacity of null means that there is none. Penalties are optional. Constraints that the
- * problem cannot express are refused, never dropped: several allowed pools, colocations, temporal
- * exclusions, pinned allocations, and any other constraint that is not empty. Reasons, metadata and
- * the objective do not change the problem and are ignored.
+ * Pools become banks of the problem, and buffers become its buffers, in the order of the file. Ids
+ * are any integers; pairs refer to ids. A capacity of null means no limit. Penalties are optional.
+ * Constraints that the problem cannot express are refused, never dropped: several allowed pools,
+ * colocations, temporal exclusions, pinned allocations, and any other constraint that is not empty.
+ * Reasons, metadata and the objective do not change the problem and are ignored.
  *
- * A solution is {"placements": [{"buffer": id, "pool": id, "offset": bytes}, ...]}. The fingerprint
- * of the problem that its owners add is not written.
+ * A solution is {"placements": [{"buffer": id, "pool": id, "offset": bytes}, ...]}. dsa-solver adds
+ * a fingerprint of the problem to its own solutions; none is written here.
  *
  * Cost: O(bytes) expected time (ids are hashed), O(bytes) memory.
  * Source: tonibohnlein/dsa-solver, docs/structured_problem_schema_v1.md (facts, no code).
@@ -28,11 +28,11 @@
 #include <inttypes.h>
 
 #define DSA_POOLS_MAX 64u
-#define DSA_INTERVALS_MAX ((size_t)1 << 20) /* of one buffer */
+#define DSA_INTERVALS_MAX ((size_t)1 << 20) /* limit of live intervals of one buffer */
 
-/* Numbers of the items of a list by their ids. */
+/* Finds the numbers of the items of a list by their ids. */
 typedef struct dsa_ids {
-    int64_t *ids; /* [count], by number; in the problem's arena */
+    int64_t *ids; /* [count], id of each item; in the problem's arena */
     tn__table table;
 } dsa_ids;
 
@@ -52,7 +52,7 @@ static tn_status dsa_ids_init(dsa_reader *reader, dsa_ids *ids, size_t count) {
     return TN_OK;
 }
 
-/* UINT32_MAX: no item has this id. */
+/* Returns the number of the item with this id; UINT32_MAX if no item has it. */
 static uint32_t dsa_ids_find(const dsa_ids *ids, int64_t id) {
     tn__probe probe = tn__table_probe(&ids->table, dsa_hash(id));
     uint32_t number;
@@ -61,14 +61,14 @@ static uint32_t dsa_ids_find(const dsa_ids *ids, int64_t id) {
     return number;
 }
 
-/* Adds item `number`, for which there is room; false: an earlier one has this id. */
+/* Adds item `number`, for which memory is reserved; false if an earlier item has the same id. */
 static bool dsa_ids_add(dsa_ids *ids, int64_t id, uint32_t number) {
     if (dsa_ids_find(ids, id) != UINT32_MAX) return false;
     ids->ids[number] = id;
     return tn__table_add(&ids->table, dsa_hash(id), number);
 }
 
-/* Reads an integer of at least `least`. */
+/* Reads an integer that must be at least `least`. */
 static bool dsa_integer(const json_t *object, const char *member, int64_t least, int64_t *value) {
     const json_t *found = json_object_get(object, member);
     if (!json_is_integer(found) || json_integer_value(found) < least) return false;
@@ -76,7 +76,7 @@ static bool dsa_integer(const json_t *object, const char *member, int64_t least,
     return true;
 }
 
-/* An array, also if the member is absent or null (then NULL); false: it is something else. */
+/* Reads an array; *array is NULL if the member is absent or null. False if it is something else. */
 static bool dsa_array(const json_t *object, const char *member, const json_t **array) {
     const json_t *found = json_object_get(object, member);
     *array = json_is_null(found) ? NULL : found;

@@ -1,23 +1,27 @@
-/* json.c - reads problems and plans as JSON, format "mem-plan"; parses with jansson. Objects with a
- * member "schema_version" are left to dsa.c.
+/* json.c - reads problems and plans as JSON, format "mem-plan"; parses with jansson. dsa.c reads
+ * objects with a member "schema_version".
  *
  *     {"format": "mem-plan", "version": 1, "pools": [{"id": 0, "name": "arena", "capacity": null}],
  *      "buffers": [{"id": 0, "name": "x", "size": 64, "first": 0, "last_excl": 3, "pool": 0,
  *                   "alignment": 64, "offset": 0, "pinned": false,
  *                   "pieces": [[first, last_excl, lo, hi], ...]}]}
  *
- * Optional members, written only if needed: at the top level "streams": N, without which no clock
- * is read; in a buffer "begins" and "ends" (for each piece, or the whole, an array of N clocks or
- * null), "leader" (the index of an earlier buffer) with "delta", "any_pool": true (free to choose)
- * or false (bound to "pool"), and "traffic"; in a pool "bytes_per_s". A problem with separations
- * ("apart": [[i, j], ...]), reuse costs ("reuse_costs": [[i, j, cost], ...]; both name indices of
- * "buffers") or reserved ranges (in a pool, "reserved": [[first, last], ...]) has "version": 2, so
- * that readers that do not know them refuse it. The events of a program are "events": [time, ...],
- * "order" and "waits": [[before, after], ...],
- * "spans": [{"buffer", "write", "uses", "lo", "hi"}]. "size", "first" and
- * "last_excl" are required; null means absent; members with other names are ignored. An offset pins
- * only with "pinned": true. Numbers are integers. jansson refuses bad UTF-8, duplicate members,
- * deep nesting and trailing text.
+ * Optional members are written only if needed. At the top level, "streams" is the number N of
+ * streams; without it no clocks are read. In a buffer, "begins" and "ends" are clocks: for each
+ * piece, or for the whole buffer, an array of N clocks or null. "leader" is the index of an earlier
+ * buffer, "delta" the distance from it. "any_pool" is true if any pool may hold the buffer, false
+ * if it is bound to "pool". "traffic" is in bytes. In a pool, "bytes_per_s" is its speed.
+ *
+ * A problem with separations ("apart": [[i, j], ...]), reuse costs ("reuse_costs": [[i, j, cost],
+ * ...]; both with indices of "buffers") or reserved ranges (in a pool, "reserved": [[first, last],
+ * ...]) has "version": 2, so that readers that do not know these members refuse it. The events of a
+ * program are "events": [time, ...], "order" and "waits": [[before, after], ...], "spans":
+ * [{"buffer", "write", "uses", "lo", "hi"}].
+ *
+ * "size", "first" and "last_excl" are required; null means absent; members with other names are
+ * ignored. An offset pins only with "pinned": true. Numbers are integers. jansson refuses bad
+ * UTF-8, duplicate members, deep nesting and trailing text.
+ *
  * Cost: O(bytes) time and memory.
  */
 #include "plan/io/dsa.h"
@@ -27,8 +31,8 @@
 #include "base/json.h"
 
 #define JSON_PIECES_MAX ((size_t)1 << 20)
-#define JSON_POOLS_MAX 64u                /* banks of a problem */
-#define JSON_CLOCKS_MAX ((size_t)1 << 22) /* clocks in one buffer */
+#define JSON_POOLS_MAX 64u                /* limit of the banks of a problem */
+#define JSON_CLOCKS_MAX ((size_t)1 << 22) /* limit of the clocks of one buffer */
 
 static tn_status json_fail(tn__reading *reading, size_t index, const char *what) {
     tn_status status = tn__fail(reading->error, TN_E_INVALID, "%s", what);
@@ -44,7 +48,8 @@ static bool json_amount(const json_t *object, const char *member, double *value)
     return true;
 }
 
-/* Reads an integer in [least, INT64_MAX]; an absent or null member leaves *value unchanged. */
+/* Reads an integer in [least, INT64_MAX]; an absent or null member leaves *value unchanged. False
+ * if it is something else. */
 static bool json_member(const json_t *object, const char *member, int64_t least, int64_t *value) {
     const json_t *found = json_object_get(object, member);
     if (found == NULL || json_is_null(found)) return true;
@@ -74,7 +79,7 @@ static bool json_piece(const json_t *item, tn_piece *piece) {
     return true;
 }
 
-/* Reads an array of `count` integers from 0 up. */
+/* Reads an array of `count` integers that are not negative. */
 static bool json_numbers(const json_t *item, size_t count, int64_t *numbers) {
     if (!json_is_array(item) || json_array_size(item) != count) return false;
     for (size_t i = 0; i < count; i++) {
@@ -144,7 +149,7 @@ static tn_status json_pools(tn__reading *reading, const json_t *pools) {
     return TN_OK;
 }
 
-/* Reads the clocks of each piece from "begins" or "ends"; null, for one piece or all, means
+/* Reads the clocks of each piece from "begins" or "ends"; null, for one piece or for all, means
  * unknown. */
 static bool json_clocks(const json_t *lists, uint32_t streams, size_t pieces, int64_t *clocks,
                         tn_piece *out, bool ends) {
@@ -192,7 +197,7 @@ static tn_status json_add(tn__reading *reading, size_t index, tn_body *body, con
                           const json_t *pieces) {
     tn_error *error = reading->error;
     const tn_context *context = &reading->problem->context;
-    size_t count = json_array_size(pieces); /* 0 for NULL */
+    size_t count = json_array_size(pieces); /* json_array_size returns 0 for NULL */
     tn_piece *copies = NULL;
     tn_status status = TN_OK;
     if (count > JSON_PIECES_MAX) return json_fail(reading, index, "more than 2^20 pieces");
@@ -231,7 +236,7 @@ static tn_status json_offset(tn__reading *reading, size_t index, const json_t *i
     return TN_OK;
 }
 
-/* Reads ties, and the freedom to choose a bank. */
+/* Reads the tie of a buffer to a leader, its traffic, and whether any bank may hold it. */
 static tn_status json_freedom(tn__reading *reading, size_t index, const json_t *item,
                               tn_body *body) {
     int64_t leader = 0, delta = 0, traffic = 0;

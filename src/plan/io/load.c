@@ -1,4 +1,4 @@
-/* load.c - loads problems from files with the reader that the suffix names. */
+/* load.c - loads problems from files, with the reader that the file's suffix determines. */
 #include "plan/io/io.h"
 #include "plan/problem/problem.h"
 

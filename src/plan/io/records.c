@@ -1,10 +1,11 @@
 /* records.c - reads records for shared objects from CSV; sizes may be vectors such as 2x8 or
  * 1x16x16x3.
  *
- * The columns are those of csv.c: `id`, `lower`, `upper` (or `end`, then inclusive), `size`,
- * optional `alignment`. Columns for constraints that shared objects do not support are refused, not
- * ignored. All sizes in a file have the same rank: 2 and 3 mean vectors, 4 means shapes. The first
- * row decides whether the file has records or is a problem with plain sizes.
+ * The columns are those of csv.c: `id`, `lower`, `upper` (if it is called `end`, it is inclusive),
+ * `size`, optional `alignment`. Columns for constraints that shared objects do not support are
+ * refused, not ignored. All sizes in a file have equally many extents: 2 or 3 make vectors, 4 make
+ * shapes. The first row decides whether the file contains records or a problem with plain sizes.
+ *
  * Cost: O(bytes).
  */
 #include <tenure/objects.h>
@@ -36,7 +37,7 @@ typedef struct records_reader {
     const char *name;
     tn__csv_rows rows;
     uint32_t field_of[RECORDS_COLUMNS];
-    bool inclusive, refused; /* refused: there is a column for an unsupported constraint */
+    bool inclusive, refused; /* refused: the header has a column for an unsupported constraint */
     tn_object_record *records;
     char **names;
     size_t record_room, name_room;
@@ -50,7 +51,7 @@ static tn_status records_fail(const records_reader *reader, const char *what) {
     return tn__where(reader->error, status, "%s:%u", reader->name, reader->rows.line);
 }
 
-/* The next row; *more is false at the end or at an empty line. */
+/* Reads the next row; *more is false at the end of the file or at an empty line. */
 static tn_status records_line(records_reader *reader, bool *more) {
     tn_status status = tn__csv_row(&reader->rows, more, reader->error);
     return status == TN_OK
@@ -143,7 +144,8 @@ static tn_status records_row(records_reader *reader) {
     return records_keep(reader, &record);
 }
 
-/* Shrinks the arrays to exactly `count` items, because they are released by count. */
+/* Copies the records and names into arrays of exactly `count` items, because callers release them
+ * by count. */
 static tn_status records_hand_over(records_reader *reader, tn_object_record **records,
                                    char ***names) {
     size_t count = reader->count;
@@ -158,7 +160,7 @@ static tn_status records_hand_over(records_reader *reader, tn_object_record **re
         memcpy(own, reader->records, count * sizeof *own);
         memcpy(own_names, reader->names, count * sizeof *own_names);
     }
-    reader->count = 0; /* the names have a new owner */
+    reader->count = 0; /* the caller owns the names now */
     *records = own;
     *names = own_names;
     return TN_OK;

@@ -2,9 +2,9 @@
  *
  * The header decides the separator: commas, semicolons, tabs, or only blanks. Blanks around a field
  * are not part of it, nor is a carriage return at the end of a line. A quoted field is read as in
- * RFC 4180: separators, line ends and blanks belong to it, and a doubled quote is one quote.
- * MiniMalloc's own files have no quoting, so a field that begins with a quote but is not closed
- * right before a separator or the end of a line is taken literally.
+ * RFC 4180: separators, line ends and blanks inside the quotes belong to it, and a doubled quote is
+ * one quote. MiniMalloc's own files have no quoting, so a field that begins with a quote but is not
+ * closed right before a separator or the end of a line is taken literally.
  *
  * Cost: O(bytes).
  */
@@ -22,8 +22,8 @@ static bool rows_ends(const tn__csv_rows *rows, size_t at) {
            (c == '\r' && (at + 1 >= rows->size || rows->bytes[at + 1] == '\n'));
 }
 
-/* Finds the quote that closes the one before byte `at`; rows->size: no such quote. *doubled: number
- * of doubled quotes before it. */
+/* Finds the quote that closes the one before byte `at`; returns rows->size if the quote is not
+ * closed. *doubled: number of doubled quotes before it. */
 static size_t rows_close(const tn__csv_rows *rows, size_t at, size_t *doubled) {
     *doubled = 0;
     while (at < rows->size) {
@@ -53,7 +53,7 @@ static tn_status rows_undouble(tn__csv_rows *rows, tn__csv_field *field, size_t 
     return TN_OK;
 }
 
-/* Reads the field that begins at *at, and moves *at to its end. */
+/* Reads the field that begins at *at, and moves *at to the end of the field. */
 static tn_status rows_field(tn__csv_rows *rows, size_t *at, tn__csv_field *field, tn_error *error) {
     size_t start = *at, doubled, end;
     while (!rows_ends(rows, start) && rows_is_blank(rows, rows->bytes[start])) start++;
@@ -72,7 +72,8 @@ static tn_status rows_field(tn__csv_rows *rows, size_t *at, tn__csv_field *field
     return TN_OK;
 }
 
-/* The separator of the header line: the first comma, semicolon or tab in it; else blanks. */
+/* The separator of the fields: the first comma, semicolon or tab in the header line; if there is
+ * none, blanks. */
 static char rows_separator(const tn__csv_rows *rows) {
     bool blank = false;
     for (size_t at = rows->next; at < rows->size && rows->bytes[at] != '\n'; at++) {
@@ -86,7 +87,7 @@ static char rows_separator(const tn__csv_rows *rows) {
 tn_status tn__csv_row(tn__csv_rows *rows, bool *more, tn_error *error) {
     if (rows->columns == 0 && rows->next == 0 && rows->size >= 3 &&
         memcmp(rows->bytes, "\xef\xbb\xbf", 3) == 0)
-        rows->next = 3; /* a byte order mark */
+        rows->next = 3; /* skips a byte order mark */
     if (rows->separator == 0) rows->separator = rows_separator(rows);
     size_t at = rows->next;
     rows->line = ++rows->passed;
@@ -99,7 +100,8 @@ tn_status tn__csv_row(tn__csv_rows *rows, bool *more, tn_error *error) {
         if (at >= rows->size || rows->bytes[at] != rows->separator) break;
         at++;
         while (rows->separator == ' ' && at < rows->size && rows->bytes[at] == ' ') at++;
-        if (rows->separator == ' ' && rows_ends(rows, at)) break; /* trailing blanks */
+        /* blanks at the end of the line do not begin another field */
+        if (rows->separator == ' ' && rows_ends(rows, at)) break;
     }
     if (at < rows->size && rows->bytes[at] == '\r') at++;
     rows->next = at < rows->size ? at + 1 : at;

@@ -1,6 +1,6 @@
 /* write.c - writes problems and plans as CSV, and placements as the solution of a dsa-problem-v1.
  *
- * csv.c describes the columns, and dsa.c the other format. A column is written only if it is
+ * csv.c describes the columns, and dsa.c the format of solutions. A column is written only if it is
  * needed. Cost: O(bytes).
  */
 #include "plan/io/io.h"
@@ -17,7 +17,7 @@ typedef struct write_columns {
         reserved, offset;
 } write_columns;
 
-static bool write_is_plain(const tn_body *body) { /* Whether one piece covers the whole body. */
+static bool write_is_plain(const tn_body *body) { /* Whether one piece covers the whole buffer. */
     return body->size == 0 ||
            (body->piece_count == 1 && body->pieces[0].lo == 0 && body->pieces[0].hi == body->size);
 }
@@ -45,16 +45,17 @@ static write_columns write_choose(const tn_problem *problem, const tn_layout *la
     return columns;
 }
 
-/* Whether two windows of a body are live at one step. */
+/* Whether two windows of a buffer are live at the same step. */
 static bool write_overlaps(const tn_body *body) {
     for (uint32_t i = 1; i < body->piece_count; i++)
         if (body->pieces[i].first < body->pieces[i - 1].last) return true;
     return false;
 }
 
-#define WRITE_WINDOWS_MAX 4096u /* limit of pieces of a body, because all pairs are compared */
+#define WRITE_WINDOWS_MAX 4096u /* limit of pieces of a buffer, because all pairs are compared */
 
-/* Clocks are one list per part of the life, so with clocks each part must have one window. */
+/* Checks whether a row can express the buffer. CSV has one list of clocks per part of the live
+ * range, so with clocks each part must have one window. */
 static tn_status write_check_row(const tn_problem *problem, const tn_body *body, tn_error *error) {
     if (write_overlaps(body) && (problem->streams > 1 || body->piece_count > WRITE_WINDOWS_MAX))
         TN_FAIL(error, TN_E_UNSUPPORTED,
@@ -72,7 +73,7 @@ tn_status tn__csv_can(const tn_problem *problem, tn_error *error) {
     return TN_OK;
 }
 
-/* The earliest time after `time` at which a piece begins or ends; INT64_MAX: no such time. */
+/* The earliest time after `time` at which a piece begins or ends; INT64_MAX if no piece does. */
 static int64_t write_next_edge(const tn_body *body, int64_t time) {
     int64_t next = INT64_MAX;
     for (uint32_t i = 0; i < body->piece_count; i++) {
@@ -83,13 +84,13 @@ static int64_t write_next_edge(const tn_body *body, int64_t time) {
     return next;
 }
 
-/* Writes the parts of the life, from edge to edge of the pieces, in which not the whole buffer is
- * live. */
+/* Writes the parts of the live range, from edge to edge of the pieces, in which only some bytes of
+ * the buffer are live. */
 static void write_put_windows(tn__text *text, const tn_body *body) {
     const char *space = "";
     for (int64_t from = body->first, to; from < body->last; from = to) {
         const char *joint = "@";
-        uint64_t live = 0; /* pieces are disjoint */
+        uint64_t live = 0; /* the sum of live bytes, since pieces are disjoint */
         to = write_next_edge(body, from);
         for (uint32_t i = 0; i < body->piece_count; i++)
             if (body->pieces[i].first <= from && body->pieces[i].last > from)
@@ -138,7 +139,8 @@ static void write_put_clocks(tn__text *text, const tn_body *body, uint32_t strea
     }
 }
 
-/* Rows are named by their ids, so the named one must be the first with that id. */
+/* Finds the id by which a row can refer to buffer `id`. That buffer must be the first with that
+ * id. */
 static tn_status write_put_name(const tn_problem *problem, tn_body_id id, const tn__names *names,
                                 const char *role, char number[16], const char **name,
                                 tn_error *error) {
@@ -168,13 +170,15 @@ static tn_status write_put_leader(tn__text *text, const tn_problem *problem, con
     return TN_OK;
 }
 
-/* The pairs of each body in a file: those in which it is the first. */
+/* Lists the pairs of each buffer that are written in its row: those in which it is the first. */
 typedef struct write_lists {
     const tn_problem *problem;
-    uint32_t *begin[2]; /* [count + 1], of separations and of costs; NULL: there are none */
-    uint32_t *pairs[2]; /* indices into the problem's pairs, body by body */
+    /* [count + 1], begin of each buffer's list, for separations and for costs; NULL: there are
+     * none */
+    uint32_t *begin[2];
+    uint32_t *pairs[2]; /* indices into the problem's pairs, sorted by first buffer */
     size_t pair_count[2];
-    bool *told; /* [bank_count], whether a row has listed the reserved ranges of the bank */
+    bool *told; /* [bank_count], whether a row has already listed the reserved ranges of the bank */
 } write_lists;
 
 static void write_lists_release(write_lists *lists) {
@@ -211,7 +215,7 @@ static bool write_lists_make(write_lists *lists) {
     return true;
 }
 
-/* The cell `apart` or `costs` of a body. */
+/* Writes the cell `apart` or `costs` of a buffer. */
 static tn_status write_put_pairs(tn__text *text, const write_lists *lists, tn_body_id id,
                                  bool costs, const tn__names *names, tn_error *error) {
     const tn_problem *problem = lists->problem;
@@ -242,7 +246,8 @@ static tn_status write_put_pairs(tn__text *text, const write_lists *lists, tn_bo
     return status;
 }
 
-/* Reserved ranges stand in the first row of their bank; a bank without rows needs none. */
+/* Writes the reserved ranges of a bank in the first row with a buffer of that bank. A bank without
+ * buffers needs none. */
 static void write_put_reserved(tn__text *text, write_lists *lists, const tn_layout *layout,
                                tn_body_id id) {
     const tn_problem *problem = lists->problem;
@@ -254,7 +259,8 @@ static void write_put_reserved(tn__text *text, write_lists *lists, const tn_layo
     for (size_t i = 0; i < problem->reserved_count; i++) {
         const tn_reserved *range = &problem->reserved[i];
         if (range->bank != bank) continue;
-        if (range->first > INT64_MAX) continue; /* no body reaches it */
+        /* the reserved range begins where no buffer can extend */
+        if (range->first > INT64_MAX) continue;
         uint64_t last = range->last < INT64_MAX ? range->last : INT64_MAX;
         tn__text_printf(text, "%s%" PRIu64 "-%" PRIu64, space, range->first, last);
         space = " ";
@@ -299,8 +305,8 @@ static tn_status write_put_row(tn__text *text, const tn_problem *problem, const 
     return TN_OK;
 }
 
-/* Registers the ids of all bodies, if leaders are to be named. `numbers` holds the ids of bodies
- * without a name. */
+/* Registers the ids of all buffers, if rows must refer to other rows. `numbers` stores the ids of
+ * buffers without a name. */
 static bool write_name_bodies(const tn_problem *problem, tn__names *names, tn__arena *numbers) {
     for (tn_body_id id = 0; id < problem->count; id++) {
         const char *name = problem->bodies[id].name;

@@ -1,16 +1,18 @@
-/* auto.c - runs all strategies that support the kind of size, and keeps the lowest total, ties to
- * the first.
+/* auto.c - runs all strategies that support the given kind of size, and keeps the result with the
+ * lowest total; of equal ones the first.
  *
- * `naive` comes first and takes no time, so there is an answer whenever a limit ends the others.
- * Each of these gets a share of the work, so that a slow one cannot delay the rest.
- * Cost: at most the shares.
+ * `naive` comes first and takes no time, so there is a result whenever a limit ends the others.
+ * Each of the other strategies gets an equal share of the work, so that a slow one cannot delay the
+ * rest.
+ *
+ * Cost: at most the sum of these shares.
  */
 #include "plan/sharing/object.h"
 
-#define AUTO_SHARE 2000000u /* units of work: about a second */
+#define AUTO_SHARE 2000000u /* units of work for each strategy: about a second */
 
 static bool auto_takes(const tn_object_run *run, const tn_object_strategy *strategy) {
-    /* greedy-best: both of its members run here */
+    /* strategies to skip; greedy-best combines two strategies that both run here anyway */
     static const char *const others[] = {"auto", "naive", "greedy-best"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strcmp(strategy->name, others[i]) == 0) return false;

@@ -1,9 +1,11 @@
-/* equality.c - shares objects only among buffers of equal size.
+/* equality.c - lets buffers share an object only if they have equal sizes.
  *
- * Use it if an object can hold only its own shape. Records come in order of time. A record takes a
- * free object of its size: the one freed last (numbers and shapes: a stack for each size), or the
- * first by number (vectors, because TensorFlow Lite scans a list).
- * Cost:   O(n log n); with vectors O(n x objects).
+ * Use it if an object can hold only one shape. Records come in order of time. A record takes a free
+ * object of its size: with sizes as numbers or shapes, the object freed last (a stack for each
+ * size); with sizes as vectors, the one with the lowest number, because TensorFlow Lite scans a
+ * list.
+ *
+ * Cost: O(n log n); with vectors O(n x objects).
  * Source: TensorFlow Lite, GPU delegate, EQUALITY (both variants).
  */
 #include "plan/sharing/object.h"
@@ -20,7 +22,8 @@ static int equality_order(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* class[i]: records of equal sizes have equal numbers. NULL: no memory. */
+/* Returns class[i] for each record; records of equal sizes have equal classes. NULL if memory is
+ * out. */
 static uint32_t *equality_classes(tn_object_run *run) {
     equality_sized *sized = tn__object_scratch(run, run->count, sizeof *sized);
     uint32_t *class = tn__object_scratch(run, run->count, sizeof *class);
@@ -39,7 +42,8 @@ static uint32_t *equality_classes(tn_object_run *run) {
 
 static tn_status equality_stacks(tn_object_run *run, const uint32_t *class) {
     tn__object_heap in_use;
-    uint32_t *top = tn__object_scratch(run, run->count, sizeof *top); /* [class], object + 1 */
+    /* [class], number of the object on top of the class's stack, plus 1 */
+    uint32_t *top = tn__object_scratch(run, run->count, sizeof *top);
     uint32_t *below = tn__object_scratch(run, run->count, sizeof *below);
     uint32_t *class_of = tn__object_scratch(run, run->count, sizeof *class_of); /* [object] */
     if (!top || !below || !class_of || !tn__object_heap_init(run, &in_use)) return TN_E_NO_MEMORY;

@@ -1,6 +1,7 @@
-/* greedy_best.c - the better of greedy-by-size and greedy-by-breadth, ties to the first.
+/* greedy_best.c - takes the better result of greedy-by-size and greedy-by-breadth; of equal ones
+ * the first.
  *
- * Cost:   that of both.
+ * Cost: that of both strategies.
  * Source: TensorFlow Lite, GPU delegate, GREEDY_BEST.
  */
 #include "plan/sharing/object.h"

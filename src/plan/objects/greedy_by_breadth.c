@@ -1,15 +1,17 @@
-/* greedy_by_breadth.c - takes the steps by live bytes, most first, and the buffers of each step by
- * size.
+/* greedy_by_breadth.c - visits steps in order of live bytes, most first, and the buffers of each
+ * step by size.
  *
- * The buffers at crowded steps decide the number of objects, so they choose first. A buffer takes,
- * among the objects whose records it does not overlap in time, the smallest sufficient one, else
- * the largest, which then grows.
- * Cost:   O(n x objects) comparisons, O(n log n) for the order.
+ * The steps with the most live bytes decide the number of objects, so their buffers choose first. A
+ * buffer considers the objects with no record that it overlaps in time. It takes the smallest
+ * sufficient one, or if all are too small, the largest, which then grows.
+ *
+ * Cost: O(n x objects) comparisons, O(n log n) for the order.
  * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288), greedy by breadth; TensorFlow Lite.
  */
 #include "plan/sharing/object.h"
 
-/* Whether an object of `size` suits better than one of `best`; UINT64_MAX: none so far. */
+/* Whether an object of `size` suits a buffer of `need` bytes better than one of `best`; without
+ * `any`, there is no best object yet. */
 static bool by_breadth_better(uint64_t need, uint64_t size, uint64_t best, bool any) {
     if (!any) return true;
     return best < need ? size > best : size >= need && size < best;

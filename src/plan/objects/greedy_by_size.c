@@ -1,29 +1,33 @@
-/* greedy_by_size.c - opens objects for the largest buffers; the others join the object with the
- * shortest idle time.
+/* greedy_by_size.c - creates objects for the largest buffers; each other buffer joins the object
+ * with the shortest idle time.
  *
- * A buffer's position is the last positional maximum that is not below its size: the index of that
- * maximum is the number of objects that could serve all buffers of the position. Positions are
- * handled in turn. Within one, the pair of buffer and object with the shortest idle time between
- * them is joined first, so that objects are busy without long pauses; ties go to larger, then
- * earlier buffers. Every buffer remembers its best object, and searches again only if that object
- * becomes unavailable. So no table of buffers x objects is needed.
- * Cost:   O(n^2) steps, O(n) memory.
- * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288), greedy by size improved; TensorFlow Lite (its
- *         ties, too: a distance that only equals the best changes nothing).
+ * The i-th positional maximum is the largest i-th greatest size over all steps. A buffer's position
+ * is the last positional maximum that is not below its size: the number of objects that could serve
+ * all buffers of the position. Positions are handled in turn. Within a position, the pair of buffer
+ * and object with the shortest idle time between them is joined first, so that objects have no long
+ * idle intervals; ties go to larger, then earlier buffers. Every buffer remembers its best object,
+ * and searches again only if that object becomes unavailable, so no table of buffers x objects is
+ * needed.
+ *
+ * Cost: O(n^2) steps, O(n) memory.
+ * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288), greedy by size improved; TensorFlow Lite (with
+ * its ties: a distance that equals the best one changes nothing).
  */
 #include "plan/sharing/object.h"
 
 typedef struct by_size_state {
     tn_object_run *run;
-    uint32_t *open; /* records without an object, by position, then number */
+    uint32_t *open; /* records without an object, sorted by position, then number */
     uint32_t open_count;
     uint32_t *position;
-    uint64_t *distance;    /* to the best object; UINT64_MAX: none */
-    uint32_t *best_object; /* valid when there is a distance */
+    /* idle time between each record and its best object; UINT64_MAX: no object */
+    uint64_t *distance;
+    uint32_t *best_object; /* valid if `distance` is not UINT64_MAX */
     tn__object_lives *lives;
 } by_size_state;
 
-/* The record of the least position to join next: an index into `open`. */
+/* Chooses the record to join next, among those of the lowest position; returns an index into
+ * `open`. */
 static uint32_t by_size_choose(const by_size_state *state) {
     uint32_t best = 0, position = state->position[state->open[0]];
     for (uint32_t at = 1; at < state->open_count; at++) {
@@ -55,8 +59,8 @@ static tn_status by_size_look_anew(by_size_state *state, uint32_t id) {
     return tn__object_work(state->run, 1 + state->run->object_count / 128);
 }
 
-/* `joined` is now in `object`: records that overlap it lose the object, records that came nearer to
- * the object gain it. */
+/* Updates the best objects after record `joined` has been added to `object`: records that overlap
+ * it can no longer use the object, and records for which the object is now nearer choose it. */
 static tn_status by_size_update(by_size_state *state, uint32_t joined, uint32_t object) {
     const tn_object_record *records = state->run->records;
     for (uint32_t at = 0; at < state->open_count; at++) {
@@ -86,7 +90,8 @@ static bool by_size_init(by_size_state *state) {
     if (!slot || !state->open || !state->position || !state->distance || !state->best_object ||
         !state->lives || tn__object_positions(run, state->position) != TN_OK)
         return false;
-    for (uint32_t i = 0; i < n; i++) slot[state->position[i] + 1]++; /* positions are below n */
+    /* positions are below n, so position + 1 is a valid index */
+    for (uint32_t i = 0; i < n; i++) slot[state->position[i] + 1]++;
     for (uint32_t p = 0; p < n; p++) slot[p + 1] += slot[p];
     for (uint32_t i = 0; i < n; i++) {
         state->open[slot[state->position[i]]++] = i;

@@ -1,13 +1,14 @@
 /* greedy_in_order.c - gives each buffer, in order of time, the free object nearest to its size.
  *
- * Numbers: a buffer takes the smallest sufficient free object, unless the largest object that is
- * too small is strictly nearer; that one then grows. Free objects are kept sorted by (size,
- * number). With a reallocation graph the whole pool is scanned, and an object counts only if the
- * buffer may follow the last one in it. Vectors: objects never grow, so an object must cover the
- * buffer in every extent; the least difference in elements wins, and among equal ones the object
- * freed first. The strategy is fast, but does not look ahead: large buffers that come late make
- * objects grow.
- * Cost:   O(n log n + n x free objects moved); O(n x free objects) with a graph or vectors.
+ * Sizes as numbers: a buffer takes the smallest sufficient free object, unless the largest object
+ * that is too small is strictly nearer; that object then grows. Free objects are kept sorted by
+ * (size, number). With a reallocation graph the whole pool is scanned, and an object counts only if
+ * the buffer may follow the last buffer in it. Sizes as vectors: objects never grow, so an object
+ * must cover the buffer in every extent; the least difference in elements wins, and among equal
+ * ones the object freed first. The strategy is fast but does not look ahead: large buffers that
+ * come late make objects grow.
+ *
+ * Cost: O(n log n + n x free objects moved); O(n x free objects) with a graph or vectors.
  * Source: TensorFlow Lite, GPU delegate, GREEDY_IN_ORDER (its three variants).
  */
 #include "plan/sharing/object.h"
@@ -19,13 +20,15 @@ typedef struct in_order_free {
 
 typedef struct in_order {
     tn_object_run *run;
-    in_order_free *pool; /* numbers: sorted by (bulk, object); vectors: in the order of freeing */
+    /* free objects; with sizes as numbers sorted by (bulk, object), with vectors in the order of
+     * freeing */
+    in_order_free *pool;
     uint32_t count;
     uint32_t *last_record; /* [object] */
     tn__object_heap in_use;
 } in_order;
 
-/* The number of objects in the pool before (bulk, object). */
+/* Counts the objects in the pool that sort before (bulk, object). */
 static uint32_t in_order_find(const in_order *state, uint64_t bulk, uint32_t object) {
     uint32_t low = 0, high = state->count;
     while (low < high) {
@@ -55,7 +58,8 @@ static uint32_t in_order_take(in_order *state, uint32_t at) {
     return object;
 }
 
-/* An index into the pool; UINT32_MAX: no object. */
+/* Finds the free object nearest to the size of record `id`: an index into the pool; UINT32_MAX: no
+ * object. */
 static uint32_t in_order_nearest(const in_order *state, uint32_t id) {
     uint64_t size = state->run->bulk[id];
     if (state->count == 0) return UINT32_MAX;
@@ -66,7 +70,7 @@ static uint32_t in_order_nearest(const in_order *state, uint32_t id) {
 }
 
 static bool in_order_covers(const tn_object_run *run, uint32_t object, uint32_t id) {
-    if (run->kind == TN_SIZE_BYTES) return true; /* it grows */
+    if (run->kind == TN_SIZE_BYTES) return true; /* an object that is too small grows */
     for (uint32_t k = 0; k < tn__size_rank(run->kind); k++)
         if (run->size[object][k] < run->records[id].size[k]) return false;
     return true;

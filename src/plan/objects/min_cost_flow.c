@@ -1,32 +1,34 @@
-/* min_cost_flow.c - finds which buffer follows which in an object, as a flow of least cost.
+/* min_cost_flow.c - decides which buffer follows which in each object, as a flow of least cost.
  *
- *   source -> left i      cost 0        "i can be followed"
+ *   source -> left i      cost 0        another buffer may follow buffer i
  *   left j -> right i     cost of growth from j's size to i's, where j has ended before i begins
  *   source -> right i     cost of i's size: a new object
- *   right i -> sink       cost 0        "i has an object"
+ *   right i -> sink       cost 0        buffer i has an object
  *
  * Every unit of flow gives one buffer an object: a new one, or that of a buffer that has ended. The
  * cost is exact for pairs and approximate for chains (an object that has grown is larger than its
- * last buffer), so the answer is good but not optimal.
+ * last buffer), so the result is good but not optimal.
  *
  * The method is successive shortest paths; a queue relaxes arcs level by level, because residual
- * arcs have negative costs. It is our own solver: to reproduce TensorFlow Lite's tables, ties
- * between paths must be broken as it does, which no library promises. (GLPK and LEMON are the
- * candidates in Debian; one is GPL and the other C++.) Potentials and Dijkstra would be faster but
- * break ties in another order.
- * Cost:   O(n^2) arcs of 32 bytes, refused beyond MIN_COST_ARCS; n times a queue search.
+ * arcs have negative costs. The solver is written here instead of taken from a library: the tables
+ * of TensorFlow Lite can only be reproduced if ties between paths are broken as it breaks them,
+ * which no library promises. Potentials and Dijkstra's algorithm would be faster but break ties
+ * differently.
+ *
+ * Cost: O(n^2) arcs of 32 bytes, refused beyond MIN_COST_ARCS; n times a queue search.
  * Source: Lee et al. 2019 (arXiv:1907.01989), section on memory; TensorFlow Lite, MINCOSTFLOW.
  */
 #include "plan/sharing/object.h"
 
-#define MIN_COST_ARCS ((size_t)1 << 23) /* including reverse arcs: 256 MiB */
+#define MIN_COST_ARCS ((size_t)1 << 23) /* number of arcs including reverse arcs: 256 MiB */
 #define MIN_COST_FAR INT64_MAX
 
 typedef struct min_cost_arc {
     int64_t cost;
     uint32_t to;
-    uint32_t next; /* next arc of the same vertex, in order of insertion; UINT32_MAX: the last */
-    bool open;     /* residual capacity 1; arc k ^ 1 is its reverse */
+    /* next arc of the same vertex, in order of insertion; UINT32_MAX: there is no next arc */
+    uint32_t next;
+    bool open; /* residual capacity 1; arc k ^ 1 is its reverse */
 } min_cost_arc;
 
 typedef struct min_cost {
@@ -35,10 +37,10 @@ typedef struct min_cost {
     min_cost_arc *arcs;
     size_t arc_room;
     uint32_t arc_count;
-    uint32_t *first, *last; /* [vertex], arcs of a vertex */
+    uint32_t *first, *last; /* [vertex], first and last arc of each vertex */
     int64_t *distance;      /* [vertex] */
-    uint32_t *came_by;      /* [vertex], arc */
-    uint32_t *level;        /* [vertex], the last level it is queued for */
+    uint32_t *came_by;      /* [vertex], the arc by which the shortest path enters the vertex */
+    uint32_t *level;        /* [vertex], the last level for which the vertex was queued */
     uint32_t *now, *then;   /* queues */
     uint64_t steps;
 } min_cost;
@@ -89,7 +91,8 @@ static tn_status min_cost_build(min_cost *flow) {
     return TN_OK;
 }
 
-/* Relaxes the arcs of `vertex`; vertices that came nearer are queued for the next level. */
+/* Relaxes the arcs of `vertex`; vertices with a decreased distance are queued for the next
+ * level. */
 static uint32_t min_cost_relax(min_cost *flow, uint32_t vertex, uint32_t level, uint32_t queued) {
     for (uint32_t at = flow->first[vertex]; at != UINT32_MAX; at = flow->arcs[at].next) {
         const min_cost_arc *arc = &flow->arcs[at];
@@ -104,8 +107,8 @@ static uint32_t min_cost_relax(min_cost *flow, uint32_t vertex, uint32_t level, 
     return queued;
 }
 
-/* Distances are sums of sizes along simple paths, so like the sum of all sizes they fit in 63
- * bits. */
+/* Searches a shortest path from source to sink. Distances are sums of sizes along simple paths, so
+ * they fit in 63 bits as the sum of all sizes does. */
 static tn_status min_cost_search(min_cost *flow) {
     uint32_t vertices = 2 * flow->n + 2, count = 1;
     for (uint32_t v = 0; v < vertices; v++) {
@@ -141,8 +144,8 @@ static tn_status min_cost_solve_flow(min_cost *flow) {
     }
 }
 
-/* The buffer that follows `id`; UINT32_MAX: none. Arcs from right to left are reverse arcs and lead
- * to numbers below n. */
+/* The buffer that follows `id` in its object; UINT32_MAX: no buffer does. Arcs from the right side
+ * to the left side are reverse arcs and lead to numbers below n. */
 static uint32_t min_cost_next(const min_cost *flow, uint32_t id) {
     for (uint32_t at = flow->first[id]; at != UINT32_MAX; at = flow->arcs[at].next) {
         const min_cost_arc *arc = &flow->arcs[at];

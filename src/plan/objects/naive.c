@@ -1,4 +1,5 @@
-/* naive.c - gives every record its own object: the memory without sharing. O(n). */
+/* naive.c - gives every record its own object, which is the memory needed without sharing. Cost:
+ * O(n). */
 #include "plan/sharing/object.h"
 
 static tn_status naive_objects_solve(tn_object_run *run) {

@@ -1,11 +1,11 @@
-/* events.c - the partial order of the program that a problem belongs to, as it is given, and the
- * time of that program.
+/* events.c - stores the partial order of events of the program that a problem belongs to, and
+ * computes the time of that program.
  *
  * Events are numbered in a serial order, so an order always goes from a lower number to a higher
  * one, and a loop over the numbers visits the predecessors of an event before the event.
  *
- * Cost:   O(1) for each event and order; the time: O(events^2 / 64 + orders + events log events).
- * Source: list scheduling: Graham 1966.
+ * Cost: O(1) for each event and order; for the time O(events^2 / 64 + orders + events log events).
+ * Source: list scheduling, Graham 1966.
  */
 #include "base/heap.h"
 #include "plan/problem/problem.h"
@@ -13,13 +13,14 @@
 #include <inttypes.h>
 
 #define EVENTS_ORDERS_MAX ((size_t)1 << 24)
-#define EVENTS_PAIRS_MAX ((uint64_t)1 << 32) /* spans times uses: every pair of spans is compared */
+/* limit of spans times uses, because every pair of spans is compared */
+#define EVENTS_PAIRS_MAX ((uint64_t)1 << 32)
 
 tn_status tn_problem_add_event(tn_problem *problem, uint64_t time, uint32_t *id, tn_error *error) {
     if (problem->event_count >= TN_EVENTS_MAX)
         TN_FAIL(error, TN_E_INVALID, "more than %u events; join events that run one after another",
                 TN_EVENTS_MAX);
-    if (tn__add_sat(problem->event_sum, time) > INT64_MAX) /* files hold numbers of 63 bits */
+    if (tn__add_sat(problem->event_sum, time) > INT64_MAX) /* numbers in files have 63 bits */
         TN_FAIL(error, TN_E_INVALID,
                 "with the time %" PRIu64 " of event %zu, the times of all events add up to more "
                 "than 2^63 - 1; use a larger unit",
@@ -89,7 +90,7 @@ static int events_by_number(const void *a, const void *b) {
     return (*x > *y) - (*x < *y);
 }
 
-/* Sorts, and removes repetitions. */
+/* Sorts the uses and removes repetitions; returns the new count. */
 static uint32_t events_sort(uint32_t *uses, uint32_t count) {
     uint32_t kept = 0;
     if (count > 1) qsort(uses, count, sizeof *uses, events_by_number);
@@ -168,13 +169,15 @@ static bool events_over(const tn_span *span, uint32_t event) {
 
 int tn__spans_order(const tn_span *a, const tn_span *b) {
     bool a_first = events_over(a, b->first), b_first = events_over(b, a->first);
-    if (a_first && b_first) return 0; /* both are written by the same event */
+    /* the same event writes both spans, so neither is over before the other begins */
+    if (a_first && b_first) return 0;
     return a_first ? -1 : b_first ? 1 : 0;
 }
 
 /* --- the time of the program --- */
 
-/* A heap of events or workers: the least key first, among equal ones the lowest number. */
+/* An item of a heap of events or workers: the least key comes first, among equal ones the lowest
+ * number. */
 typedef struct events_item {
     uint64_t key, id;
 } events_item;
@@ -201,16 +204,18 @@ static events_item events_pop(events_heap *heap) {
 typedef struct events_run {
     const tn_problem *problem;
     const tn__rows *before;
-    tn__rows *after;     /* direct successors of each event */
-    uint64_t *tail;      /* [events] longest path from the start of each event to the end */
-    uint64_t *start;     /* [events] earliest start by the predecessors that are placed */
-    uint64_t *left;      /* [events] predecessors that are not placed */
-    events_heap ready;   /* [events] these can start now: the longest path first */
-    events_heap waiting; /* [events] all predecessors are placed: the earliest start first */
-    events_heap workers; /* [workers] when each is free */
+    tn__rows *after; /* direct successors of each event */
+    /* [events] length of the longest path from the start of each event to the end of the program */
+    uint64_t *tail;
+    uint64_t *start;   /* [events] earliest start that the scheduled predecessors allow */
+    uint64_t *left;    /* [events] number of predecessors that are not scheduled yet */
+    events_heap ready; /* [events] events that can start now, the one with the longest path first */
+    /* [events] events with all predecessors scheduled, the earliest start first */
+    events_heap waiting;
+    events_heap workers; /* [workers] the times at which workers become free, earliest first */
 } events_run;
 
-/* Calls for all events of a set. */
+/* Runs the statement that follows for each event `p` of the set `row`. */
 #define EVENTS_EACH(row, words, p)                                                                 \
     for (size_t w_ = 0; w_ < (words); w_++)                                                        \
         for (uint64_t b_ = (row)[w_]; b_ != 0; b_ &= b_ - 1)                                       \
@@ -232,7 +237,9 @@ static void events_schedule_begin(events_run *run, uint32_t workers) {
     for (uint32_t w = 0; w < workers; w++) events_push(&run->workers, 0, w);
 }
 
-/* Starts never get earlier from one event to the next, so an event that is ready stays ready. */
+/* Schedules the events on the workers, in order of the longest path; returns the end of the last
+ * one. Starts never get earlier from one event to the next, so an event that is ready stays
+ * ready. */
 static uint64_t events_schedule(events_run *run, uint32_t workers) {
     uint64_t end = 0, now = 0;
     events_schedule_begin(run, workers);

@@ -1,19 +1,20 @@
-/* groups.c - joins tied bodies to one body, as planners, bounds and the verifier see it.
+/* groups.c - joins tied buffers into one buffer, as planners, bounds and the verifier see it.
  *
- * Members keep their distances, so a group is one rigid body with the union of their pieces. The
- * union also handles aliases: bytes that two members share count once. Members lie at multiples of
- * their alignments above the root, so all are aligned exactly if the root is a multiple of the
- * largest alignment. A pinned member pins the root. If the root would have to begin below 0, off
- * the alignment, or at two places, no layout exists, and the two bodies are kept as proof.
+ * Members keep their distances, so a group is one rigid buffer with the union of their pieces. The
+ * union also handles aliases: bytes that two members share count once. The distance of each member
+ * from the root is a multiple of the member's alignment, so all are aligned exactly if the root is
+ * a multiple of the largest alignment. A pinned member pins the root. If the root would have to
+ * begin below 0, off the alignment, or at two places, no layout exists, and the two buffers that
+ * conflict are kept as proof.
  *
- * Cost: O(bodies), and for each group the cost of its normal form.
+ * Cost: O(buffers), and for each group the cost of its normal form.
  */
 #include "plan/problem/problem.h"
 
-/* Members of all groups, one group after the other: a counting sort. */
+/* The members of all groups, one group after the other, filled by a counting sort. */
 typedef struct groups_members {
     tn_body_id *ids;
-    size_t *first; /* [group_count + 1] */
+    size_t *first; /* [group_count + 1], index of the first member of each group */
     tn_piece *pieces;
     size_t id_room, piece_room;
 } groups_members;
@@ -69,7 +70,8 @@ static void groups_pin(tn__wholes *wholes, tn_body *whole, tn_body_id *by, tn_bo
     wholes->clash_b = id;
 }
 
-/* The group's body without its pieces, which go to members->pieces. */
+/* Computes the buffer of a group without its pieces, which are appended to members->pieces; returns
+ * their number. */
 static size_t groups_join(tn__wholes *wholes, const groups_members *members, size_t g) {
     const tn_problem *problem = wholes->problem;
     const tn__body_group *group = &problem->groups[g];
@@ -99,7 +101,7 @@ static tn_status groups_unite(tn__wholes *wholes, const groups_members *members,
     size_t count = groups_join(wholes, members, g);
     whole->pieces = NULL;
     whole->piece_count = 0;
-    if (count == 0) return TN_OK; /* all members are empty */
+    if (count == 0) return TN_OK; /* all members of the group have size 0 */
     tn_status status = tn__normal_form(members->pieces, count, wholes->problem->streams,
                                        &wholes->arena, &whole->pieces, &whole->piece_count, error);
     if (status != TN_OK) {

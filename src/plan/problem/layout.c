@@ -1,4 +1,4 @@
-/* layout.c - makes and releases layouts, and turns offsets from elsewhere into one. */
+/* layout.c - makes and releases layouts, and turns given offsets into a layout. */
 #include "plan/problem/problem.h"
 
 const char *tn_verdict_name(tn_verdict verdict) {
@@ -15,8 +15,9 @@ uint64_t tn__traffic(const tn_body *body) {
     return body->traffic != 0 ? body->traffic : tn__mul_sat(body->size, 2);
 }
 
-/* One block holds the arrays: offsets, peaks, bounds, traffic, then banks. It comes from malloc,
- * because a layout outlives the context of the call that made it. */
+/* Makes a layout. One block of memory holds all its arrays: offsets, peaks, bounds, traffic, then
+ * banks. The block comes from malloc, because a layout outlives the context of the call that made
+ * it. */
 tn_status tn__layout_create(const tn_problem *problem, tn_layout *layout, tn_error *error) {
     size_t bodies = problem->count, banks = problem->bank_count;
     uint64_t *block = calloc(bodies + 3 * banks + (bodies + 1) / 2, sizeof *block);

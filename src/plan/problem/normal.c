@@ -1,39 +1,38 @@
-/* normal.c - brings pieces into normal form: disjoint rectangles, sorted, as long in time as
- * possible.
+/* normal.c - brings pieces into normal form: disjoint rectangles of time and bytes, sorted, as long
+ * in time as possible.
  *
- * A sweep over time keeps the union of the open windows. A window that stays the same prolongs its
- * rectangle; a changed window ends the rectangle and begins a new one. Merging in time never hides
- * a conflict: the rectangles cover exactly the area of the input pieces.
+ * A sweep over time keeps the union of the byte windows that are live. A window that does not
+ * change prolongs its rectangle; a changed window ends the rectangle and begins a new one. Merging
+ * in time never hides a conflict: the rectangles cover exactly the area of the input pieces.
  *
  * Clocks: a rectangle takes, for each stream, the least `begins` and the largest `ends` of all
  * input pieces that it intersects. This is safe and may forbid more than necessary: anything before
- * (or after) the rectangle is before (or after) each of those pieces, but not the other way round.
- * The rectangles of an input piece cover all of its bytes, so no conflict is lost. Then, for two
- * rectangles that share bytes, the later one in time gets clocks that are not less than those of
- * the earlier one (`begins` is lowered, `ends` raised; true clocks of one buffer have this property
- * already). So a piece that comes after the last holder of a byte comes after all its holders,
- * which the verifier relies on.
+ * (or after) the rectangle is before (or after) each of those pieces, but the converse need not
+ * hold. The rectangles of an input piece cover all of its bytes, so no conflict is lost. Then, for
+ * two rectangles that share bytes, the later one in time gets clocks that are not less than those
+ * of the earlier one (`begins` is lowered, `ends` raised; true clocks of one buffer have this
+ * property already). So a piece that comes after the last holder of a byte comes after all its
+ * holders, which the verifier relies on.
  *
- * Cost: O(k log k + k a) for k pieces of which at most a live at once; clocks cost
- * O((k + m) m streams) more for m rectangles. The normal form can have k^2 / 4 rectangles: if k / 2
- * vertical bars cross k / 2 horizontal ones, no fewer disjoint rectangles cover them. Pieces that
- * need more than NORMAL_WORK_MAX steps (10^5 pieces of distinct times, all live at once) are
- * refused.
+ * Cost: O(k log k + k a) for k pieces of which at most a are live at once; clocks cost O((k + m) m
+ * streams) more for m rectangles. The normal form can have k^2 / 4 rectangles: if k / 2 vertical
+ * bars cross k / 2 horizontal ones, no fewer disjoint rectangles cover them. Pieces that need more
+ * than NORMAL_WORK_MAX steps (10^5 pieces of distinct times, all live at once) are refused.
  */
 #include "plan/problem/problem.h"
 
-#define NORMAL_CLOCK_WORK_MAX ((uint64_t)1 << 30) /* about a second */
-#define NORMAL_WORK_MAX ((uint64_t)1 << 33)       /* visits of live pieces: ten seconds */
+#define NORMAL_CLOCK_WORK_MAX ((uint64_t)1 << 30) /* limit of work for clocks: about a second */
+#define NORMAL_WORK_MAX ((uint64_t)1 << 33)       /* limit of visits of live pieces: ten seconds */
 
 typedef struct normal_sweep {
     const tn_context *context;
-    tn_piece *out; /* finished rectangles; grows */
+    tn_piece *out; /* finished rectangles; the array grows */
     size_t out_count, out_room;
-    tn_piece *open; /* rectangles that reach the current time */
+    tn_piece *open; /* rectangles that extend to the current time */
     uint32_t open_count;
-    tn_piece *live; /* input pieces that are live now, by lo */
+    tn_piece *live; /* input pieces that are live now, sorted by lo */
     uint32_t live_count;
-    uint64_t work; /* visits of live pieces that it will make */
+    uint64_t work; /* number of visits of live pieces that the whole sweep makes */
 } normal_sweep;
 
 static int normal_piece_order(const void *a, const void *b) {
@@ -42,11 +41,11 @@ static int normal_piece_order(const void *a, const void *b) {
     return (x->lo > y->lo) - (x->lo < y->lo);
 }
 
-/* From `now` on the union of the live windows is valid: windows that stay are prolonged later, the
- * others are closed at `now`, new ones are opened. */
+/* Updates the rectangles at time `now`. The union of the live windows changes there: windows that
+ * stay equal are prolonged later, the others are closed at `now`, and new ones are opened. */
 static bool normal_sweep_step(normal_sweep *sweep, int64_t now, tn_piece *fresh) {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < sweep->live_count; i++) { /* merge neighbours into fresh[] */
+    for (uint32_t i = 0; i < sweep->live_count; i++) { /* merges overlapping windows into fresh[] */
         const tn_piece *live = &sweep->live[i];
         if (count != 0 && live->lo <= fresh[count - 1].hi) {
             if (live->hi > fresh[count - 1].hi) fresh[count - 1].hi = live->hi;
@@ -96,19 +95,21 @@ static bool normal_sweep_run(normal_sweep *sweep, const tn_piece *pieces, uint32
     return sweep->out_count <= TN__PIECES_MAX;
 }
 
-/* The work of the sweep: live pieces, summed over all distinct times. `pieces` [k] are sorted by
- * first, `times` [2k] are their begins and ends. */
+/* Computes the work of the sweep in advance: the number of live pieces, summed over all distinct
+ * times. `pieces` [k] are sorted by first, `times` [2k] are their begins and ends. */
 static uint64_t normal_work(const tn_piece *pieces, size_t k, const int64_t *times) {
     uint64_t work = 0;
     for (size_t i = 0, begun = 0; i < 2 * k; i++) {
         if (i + 1 < 2 * k && times[i + 1] == times[i]) continue;
         while (begun < k && pieces[begun].first <= times[i]) begun++;
-        work = tn__add_sat(work, begun - (i + 1 - begun)); /* without those that have ended */
+        /* pieces that have ended are not visited */
+        work = tn__add_sat(work, begun - (i + 1 - begun));
     }
     return work;
 }
 
-/* `scratch` holds 4k pieces: sorted input, open, live, fresh. */
+/* Sorts the pieces and runs the sweep. `scratch` holds 4k pieces: sorted input, open, live,
+ * fresh. */
 static bool normal_sort_and_sweep(normal_sweep *sweep, const tn_piece *pieces, size_t k,
                                   tn_piece *scratch, int64_t *times) {
     memcpy(scratch, pieces, k * sizeof *scratch);
@@ -136,7 +137,8 @@ static void normal_widen(int64_t *begins, int64_t *ends, const tn_piece *piece, 
     }
 }
 
-/* `pieces` [k] are sorted by first. */
+/* Computes the clocks of the rectangles `out` from those of the pieces. `pieces` [k] are sorted by
+ * first. */
 static bool normal_clocks(const tn_piece *pieces, size_t k, tn_piece *out, size_t count,
                           uint32_t streams, tn__arena *arena) {
     for (size_t i = 0; i < count; i++) {
@@ -160,7 +162,8 @@ static bool normal_share_bytes(const tn_piece *a, const tn_piece *b) {
     return a->lo < b->hi && b->lo < a->hi;
 }
 
-/* `out` is sorted by first; the arrays are our own (normal_clocks). */
+/* Makes the clocks of rectangles that share bytes ascend in time. `out` is sorted by first; its
+ * arrays of clocks were allocated by normal_clocks. */
 static void normal_order_clocks(tn_piece *out, size_t count, uint32_t streams) {
     for (size_t i = 1; i < count; i++)
         for (size_t j = 0; j < i; j++)

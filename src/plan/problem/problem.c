@@ -1,9 +1,10 @@
-/* problem.c - checks bodies, pieces and banks when they are added, and stores them in normal form.
+/* problem.c - checks buffers, pieces and banks when they are added, and stores them in normal form.
  *
- * Normal form of a body: its pieces are disjoint rectangles, sorted by (first, lo), as long in time
- * as they can be (normal.c); the hull [first, last) and the alignment are filled in; a tied body
- * names the root of its chain. All later code may rely on it. Cost of adding: that of the normal
- * form, O(k log k) for k pieces that do not overlap.
+ * In the normal form of a buffer, its pieces are disjoint rectangles, sorted by (first, lo), as
+ * long in time as they can be (normal.c); the hull [first, last) and the alignment are filled in; a
+ * tied buffer names the root of its chain. All later code may rely on that.
+ *
+ * Cost of adding: that of the normal form, O(k log k) for k pieces that do not overlap.
  */
 #include "plan/problem/problem.h"
 
@@ -12,9 +13,10 @@
 #include <stdio.h>
 
 #define PROBLEM_ALIGNMENT_MAX ((uint64_t)1 << 40)
-/* clocks of one body: a small file must not need more */
+/* limit of clocks of one buffer, so that a small file cannot demand much memory */
 #define PROBLEM_CLOCKS_MAX ((uint64_t)1 << 22)
-#define PROBLEM_TOTAL_MAX (1u << 30) /* bodies, and pieces in total: their events fit in 32 bits */
+/* limit of buffers, and of all pieces, so that the number of their events fits in 32 bits */
+#define PROBLEM_TOTAL_MAX (1u << 30)
 
 tn_status tn_problem_create(const tn_context *context, tn_problem **problem, tn_error *error) {
     tn_problem *made = tn__alloc_array(context, 1, sizeof *made);
@@ -67,7 +69,7 @@ tn_status tn_problem_set_bank(tn_problem *problem, tn_bank_id id, const tn_bank 
         (tn_bank){.name = copy, .capacity = bank->capacity, .bytes_per_s = bank->bytes_per_s};
     if (id == problem->bank_count) {
         problem->bank_count++;
-        problem->file_bank_ids = NULL; /* the file knows no such bank */
+        problem->file_bank_ids = NULL; /* the file that was read does not contain the added bank */
     }
     return TN_OK;
 }
@@ -128,7 +130,8 @@ static tn_status problem_check_pin(const tn_body *body, uint64_t alignment, tn_e
     return TN_OK;
 }
 
-/* `body` names its leader as the caller does; distances add up along the chain. */
+/* Checks a tie: `body` names its leader as given by the caller. *delta: the sum of the distances
+ * along the chain of leaders. */
 static tn_status problem_check_tie(const tn_problem *problem, const tn_body *body,
                                    uint64_t alignment, tn_error *error) {
     if (!(body->flags & TN_BODY_TIED)) return TN_OK;
@@ -238,7 +241,7 @@ static tn_status problem_store_pieces(tn_problem *problem, tn_body *body, tn_err
     return TN_OK;
 }
 
-/* Reserves room for one more body, and for one more group if it is tied. */
+/* Reserves memory for one more buffer, and for one more group if the buffer is tied. */
 static bool problem_reserve(tn_problem *problem, bool tied) {
     const tn_context *context = &problem->context;
     size_t need = problem->count + 1;
@@ -251,7 +254,8 @@ static bool problem_reserve(tn_problem *problem, bool tied) {
                        sizeof *problem->groups);
 }
 
-/* Replaces the leader by the root of its chain, and the distance by that from the root. */
+/* Replaces the leader of a buffer by the root of its chain, and the distance by that from the
+ * root. */
 static void problem_tie(tn_problem *problem, tn_body *made) {
     tn_body *root = &problem->bodies[made->leader];
     if (root->flags & TN_BODY_TIED) {
@@ -308,7 +312,8 @@ tn_status tn_problem_add(tn_problem *problem, const tn_body *body, tn_body_id *i
     else if (problem->group_count > 0)
         problem->group_of[problem->count] = TN__NO_GROUP;
     problem->bodies[problem->count++] = made;
-    problem->file_body_ids = NULL; /* ids of a file are set after all of its bodies */
+    /* a reader sets the ids of a file after it has added all buffers */
+    problem->file_body_ids = NULL;
     problem->piece_count += made.piece_count;
     problem->any_count += (made.flags & TN_BODY_ANY_BANK) != 0;
     return TN_OK;
@@ -399,10 +404,12 @@ uint32_t tn__time_rank(const int64_t *times, uint32_t count, int64_t time) {
 
 /* --- other banks for an existing problem ----------------------------------------------------
  *
- * Banks with names of the problem's own banks change these; else they replace the problem's banks
- * in order, and add to them. A body in bank 0 may then choose, unless it is pinned or explicitly
- * bound to bank 0, because 0 is the default bank. A group chooses together or not at all.
- * Cost: O(bodies + banks^2).
+ * A new bank with the name of one of the problem's banks changes that bank. If there are no such
+ * names, the new banks replace the problem's banks in order, and further ones are added. A buffer
+ * in bank 0 may then be planned in any bank, unless it is pinned or explicitly bound to bank 0,
+ * because 0 is the default bank. Either all buffers of a group may change their bank or none.
+ *
+ * Cost: O(buffers + banks^2).
  */
 
 static tn_bank_id offer_named(const tn_problem *problem, const char *name) {

@@ -1,7 +1,9 @@
-/* separations.c - separations, reserved ranges and reuse costs of a problem, as they are given.
+/* separations.c - stores separations, reserved ranges and reuse costs of a problem as they are
+ * given.
  *
- * They are kept in lists in the order of adding. A pair may be given many times: separations are
- * not merged, and the reuse costs of a pair add up. So adding costs O(1), and memory is O(given).
+ * They are kept in lists in the order in which they were added. A pair may be given many times:
+ * separations are not merged, and the reuse costs of a pair add up. So adding costs O(1), and
+ * memory grows with the number of given pairs.
  */
 #include "plan/problem/problem.h"
 
@@ -31,7 +33,7 @@ static tn_status apart_check(const tn_problem *problem, tn_body_id a, tn_body_id
     return TN_OK;
 }
 
-/* Whether two bodies of one group share bytes, because of their distances from the root. */
+/* Whether two buffers of one group share bytes, because of their distances from the root. */
 static bool apart_tied_together(const tn_problem *problem, tn_body_id a, tn_body_id b) {
     if (problem->group_count == 0 || problem->group_of[a] == TN__NO_GROUP) return false;
     const tn_body *x = &problem->bodies[a], *y = &problem->bodies[b];
@@ -58,7 +60,7 @@ tn_status tn_problem_keep_apart(tn_problem *problem, tn_body_id a, tn_body_id b,
 tn_status tn_problem_add_reuse_cost(tn_problem *problem, tn_body_id a, tn_body_id b, uint64_t cost,
                                     tn_error *error) {
     TN_TRY(apart_check(problem, a, b, problem->reuse_cost_count, error));
-    if (cost > INT64_MAX) /* files hold numbers of 63 bits */
+    if (cost > INT64_MAX) /* numbers in files have 63 bits */
         TN_FAIL(error, TN_E_INVALID, "the reuse cost %" PRIu64 " is above 2^63 - 1", cost);
     if (!tn__reserve(&problem->context, &problem->reuse_costs, &problem->reuse_cost_room,
                      problem->reuse_cost_count + 1, sizeof *problem->reuse_costs))

@@ -1,39 +1,42 @@
 /* bounds.c - computes lower bounds: bytes that every layout needs.
  *
  * At every step the live pieces do not overlap, so their bytes add up. Alignment adds to that: a
- * piece begins at a multiple of its block, the largest power of two that divides its body's
- * alignment and its window's start. For any block B, consider only the live pieces with a block of
- * B or more. Each begins at a multiple of B, so each occupies whole blocks of B, except that the
- * last block of the topmost piece need not be full:
+ * piece begins at a multiple of its block, the largest power of two that divides both its buffer's
+ * alignment and the start of its byte window. For any block size B, consider only the live pieces
+ * with a block of B or more. Each begins at a multiple of B, so each occupies whole blocks of B
+ * bytes, except that the last block of the topmost piece need not be full:
  *
- *     height >= sum of round_up(bytes, B) - largest (round_up(bytes, B) - bytes) among them.
+ *   height >= sum of round_up(bytes, B) - largest (round_up(bytes, B) - bytes) among them.
  *
- * B = 1 takes all pieces and counts plain bytes; a larger B takes fewer and counts more for each.
- * The bound is the maximum over the blocks that occur. Reserved ranges below the bound of B = 1
- * raise it by their bytes. They do not raise the other bounds, because they may lie in the bytes
- * that are lost to alignment. A body ends no lower than its size, a pinned one at its offset plus
- * its size: these ends are bounds as well.
+ * B = 1 takes all pieces and counts plain bytes; a larger B takes fewer pieces and counts more
+ * bytes for each. The bound is the maximum over the blocks that occur. Reserved ranges below the
+ * bound of B = 1 raise it by their bytes. They do not raise the other bounds, because they may lie
+ * in the bytes that are lost to alignment. A buffer ends no lower than its size, and a pinned one
+ * at its offset plus its size: these ends are bounds as well.
+ *
  * Cost: O(n log n + n * blocks) time for at most 41 blocks (most often one), O(n) memory.
  */
 #include "base/heap.h"
 #include "plan/problem/problem.h"
 
-__extension__ typedef unsigned __int128 bounds_sum; /* 2^30 pieces of 2^63 bytes fit */
+__extension__ typedef unsigned __int128 bounds_sum; /* holds the sum of 2^30 pieces of 2^63 bytes */
 
 typedef struct bounds_event {
     int64_t time;
     const tn_piece *piece;
     bool starts;
-    uint8_t block; /* block of the piece, as an exponent of two */
+    uint8_t block; /* the block of the piece, as an exponent of two */
 } bounds_event;
 
-static int bounds_order(const void *a, const void *b) { /* ends before starts */
+/* sorts events by time; at equal times, ends come before starts */
+static int bounds_order(const void *a, const void *b) {
     const bounds_event *x = a, *y = b;
     if (x->time != y->time) return x->time < y->time ? -1 : 1;
     return (int)x->starts - (int)y->starts;
 }
 
-/* The slacks of live pieces: a heap, largest on top; dead ones are dropped when they surface. */
+/* Slacks (lost bytes) of live pieces in a heap, largest first; those of ended pieces are dropped
+ * when they reach the top of the heap. */
 typedef struct bounds_slack {
     uint64_t slack;
     int64_t last;
@@ -49,7 +52,7 @@ typedef struct bounds {
     size_t event_count;
     bounds_slack *slacks; /* a heap */
     size_t slack_count;
-    uint64_t blocks; /* a set of exponents */
+    uint64_t blocks; /* the blocks that occur, as a set of exponents */
     uint64_t bytes;  /* the largest bound so far */
     int64_t step;
 } bounds;
@@ -66,7 +69,7 @@ static void bounds_raise(bounds *found, bounds_sum bytes, int64_t step) {
     found->step = step;
 }
 
-/* Sweeps once over the pieces with a block of at least 2^exponent. */
+/* Raises the bound by one sweep over the pieces with a block of at least 2^exponent. */
 static void bounds_sweep(bounds *found, uint8_t exponent) {
     const bounds_event *events = found->events;
     const uint64_t mask = ((uint64_t)1 << exponent) - 1;
@@ -91,7 +94,7 @@ static void bounds_sweep(bounds *found, uint8_t exponent) {
     }
 }
 
-/* The bank's events, and the blocks that occur. */
+/* Collects the events of the bank's pieces, and the blocks that occur. */
 static void bounds_gather(const tn__wholes *wholes, tn_bank_id bank, bounds *found) {
     for (size_t i = 0; i < wholes->problem->count; i++) {
         const tn_body *body = tn__whole_in(wholes, i, bank);
@@ -106,8 +109,8 @@ static void bounds_gather(const tn__wholes *wholes, tn_bank_id bank, bounds *fou
     }
 }
 
-/* Bounds by the ends of single bodies. They follow the sweeps, so that on a tie the reported step
- * is that of the live bytes. */
+/* Raises the bound to the ends of single buffers. This comes after the sweeps, so that on a tie the
+ * reported step is that of the live bytes. */
 static void bounds_ends(const tn__wholes *wholes, tn_bank_id bank, bounds *found) {
     for (size_t i = 0; i < wholes->problem->count; i++) {
         const tn_body *body = tn__whole_in(wholes, i, bank);

@@ -1,50 +1,52 @@
-/* verify.c - checks whether a layout is valid; shares only the problem with the planners.
+/* verify.c - checks whether a layout is valid; shares no code with the planners except for the
+ * problem.
  *
  * It sweeps over time. Until a conflict is found, the pieces that hold bytes are disjoint ranges,
  * so a new piece can only overlap its nearest neighbours below and above. Pieces are kept in order
- * of address; a dead piece stays until a new one needs its bytes. After the first conflict, the
+ * of address; an ended piece stays until a new one needs its bytes. After the first conflict, the
  * live pieces of that step are scanned once for the lowest shared byte. If there are several
- * errors, the first in time, then by byte, is reported; an error of a single body (alignment, pin,
- * tie, capacity) counts from its first step and its offset. A group of tied bodies is swept as one
- * body, the union of its members at the place of its root, because its members may overlap each
- * other. If the layout breaks a tie, that is a conflict in itself, and the group is not swept,
+ * errors, the first in time, then by byte, is reported; an error of a single buffer (alignment,
+ * pin, tie, capacity) counts from its first step and its offset. A group of tied buffers is swept
+ * as one buffer, the union of its members at the place of its root, because its members may overlap
+ * each other. A layout that breaks a tie has a conflict already, and the group is not swept,
  * because it has no single place.
  *
- * Separations and reserved ranges do not depend on time: each pair and each body is checked alone.
+ * Separations and reserved ranges do not depend on time: each pair and each buffer is checked
+ * alone.
  *
  * Several streams: "before" (time and clocks) is transitive, because no clock of a piece ends below
- * its begin, and pieces of one body on the same bytes have ascending clocks (normal.c). So pieces
+ * its begin, and pieces of one buffer on the same bytes have ascending clocks (normal.c). So pieces
  * are taken in serial order, and a piece is compared only with the last holder of each byte: if it
- * comes after that, it comes after all earlier holders too. The bytes are cut at the bounds of the
- * windows; a bit set marks the starts of stretches with one holder. A piece replaces the stretches
- * that it covers and leaves at most one more, so the number of stretches visited is O(n).
+ * comes after that holder, it comes after all earlier holders too. The bytes are cut at the bounds
+ * of the windows; a bit set marks the starts of ranges with one holder. A piece replaces the ranges
+ * that it covers and leaves at most one more, so the number of ranges visited is O(n).
  *
- * Cost: O((n + k) log n) for n pieces, k = 0 or 1 conflict (and to move n / 10^3 words for each of
- * n that hold bytes at once), and O(n streams) more with clocks; O(n) memory. O(separations + reuse
- * costs) more.
+ * Cost: O((n + k) log n) for n pieces and k = 0 or 1 conflict, plus moving n / 10^3 words for each
+ * of n pieces that hold bytes at once, plus O(n streams) with clocks, plus O(separations + reuse
+ * costs). O(n) memory.
  */
 #include "plan/problem/problem.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-typedef struct verify_piece { /* a piece at its address */
+typedef struct verify_piece { /* a piece at its address in the bank */
     int64_t first, last;
     uint64_t lo, hi;
-    const tn_piece *from; /* with its clocks */
-    tn_body_id body;      /* for a group, its root */
+    const tn_piece *from; /* the piece of the problem, with its clocks */
+    tn_body_id body;      /* the buffer; for a group, its root */
 } verify_piece;
 
 /* --- a set of ranks: level 0 has one bit per rank, each level above one bit per word below --- */
 
-#define VERIFY_LEVELS 6 /* 64^6 > 2^32 */
+#define VERIFY_LEVELS 6 /* 64^6 > 2^32, so six levels suffice */
 
 typedef struct verify_set {
     uint64_t *level[VERIFY_LEVELS];
     uint32_t level_count;
 } verify_set;
 
-static size_t verify_set_words(uint32_t ranks) { /* in all levels together */
+static size_t verify_set_words(uint32_t ranks) { /* number of words in all levels together */
     size_t words = 0, level = ranks;
     do {
         level = (level + 63) / 64;
@@ -75,7 +77,7 @@ static void verify_set_remove(verify_set *set, uint32_t rank) {
     }
 }
 
-/* The nearest member above (`up`) or below `rank`, UINT32_MAX: no member. */
+/* The nearest member above (`up`) or below `rank`; UINT32_MAX: no member is there. */
 static uint32_t verify_set_near(const verify_set *set, uint32_t rank, bool up) {
     for (uint32_t i = 0; i < set->level_count; i++, rank /= 64) {
         uint64_t bit = 1ull << (rank % 64);
@@ -157,13 +159,14 @@ static tn_status verify_fail(const tn_problem *problem, const tn_layout *layout,
     }
 }
 
-/* Keeps the conflict that is first in time, then by byte; among equal ones the earlier call. */
+/* Keeps the conflict that is first in time, then by byte; among equal ones, the conflict found
+ * earlier stays. */
 static void verify_consider(tn_conflict *first, const tn_conflict *found) {
     bool later = found->step != first->step ? found->step > first->step : found->lo >= first->lo;
     if (first->reason == TN_CONFLICT_NONE || !later) *first = *found;
 }
 
-/* --- checks of single bodies --- */
+/* --- checks of single buffers --- */
 
 static bool verify_breaks_tie(const tn_body *body, const tn_layout *layout, tn_body_id id) {
     const uint64_t *offsets = layout->offset;
@@ -209,8 +212,8 @@ static void verify_body(const tn_problem *problem, const tn_layout *layout, tn_b
 
 /* --- separations and reserved ranges --- */
 
-/* The bytes of a body at its place. Bodies without bytes, and bodies in a bank that does not exist
- * or beyond 64 bits (conflicts in themselves), have none. */
+/* Computes the bytes of a buffer in the layout. False for buffers without bytes, and for buffers in
+ * a bank that does not exist or beyond 64 bits, which are conflicts in themselves. */
 static bool verify_bytes_of(const tn_problem *problem, const tn_layout *layout, tn_body_id id,
                             tn__byte_range *bytes) {
     uint64_t size = problem->bodies[id].size, offset = layout->offset[id];
@@ -302,7 +305,7 @@ tn_status tn_layout_reuse_cost(const tn_problem *problem, const tn_layout *layou
     return TN_OK;
 }
 
-/* --- all bodies of a bank over time --- */
+/* --- all buffers of a bank over time --- */
 
 static int verify_by_byte(const void *a, const void *b) {
     const verify_piece *x = a, *y = b;
@@ -319,8 +322,8 @@ typedef struct verify_pieces {
     uint32_t count;
 } verify_pieces;
 
-/* Sorts pieces by first step, from the lowest digit up; equal steps keep their order. False: no
- * memory. */
+/* Sorts pieces by first step, from the lowest digit up; equal steps keep their order. False if
+ * memory is out. */
 static bool verify_sort_time(const tn_context *context, verify_pieces *pieces) {
     int64_t least = INT64_MAX, most = INT64_MIN;
     uint32_t count = pieces->count;
@@ -352,8 +355,9 @@ static bool verify_sort_time(const tn_context *context, verify_pieces *pieces) {
     return true;
 }
 
-/* Finds the lowest byte that two pieces share at `step`, with the two lowest-ranked holders. The
- * pieces are sorted by lo, so among those before the current one only the highest end matters. */
+/* Finds the lowest byte that two pieces share at `step`, and the two lowest-ranked pieces that hold
+ * it. The pieces are sorted by lo, so of the pieces before the current one only the one with the
+ * highest end matters. */
 static void verify_name(const verify_piece *pieces, uint32_t count, int64_t step,
                         tn_conflict *found) {
     const verify_piece *reach = NULL;
@@ -370,7 +374,7 @@ static void verify_name(const verify_piece *pieces, uint32_t count, int64_t step
                                    .hi = piece->hi < reach->hi ? piece->hi : reach->hi};
             return;
         }
-        reach = piece; /* the pieces so far do not overlap, so this one ends highest */
+        reach = piece; /* the pieces before this one do not overlap, so this one ends highest */
     }
 }
 
@@ -386,12 +390,13 @@ typedef struct verify_held {
 
 typedef struct verify_run {
     uint32_t count;
-    verify_held held[VERIFY_RUN]; /* ascending, disjoint */
+    verify_held held[VERIFY_RUN]; /* sorted by address, disjoint */
 } verify_run;
 
 typedef struct verify_live {
     const tn_context *context;
-    /* [run_count], lo of the first piece of each run when it was opened, ascending */
+    /* [run_count], the `lo` that the first piece of each run had when the run was opened,
+     * ascending */
     uint64_t *lowest;
     verify_run **runs; /* [run_count] */
     size_t run_count, lowest_room, run_room;
@@ -404,7 +409,7 @@ static void verify_live_release(verify_live *live) {
     tn__free(live->context, live->runs, live->run_room * sizeof *live->runs);
 }
 
-/* Opens an empty run at index `at`, for pieces that begin at `lowest` or above. */
+/* Inserts an empty run at index `at`, for pieces that begin at `lowest` or above. */
 static bool verify_live_open(verify_live *live, size_t at, uint64_t lowest) {
     size_t need = live->run_count + 1;
     verify_run *made = tn__alloc(live->context, sizeof *made);
@@ -425,7 +430,7 @@ static bool verify_live_open(verify_live *live, size_t at, uint64_t lowest) {
     return true;
 }
 
-/* The last run that begins at or below `lo`; the first one begins at 0. */
+/* The last run that begins at or below `lo`; the first run begins at 0. */
 static size_t verify_live_find(const verify_live *live, uint64_t lo) {
     size_t low = 0, high = live->run_count;
     while (high - low > 1) {
@@ -438,7 +443,7 @@ static size_t verify_live_find(const verify_live *live, uint64_t lo) {
     return low;
 }
 
-/* Number of pieces in a run that begin below `lo`. */
+/* The number of pieces in a run that begin below `lo`. */
 static uint32_t verify_run_find(const verify_run *run, uint64_t lo) {
     uint32_t low = 0, high = run->count;
     while (low < high) {
@@ -503,7 +508,7 @@ static bool verify_live_add(verify_live *live, size_t at, const verify_piece *pi
     return true;
 }
 
-/* False: no memory. */
+/* Sweeps over time and reports the first conflict. False if memory is out. */
 static bool verify_sweep(const tn_context *context, verify_piece *pieces, uint32_t count,
                          tn_conflict *found) {
     verify_live live = {.context = context};
@@ -536,12 +541,12 @@ static int verify_by_number(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-typedef struct verify_bytes { /* cut at every bound of a piece */
+typedef struct verify_bytes { /* the bytes of a bank, cut at every bound of a piece */
     const verify_piece *pieces;
     uint32_t streams;
     uint64_t *cuts; /* [cut_count], ascending */
     uint32_t cut_count;
-    /* [cut_count], holder of the stretch that begins here; UINT32_MAX: not held yet */
+    /* [cut_count], holder of the range that begins here; UINT32_MAX: no piece held it yet */
     uint32_t *holder;
     verify_set stretches;
 } verify_bytes;
@@ -576,11 +581,11 @@ static void verify_blame(const verify_piece *a, const verify_piece *b, tn_confli
     verify_consider(found, &one);
 }
 
-/* Compares the piece with the holders of its bytes, then makes it their holder. */
+/* Compares a piece with the holders of its bytes, then makes it their holder. */
 static void verify_take(verify_bytes *bytes, uint32_t index, tn_conflict *found) {
     const verify_piece *piece = &bytes->pieces[index];
     uint32_t first = verify_cut(bytes, piece->lo), last = verify_cut(bytes, piece->hi), holder;
-    /* 0 always begins a stretch */
+    /* such a member exists, because cut 0 always begins a range */
     uint32_t at = verify_set_near(&bytes->stretches, first + 1, false);
     do {
         holder = bytes->holder[at];
@@ -599,7 +604,8 @@ static void verify_take(verify_bytes *bytes, uint32_t index, tn_conflict *found)
     bytes->holder[first] = index;
 }
 
-/* Continues to the end of the step with the first conflict, to find the lowest byte. */
+/* Takes the pieces in serial order. Continues to the end of the step with the first conflict, to
+ * find the lowest byte. */
 static void verify_in_serial(verify_bytes *bytes, uint32_t count, tn_conflict *found) {
     uint32_t cuts = 0;
     for (uint32_t i = 0; i < 2 * count; i++)
@@ -642,12 +648,13 @@ static tn_status verify_clocks(const tn_problem *problem, verify_piece *pieces, 
 
 typedef struct verify_scope {
     const tn__wholes *wholes;
-    const tn_layout *layout; /* NULL: only pinned bodies, at their pins */
-    bool *torn;              /* [group_count], groups without a single place */
+    const tn_layout *layout; /* NULL: only pinned buffers are considered, at their pins */
+    /* [group_count], groups in which the distances of members differ from those in the problem */
+    bool *torn;
 } verify_scope;
 
-/* Gathers the pieces to sweep. A body that ends beyond 64 bits has no place; that is a conflict in
- * itself. */
+/* Collects the pieces to sweep. A buffer that ends beyond 64 bits is left out; that is a conflict
+ * in itself. */
 static uint32_t verify_gather(const verify_scope *scope, tn_bank_id bank, verify_piece *pieces) {
     const tn__wholes *wholes = scope->wholes;
     const tn_problem *problem = wholes->problem;
@@ -681,8 +688,8 @@ static tn_status verify_time(const tn_problem *problem, verify_pieces *pieces, t
     return fits ? TN_OK : tn__no_memory(error, "the verifier");
 }
 
-/* The member of a group that holds the conflict's lowest byte; the end of its window limits the
- * shared bytes. */
+/* Finds the member of a group that holds the conflict's lowest byte; the end of its window limits
+ * the shared bytes. */
 static tn_body_id verify_member(const tn_problem *problem, uint64_t start, tn_body_id root,
                                 tn_conflict *found) {
     if (!(problem->bodies[root].flags & TN_BODY_LEADS)) return root;
@@ -702,7 +709,8 @@ static tn_body_id verify_member(const tn_problem *problem, uint64_t start, tn_bo
     return root;
 }
 
-/* Replaces roots by members, because groups were swept under their roots. */
+/* Replaces the roots in a conflict by members of their groups, because groups were swept under
+ * their roots. */
 static void verify_name_members(const tn__wholes *wholes, const tn_layout *layout,
                                 tn_conflict *found) {
     const uint64_t *offsets = layout != NULL ? layout->offset : NULL;
@@ -716,7 +724,7 @@ static void verify_name_members(const tn__wholes *wholes, const tn_layout *layou
     found->b = a < b ? b : a;
 }
 
-/* Sweeps the banks one after the other. */
+/* Sweeps the banks one after the other and keeps the first conflict. */
 static tn_status verify_overlaps(const tn__wholes *wholes, const tn_layout *layout,
                                  tn_conflict *first, tn_error *error) {
     const tn_problem *problem = wholes->problem;
@@ -746,7 +754,7 @@ static tn_status verify_overlaps(const tn__wholes *wholes, const tn_layout *layo
     return status;
 }
 
-/* The waits and the time that the layout states. */
+/* Checks the numbers of waits and the time that the layout states. */
 static tn_status verify_waits(const tn_problem *problem, const tn_layout *layout,
                               tn_conflict *first, tn_error *error) {
     uint64_t waits, time;
@@ -809,8 +817,8 @@ static tn_status verify_fail_group(const tn__wholes *wholes, tn_error *error) {
             a);
 }
 
-/* Pinned bodies, and groups that a pin holds, against separations and reserved ranges. All other
- * bodies are put into a bank that does not exist. */
+/* Checks pinned buffers, and groups that a pin holds, against separations and reserved ranges. All
+ * other buffers are put into a bank that does not exist, so that they are skipped. */
 static tn_status verify_pins_apart(const tn__wholes *wholes, tn_conflict *first, tn_error *error) {
     const tn_problem *problem = wholes->problem;
     tn_layout layout;

@@ -1,12 +1,12 @@
-/* waits.c - the waits that a layout adds to the order of the events of a program.
+/* waits.c - computes the waits that a layout adds to the order of the events of a program.
  *
  * A wait from event a to event b is implied by another path if some direct predecessor of b, by an
  * order or a wait, comes after a. So one pass over the events, with sets of predecessors as bits,
  * finds all paths, and removes from the direct predecessors of b all predecessors of these. Waits
- * that remain are not implied. Every pair of spans is compared; nothing is searched.
+ * that remain are not implied. Every pair of spans is compared.
  *
- * Cost:   O(spans (spans + uses) + events (events + orders + waits) / 64) time, O(events^2 / 8)
- *         bytes.
+ * Cost: O(spans (spans + uses) + events (events + orders + waits) / 64) time, O(events^2 / 8)
+ * bytes.
  * Source: Aho, Garey, Ullman 1972 (the transitive reduction of an acyclic graph is unique).
  */
 #include "plan/problem/problem.h"
@@ -14,15 +14,17 @@
 typedef struct waits_job {
     const tn_problem *problem;
     const tn_layout *layout;
-    tn__rows direct; /* direct predecessors by the given orders, later also by waits */
-    tn__rows known;  /* all predecessors by the given orders, later also by waits */
-    tn__rows waits;  /* waits of each event */
+    /* direct predecessors of each event by the given orders, later also by waits */
+    tn__rows direct;
+    tn__rows known; /* all predecessors of each event by the given orders, later also by waits */
+    tn__rows waits; /* waits of each event */
     uint64_t *numbers;
     size_t numbers_room;
 } waits_job;
 
-/* known = everything before each event, by `direct`, from which implied predecessors are removed.
- * The highest predecessors come first, so that those which they imply are skipped. */
+/* Fills `known` with all predecessors of each event, by the paths in `direct`, and removes implied
+ * predecessors from `direct`. The highest predecessors are handled first, so that those which they
+ * imply are skipped. */
 static void waits_close(waits_job *job) {
     size_t words = job->direct.words;
     for (uint32_t b = 0; b < job->problem->event_count; b++) {
@@ -52,8 +54,8 @@ static tn_body_id waits_root(const tn_problem *problem, tn_body_id id) {
     return body->flags & TN_BODY_TIED ? body->leader : id;
 }
 
-/* Each span is used after the other is written, so one of them would destroy the other. Bodies of
- * one group do so on purpose. */
+/* Whether each of two spans is used after the other is written, so that one of them would destroy
+ * the other. Buffers of one group are exempt, because they overlap on purpose. */
 static bool waits_contradict(const tn_problem *problem, const tn_span *a, const tn_span *b) {
     return a->first != TN_EVENT_NONE && b->first != TN_EVENT_NONE && a->first != b->first &&
            waits_root(problem, a->body) != waits_root(problem, b->body);
@@ -92,7 +94,7 @@ static tn_status waits_find(waits_job *job, tn_error *error) {
     return TN_OK;
 }
 
-/* Leaves only waits that no other path implies. */
+/* Removes waits that another path implies. */
 static void waits_reduce(waits_job *job) {
     size_t room = job->direct.words * job->problem->event_count;
     uint64_t *waits = job->waits.bits, *direct = job->direct.bits;
@@ -139,7 +141,7 @@ static tn_status waits_run(waits_job *job, uint32_t workers, tn_wait **list, uin
     waits_close(job);
     TN_TRY(waits_find(job, error));
     waits_reduce(job);
-    if (time != NULL) /* `known` is free for reuse now */
+    if (time != NULL) /* `known` is not needed any more and is reused here */
         *time = tn__events_time(problem, &job->direct, &job->known, used, job->numbers);
     return waits_list(job, list, count, error);
 }

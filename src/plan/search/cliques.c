@@ -1,29 +1,33 @@
-/* cliques.c - a lower bound of the reuse cost from sets of bodies that do not fit side by side.
+/* cliques.c - a lower bound of the reuse cost, from sets of buffers that need more memory than
+ * there is if no two of them share bytes.
  *
- * Let every two bodies of a set either be forbidden to share bytes or pay for it. Let W be the sum
- * of their sizes and U the bytes of the memory. If no pair shared bytes, the set would need W
- * bytes; each pair that shares saves at most the smaller size. So, with D = W - U > 0 and x = 1 for
- * the pairs that share,
+ * Consider a set in which every two buffers either must not share bytes or pay a cost if they do.
+ * Let W be the sum of their sizes and U the bytes of the memory. If no pair shared bytes, the set
+ * would need W bytes; each pair that shares bytes saves at most the smaller of its two sizes. So
+ * with D = W - U > 0, and x = 1 for each pair that shares bytes (else 0),
  *
  *     sum over the paying pairs of min(size, size, D) * x >= D.
  *
- * If a pair is charged a part of its cost in proportion to its term, the set proves a cost of that
- * proportion times D. Several sets may charge one pair, as long as the charges do not exceed its
- * cost: then the proved costs add up (a feasible solution of the dual linear program). Sets are
- * grown at random from a pair that still has cost left. Forbidden pairs and large bodies are
- * preferred, and the set is then made minimal. All sums are exact, in units of 2^-20 of a cost.
+ * The set charges each paying pair a part of the pair's cost, in proportion to the term min(size,
+ * size, D). If the factor of proportion is f, the set proves that the reuse cost is at least f * D.
+ * Several sets may charge the same pair, as long as the charges do not exceed its cost: then the
+ * proved costs add up (they are a feasible solution of the dual linear program). Sets are grown at
+ * random from a pair that still has cost left to charge. Forbidden pairs and large buffers are
+ * preferred, and buffers that the set does not need are removed at the end. All sums are exact, in
+ * units of 2^-20 of a cost.
  *
- * Cost:   O(attempts * n * members), n^2 numbers of memory.
+ * Cost: O(attempts * n * members), n^2 numbers of memory.
  * Source: clique inequalities; dual ascent for covering problems (Erlenkotter 1978).
  */
 #include "plan/search/search.h"
 
-#define CLIQUES_SHIFT 20u                    /* exact fractions of a cost */
-#define CLIQUES_COST_MAX ((uint64_t)1 << 40) /* the sum of costs, so that sums fit in 64 bits */
-#define CLIQUES_NONE UINT32_MAX              /* in the table: the pair may share for nothing */
+#define CLIQUES_SHIFT 20u /* fractional bits: sums are exact in units of 2^-20 of a cost */
+/* limit of the sum of costs, so that sums with fractional bits fit in 64 bits */
+#define CLIQUES_COST_MAX ((uint64_t)1 << 40)
+#define CLIQUES_NONE UINT32_MAX /* entry of the table: the pair may share bytes at no cost */
 #define CLIQUES_FORBIDDEN (UINT32_MAX - 1)
-#define CLIQUES_PASSES 4u   /* independent solutions; the best one counts */
-#define CLIQUES_MEMBERS 64u /* of a set */
+#define CLIQUES_PASSES 4u   /* number of independent solutions; the best one is the bound */
+#define CLIQUES_MEMBERS 64u /* limit of the members of a set */
 
 __extension__ typedef unsigned __int128 cliques_wide;
 
@@ -31,16 +35,16 @@ typedef struct cliques {
     tn_run *run;
     const tn__cliques *given;
     uint32_t *table;   /* [count * count] CLIQUES_NONE, CLIQUES_FORBIDDEN, or a paying pair */
-    uint64_t *cost;    /* [paying], in units */
-    uint64_t *left;    /* [paying], not yet charged */
+    uint64_t *cost;    /* [paying], cost of each paying pair, in units */
+    uint64_t *left;    /* [paying], part of the cost not yet charged, in units */
     uint32_t *ends[2]; /* [paying] */
     uint32_t paying;
-    uint32_t *found;   /* [count], common neighbours of the members */
-    uint32_t *charges; /* [count], paying pairs between a neighbour and the members */
+    uint32_t *found; /* [count], buffers that may join the set: common neighbours of its members */
+    uint32_t *charges; /* [count], number of paying pairs between each buffer and the members */
     uint32_t found_count;
     uint32_t member[CLIQUES_MEMBERS];
     uint32_t member_count;
-    uint64_t bytes; /* of the members */
+    uint64_t bytes; /* sum of the sizes of the members */
     tn__random random;
 } cliques;
 
@@ -99,8 +103,8 @@ static void cliques_add(cliques *state, uint32_t body) {
     state->found_count = kept;
 }
 
-/* Takes out members without which the set is still too large, those with most paying pairs
- * first. */
+/* Removes members without which the set is still too large for the memory, those with the most
+ * paying pairs first. */
 static void cliques_shrink(cliques *state) {
     for (;;) {
         uint32_t worst = CLIQUES_NONE, most = 0;
@@ -119,7 +123,7 @@ static void cliques_shrink(cliques *state) {
     }
 }
 
-/* The term of a pair: bytes that it saves at most. */
+/* The term of a pair: the bytes that the set saves at most if the pair shares memory. */
 static uint64_t cliques_term(const cliques *state, uint32_t a, uint32_t b) {
     uint64_t term = state->bytes - state->given->usable;
     if (state->given->bodies[a].size < term) term = state->given->bodies[a].size;
@@ -127,7 +131,8 @@ static uint64_t cliques_term(const cliques *state, uint32_t a, uint32_t b) {
     return term;
 }
 
-/* Charges the pairs of the set, up to `most`; returns the cost that is proved. */
+/* Charges the pairs of the set for a proved cost of at most `most`; returns the cost that is
+ * proved. */
 static uint64_t cliques_charge(cliques *state, uint64_t most) {
     uint64_t excess = state->bytes - state->given->usable, proved = most;
     bool pays = false;
@@ -152,7 +157,8 @@ static uint64_t cliques_charge(cliques *state, uint64_t most) {
     return proved;
 }
 
-/* Grows a set from a paying pair, and charges it. */
+/* Grows a set at random from a paying pair, and charges its pairs; returns the cost that is
+ * proved. */
 static uint64_t cliques_try(cliques *state, uint64_t most) {
     const tn__cliques *given = state->given;
     uint32_t pair = (uint32_t)tn__random_below(&state->random, state->paying);
@@ -196,7 +202,8 @@ tn_status tn__clique_bound(tn_run *run, const tn__cliques *given, uint64_t *boun
         uint64_t proved = 0, part = given->attempts / CLIQUES_PASSES;
         memcpy(state.left, state.cost, state.paying * sizeof *state.left);
         for (uint64_t i = 0; i < part; i++) {
-            /* small charges at first, so that a pair is shared between sets */
+            /* charges are limited in the first half of a pass, so that a pair can be charged by
+             * several sets */
             bool early = pass > 0 && i < part / 2;
             proved += cliques_try(&state, early ? (uint64_t)1 << (CLIQUES_SHIFT - 2) : UINT64_MAX);
             TN_TRY(tn__run_work(run, 1));

@@ -1,31 +1,35 @@
 /* search.c - searches depth-first for a placement within a capacity, lowest offsets first.
  *
- * A solution with the least sum of offsets is left-justified: every body lies at 0, at its pin, or
- * directly on another one. If bodies are placed in the order (offset, rank), each lies at
- * `minimum`, the lowest offset that the bodies placed before it allow. So a node of the tree is a
- * set of placed bodies, its children are the bodies that may come next, and no other offsets need
- * be tried. Every rule below keeps at least that solution.
+ * A solution with the least sum of offsets is left-justified: every buffer lies at 0, at its pin,
+ * or directly on another buffer. If buffers are placed in the order (offset, rank), each lies at
+ * its `minimum`, the lowest offset that the buffers placed before it allow. So a node of the tree
+ * is a set of placed buffers, its children are the buffers that may be placed next, and no other
+ * offsets need to be tried. A slot is a step of time. None of the following rules excludes a
+ * solution with the least sum of offsets.
  *
  *   canonical    (offset, rank) never decreases along a path.
- *   dominance    a body that would start at or above the top of another one, placed now, can wait.
+ *   dominance    a buffer that would start at or above the end of another unplaced buffer need
+ *                not be placed before it.
  *   totals       in every slot: lowest possible start + bytes still to place <= capacity.
- *   latest       if only one body can start low enough for that, it must; a body that no longer
- *                fits below it goes above it, which raises its start, and so on.
- *   floors       a slot without slack is filled from its floor exactly: if few bodies can do that
- *                now and nothing can come below them, they are the only children of the node.
- *   skipped      a body that was passed over must come to rest on a body placed after it: its
- *                start is at least the lowest top among its unplaced neighbours.
- *   hatless      a body that raised no other start when placed cannot be the reason of a failure.
- *   components   slots that no unplaced body bridges split the rest into independent parts,
- *                each searched with its own order (its totals have changed).
- *   twins        equal bodies with the same life keep their order.
- *   memory       a part that failed before, seen again (same bodies, same minima), fails at once.
+ *   latest       if only one buffer can start low enough for a slot's total, it must; a buffer
+ *                that no longer fits below it goes above it, which raises its start, and so on.
+ *   floors       a slot without slack must be filled without a gap. If only few buffers can do
+ *                that now, and no other buffer can come below them, they are the only children.
+ *   skipped      a buffer that was passed over must lie on a buffer placed after it: its start
+ *                is at least the lowest end among its unplaced neighbours.
+ *   hatless      if placing a buffer raised no other start, it cannot cause a failure, so no
+ *                other buffer is tried instead of it.
+ *   components   slots that no unplaced buffer bridges split the other buffers into independent
+ *                parts, each searched with an order of its own (its totals have changed).
+ *   twins        equal buffers with equal live ranges keep their order.
+ *   memory       a part with the same buffers and minima as one that failed before fails at once.
  *
- * Cost: a node is linear in its part's bodies and their slots. Explicit stack, undo log.
+ * Cost: a node is linear in its part's buffers and their slots. The search uses an explicit stack
+ * and an undo log.
  * Source: Moffitt, MiniMalloc: a lightweight memory allocator for hardware-accelerated machine
- * learning, ASPLOS 2023 (canonical, dominance, totals, hatless, components, orders). Ours: latest
- * (as in job-shop scheduling: a slot is a machine, bytes are its time), floors, skipped, memory;
- * twins after OmniMalloc's symmetry rule.
+ * learning, ASPLOS 2023 (canonical, dominance, totals, hatless, components, orders). Twins follow
+ * OmniMalloc's symmetry rule. New here: latest (as in job-shop scheduling, where a slot is a
+ * machine and bytes are its time), floors, skipped, memory.
  */
 #include "plan/search/search.h"
 
@@ -33,43 +37,49 @@
 
 #include <stdlib.h>
 
-#define SEARCH_MEMORY_BITS 14u               /* failed parts remembered: 2^14 of 16 bytes */
-#define SEARCH_ENTRIES_MAX ((size_t)1 << 25) /* bodies times the slots they live in */
-#define SEARCH_NEVER (UINT64_MAX / 2)        /* `earliest` of a placed body */
-#define SEARCH_EFFORT 100000u /* bodies and slots of nodes between two checks of the clock */
-/* passes of the rule `latest` per node: stopping early only makes it weaker */
+#define SEARCH_MEMORY_BITS 14u /* table of failed parts: 2^14 entries of 16 bytes */
+/* limit of the sum, over all buffers, of the slots in which each one is live */
+#define SEARCH_ENTRIES_MAX ((size_t)1 << 25)
+#define SEARCH_NEVER (UINT64_MAX / 2) /* the `earliest` start of a placed buffer */
+/* total of the buffers and slots of visited nodes between two checks of the clock */
+#define SEARCH_EFFORT 100000u
+/* limit of passes of the rule `latest` per node; fewer passes only make the rule weaker */
 #define SEARCH_PASSES 16u
 
-typedef struct search_undo { /* undo: `*place` was `value` */
+typedef struct search_undo { /* an entry of the undo log: the previous value of `*place` */
     uint64_t *place;
     uint64_t value;
 } search_undo;
 
-typedef struct search_part { /* bodies list[first .. first+count), slots [from, to) */
+/* a part of the problem: buffers list[first .. first+count), slots [from, to) */
+typedef struct search_part {
     uint32_t first, count, from, to;
 } search_part;
 
-/* A node of the tree: a part, the cursor, and the children that have been tried. */
+/* A node of the tree: the part it searches, the cursor (the last offset and rank), and the children
+ * that were tried. */
 typedef struct search_frame {
     search_part part;
-    uint64_t cursor;                            /* no body is placed below */
-    uint32_t cursor_rank;                       /* nor at `cursor` with a smaller rank */
-    bool fills;                                 /* children fill a floor: the cursor stays */
-    bool lifted;                                /* the current child raised a neighbour's minimum */
-    uint32_t next;                              /* child to try, index into candidates */
-    uint32_t candidate_first, candidate_count;  /* in search->scratch */
-    uint32_t part_first, part_count, part_next; /* parts of the current child, in search->parts */
+    uint64_t cursor;      /* no buffer is placed below this offset */
+    uint32_t cursor_rank; /* at offset `cursor`, no buffer with a smaller rank is placed */
+    bool fills;           /* the children fill a slot without slack, so the cursor does not move */
+    bool lifted;          /* placing the current child raised the minimum of a neighbour */
+    uint32_t next;        /* the child to try next, an index into the candidates */
+    uint32_t candidate_first, candidate_count; /* range of search->scratch */
+    /* components of the current child, in search->parts */
+    uint32_t part_first, part_count, part_next;
     size_t undo_mark, scratch_mark, part_mark;
     uint64_t key[2];
 } search_frame;
 
-/* Bytes from `lo` up of a body, in a slot. `pair` numbers the pairs of body piece and slot. */
+/* A buffer that is live in a slot: its bytes from `lo` on. `pair` numbers the pairs of buffer piece
+ * and slot. */
 typedef struct search_entry {
     uint32_t id, pair;
     uint64_t lo;
 } search_entry;
 
-/* Two entries of a slot that could start low enough at the last check. */
+/* Two entries of a slot that could start low enough when the slot was last checked. */
 typedef struct search_watch {
     uint32_t entry[2];
 } search_watch;
@@ -84,22 +94,24 @@ struct tn__search {
     uint64_t capacity;
     const char *keys;
     uint32_t width;
-    /* by body; earliest and latest are the bounds of a start in the current node */
+    /* by buffer; earliest and latest bound its start in the current node */
     uint64_t *minimum, *offset, *earliest, *latest;
-    uint32_t *rank, *twin, *list; /* twin: the equal body before this one, or itself */
+    /* twin: the number of the preceding equal buffer, or the buffer's own number */
+    uint32_t *rank, *twin, *list;
     uint8_t *placed;
     uint64_t *top_total, *zobrist, *shuffle;
-    /* by slot; bridges: unplaced bodies across slot | slot + 1 */
+    /* by slot; bridges: number of unplaced buffers that are live in this slot and the next one */
     uint64_t *total, *bridges;
-    uint32_t *slot_first; /* [slots + 1], into entries: the bodies in a slot, ... */
-    uint64_t *active;     /* ... the first `active` of them unplaced */
+    uint32_t *slot_first; /* [slots + 1], range of `entries` with the buffers of each slot */
+    /* [slots], number of unplaced buffers of each slot, which come first in its range */
+    uint64_t *active;
     search_watch *watches;
-    uint32_t *raised; /* a list of bodies that got a latest start */
+    uint32_t *raised; /* list of buffers with a lowered latest start */
     search_entry *entries;
-    uint32_t *where;      /* [entry_count], the entry of a pair of piece and slot ... */
-    uint32_t *pair_first; /* [pieces], ... that of a piece's first slot */
+    uint32_t *where;      /* [entry_count], the index in `entries` of each pair of piece and slot */
+    uint32_t *pair_first; /* [pieces], the number of the first pair of each piece */
     size_t entry_count, piece_count;
-    /* growing stacks */
+    /* stacks that grow as needed */
     search_frame *frames;
     search_undo *undo;
     uint32_t *scratch;
@@ -111,7 +123,7 @@ struct tn__search {
     bool out_of_memory;
 };
 
-static uint64_t search_mix(uint64_t z) { /* the finaliser of splitmix64 */
+static uint64_t search_mix(uint64_t z) { /* mixes bits with the finaliser of splitmix64 */
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
@@ -174,7 +186,7 @@ static bool search_twins(const tn__search_input *input, uint32_t i, uint32_t k) 
            b->pin == TN__SEARCH_FREE;
 }
 
-/* Lists the bodies in each slot: counts, then fills. */
+/* Lists the buffers in each slot: counts them, then fills the lists. */
 static bool search_list_slots(tn__search *search) {
     const tn__search_input *input = search->input;
     uint32_t *first = search->slot_first, pair = 0;
@@ -207,7 +219,7 @@ static bool search_list_slots(tn__search *search) {
     return true;
 }
 
-/* Prepares data that does not change between searches: random keys, twins. */
+/* Prepares data that does not change between searches: random keys and twins. */
 static void search_prepare(tn__search *search) {
     const tn__search_input *input = search->input;
     tn__random random = {.state = 1};
@@ -243,7 +255,8 @@ tn__search *tn__search_create(const tn_context *context, const tn__search_input 
     return search;
 }
 
-/* Reserves room on one of the stacks; a failure is remembered and ends the search. */
+/* Makes one of the stacks large enough for `need` items; a failure is remembered and ends the
+ * search. */
 static bool search_room(tn__search *search, void *stack, size_t *room, size_t need, size_t item) {
     if (need <= *room) return true;
     if (tn__reserve(&search->context, stack, room, need, item)) return true;
@@ -252,7 +265,7 @@ static bool search_room(tn__search *search, void *stack, size_t *room, size_t ne
 }
 
 static void search_set(tn__search *search, uint64_t *place, uint64_t value) {
-    tn_assert(search->undo_count < search->undo_room); /* search_place reserved it */
+    tn_assert(search->undo_count < search->undo_room); /* search_place has reserved the memory */
     search->undo[search->undo_count++] = (search_undo){place, *place};
     *place = value;
 }
@@ -288,10 +301,11 @@ static bool search_after(const tn__search *search, const uint32_t *a, const uint
     }
     return *a > *b;
 }
-/* Heap sort: no recursion, no context in a global, the same on every C library. */
+/* Heap sort: it does not recurse, needs no global variable for its context, and gives the same
+ * order with every C library. */
 TN__HEAP_OF(search_heap, const tn__search, uint32_t, search_after, TN__HEAP_UNPLACED)
 
-/* Ranks the bodies of a part by the order's keys, with the totals as they are now. */
+/* Ranks the buffers of a part by the keys of the order, with the present totals of the slots. */
 static void search_rank(tn__search *search, search_part part) {
     const tn__search_input *input = search->input;
     uint32_t *list = search->list + part.first;
@@ -311,14 +325,15 @@ static void search_rank(tn__search *search, search_part part) {
 
 /* --- one node: its bounds and its candidates --- */
 
-/* The lowest start of a body that the cursor has passed: on top of a neighbour still to come. */
+/* The lowest start of an unplaced buffer that the cursor has passed: it must lie on a neighbour
+ * that is placed later. */
 static uint64_t search_skipped_start(const tn__search *search, uint32_t id, uint64_t cursor) {
     const tn__search_body *body = &search->input->bodies[id];
     const tn__search_conflict *conflicts = search->input->conflicts + body->conflict_first;
     uint64_t lowest = UINT64_MAX;
     for (uint32_t k = 0; k < body->conflict_count; k++) {
         uint32_t other = conflicts[k].other;
-        if (cursor + conflicts[k].below >= lowest) break; /* they ascend by `below` */
+        if (cursor + conflicts[k].below >= lowest) break; /* conflicts are sorted by `below` */
         if (search->placed[other]) continue;
         lowest =
             search_min(lowest, search_max(search->minimum[other], cursor) + conflicts[k].below);
@@ -332,8 +347,8 @@ static bool search_is_skipped(const tn__search *search, const search_frame *fram
            (minimum == frame->cursor && search->rank[id] < frame->cursor_rank);
 }
 
-/* Computes the lowest and the latest start of every body; false if they cross. *dominated: the next
- * body starts below this offset. */
+/* Computes the lowest and the latest start of every buffer; false if a buffer does not fit between
+ * them. *dominated: the next buffer to place must start below this offset. */
 static bool search_starts(tn__search *search, const search_frame *frame, uint64_t *dominated) {
     const uint32_t *list = search->list + frame->part.first;
     *dominated = UINT64_MAX;
@@ -355,19 +370,20 @@ static bool search_starts(tn__search *search, const search_frame *frame, uint64_
     return true;
 }
 
-/* The start of an entry's lowest bytes, in the current node; for a placed body: very high. */
+/* The lowest start of an entry's bytes in the current node; very high if the buffer is already
+ * placed. */
 static uint64_t search_low(const tn__search *search, search_entry entry) {
     return search->earliest[entry.id] + entry.lo;
 }
 
-/* Finds up to two bodies that can start low enough for a slot, and makes them its watches: while
+/* Finds up to two entries that can start low enough for a slot, and makes them its watches: while
  * both can, the slot need not be checked. */
 static uint32_t search_find_watches(tn__search *search, uint32_t slot, uint64_t highest) {
     uint32_t first = search->slot_first[slot], last = first + (uint32_t)search->active[slot];
     uint32_t found = 0, *watch = search->watches[slot].entry;
     uint32_t start = watch[0] < last ? watch[0] : first, at = start;
     if (first == last) return 0;
-    do { /* once around, from the end of the last check */
+    do { /* goes once around the list, starting where the last check ended */
         if (search_low(search, search->entries[at]) <= highest) watch[found++] = at;
         if (++at == last) at = first;
     } while (found < 2 && at != start);
@@ -375,14 +391,16 @@ static uint32_t search_find_watches(tn__search *search, uint32_t slot, uint64_t 
     return found;
 }
 
-/* Checks the totals; a body that alone can start low enough in some slot gets a latest start. */
+/* Checks the totals of all slots; false if one cannot fit. If only one buffer can start low enough
+ * in some slot, its latest start is lowered. *raised: number of such buffers. */
 static bool search_check_slots(tn__search *search, search_part part, uint32_t *raised) {
     *raised = 0;
     for (uint32_t slot = part.from; slot < part.to; slot++) {
         uint64_t total = search->total[slot];
         if (total == 0) continue;
         if (total > search->capacity) return false;
-        uint64_t highest = search->capacity - total; /* the lowest bytes begin here or below */
+        /* the lowest bytes of the slot must begin here or below */
+        uint64_t highest = search->capacity - total;
         const uint32_t *watch = search->watches[slot].entry;
         if (watch[0] != watch[1] && search_low(search, search->entries[watch[0]]) <= highest &&
             search_low(search, search->entries[watch[1]]) <= highest)
@@ -398,8 +416,8 @@ static bool search_check_slots(tn__search *search, search_part part, uint32_t *r
     return true;
 }
 
-/* Lifts bodies that cannot end below the latest start of `id`: they begin above it. False: one of
- * them cannot be there either. */
+/* Raises the lowest start of buffers that cannot end below the latest start of `id`, because they
+ * must then lie above it. False if one of them does not fit there either. */
 static bool search_lift(tn__search *search, uint32_t id, bool *changed) {
     const tn__search_input *input = search->input;
     const tn__search_body *body = &input->bodies[id];
@@ -417,8 +435,9 @@ static bool search_lift(tn__search *search, uint32_t id, bool *changed) {
     return true;
 }
 
-/* Fills the earliest and latest starts of the part's bodies, which hold in every completion; false
- * if some body or slot does not fit within the capacity. *most: largest total. */
+/* Computes the earliest and latest starts of the part's buffers, which hold for every completion of
+ * the node; false if some buffer or slot does not fit within the capacity. *most: largest total of
+ * a slot. */
 static bool search_bound(tn__search *search, const search_frame *frame, uint64_t *dominated,
                          uint64_t *most) {
     const search_part part = frame->part;
@@ -437,9 +456,9 @@ static bool search_bound(tn__search *search, const search_frame *frame, uint64_t
     return true;
 }
 
-/* Identifies a part by its bodies' minima and by the bodies that the cursor has passed. Two keys of
- * 64 bits with different mixing are used: two parts are confused with a probability of about 2^-114
- * per lookup. */
+/* Identifies a part by the minima of its buffers and by the set of buffers that the cursor has
+ * passed. Two keys of 64 bits with different mixing are used: two parts are confused with a
+ * probability of about 2^-114 per lookup. */
 static void search_identify(const tn__search *search, search_frame *frame) {
     const uint32_t *list = search->list + frame->part.first;
     uint64_t a = 0, b = 0;
@@ -450,8 +469,8 @@ static void search_identify(const tn__search *search, search_frame *frame) {
         a += mixed;
         b += search_mix(mixed ^ 0x2545f4914f6cdd1du);
     }
-    /* the slot in memory depends on key[0] alone: the failures that are overwritten must not depend
-     * on earlier questions */
+    /* The index in the table of failures depends on key[0] alone, without the generation. So the
+     * failures that get overwritten do not depend on earlier searches. */
     frame->key[0] = search_mix(a ^ search_mix(frame->cursor));
     frame->key[1] = search_mix(b + frame->cursor * 0x9e3779b97f4a7c15u + search->generation);
 }
@@ -462,7 +481,7 @@ static search_failure *search_memory(const tn__search *search, const search_fram
 
 #define SEARCH_NO_FLOOR UINT32_MAX
 
-/* Whether the body can be placed now, with no body that is still to come below it. */
+/* Whether the buffer can be placed now, and no unplaced buffer can end below it. */
 static bool search_is_ready(const tn__search *search, uint32_t id) {
     const tn__search_body *body = &search->input->bodies[id];
     const tn__search_conflict *conflicts = search->input->conflicts + body->conflict_first;
@@ -476,15 +495,16 @@ static bool search_is_ready(const tn__search *search, uint32_t id) {
     return true;
 }
 
-/* Number of bodies that can fill the floor of a slot; UINT32_MAX: too many, or the slot has slack,
- * or other bodies matter too. */
+/* Counts the buffers that can fill the lowest free bytes of a slot without a gap. UINT32_MAX: too
+ * many, the slot has slack, or some of these buffers are not ready. */
 static uint32_t search_count_fillers(tn__search *search, uint32_t slot, uint64_t highest) {
     uint32_t count = 0, last = search->slot_first[slot] + (uint32_t)search->active[slot];
     for (uint32_t at = search->slot_first[slot]; at < last; at++) {
         uint64_t low = search_low(search, search->entries[at]);
         if (low > highest) continue;
         if (low == highest && ++count <= search->width) continue;
-        if (low < highest) search->watches[slot].entry[0] = at; /* makes the next check short */
+        /* makes the next check of this slot short */
+        if (low < highest) search->watches[slot].entry[0] = at;
         return UINT32_MAX;
     }
     for (uint32_t at = search->slot_first[slot]; at < last; at++)
@@ -494,7 +514,8 @@ static uint32_t search_count_fillers(tn__search *search, uint32_t slot, uint64_t
     return count;
 }
 
-/* The slot without slack that the fewest bodies can fill, at most `width`. */
+/* Finds the slot without slack that the fewest buffers can fill (at most search->width);
+ * SEARCH_NO_FLOOR if no such slot exists. */
 static uint32_t search_narrowest(tn__search *search, search_part part) {
     uint32_t best = SEARCH_NO_FLOOR, fewest = UINT32_MAX;
     for (uint32_t slot = part.from; slot < part.to && fewest > 1; slot++) {
@@ -523,8 +544,8 @@ static bool search_fills(const tn__search *search, uint32_t id, uint32_t floor) 
     return false;
 }
 
-/* Lists the bodies that may come next, lowest first, ties by rank: those that fill the narrowest
- * floor if there is one, else all that may be next in the canonical order. */
+/* Lists the buffers that may be placed next, lowest first, ties by rank: the buffers that fill the
+ * narrowest slot without slack if there is one, else all that the canonical order allows. */
 static bool search_candidates(tn__search *search, search_frame *frame, uint64_t dominated,
                               uint64_t most) {
     const uint32_t *list = search->list + frame->part.first;
@@ -533,7 +554,8 @@ static bool search_candidates(tn__search *search, search_frame *frame, uint64_t 
         return false;
     uint32_t *candidates = search->scratch + search->scratch_count;
     uint32_t count = 0, floor = search_narrowest(search, frame->part);
-    uint64_t highest = search->capacity - most; /* the next body starts below all the rest */
+    /* one of the remaining buffers must start here or below */
+    uint64_t highest = search->capacity - most;
     frame->fills = floor != SEARCH_NO_FLOOR;
     for (uint32_t i = 0; i < frame->part.count; i++) {
         uint32_t id = list[i];
@@ -564,8 +586,8 @@ static bool search_candidates(tn__search *search, search_frame *frame, uint64_t 
 /* --- moving through the tree --------------------------------------------------------------------
  */
 
-/* Moves a piece of a body that is being placed to the end of the unplaced ones in its slots, so
- * that their number suffices to undo it. The totals follow. */
+/* Moves a piece of a buffer that is being placed to the end of the unplaced entries in its slots,
+ * so that restoring their number undoes it. Updates the totals of the slots. */
 static void search_withdraw(tn__search *search, uint32_t piece_id) {
     const tn__search_piece *piece = &search->input->pieces[piece_id];
     uint32_t pair = search->pair_first[piece_id];
@@ -582,8 +604,8 @@ static void search_withdraw(tn__search *search, uint32_t piece_id) {
     }
 }
 
-/* Puts a body at its minimum and raises its neighbours; false if one of them then cannot lie within
- * the capacity (or memory is out). Undone by search_retract. */
+/* Places a buffer at its minimum and raises the minima of its neighbours; false if one of them then
+ * cannot lie within the capacity, or if memory is out. search_retract undoes it. */
 static bool search_place(tn__search *search, search_frame *frame, uint32_t id) {
     const tn__search_input *input = search->input;
     const tn__search_body *body = &input->bodies[id];
@@ -629,8 +651,8 @@ static void search_retract(tn__search *search, search_frame *frame) {
     frame->part_count = frame->part_next = 0;
 }
 
-/* Splits the rest of a part after a body was placed: sorts the list by component and pushes one
- * search_part each, smallest first (a failure there is cheap). */
+/* Splits the unplaced buffers of a part after a buffer was placed: sorts the list by component and
+ * pushes one search_part for each, smallest first, because a failure there costs least. */
 static bool search_split(tn__search *search, search_frame *frame, search_part rest) {
     uint32_t *list = search->list + rest.first;
     frame->part_first = (uint32_t)search->part_count;
@@ -662,8 +684,8 @@ static bool search_split(tn__search *search, search_frame *frame, search_part re
     return true;
 }
 
-/* Saves the ranks of a part that is about to be ranked again on the scratch stack. The bodies of a
- * part stay in list[first .. first+count), in any order, so pairs (body, rank) are saved. */
+/* Saves the ranks of a part on the scratch stack, before the part is ranked again. The buffers of a
+ * part stay in list[first .. first+count), but in any order, so pairs (buffer, rank) are saved. */
 static bool search_keep_ranks(tn__search *search, search_part part) {
     if (!search_room(search, &search->scratch, &search->scratch_room,
                      search->scratch_count + 2 * (size_t)part.count, sizeof *search->scratch))
@@ -676,8 +698,8 @@ static bool search_keep_ranks(tn__search *search, search_part part) {
     return true;
 }
 
-/* Opens a node for a part. FOUND: the part is empty. NONE: it cannot be completed. LIMIT stands for
- * "look at its children". */
+/* Opens a node for a part. Returns FOUND if the part is empty, NONE if it cannot be completed, and
+ * LIMIT if its children must be searched. */
 static tn__search_outcome search_enter(tn__search *search, search_part part, uint64_t cursor,
                                        uint32_t cursor_rank) {
     if (part.count == 0) return TN__SEARCH_FOUND;
@@ -700,13 +722,13 @@ static tn__search_outcome search_enter(tn__search *search, search_part part, uin
     return TN__SEARCH_LIMIT;
 }
 
-/* Leaves the top node; its candidates and marks go with it. */
+/* Removes the top node with its candidates and marks. */
 static void search_leave(tn__search *search) {
     const search_frame *frame = &search->frames[--search->frame_count];
     search->scratch_count = frame->candidate_first;
 }
 
-/* Opens the next component of the current child with an order of its own. */
+/* Opens a node for the next component of the current child, with an order of its own. */
 static tn__search_outcome search_descend(tn__search *search, search_frame *frame) {
     search_part part = search->parts[frame->part_first + frame->part_next];
     uint32_t placed = search->scratch[frame->candidate_first + frame->next - 1];
@@ -719,7 +741,7 @@ static tn__search_outcome search_descend(tn__search *search, search_frame *frame
     return search_enter(search, part, cursor, 0);
 }
 
-/* Undoes the current child: bodies, minima, totals, and the ranks of its components. */
+/* Undoes the current child: its placement, minima, totals, and the ranks of its components. */
 static void search_take_back(tn__search *search, search_frame *frame) {
     for (size_t i = search->scratch_count; i > frame->scratch_mark; i -= 2)
         search->rank[search->scratch[i - 2]] = search->scratch[i - 1];
@@ -728,7 +750,7 @@ static void search_take_back(tn__search *search, search_frame *frame) {
     search_retract(search, frame);
 }
 
-/* Places the next candidate of a node and splits the rest. */
+/* Places the next candidate of a node and splits the remaining buffers into components. */
 static tn__search_outcome search_advance(tn__search *search, search_frame *frame) {
     uint32_t id = search->scratch[frame->candidate_first + frame->next++];
     if (!search_place(search, frame, id)) return TN__SEARCH_NONE;
@@ -736,15 +758,15 @@ static tn__search_outcome search_advance(tn__search *search, search_frame *frame
     uint32_t at = 0;
     while (list[at] != id) at++;
     list[at] = list[frame->part.count - 1];
-    list[frame->part.count - 1] = id; /* the placed body goes after the others */
+    list[frame->part.count - 1] = id; /* moves the placed buffer after the unplaced ones */
     search_part rest = frame->part;
     rest.count--;
     return search_split(search, frame, rest) ? TN__SEARCH_LIMIT : TN__SEARCH_NO_MEMORY;
 }
 
-/* Searches the tree under one root part. Every turn acts on the top node according to `outcome`,
- * the outcome of the last step: FOUND, a component of its current child is placed; NONE, one cannot
- * be placed; LIMIT, the node is new. */
+/* Searches the tree below one root part. Each iteration acts on the top node according to
+ * `outcome`, the outcome of the last step. FOUND: a component of the node's current child is
+ * placed. NONE: a component cannot be placed. LIMIT: the node is new. */
 static tn__search_outcome search_run(tn__search *search, search_part root, uint64_t node_limit,
                                      tn__search_poll poll, uint64_t *nodes) {
     size_t bottom = search->frame_count;
@@ -757,7 +779,7 @@ static tn__search_outcome search_run(tn__search *search, search_part root, uint6
             if (++frame->part_next < frame->part_count)
                 outcome = search_descend(search, frame);
             else
-                search_leave(search); /* the node is done; FOUND is passed to the one above */
+                search_leave(search); /* the node is complete; FOUND is passed to its parent */
             continue;
         }
         bool hatless = outcome == TN__SEARCH_NONE && !frame->lifted;
@@ -785,7 +807,8 @@ static void search_reset(tn__search *search) {
     const tn__search_input *input = search->input;
     search->frame_count = search->undo_count = search->scratch_count = search->part_count = 0;
     search->out_of_memory = false;
-    search->generation += 0x9e3779b97f4a7c15u; /* older failures are no longer recognised */
+    /* failures of earlier searches are no longer recognised */
+    search->generation += 0x9e3779b97f4a7c15u;
     for (uint32_t slot = 0; slot < input->slot_count; slot++) {
         search->total[slot] = search->bridges[slot] = 0;
         search->active[slot] = search->slot_first[slot + 1] - search->slot_first[slot];
@@ -806,7 +829,8 @@ static void search_reset(tn__search *search) {
     }
 }
 
-/* A shuffled order moves bodies past the next few of the list: small changes suffice. */
+/* Shuffles an order: each buffer may move past the next few buffers of the list, because small
+ * changes suffice. */
 static void search_shuffle(tn__search *search, search_part all, tn__search_order order) {
     for (uint32_t i = 0; i < all.count; i++) search->shuffle[i] = 0;
     if (order.window == 0) return;

@@ -1,9 +1,9 @@
-/* windows.c - extracts the bodies in a few slots as a problem of its own.
+/* windows.c - extracts the buffers in a few slots as a problem of its own.
  *
- * If the bodies in a window of time cannot be placed, the whole problem has no placement, and a
- * window has few bodies. If alignments, pins or byte windows keep the optimum above the peak of
- * live bytes, a complete search of a few crowded slots proves it much sooner than a search of the
- * whole problem.
+ * If the buffers in a window of time cannot be placed, the whole problem has no placement, and a
+ * window has few buffers. Alignments, pins or byte windows may raise the optimum above the peak of
+ * live bytes. Then a complete search of a few crowded slots proves that much sooner than a search
+ * of the whole problem.
  */
 #include "plan/search/search.h"
 
@@ -12,8 +12,9 @@ typedef struct window {
     tn__search_body *bodies;
     tn__search_piece *pieces;
     tn__search_conflict *conflicts;
-    uint32_t *inside;  /* [whole count], number within the window + 1; 0: outside */
-    uint64_t *offsets; /* [whole count] */
+    /* [count of the whole problem], number within the window plus 1; 0: outside the window */
+    uint32_t *inside;
+    uint64_t *offsets; /* [count of the whole problem] */
     size_t piece_room, conflict_room;
 } window;
 
@@ -26,7 +27,7 @@ static void window_release(const tn_context *context, const tn__search_input *wh
     tn__free(context, part->conflicts, part->conflict_room * sizeof *part->conflicts);
 }
 
-/* The bodies with a piece in the window, their pieces cut to it. */
+/* Copies the buffers with a piece in the window, with their pieces cut to it. */
 static bool window_cut(const tn_context *context, const tn__search_input *whole, uint32_t from,
                        uint32_t to, window *part) {
     uint32_t count = 0;
@@ -46,25 +47,27 @@ static bool window_cut(const tn_context *context, const tn__search_input *whole,
             part->pieces[piece_count++] = piece;
         }
         if (piece_count == begin) continue;
-        /* the parts that are cut off may conflict too */
+        /* pieces outside the window may conflict too */
         if (body.piece_count > 1) part->input.unlike = true;
         body.first = body.first > from ? body.first - from : 0;
         body.last = body.last < to ? body.last - from : to - from;
         body.piece_first = (uint32_t)begin;
         body.piece_count = (uint32_t)(piece_count - begin);
         part->inside[id] = count + 1;
-        part->bodies[count++] = body; /* with the conflicts of the whole problem */
+        part->bodies[count++] = body; /* its conflicts are still those of the whole problem */
     }
     part->input.count = count;
     return true;
 }
 
-/* Keeps the conflicts with other bodies inside. Two bodies that overlap only outside the window
- * keep their conflict: it holds for the whole problem, so a proof that uses it does too. */
+/* Keeps the conflicts with other buffers inside the window. Two buffers that overlap only outside
+ * the window keep their conflict: it holds for the whole problem, so a proof that uses it holds
+ * too. */
 static bool window_link(const tn_context *context, const tn__search_input *whole, window *part) {
     size_t total = 0;
     for (uint32_t i = 0; i < part->input.count; i++) total += part->bodies[i].conflict_count;
-    if (!tn__reserve(context, &part->conflicts, &part->conflict_room, total + 1, /* never NULL */
+    /* allocates at least one item, so that the list is never NULL */
+    if (!tn__reserve(context, &part->conflicts, &part->conflict_room, total + 1,
                      sizeof *part->conflicts))
         return false;
     size_t count = 0;

@@ -1,10 +1,11 @@
-/* objects_parts.c - tools that strategies share: heaps over time, lives in objects, ranks of
- * records.
+/* objects_parts.c - functions that strategies share: heaps over time, live ranges in objects, ranks
+ * of records.
  *
- * Positional maximums are computed without a list per step: m[k] >= s means that at some step k + 1
- * records of size s or more are live at once. So records are added to a tree over time from the
- * largest down; whenever the count of the fullest step grows, the record's size is the next
- * maximum.
+ * The positional maximum m[k] is the largest (k + 1)-th size of the records that are live at one
+ * step, over all steps. It is computed without a list per step: m[k] >= s means that at some step
+ * at least k + 1 records of size s or more are live at once. So records are added to a tree over
+ * time, largest first; whenever the maximum number of records at a step grows, the size of the
+ * added record is the next maximum.
  */
 #include "plan/sharing/object.h"
 
@@ -91,7 +92,7 @@ bool tn__object_lives_add(tn__object_lives *lives, uint32_t object, uint32_t id)
         uint32_t *ids = tn__object_scratch(lives->run, room, sizeof *ids);
         if (ids == NULL) return false;
         if (list->count > 0) memcpy(ids, list->ids, list->count * sizeof *ids);
-        list->ids = ids; /* the old list stays in the arena: at most the same size again */
+        list->ids = ids; /* the old list stays in the arena, which at most doubles the memory */
         list->room = room;
     }
     uint32_t at = objects_lives_find(list, id);
@@ -104,7 +105,7 @@ bool tn__object_lives_add(tn__object_lives *lives, uint32_t object, uint32_t id)
 /* --- time as slots between event times --- */
 
 typedef struct objects_slots {
-    uint32_t *first, *last; /* [count], slots of each record: [first, last) */
+    uint32_t *first, *last; /* [count], the slots of each record are [first, last) */
     uint32_t slot_count;
 } objects_slots;
 
@@ -143,12 +144,13 @@ static int objects_larger_first(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Maximums into `maximums`, positions into `position`; either may be NULL. */
+/* Stores the positional maximums in `maximums` and the positions of records in `position`; either
+ * may be NULL. */
 static bool objects_measure(tn__arena *arena, const tn_object_record *records, objects_sized *sized,
                             uint32_t count, uint64_t *maximums, uint32_t *position,
                             uint32_t *found) {
     objects_slots slots;
-    tn__range_tree tree; /* records that are live at once */
+    tn__range_tree tree; /* number of records that are live at each slot */
     uint32_t most = 0;
     *found = 0;
     if (count == 0) return true;
@@ -225,7 +227,7 @@ tn_status tn__object_positions(tn_object_run *run, uint32_t *position) {
 /* --- by breadth --- */
 
 typedef struct objects_ranked {
-    uint32_t rank; /* rank of the best step of its life */
+    uint32_t rank; /* rank of the best-ranked step of the record's live range */
     uint32_t id;
     uint64_t bulk;
 } objects_ranked;
@@ -237,7 +239,8 @@ static int objects_ranked_order(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Ranks of slots by live bytes, the fewest first, then the later: leaves of a tree of maximums. */
+/* Ranks slots by live bytes; slots with more get higher ranks, and of equal ones the earlier.
+ * Returns a tree of maximums with the ranks as leaves; NULL if memory is out. */
 static uint64_t *objects_rank_slots(tn_object_run *run, const objects_slots *slots) {
     uint32_t n = slots->slot_count;
     objects_sized *breadth = tn__object_scratch(run, n, sizeof *breadth);
@@ -245,7 +248,8 @@ static uint64_t *objects_rank_slots(tn_object_run *run, const objects_slots *slo
     if (breadth == NULL || tree == NULL) return NULL;
     for (uint32_t i = 0; i < run->count; i++) {
         breadth[slots->first[i]].bulk += run->bulk[i];
-        breadth[slots->last[i]].bulk -= run->bulk[i]; /* wraps, the sum does not */
+        /* the difference may wrap, but the sum does not */
+        breadth[slots->last[i]].bulk -= run->bulk[i];
     }
     for (uint32_t slot = 0; slot < n; slot++) {
         breadth[slot].id = slot;

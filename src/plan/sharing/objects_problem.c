@@ -1,10 +1,10 @@
-/* objects_problem.c - turns bodies into records for shared objects, with the reuse that clocks
+/* objects_problem.c - turns buffers into records for shared objects, with the reuse that clocks
  * allow.
  *
- * An object is handed out whole and stays with its body from the first step to the last: gaps and
- * windows count as live, which is safe. With several streams the live ranges alone are not enough:
- * an object may change hands only if all pieces of one body are known to come before all pieces of
- * the other. The least begin and the greatest end over a body's pieces decide that.
+ * A buffer takes a whole object and keeps it from its first step to its last: gaps and windows
+ * count as live, which is safe. With several streams, live ranges alone are not enough: a buffer
+ * may take over an object only if all pieces of the buffer before it are known to come before all
+ * of its own pieces. The least begin and the greatest end over a buffer's pieces decide that.
  */
 #include <tenure/objects.h>
 
@@ -12,7 +12,8 @@
 
 #include <inttypes.h>
 
-#define OBJECTS_STREAMS_COUNT_MAX 8192u /* limit of bodies, because their pairs are listed */
+/* limit of buffers with several streams, because their pairs are listed */
+#define OBJECTS_STREAMS_COUNT_MAX 8192u
 
 static tn_status objects_problem_refuse(const tn_problem *problem, bool takes_streams,
                                         tn_error *error) {
@@ -45,8 +46,9 @@ typedef struct objects_clocks {
     int64_t *begins, *ends; /* [count * streams] */
 } objects_clocks;
 
-/* "Before" must be transitive, because only neighbours in an object are compared. A body of no
- * bytes has no clocks, so it comes neither before nor after any body. */
+/* Computes the least begin and the greatest end of each buffer. The relation "before" must be
+ * transitive, because only neighbours in an object are compared. So a buffer of no bytes, which has
+ * no clocks, comes neither before nor after any buffer. */
 static void objects_clocks_fill(objects_clocks *clocks) {
     for (size_t id = 0; id < clocks->problem->count; id++) {
         const tn_body *body = &clocks->problem->bodies[id];
@@ -79,7 +81,7 @@ static tn_status objects_clocks_list(const objects_clocks *clocks, const tn_cont
     if (begin == NULL) return tn__no_memory(error, "the order of the records");
     for (size_t a = 0; a < count; a++) {
         for (size_t b = 0; b < count; b++) total += objects_clocks_before(clocks, a, b);
-        begin[a + 1] = (uint32_t)total; /* at most 8192^2 */
+        begin[a + 1] = (uint32_t)total; /* the total is at most 8192^2, so it fits in 32 bits */
     }
     uint32_t *target = tn__alloc_array(context, total, sizeof *target);
     if (target == NULL) {

@@ -1,7 +1,9 @@
-/* objects_verify.c - verifies object assignments; shares no code with the strategies.
+/* objects_verify.c - verifies assignments of records to objects; shares no code with the
+ * strategies.
  *
  * The records of an object, sorted by time, must not overlap, so comparing neighbours is
  * sufficient.
+ *
  * Cost: O(n log n) time, O(n) memory.
  */
 #include <tenure/objects.h>
@@ -22,7 +24,8 @@ static int objects_life_order(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* For bytes: the object is large enough. Vectors: in every extent. Shapes: equal. */
+/* Whether an object can hold a record. Bytes: it is large enough. Vectors: it is large enough in
+ * every extent. Shapes: it is equal. */
 static bool objects_holds(const tn_objects *objects, uint32_t object, const uint64_t *size) {
     uint32_t rank = (uint32_t)objects->kind + 1;
     for (uint32_t k = 0; k < rank; k++) {

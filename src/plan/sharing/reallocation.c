@@ -1,13 +1,14 @@
-/* reallocation.c - finds which vertex may take over the memory of which, in any order that the
- * dependencies allow.
+/* reallocation.c - finds which vertex of a graph may take over the memory of which other vertex, in
+ * any order of execution that the dependencies allow.
  *
- * Vertex y may follow x if all readers of x come strictly before y in every order: y is reachable
- * from each reader and is not a reader itself. A vertex without readers is an output, so no vertex
- * may take over from it, but it may take over from others. The relation is made symmetric, because
- * either of the two may be the earlier.
- * Cost:   O(V (V + E)) time, V^2 bits.
- * Source: TensorFlow Lite, GPU delegate, reallocation graphs; the same condition as SOMAS's reuse
- *         matrix (MindSpore, MLSys 2023).
+ * Vertex y may follow x if all readers of x come strictly before y in every order: y can be reached
+ * from each reader and is not a reader itself. A vertex without readers is an output: no vertex may
+ * take over its memory, but it may take over the memory of others. The relation is made symmetric,
+ * because either of the two may be the earlier one.
+ *
+ * Cost: O(V (V + E)) time, V^2 bits.
+ * Source: TensorFlow Lite, GPU delegate, reallocation graphs; SOMAS's reuse matrix has the same
+ * condition (MindSpore, MLSys 2023).
  */
 #include <tenure/objects.h>
 
@@ -16,9 +17,10 @@
 typedef struct reallocation_state {
     const tn_edges *uses;
     uint32_t count;
-    size_t words;    /* words in a row */
-    uint64_t *after; /* [count] rows: the vertices that are reachable, without the vertex itself */
-    uint64_t *may;   /* [count] rows: the result */
+    size_t words; /* number of words in a row */
+    /* [count] rows: the vertices that can be reached from each one, without the vertex itself */
+    uint64_t *after;
+    uint64_t *may; /* [count] rows: the result, the vertices that each vertex may follow */
     uint32_t *queue;
 } reallocation_state;
 
@@ -43,7 +45,8 @@ static void reallocation_mark(reallocation_state *walk, uint32_t x) {
     const tn_edges *uses = walk->uses;
     if (uses->begin[x] == uses->begin[x + 1]) return;
     for (uint32_t y = 0; y < walk->count; y++) {
-        bool all = y != x; /* a vertex of a cycle reaches itself: it cannot follow itself */
+        /* a vertex cannot follow itself, although a vertex of a cycle reaches itself */
+        bool all = y != x;
         for (uint32_t i = uses->begin[x]; all && i < uses->begin[x + 1]; i++)
             all = reallocation_has(walk->after + uses->target[i] * walk->words, y);
         if (!all) continue;

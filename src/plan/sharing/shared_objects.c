@@ -1,9 +1,9 @@
-/* shared_objects.c - the frame around every strategy for shared objects: refuses, orders, limits,
- * verifies.
+/* shared_objects.c - the code around every strategy for shared objects: it checks the records,
+ * sorts them, sets the limits, calls the strategy and verifies the result.
  *
- * A strategy gets the records by first step, ties in the caller's order: strategies that walk over
- * time rely on it, and an answer does not depend on the order of records of different steps. Every
- * assignment passes tn_objects_verify before it is returned.
+ * A strategy gets the records sorted by first step, ties in the caller's order. Strategies that go
+ * over time rely on that, and a result does not depend on the given order of records of different
+ * steps. Every assignment passes tn_objects_verify before it is returned.
  */
 #include "plan/sharing/object.h"
 #include "plan/problem/problem.h"
@@ -55,14 +55,14 @@ void tn__object_join(tn_object_run *run, uint32_t id, uint32_t object) {
     run->size[object][0] = run->object_bulk[object] = run->bulk[id];
 }
 
-/* Forgets all objects and their records. */
+/* Removes all objects and the assignments of all records. */
 static void objects_clear(tn_object_run *run) {
     for (uint32_t i = 0; i < run->count; i++) run->object[i] = UINT32_MAX;
     run->object_count = 0;
 }
 
 static uint64_t objects_total(const tn_object_run *run) {
-    uint64_t total = 0; /* at most the sum of all records, which the frame has checked */
+    uint64_t total = 0; /* the total is at most the sum of all records, which was checked before */
     for (uint32_t i = 0; i < run->object_count; i++) total += run->object_bulk[i];
     return total;
 }
@@ -85,7 +85,7 @@ bool tn__object_may_follow(const tn_object_run *run, uint32_t before, uint32_t n
     return objects_has_edge(run->reallocation, run->original[before], run->original[next]);
 }
 
-#define OBJECTS_LOOK_EVERY 64u /* units of work between two checks of the clock */
+#define OBJECTS_LOOK_EVERY 64u /* number of units of work between two checks of the clock */
 
 tn_status tn__object_work(tn_object_run *run, uint64_t units) {
     bool look = run->work / OBJECTS_LOOK_EVERY != (run->work + units) / OBJECTS_LOOK_EVERY;
@@ -151,7 +151,7 @@ static int objects_by_first(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Bytes or elements; false if beyond 2^63 - 1. */
+/* Computes the bytes or elements of a record; false if there are more than 2^63 - 1. */
 static bool objects_bulk(const tn_object_record *record, tn_size_kind kind, uint64_t *bulk) {
     uint64_t product = 1;
     for (uint32_t i = 0; i < tn__size_rank(kind); i++)
@@ -234,8 +234,8 @@ static tn_status objects_order(tn_object_run *run, const tn_object_record *given
 
 /* --- handing over --- */
 
-/* Makes one block: sizes, then the object of each record. From malloc, because the answer outlives
- * the context. */
+/* Allocates one block for the sizes of objects and the object of each record. It comes from malloc,
+ * because the result outlives the context. */
 static tn_status objects_create(uint32_t record_count, uint32_t object_count, tn_objects *objects,
                                 tn_error *error) {
     size_t bytes = (size_t)object_count * sizeof *objects->size +

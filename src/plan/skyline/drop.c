@@ -1,13 +1,14 @@
-/* drop.c - keeps the floor over time: the highest top so far in any range of steps, in O(log).
+/* drop.c - keeps the floor over time: the highest end of all dropped buffers in any range of steps,
+ * in O(log).
  *
- * Floors only rise, so "raise a range to a value" and "highest of a range" need no lazy
+ * The floor never falls, so "raise a range to a value" and "highest value in a range" need no lazy
  * propagation. A node of a binary tree over time keeps the value that its whole range was raised
- * to, and the highest top below it. A query visits the nodes that make up the range, and their
- * ancestors.
+ * to, and the highest value below the node. A query visits the nodes that make up the range, and
+ * their ancestors.
  *
- * If bodies are dropped in the order of their offsets in a valid plan, none ends up higher than in
- * that plan. This is the push-down compaction of MegEngine (longest paths over "lies below")
- * without the graph.
+ * If buffers are dropped in the order of their offsets in a valid plan, none ends up higher than in
+ * that plan. This is the push-down compaction of MegEngine (longest paths over the relation "lies
+ * below") without building the graph.
  */
 #include "plan/skyline/drop.h"
 
@@ -15,7 +16,8 @@ struct tn__drop {
     tn_context context;
     uint32_t leaf_count;
     uint64_t *all; /* [2 * leaf_count], the value that the whole range was raised to */
-    uint64_t *top; /* [2 * leaf_count], the highest top in the range, without ancestors */
+    /* [2 * leaf_count], the highest floor in the range, without values of ancestors */
+    uint64_t *top;
 };
 
 tn__drop *tn__drop_create(const tn_context *context, uint32_t time_count) {

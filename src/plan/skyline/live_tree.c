@@ -1,14 +1,15 @@
-/* live_tree.c - a k-d tree over (first, last): each node stores the extremes and the best remaining
- * rank below it, and is skipped if it cannot contain a better one.
+/* live_tree.c - a k-d tree over (first, last): each node stores the extremes of its live ranges and
+ * the best rank among the unplaced ones, and is skipped if it cannot contain a better one.
  *
- * Levels are halved by first and by last in turns; selection with random pivots finds the halves,
- * so that no input is a bad one. Leaves are small arrays.
+ * Levels are halved by first and by last in turns. Selection with random pivots finds the halves,
+ * so that no input leads to a bad running time. Leaves are small arrays.
+ *
  * Cost: a search O(log n) in practice, O(sqrt n) at worst when all ranks are equally good.
  */
 #include "plan/skyline/live_tree.h"
 
-#define LIVE_TREE_LEAF 8u       /* bodies */
-#define LIVE_TREE_LOOK 1000000u /* bodies between two checks of the clock */
+#define LIVE_TREE_LEAF 8u       /* buffers */
+#define LIVE_TREE_LOOK 1000000u /* number of buffers between two checks of the clock */
 
 #define LIVE_TREE_ARRAYS(X, n, leaves)                                                             \
     X(nodes, 2 * (size_t)(leaves))                                                                 \
@@ -33,8 +34,8 @@ static uint64_t live_tree_key(const tn__live_tree *tree, uint32_t number, bool b
     return (uint64_t)(by_last ? body->last : body->first) << 32 | number;
 }
 
-/* Puts the `nth` smallest of numbers[0 ... count) in its place, with smaller ones before it. Keys
- * are distinct; pivots are random, so that no input is a bad one. */
+/* Puts the `nth` smallest of numbers[0 ... count) at index `nth`, with smaller ones before it. Keys
+ * are distinct. Pivots are random, so that no input leads to a bad running time. */
 static void live_tree_select(const tn__live_tree *tree, uint32_t *numbers, uint32_t count,
                              uint32_t nth, bool by_last, tn__random *random) {
     uint32_t low = 0, high = count;
@@ -62,7 +63,7 @@ static void live_tree_select(const tn__live_tree *tree, uint32_t *numbers, uint3
 }
 
 /* Halves all ranges of a level, by first and by last in turns, down to the leaves. begin[] holds
- * the ranges of the current level at a stride. False: the run is to stop. */
+ * the ranges of the current level at a stride. False if the run must stop. */
 static bool live_tree_divide(tn__live_tree *tree, tn_run *run) {
     tn__random random = {.state = tree->count};
     bool by_last = false;
@@ -148,7 +149,7 @@ static void live_tree_pull_leaf(tn__live_tree *tree, uint32_t leaf) {
 static uint32_t live_tree_min(uint32_t a, uint32_t b) { return a < b ? a : b; }
 static uint32_t live_tree_max(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
-/* Returns whether the node changed. */
+/* Recomputes a node from its children; returns whether the node changed. */
 static bool live_tree_pull(tn__live_tree_node *nodes, uint32_t at) {
     const tn__live_tree_node *a = &nodes[2 * at], *b = &nodes[2 * at + 1];
     tn__live_tree_node node = {
@@ -180,14 +181,14 @@ static bool live_tree_misses(const tn__live_tree_node *node, const tn__live_tree
 }
 
 uint32_t tn__live_tree_find(const tn__live_tree *tree, tn__live_tree_box box, uint32_t best) {
-    uint32_t stack[66], depth = 0; /* two per level */
+    uint32_t stack[66], depth = 0; /* at most two entries per level of the tree */
     stack[depth++] = 1;
     while (depth > 0) {
         uint32_t at = stack[--depth];
         const tn__live_tree_node *node = &tree->nodes[at];
         if (node->best >= best || live_tree_misses(node, &box)) continue;
         if (box.room != 0 && tree->least[at] > box.room) continue;
-        if (at < tree->leaf_count) { /* the better child on top */
+        if (at < tree->leaf_count) { /* the child with the better rank goes on top of the stack */
             bool left = tree->nodes[2 * at].best < tree->nodes[2 * at + 1].best;
             stack[depth++] = 2 * at + left;
             stack[depth++] = 2 * at + !left;

@@ -1,88 +1,101 @@
-/* perfect_packing.c - undoes the cuts of a perfect packing, from the smallest pieces up.
+/* perfect_packing.c - reconstructs a perfect packing: undoes the cuts from which it was made,
+ * smallest pieces first.
  *
- *   +-----+---+    Two bodies of equal size, one of which begins when the other ends, are likely to
- *   |  A  | B |    be halves of one that was cut: sizes of many digits seldom agree by chance. Put
- *   +--+--+---+    together they are a larger body, which may fit another one in the same way, and
- *   |  |      |    so on up to the whole. Where several bodies share a life, their sum may be what
- *   +--+------+    agrees (packing_sums.c); five can lie in a wheel (packing_wheels.c).
+ *   +-----+---+    Two buffers of equal size, one of which begins when the other ends, are likely
+ *   |  A  | B |    to be halves of one that was cut: sizes of many digits seldom agree by chance.
+ *   +--+--+---+    Joined they are a larger buffer, which may match another one in the same way,
+ *   |  |      |    until one block is the whole packing. If several buffers have equal live
+ *   +--+------+    ranges, the sum of their sizes may match (sums, below); five buffers can form
+ *                  a wheel (wheels, below).
  *
- * The same happens in a network whenever a tensor dies at the step at which one of its size begins:
- * memory is handed over without loss. If bodies were not cut from one, blocks that fit by chance
- * may be worse than separate bodies; so this is one plan among others, never the only one.
+ * The same happens in a network whenever one tensor ends at the step at which another tensor of its
+ * size begins, so that memory is handed over without loss. If the buffers were not made by cuts,
+ * blocks that match by chance may be worse than separate buffers; so the result is one plan among
+ * others, never the only one.
  *
- * Steps wait in queues, one per level of permitted matches; a new block puts the steps at its ends
- * back into the lowest level. A block joined by chance keeps its parts from their true halves: so
- * at the end some blocks are taken apart and joined in another order, and the journal undoes a try
- * that leaves more blocks than before.
- * Cost:   O(n log n) if few bodies begin at a step; about 140 bytes per body.
- * Source: ours; the repair is a large neighbourhood search (Shaw 1998).
+ * Steps wait in queues, one per level of permitted matches. A new block puts the steps at its ends
+ * back into the queue of the lowest level. A block that was joined by chance keeps its parts from
+ * their true other halves. So at the end some blocks are taken apart and joined in another order,
+ * and a journal undoes a try that leaves more blocks than before.
+ *
+ * Cost: O(n log n) if few buffers begin at a step; about 140 bytes per buffer.
+ * Source: new here; the repair is a large neighbourhood search (Shaw 1998).
  */
 #include "plan/skyline/perfect_packing.h"
 
 #include "base/sorted.h"
 
 #define PACKING_NONE TN__PACKING_NONE
-#define PACKING_LEVELS 7u              /* levels of permitted matches */
-#define PACKING_PARTS 3u               /* blocks of one life in a sum that may match */
-#define PACKING_WHEELS 1u              /* the level that looks for wheels */
-#define PACKING_EFFORT 20000u          /* sums per body, in total ... */
-#define PACKING_EFFORT_MAX 1500000000u /* ... and for all bodies */
-#define PACKING_HOPE 16u       /* at least 1/16 of the bodies must be joined by pairs or wheels */
-#define PACKING_FULL_GAP 1024u /* free fraction of the bound ... */
-#define PACKING_FULL_STEPS 16u /* ... at all steps but 1/16: a perfect packing */
-#define PACKING_UNIT 100u      /* sums that cost as much as placing a body: a unit of work */
-#define PACKING_LOOK 100000u   /* sums between two checks of the clock */
-#define PACKING_APART 3u /* limit of blocks taken apart at once, with the blocks in them ... */
+#define PACKING_LEVELS 7u     /* number of levels of permitted matches; higher levels permit more */
+#define PACKING_PARTS 3u      /* limit of blocks with equal live ranges in a sum that may match */
+#define PACKING_WHEELS 1u     /* the level at which wheels are searched */
+#define PACKING_EFFORT 20000u /* limit of computed sums, per buffer */
+#define PACKING_EFFORT_MAX 1500000000u /* limit of computed sums, for all buffers together */
+/* the search ends early unless 1/16 of the buffers were joined by pairs or wheels */
+#define PACKING_HOPE 16u
+#define PACKING_FULL_GAP 1024u /* a step counts as full if at most 1/1024 of the bound is free */
+#define PACKING_FULL_STEPS 16u /* a packing counts as perfect if all steps but 1/16 are full */
+/* number of sums that cost as much as placing a buffer, which is one unit of work */
+#define PACKING_UNIT 100u
+#define PACKING_LOOK 100000u /* number of sums between two checks of the clock */
+#define PACKING_APART 3u /* limit of blocks taken apart per try, without the blocks inside them */
 #define PACKING_APART_ALL 64u
-#define PACKING_NEAR 8u  /* ... each after the first is the nearest of this number */
-#define PACKING_STALE 4u /* tries per remaining block without fewer blocks, until repair ends */
+/* each block after the first is the nearest of this number of random blocks */
+#define PACKING_NEAR 8u
+/* repair ends after this number of tries per remaining block without progress */
+#define PACKING_STALE 4u
 #define PACKING_STALE_LEAST 100u
 #define PACKING_SKIP 8u       /* during repair, one match in eight is skipped */
-#define PACKING_TRY_EFFORT 8u /* cost of a try in addition to its sums */
+#define PACKING_TRY_EFFORT 8u /* cost of a repair try in addition to its sums */
 
 /* --- the state: steps that wait, lists at a step, the journal --- */
 
-typedef struct packing_sum { /* blocks of one life that end (or begin) at the step */
+/* blocks of equal live range that end (or begin) at the step, and the sum of their sizes */
+typedef struct packing_sum {
     uint64_t size;
-    uint32_t place, count; /* into members */
-    bool whole;            /* all blocks that share the life */
+    uint32_t place, count; /* range of `members` */
+    bool whole;            /* the sum contains all blocks of that live range */
 } packing_sum;
 
-typedef struct packing_side { /* blocks that end at a step, or blocks that begin there */
+/* the sums of blocks that end at a step, or of blocks that begin there */
+typedef struct packing_side {
     packing_sum *sums;
-    tn__sort_item *order; /* by size */
+    tn__sort_item *order; /* indices of sums, sorted by size */
     size_t sum_room, order_room;
     uint32_t count;
 } packing_side;
 
 typedef struct packing_queue { /* queue of steps */
     uint32_t *steps;
-    size_t head, count, room; /* [head, count) wait */
+    size_t head, count, room; /* entries [head, count) are still in the queue */
 } packing_queue;
 
-typedef struct packing_deed { /* a change of a block, for undoing it */
-    uint32_t id, parent;      /* JOINED with it; LEFT it; NONE: the block itself was made */
+typedef struct packing_deed { /* an entry of the journal: a change of a block, to be undone */
+    /* `id` was joined into `parent`, or left it; NONE: block `id` itself was made */
+    uint32_t id, parent;
     uint64_t delta;
     bool left;
 } packing_deed;
 
 struct tn__packing_state {
-    uint32_t *starts, *ends; /* [time_count], lists of separate blocks */
-    uint8_t *clean;          /* [time_count], levels at which no more matches exist */
+    /* [time_count], heads of the lists of separate blocks by first and by last step */
+    uint32_t *starts, *ends;
+    uint8_t *clean; /* [time_count], number of levels at which the step has no more matches */
     packing_queue waiting[PACKING_LEVELS];
-    packing_side below, above; /* for a step: blocks that end, blocks that begin */
-    uint32_t *members;         /* blocks in sums */
+    /* for the current step: blocks that end there, and blocks that begin there */
+    packing_side below, above;
+    uint32_t *members; /* the blocks of all sums */
     size_t member_count, member_room;
-    tn__sort_item *line; /* [line_room], blocks of a step by their other end */
+    tn__sort_item *line; /* [line_room], blocks of a step, sorted by their other end */
     size_t line_room;
-    uint32_t *unused; /* [unused_count], blocks that are taken apart */
+    uint32_t *unused; /* [unused_count], numbers of blocks that were taken apart */
     uint32_t unused_count, used;
     packing_deed *journal;
     size_t journal_count, journal_room;
-    bool notes; /* the journal is kept */
+    bool notes; /* whether changes are recorded in the journal */
     tn__random random;
-    uint32_t skip;   /* one match in `skip` is skipped; 0: none */
-    uint64_t unseen; /* sums since the last check of the clock */
+    uint32_t skip;   /* one match in `skip` is skipped; 0: no match is skipped */
+    uint64_t unseen; /* sums computed since the last check of the clock */
     bool out_of_memory;
 };
 
@@ -111,12 +124,12 @@ static void packing_wait(tn__packing *packing, uint32_t time, uint32_t level) {
 }
 
 static void packing_dirty(tn__packing *packing, uint32_t time) {
-    if (packing->state->clean[time] == 0) return; /* it is already waiting */
+    if (packing->state->clean[time] == 0) return; /* the step is in a queue already */
     packing->state->clean[time] = 0;
     packing_wait(packing, time, 0);
 }
 
-/* Marks the block as not part of another. */
+/* Marks the block as separate: it is no part of another block. Enters it into the lists. */
 static void packing_stand(tn__packing *packing, uint32_t id) {
     tn__packing_block *block = packing_block(packing, id);
     packing_state *state = packing->state;
@@ -132,7 +145,7 @@ static void packing_stand(tn__packing *packing, uint32_t id) {
     packing->standing[packing->standing_count++] = id;
 }
 
-/* Unmarks it. */
+/* Removes a block from the lists of separate blocks. */
 static void packing_fall(tn__packing *packing, uint32_t id) {
     tn__packing_block *block = packing_block(packing, id);
     uint32_t *before = &packing->state->starts[block->first], moved;
@@ -173,13 +186,13 @@ static void packing_link(tn__packing *packing, uint32_t id, uint32_t parent, uin
     packing_block(packing, parent)->first_part = id;
 }
 
-/* The block becomes part of `parent`, `delta` bytes above its floor. */
+/* Makes the block a part of block `parent`, `delta` bytes above the parent's lowest byte. */
 static void packing_put(tn__packing *packing, uint32_t id, uint32_t parent, uint64_t delta) {
     packing_link(packing, id, parent, delta);
     packing_note_deed(packing, (packing_deed){.id = id, .parent = parent});
 }
 
-/* Makes a block whose parts are still to be added. */
+/* Makes a block to which parts will be added. */
 static uint32_t packing_new(tn__packing *packing, uint64_t size, uint32_t first, uint32_t last) {
     packing_state *state = packing->state;
     uint32_t id = state->unused_count > 0 ? state->unused[--state->unused_count] : state->used++;
@@ -192,8 +205,7 @@ static uint32_t packing_new(tn__packing *packing, uint64_t size, uint32_t first,
     return id;
 }
 
-/* Separates a block into its parts. The steps at which the parts begin and end are queued for
- * joining again. */
+/* Separates a block into its parts. The steps at which the parts begin and end are queued again. */
 static void packing_take_apart(tn__packing *packing, uint32_t id) {
     uint32_t part = packing_block(packing, id)->first_part;
     packing_fall(packing, id);
@@ -210,7 +222,7 @@ static void packing_take_apart(tn__packing *packing, uint32_t id) {
     packing_note_deed(packing, (packing_deed){.id = id, .parent = PACKING_NONE, .left = true});
 }
 
-/* Undoes all actions since the journal was begun, from the last to the first. */
+/* Undoes all changes since the journal was begun, last change first. */
 static void packing_undo(tn__packing *packing) {
     packing_state *state = packing->state;
     while (state->journal_count > 0) {
@@ -240,19 +252,20 @@ static void packing_settle(tn__packing *packing) {
 
 /* --- sums -----------------------------------------------------------------------------------
  *
- * Compares sums of blocks that end at a step with sums of blocks that begin there: blocks with
- * equal sums are likely to be halves of one.
+ * Compares sums of blocks that end at a step with sums of blocks that begin there, because blocks
+ * with equal sums are likely to be halves of one block.
  *
- *   |  a  +-----+      a and b share a life, so do c, d and e. A block cut at the step leaves
- *   +-----+  c  |      only groups of one life on either side, once all smaller cuts in them are
- *   |     +-----+      undone: a + b = c + d + e, for any number of blocks. Smaller sums of a
- *   |  b  |  d  |      group are needed if two cuts share a step, or a life by chance.
- *   |     +-----+
+ *   |  a  +-----+      Blocks a and b have the same live range, and so have c, d and e. Once all
+ *   +-----+  c  |      smaller cuts are undone, a block that was cut at the step leaves only
+ *   |     +-----+      groups of one live range on either side: a + b = c + d + e, for any
+ *   |  b  |  d  |      number of blocks. Smaller sums of a group are needed if two cuts share a
+ *   |     +-----+      step, or if live ranges agree by chance.
  *   |     |  e  |
  *   +-----+-----+
  */
-#define PACKING_GROUP 10u  /* limit of blocks of one life for which subsets are added up */
-#define PACKING_SUMS 8192u /* sums of several blocks, on one side of a step */
+/* limit of blocks with equal live ranges for which the sums of subsets are computed */
+#define PACKING_GROUP 10u
+#define PACKING_SUMS 8192u /* limit of sums on one side of a step */
 
 static bool packing_note(tn__packing *packing, uint32_t member) {
     struct tn__packing_state *state = packing->state;
@@ -284,8 +297,8 @@ static void packing_take(tn__packing *packing, packing_sum *sum, uint32_t id) {
     packing_note(packing, id);
 }
 
-/* Adds the sums of at most `most` of the blocks line[from, from + count), which share a life, and
- * the sum of all. */
+/* Adds the sums of all subsets with at most `most` of the blocks line[from, from + count), which
+ * have equal live ranges, and the sum of all of them. */
 static void packing_add_group(tn__packing *packing, packing_side *side, const tn__sort_item *line,
                               uint32_t count, uint32_t most) {
     packing_sum *sum;
@@ -295,7 +308,8 @@ static void packing_add_group(tn__packing *packing, packing_side *side, const tn
             sum->whole = count == 1;
         }
     uint32_t masks =
-        most > 1 && count <= PACKING_GROUP ? (1u << count) - 1 : 0; /* all but the last */
+        /* all subsets but the set of all, which is added below */
+        most > 1 && count <= PACKING_GROUP ? (1u << count) - 1 : 0;
     for (uint32_t mask = 1; mask < masks && side->count < PACKING_SUMS; mask++) {
         uint32_t bits = (uint32_t)__builtin_popcount(mask);
         if (bits < 2 || bits > most || (sum = packing_add(packing, side)) == NULL) continue;
@@ -307,7 +321,8 @@ static void packing_add_group(tn__packing *packing, packing_side *side, const tn
     sum->whole = true;
 }
 
-/* line[] = blocks of a list by their other end; *count is their number. */
+/* Fills line[] with the blocks that end (or begin) at a step, sorted by their other end; *count is
+ * their number. False if memory is out. */
 static bool packing_line(tn__packing *packing, uint32_t time, bool ending, size_t *count) {
     struct tn__packing_state *state = packing->state;
     uint32_t at = ending ? state->ends[time] : state->starts[time];
@@ -323,7 +338,7 @@ static bool packing_line(tn__packing *packing, uint32_t time, bool ending, size_
     return tn__sort_items(tn__run_context(packing->run), state->line, *count);
 }
 
-/* Gathers all sums of one side of a step. */
+/* Computes all sums on one side of a step. False if memory is out. */
 static bool packing_gather(tn__packing *packing, packing_side *side, uint32_t time, uint32_t most,
                            bool ending) {
     struct tn__packing_state *state = packing->state;
@@ -369,7 +384,9 @@ static bool packing_unite(tn__packing *packing, const packing_sum *a, const pack
     return true;
 }
 
-/* Joins the blocks of equal sums from both sides, up to `total` blocks per match. */
+/* Joins the blocks of equal sums from both sides of a step. The two sums of a match have at most
+ * `total` blocks. `alone`: only if no third sum is equal; `whole`: one sum must contain all blocks
+ * of its live range. */
 static bool packing_match(tn__packing *packing, uint32_t total, bool alone, bool whole) {
     const packing_side *low = &packing->state->below, *high = &packing->state->above;
     bool any = false;
@@ -391,8 +408,8 @@ static bool packing_match(tn__packing *packing, uint32_t total, bool alone, bool
     return any;
 }
 
-/* Returns whether blocks were joined at the step; uses sums of up to `most` blocks, and of all that
- * share a life. `alone`: only if no third sum matches. */
+/* Joins blocks at a step that have equal sums; returns whether any were joined. Sums have up to
+ * `most` blocks, or all blocks of one live range. `alone`: only if no third sum is equal. */
 static bool packing_sums(tn__packing *packing, uint32_t time, uint32_t most, bool alone) {
     struct tn__packing_state *state = packing->state;
     if (state->starts[time] == TN__PACKING_NONE || state->ends[time] == TN__PACKING_NONE)
@@ -421,16 +438,16 @@ static void packing_release_sums(tn__packing *packing) {
  *
  * Finds five blocks in a wheel, a packing that cuts from side to side cannot make.
  *
- *  +-----+--+     Around M = [a, b) lie A that ends at a and D that begins there, A larger by M,
- *  |  B  |  |     and B that ends at b and C that begins there, C larger by M. A and B begin
- *  +--+--+ C|     together, C and D end together.
- *  |  |M |  |
- *  |A +--+--+     D and C of one end are looked for first: ends agree by chance less often than
- *  |  |  D  |     anything else here.
- *  +--+-----+
- *     a  b
+ *   +-----+--+     The middle block M is live in [a, b). A ends at a, D begins at a, and A is
+ *   |  B  |  |     larger than D by the size of M. B ends at b, C begins at b, and C is larger
+ *   +--+--+ C|     than B by the size of M. A and B begin together, C and D end together.
+ *   |  |M |  |
+ *   |A +--+--+     D and C with a common end are searched first, because ends agree by chance
+ *   |  |  D  |     less often than sizes or beginnings.
+ *   +--+-----+
+ *      a  b
  */
-#define PACKING_TRIES 2000000u /* limit of blocks visited at a step */
+#define PACKING_TRIES 2000000u /* limit of blocks visited per step */
 
 typedef struct packing_parts {
     uint32_t a, b, c, d, m;
@@ -448,12 +465,13 @@ static void packing_close_wheel(tn__packing *packing, packing_parts parts) {
     packing_put(packing, parts.c, made, step);
 }
 
-/* Counts a visit. False: the limit at this step is reached. */
+/* Counts a visited block. False if the limit for this step is reached. */
 static bool packing_look(tn__packing *packing, uint64_t most) {
     return ++packing->state->unseen < most;
 }
 
-/* M, C and D are known: finds A by its size, B by A and C. */
+/* Completes a wheel of which M, C and D are known: finds A by its size, and B by its size and A's
+ * begin. */
 static bool packing_close(tn__packing *packing, packing_parts parts, uint64_t most) {
     const tn__packing_block *blocks = packing->blocks, *m = &blocks[parts.m];
     const tn__packing_block *c = &blocks[parts.c], *d = &blocks[parts.d];
@@ -476,8 +494,8 @@ static bool packing_close(tn__packing *packing, packing_parts parts, uint64_t mo
     return false;
 }
 
-/* line[count] are blocks that begin at one end of M, the list from `other` those at its other
- * end. */
+/* Searches wheels around block `m`. line[count] are blocks that begin at one end of M; the list
+ * from `other` contains the blocks that begin at its other end. */
 static bool packing_around(tn__packing *packing, uint32_t m, uint32_t other, size_t count,
                            bool at_end, uint64_t most) {
     const tn__sort_item *line = packing->state->line;
@@ -495,7 +513,8 @@ static bool packing_around(tn__packing *packing, uint32_t m, uint32_t other, siz
     return false;
 }
 
-/* Any part may have been made last; each begins or ends where the middle does. */
+/* Searches a wheel in which the middle block begins or ends at `time`. Each block of a wheel begins
+ * or ends where the middle does, so whichever was made last, its steps are queued. */
 static bool packing_wheel(tn__packing *packing, uint32_t time) {
     struct tn__packing_state *state = packing->state;
     const tn__packing_block *blocks = packing->blocks;
@@ -528,12 +547,13 @@ static bool packing_step(tn__packing *packing, uint32_t time, uint32_t level) {
     return packing_sums(packing, time, rules[level].most, rules[level].alone);
 }
 
-/* Hardly any two sizes agree: these bodies were not cut, and sums would agree by chance only. */
+/* Whether hardly any blocks were joined: then the buffers were not made by cuts, and sums would be
+ * equal only by chance. */
 static bool packing_is_hopeless(const tn__packing *packing) {
     return packing->body_count - packing->standing_count < packing->body_count / PACKING_HOPE;
 }
 
-/* Whether to continue; otherwise sets *status. */
+/* Whether to continue; if not, *status is set. */
 static bool packing_goes_on(tn__packing *packing, uint64_t effort_max, tn_status *status) {
     packing_state *state = packing->state;
     *status = state->out_of_memory ? TN_E_NO_MEMORY : TN_OK;
@@ -550,7 +570,7 @@ static bool packing_next(tn__packing *packing, uint32_t *time, uint32_t *level) 
         packing_queue *queue = &packing->state->waiting[*level];
         while (queue->head < queue->count) {
             *time = queue->steps[queue->head++];
-            /* otherwise it waits at another level */
+            /* otherwise the step is in the queue of another level */
             if (packing->state->clean[*time] == *level) return true;
         }
         queue->head = queue->count = 0;
@@ -583,7 +603,7 @@ static uint32_t packing_distance(const tn__packing *packing, uint32_t a, uint32_
     return gap + (of_first < of_last ? of_first : of_last);
 }
 
-/* A random separate block made of others; near to `other` if that is given. */
+/* Chooses a random separate block that has parts; near to block `other` unless that is NONE. */
 static uint32_t packing_choose(tn__packing *packing, uint32_t other) {
     uint32_t best = PACKING_NONE, least = UINT32_MAX;
     for (uint32_t i = 0; i < PACKING_NEAR; i++) {
@@ -611,12 +631,13 @@ static void packing_take_some_apart(tn__packing *packing) {
                     tn__random_below(random, 2) == 0)
                     inner = part;
             packing_take_apart(packing, at);
-            at = tn__random_below(random, 2) == 0 ? inner : PACKING_NONE; /* and so on */
+            /* goes on with a part of the block in half of the cases */
+            at = tn__random_below(random, 2) == 0 ? inner : PACKING_NONE;
         }
     }
 }
 
-/* Shuffles the steps that wait at the beginning. */
+/* Shuffles the steps in the queue of the lowest level. */
 static void packing_shuffle(tn__packing *packing) {
     packing_queue *queue = &packing->state->waiting[0];
     for (size_t left = queue->count - queue->head; left > 1; left--) {
@@ -660,7 +681,8 @@ bool tn__packing_is_full(tn_run *run) {
     uint64_t *load = tn__run_scratch(run, steps, sizeof *load), sum = 0, full = 0;
     uint64_t bound = tn__run_lower_bound(run);
     if (load == NULL || steps < 2) return false;
-    for (uint32_t i = 0; i < tn__run_count(run); i++) { /* modulo 2^64: the sums are right */
+    /* differences wrap modulo 2^64, so the sums are right */
+    for (uint32_t i = 0; i < tn__run_count(run); i++) {
         load[bodies[i].first] += bodies[i].size;
         load[bodies[i].last] -= bodies[i].size;
     }
@@ -702,7 +724,8 @@ tn_status tn__packing_create(tn_run *run, const uint32_t *ids, uint32_t count,
     packing_state *state = tn__run_scratch(run, 1, sizeof *state);
     *packing = (tn__packing){.run = run, .body_count = count, .state = state};
     size_t spare =
-        (size_t)count + PACKING_APART_ALL; /* made of others, plus those just taken apart */
+        /* limit of blocks with parts: each needs two, and some more have just been taken apart */
+        (size_t)count + PACKING_APART_ALL;
     packing->blocks = tn__run_scratch(run, count + spare, sizeof *packing->blocks);
     packing->standing = tn__run_scratch(run, (size_t)count + 1, sizeof *packing->standing);
     if (state == NULL || packing->blocks == NULL || packing->standing == NULL)

@@ -1,4 +1,4 @@
-/* perfect_packing.h - joins bodies to larger ones if they fit without a gap. */
+/* perfect_packing.h - joins buffers into larger blocks if they match without a gap. */
 #ifndef TN_PLAN_SKYLINE_PERFECT_PACKING_H
 #define TN_PLAN_SKYLINE_PERFECT_PACKING_H
 
@@ -6,46 +6,49 @@
 
 #define TN__PACKING_NONE UINT32_MAX
 
-/* A body, or several that lie together: a completely filled rectangle of time and bytes. */
+/* A buffer, or several that lie together and fill a rectangle of time and bytes completely. */
 typedef struct tn__packing_block {
     uint64_t size;
-    uint64_t delta; /* its bytes above the parent's */
+    uint64_t delta; /* distance in bytes from the parent's lowest byte */
     uint32_t first, last;
-    uint32_t parent; /* the block that it is part of; NONE: it is separate, or unused */
-    uint32_t next_start, previous_start, next_end, previous_end; /* lists of separate blocks */
-    uint32_t first_part, next_part;                              /* the blocks that it is made of */
-    uint32_t place;                                              /* in `standing` */
+    uint32_t parent; /* the block of which it is a part; NONE: it is separate, or unused */
+    /* links in the lists of separate blocks by first step and by last step */
+    uint32_t next_start, previous_start, next_end, previous_end;
+    uint32_t first_part, next_part; /* list of the blocks of which it consists */
+    uint32_t place;                 /* its index in `standing` */
 } tn__packing_block;
 
-/* Blocks 0 ... body_count - 1 are the bodies; later ones come and go. */
+/* Blocks 0 ... body_count - 1 are the buffers; blocks with higher numbers are made and taken
+ * apart. */
 typedef struct tn__packing {
     tn_run *run;
     tn__packing_block *blocks; /* [2 * body_count] */
-    uint32_t *standing;        /* [standing_count], separate blocks */
+    uint32_t *standing;        /* [standing_count], the separate blocks */
     uint32_t body_count, standing_count;
-    uint64_t effort; /* sums computed so far; about 10^8 take a second */
+    uint64_t effort; /* number of sums computed so far; about 10^8 take a second */
     struct tn__packing_state *state;
 } tn__packing;
 
-/* Makes blocks of the bodies `ids` [count] of one whole piece each, all separate. The memory is
- * scratch of the run, and memory that tn__packing_release frees; call that on failure too. O(n). */
+/* Makes a separate block of each buffer of `ids` [count], which must consist of one whole piece.
+ * Uses scratch memory of the run, and memory that tn__packing_release frees; call that after a
+ * failure too. Cost: O(n). */
 tn_status tn__packing_create(tn_run *run, const uint32_t *ids, uint32_t count,
                              tn__packing *packing);
 void tn__packing_release(tn__packing *packing);
 
-/* Joins separate blocks that fit. `turn` decides the order in which steps are visited: if sizes
- * agree by chance, another order may avoid the wrong joins. E_STOPPED if the run is to stop.
- * Cost: O(n log n) if few bodies begin at a step.
- */
+/* Joins separate blocks that match. `turn` decides the order in which steps are visited: if sizes
+ * agree by chance, another order may avoid wrong joins. Returns E_STOPPED if the run must stop.
+ * Cost: O(n log n) if few buffers begin at a step. */
 tn_status tn__packing_join(tn__packing *packing, uint32_t turn);
-/* Takes blocks apart and joins them otherwise, and keeps results with as many blocks or fewer. It
- * ends if the number has not fallen for a while, or at `effort` sums. E_STOPPED as above. */
+/* Repairs the packing: takes blocks apart, joins them differently, and keeps results with at most
+ * as many blocks. Ends if the number of blocks has not fallen for a while, or after `effort` sums.
+ * Returns E_STOPPED if the run must stop. */
 tn_status tn__packing_mend(tn__packing *packing, uint64_t effort);
 /* Takes all blocks apart. */
 void tn__packing_reset(tn__packing *packing);
 
-/* Whether nearly every byte of the bound is in use at nearly every step: a perfect packing, or
- * almost. O(n). */
+/* Whether nearly all bytes of the lower bound are in use at nearly every step, as in a perfect
+ * packing. Cost: O(n). */
 bool tn__packing_is_full(tn_run *run);
 
 #endif

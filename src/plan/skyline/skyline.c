@@ -1,41 +1,42 @@
-/* skyline.c - puts the first body of an order that fits onto the lowest segment of a skyline,
- * repeatedly.
+/* skyline.c - fills the lowest segment of a skyline repeatedly, with the first buffer of an order
+ * that fits.
  *
- *     |        +----+             Segments are kept by their first step: floor, next, previous; a
- *     |   +----+    |   +----     heap gives the lowest. A body that is placed raises its part
- *     +---+    |    |   |         of the segment and splits it; equal neighbours merge.
- *     |   |    |    +---+
+ *   |        +----+             The skyline consists of level segments, kept by their first step
+ *   |   +----+    |   +----     (floor, next, previous); a heap gives the lowest one. A placed
+ *   +---+    |    |   |         buffer raises its part of the segment and splits it; neighbours
+ *   |   |    |    +---+         of equal height merge.
  *
- * The search for the first body in the order that lives within [s, e) uses a tree (lives.h). A body
- * of several pieces needs a level floor under its hull, but raises only the steps that its pieces
- * cover, so that others may use its gaps. The space below a window that does not reach the floor is
- * a cave; it is filled at once with bodies that fit in.
+ * The search for the first buffer in the order that is live only within [s, e) uses a tree
+ * (live_tree.h). A buffer of several pieces needs a level floor below its hull, but raises only the
+ * steps that its pieces cover, so that other buffers may use its gaps. If the lowest piece of a
+ * buffer begins above the floor, the space between is called a cave; it is filled at once with
+ * buffers that fit.
  *
- * A chain is a row of bodies in which each begins where the one before ends, from one end of the
- * segment to the other, so it leaves no gap. It is searched depth first, the longest lives first; a
- * step from which the end was not reached is not tried again. In a perfect packing made by cuts
- * from side to side that seldom share a step, this finds the rows as they were cut, and thereby the
- * packing.
+ * A chain is a row of buffers in which each begins where the one before ends, from one end of the
+ * segment to the other, so it leaves no gap. Chains are searched depth first, longest live ranges
+ * first; a step from which the end was not reached is not tried again. In a perfect packing with
+ * cuts that run from side to side and seldom share a step, this finds the rows as they were cut,
+ * and thereby the packing.
  *
  * This is the first descent of MiniMalloc's search (least offset first, then a static order)
- * without ever looking at pairs of bodies.
+ * without comparing pairs of buffers.
  *
- * Cost:   O(log n) per placement in practice.
- * Source: Burke et al. 2004 (best-fit skyline); Moffitt 2023 (canonical order); tree, rows and
- * caves are ours.
+ * Cost: O(log n) per placement in practice.
+ * Source: Burke et al. 2004 (best-fit skyline); Moffitt 2023 (canonical order). The tree, rows and
+ * caves are new here.
  */
 #include "plan/skyline/skyline.h"
 
 #include "base/heap.h"
 
-#define SKYLINE_POLL 1024u  /* steps between two checks of the clock */
-#define SKYLINE_CAVES 128u  /* caves open at once */
-#define SKYLINE_CHAIN 1024u /* limit of bodies in a chain ... */
-#define SKYLINE_LOOKS 400u  /* ... and of bodies visited in search of one */
-/* visits per body in all searches of a plan; then rows are given up */
+#define SKYLINE_POLL 1024u  /* number of placed buffers between two checks of the clock */
+#define SKYLINE_CAVES 128u  /* limit of caves that wait to be filled */
+#define SKYLINE_CHAIN 1024u /* limit of buffers in a chain ... */
+#define SKYLINE_LOOKS 400u  /* limit of buffers visited in the search of a chain */
+/* visits per buffer in all searches for chains of one plan; after that, no chains are searched */
 #define SKYLINE_LOOKS_EACH 32u
 
-__extension__ typedef unsigned __int128 skyline_area; /* bytes x steps */
+__extension__ typedef unsigned __int128 skyline_area; /* holds a product of bytes and steps */
 
 struct tn__skyline {
     tn_context context;
@@ -43,21 +44,23 @@ struct tn__skyline {
     const tn_run_piece *pieces;
     const uint32_t *ids;
     uint32_t count, time_count;
-    tn__live_tree lives; /* bodies that are not placed yet */
-    /* rows: numbers by first step, then the longest life first; [starts[t], starts[t + 1]) begin at
-     * t */
+    tn__live_tree lives; /* buffers that are not placed yet */
+    /* numbers sorted by first step, then by length, longest first; those that begin at step t are
+     * by_length[starts[t]] to by_length[starts[t + 1] - 1] */
     uint32_t *by_length, *starts;
-    uint32_t *by_first, *row_of; /* by_length or by rank; row_of[number]: its place there */
-    /* by place in by_first: itself, or a later place to continue from */
+    /* by_first: by first step, then by length or rank; row_of[number]: its index there */
+    uint32_t *by_first, *row_of;
+    /* [index in by_first] the index itself, or a later index if the buffer there is placed */
     uint32_t *unplaced;
-    uint32_t *dead, dead_now;   /* by step: no chain begins here, if it equals dead_now */
-    uint64_t looks;             /* visits left */
+    /* [step] no chain from here reaches the end of the segment if it equals dead_now */
+    uint32_t *dead, dead_now;
+    uint64_t looks;             /* visits left for searching chains */
     uint32_t *chain, *chain_at; /* [SKYLINE_CHAIN] */
     skyline_area mean_area;
-    /* the skyline, by first step of a segment */
+    /* the segments of the skyline, by their first step */
     uint64_t *floor;
     uint32_t *next, *previous;
-    uint32_t *heap, *heap_at; /* segments, lowest floor first, ties to the earlier */
+    uint32_t *heap, *heap_at; /* heap of segments, lowest floor first, ties to the earlier one */
     uint32_t heap_count;
 };
 
@@ -88,8 +91,8 @@ void tn__skyline_destroy(tn__skyline *skyline) {
     tn__free(&context, skyline, sizeof *skyline);
 }
 
-/* Makes by_length[] and starts[] (row_of[] is scratch): counting sort by last, latest first, then
- * by first; both stable. */
+/* Makes by_length[] and starts[] (row_of[] is scratch memory): a counting sort by last step, latest
+ * first, then by first step; both sorts are stable. */
 static void skyline_sort_rows(tn__skyline *skyline) {
     uint32_t *starts = skyline->starts, *by_last = skyline->row_of, times = skyline->time_count;
     skyline_area area = 0;
@@ -157,7 +160,7 @@ static void skyline_enter(tn__skyline *skyline, uint32_t segment) {
     skyline_heap_push(skyline, skyline->heap, skyline->heap_count++, segment);
 }
 
-/* The floor of the segment was raised. */
+/* Moves a segment down the heap after its floor was raised. */
 static void skyline_sink(tn__skyline *skyline, uint32_t segment) {
     skyline_heap_sink(skyline, skyline->heap, skyline->heap_count, skyline->heap_at[segment],
                       segment);
@@ -171,8 +174,7 @@ static void skyline_leave(tn__skyline *skyline, uint32_t segment) {
 
 static uint32_t skyline_end(const tn__skyline *skyline) { return skyline->time_count - 1; }
 
-/* Makes `time`, inside `segment`, the start of a segment of its own, which is not in the heap
- * yet. */
+/* Splits `segment` at step `time`, where a new segment begins, which is not in the heap yet. */
 static void skyline_split(tn__skyline *skyline, uint32_t segment, uint32_t time) {
     uint32_t next = skyline->next[segment];
     skyline->next[segment] = time;
@@ -182,7 +184,7 @@ static void skyline_split(tn__skyline *skyline, uint32_t segment, uint32_t time)
     skyline->floor[time] = skyline->floor[segment];
 }
 
-/* Joins the segment with the next one if both have the same floor; the next one leaves the heap.
+/* Merges the segment with the next one if both have the same floor; the next one leaves the heap.
  * Both must be in the heap. */
 static void skyline_join_next(tn__skyline *skyline, uint32_t segment) {
     uint32_t next = skyline->next[segment];
@@ -193,22 +195,23 @@ static void skyline_join_next(tn__skyline *skyline, uint32_t segment) {
         skyline->previous[skyline->next[next]] = segment;
 }
 
-/* No body fits on the segment any more: raises it to its lower neighbour. */
+/* Raises a segment to its lower neighbour, because no buffer fits on it any more. */
 static void skyline_lift(tn__skyline *skyline, uint32_t segment) {
     uint32_t next = skyline->next[segment], previous = skyline->previous[segment];
     uint64_t level = UINT64_MAX;
     if (previous != TN__LIVE_TREE_NONE) level = skyline->floor[previous];
     if (next != skyline_end(skyline) && skyline->floor[next] < level) level = skyline->floor[next];
-    tn_assert(level != UINT64_MAX); /* all of time holds every body */
+    /* never true, because a segment over all of time can hold every buffer */
+    tn_assert(level != UINT64_MAX);
     skyline->floor[segment] = level;
     skyline_sink(skyline, segment);
     skyline_join_next(skyline, segment);
     if (previous != TN__LIVE_TREE_NONE) skyline_join_next(skyline, previous);
 }
 
-/* [first, last) lies within what was one level segment; `at` is a segment that begins at or before
- * `first`. Raises it to at least `top`; neighbours are not joined yet. Returns the segment that
- * begins at `first`. */
+/* Raises steps [first, last), which lie within a level segment, to at least `top`. `at` is a
+ * segment that begins at or before `first`. Neighbours of equal height are not merged yet. Returns
+ * the segment that begins at `first`. */
 static uint32_t skyline_raise(tn__skyline *skyline, uint32_t at, uint32_t first, uint32_t last,
                               uint64_t top) {
     while (skyline->next[at] <= first) at = skyline->next[at];
@@ -230,7 +233,7 @@ static uint32_t skyline_raise(tn__skyline *skyline, uint32_t at, uint32_t first,
     }
 }
 
-/* Joins level segments from the one before `first` to the one after `last`. */
+/* Merges neighbours of equal height, from the segment before `first` to the one after `last`. */
 static void skyline_join_all(tn__skyline *skyline, uint32_t first, uint32_t last) {
     uint32_t at = skyline->previous[first] != TN__LIVE_TREE_NONE ? skyline->previous[first] : first;
     while (at < last && at != skyline_end(skyline)) {
@@ -245,7 +248,7 @@ static void skyline_join_all(tn__skyline *skyline, uint32_t first, uint32_t last
 
 /* --- rows --- */
 
-/* by_first[]: the bodies that begin at a step, in the order in which rows try them. */
+/* Fills by_first[]: the buffers that begin at each step, in the order in which chains try them. */
 static void skyline_reset_rows(tn__skyline *skyline, const uint32_t *order, tn__skyline_fit fit) {
     uint32_t *starts = skyline->starts, count = skyline->count;
     if (fit == TN__SKYLINE_ROWS_RANKED) {
@@ -263,7 +266,8 @@ static void skyline_reset_rows(tn__skyline *skyline, const uint32_t *order, tn__
     skyline->looks = (uint64_t)SKYLINE_LOOKS_EACH * count + 8 * SKYLINE_LOOKS;
 }
 
-/* The first place from `at` on with an unplaced body; paths are halved on the way. */
+/* The index of the first unplaced buffer at or after `at` in by_first. Path halving makes later
+ * searches short. */
 static uint32_t skyline_unplaced(tn__skyline *skyline, uint32_t at) {
     uint32_t *unplaced = skyline->unplaced;
     while (unplaced[at] != at) {
@@ -273,7 +277,7 @@ static uint32_t skyline_unplaced(tn__skyline *skyline, uint32_t at) {
     return at;
 }
 
-/* The first place of a body that begins at `time` and ends by `end`, if there may be one. */
+/* The first index in by_first of a buffer that begins at `time` and may end by `end`. */
 static uint32_t skyline_row(const tn__skyline *skyline, uint32_t time, uint32_t end, bool ranked) {
     uint32_t low = skyline->starts[time], high = skyline->starts[time + 1];
     if (ranked) return low;
@@ -288,8 +292,9 @@ static uint32_t skyline_row(const tn__skyline *skyline, uint32_t time, uint32_t 
     return low;
 }
 
-/* Finds bodies from one end of the segment to the other, in chain[]; returns their number. 0: not
- * found; *limited: the search was cut short, so one may exist. */
+/* Finds a chain of buffers from one end of the segment to the other and stores it in chain[];
+ * returns its length. 0 means that none was found; if *limited is set, the search was cut short, so
+ * one may exist. */
 static uint32_t skyline_find_chain(tn__skyline *skyline, uint32_t segment, bool ranked,
                                    bool *limited) {
     uint32_t end = skyline->next[segment], time = segment, depth = 0;
@@ -299,7 +304,8 @@ static uint32_t skyline_find_chain(tn__skyline *skyline, uint32_t segment, bool 
     for (uint32_t looks = 0; looks < SKYLINE_LOOKS && skyline->looks > 0; looks++) {
         skyline->looks--;
         at[depth] = skyline_unplaced(skyline, at[depth]);
-        if (at[depth] >= skyline->starts[time + 1]) { /* no continuation: back to the body before */
+        /* the chain cannot be continued, so the search goes back to the buffer before */
+        if (at[depth] >= skyline->starts[time + 1]) {
             skyline->dead[time] = skyline->dead_now;
             if (depth-- == 0) return 0;
             time = tn__live_tree_at(&skyline->lives, chain[depth])->first;
@@ -320,8 +326,8 @@ static uint32_t skyline_find_chain(tn__skyline *skyline, uint32_t segment, bool 
     return 0;
 }
 
-/* Whether lifting a segment to its lower neighbour wastes little space: at most `most` times the
- * mean area of a body. */
+/* Whether raising a segment to its lower neighbour wastes at most `most` times the mean area of a
+ * buffer. */
 static bool skyline_may_lift(const tn__skyline *skyline, uint32_t segment, uint32_t most) {
     uint32_t next = skyline->next[segment], previous = skyline->previous[segment];
     uint64_t level = UINT64_MAX;
@@ -346,7 +352,8 @@ static uint32_t skyline_choose(const tn__skyline *skyline, uint32_t segment, tn_
     return tn__live_tree_find(&skyline->lives, (tn__live_tree_box){segment, end, 0, end, 0}, best);
 }
 
-/* Puts a body on the floor of the segment that its life lies within; returns its highest end. */
+/* Places a buffer on the floor of the segment that contains its live range; returns its upper
+ * end. */
 static uint64_t skyline_place(tn__skyline *skyline, uint32_t segment, const tn_run_body *body,
                               uint64_t *offset) {
     const tn_run_piece *pieces = skyline->pieces + body->piece_first;
@@ -374,7 +381,7 @@ static void skyline_reset(tn__skyline *skyline, const uint32_t *order, tn__skyli
 typedef struct skyline_filling {
     const uint32_t *order;
     uint64_t *offsets, peak;
-    uint32_t since; /* placed since the last poll */
+    uint32_t since; /* number of buffers placed since the last poll */
     uint32_t left;
 } skyline_filling;
 
@@ -390,8 +397,9 @@ typedef struct skyline_cave {
     uint64_t floor, ceiling;
 } skyline_cave;
 
-/* Puts the best body that fits onto the floor of the cave; the space left, right and above becomes
- * caves again. It uses hulls and whole sizes, because bodies in caves have no caves themselves. */
+/* Places the first buffer that fits on the floor of the cave; the spaces to its left, right and
+ * above become caves too. It uses hulls and whole sizes, so buffers in caves have no caves of their
+ * own. */
 static void skyline_fill_cave(tn__skyline *skyline, skyline_cave cave, skyline_filling *filling) {
     skyline_cave stack[SKYLINE_CAVES];
     uint32_t depth = 0;
@@ -408,14 +416,14 @@ static void skyline_fill_cave(tn__skyline *skyline, skyline_cave cave, skyline_f
         if (at + body->size > cave.ceiling) continue;
         skyline_count(skyline, number, filling);
         filling->offsets[id] = at;
-        if (depth + 3 > SKYLINE_CAVES) continue; /* the rest stays empty */
+        if (depth + 3 > SKYLINE_CAVES) continue; /* the other spaces stay empty */
         stack[depth++] = (skyline_cave){cave.first, body->first, cave.floor, cave.ceiling};
         stack[depth++] = (skyline_cave){body->last, cave.last, cave.floor, cave.ceiling};
         stack[depth++] = (skyline_cave){body->first, body->last, at + body->size, cave.ceiling};
     }
 }
 
-/* Fills the caves below the windows of a body at `offset`, unless windows lie above each other. */
+/* Fills the caves below the pieces of a buffer at `offset`, unless pieces lie above each other. */
 static void skyline_fill_caves(tn__skyline *skyline, const tn_run_body *body, uint64_t floor,
                                uint64_t offset, skyline_filling *filling) {
     const tn_run_piece *pieces = skyline->pieces + body->piece_first;
@@ -439,7 +447,7 @@ static void skyline_put(tn__skyline *skyline, uint32_t segment, uint32_t number,
     skyline_fill_caves(skyline, &skyline->bodies[id], floor, filling->offsets[id], filling);
 }
 
-/* One body, one row, or one lift. */
+/* Places one buffer or one chain, or raises one segment. */
 static void skyline_step(tn__skyline *skyline, tn__skyline_rule rule, skyline_filling *filling) {
     uint32_t segment = skyline->heap[0];
     uint32_t rank = TN__LIVE_TREE_NONE;
@@ -447,13 +455,16 @@ static void skyline_step(tn__skyline *skyline, tn__skyline_rule rule, skyline_fi
     if (rule.fit == TN__SKYLINE_ROWS || rule.fit == TN__SKYLINE_ROWS_RANKED) {
         bool limited = false, ranked = rule.fit == TN__SKYLINE_ROWS_RANKED;
         uint32_t length = skyline_find_chain(skyline, segment, ranked, &limited);
-        for (uint32_t i = length; i-- > 0;) {    /* from the right: the segment keeps its start */
-            uint32_t number = skyline->chain[i]; /* it may lie in a cave of another body by now */
+        /* goes from right to left, so that the segment keeps its first step */
+        for (uint32_t i = length; i-- > 0;) {
+            /* the buffer may have been placed in a cave of another one already */
+            uint32_t number = skyline->chain[i];
             if (tn__live_tree_at(&skyline->lives, number)->rank != TN__LIVE_TREE_NONE)
                 skyline_put(skyline, segment, number, filling);
         }
         if (length > 0) return;
-        if (limited) { /* too wide: a row that was ended makes it narrower */
+        /* the segment is too wide for the search: a buffer at its right end makes it narrower */
+        if (limited) {
             uint32_t end = skyline->next[segment];
             rank = tn__live_tree_find(&skyline->lives,
                                       (tn__live_tree_box){segment, end, end, end, 0}, rank);

@@ -1,10 +1,11 @@
-/* weighted_orders.c - draws orders of bodies from one family, because the best order for a problem
+/* weighted_orders.c - draws orders of buffers from one family, because the best order for a problem
  * is not known before it is tried.
  *
- * Good orders put large before small, long before short, and bodies at crowded steps before others.
- * All known orders (size, life, area, MiniMalloc's TWA and similar ones) are weighted sums of the
- * logarithms of size and life, of the load, and of time. Random weights, with a little noise, find
- * better plans than any fixed ones, and filling a skyline takes milliseconds.
+ * Good orders put large buffers before small ones, long live ranges before short ones, and buffers
+ * at crowded steps before others. All known orders (size, length, area, MiniMalloc's TWA and
+ * similar ones) are weighted sums of the logarithms of size and length, of the load (the live bytes
+ * at the fullest step of the live range), and of time. Random weights, with a little noise, find
+ * better plans than any fixed weights, and filling a skyline takes milliseconds.
  *
  * All arithmetic is on integers, so every machine gets the same order.
  */
@@ -12,16 +13,16 @@
 
 #include "base/range_tree.h"
 
-#define WEIGHTED_BITS 12u /* fractional bits */
+#define WEIGHTED_BITS 12u /* number of fractional bits */
 
-/* log2 with WEIGHTED_BITS fractional bits, rounded down; 0 for 0. Squaring a number in [1, 2) gives
- * the next bit of its logarithm. */
+/* Returns log2 of `value` with WEIGHTED_BITS fractional bits, rounded down; 0 for 0. Squaring a
+ * number in [1, 2) gives the next bit of its logarithm. */
 static uint32_t weighted_log2(uint64_t value) {
     if (value == 0) return 0;
     uint32_t result = 63 - (uint32_t)__builtin_clzll(value);
-    uint64_t part = value << (63 - result) >> 32; /* in [1, 2), 31 fractional bits */
+    uint64_t part = value << (63 - result) >> 32; /* a number in [1, 2) with 31 fractional bits */
     for (uint32_t i = 0; i < WEIGHTED_BITS; i++) {
-        uint64_t square = part * part; /* in [1, 4), 62 fractional bits */
+        uint64_t square = part * part; /* a number in [1, 4) with 62 fractional bits */
         bool two = square >> 63 != 0;
         part = square >> (two ? 32 : 31);
         result = 2 * result + two;
@@ -31,7 +32,7 @@ static uint32_t weighted_log2(uint64_t value) {
 
 /* --- the load over time --- */
 
-/* A tree of the highest load of every range of steps; NULL: out of memory. */
+/* Makes a tree of the highest load of every range of steps; NULL if memory is out. */
 static uint64_t *weighted_load(tn_run *run) {
     const tn_run_body *bodies = tn__run_bodies(run);
     uint32_t times = tn__run_time_count(run);
@@ -40,7 +41,8 @@ static uint64_t *weighted_load(tn_run *run) {
     if (tree == NULL) return NULL;
     for (uint32_t i = 0; i < tn__run_count(run); i++) {
         const tn_run_piece *pieces = tn__run_pieces(run) + bodies[i].piece_first;
-        for (uint32_t k = 0; k < bodies[i].piece_count; k++) { /* modulo 2^64: the sums are right */
+        /* differences wrap modulo 2^64, so the sums are right */
+        for (uint32_t k = 0; k < bodies[i].piece_count; k++) {
             load[pieces[k].first] += pieces[k].hi - pieces[k].lo;
             load[pieces[k].last] -= pieces[k].hi - pieces[k].lo;
         }
@@ -66,7 +68,8 @@ bool tn__weighted_orders_prepare(tn_run *run, const uint32_t *ids, uint32_t coun
     const uint64_t *tree = weighted_load(run);
     if (tree == NULL) return false;
     uint32_t times = tn__run_time_count(run);
-    uint64_t unit = (tree[1] >> WEIGHTED_BITS) + 1; /* as a share of the highest load */
+    /* the load is expressed as a fraction of the highest load */
+    uint64_t unit = (tree[1] >> WEIGHTED_BITS) + 1;
     for (uint32_t i = 0; i < count; i++) {
         const tn_run_body *body = &bodies[ids[i]];
         orders->size[i] = weighted_log2(body->size);
@@ -80,7 +83,8 @@ bool tn__weighted_orders_prepare(tn_run *run, const uint32_t *ids, uint32_t coun
 
 /* --- orders --- */
 
-#define WEIGHTED_DIGIT 11u /* bits: six passes over a key, with counters that fit into a cache */
+/* bits per pass: six passes over a key, with counters that fit into a cache */
+#define WEIGHTED_DIGIT 11u
 #define WEIGHTED_DIGITS (1u << WEIGHTED_DIGIT)
 
 void tn__weighted_orders_sort(const uint64_t *key, uint32_t *order, uint32_t *spare,
@@ -113,7 +117,8 @@ void tn__weighted_orders_order(tn__weighted_orders *orders, const tn__order_weig
         sum -= (int64_t)orders->first[i] * weights->early;
         if (weights->noise > 0)
             sum += (int64_t)(weights->noise * tn__random_below(random, 1u << WEIGHTED_BITS));
-        orders->key[i] = ((uint64_t)1 << 62) - (uint64_t)sum; /* |sum| is below 2^61 */
+        /* the absolute value of `sum` is below 2^61 */
+        orders->key[i] = ((uint64_t)1 << 62) - (uint64_t)sum;
         order[i] = i;
     }
     tn__weighted_orders_sort(orders->key, order, orders->spare, orders->count);
@@ -123,19 +128,20 @@ void tn__weighted_orders_order(tn__weighted_orders *orders, const tn__order_weig
 
 tn__order_weights tn__weighted_orders_draw(uint32_t turn, tn__random *random) {
     static const tn__order_weights known[] = {
-        {1024, WEIGHTED_LOAD_ALL, 0, 0, {TN__SKYLINE_ANY, 0}}, /* load, then life */
-        {512, 0, 0, 0, {TN__SKYLINE_ROWS, 3}},                 /* rows, then area */
+        {1024, WEIGHTED_LOAD_ALL, 0, 0, {TN__SKYLINE_ANY, 0}}, /* by load, then by length */
+        {512, 0, 0, 0, {TN__SKYLINE_ROWS, 3}},                 /* chains, then by area */
         {512, 0, 0, 0, {TN__SKYLINE_ANY, 0}},                  /* area */
         {800, 50 << 10, 0, 512, {TN__SKYLINE_WALL, 0}},
-        {512, WEIGHTED_LOAD_ALL, 0, 0, {TN__SKYLINE_WALL, 0}}, /* load, then area */
+        {512, WEIGHTED_LOAD_ALL, 0, 0, {TN__SKYLINE_WALL, 0}}, /* by load, then by area */
         {1024, 0, 0, 0, {TN__SKYLINE_WALL, 0}},                /* life */
-        {0, 0, 1 << 24, 0, {TN__SKYLINE_WALL, 0}},             /* time, then size */
+        {0, 0, 1 << 24, 0, {TN__SKYLINE_WALL, 0}},             /* by time, then by size */
     };
     if (turn < sizeof known / sizeof *known) return known[turn];
     tn__order_weights weights = {.rule = {TN__SKYLINE_ANY, 0}};
-    uint32_t odds = 1 + (uint32_t)tn__random_below(random, 1024); /* life : size = u : 1 - u */
+    /* weights of length and size are u and 1 - u, for random u */
+    uint32_t odds = 1 + (uint32_t)tn__random_below(random, 1024);
     weights.life = odds > 1024 ? 1024 : odds;
-    if (tn__random_below(random, 2) != 0) { /* 2^0 to 2^13 units, uniform in the exponent */
+    if (tn__random_below(random, 2) != 0) { /* 2^0 to 2^13 units, with a uniform exponent */
         uint32_t exponent = (uint32_t)tn__random_below(random, 14);
         weights.load = (1024u << exponent) + (uint32_t)tn__random_below(random, 1024u << exponent);
     }

@@ -7,13 +7,13 @@
  *   continuation  a later live range of an If's output: the same memory by construction.
  *   view          an alias by definition always joins; any other view joins when its offset is
  *                 aligned, so that a kernel never gets a less aligned address than it asked for.
- *   in-place      a result over an input that is read here for the last time: no other live range
- *                 that is still needed, or that this operator reads at other places, may hold its
- *                 bytes.
+ *   in-place      a result that overwrites an input which is read here for the last time. No other
+ *                 live range may hold the input's bytes if it is still needed, or if this operator
+ *                 reads it at other offsets.
  *
  * In-place never raises the curve of live bytes: output and input have the same size, so this step
  * saves that many bytes and all other steps stay as they were, for every choice of input. The
- * candidates differ only in the buffer that grows longer. The shortest resulting buffer is the
+ * candidates differ only in which buffer becomes longer. The shortest resulting buffer is the
  * easiest to place, so the input with the buffer that began last is taken; ties go to the first
  * input.
  *
@@ -32,16 +32,17 @@
 
 typedef struct buffers_state {
     liveness_state *liveness;
-    uint32_t *next;     /* [ranges] next member of the buffer, RANGE_NONE at the end */
-    uint32_t *head;     /* [ranges] by root: newest member that may still live */
-    uint32_t *begin;    /* [ranges] by root: first step of the buffer */
-    uint64_t *base;     /* [ranges] by root: address of the buffer that claims imply, or
-                         * SIZE_UNKNOWN */
+    uint32_t *next;  /* [ranges] next member of the buffer, RANGE_NONE at the end */
+    uint32_t *head;  /* [ranges] by root: newest member that may still be live */
+    uint32_t *begin; /* [ranges] by root: first step of the buffer */
+    /* [ranges] by root: address of the buffer as required by claims, or SIZE_UNKNOWN */
+    uint64_t *base;
     uint32_t *all;      /* [ranges] by root: list of all members, including dead ones */
     uint32_t *all_next; /* [ranges] */
-    uint32_t *size;     /* [ranges] by root: members */
-    uint32_t *changed;  /* [ranges] last step at which an operator writes into a source of this
-                         * alias; 0: never */
+    uint32_t *size;     /* [ranges] by root: number of members */
+    /* [ranges] last step at which an operator writes into the source of this alias; 0: no operator
+     * does */
+    uint32_t *changed;
 } buffers_state;
 
 static void buffers_open(buffers_state *buffers, uint32_t id) {
@@ -73,7 +74,8 @@ static void buffers_join(buffers_state *buffers, uint32_t id, uint32_t with, tn_
 
 /* --- claims: the addresses that another planner reports --- */
 
-/* The address that claims give a live range; TN_SIZE_UNKNOWN: no claim. */
+/* The address that the caller's claims require for a live range; TN_SIZE_UNKNOWN if there is no
+ * claim. */
 static uint64_t buffers_claim(const liveness_state *liveness, const live_range *range) {
     bool claims =
         liveness->options.inplace == TN_INPLACE_CLAIMED && liveness->options.claimed != NULL;
@@ -81,8 +83,8 @@ static uint64_t buffers_claim(const liveness_state *liveness, const live_range *
                                               : TN_SIZE_UNKNOWN;
 }
 
-/* Whether a live range may lie at `delta` of a buffer: one of them has no claim, or both claims
- * agree. */
+/* Whether a live range may lie at offset `delta` of a buffer: the buffer or the live range has no
+ * claim, or both claims agree. */
 static bool buffers_claim_agrees(const buffers_state *buffers, const live_range *range,
                                  uint32_t root, uint64_t delta) {
     uint64_t claim = buffers_claim(buffers->liveness, range), base = buffers->base[root], sum;
@@ -166,8 +168,8 @@ static void buffers_cover(buffers_state *buffers, uint32_t id) {
     }
 }
 
-/* Whether no live range that is needed after `step` holds any byte of the candidate. Drops dead
- * members. */
+/* Whether no live range that is needed after `step` holds any byte of the candidate. Removes dead
+ * members from the list. */
 static bool buffers_is_last(buffers_state *buffers, uint32_t candidate, uint32_t step) {
     const live_range *ranges = buffers->liveness->ranges;
     uint32_t *link = &buffers->head[ranges[candidate].root];
@@ -190,7 +192,8 @@ static bool buffers_is_last(buffers_state *buffers, uint32_t candidate, uint32_t
     return true;
 }
 
-/* Whether the operator reads the candidate's bytes at another offset through another input. */
+/* Whether the operator also reads the candidate's bytes through another input, at another
+ * offset. */
 static bool buffers_reads_askew(const liveness_state *liveness, const tn_op_form *form,
                                 uint32_t candidate, uint32_t step) {
     const live_range *mine = &liveness->ranges[candidate];
@@ -321,12 +324,14 @@ tn_status tn__buffers_assign(liveness_state *liveness) {
  * Source: memory-efficient DenseNet (Pleiss et al., 2017) shares concatenations by hand.
  */
 
-#define FUSE_MEMBERS_MAX 4096u /* in a buffer that moves or is compared member by member */
-#define FUSE_INPUTS_MAX 256u   /* of one join: the longest of a DenseNet has about sixty */
+/* most members of an input's buffer; all of them are moved and compared */
+#define FUSE_MEMBERS_MAX 4096u
+/* most inputs of one concatenation; the longest one of a DenseNet has about sixty */
+#define FUSE_INPUTS_MAX 256u
 
 typedef struct fuse_input {
     uint32_t range, root;
-    uint64_t at; /* its place in the output */
+    uint64_t at; /* offset of the input in the output */
     bool joins;
 } fuse_input;
 
@@ -340,11 +345,12 @@ typedef struct fuse_join {
 
 /* --- which live ranges are written into --- */
 
-/* Fills `changed`. */
+/* Computes `changed` for all live ranges. */
 static void buffers_watch(buffers_state *buffers) {
     liveness_state *liveness = buffers->liveness;
-    uint32_t *root = buffers->size; /* `size` is not in use yet; here it is the alias root of each
-                                    * live range */
+    /* root[id] is the live range that `id` is an alias of, directly or indirectly. It lies in the
+     * memory of `size`, which is not in use yet. */
+    uint32_t *root = buffers->size;
     for (uint32_t id = 0; id < liveness->count; id++) {
         const live_range *range = &liveness->ranges[id];
         root[id] = range->source != RANGE_NONE && range->must ? root[range->source] : id;
@@ -400,7 +406,8 @@ static bool fuse_suits_bucket(const fuse_join *join, const fuse_input *input) {
     return true;
 }
 
-/* Inputs that share a buffer must keep their distances in the output: the first input decides. */
+/* Inputs that share a buffer must lie at the same distances from each other in the output. An input
+ * that does not fit to an earlier input of its buffer is copied. */
 static void fuse_agree(fuse_join *join) {
     const live_range *ranges = join->buffers->liveness->ranges;
     for (uint32_t i = 0; i < join->count; i++) {
@@ -413,8 +420,8 @@ static void fuse_agree(fuse_join *join) {
     }
 }
 
-/* The claim of the output decides where the output lies, or else the first claim of an input.
- * Inputs with a claim for another address are copied. */
+/* The output's address is that of its own claim, or else follows from the first input with a claim.
+ * Inputs with claims for another address are copied. */
 static void fuse_obey_claims(fuse_join *join) {
     const buffers_state *buffers = join->buffers;
     uint64_t output = buffers_claim(buffers->liveness, join->output);
@@ -430,8 +437,8 @@ static void fuse_obey_claims(fuse_join *join) {
 
 /* --- keeping in-place over the output possible --- */
 
-/* Whether some of the input's bytes are still in use when the output's last reader runs.
- * *covered: all of them are. */
+/* Whether some of the input's bytes are still in use when the output's last reader runs. *covered
+ * is set if all of them are. */
 static bool fuse_is_outlived(const fuse_join *join, const fuse_input *input, bool *covered) {
     const buffers_state *buffers = join->buffers;
     const live_range *ranges = buffers->liveness->ranges, *range = &ranges[input->range];
@@ -446,8 +453,9 @@ static bool fuse_is_outlived(const fuse_join *join, const fuse_input *input, boo
     return any;
 }
 
-/* This rule only improves the result; it is not needed for validity. With claims it is not
- * applied. */
+/* Copies inputs that outlive the output, unless such inputs fill the output: otherwise no later
+ * operator could work in place over the output. The layout is valid without this rule. It is
+ * skipped if claims fix the addresses. */
 static void fuse_outliving(fuse_join *join) {
     if (join->buffers->liveness->options.inplace == TN_INPLACE_CLAIMED) return;
     uint64_t filled = 0;
@@ -466,12 +474,13 @@ static void fuse_outliving(fuse_join *join) {
 
 /* --- conflicts --- */
 
-/* The distance by which a buffer moves up. */
+/* The distance by which the input's buffer moves up. */
 static uint64_t fuse_shift(const fuse_join *join, const fuse_input *input) {
     return join->start + input->at - join->buffers->liveness->ranges[input->range].delta;
 }
 
-/* The output begins high enough that no buffer has to move down. */
+/* Sets the output's offset in the new buffer: high enough that no input's buffer has to move
+ * down. */
 static void fuse_set_start(fuse_join *join) {
     join->start = 0;
     for (uint32_t i = 0; i < join->count; i++) {
@@ -508,7 +517,8 @@ static bool fuse_suits_output(const fuse_join *join, const fuse_input *input) {
     return true;
 }
 
-/* No member of one buffer holds bytes of the other's at the same step. */
+/* Whether the buffers of inputs a and b can share one buffer: no member of either holds bytes of
+ * the other's members at the same step. */
 static bool fuse_suits(const fuse_join *join, const fuse_input *a, const fuse_input *b) {
     const buffers_state *buffers = join->buffers;
     const live_range *ranges = buffers->liveness->ranges;
@@ -525,8 +535,8 @@ static bool fuse_suits(const fuse_join *join, const fuse_input *a, const fuse_in
     return true;
 }
 
-/* Drops inputs until the remaining ones are compatible; the inputs of a buffer are dropped
- * together. */
+/* Excludes inputs until the remaining ones are compatible. If an input is excluded, all inputs that
+ * share its buffer are excluded, too. */
 static void fuse_resolve(fuse_join *join) {
     for (uint32_t i = 0; i < join->count; i++) {
         fuse_input *input = &join->inputs[i];
@@ -558,7 +568,7 @@ static uint32_t fuse_tail(const uint32_t *next, uint32_t head) {
     return head;
 }
 
-/* Members of the smaller buffer get the larger one's root. */
+/* Merges two buffers: members of the smaller buffer get the larger one's root. */
 static void fuse_unite(buffers_state *buffers, uint32_t a, uint32_t b) {
     uint32_t root = buffers->size[a] >= buffers->size[b] ? a : b, gone = root == a ? b : a;
     for (uint32_t m = buffers->all[gone]; m != RANGE_NONE; m = buffers->all_next[m])
@@ -583,7 +593,8 @@ static void fuse_all(fuse_join *join, uint32_t id) {
         const fuse_input *input = &join->inputs[i];
         if (!input->joins) continue;
         if (first == RANGE_NONE) first = input->range;
-        if (ranges[input->range].root == ranges[id].root) continue; /* moved already */
+        /* moved with an earlier input */
+        if (ranges[input->range].root == ranges[id].root) continue;
         fuse_move(buffers, input->root, fuse_shift(join, input));
         fuse_unite(buffers, input->root, ranges[id].root);
     }
@@ -594,8 +605,8 @@ static void fuse_all(fuse_join *join, uint32_t id) {
 
 /* --- entry points --- */
 
-/* Concatenations join if the option asks for it and nothing runs concurrently. Buckets always
- * join, because they exist for this purpose. */
+/* Whether an output's inputs are to be placed inside it. Concatenations are, if the option asks for
+ * it and nothing runs concurrently. Buckets always are, because they exist for this purpose. */
 static bool fuse_wants(const buffers_state *buffers, uint32_t id) {
     const liveness_state *liveness = buffers->liveness;
     const live_range *range = &liveness->ranges[id];

@@ -20,10 +20,10 @@
 /* --- dependencies of a layout ----------------------------------------------------------------- */
 
 typedef struct deps_pair {
-    uint32_t before, after; /* steps, during collection */
+    uint32_t before, after; /* numbers of steps while pairs are collected */
 } deps_pair;
 
-typedef struct deps_item { /* a live range that writes, at its address */
+typedef struct deps_item { /* a live range that writes, at its address in the layout */
     uint32_t range;
     tn_bank_id bank;
     uint64_t lo, hi;
@@ -35,14 +35,15 @@ typedef struct deps_state {
     const tn_context *context;
     tn_error *error;
     tn__happens happens;
-    uint32_t *viewers; /* [ranges] of a live range that writes: its newest view, or RANGE_NONE */
-    uint32_t *chain;   /* [ranges] next viewer */
-    bool *under;       /* [ranges] it writes, but counts as a viewer now */
+    /* [ranges] of a live range that writes: the newest of its views, or RANGE_NONE */
+    uint32_t *viewers;
+    uint32_t *chain; /* [ranges] next view in the list */
+    bool *under;     /* [ranges] true: it writes, but now counts as a view of a concatenation */
     deps_item *items;
     uint32_t item_count;
     uint64_t *cuts;
     uint32_t cut_count;
-    uint32_t *holder; /* [cuts] item that holds the section that begins here */
+    uint32_t *holder; /* [cuts] item that holds the section which begins at this cut */
     uint64_t *starts; /* bits */
     size_t words, ranges;
     deps_pair *pairs;
@@ -55,16 +56,16 @@ static bool deps_starts(const deps_state *deps, uint32_t cut) {
     return (deps->starts[cut / 64] >> (cut % 64) & 1) != 0;
 }
 
-static uint32_t deps_below(const deps_state *deps, uint32_t cut) { /* cut 0 always begins a
-                                                                    * section */
+/* the section that contains `cut`; cut 0 always begins a section */
+static uint32_t deps_below(const deps_state *deps, uint32_t cut) {
     size_t word = cut / 64;
     uint64_t bits = deps->starts[word] & (~0ull >> (63 - cut % 64));
     while (bits == 0) bits = deps->starts[--word];
     return (uint32_t)(word * 64) + 63 - (uint32_t)__builtin_clzll(bits);
 }
 
-static uint32_t deps_above(const deps_state *deps, uint32_t cut) { /* returns cut_count if there
-                                                                    * is no such cut */
+/* the next cut that begins a section; cut_count if no later cut does */
+static uint32_t deps_above(const deps_state *deps, uint32_t cut) {
     size_t word = (cut + 1) / 64;
     if (cut + 1 >= deps->cut_count) return deps->cut_count;
     uint64_t bits = deps->starts[word] & (~0ull << ((cut + 1) % 64));
@@ -98,8 +99,8 @@ static bool deps_is_apply(const deps_state *deps, uint32_t step) {
     return tn_program_instructions(deps->occupancy->program)[step].opcode == TN_APPLY;
 }
 
-/* `use` must be over when `step` writes. The APPLY of an operator with blocks stands for its
- * blocks. */
+/* Notes a dependency if the layout requires that `use` ends before `step` writes and the graph does
+ * not. Steps inside control flow are represented by the APPLY of their operator. */
 static tn_status deps_note(deps_state *deps, uint32_t use, uint32_t step) {
     uint32_t before = deps->happens.exit[use], after = deps->happens.exit[step];
     if (before == after || tn__happens_before(&deps->happens, use, step)) return TN_OK;
@@ -119,7 +120,8 @@ static tn_status deps_note_range(deps_state *deps, const live_range *old, uint32
     return TN_OK;
 }
 
-/* A concatenation found `old` at its place: `old` and its views show bytes of the output now. */
+/* A concatenation finds the input `old` at its place in the output: from now on `old` and its views
+ * count as views of the output. */
 static void deps_keep(deps_state *deps, uint32_t old, uint32_t output) {
     if (deps->under[old]) return;
     uint32_t last = old, next = deps->viewers[old];
@@ -131,8 +133,8 @@ static void deps_keep(deps_state *deps, uint32_t old, uint32_t output) {
     deps->viewers[output] = old;
 }
 
-/* `fresh` takes bytes that `old` held: all users of these bytes must be over, also users of
- * views. */
+/* `fresh` overwrites bytes that `old` held: all users of these bytes must have finished, including
+ * users of views. */
 static tn_status deps_take(deps_state *deps, const deps_item *old, const deps_item *fresh) {
     const live_range *ranges = deps->occupancy->found;
     uint32_t step = ranges[fresh->range].first;
@@ -158,8 +160,8 @@ static tn_status deps_visit(deps_state *deps, uint32_t index) {
     uint32_t at = deps_below(deps, first), asked = RANGE_NONE;
     do {
         holder = deps->holder[at];
-        if (holder != RANGE_NONE && holder != asked) /* neighbouring sections often have the same
-                                                    * holder */
+        /* skips the holder if the previous section had that holder as well */
+        if (holder != RANGE_NONE && holder != asked)
             TN_TRY(deps_take(deps, &deps->items[holder], item));
         asked = holder;
         uint32_t next = deps_above(deps, at);
@@ -180,7 +182,7 @@ static int deps_number_order(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The items [first, last), which are in one bank. */
+/* Visits the items [first, last), which are all in one memory bank. */
 static tn_status deps_sweep(deps_state *deps, uint32_t first, uint32_t last) {
     uint32_t cuts = 0;
     for (uint32_t i = first; i < last; i++) {
@@ -199,19 +201,20 @@ static tn_status deps_sweep(deps_state *deps, uint32_t first, uint32_t last) {
     return TN_OK;
 }
 
-/* Live ranges are numbered in the order of their definition. */
+/* Sorts by memory bank, then by definition: live ranges are numbered in that order. */
 static int deps_item_order(const void *a, const void *b) {
     const deps_item *x = a, *y = b;
     if (x->bank != y->bank) return x->bank < y->bank ? -1 : 1;
     return (x->range > y->range) - (x->range < y->range);
 }
 
-/* A view's holder is the live range that it views, through any number of views. */
+/* Lists the live ranges that write, and links every view to the live range that owns its bytes,
+ * through any number of views. */
 static void deps_gather(deps_state *deps) {
     const live_range *ranges = deps->occupancy->found;
     for (uint32_t i = 0; i < deps->ranges; i++) deps->viewers[i] = deps->chain[i] = RANGE_NONE;
-    /* [ranges] the live range that wrote the bytes that a live range shows; in the memory of
-     * `holder`, which is not used yet */
+    /* [ranges] the live range that wrote the bytes which this live range shows. The array lies in
+     * the memory of `holder`, which is not used yet. */
     uint32_t *writer = deps->holder;
     for (uint32_t i = 0; i < deps->ranges; i++) {
         const live_range *range = &ranges[i];
@@ -309,18 +312,19 @@ void tn_dependencies_release(tn_dependency *list) { free(list); }
 
 /* --- layouts with fewer dependencies ---------------------------------------------------------- */
 
-/* Of equally low layouts one that adds fewer dependencies between operators.
+/* Looks for a layout that is as low as the given one but adds fewer dependencies between operators.
  *
- * A layout adds a dependency where an operator writes bytes that another one used last, and the
- * graph has no path between the two: they can no longer run at the same time. Often an equally low
- * layout adds none. It is a layout of the problem in which all operators without a path between
- * them overlap (TN_PARALLEL_SAFE). That problem has the same buffers with more conflicts, so its
- * layouts are layouts of the serial problem, too.
+ * A layout adds a dependency if an operator writes bytes that another operator used last, and the
+ * graph has no path between the two operators: they can then no longer run at the same time. Often
+ * an equally low layout adds none. To find it, the search plans the problem in which all operators
+ * without a path between them overlap (TN_PARALLEL_SAFE). That problem has the same buffers with
+ * more conflicts, so its layouts are valid for the serial problem, too.
  *
- * Cost: that of tn_plan_dependencies; where there are any, of a plan by the planner `fast`.
+ * Cost: that of tn_plan_dependencies; if there are dependencies, also that of a plan by the planner
+ * `fast`.
  */
 
-#define LOOSEN_BODIES 4096u /* more cost too much time */
+#define LOOSEN_BODIES 4096u /* limit of buffers; with more, the search would take too long */
 
 static bool loosen_is_asked(const tn_occupancy_options *memory, const tn_plan_options *plan,
                             const tn_problem *problem) {
@@ -330,7 +334,7 @@ static bool loosen_is_asked(const tn_occupancy_options *memory, const tn_plan_op
            tn_problem_count(problem) <= LOOSEN_BODIES;
 }
 
-/* Whether buffer i of both problems is the same, except for its conflicts. */
+/* Whether buffer i is equal in both problems, except for its conflicts. */
 static bool loosen_is_same(const tn_problem *a, const tn_problem *b) {
     if (tn_problem_count(a) != tn_problem_count(b)) return false;
     for (tn_body_id id = 0; id < tn_problem_count(a); id++) {
@@ -341,8 +345,8 @@ static bool loosen_is_same(const tn_problem *a, const tn_problem *b) {
     return true;
 }
 
-/* Another layout replaces `layout` if it is valid, no higher, and adds fewer than `added`
- * dependencies. */
+/* Replaces `layout` by the layout of the parallel-safe problem if that one is valid, no higher, and
+ * adds fewer than `added` dependencies. */
 static tn_status loosen_take(const tn_occupancy *serial, const tn_layout *safe, uint64_t added,
                              tn_layout *layout, tn_error *error) {
     const tn_problem *problem = tn_occupancy_problem(serial);

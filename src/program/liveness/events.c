@@ -17,10 +17,10 @@ typedef struct events_job {
     const tn_program *program;
     tn__happens happens;
     uint32_t *entry; /* [steps] first step of the control flow that ends there */
-    uint32_t *place; /* [steps] steps of all chains, by index in the chain */
-    size_t *chain;   /* [chains + 1] the first of each chain in `place` */
-    uint32_t *step;  /* [operators] its step */
-    uint32_t *uses;  /* of one span */
+    uint32_t *place; /* [steps] the steps of all chains: chain after chain, each in its order */
+    size_t *chain;   /* [chains + 1] index in `place` of the first step of each chain */
+    uint32_t *step;  /* [operators] the step that runs the operator */
+    uint32_t *uses;  /* the events that use one span */
     size_t use_room;
     tn__arena scratch;
     tn_error *error;
@@ -65,7 +65,9 @@ static tn_status events_add_steps(events_job *job) {
             seconds[job->happens.exit[s]] +=
                 tn__op_takes(graph, instructions[s].op, &machine, NULL);
     if (steps ==
-        0) /* a program that does nothing has an event, so that its waits are known: none */
+        /* an empty program still gets one event, so that the problem has events and its number of
+         * waits counts as known: 0 */
+        0)
         return tn_problem_add_event(job->occupancy->problem, 0, NULL, job->error);
     for (uint32_t s = 0; s < steps; s++) {
         double picoseconds = seconds[s] * 1e12;
@@ -111,7 +113,9 @@ static tn_status events_add_spans(events_job *job) {
         for (uint32_t at = range->newest; at != RANGE_NONE; at = occupancy->uses.items[at].next)
             TN_TRY(events_use(job, occupancy->uses.items[at].step, &count));
         if (count == 0 && !writes) continue;
-        uint32_t kept = 0; /* a loop may use bytes before its APPLY, which is the event */
+        /* A span that writes keeps only uses from its first event on: a loop may use the bytes at
+         * steps before its APPLY, which is the event of the loop. */
+        uint32_t kept = 0;
         for (uint32_t k = 0; k < count; k++)
             if (!writes || job->uses[k] >= first) job->uses[kept++] = job->uses[k];
         const tn_span span = {.body = range->body,
@@ -125,14 +129,15 @@ static tn_status events_add_spans(events_job *job) {
     return TN_OK;
 }
 
-/* Waits within buffers. */
+/* Adds the waits that every layout has because they arise within one buffer. */
 static tn_status events_add_waits(events_job *job) {
     tn_problem *problem = job->occupancy->problem;
     tn_layout apart;
     tn_dependency *list = NULL;
     uint64_t count = 0;
     TN_TRY(tn_layout_without_reuse(problem, &apart, job->error));
-    for (tn_body_id id = 0; id < apart.body_count; id++) { /* tied buffers keep their distances */
+    /* live ranges of a buffer keep their distances even if they do not overlap */
+    for (tn_body_id id = 0; id < apart.body_count; id++) {
         const tn_body *body = tn_problem_body(problem, id);
         if (body->flags & TN_BODY_TIED) apart.offset[id] = apart.offset[body->leader] + body->delta;
     }

@@ -28,7 +28,7 @@ typedef struct happens_edge {
     uint32_t from, to;
 } happens_edge;
 
-typedef struct happens_touch { /* a list of readers */
+typedef struct happens_touch { /* an entry in a list of readers */
     uint32_t step, next;
 } happens_touch;
 
@@ -43,21 +43,24 @@ typedef struct happens_maker {
     tn_error *error;
     tn__happens *made;
     tn__arena scratch;
-    uint32_t *entry;           /* [steps] first step of the control flow around it, or itself */
-    uint32_t *definer;         /* [tensors] the step of its newest definition, or NONE */
-    uint32_t *user;            /* [tensors] list of touches: steps that have read it since then */
-    uint32_t *home;            /* [tensors] its memory: first its own, later perhaps its source's */
-    uint32_t *writer, *reader; /* [tensors + definitions] of a memory: newest writer; readers
-                                * since then */
+    uint32_t *entry;   /* [steps] first step of the control flow around it, or itself */
+    uint32_t *definer; /* [tensors] the step of the newest definition, or NONE */
+    /* [tensors] list of the steps that have read the tensor since that definition */
+    uint32_t *user;
+    /* [tensors] the memory it lies in: at first its own, for a view later that of its source */
+    uint32_t *home;
+    /* [tensors + definitions] for each memory: its newest writer, and the list of readers since
+     * then */
+    uint32_t *writer, *reader;
     uint32_t home_count, home_room;
-    uint32_t ordered; /* newest step that does more than compute its outputs, or NONE */
+    uint32_t ordered; /* newest instruction with effects other than its outputs, or NONE */
     happens_edge *edges;
     happens_touch *touches;
     size_t edge_count, edge_room, touch_count, touch_room;
-    uint32_t *first;  /* [steps + 1] edges by target, after sorting */
+    uint32_t *first;  /* [steps + 1] edges by target; valid after sorting */
     uint32_t *length; /* [chains] */
     size_t length_room;
-    size_t numbers, most; /* sum over all clocks, and its bound */
+    size_t numbers, most; /* number of clock entries stored so far, and the maximum */
 } happens_maker;
 
 /* --- control flow as one event --- */
@@ -80,7 +83,8 @@ static tn_status happens_group(happens_maker *maker) {
     memcpy(regions, tn_program_regions(program), count * sizeof *regions);
     qsort(regions, count, sizeof *regions, happens_region_order);
     for (uint32_t r = 0, done = 0; r < count; r++) {
-        if (regions[r].first < done) continue; /* nested, or a later region of the same operator */
+        /* skips a region nested in another one, or a later region of the operator */
+        if (regions[r].first < done) continue;
         uint32_t own = regions[r].last;
         while (own < steps &&
                (instructions[own].opcode != TN_APPLY || instructions[own].op != regions[r].op))
@@ -185,7 +189,8 @@ static tn_status happens_apply(happens_maker *maker, const tn_instruction *it, u
     return TN_OK;
 }
 
-/* An operator reads the results of its blocks, though no instruction lists these reads. */
+/* Adds the reads of an operator from the results of its blocks; no instruction lists these
+ * reads. */
 static tn_status happens_results(happens_maker *maker) {
     const tn_program *program = maker->program;
     const tn_region *regions = tn_program_regions(program);
@@ -217,8 +222,8 @@ static int happens_signal_order(const void *a, const void *b) {
     return (x->signal > y->signal) - (x->signal < y->signal);
 }
 
-/* Instructions that block the caller run in the order of the list within one opcode, across
- * streams. */
+/* Instructions that block the caller run in the order of the list: each opcode has one such order
+ * across all streams. */
 static tn_status happens_caller(happens_maker *maker) {
     const tn_instruction *instructions = tn_program_instructions(maker->program);
     uint32_t last[TN_OPCODE_COUNT];
@@ -277,7 +282,7 @@ static tn_status happens_edges(happens_maker *maker, tn__happens_by by) {
 
 /* --- chains and clocks --- */
 
-/* Edges by target: a counting sort. */
+/* Sorts the edges by target with a counting sort. */
 static void happens_sort(happens_maker *maker, uint32_t *from) {
     uint32_t steps = maker->made->count;
     memset(maker->first, 0, ((size_t)steps + 1) * sizeof *maker->first);
@@ -296,7 +301,7 @@ static void happens_follow(tn__happens *made, uint32_t from, uint32_t *clock) {
     if (made->index[from] + 1 > clock[chain]) clock[chain] = made->index[from] + 1;
 }
 
-/* A chain with an end that comes before the step, preferably the chain of a predecessor. */
+/* A chain that ends before the step, preferably the chain of a predecessor. */
 static uint32_t happens_chain(const happens_maker *maker, const uint32_t *clock,
                               const uint32_t *from, uint32_t count, bool inside, uint32_t step) {
     const tn__happens *made = maker->made;
@@ -313,8 +318,8 @@ static uint32_t happens_chain(const happens_maker *maker, const uint32_t *clock,
 static tn_status happens_clock(happens_maker *maker, const uint32_t *from, uint32_t count,
                                uint32_t step) {
     tn__happens *made = maker->made;
-    bool inside = maker->entry[step] != step; /* false: the control flow is left, and its last
-                                               * step is over */
+    /* false: this step is the last one of the control flow */
+    bool inside = maker->entry[step] != step;
     maker->numbers += made->chain_count;
     if (maker->numbers > maker->most)
         TN_FAIL(maker->error, TN_E_UNSUPPORTED,

@@ -10,20 +10,23 @@ typedef struct tn__happens {
     const tn_context *context;
     uint32_t count, chain_count;
     uint32_t *chain, *index; /* [count] */
-    uint32_t *width;         /* [count] number of chains when the clock was made */
-    uint32_t **clock;        /* [count][width], 0 for later chains */
-    uint32_t *exit;          /* [count] the APPLY that ends the control flow around it, or itself */
+    uint32_t *width;  /* [count] number of chains when the clock of this instruction was made */
+    uint32_t **clock; /* [count][width] the clocks; chains that were opened later count as 0 */
+    /* [count] the APPLY that ends the control flow around the instruction, or the instruction
+     * itself */
+    uint32_t *exit;
     tn__arena arena;
 } tn__happens;
 
 typedef enum tn__happens_by {
-    TN__BY_GRAPH,  /* only the order of reads and writes of the same data */
-    TN__BY_STREAMS /* also the order of each stream of the program */
+    TN__BY_GRAPH,  /* orders only reads and writes that access common data */
+    TN__BY_STREAMS /* orders, in addition, the instructions of each stream of the program */
 } tn__happens_by;
 
-/* E_UNSUPPORTED when the clocks would take more than `most` numbers of four bytes. An answer that
- * needs the order takes up to TN__HAPPENS_MAX. A fact that a report can leave out takes a number
- * that is bounded by the program: 64 MiB, and 1 KiB for each instruction. */
+/* tn__happens_make returns E_UNSUPPORTED if the clocks need more than `most` numbers of four bytes.
+ * Callers that cannot go on without the order pass TN__HAPPENS_MAX. Callers for which the order is
+ * optional (a figure of a report) pass a bound that grows with the program: 64 MiB, and 1 KiB for
+ * each instruction. */
 #define TN__HAPPENS_MAX ((size_t)1 << 27)
 #define TN__HAPPENS_FREE ((size_t)1 << 24)
 #define TN__HAPPENS_EACH 256u

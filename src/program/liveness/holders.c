@@ -56,7 +56,8 @@ tn_kind tn__occupancy_kind(const tn_occupancy *occupancy, uint32_t range) {
     return tn_life_kind(occupancy->program->graph, &occupancy->ranges[range]);
 }
 
-/* The bytes of a window above `top`, the end of all windows before it in its buffer. */
+/* The bytes of a window above `top`, the highest end of all windows before it in its buffer. Raises
+ * `top`. */
 static uint64_t window_take(const range_window *window, uint64_t *top) {
     uint64_t from = window->lo > *top ? window->lo : *top;
     if (window->hi <= from) return 0;
@@ -99,7 +100,8 @@ uint32_t tn_occupancy_holders(const tn_occupancy *occupancy, uint32_t step, tn_o
         else if (room > 0 && holder_is_less(&holders[0], &one))
             holder_heap_sink(holders, room, 0, one);
     }
-    for (uint32_t i = count < room ? count : room; i > 1; i--) /* move the smallest to the end */
+    /* moves the smallest entry to the end */
+    for (uint32_t i = count < room ? count : room; i > 1; i--)
         holders[i - 1] = holder_heap_pop(holders, i);
     return count;
 }
@@ -108,10 +110,11 @@ uint32_t tn_occupancy_holders(const tn_occupancy *occupancy, uint32_t step, tn_o
 
 typedef struct holders_sweep {
     const tn_occupancy *occupancy;
-    uint64_t (*live)[TN_KIND_COUNT]; /* [steps] differences until the sweep ends */
+    /* [steps] during the sweep: differences between neighbouring steps */
+    uint64_t (*live)[TN_KIND_COUNT];
     uint32_t step_count;
-    const range_window *windows; /* of one buffer */
-    uint32_t *open;              /* the live windows, sorted as in `windows` */
+    const range_window *windows; /* windows of one buffer */
+    uint32_t *open;              /* the windows that are live now, sorted as in `windows` */
     uint32_t count, open_count;
 } holders_sweep;
 
@@ -131,8 +134,8 @@ static void sweep_open(holders_sweep *sweep, uint32_t window) {
     sweep->open[at] = window;
 }
 
-/* Drops the windows that have ended at `now`; returns the next end, UINT32_MAX if no window is
- * open. */
+/* Removes the windows that have ended at step `now`; returns the next end, UINT32_MAX if no window
+ * is live. */
 static uint32_t sweep_close(holders_sweep *sweep, uint32_t now) {
     uint32_t kept = 0, next = UINT32_MAX;
     for (uint32_t i = 0; i < sweep->open_count; i++) {
@@ -145,16 +148,18 @@ static uint32_t sweep_close(holders_sweep *sweep, uint32_t now) {
     return next;
 }
 
-/* Adds the bytes that the open windows hold to steps [from, to). */
+/* Adds the bytes of the live windows to steps [from, to). */
 static void sweep_add(holders_sweep *sweep, uint32_t from, uint32_t to) {
     uint64_t top = 0;
-    if (from >= sweep->step_count) return; /* static memory of a program without steps */
+    /* a program without steps may still have static memory */
+    if (from >= sweep->step_count) return;
     for (uint32_t i = 0; i < sweep->open_count; i++) {
         const range_window *window = &sweep->windows[sweep->open[i]];
         uint64_t bytes = window_take(window, &top);
         tn_kind kind = tn__occupancy_kind(sweep->occupancy, window->range);
         sweep->live[from][kind] += bytes;
-        if (to < sweep->step_count) sweep->live[to][kind] -= bytes; /* wraps; the sum does not */
+        /* the difference may wrap around below 0; adding it up gives the right sum */
+        if (to < sweep->step_count) sweep->live[to][kind] -= bytes;
     }
 }
 

@@ -12,10 +12,12 @@ typedef struct host_state {
     liveness_state liveness;
     const tn_instruction *list;
     uint32_t steps;
-    uint32_t *newest; /* [tensors + steps + 1] of each buffer: its newest live range; RANGE_NONE */
-    uint32_t *opened; /* [tensors + steps + 1] of each buffer: its first live range, which gives it
-                       * its name in the problem */
-    uint32_t *range;  /* [steps] of swaps */
+    /* [tensors + steps + 1] for each host buffer: its newest live range, or RANGE_NONE */
+    uint32_t *newest;
+    /* [tensors + steps + 1] for each host buffer: its first live range; the tensor of that range
+     * names the buffer in the problem */
+    uint32_t *opened;
+    uint32_t *range; /* [steps] for each swap: the live range that it defines or uses */
 } host_state;
 
 static uint32_t *host_at(const host_state *state, uint32_t *table, const tn_instruction *it) {
@@ -29,7 +31,8 @@ static bool host_is_static(const host_state *state, tn_tensor_id tensor) {
 
 /* --- live ranges --- */
 
-/* A static tensor may be in host memory before and after the program. */
+/* Opens a live range in host memory. For a static tensor it may begin before the program and end
+ * after it. */
 static tn_status host_begin(host_state *state, const tn_instruction *it, uint32_t step) {
     liveness_state *liveness = &state->liveness;
     const tn_tensor *tensor = tn_graph_tensor(liveness->graph, it->tensor);
@@ -63,8 +66,8 @@ static tn_status host_begin(host_state *state, const tn_instruction *it, uint32_
     return TN_OK;
 }
 
-/* A copy that was made outside a loop returns in every turn, so it is needed until the loop
- * ends. */
+/* The last step that needs a host copy. A copy that was made outside a loop is read in every
+ * iteration, so it is needed until the loop ends. */
 static uint32_t host_until(const host_state *state, uint32_t out, uint32_t step) {
     const tn_program *program = state->liveness.program;
     const tn_region *regions = tn_program_regions(program);
@@ -156,7 +159,8 @@ tn_status tn_program_host(const tn_program *program, uint64_t alignment, tn_host
 
 void tn_host_release(tn_host *host) {
     if (host == NULL) return;
-    tn_problem_destroy(host->problem); /* ownership has moved to the caller: NULL */
+    /* the problem is NULL if ownership has moved to the caller */
+    tn_problem_destroy(host->problem);
     if (host->body != NULL)
         tn__free(&host->context, host->body, ((size_t)host->count + 1) * sizeof *host->body);
     *host = (tn_host){0};

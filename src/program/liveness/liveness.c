@@ -1,30 +1,31 @@
 /* liveness.c - computes live ranges, and extends them where streams run at the same time.
  *
  * A live range begins where its tensor is defined and ends after its last use; instruction i is
- * step i. A definition without any use lives for its own step.
+ * step i. A definition without any use is live during its own step.
  *
  * Control flow. The regions of one operator follow each other in the program, and its APPLY comes
  * last (step `own`). The regions determine the reads and writes of that APPLY:
  *
  *     If    only one region runs. Its result is copied to the If's output when it ends, so the
- *           output lives at the last step of every region, and from `own` on. In between, while
+ *           output is live at the last step of every region, and from `own` on. In between, while
  *           the other region runs, no instruction needs it:
  *
  *               then: [a b c]   else: [d e]   If   ...
  *               output:     --            -----------
  *
- *     Loop  the body's formal inputs are filled at its first step and refilled after every turn.
- *           They live to `own`, and so do the body's results: `own` takes its outputs from the
- *           results or, after zero turns, from the formal inputs. Tensors from outside are needed
- *           again in the next turn, so they live to `own`, too. Outputs that gather one slice per
- *           turn live from the first step on.
+ *     Loop  the body's formal inputs are filled at its first step and refilled after every
+ *           iteration. They are live to `own`, and so are the body's results: `own` takes its
+ *           outputs from the results or, after zero iterations, from the formal inputs. Tensors
+ *           from outside are needed again in the next iteration, so they are live to `own`, too.
+ *           Outputs that gather one slice per iteration are live from the first step on.
  *
- *     Scan  as Loop, and its inputs are read one slice per turn.
+ *     Scan  as Loop, and its inputs are read one slice per iteration.
  *
  * The rules for .tflite are the same. IF, CALL and CALL_ONCE run a region once; their arguments are
  * copied to the formal inputs of the region when it begins. WHILE has two regions, body and
- * condition. Its outputs carry the values that pass between these regions, so they live from the
- * first step of the first region to `own`. The inputs of all of these operators live to `own`.
+ * condition. Its outputs carry the values that pass between these regions, so they are live from
+ * the first step of the first region to `own`. The inputs of all of these operators are live to
+ * `own`.
  *
  * Cost: O(instructions + operands), times the depth of nested loops.
  */
@@ -37,12 +38,13 @@
 
 typedef struct liveness_walk {
     liveness_state *liveness;
-    const tn_region *regions; /* by first, outer before inner */
+    /* the program's regions, sorted by first step; outer regions come before inner ones */
+    const tn_region *regions;
     uint32_t region_count, next, next_end;
-    uint32_t *by_end; /* [regions] by last */
+    uint32_t *by_end; /* [regions] indices of the regions, sorted by last step */
     uint32_t *active; /* loops around the current step, outermost first */
     size_t active_count;
-    uint32_t *of_op;     /* [operators] its first region in regions_by_op, or RANGE_NONE */
+    uint32_t *of_op;     /* [operators] index in regions_by_op of its first region, or RANGE_NONE */
     uint32_t *following; /* [regions] next region of the same operator, or RANGE_NONE */
 } liveness_walk;
 
@@ -116,7 +118,8 @@ tn_status tn__liveness_need(liveness_state *liveness, uint32_t id, uint32_t step
     return liveness_note(liveness, id, step);
 }
 
-/* A tensor from outside a loop is needed until the loop ends. */
+/* A step reads a tensor. If the tensor was defined outside a loop around the step, it is needed
+ * until the loop ends. */
 static tn_status liveness_use(liveness_walk *walk, tn_tensor_id tensor, tn_op_id op,
                               uint32_t step) {
     liveness_state *liveness = walk->liveness;
@@ -132,8 +135,8 @@ static tn_status liveness_use(liveness_walk *walk, tn_tensor_id tensor, tn_op_id
     for (size_t i = 0; i < walk->active_count; i++) {
         const tn_region *region = &walk->regions[walk->active[i]];
         if (range->first >= region->first || step < region->first) continue;
-        /* may be needed by the next turn: keep it to the end of the outermost such loop, which
-         * ends last */
+        /* The next iteration may read it: it is live to the end of the outermost such loop, which
+         * ends last. */
         return tn__liveness_need(liveness, liveness->latest[tensor], region->last);
     }
     return TN_OK;
@@ -194,7 +197,8 @@ static tn_status liveness_outputs(liveness_walk *walk, tn_op_id id, const tn_op_
     return TN_OK;
 }
 
-/* Outputs of a Loop or Scan that are carried from turn to turn; the others gather slices. */
+/* Number of outputs of a Loop or Scan that are carried from one iteration to the next; its later
+ * outputs gather slices. */
 static uint32_t liveness_carried(const liveness_state *liveness, const tn_region *region) {
     const tn_op_rule *rule = tn__rule_of(liveness->graph, region->op);
     return rule == NULL || rule->turns == NULL
@@ -204,15 +208,15 @@ static uint32_t liveness_carried(const liveness_state *liveness, const tn_region
                      .carried;
 }
 
-/* Whether an output of an operator with regions has begun in an earlier one of them. */
+/* Whether an operator's output has already begun in an earlier region of that operator. */
 static bool liveness_gathers(const liveness_state *liveness, tn_op_id op, tn_tensor_id tensor) {
     if (tensor == TN_NONE || liveness->latest[tensor] == RANGE_NONE || !liveness->is_open[tensor])
         return false;
     return liveness->ranges[liveness->latest[tensor]].op == op;
 }
 
-/* A region begins: its operator reads its inputs; formal inputs and gathered outputs of a loop
- * begin. */
+/* A region begins: its operator reads its inputs, and the live ranges of formal inputs and of a
+ * loop's gathered outputs begin. */
 static tn_status liveness_enter(liveness_walk *walk, const tn_region *region) {
     liveness_state *liveness = walk->liveness;
     const tn_op *op = tn_graph_op(liveness->graph, region->op);
@@ -228,7 +232,8 @@ static tn_status liveness_enter(liveness_walk *walk, const tn_region *region) {
     return TN_OK;
 }
 
-/* A branch ends: its results are copied out. The results of an empty branch are copied at `own`. */
+/* A branch ends: its results are copied to the operator's outputs. The results of an empty branch
+ * are copied at the operator's APPLY. */
 static tn_status liveness_leave_branch(liveness_walk *walk, const tn_region *region, uint32_t own) {
     liveness_state *liveness = walk->liveness;
     const tn_op *op = tn_graph_op(liveness->graph, region->op);
@@ -244,12 +249,12 @@ static tn_status liveness_leave_branch(liveness_walk *walk, const tn_region *reg
         bool made = tensor != TN_NONE && liveness->latest[tensor] != before;
         if (made) liveness->ranges[liveness->latest[tensor]].joins = before != RANGE_NONE;
         if (tensor != TN_NONE)
-            liveness->is_open[tensor] = 0; /* no instruction reads it before `own` */
+            liveness->is_open[tensor] = 0; /* no instruction reads it before the operator's APPLY */
     }
     return TN_OK;
 }
 
-/* The APPLY of an operator with regions. */
+/* Handles the APPLY of an operator with regions, which ends its control flow. */
 static tn_status liveness_own(liveness_walk *walk, tn_op_id id, uint32_t step) {
     liveness_state *liveness = walk->liveness;
     const tn_op *op = tn_graph_op(liveness->graph, id);
@@ -274,8 +279,8 @@ static tn_status liveness_own(liveness_walk *walk, tn_op_id id, uint32_t step) {
         uint32_t before = liveness->latest[tensor];
         if (liveness_gathers(liveness, id, tensor)) {
             TN_TRY(
-                tn__liveness_need(liveness, before, step)); /* it has been gathering since the first
-                                                       * step */
+                /* the output has been gathering slices since the first step */
+                tn__liveness_need(liveness, before, step));
             continue;
         }
         bool joins = before != RANGE_NONE && liveness->ranges[before].op == id;
@@ -295,8 +300,8 @@ static tn_status liveness_apply(liveness_walk *walk, const tn_instruction *it, u
 
 /* --- the walk --- */
 
-/* A released live range is kept up to `step`, not through it. With clocks, the next holder waits
- * for the FREE itself. */
+/* Ends a live range that is released at `step`: it is live up to that step, not through it. With
+ * clocks, the next live range in its bytes waits for the FREE itself. */
 static tn_status liveness_keep(liveness_walk *walk, tn_tensor_id tensor, uint32_t step) {
     liveness_state *liveness = walk->liveness;
     if (tensor == TN_NONE || liveness->is_static[tensor]) return TN_OK;
@@ -304,8 +309,8 @@ static tn_status liveness_keep(liveness_walk *walk, tn_tensor_id tensor, uint32_
     return liveness_note(liveness, liveness->latest[tensor], step);
 }
 
-/* A tensor that is copied here is not a view of static memory, even if an operator made it one
- * before. */
+/* Gives a tensor memory of its own. A tensor that is copied is not a view of static memory, even if
+ * an operator made it one before. */
 static void liveness_own_memory(liveness_state *liveness, tn_tensor_id tensor) {
     liveness->is_static[tensor] = tn_tensor_is_static(tn_graph_tensor(liveness->graph, tensor)) &&
                                   !liveness_is_fetched(liveness, tensor);
@@ -324,7 +329,8 @@ static tn_status liveness_step(liveness_walk *walk, const tn_instruction *it, ui
     return TN_OK;
 }
 
-/* Regions that begin or end at this step: loops enter and leave the list of active ones. */
+/* Visits the regions that begin or end at this step: loops enter and leave the list of active
+ * ones. */
 static tn_status liveness_regions(liveness_walk *walk, uint32_t step) {
     while (walk->active_count > 0 &&
            walk->regions[walk->active[walk->active_count - 1]].last <= step)
@@ -346,7 +352,7 @@ static int liveness_region_order(const void *a, const void *b) {
     return (x->block > y->block) - (x->block < y->block);
 }
 
-/* Branches with `step` as their last instruction pass on their results. */
+/* Branches that end with instruction `step` copy out their results. */
 static tn_status liveness_branches(liveness_walk *walk, uint32_t step) {
     for (; walk->next_end < walk->region_count; walk->next_end++) {
         const tn_region *region = &walk->regions[walk->by_end[walk->next_end]];
@@ -505,16 +511,21 @@ tn_status tn__liveness_find(liveness_state *liveness) {
  * Cost: O((live ranges + uses) chains log n).
  */
 
-#define INTERVALS_CHAINS_MAX 64u /* programs of streams have fewer chains */
+/* limit of chains; more would take too long, and programs of streams have fewer */
+#define INTERVALS_CHAINS_MAX 64u
 
 typedef struct intervals_state {
     liveness_state *liveness;
     uint32_t chains;
-    uint32_t *first;  /* [chains + 1] into the lists below */
-    uint32_t *step;   /* [steps] by chain, then index */
-    uint32_t *before; /* [steps] newest earlier step of its chain that defines; RANGE_NONE */
-    uint32_t *from;   /* [steps] first defining step of its chain from this one on; RANGE_NONE */
-    uint32_t *last;   /* [ranges] */
+    /* [chains + 1] where the steps of each chain begin in `step` and the other lists */
+    uint32_t *first;
+    uint32_t *step; /* [steps] the steps, sorted by chain, then by index in the chain */
+    /* [steps] newest earlier step of that chain that defines a live range, or RANGE_NONE */
+    uint32_t *before;
+    /* [steps] first step of that chain, from this one on, that defines a live range, or
+     * RANGE_NONE */
+    uint32_t *from;
+    uint32_t *last; /* [ranges] */
 } intervals_state;
 
 static bool intervals_make(intervals_state *state, uint8_t **defines) {
@@ -538,7 +549,7 @@ static bool intervals_make(intervals_state *state, uint8_t **defines) {
     return true;
 }
 
-/* Finds the nearest definitions before and after each place of each chain. */
+/* For each place of each chain, finds the nearest definitions before and after it. */
 static void intervals_index(intervals_state *state, const uint8_t *defines) {
     for (uint32_t c = 0; c < state->chains; c++) {
         uint32_t seen = RANGE_NONE, first = state->first[c], end = state->first[c + 1];
@@ -554,8 +565,8 @@ static void intervals_index(intervals_state *state, const uint8_t *defines) {
     }
 }
 
-/* The first place of a chain, from `low` on, that knows step `use` to be over; the chain's end
- * if there is no such place. */
+/* The first step of a chain, from index `low` on, that starts after step `use` is known to be over;
+ * the chain's end if there is no such step. */
 static uint32_t intervals_known(const intervals_state *state, uint32_t chain, uint32_t low,
                                 uint32_t use) {
     uint32_t high = state->first[chain + 1];
@@ -569,8 +580,8 @@ static uint32_t intervals_known(const intervals_state *state, uint32_t chain, ui
     return low;
 }
 
-/* The newest definition of a chain that conflicts with a live range, and the first later one that
- * does not. */
+/* For one chain: the newest definition that conflicts with a live range, and the first later
+ * definition that does not. */
 static void intervals_of(const intervals_state *state, const live_range *range, uint32_t chain,
                          uint32_t *newest, uint32_t *free) {
     uint32_t end = state->first[chain + 1];
@@ -588,7 +599,8 @@ static void intervals_of(const intervals_state *state, const live_range *range, 
     *newest = empty ? RANGE_NONE : defines ? state->step[end - 1] : state->before[end - 1];
 }
 
-/* Whether one interval gives a live range the same conflicts as the clocks. */
+/* Finds an interval of steps that gives a live range exactly the conflicts that the clocks give it;
+ * returns false if there is no such interval. */
 static bool intervals_find(intervals_state *state, uint32_t id) {
     const live_range *range = &state->liveness->ranges[id];
     uint32_t last = range->last, soonest = RANGE_NONE;

@@ -9,24 +9,28 @@
 
 /* A live range under construction. Live ranges are numbered in the order of their definition. */
 typedef struct live_range {
-    tn_tensor_id tensor; /* TN_NONE: workspace */
+    tn_tensor_id tensor; /* TN_NONE: the live range is workspace */
     tn_op_id op;
     uint32_t output; /* index among the outputs of `op`; RANGE_NONE: not an operator's output */
     uint32_t first, last;
-    uint32_t uses;   /* number of reads, without those that a loop repeats in its next turn */
-    uint32_t newest; /* its last entry in liveness_state.uses, or RANGE_NONE */
+    /* number of reads; a read that a loop repeats in its next iteration counts once */
+    uint32_t uses;
+    uint32_t newest; /* index of the range's last use in liveness_state.uses, or RANGE_NONE */
     uint64_t bytes;
-    uint32_t source;  /* the live range that it may or must view; RANGE_NONE: it is no view */
+    /* the live range that it may or must be a view of; RANGE_NONE: it is no view */
+    uint32_t source;
     uint32_t earlier; /* the previous live range of the same tensor, or RANGE_NONE */
-    bool joins;       /* it continues `earlier` in the same memory (If) */
-    bool must, whole; /* the view is mandatory; it shows the whole source */
-    bool is_static;   /* a block of static memory: `op` does not affect its live range */
-    uint64_t offset;  /* of a view: from the start of its source; of pinned static memory: its
-                       * address */
-    uint32_t root;    /* chosen by buffers.c: first live range of its buffer */
-    tn_body_id body;  /* its buffer in the problem */
-    uint64_t delta;   /* distance from the buffer's start */
-    uint64_t lo, hi;  /* bytes of the buffer that it keeps alive */
+    bool joins;       /* the live range continues `earlier` in the same memory (output of an If) */
+    /* must: the live range has to be a view of its source. whole: the view covers the whole
+     * source */
+    bool must, whole;
+    bool is_static; /* a buffer of static memory: its live range does not depend on `op` */
+    /* of a view: distance from the start of its source; of pinned static memory: its address */
+    uint64_t offset;
+    uint32_t root;   /* first live range of its buffer; chosen by buffers.c */
+    tn_body_id body; /* buffer of the live range in the problem */
+    uint64_t delta;  /* distance from the buffer's start */
+    uint64_t lo, hi; /* bytes of the buffer that it keeps alive */
     tn_share share;
     uint32_t taken; /* the live range that it overwrites in place, or RANGE_NONE */
 } live_range;
@@ -43,9 +47,9 @@ typedef struct range_uses {
 /* The bytes that one live range keeps of its buffer; windows are sorted by buffer, first byte and
  * age. */
 typedef struct range_window {
-    uint32_t root;  /* first live range of the buffer */
+    uint32_t root;  /* first live range of the buffer that the window is in */
     uint32_t id;    /* the live range, in the order of definition */
-    uint32_t range; /* index into tn_occupancy_lives */
+    uint32_t range; /* index of the live range in tn_occupancy_lives */
     uint32_t first, last;
     uint64_t lo, hi;
 } range_window;
@@ -61,12 +65,12 @@ typedef struct liveness_state {
     size_t count, room;
     range_uses uses;
     const tn__happens *happens; /* NULL: steps run one after the other */
-    bool straight;              /* intervals of steps express the same conflicts as `happens` */
+    bool straight; /* true: intervals of steps express exactly the conflicts that `happens` gives */
     uint32_t *latest; /* [tensors] the tensor's newest live range; RANGE_NONE: no live range yet */
-    uint8_t *is_static; /* [tensors] takes no memory of the arena */
+    uint8_t *is_static; /* [tensors] the tensor takes no memory of the arena */
     uint64_t *fetched;  /* [tensors] bytes of a static tensor that is fetched from a
                                  * file; otherwise TN_SIZE_UNKNOWN. NULL: no tensor is fetched */
-    uint8_t *is_open;   /* [tensors] its newest live range has not been released */
+    uint8_t *is_open;   /* [tensors] the tensor's newest live range has not been released */
 } liveness_state;
 
 struct tn_occupancy {
@@ -76,7 +80,7 @@ struct tn_occupancy {
     tn_problem *problem;
     tn_life *ranges;
     size_t count;
-    live_range *found; /* [found_room], the same live ranges in the order of their definition */
+    live_range *found; /* [found_room] the live ranges in the order of their definition */
     size_t found_room;
     range_uses uses;
     range_window *windows; /* [count] */
@@ -85,7 +89,7 @@ struct tn_occupancy {
 
 /* liveness.c: finds the live ranges, and the views that are allowed between them. */
 tn_status tn__liveness_find(liveness_state *liveness);
-/* A step needs a live range, so it is alive through that step. */
+/* Marks a live range as needed at `step`, so that it stays live through that step. */
 tn_status tn__liveness_need(liveness_state *liveness, uint32_t id, uint32_t step);
 /* buffers.c: assigns live ranges to buffers. */
 tn_status tn__buffers_assign(liveness_state *liveness);
@@ -94,15 +98,15 @@ tn_status tn__buffers_assign(liveness_state *liveness);
  * `straight`, if both are equivalent; otherwise it changes nothing. */
 tn_status tn__liveness_straighten(liveness_state *liveness);
 
-/* Whether the problem needs clocks. */
+/* Whether intervals of steps are not enough, so that the problem needs clocks. */
 static inline bool tn__liveness_has_clocks(const liveness_state *liveness) {
     return liveness->happens != NULL && liveness->happens->chain_count > 1 && !liveness->straight;
 }
 
-/* occupancy.c, for host.c. The first returns the known partial order if instructions may overlap.
- * The second builds the problem of live ranges that have root, lo and hi: buffers in the order of
- * their first live range; buffer_of [ranges] receives the buffer of each root. */
+/* occupancy.c: returns the known partial order of the program if instructions may overlap. */
 tn_status tn__liveness_order(liveness_state *liveness, tn__happens *happens);
+/* occupancy.c: builds the problem from live ranges that have root, lo and hi. The buffers are in
+ * the order of their first live range; buffer_of [ranges] receives the buffer of each root. */
 tn_status tn__buffers_problem(liveness_state *liveness, tn_problem *problem, uint32_t *buffer_of);
 
 /* holders.c: the windows of an occupancy, and the bytes that each live range holds at one step.
@@ -116,7 +120,7 @@ typedef struct holders_walk {
 } holders_walk;
 #define HOLDERS_WALK_INIT                                                                          \
     { 0, RANGE_NONE, 0 }
-/* The next live range that holds bytes at a step; false: no further live range does. */
+/* Finds the next live range that holds bytes at a step; returns false if there are no more. */
 bool tn__holders_next(const tn_occupancy *occupancy, uint32_t step, holders_walk *walk,
                       tn_occupant *holder);
 tn_kind tn__occupancy_kind(const tn_occupancy *occupancy, uint32_t range);

@@ -19,7 +19,7 @@ void tn_occupancy_destroy(tn_occupancy *occupancy) {
 
 /* --- buffers --- */
 
-typedef struct buffer_member { /* live ranges sorted by buffer */
+typedef struct buffer_member { /* entry for sorting live ranges by buffer */
     uint32_t root, id;
 } buffer_member;
 
@@ -29,7 +29,8 @@ static int occupancy_member_order(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* The name of an operator, or of its result if it has no name: each scratch has a row in a plan. */
+/* The name of an operator; without a name, that of its first named output, or else its type. It
+ * names the operator's scratch in a plan. */
 static const char *occupancy_op_name(const liveness_state *liveness, const tn_op *op) {
     if (op->name[0] != '\0') return op->name;
     for (uint32_t k = 0; k < op->output_count; k++)
@@ -43,7 +44,9 @@ static void occupancy_name(const liveness_state *liveness, const live_range *ran
     const char *name =
         range->tensor == TN_NONE ? "" : tn_graph_tensor(liveness->graph, range->tensor)->name;
     const tn_op *op = range->op == TN_NONE ? NULL : tn_graph_op(liveness->graph, range->op);
-    if (range->is_static && op != NULL) /* several operators may have forms of the same tensor */
+    /* operators may use different forms of one static tensor, so the operator is part of the
+     * name */
+    if (range->is_static && op != NULL)
         snprintf(text, room, "%s for %s", name, op->name[0] != '\0' ? op->name : op->type);
     else if (name[0] != '\0')
         snprintf(text, room, "%s", name);
@@ -54,9 +57,9 @@ static void occupancy_name(const liveness_state *liveness, const live_range *ran
         snprintf(text, room, "tensor %u", range->tensor);
 }
 
-#define OCCUPANCY_NAME_MAX 1024u /* of a buffer: longer tensor names are cut */
+#define OCCUPANCY_NAME_MAX 1024u /* bytes of a buffer's name; longer tensor names are cut */
 
-/* The clocks of a live range: before its first step, and after all of its uses. */
+/* Writes the two clocks of a live range: one before its first step, one after all of its uses. */
 static void occupancy_clock(const liveness_state *liveness, const live_range *range,
                             int64_t *clocks, tn_piece *piece) {
     const tn__happens *happens = liveness->happens;
@@ -76,8 +79,8 @@ static void occupancy_clock(const liveness_state *liveness, const live_range *ra
     piece->ends = ends;
 }
 
-/* One buffer of the members [first, last): each section is the byte range that a member keeps
- * alive. */
+/* Adds one buffer, made of the members [first, last), to the problem. Each section of it is the
+ * byte range that a member keeps alive. */
 static tn_status occupancy_add_buffer(const liveness_state *liveness, tn_problem *problem,
                                       const buffer_member *members, size_t first, size_t last,
                                       tn_piece *pieces, tn_body_id *body) {
@@ -97,12 +100,12 @@ static tn_status occupancy_add_buffer(const liveness_state *liveness, tn_problem
         if (range->lo >= range->hi) continue;
         pieces[count] = (tn_piece){
             .first = range->first, .last = range->last, .lo = range->lo, .hi = range->hi};
-        if (clocks && !range->is_static) /* for static memory, no step is known to be over */
+        if (clocks && !range->is_static) /* static memory is never known to be over */
             occupancy_clock(liveness, range, clock + count * streams, &pieces[count]);
         count++;
     }
-    /* Named after the first member at its start, so that a row with that name gives that
-     * tensor's address. */
+    /* The buffer is named after the first member at its start, so that a row with that name gives
+     * the address of that tensor. */
     size_t at = first;
     while (at + 1 < last && liveness->ranges[members[at].id].delta != 0) at++;
     const live_range *owner = &liveness->ranges[members[at].id];
@@ -143,7 +146,7 @@ tn_status tn__buffers_problem(liveness_state *liveness, tn_problem *problem, uin
 
 /* --- results --- */
 
-typedef struct range_sorted { /* a live range on its way to its place */
+typedef struct range_sorted { /* a live range and its sorting key */
     tn_life range;
     uint32_t id;
 } range_sorted;
@@ -158,7 +161,8 @@ static int occupancy_range_order(const void *a, const void *b) {
     return (left->id > right->id) - (left->id < right->id);
 }
 
-/* A view that repeats its source (expand) is no larger than that source. */
+/* The bytes of memory of a live range. A view that repeats its source (Expand) needs no more bytes
+ * than that source. */
 static uint64_t occupancy_held(const live_range *range) {
     uint64_t seen = range->hi - range->lo;
     bool repeats = range->share == TN_SHARE_VIEW && range->hi > range->lo && range->bytes > seen;
@@ -180,8 +184,8 @@ static tn_life occupancy_public_range(const liveness_state *liveness, const live
                      .is_static = range->is_static};
 }
 
-/* Writes the live ranges in their public order, and the windows that they hold; `buffer_of` becomes
- * the place of each live range. */
+/* Writes the live ranges in their public order, and the windows that they hold. `buffer_of` is
+ * overwritten with the place of each live range. */
 static tn_status occupancy_hand_over(liveness_state *liveness, tn_occupancy *made,
                                      uint32_t *buffer_of) {
     range_sorted *sorted = tn__arena_array(&liveness->scratch, liveness->count, sizeof *sorted);
@@ -210,8 +214,8 @@ static tn_kind occupancy_kind(const liveness_state *liveness, const live_range *
     return tn_life_kind(liveness->graph, &of);
 }
 
-/* Whether a static tensor shows the bytes of another one: a Constant shows those of its
- * attribute, a Reshape those of a weight. */
+/* Whether a static tensor shows the bytes of another static tensor. A Constant shows the bytes of
+ * its attribute, and a Reshape those of a weight. */
 static bool occupancy_is_static_view(const tn_graph *graph, tn_tensor_id id) {
     const tn_tensor *tensor = tn_graph_tensor(graph, id);
     if (tensor->producer == TN_NONE || tensor->value != NULL) return false;
@@ -223,7 +227,8 @@ static bool occupancy_is_static_view(const tn_graph *graph, tn_tensor_id id) {
            tn_tensor_is_static(tn_graph_tensor(graph, view.source));
 }
 
-/* Sums tensors by kind, each once; an alias by definition has no memory of its own. */
+/* Sums the bytes of all tensors by kind. Each tensor counts once; an alias by definition has no
+ * memory of its own. */
 static void occupancy_count_totals(const liveness_state *liveness, tn_memory_summary *summary) {
     for (uint32_t i = 0; i < liveness->count; i++) {
         const live_range *range = &liveness->ranges[i];
@@ -239,7 +244,8 @@ static void occupancy_count_totals(const liveness_state *liveness, tn_memory_sum
             (tn_graph_tensor(liveness->graph, range->tensor)->flags & TN_TENSOR_BOUND))
             summary->bounded++;
     }
-    if (liveness->options.static_count > 0) return; /* already counted, in their stored form */
+    /* static tensors have already been counted, in their stored form */
+    if (liveness->options.static_count > 0) return;
     for (uint32_t i = 0; i < tn_graph_tensor_count(liveness->graph); i++) {
         const tn_tensor *tensor = tn_graph_tensor(liveness->graph, i);
         if (!tn_tensor_is_static(tensor) || tensor->bytes == TN_SIZE_UNKNOWN) continue;

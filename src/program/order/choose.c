@@ -10,12 +10,13 @@
  */
 #include "program/program.h"
 
-#define CHOOSE_STATES 100000u /* limit of an order's complete search: about 0.1 s */
+/* number of states that an order's complete search may visit: about 0.1 s */
+#define CHOOSE_STATES 100000u
 
 typedef struct choose_candidate {
     tn_program *program;
     tn_occupancy *occupancy;
-    uint64_t peak; /* of live bytes: no arena is smaller */
+    uint64_t peak; /* peak of live bytes: no arena of this order is smaller */
 } choose_candidate;
 
 typedef struct choose_work {
@@ -42,8 +43,8 @@ static bool choose_is_same(const tn_program *a, const tn_program *b) {
     return true;
 }
 
-/* Adds the program of one order. If it equals the file's order, its proof holds for that one,
- * too. */
+/* Adds a candidate: the program of one order. If it equals the program of the file's order, its
+ * proof applies to that one, too. */
 static tn_status choose_add(choose_work *choose, const tn_order *order) {
     choose_candidate made = {0};
     TN_TRY(tn__program_lower(order, &choose->task, &made.program, choose->error));
@@ -58,7 +59,7 @@ static tn_status choose_add(choose_work *choose, const tn_order *order) {
     return TN_OK;
 }
 
-/* Adds the file's order and the orders that the name selects. */
+/* Adds the file's order and the orders that the option's name selects. */
 static tn_status choose_gather(choose_work *choose) {
     const tn_order *file = tn__order_find("file"), *order = tn__order_find(choose->name);
     bool all = strcmp(choose->name, "auto") == 0;
@@ -90,7 +91,7 @@ static tn_status choose_occupy(choose_work *choose, const tn_occupancy_options *
     return TN_OK;
 }
 
-/* The place of every operator in the caller's sequence. */
+/* Computes the place of every operator in the caller's sequence. */
 static tn_status choose_rank(choose_work *choose, const tn_op_id *sequence, uint32_t count) {
     const tn_graph *graph = choose->task.graph;
     uint32_t ops = tn_graph_op_count(graph);
@@ -182,8 +183,8 @@ tn_status tn__program_ordered(const tn_graph *graph, const tn_program_options *o
     return status;
 }
 
-/* If the planner chooses a memory bank for each buffer, the traffic time decides: first the
- * bytes in banks of unknown speed, then the seconds in the other banks. */
+/* Compares two layouts by traffic time, if the planner chooses a memory bank for each buffer: first
+ * the bytes in banks of unknown speed, then the seconds in the other banks. */
 static bool choose_is_faster(const tn_problem *problem, const tn_layout *a, const tn_layout *b) {
     uint64_t unknown[2] = {0, 0};
     double seconds[2] = {0, 0};
@@ -202,7 +203,8 @@ static bool choose_is_faster(const tn_problem *problem, const tn_layout *a, cons
     return a->peak < b->peak;
 }
 
-/* Plans the candidates by rising peak until no candidate can beat the best. */
+/* Plans the candidates in order of their peak until no further candidate can be better than the
+ * best. */
 static tn_status choose_plan(choose_work *choose, const tn_plan_options *options,
                              choose_candidate *best, tn_layout *layout) {
     tn_status first = TN_OK;
@@ -240,7 +242,8 @@ static tn_status choose_plan(choose_work *choose, const tn_plan_options *options
     return best->program != NULL ? TN_OK : tn__fail_as(choose->error, first, &why);
 }
 
-/* Orders are compared by bytes; the best one is planned again for another objective. */
+/* Candidates are compared by bytes. If the options ask for another objective, the best candidate is
+ * planned again for that. */
 static tn_status choose_replan(tn_occupancy *occupancy, const tn_plan_options *options,
                                tn_layout *layout, tn_error *error) {
     tn_layout made;

@@ -20,14 +20,15 @@
 #include "program/order/order.h"
 
 #define CUT_INFINITE (UINT64_MAX / 4)
-#define CUT_ARCS_MAX 100000000u /* with more arcs, the network alone takes gigabytes */
+#define CUT_ARCS_MAX 100000000u /* limit: a network with more arcs would itself take gigabytes */
 
 enum { CUT_FREE, CUT_INSIDE, CUT_OUTSIDE };
 
 typedef struct cut_network {
     const tn__order_model *model;
-    uint8_t *side;  /* [nodes] CUT_* */
-    uint32_t *head; /* [vertices] first arc; nodes, items, source, sink */
+    uint8_t *side; /* [nodes] side of the cut that the node is fixed to, CUT_* */
+    /* [vertices] first arc of each vertex. Vertices are nodes, items, source and sink. */
+    uint32_t *head;
     uint32_t *level, *current, *queue;
     uint32_t *to, *next; /* [arcs]; arc ^ 1 is its reverse */
     uint64_t *room;
@@ -50,7 +51,7 @@ static void cut_arc(cut_network *net, uint32_t from, uint32_t to, uint64_t room)
 
 /* --- building --- */
 
-/* Puts all predecessors or all successors of `node` on a side. */
+/* Puts `node` and all of its predecessors, or all of its successors, on a side of the cut. */
 static void cut_spread(cut_network *net, uint32_t node, uint8_t side, const uint32_t *at,
                        const uint32_t *list) {
     uint32_t count = 0;
@@ -128,7 +129,8 @@ static bool cut_levels(cut_network *net) {
     return net->level[net->sink] != ORDER_NONE;
 }
 
-/* Pushes flow along one path of the level graph; `queue` holds its arcs. 0: no path is left. */
+/* Pushes flow along one path of the level graph, using `queue` for the arcs of the path. Returns
+ * the flow; 0 means that no path is left. */
 static uint64_t cut_augment(cut_network *net) {
     uint32_t depth = 0, v = net->source;
     uint64_t looked = 0;
@@ -161,7 +163,7 @@ static uint64_t cut_augment(cut_network *net) {
     return least;
 }
 
-/* The value of the minimum cut; false when the work is used up. */
+/* Computes the value of the minimum cut; returns false if the work limit is reached. */
 static bool cut_flow(cut_network *net, uint64_t *value) {
     *value = net->base;
     while (cut_levels(net)) {
@@ -174,8 +176,9 @@ static bool cut_flow(cut_network *net, uint64_t *value) {
     return true;
 }
 
-/* After a flow: the smallest source side, which the last level search has found, or the largest,
- * which is every vertex that cannot reach the sink. */
+/* Reads a source side of the minimum cut after the flow. The smallest one is the set of vertices
+ * that the last level search has reached. The largest one is every vertex that cannot reach the
+ * sink. */
 static void cut_read(cut_network *net, bool largest, uint8_t *inside) {
     const tn__order_model *model = net->model;
     uint32_t count = 0;
@@ -203,7 +206,8 @@ static void cut_read(cut_network *net, bool largest, uint8_t *inside) {
 static bool cut_make(cut_network *net, const tn__order_model *model) {
     const tn_context *context = model->context;
     size_t nodes = model->count, uses = model->used_at[nodes], edges = model->before_at[nodes];
-    if (model->item_count + uses + edges > CUT_ARCS_MAX) return false; /* too large: no bound */
+    /* a network with too many arcs is not built, so no bound is computed */
+    if (model->item_count + uses + edges > CUT_ARCS_MAX) return false;
     net->vertex_count = model->count + model->item_count + 2;
     net->source = net->vertex_count - 2;
     net->sink = net->vertex_count - 1;
@@ -232,8 +236,8 @@ static void cut_release(cut_network *net) {
     tn__free(context, net->room, net->arc_room * sizeof *net->room);
 }
 
-/* Sides for `node`, with all other users of `take`'s items inside; false: one of them needs
- * `node`. */
+/* Fixes the sides for running `node`. All other users of the items of `take` are put on the source
+ * side; returns false if one of them depends on `node`. */
 static bool cut_sides(cut_network *net, uint32_t node, const tn__order_take *take) {
     const tn__order_model *model = net->model;
     memset(net->side, CUT_FREE, model->count);
@@ -251,7 +255,7 @@ static bool cut_sides(cut_network *net, uint32_t node, const tn__order_take *tak
     return true;
 }
 
-/* Bytes of the takes of all later outputs, counted as if all of them succeeded. */
+/* Bytes that the takes of all later outputs of `node` save, counted as if all of them succeeded. */
 static uint64_t cut_other_takes(const tn__order_model *model, uint32_t node) {
     uint64_t bytes = 0;
     uint32_t first = model->take_at[node], last = model->take_at[node + 1];

@@ -23,12 +23,12 @@
 
 typedef struct order_tensor {
     tn_tensor_id id;
-    uint32_t maker; /* node; ORDER_NONE */
-    uint32_t root;  /* the tensor that owns its memory */
+    uint32_t maker; /* the node that makes the tensor, or ORDER_NONE */
+    uint32_t root;  /* the tensor that owns its memory: itself, or the source of the view */
     uint64_t delta, lo, hi, bytes;
-    bool fixed; /* static, or from outside the block: it has no item */
+    bool fixed; /* the tensor has no item, because it is static or comes from outside the block */
     bool whole, kept, there;
-    uint32_t first_item, last_item; /* items that hold its bytes */
+    uint32_t first_item, last_item; /* range of the items that hold its bytes */
 } order_tensor;
 
 typedef struct order_pair {
@@ -46,17 +46,18 @@ typedef struct order_build {
     tn_error *error;
     const tn_graph *graph;
     const tn_context *context;
-    order_tensor *tensors; /* by id */
+    order_tensor *tensors; /* the block's tensors, sorted by id */
     uint32_t tensor_count;
-    order_pairs reads;   /* (node, tensor id), by node */
-    order_pairs uses;    /* (item, node) */
-    order_pairs edges;   /* (before, after) */
-    order_pairs ids;     /* (tensor id, number) */
-    order_pairs ops;     /* (operator, node) */
-    tn_block_id *blocks; /* stack of nested blocks */
+    order_pairs reads;   /* pairs (node, tensor id) for each read, sorted by node */
+    order_pairs uses;    /* pairs (item, node): the node uses the item */
+    order_pairs edges;   /* pairs (before, after) of nodes */
+    order_pairs ids;     /* pairs (tensor id, index in `tensors`) */
+    order_pairs ops;     /* pairs (operator, node) */
+    tn_block_id *blocks; /* stack of nested blocks that are still to be visited */
     size_t block_room;
-    uint8_t *changes; /* [nodes] 1: writes into input 0; 2: writes into a tensor that its blocks
-                       * read */
+    /* [nodes] 1: the node writes into its input 0; 2: it writes into a tensor that its blocks
+     * read */
+    uint8_t *changes;
 } order_build;
 
 static tn_status order_add(order_build *build, order_pairs *pairs, uint32_t a, uint32_t b) {
@@ -84,7 +85,8 @@ static void order_normalise(order_pairs *pairs) {
     pairs->count = kept;
 }
 
-/* The b of the pair with this a; ORDER_NONE: no such pair. Pairs are sorted. */
+/* Finds the pair with this `a` in sorted pairs and returns its `b`; ORDER_NONE if there is no such
+ * pair. */
 static uint32_t model_find(const order_pairs *pairs, uint32_t a) {
     size_t low = 0, high = pairs->count;
     while (low < high) {
@@ -227,7 +229,8 @@ static void model_describe(order_build *build) {
     for (uint32_t i = 0; i < block->input_count; i++) {
         order_tensor *tensor = order_tensor_of(build, block->inputs[i]);
         tensor->there = true;
-        if (build->task->block != 0) tensor->kept = true; /* needed until a loop's last turn */
+        /* the block may be a loop's body: an outer tensor is needed until the last iteration */
+        if (build->task->block != 0) tensor->kept = true;
     }
     for (uint32_t i = 0; i < block->output_count; i++) {
         order_tensor *tensor = order_tensor_of(build, block->outputs[i]);
@@ -336,7 +339,8 @@ static bool items_splits(const order_build *build, uint32_t count) {
     return count <= ITEMS_PARTS_MAX && !build->task->whole;
 }
 
-/* Sorted offsets where the windows of the members begin and end; returns their number. */
+/* Writes the sorted offsets at which views of the members begin and end; returns the number of
+ * these offsets. */
 static uint32_t items_cut(const order_build *build, const order_pair *members, uint32_t count,
                           uint64_t *cuts) {
     const order_tensor *root = &build->tensors[members[0].a];
@@ -367,12 +371,13 @@ static uint32_t items_part(const uint64_t *cuts, uint32_t count, uint64_t at) {
     return low;
 }
 
-/* The items of one root; its padding belongs to the last. */
+/* Makes the items of one root. Padding after the tensor belongs to the last item. */
 static void items_make(order_build *build, const order_pair *members, uint32_t count,
                        uint64_t *cuts) {
     tn__order_model *model = build->model;
     const order_tensor *root = &build->tensors[members[0].a];
-    uint64_t aligned = UINT64_MAX; /* too large: `largest` will report the overflow */
+    /* on overflow the item gets the maximum size, and computing `largest` reports the error */
+    uint64_t aligned = UINT64_MAX;
     bool split = items_splits(build, count);
     if (root->bytes == 0) return;
     tn__align_up(root->bytes, build->task->memory.alignment, &aligned);
@@ -436,8 +441,8 @@ static tn_status items_uses(order_build *build) {
     return TN_OK;
 }
 
-/* The live bytes while inputs arrive one by one before the block, and the bytes left after the
- * block. */
+/* Computes a lower bound of every order's peak: the live bytes while inputs arrive one by one
+ * before the block, and the bytes that are left after the block. */
 static void items_floor(const order_build *build) {
     tn__order_model *model = build->model;
     const tn_block *block = tn_graph_block(build->graph, build->task->block);
@@ -486,8 +491,8 @@ static tn_status items_totals(order_build *build) {
     return TN_OK;
 }
 
-/* Visits roots in the order of their makers, those that existed before the block first, so that
- * items come sorted. Finds the users of items, too. */
+/* Makes the items of all roots, and finds their users. Roots that existed before the block come
+ * first, then roots in the order of their makers, so that the items are sorted by maker. */
 static tn_status order_find_items(order_build *build) {
     order_pairs roots = {0}, members = {0};
     tn_status status = TN_OK;
@@ -496,7 +501,8 @@ static tn_status order_find_items(order_build *build) {
         bool exists = !tensor->fixed && (tensor->maker != ORDER_NONE || tensor->there);
         status = order_add(build, &members, tensor->root, i);
         if (status == TN_OK && tensor->root == i && exists)
-            status = order_add(build, &roots, tensor->maker + 1, i); /* ORDER_NONE + 1 is 0 */
+            /* wraps: a maker of ORDER_NONE becomes 0, which comes first */
+            status = order_add(build, &roots, tensor->maker + 1, i);
     }
     order_normalise(&roots);
     order_normalise(&members);
@@ -510,15 +516,15 @@ static tn_status order_find_items(order_build *build) {
 
 /* --- edges --- */
 
-/* The memory in which a tensor is written: its root. All tensors from outside the block share
- * one home, because they may be views of each other. */
+/* The memory to which accesses are ordered: that of the tensor's root. All tensors from outside the
+ * block count as one memory, because they may be views of each other. */
 static uint32_t items_home(const order_build *build, const order_tensor *tensor) {
     const tn_tensor *facts = tn_graph_tensor(build->graph, tensor->id);
     return facts->block == build->task->block ? tensor->root : build->tensor_count;
 }
 
-typedef struct items_watch { /* one home: its last writer, and its readers since then */
-    uint32_t writer, reader; /* reader: newest entry in `chain` */
+typedef struct items_watch { /* for one memory: its last writer, and its readers since then */
+    uint32_t writer, reader; /* reader: index of the newest entry in the list `chain` */
 } items_watch;
 
 static bool items_writes(const tn_graph *graph, tn_op_id id, tn_tensor_id tensor) {
@@ -529,8 +535,8 @@ static bool items_writes(const tn_graph *graph, tn_op_id id, tn_tensor_id tensor
     return false;
 }
 
-/* Visits nodes in file order. A writer comes after all accesses since the last writer, and a
- * reader comes after the last writer. */
+/* Adds the edges between writers and readers of each memory, visiting nodes in file order. A writer
+ * comes after all accesses since the last writer, and a reader comes after the last writer. */
 static tn_status items_watch_all(order_build *build, items_watch *watch, order_pair *chain) {
     for (uint32_t i = 0; i < build->reads.count; i++) {
         uint32_t node = build->reads.data[i].a;
@@ -579,7 +585,7 @@ static tn_status items_link(order_build *build) {
     for (size_t i = 0; i < edges->count; i++) {
         model->after_at[edges->data[i].a + 1]++;
         model->before_at[edges->data[i].b + 2]++;
-        model->after[i] = edges->data[i].b; /* the edges are sorted by a */
+        model->after[i] = edges->data[i].b; /* the edges are sorted by their first node */
     }
     for (uint32_t p = 0; p < model->count; p++) {
         model->after_at[p + 1] += model->after_at[p];
@@ -590,7 +596,7 @@ static tn_status items_link(order_build *build) {
     return TN_OK;
 }
 
-/* Operators that do more than compute their outputs keep the order of the file. */
+/* Adds edges so that operators with effects other than their outputs keep the order of the file. */
 static tn_status items_chain_ordered(order_build *build) {
     uint32_t last = ORDER_NONE;
     for (uint32_t p = 0; p < build->model->count; p++) {
@@ -708,7 +714,8 @@ typedef struct inner_block {
     tn_block_id block;
 } inner_block;
 
-static int inner_order(const void *a, const void *b) { /* deepest first */
+/* sorts blocks so that the deepest come first */
+static int inner_order(const void *a, const void *b) {
     const inner_block *x = a, *y = b;
     if (x->depth != y->depth) return x->depth > y->depth ? -1 : 1;
     return (x->block > y->block) - (x->block < y->block);
@@ -724,7 +731,7 @@ static uint32_t inner_depth(const tn_graph *graph, tn_block_id block) {
     return depth;
 }
 
-/* The worst step of one block in file order. */
+/* Computes the most live bytes over all steps of one block in file order. */
 static tn_status inner_peak(const tn_order_task *task, uint64_t *peak, tn_error *error) {
     tn__order_model model;
     tn__order_walk walk = {0};

@@ -21,103 +21,120 @@
 #define ORDER_NONE UINT32_MAX
 
 typedef struct tn__order_item {
-    uint64_t bytes;       /* aligned */
-    uint32_t maker;       /* node; ORDER_NONE: exists before the block begins */
-    uint32_t first, last; /* model->users[first .. last): ascending, each once */
-    bool kept;            /* still needed after the block */
+    uint64_t bytes; /* aligned */
+    /* the node that makes the item; ORDER_NONE: it exists before the block begins */
+    uint32_t maker;
+    /* users of the item: model->users[first .. last), in ascending order, each once */
+    uint32_t first, last;
+    bool kept; /* the item is still needed after the block */
 } tn__order_item;
 
 /* A node may write `bytes` of an output over items [first .. last), as their last user. */
 typedef struct tn__order_take {
     uint64_t bytes;
-    uint32_t output; /* takes of one output are neighbours: at most one of them counts */
+    /* takes of one output are adjacent in the list; at most one of them is counted */
+    uint32_t output;
     uint32_t first, last;
 } tn__order_take;
 
 typedef struct tn__order_model {
     const tn_context *context;
-    tn__arena arena; /* owns all arrays */
+    tn__arena arena; /* owns all arrays of the model */
     uint32_t count, item_count;
-    const tn_op_id *ops;   /* [count] node -> operator, in file order, which is topological */
+    /* [count] the operator of each node. Nodes are numbered in file order, which is topological */
+    const tn_op_id *ops;
     uint64_t *scratch;     /* [count] bytes that live during the node's step only */
-    tn__order_item *items; /* sorted by maker, those that existed before the block first */
+    tn__order_item *items; /* sorted by maker; items that existed before the block come first */
     uint32_t *users;
-    uint32_t *made_at;        /* [count + 1] items[made_at[p] .. made_at[p + 1]) are made by p */
-    uint32_t *used_at, *used; /* [count + 1], items by user */
-    uint32_t *before_at, *before; /* [count + 1], nodes that must have run */
+    uint32_t *made_at; /* [count + 1] items[made_at[p] .. made_at[p + 1]) are made by p */
+    /* [count + 1] used[used_at[p] .. used_at[p + 1]) are the items that node p uses */
+    uint32_t *used_at, *used;
+    /* [count + 1] before[before_at[p] .. before_at[p + 1]) are the nodes that must have run before
+     * p */
+    uint32_t *before_at, *before;
     uint32_t *after_at, *after;
-    uint32_t *take_at; /* [count + 1] */
+    uint32_t *take_at; /* [count + 1] takes[take_at[p] .. take_at[p + 1]) are the takes of node p */
     tn__order_take *takes;
-    uint64_t start;   /* M of the empty set */
-    uint64_t floor;   /* no order costs less: as inputs arrive, and after all nodes have run */
-    uint64_t largest; /* no cost is larger: the sum of all bytes */
+    uint64_t start; /* live bytes before any node has run: M of the empty set */
+    /* lower bound of every order's peak: the live bytes while inputs arrive, and after all nodes
+     * have run */
+    uint64_t floor;
+    uint64_t largest; /* upper bound of every order's peak: the sum of all bytes */
 } tn__order_model;
 
-/* model.c. Errors: E_INVALID when sizes overflow, E_NO_MEMORY. The caller releases the
- * model also after an error. `folded` operators are not nodes. Cost: O(operands log operands). */
+/* model.c: makes the model of a block. `folded` operators are not nodes. Errors: E_INVALID if sizes
+ * overflow, E_NO_MEMORY. The caller releases the model also after an error. Cost: O(operands log
+ * operands). */
 tn_status tn__order_model_make(const tn_order_task *task, tn__order_model *model, tn_error *error);
 void tn__order_model_release(tn__order_model *model);
 
 /* --- walk.c: orders as arrays of nodes -------------------------------------------------- */
 
-/* The state of a walk: the live items, and the number of users of each that have not run. */
+/* The state while an order is walked step by step: the live items, and for each item the number of
+ * users that have not run. */
 typedef struct tn__order_walk {
     const tn__order_model *model;
-    uint32_t *left;    /* [items] users that have not run, plus one when kept */
-    uint32_t *waiting; /* [nodes] predecessors that have not run; UINT32_MAX: the node has run */
+    uint32_t *left; /* [items] number of users that have not run, plus one if the item is kept */
+    /* [nodes] number of predecessors that have not run; UINT32_MAX: the node has run */
+    uint32_t *waiting;
     uint64_t live;
 } tn__order_walk;
 
 bool tn__order_walk_make(tn__order_walk *walk, const tn__order_model *model);
 void tn__order_walk_release(tn__order_walk *walk);
 void tn__order_walk_reset(tn__order_walk *walk);
-uint64_t tn__order_cost(const tn__order_walk *walk, uint32_t node); /* cost of running the node
-                                                                     * now */
+/* live bytes during the node's step if it ran now */
+uint64_t tn__order_cost(const tn__order_walk *walk, uint32_t node);
 /* Live bytes after the node minus live bytes before it, if it ran now; may be negative. */
 int64_t tn__order_net(const tn__order_walk *walk, uint32_t node);
 void tn__order_step(tn__order_walk *walk, uint32_t node);
-void tn__order_undo(tn__order_walk *walk, uint32_t node); /* undoes the last step */
+/* undoes the last step, which ran `node` */
+void tn__order_undo(tn__order_walk *walk, uint32_t node);
 
 /* Costs of all steps into costs[count] (may be NULL); returns the largest. */
 uint64_t tn__order_costs(tn__order_walk *walk, const uint32_t *order, uint64_t *costs);
-/* Moves every step forward that frees at least the bytes it makes and stays within `limit`, as
- * far as possible. The cost never exceeds the larger of `limit` and the cost before. `spare`:
- * [count]. */
+/* Moves every step forward, as far as possible, that frees at least the bytes it makes and costs at
+ * most `limit`. The largest cost does not rise above the larger of `limit` and its previous value.
+ * `spare` [count] is working memory. */
 void tn__order_early(tn__order_walk *walk, uint32_t *order, uint32_t *spare, uint64_t limit);
-/* The mirror image: moves steps back that make at least the bytes they free. */
+/* The reverse of tn__order_early: moves steps back that make at least the bytes they free. */
 void tn__order_late(tn__order_walk *walk, uint32_t *order, uint32_t *spare, uint64_t limit);
-/* Always runs the cheapest ready node: free steps first, then the least growth. */
+/* Writes an order that always runs the cheapest ready node next: nodes that free at least what they
+ * make first, then the node with the least growth. */
 bool tn__order_greedy(tn__order_walk *walk, uint32_t *order, uint64_t limit);
 
-/* walk.c: merges the hills and valleys of the paths ahead, in about `work` steps.
- * False: out of memory. */
+/* walk.c: writes an order that merges the hills and valleys of the paths ahead of ready nodes, in
+ * about `work` steps. Returns false if memory runs out. */
 bool tn__order_segments(tn__order_walk *walk, uint32_t *order, uint64_t work);
 
 /* --- cut.c: the cheapest moment for a node --- */
 
-/* The least cost(p | D) over all sets D that may run before p: a lower bound of every order.
- * `inside` ([count]) receives such a D: the smallest or the largest of them. Cost: a maximum
- * flow over nodes, items and operands; false when memory or `*work` runs out. */
+/* Computes the minimum of cost(p | D) over all sets D that may run before p: a lower bound of every
+ * order's peak. `inside` ([count]) receives a set D with that cost: the smallest or the largest
+ * one. Cost: a maximum flow over nodes, items and operands. Returns false if memory or `*work` runs
+ * out. */
 bool tn__order_cut(const tn__order_model *model, uint32_t node, bool largest, uint8_t *inside,
                    uint64_t *bound, uint64_t *work);
 
 /* --- search.c: complete search and beam search --- */
 
 typedef struct tn__order_result {
-    uint64_t peak, bound; /* of live bytes; equal: proved minimal */
+    /* peak of live bytes and its lower bound; if both are equal, the peak is proved minimal */
+    uint64_t peak, bound;
     uint64_t states;
 } tn__order_result;
 
-/* Complete search for orders with a lower peak than `order`. A better order replaces order[],
- * and the bound rises to the level that the search has excluded. Ends after `limit` states or
- * `work` visited steps. Errors: E_NO_MEMORY. */
+/* Searches completely for an order with a lower peak than `order`. A better order replaces order[],
+ * and the bound rises to the peak below which the search has excluded all orders. The search ends
+ * after `limit` states or `work` visited steps. Errors: E_NO_MEMORY. */
 tn_status tn__order_exact(tn__order_walk *walk, uint32_t *order, tn__order_result *result,
                           uint64_t limit, uint64_t work, tn_error *error);
-/* Keeps the best `width` states per step, below order's own peak; ends after `work` visited
- * steps. */
+/* Beam search: keeps the best `width` states per step, all below the peak of `order`. It ends after
+ * `work` visited steps. */
 tn_status tn__order_beam(tn__order_walk *walk, uint32_t *order, tn__order_result *result,
                          uint32_t width, uint64_t work, tn_error *error);
-/* The average number of nodes that could run at a step of this order: the width of the graph. */
+/* The average number of nodes that are ready at a step of this order: a measure of the graph's
+ * width. */
 uint32_t tn__order_width(tn__order_walk *walk, const uint32_t *order);
 
 #endif

@@ -19,18 +19,18 @@
 #include "program/order/order.h"
 #include "base/heap.h"
 
-#define SEARCH_STATES_MAX 1000000u /* of a beam: about 100 MB */
+#define SEARCH_STATES_MAX 1000000u /* limit for a beam: about 100 MB */
 
 typedef struct order_state {
     uint64_t hash[2];
     uint64_t peak, live;
-    uint32_t way; /* last node of the path to it, in search->ways */
+    uint32_t way; /* last entry in search->ways of the path to this state */
     uint32_t ran;
-    uint32_t next;  /* next state in its slot of the table */
-    uint32_t level; /* next state of its beam level */
+    uint32_t next;  /* next state in the same slot of the hash table */
+    uint32_t level; /* next state in the list of its level */
 } order_state;
 
-typedef struct search_way { /* the paths form a tree with shared prefixes */
+typedef struct search_way { /* a node of a path; paths form a tree with shared prefixes */
     uint32_t before, node;
 } search_way;
 
@@ -38,21 +38,24 @@ typedef struct search_run {
     tn__order_walk *walk;
     const tn__order_model *model;
     const tn_context *context;
-    uint64_t *keys;          /* [nodes x 2] Zobrist */
-    uint32_t *ready, *place; /* [nodes] the nodes that may run now; the index of each in `ready`,
-                              * or ORDER_NONE */
+    uint64_t *keys; /* [nodes x 2] Zobrist hash keys */
+    /* [nodes] ready: the nodes that may run now. place: the index of each node in `ready`, or
+     * ORDER_NONE */
+    uint32_t *ready, *place;
     uint32_t ready_count;
-    uint32_t *done;     /* [nodes] the nodes that have run, in order */
-    uint32_t *done_way; /* [nodes] the path that ends with it; ORDER_NONE while not stored */
+    uint32_t *done; /* [nodes] the nodes that have run, in the order in which they ran */
+    /* [nodes] the entry in `ways` that ends with this node; ORDER_NONE while it is not stored */
+    uint32_t *done_way;
     uint32_t done_count;
     uint64_t hash[2];
     order_state *states;
     search_way *ways;
     uint32_t *heap, *table, *turn, *path;
     size_t state_count, state_room, way_count, way_room, heap_count, heap_room, table_room;
-    uint64_t work;     /* number of steps that may still be visited */
-    uint64_t best;     /* worst step of the best known order: states must stay below */
-    uint32_t best_way; /* path of an order better than the given one; ORDER_NONE: none found */
+    uint64_t work; /* number of steps that the search may still visit */
+    uint64_t best; /* peak of the best known order: states must stay below it */
+    /* end of the path of an order better than the given one; ORDER_NONE: none found */
+    uint32_t best_way;
 } search_run;
 
 /* --- the walk, forward and back --- */
@@ -92,7 +95,7 @@ static void search_undo(search_run *run) {
     run->hash[1] ^= run->keys[2 * node + 1];
 }
 
-/* Runs every ready node that is free within `limit`. */
+/* Runs ready nodes that are free within `limit` as long as there are any. */
 static void search_close(search_run *run, uint64_t limit) {
     for (uint32_t i = 0; i < run->ready_count;) {
         uint32_t node = run->ready[i];
@@ -102,12 +105,13 @@ static void search_close(search_run *run, uint64_t limit) {
             continue;
         }
         uint64_t before = run->walk->live;
-        search_step(run, node, ORDER_NONE); /* another node takes its place in the list */
+        /* search_step puts another node at this index, so the index stays */
+        search_step(run, node, ORDER_NONE);
         if (run->walk->live < before) i = 0;
     }
 }
 
-/* Moves the walk from its current state to the end of `way`. */
+/* Moves the walk from its current state to the end of the path `way`. */
 static void search_go(search_run *run, uint32_t way, uint32_t ran) {
     uint32_t missing = 0;
     while (run->done_count > ran) search_undo(run);
@@ -147,7 +151,8 @@ static bool search_grow_table(search_run *run) {
     return true;
 }
 
-/* The current state of the walk; a new one has peak UINT64_MAX. ORDER_NONE: out of memory. */
+/* Finds or adds the current state of the walk; a new state has peak UINT64_MAX. Returns ORDER_NONE
+ * if memory runs out. */
 static uint32_t search_find(search_run *run) {
     if (run->state_count >= run->table_room && !search_grow_table(run)) return ORDER_NONE;
     uint32_t *slot = &run->table[run->hash[0] & (run->table_room - 1)];
@@ -169,7 +174,8 @@ static uint32_t search_find(search_run *run) {
     return id;
 }
 
-/* Stores the part of the current path that is not stored yet; returns its end. */
+/* Stores the part of the current path that is not stored yet, and sets *way to its end. Returns
+ * false if memory runs out. */
 static bool search_store_way(search_run *run, uint32_t *way) {
     uint32_t from = run->done_count;
     while (from > 0 && run->done_way[from - 1] == ORDER_NONE) from--;
@@ -209,9 +215,9 @@ static uint32_t search_pop(search_run *run) {
 
 /* --- expanding --- */
 
-/* The walk is in a state that it reached with worst step `peak`: keeps it if it is new or
- * better. A complete order that is better becomes the best. *id: the state, ORDER_NONE when not
- * kept. */
+/* The walk has reached a state; `peak` is the largest step on its path. Keeps the state if it is
+ * new or its path is better, and records a better complete order as the best. *id receives the
+ * state, or ORDER_NONE if it is not kept. */
 static bool search_keep(search_run *run, uint64_t peak, uint32_t *id) {
     *id = ORDER_NONE;
     uint32_t found = search_find(run);
@@ -231,8 +237,8 @@ static bool search_keep(search_run *run, uint64_t peak, uint32_t *id) {
     return true;
 }
 
-/* Visits all states that follow `id` and stay below the best; calls `take` for each that is
- * kept. */
+/* Visits all states that follow state `id` and stay below the best peak; calls `take` for each that
+ * is kept. */
 static bool search_expand(search_run *run, uint32_t id,
                           bool (*take)(search_run *run, uint32_t id)) {
     const order_state state = run->states[id];
@@ -271,7 +277,8 @@ static void search_release(search_run *run) {
     tn__free(context, run->table, run->table_room * sizeof *run->table);
 }
 
-/* Starts at the first state, after all nodes that are free within the bound have run. */
+/* Prepares a search: its first state is that after all nodes have run that are free within the
+ * bound. */
 static bool search_make(search_run *run, tn__order_walk *walk, const tn__order_result *result,
                         uint64_t work, uint32_t *first) {
     const tn__order_model *model = walk->model;
@@ -334,20 +341,22 @@ static int search_level_order(const void *a, const void *b) {
     const order_state *x = a, *y = b;
     if (x->peak != y->peak) return x->peak < y->peak ? -1 : 1;
     if (x->live != y->live) return x->live < y->live ? -1 : 1;
-    return (x->level > y->level) - (x->level < y->level); /* `level` holds the id here */
+    /* `level` holds the state's number during a sort; it breaks ties */
+    return (x->level > y->level) - (x->level < y->level);
 }
 
-/* Levels are lists: the head of level k is in heap[k]. */
+/* Adds a state to the list of its level; the head of the list of level k is in heap[k]. */
 static bool search_enlist(search_run *run, uint32_t id) {
     order_state *state = &run->states[id];
-    if (state->level != ORDER_NONE) return true; /* already in the list, now with a better path */
+    /* the state is in the list of its level already; only its path has changed */
+    if (state->level != ORDER_NONE) return true;
     uint32_t *head = &run->heap[state->ran];
     state->level = *head;
-    *head = id + 1; /* 0 ends the list */
+    *head = id + 1; /* 0 ends a list, so numbers are stored plus one */
     return true;
 }
 
-/* The members of a level, best first, into a new array. */
+/* Collects the states of a level into a new array, the best first. */
 static order_state *search_level(search_run *run, uint32_t level, size_t *count) {
     *count = 0;
     for (uint32_t id = run->heap[level]; id != 0; id = run->states[id - 1].level) ++*count;

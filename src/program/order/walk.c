@@ -47,11 +47,12 @@ void tn__order_walk_reset(tn__order_walk *walk) {
     walk->live = model->start;
 }
 
-/* The bytes that p overwrites when every item has `last` users left, p included. */
+/* The bytes that node p overwrites in the situation in which every item has `last` users left, p
+ * included. */
 static uint64_t walk_saved(const tn__order_walk *walk, uint32_t node, uint32_t last) {
     const tn__order_model *model = walk->model;
     uint64_t saved = 0;
-    uint32_t done = ORDER_NONE; /* the output that has its take already */
+    uint32_t done = ORDER_NONE; /* the output that already has a take */
     for (uint32_t t = model->take_at[node]; t < model->take_at[node + 1]; t++) {
         const tn__order_take *take = &model->takes[t];
         if (take->output == done) continue;
@@ -124,12 +125,13 @@ uint64_t tn__order_costs(tn__order_walk *walk, const uint32_t *order, uint64_t *
 
 /* --- early: forward; a node that frees at least its bytes runs as soon as it can --- */
 
-/* Nodes to visit. A node becomes free in three cases: it gets ready, it becomes the last user of
- * an item, or bytes are freed while only its cost exceeded the limit. It is visited only then. */
+/* Nodes that may have become free. A node becomes free when it gets ready, when it becomes the last
+ * user of an item, or, if only its cost exceeded the limit, when bytes are freed. Only in these
+ * cases it is visited again. */
 typedef struct walk_queue {
-    uint32_t *nodes;   /* [count] a stack; each node at most once */
-    uint32_t *blocked; /* [count] free, but above the limit */
-    uint8_t *listed;   /* [count] is in one of the two lists */
+    uint32_t *nodes;   /* [count] stack of nodes to visit; each node is on it at most once */
+    uint32_t *blocked; /* [count] nodes that are free but cost more than the limit */
+    uint8_t *listed;   /* [count] the node is in `nodes` or `blocked` */
     uint32_t count, blocked_count;
 } walk_queue;
 
@@ -158,7 +160,7 @@ static void walk_unblock(walk_queue *queue) {
         queue->nodes[queue->count++] = queue->blocked[--queue->blocked_count];
 }
 
-/* Runs a node and lists the nodes that this may have made free. */
+/* Runs a node, and lists the nodes that may have become free through it. */
 static void walk_advance(tn__order_walk *walk, uint32_t node, walk_queue *queue) {
     const tn__order_model *model = walk->model;
     uint64_t before = walk->live;
@@ -175,7 +177,7 @@ static void walk_advance(tn__order_walk *walk, uint32_t node, walk_queue *queue)
     }
 }
 
-/* Runs all free nodes until none is left. */
+/* Runs free nodes as long as there are any. */
 static uint32_t walk_close(tn__order_walk *walk, walk_queue *queue, uint32_t *order, uint32_t at,
                            uint64_t limit) {
     while (queue->count > 0) {
@@ -202,8 +204,8 @@ static void walk_start(tn__order_walk *walk, walk_queue *queue) {
 void tn__order_early(tn__order_walk *walk, uint32_t *order, uint32_t *spare, uint64_t limit) {
     const tn__order_model *model = walk->model;
     walk_queue queue;
-    if (walk_queue_make(&queue, model)) { /* without memory the order stays as it is, which is
-                                           * valid */
+    /* if memory runs out, the order stays as it is, which is valid */
+    if (walk_queue_make(&queue, model)) {
         walk_start(walk, &queue);
         uint32_t at = walk_close(walk, &queue, spare, 0, limit);
         for (uint32_t i = 0; i < model->count; i++) {
@@ -240,8 +242,8 @@ static uint64_t walk_late_freed(const tn__order_walk *walk, uint32_t node) {
     return bytes;
 }
 
-/* Puts a node in front of the nodes placed so far, and lists the nodes that this may have made
- * free. */
+/* Places a node before the nodes that have been placed so far, and lists the nodes that may have
+ * become free through it. */
 static void walk_late_advance(tn__order_walk *walk, uint32_t node, walk_queue *queue) {
     const tn__order_model *model = walk->model;
     uint64_t before = walk->live;
@@ -284,8 +286,8 @@ static uint32_t walk_late_close(tn__order_walk *walk, walk_queue *queue, uint32_
 void tn__order_late(tn__order_walk *walk, uint32_t *order, uint32_t *spare, uint64_t limit) {
     const tn__order_model *model = walk->model;
     walk_queue queue;
-    if (walk_queue_make(&queue, model)) { /* without memory the order stays as it is, which is
-                                           * valid */
+    /* if memory runs out, the order stays as it is, which is valid */
+    if (walk_queue_make(&queue, model)) {
         walk_late_start(walk, &queue);
         uint32_t at = walk_late_close(walk, &queue, spare, model->count, limit);
         for (uint32_t i = model->count; i-- > 0;) {
@@ -301,15 +303,16 @@ void tn__order_late(tn__order_walk *walk, uint32_t *order, uint32_t *spare, uint
 
 /* --- greedy --- */
 
-#define WALK_LOOK 256u /* ready nodes compared per step */
+#define WALK_LOOK 256u /* number of ready nodes that are compared per step */
 
 typedef struct walk_ready {
-    uint32_t *nodes; /* in the order in which they became ready */
-    uint8_t *seen;   /* [nodes] entered once */
+    uint32_t *nodes; /* ready nodes, in the order in which they became ready */
+    uint8_t *seen;   /* [nodes] the node has been entered in the list; each node is entered once */
     uint32_t count;
 } walk_ready;
 
-/* The index of the best ready node. Drops nodes that have run in the meantime. */
+/* The index of the cheapest ready node. Removes nodes from the list that have run in the
+ * meantime. */
 static uint32_t walk_cheapest(const tn__order_walk *walk, walk_ready *ready) {
     uint32_t best = ORDER_NONE, kept = 0, looked = 0;
     uint64_t best_cost = 0;
@@ -386,24 +389,29 @@ bool tn__order_greedy(tn__order_walk *walk, uint32_t *order, uint64_t limit) {
  * SIAM J. Alg. Disc. Meth. 8(3), 1987.
  */
 
-#define SEGMENT_AHEAD 32u /* steps per path; later steps are visited when these have run */
-#define SEGMENT_LOOK 64u  /* number of ready nodes that get a path ahead, if work allows it */
+/* steps that a path ahead visits; later steps are visited when these have run */
+#define SEGMENT_AHEAD 32u
+/* number of ready nodes for which the path ahead is visited, if the work limit allows it */
+#define SEGMENT_LOOK 64u
 
 typedef struct segment {
     uint32_t nodes[SEGMENT_AHEAD];
-    uint32_t count;  /* number of its steps to run */
-    bool falls;      /* ends at the level where it begins, or lower */
-    uint64_t hill;   /* height above the level where it begins */
-    uint64_t behind; /* falls: bytes lower at the end; otherwise: drop from hill to valley */
+    uint32_t count; /* number of steps of the segment */
+    bool falls;     /* the live bytes at the end of the segment are at most those at its begin */
+    uint64_t hill;  /* largest live bytes within the segment, relative to its begin */
+    /* if the segment falls: bytes freed from its begin to its end; otherwise: drop from its hill to
+     * its end */
+    uint64_t behind;
 } segment;
 
 typedef struct segment_run {
     tn__order_walk *walk;
     const tn__order_model *model;
-    uint32_t *ready, ready_count; /* in the order in which they became ready; some have run
-                                   * already */
+    /* ready nodes, in the order in which they became ready; some have run already */
+    uint32_t *ready, ready_count;
     uint8_t *seen;
-    uint32_t fresh[4 * SEGMENT_AHEAD], fresh_count; /* nodes that the path ahead has made ready */
+    /* nodes that became ready through the path ahead */
+    uint32_t fresh[4 * SEGMENT_AHEAD], fresh_count;
 } segment_run;
 
 static void segment_ready(segment_run *run, uint32_t node) {
@@ -420,7 +428,7 @@ static void segment_enable(segment_run *run, uint32_t node) {
             run->fresh[run->fresh_count++] = model->after[k];
 }
 
-/* The cheapest node that the path ahead has made ready; ORDER_NONE: no such node. */
+/* The cheapest node that became ready through the path ahead; ORDER_NONE if no node did. */
 static uint32_t segment_next(segment_run *run) {
     uint32_t best = ORDER_NONE;
     uint64_t least = UINT64_MAX;
@@ -438,13 +446,14 @@ static uint32_t segment_next(segment_run *run) {
     return node;
 }
 
-/* Chooses the cut: live[i] bytes after i steps, hill[i] the maximum until then. */
+/* Chooses where a path ahead is cut. live[i] is the bytes after i steps relative to the begin,
+ * hill[i] the maximum up to then. */
 static void segment_cut(segment *found, const uint64_t *live, const uint64_t *hill,
                         uint32_t count) {
     uint32_t end = 1;
     while (end <= count && live[end] > live[0]) end++;
     found->falls = end <= count;
-    if (found->falls) { /* continue to the lowest valley that needs no higher hill */
+    if (found->falls) { /* goes on to the lowest valley that needs no higher hill */
         for (uint32_t i = end + 1; i <= count && hill[i] == hill[end]; i++)
             if (live[i] < live[end]) end = i;
         found->behind = live[0] - live[end];
@@ -486,8 +495,8 @@ static bool segment_is_better(const segment *a, const segment *b) {
 bool tn__order_segments(tn__order_walk *walk, uint32_t *order, uint64_t work) {
     const tn__order_model *model = walk->model;
     segment_run run = {.walk = walk, .model = model};
-    uint64_t each = work / ((uint64_t)model->count + 1); /* steps of look-ahead per step of the
-                                                          * order */
+    /* steps of the paths ahead that may be visited per step of the order */
+    uint64_t each = work / ((uint64_t)model->count + 1);
     uint32_t ahead = each >= 256 ? SEGMENT_AHEAD : 8;
     uint32_t look = (uint32_t)(each / ahead < 4              ? 4
                                : each / ahead > SEGMENT_LOOK ? SEGMENT_LOOK

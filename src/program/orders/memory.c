@@ -10,8 +10,9 @@
  *            set moves to the front. The value of the cut is a lower bound, too. This is repeated
  *            while the steps above the bound get fewer or lower; a fixed number of moves may make
  *            the order worse in between.
- *   beam     if a gap is left, the best few hundred states per step.
- *   exact    complete search below the best order so far, up to a limit of states.
+ *   beam     if a gap is left, a beam search keeps the best few hundred states per step.
+ *   exact    a complete search for orders below the best peak so far visits up to a limit of
+ *            states.
  *
  * The search ends as soon as the peak equals the bound: no other order has a lower peak (proved).
  * On real networks this is nearly always the case at once.
@@ -24,13 +25,14 @@
  */
 #include "program/order/order.h"
 
-#define MEMORY_BYTES_MAX (UINT64_MAX / 8) /* differences fit int64, infinite arcs are larger */
-#define MEMORY_PATIENCE 20u               /* number of moves by cuts without an improvement */
-#define MEMORY_CUTS 64u                   /* cuts that may raise the bound if a gap is left */
-#define MEMORY_LOOKS 10000000u            /* number of steps that each search may visit */
-#define MEMORY_BEAM 2000u                 /* states per step, at most */
-#define MEMORY_BEAMS 4u                   /* number of beams, one after the other */
-#define MEMORY_GREEDY_MAX 200000u         /* operators */
+/* keeps differences within int64; arcs of infinite capacity are larger */
+#define MEMORY_BYTES_MAX (UINT64_MAX / 8)
+#define MEMORY_PATIENCE 20u /* number of moves by cuts that are tried without an improvement */
+#define MEMORY_CUTS 64u /* number of cuts that are computed to raise the bound if a gap is left */
+#define MEMORY_LOOKS 10000000u    /* number of steps that each search may visit */
+#define MEMORY_BEAM 2000u         /* maximum number of states per step of a beam */
+#define MEMORY_BEAMS 4u           /* number of beams that run one after the other */
+#define MEMORY_GREEDY_MAX 200000u /* operators */
 
 typedef struct memory_state {
     tn__order_model model;
@@ -39,15 +41,15 @@ typedef struct memory_state {
     uint32_t *best, *order, *spare; /* [nodes] */
     uint8_t *inside;
     uint64_t *costs;
-    uint64_t peak, bound; /* of the best order */
-    uint64_t work;        /* arcs that may still be visited */
+    uint64_t peak, bound; /* peak of the best order, and the lower bound of all orders */
+    uint64_t work;        /* number of arcs that cuts may still visit */
 } memory_state;
 
 /* --- the best order and the end --- */
 
 static bool memory_done(const memory_state *memory) { return memory->peak <= memory->bound; }
 
-/* Keeps `order` if it is better than the best. */
+/* Records `order` as the best if its peak is lower. */
 static void memory_offer(memory_state *memory) {
     uint64_t peak = tn__order_costs(&memory->walk, memory->order, memory->costs);
     if (peak >= memory->peak) return;
@@ -64,7 +66,7 @@ static uint32_t memory_worst(const memory_state *memory) {
 
 /* --- cuts --- */
 
-/* Bytes above the bound, over all steps. */
+/* Sums the bytes above the bound over all steps of the current order. */
 static double memory_excess(const memory_state *memory) {
     double excess = 0;
     for (uint32_t i = 0; i < memory->model.count; i++)
@@ -72,7 +74,8 @@ static double memory_excess(const memory_state *memory) {
     return excess;
 }
 
-/* `inside` first, then `node`, then the rest; each part keeps its order. */
+/* Reorders the current order: the nodes of `inside` first, then `node`, then all others; each part
+ * keeps its order. */
 static void memory_partition(memory_state *memory, uint32_t node) {
     uint32_t at = 0, count = memory->model.count;
     for (uint32_t i = 0; i < count; i++)
@@ -89,8 +92,8 @@ static void memory_settle(memory_state *memory) {
     tn__order_late(&memory->walk, memory->order, memory->spare, memory->bound);
 }
 
-/* One move by the cut of the worst step. False: there is nothing to move, or the work is used
- * up. */
+/* Moves the nodes of the worst step's cut before that step. Returns false if there is nothing to
+ * move or the work limit is reached. */
 static bool memory_move(memory_state *memory, bool largest) {
     uint32_t node = memory->order[memory_worst(memory)];
     uint64_t bound;
@@ -103,7 +106,7 @@ static bool memory_move(memory_state *memory, bool largest) {
     return true;
 }
 
-/* Moves from `order` until a while passes without an improvement. */
+/* Makes moves, beginning with `order`, until MEMORY_PATIENCE moves have brought no improvement. */
 static void memory_descend(memory_state *memory) {
     double least = 0;
     uint32_t patience = 0;
@@ -126,7 +129,7 @@ static void memory_file_order(memory_state *memory) {
 
 /* --- bounds --- */
 
-/* A node's inputs and outputs must exist while it runs, in every order. */
+/* The bytes that a node needs in every order: its inputs and outputs exist while it runs. */
 static uint64_t memory_needs(const memory_state *memory, uint32_t node) {
     const tn__order_model *model = &memory->model;
     uint64_t bytes = model->scratch[node], taken = 0;
@@ -140,7 +143,7 @@ static uint64_t memory_needs(const memory_state *memory, uint32_t node) {
     return bytes - taken;
 }
 
-/* Uses the cut of one node for the bound alone. */
+/* Computes the cut of one node only to raise the bound. */
 static void memory_raise(memory_state *memory, uint32_t node) {
     uint64_t bound;
     if (tn__order_cut(&memory->model, node, false, memory->inside, &bound, &memory->work) &&
@@ -148,7 +151,8 @@ static void memory_raise(memory_state *memory, uint32_t node) {
         memory->bound = bound;
 }
 
-/* A first bound: the cuts of the worst step and of the node with the largest needs. */
+/* Computes a first bound from the cuts of the worst step and of the node that needs the most
+ * bytes. */
 static void memory_first_bound(memory_state *memory) {
     uint32_t most = 0;
     memory_file_order(memory);
@@ -161,7 +165,8 @@ static void memory_first_bound(memory_state *memory) {
     if (!memory_done(memory)) memory_raise(memory, most);
 }
 
-/* Only a node with a step above the bound can raise it: the worst such nodes are tried. */
+/* Raises the bound by the cuts of nodes with a step above it; only these can raise it. The worst of
+ * them are tried first. */
 static void memory_raise_more(memory_state *memory) {
     tn__order_costs(&memory->walk, memory->best, memory->costs);
     for (uint32_t turn = 0; turn < MEMORY_CUTS && !memory_done(memory); turn++) {
@@ -174,7 +179,7 @@ static void memory_raise_more(memory_state *memory) {
 
 /* --- the search --- */
 
-/* Evaluates and improves another starting order. */
+/* Improves a starting order and offers it as the best. */
 static void memory_start(memory_state *memory) {
     memory_offer(memory);
     memory_descend(memory);
@@ -194,7 +199,8 @@ static tn_status memory_starts(memory_state *memory, tn_error *error) {
     return TN_OK;
 }
 
-/* Searches by beam around the best order and improves the result by moves, while that helps. */
+/* Searches by beam below the best order's peak and improves the result by moves, as long as that
+ * helps. */
 static tn_status memory_beam(memory_state *memory, tn_error *error) {
     uint64_t ready = tn__order_width(&memory->walk, memory->best);
     uint64_t width = MEMORY_LOOKS / (memory->model.count * ready * (ready + 4));
@@ -222,15 +228,16 @@ static tn_status memory_exact(memory_state *memory, uint64_t share, tn_error *er
     return TN_OK;
 }
 
-/* Closes the remaining gap, as far as the work limit allows. */
+/* Tries to prove or improve the best order by beam and complete search, as far as the work limit
+ * allows. */
 static tn_status memory_close(memory_state *memory, tn_error *error) {
     TN_TRY(memory_exact(memory, 10, error));
     TN_TRY(memory_beam(memory, error));
     return memory_exact(memory, 1, error);
 }
 
-/* Among orders with this peak, chooses one with low memory at other steps, too. If the budget is
- * below the peak, the budget passes can then free a large tensor earlier. */
+/* Among orders with the best peak, chooses one with low memory at other steps, too. A budget below
+ * the peak then makes the budget passes free large tensors earlier. */
 static void memory_lean(memory_state *memory) {
     memcpy(memory->order, memory->best, memory->model.count * sizeof *memory->order);
     tn__order_early(&memory->walk, memory->order, memory->spare, memory->peak);
@@ -271,7 +278,8 @@ static void memory_release(memory_state *memory) {
     tn__order_model_release(&memory->model);
 }
 
-/* Operators that are not nodes (folded ones) come first: they take no step. */
+/* Writes the operators of the best order. Operators that are not nodes (folded ones) come first,
+ * because they take no step. */
 static void memory_write(const memory_state *memory, tn_op_id *ops) {
     const tn_block *block = tn_graph_block(memory->task->graph, memory->task->block);
     uint32_t node = 0, at = 0;
@@ -295,7 +303,8 @@ static tn_status memory_arrange(const tn_order_task *task, tn_op_id *ops, tn_ord
     if (status == TN_OK) memory_file_order(&memory);
     if (status == TN_OK && memory.model.count > 0 && memory.model.largest <= MEMORY_BYTES_MAX)
         status = memory_search(&memory, error);
-    else if (status == TN_OK && memory.model.count > 0) /* sizes exceed every machine */
+    /* no machine has memory of such a size: the file's order is kept */
+    else if (status == TN_OK && memory.model.count > 0)
         memcpy(memory.best, memory.order, memory.model.count * sizeof *memory.best);
     if (status == TN_OK) {
         memory_write(&memory, ops);

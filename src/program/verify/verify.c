@@ -57,7 +57,8 @@ static bool verify_uses(const tn_opcode_facts *facts, tn_affects part) {
            facts->releases == part;
 }
 
-/* An id is one of `count` where the opcode uses it, and TN_NONE where it does not. */
+/* Checks that an operand is an id below `count` where the opcode uses it, and TN_NONE where it does
+ * not. */
 static tn_status verify_id(const verify_state *verify, uint32_t step, bool used, uint32_t id,
                            uint32_t count, const char *what) {
     if (used && id >= count)
@@ -89,7 +90,7 @@ static tn_status verify_ids(const verify_state *verify, uint32_t step) {
     return TN_OK;
 }
 
-/* An encoded form may only be encoded, decoded, moved and released, with its own tensor and
+/* Checks that an encoded form is only encoded, decoded, moved and released, with its own tensor and
  * codec. */
 static tn_status verify_encoded(const verify_state *verify, uint32_t step) {
     const tn_instruction *it = &verify->instructions[step];
@@ -233,7 +234,8 @@ static int regions_order(const void *a, const void *b) {
 
 /* --- nesting --- */
 
-/* Finds the region around each region and around each step. Empty regions contain nothing. */
+/* Finds the innermost region around each region and around each step. Empty regions contain
+ * nothing. */
 static tn_status regions_nest(verify_state *verify) {
     const tn_region **sorted =
         tn__arena_array(&verify->arena, verify->region_count, sizeof *sorted);
@@ -258,7 +260,7 @@ static tn_status regions_nest(verify_state *verify) {
     return TN_OK;
 }
 
-/* The regions of one operator, followed by its APPLY. */
+/* Checks that the regions of an operator follow each other and that its APPLY comes next. */
 static tn_status regions_close(verify_state *verify, tn_op_id op) {
     uint32_t first = UINT32_MAX, last = 0, r = verify->of_op[op];
     uint64_t instructions = 0;
@@ -327,7 +329,8 @@ static tn_status regions_inside(const verify_state *verify, uint32_t step) {
     return TN_OK;
 }
 
-/* Control flow is nested, complete, and ends in its operator. */
+/* Checks that control flow is nested and complete, and that each region ends in its operator's
+ * APPLY. */
 static tn_status verify_regions(verify_state *verify) {
     tn__arena *arena = &verify->arena;
     uint32_t ops = tn_graph_op_count(verify->graph), regions = verify->region_count;
@@ -360,8 +363,9 @@ static tn_status verify_regions(verify_state *verify) {
  *
  * Each instruction has a list with one number per stream: how many of the stream's instructions are
  * over. It shares the list of the previous instruction on its stream. It gets a list of its own
- * only if something else must be over first: the instruction whose signal it waits for, or, if its
- * opcode blocks the caller, the previous instruction of that opcode on any stream.
+ * only if something else must be over first: the instruction that gives the signal for which it
+ * waits, or, if its opcode blocks the caller, the previous instruction of that opcode on any
+ * stream.
  */
 
 typedef struct order_signal {
@@ -390,7 +394,7 @@ static tn_status order_signals(verify_state *verify, order_signal **signals, uin
     return TN_OK;
 }
 
-/* The step that gives the signal for which `step` waits. */
+/* Finds the step that gives the signal for which `step` waits. */
 static tn_status order_find(const verify_state *verify, const order_signal *signals, uint32_t count,
                             uint32_t step, uint32_t *from) {
     uint32_t signal = verify->instructions[step].wait, low = 0, high = count;
@@ -412,7 +416,8 @@ static tn_status order_find(const verify_state *verify, const order_signal *sign
     return TN_OK;
 }
 
-/* `step` starts when `from` is over. */
+/* Records that `step` starts after `from` is over, together with all steps that are over before
+ * `from`. */
 static tn_status order_join(verify_state *verify, uint32_t from, uint32_t step) {
     if (from == VERIFY_NONE || tn__verify_is_over(verify, from, step)) return TN_OK;
     const uint32_t *old = verify->over[step], *other = verify->over[from];
@@ -439,7 +444,7 @@ static tn_status order_step(verify_state *verify, const order_signal *signals, u
     return TN_OK;
 }
 
-/* Signals, and the steps that are over when an instruction starts. */
+/* Matches signals, and finds for each instruction the steps that are over when it starts. */
 static tn_status verify_order(verify_state *verify) {
     tn__arena *arena = &verify->arena;
     uint32_t *now[TN_STREAM_MAX], length[TN_STREAM_MAX] = {0}, count = 0;

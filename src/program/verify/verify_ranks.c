@@ -1,11 +1,11 @@
 /* verify_ranks.c - checks messages and collectives, within one program and across all ranks.
  *
- * In one program, messages that a receiver could not tell apart must keep their order, and so
- * must the calls of a group. With the programs of all ranks, the k-th SEND from one rank to
- * another with a tag matches the k-th RECV there, and the k-th call of a group matches the k-th
- * call of all members. Then the ranks are simulated. Each instruction runs as soon as its
- * stream, signals and caller allow; a message or a collective runs when all participants have
- * reached it. An instruction that is left at the end would deadlock.
+ * In one program, messages that a receiver could not distinguish must keep their order, and so must
+ * the calls of a group. With the programs of all ranks, the k-th SEND from one rank to another with
+ * a tag matches the k-th RECV there, and the k-th call of a group matches the k-th call of all
+ * members. Then the ranks are simulated. Each instruction runs as soon as its stream, signals and
+ * caller allow; a message or a collective runs when all participants have reached it. An
+ * instruction that is left at the end would deadlock.
  *
  * Cost: O(n + m log m) for n instructions, m of which communicate.
  */
@@ -14,17 +14,20 @@
 #include <stdio.h>
 
 typedef struct message {
-    bool group;    /* a collective; otherwise a message */
-    uint32_t a, b; /* sender and receiver; or the group */
-    uint32_t tag;  /* of a message */
-    uint32_t side; /* 0: sends, 1: receives; for collectives the rank */
+    bool group;    /* true: a collective; false: a message */
+    uint32_t a, b; /* sender and receiver of a message; group of a collective, and 0 */
+    uint32_t tag;  /* tag of a message */
+    /* for a message: 0 if it is sent, 1 if it is received; for a collective: the rank */
+    uint32_t side;
     uint32_t rank, step;
-    uint32_t next;    /* next participant of the meeting, or VERIFY_NONE */
-    uint32_t meeting; /* index of its first participant */
-    uint32_t missing; /* in the first participant: number of participants that have not arrived */
+    uint32_t next;    /* next participant in the same transfer, or VERIFY_NONE */
+    uint32_t meeting; /* index of the first participant of the transfer */
+    /* valid in the first participant: number of participants that have not arrived */
+    uint32_t missing;
 } message;
 
-static int message_compare(const message *x, const message *y) { /* 0: the two can match */
+/* Compares the keys of two messages or collectives; returns 0 if they can match. */
+static int message_compare(const message *x, const message *y) {
     if (x->group != y->group) return x->group ? 1 : -1;
     if (x->a != y->a) return x->a < y->a ? -1 : 1;
     if (x->b != y->b) return x->b < y->b ? -1 : 1;
@@ -74,8 +77,8 @@ tn_status tn__verify_messages(verify_state *verify) {
     if (count == 0) return TN_OK;
     message *list = tn__arena_array(&verify->arena, count, sizeof *list);
     if (list == NULL) return tn__verify_no_memory(verify);
-    uint32_t self = verify->rank != VERIFY_NONE ? verify->rank : UINT32_MAX - 1; /* a number that no
-                                                                                  * peer has */
+    /* a number that no peer has */
+    uint32_t self = verify->rank != VERIFY_NONE ? verify->rank : UINT32_MAX - 1;
     message_collect(verify, self, list, &found);
     qsort(list, count, sizeof *list, message_order);
     for (size_t i = 1; i < count; i++)
@@ -92,7 +95,7 @@ tn_status tn__verify_messages(verify_state *verify) {
 /* --- matching --- */
 
 typedef struct ranks_state {
-    verify_state *ranks; /* [count], each has passed its own check */
+    verify_state *ranks; /* [count] one per rank; each has passed the check of its own program */
     uint32_t count;
     tn_error *error;
     tn__arena *arena;
@@ -124,8 +127,8 @@ static void ranks_meet(ranks_state *all, size_t first, size_t other) {
     all->messages[first].missing++;
 }
 
-/* [first, last): the messages with one tag from one rank to another; [middle, last) are
- * received. */
+/* Matches the sends [first, middle) with the receives [middle, last): all messages with one tag
+ * from one rank to another. */
 static tn_status ranks_messages(ranks_state *all, size_t first, size_t last) {
     size_t middle = first;
     while (middle < last && all->messages[middle].side == 0) middle++;
@@ -148,7 +151,7 @@ static tn_status ranks_messages(ranks_state *all, size_t first, size_t last) {
     return TN_OK;
 }
 
-/* A GATHER of parts must have as many members as there are parts. */
+/* Checks that a GATHER of parts has one member in its group for each part. */
 static tn_status ranks_brought(const ranks_state *all, size_t first, size_t last, size_t members) {
     for (size_t i = first; i < last; i++) {
         const message *one = &all->messages[i];
@@ -160,8 +163,8 @@ static tn_status ranks_brought(const ranks_state *all, size_t first, size_t last
     return TN_OK;
 }
 
-/* [first, last): the calls of one group, rank after rank. Each rank must make the same calls as
- * the first. */
+/* Matches the calls [first, last) of one group, which are sorted by rank. Each rank must make the
+ * calls that the first rank makes. */
 static tn_status ranks_group(ranks_state *all, size_t first, size_t last) {
     size_t calls = 0, members = 0;
     while (first + calls < last && all->messages[first + calls].side == all->messages[first].side) {
@@ -214,21 +217,21 @@ static tn_status ranks_pair(ranks_state *all) {
 /* --- simulation --- */
 
 typedef struct play_step {
-    uint32_t waits_for;     /* number of predecessors that have not finished */
-    uint32_t next;          /* next step of its stream */
-    uint32_t next_of_calls; /* next step with the same opcode, if it blocks the caller */
+    uint32_t waits_for;     /* number of predecessors that have not run yet */
+    uint32_t next;          /* next step on the same stream */
+    uint32_t next_of_calls; /* next step with the same opcode, if this opcode blocks the caller */
     uint32_t waiters, next_waiter;
-    uint32_t behind, next_behind; /* steps of other streams that come right after this step of
-                                   * stream 0 in the list */
-    uint32_t message;             /* index of its message or collective, or VERIFY_NONE */
+    /* list of the steps of other streams that follow this step of stream 0 in the program */
+    uint32_t behind, next_behind;
+    uint32_t message; /* index of the message or collective of this step, or VERIFY_NONE */
     bool over;
 } play_step;
 
 typedef struct play_state {
     const ranks_state *all;
-    play_step *steps; /* of all ranks, concatenated */
-    size_t *base;     /* [ranks + 1] */
-    size_t *ready;    /* steps without open predecessors */
+    play_step *steps; /* the steps of all ranks, rank after rank */
+    size_t *base;     /* [ranks + 1] where the steps of each rank begin */
+    size_t *ready;    /* steps that may run, because all of their predecessors have run */
     size_t ready_count;
 } play_state;
 
@@ -249,7 +252,7 @@ static void play_finish(play_state *play, uint32_t rank, uint32_t step) {
         play_let(play, base, b);
 }
 
-/* A participant has arrived; the last arrival releases all of them. */
+/* A participant of a transfer has arrived; after the last one, all participants may run. */
 static void play_arrive(play_state *play, uint32_t index) {
     message *messages = play->all->messages;
     uint32_t first = messages[index].meeting;
@@ -258,9 +261,9 @@ static void play_arrive(play_state *play, uint32_t index) {
         play_finish(play, messages[at].rank, messages[at].step);
 }
 
-/* The thread that walks the list runs stream 0 itself and hands out the steps of other streams
- * when it reaches them. So after a WAIT of stream 0 no step of another stream starts before that
- * WAIT is over. */
+/* Links the steps of one rank. The thread that walks the list runs stream 0 itself, and starts the
+ * steps of other streams when it comes to them. So no step that follows a WAIT of stream 0 in the
+ * list starts before that WAIT is over. */
 static void play_link(play_state *play, uint32_t rank) {
     const verify_state *verify = &play->all->ranks[rank];
     play_step *steps = play->steps + play->base[rank];
@@ -294,7 +297,8 @@ static void play_link(play_state *play, uint32_t rank) {
     }
 }
 
-/* Reports the first two instructions that have arrived and wait for others. */
+/* Reports a deadlock: the first two instructions that have arrived and still wait for other
+ * ranks. */
 static tn_status play_stuck(const play_state *play) {
     const ranks_state *all = play->all;
     const message *stuck[2] = {NULL, NULL};

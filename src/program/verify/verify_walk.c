@@ -19,35 +19,36 @@
 
 /* --- tensors in the arena --------------------------------------------------------------------- */
 
-#define WALK_FIRST 1u /* contents that exist before the program starts */
+#define WALK_FIRST 1u /* number of the contents that exist before the program starts */
 
 /* A tensor during the walk. Tensors with equal `contents` have equal bytes. */
 typedef struct walk_tensor {
-    bool here;                  /* defined and not released */
-    bool known;                 /* has been defined at least once */
-    bool fetched;               /* the caller or another rank has received it */
-    bool away;                  /* static, but in host memory when the program starts and ends */
-    bool stored;                /* static, but in memory only after it is fetched from its file */
+    bool here;    /* the tensor has been defined and not released */
+    bool known;   /* the tensor has been defined at least once */
+    bool fetched; /* the caller or another rank has received the tensor */
+    bool away;    /* static, but in host memory when the program starts and ends */
+    bool stored;  /* static, but in memory only after a FETCH has read it from its file */
     uint32_t definer, released; /* steps */
-    uint32_t region;            /* around the definition */
-    uint32_t memory;            /* index into memories */
-    uint32_t root;              /* itself, or the source if it is an alias by definition */
-    uint32_t readers;           /* list of touches since its definition */
+    uint32_t region;            /* innermost region around the definition */
+    uint32_t memory;            /* index in `memories` */
+    uint32_t root;    /* the tensor itself, or its source if it is an alias by definition */
+    uint32_t readers; /* list of the steps that have read the tensor since its definition */
     uint32_t contents;
-    uint32_t changes; /* change count of its memory when `contents` was given */
-    uint32_t born;    /* change count when it was defined */
-    uint32_t made;    /* the contents that its operator, or its GATHER, produces */
-    uint32_t part;    /* of a GATHER: the contents of the part of this rank */
-    uint32_t parts;   /* number of parts, if a RECV has brought only one; 0: it is complete */
+    uint32_t changes; /* number of changes of the tensor's memory when `contents` was assigned */
+    uint32_t born;    /* number of changes of the tensor's memory when the tensor was defined */
+    uint32_t made; /* number of the contents that the tensor's operator, or its GATHER, produces */
+    uint32_t part; /* for a GATHER: number of the contents of the part on this rank */
+    /* number of parts, if a RECV has brought only one of them; 0: the tensor is complete */
+    uint32_t parts;
 } walk_tensor;
 
-/* Tensors that may share memory: a tensor and its views. */
+/* Memory that several tensors may share: a tensor and its views. */
 typedef struct walk_memory {
-    uint32_t writer;  /* the newest in-place change */
-    uint32_t readers; /* list of touches since then */
+    uint32_t writer;  /* newest step that changed the memory in place */
+    uint32_t readers; /* list of the steps that have read the memory since its last change */
     uint32_t changes;
-    uint32_t changer; /* the newest change by an instruction that is not an operator */
-    uint32_t root;    /* root of the tensor that this instruction changed */
+    uint32_t changer; /* newest step that changed the memory and does not run an operator */
+    uint32_t root;    /* root of the tensor that the step `changer` changed */
 } walk_memory;
 
 typedef struct walk_touch {
@@ -57,15 +58,17 @@ typedef struct walk_touch {
 typedef struct walk_host { /* a buffer of the host pool */
     tn_tensor_id tensor;
     uint32_t contents, writer, readers;
-    bool pending; /* swapped out and not yet back */
+    bool pending; /* the tensor has been swapped out and has not returned yet */
 } walk_host;
 
-typedef struct walk_form { /* an encoded tensor */
+typedef struct walk_form { /* the encoded form of a tensor */
     tn_tensor_id of;
     tn_codec codec;
-    uint32_t contents; /* contents of the tensor `of` */
-    uint32_t itself;   /* contents of the form itself, while `of` has the contents above */
-    uint32_t received; /* contents of the form itself, if it came from another rank or is static */
+    uint32_t contents; /* number of the contents of the tensor `of` that the form encodes */
+    /* number of the contents of the form itself, as long as `of` has the contents in `contents` */
+    uint32_t itself;
+    /* number of the contents of the form itself if it came from another rank or is static */
+    uint32_t received;
 } walk_form;
 
 typedef struct walk_state {
@@ -76,17 +79,20 @@ typedef struct walk_state {
     size_t memory_count, memory_room;
     walk_touch *touches;
     size_t touch_count, touch_room;
-    uint32_t *inside;    /* [regions] list of touches: the tensors that it defined */
-    uint32_t *times;     /* [operators] number of APPLY instructions */
-    uint32_t **before;   /* [operators] contents of its inputs the first time */
-    uint32_t *last_time; /* [operators] the newest step */
-    walk_host *hosts;    /* [tensors + instructions + 1] a tensor's own buffers come first, then
-                          * slots; or NULL */
-    walk_form *forms;    /* [tensors], or NULL */
-    uint32_t contents;   /* number of contents created so far */
-    uint32_t ordered;    /* newest operator with a fixed place among others */
-    uint32_t next;       /* of verify->sorted */
-    bool speaks;         /* the program communicates with other ranks */
+    uint32_t *inside; /* [regions] list of the tensors that the region has defined */
+    uint32_t *times;  /* [operators] number of APPLY instructions of the operator */
+    /* [operators] numbers of the contents of the operator's inputs at its first run */
+    uint32_t **before;
+    uint32_t *last_time; /* [operators] newest step that ran the operator */
+    /* [tensors + instructions + 1] host buffers: first one for each tensor, then one for each slot;
+     * may be NULL */
+    walk_host *hosts;
+    walk_form *forms;  /* [tensors] encoded forms; may be NULL */
+    uint32_t contents; /* number of contents created so far */
+    /* newest operator with effects other than its outputs; such operators keep their order */
+    uint32_t ordered;
+    uint32_t next; /* next index in verify->sorted */
+    bool speaks;   /* the program communicates with other ranks */
 } walk_state;
 
 static tn_status walk_note_touch(walk_state *walk, uint32_t *list, uint32_t what) {
@@ -98,7 +104,8 @@ static tn_status walk_note_touch(walk_state *walk, uint32_t *list, uint32_t what
     return TN_OK;
 }
 
-/* The first step in a list that may still run when `step` starts; VERIFY_NONE: all are over. */
+/* Finds the first step in a list that may still be running when `step` starts; VERIFY_NONE: all of
+ * them are over. */
 static uint32_t walk_still(const walk_state *walk, uint32_t list, uint32_t step) {
     for (; list != VERIFY_NONE; list = walk->touches[list].next)
         if (!tn__verify_is_over(walk->verify, walk->touches[list].what, step))
@@ -110,7 +117,7 @@ static bool walk_is_static(const walk_state *walk, tn_tensor_id tensor) {
     return tn_tensor_is_static(tn_graph_tensor(walk->verify->graph, tensor));
 }
 
-/* The contents number of a tensor now. */
+/* Returns the number of a tensor's contents at this point of the walk. */
 static uint32_t walk_contents(walk_state *walk, tn_tensor_id tensor) {
     walk_tensor *it = &walk->tensors[tensor];
     uint32_t changes = walk->memories[it->memory].changes;
@@ -136,7 +143,8 @@ static tn_status walk_absent(const walk_state *walk, tn_tensor_id tensor, uint32
                              : "PUT, APPLY or RECV it before this");
 }
 
-/* `first` must be over, because it writes or reads the memory that `step` now reads or writes. */
+/* Checks that step `first` is over before `step` starts, because both steps access a tensor's
+ * memory. */
 static tn_status walk_wait(const walk_state *walk, tn_tensor_id tensor, uint32_t first,
                            uint32_t step, const char *does) {
     const tn_instruction *instructions = walk->verify->instructions;
@@ -224,7 +232,8 @@ static tn_status walk_define_in(walk_state *walk, tn_tensor_id tensor, uint32_t 
     return region == VERIFY_NONE ? TN_OK : walk_note_touch(walk, &walk->inside[region], tensor);
 }
 
-/* contents: 0 creates a new number. region: the region around the definition. */
+/* Defines a tensor. contents: 0 assigns a new number. region: the innermost region around the
+ * definition. */
 static tn_status walk_define(walk_state *walk, tn_tensor_id tensor, uint32_t step, uint32_t region,
                              uint32_t contents) {
     if (tensor == TN_NONE) return TN_OK;
@@ -285,15 +294,17 @@ static tn_status walk_may_repeat(const walk_state *walk, const tn_op_form *form,
                 has_form ? "set `again`" : "it runs once");
 }
 
-/* The contents that the form must find in an input: those of the first time, or those found
- * then. */
+/* The number of the contents that a recomputation must find in an input: those of the operator's
+ * first run. If the recomputation takes the input's old contents from an output of the operator
+ * (form->found), it is the number of that output's contents. */
 static uint32_t walk_before(const walk_state *walk, const tn_op_form *form, tn_op_id id,
                             uint32_t input) {
     bool found = input < 64 && (form->found >> input & 1);
     return found ? walk->tensors[form->op->outputs[input]].made : walk->before[id][input];
 }
 
-/* Why recomputing an operator would give other results than its first run. */
+/* Checks that recomputing an operator gives the results of its first run; the error says why it
+ * would not. */
 static tn_status walk_repeat(walk_state *walk, const tn_op_form *form, tn_op_id id, uint32_t step) {
     const verify_state *verify = walk->verify;
     uint32_t before = walk->last_time[id];
@@ -316,7 +327,7 @@ static tn_status walk_repeat(walk_state *walk, const tn_op_form *form, tn_op_id 
     return TN_OK;
 }
 
-/* Records the inputs of an operator that will be recomputed. */
+/* Records the contents of the inputs of an operator that will be recomputed. */
 static tn_status walk_remember(walk_state *walk, tn_op_id id) {
     const tn_op *op = tn_graph_op(walk->verify->graph, id);
     walk->before[id] =
@@ -360,7 +371,8 @@ static tn_status walk_apply(walk_state *walk, tn_op_id id, uint32_t step) {
     tn_op_form form = tn_op_form_of(verify->graph, id, verify->instructions[step].again);
     for (uint32_t r = verify->of_op[id]; r != VERIFY_NONE; r = verify->next[r]) {
         if (verify->regions[r].first < verify->regions[r].last) continue;
-        TN_TRY(walk_enter(walk, r, step)); /* an empty region passes its inputs on */
+        /* an empty region has no step of its own, so it is entered at the APPLY of its operator */
+        TN_TRY(walk_enter(walk, r, step));
         TN_TRY(walk_leave(walk, r, step));
     }
     for (uint32_t i = 0; i < form.input_count; i++)
@@ -450,7 +462,7 @@ static tn_status walk_all(walk_state *walk) {
 
 static tn_status walk_copies_end(walk_state *walk);
 
-/* All graph outputs must be fetched, if not here then on another rank. */
+/* Checks that all graph outputs are fetched, on this rank or on another one. */
 static tn_status walk_end(walk_state *walk) {
     const verify_state *verify = walk->verify;
     const tn_block *block = tn_graph_block(verify->graph, 0);
@@ -480,7 +492,7 @@ static tn_status walk_begin(walk_state *walk, tn__arena *arena) {
         return tn__verify_no_memory(verify);
     memset(walk->inside, 0xff, verify->region_count * sizeof *walk->inside);
     memset(walk->last_time, 0xff, ops * sizeof *walk->last_time);
-    uint32_t none; /* the memory of tensors that were never defined */
+    uint32_t none; /* index of the empty memory that tensors have before their definition */
     TN_TRY(walk_new_memory(walk, &none));
     for (uint32_t i = 0; i < verify->tensor_count; i++) {
         walk_tensor *it = &walk->tensors[i];
@@ -598,7 +610,7 @@ static tn_status copies_decode(walk_state *walk, uint32_t step, uint32_t *conten
     const tn_instruction *it = &walk->verify->instructions[step];
     const walk_form *form = &walk->forms[it->other];
     uint32_t itself = walk_contents(walk, it->other);
-    if (form->received == itself) return TN_OK; /* from another rank, or static */
+    if (form->received == itself) return TN_OK; /* the form came from another rank, or is static */
     if (form->itself != itself)
         VERIFY_FAIL(walk->verify, step, it->other,
                     "it is not an encoded form: ENCODE '%.60s' into it, or RECV it",
@@ -614,7 +626,8 @@ static tn_status copies_decode(walk_state *walk, uint32_t step, uint32_t *conten
     return TN_OK;
 }
 
-/* An encoded form that ends without a reader is useless, so it is an error. */
+/* Checks that the encoded form of a tensor had a reader before it ends: a form without a reader
+ * would be useless. */
 static tn_status walk_check_form(walk_state *walk, tn_tensor_id tensor, uint32_t step) {
     const verify_state *verify = walk->verify;
     const walk_tensor *it = &walk->tensors[tensor];
@@ -641,14 +654,16 @@ static tn_status copies_fetch(const walk_state *walk, uint32_t step, uint32_t *c
     return TN_OK;
 }
 
-/* A tensor with a FETCH anywhere is not in memory when the program starts. */
+/* Marks tensors that have a FETCH anywhere in the program: they are not in memory when it
+ * starts. */
 static void copies_stored(walk_state *walk) {
     const verify_state *verify = walk->verify;
     for (uint32_t step = 0; step < verify->count; step++) {
         const tn_instruction *it = &verify->instructions[step];
         if (tn_opcode_facts_of(it->opcode)->link != TN_LINK_FROM_STORAGE) continue;
         walk_tensor *tensor = &walk->tensors[it->tensor];
-        if (!tensor->here) continue; /* visited, or not static: its FETCH is refused */
+        /* marked already, or not static; a FETCH of a tensor that is not static is refused later */
+        if (!tensor->here) continue;
         tensor->stored = true;
         tensor->here = tensor->known = false;
     }
@@ -656,7 +671,7 @@ static void copies_stored(walk_state *walk) {
 
 /* --- parts, and all instructions --- */
 
-/* Parts form a whole: one tensor is a multiple of the other. */
+/* Checks that parts and whole fit: the size of one tensor is a multiple of the other's size. */
 static tn_status copies_parts(walk_state *walk, uint32_t step) {
     const tn_instruction *it = &walk->verify->instructions[step];
     if (it->other == TN_NONE) return TN_OK;
@@ -669,8 +684,8 @@ static tn_status copies_parts(walk_state *walk, uint32_t step) {
                 (unsigned long long)whole, (unsigned long long)part);
 }
 
-/* Equal parts give an equal whole, because all ranks take part and no rank has changed its own
- * part. */
+/* Numbers the contents of a gathered tensor. If the part is unchanged, so is the whole: all ranks
+ * take part, and no rank has changed its own part. */
 static void copies_gather(walk_state *walk, uint32_t step, uint32_t *contents) {
     const tn_instruction *it = &walk->verify->instructions[step];
     walk_tensor *whole = &walk->tensors[it->other];
@@ -685,8 +700,8 @@ static void copies_gather(walk_state *walk, uint32_t step, uint32_t *contents) {
     *contents = whole->made;
 }
 
-/* Applies an instruction to the host pool and the forms. *contents receives the contents of the
- * tensor that it defines; 0: new contents. */
+/* Applies an instruction to the host buffers and the encoded forms. *contents receives the number
+ * of the contents that the defined tensor gets; 0 means new contents. */
 static tn_status walk_copy(walk_state *walk, uint32_t step, uint32_t *contents) {
     const tn_instruction *it = &walk->verify->instructions[step];
     const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
@@ -701,7 +716,7 @@ static tn_status walk_copy(walk_state *walk, uint32_t step, uint32_t *contents) 
     const walk_tensor *tensor = facts->link == TN_LINK_NONE ? NULL : &walk->tensors[it->tensor];
     if (facts->link == TN_LINK_FROM_HOST && tensor->known &&
         walk->memories[tensor->memory].changes == tensor->born)
-        *contents = tensor->contents; /* the caller passes the same contents again */
+        *contents = tensor->contents; /* the contents are unchanged */
     if (facts->link == TN_LINK_FROM_STORAGE) return copies_fetch(walk, step, contents);
     if (facts->link == TN_LINK_FROM_PEER && walk->forms != NULL)
         walk->forms[it->tensor].received = *contents = ++walk->contents;
@@ -710,8 +725,8 @@ static tn_status walk_copy(walk_state *walk, uint32_t step, uint32_t *contents) 
 
 /* --- begin and end of the program --- */
 
-/* A static tensor that is swapped in before it is swapped out is in host memory when the program
- * starts. */
+/* Marks a static tensor that is swapped in before it is swapped out: it is in host memory when the
+ * program starts. */
 static void copies_away(walk_state *walk) {
     const verify_state *verify = walk->verify;
     for (uint32_t step = verify->count; step-- > 0;) {
@@ -731,7 +746,7 @@ static void copies_away(walk_state *walk) {
     }
 }
 
-/* The state of the host pool and of encoded forms before the program starts. */
+/* Sets up the host buffers and the encoded forms as they are before the program starts. */
 static tn_status walk_copies_begin(walk_state *walk) {
     verify_state *verify = walk->verify;
     uint32_t uses = 0;

@@ -1,7 +1,8 @@
 /* cluster.c - computes the time of a training iteration on many devices, and finds the division of
  * a transformer among them that takes the least time.
  *
- * An iteration is micro-batches through the stages of a pipeline, then gradients and updates.
+ * In an iteration, micro-batches pass through the stages of a pipeline; then gradients are summed
+ * and parameters updated.
  */
 #include "base/base.h"
 #include "graph/takes.h"
@@ -13,16 +14,19 @@
 
 /* --- a micro-batch on one rank ---------------------------------------------------------------- */
 
-/* Layers, embedding and loss on one rank.
+/* The work of a micro-batch on one tensor-parallel rank: layers, embedding and loss.
  *
- * There is no graph of such a model, so operators are known by their sizes. A matrix product has 2
- * m n k operations and the bytes of three matrices. All other operators move bytes: numbers of
- * `weight_bytes`, masks of one byte. Elementwise operators that follow each other count as one
- * (bias + GELU, scale + mask + softmax, bias + dropout + add), as in the published runs. Backward:
- * each product twice (by its input and by its weights), and twice the bytes of the rest.
+ * There is no graph of such a large model, so operators are known only by their sizes. The product
+ * of an m x k and a k x n matrix has 2 m n k operations and moves the bytes of three matrices. All
+ * other operators only move data: numbers of `weight_bytes` bytes, and dropout masks of one byte
+ * per number. Elementwise operators that follow each other count as one operator (bias + GELU,
+ * scale + mask + softmax, bias + dropout + addition), as in the published runs. The backward pass
+ * has each product twice, once for the gradient of its input and once for that of its weights, and
+ * moves twice the bytes of the other operators.
  */
 
-typedef struct work_rank { /* one rank, with the tokens of one micro-batch */
+/* one tensor-parallel rank, with the sizes of its part for one micro-batch */
+typedef struct work_rank {
     const tn_cluster *cluster;
     const tn_large *large;
     double tokens, hidden, width, kv, inner, heads, outside;
@@ -46,27 +50,28 @@ static work_rank work_rank_of(const tn_cluster *cluster, const tn_large *large) 
     };
 }
 
-/* One operator: the time of all estimates (graph/takes.h). */
+/* Returns the seconds of one operator, by the model that all estimates use (graph/takes.h). */
 static double work_takes(const work_rank *rank, double operations, double bytes) {
     const tn__machine machine = {rank->cluster->flops, rank->cluster->bytes_per_s};
     return tn__takes(operations, bytes, &machine);
 }
 
-/* times: the number of products of that size. */
+/* Adds `times` matrix products of an m x k by a k x n matrix. */
 static void work_product(const work_rank *rank, tn__cluster_work *work, double times, double m,
                          double n, double k) {
     double bytes = rank->large->weight_bytes * (m * k + k * n + m * n);
     work->products += times * work_takes(rank, 2 * m * n * k, bytes);
 }
 
-/* `numbers` are read or written, and in addition `masks` bytes. */
+/* Adds an operator that only moves data: it reads or writes `numbers` numbers and `masks` bytes of
+ * dropout masks. */
 static void work_move(const work_rank *rank, tn__cluster_work *work, double numbers, double masks) {
     double bytes = numbers * rank->large->weight_bytes + (rank->masks ? masks : 0);
     work->other += work_takes(rank, 0, bytes);
 }
 
-/* Scores, softmax, values: the operators that selective recomputation repeats. Each head
- * separately. */
+/* Adds the core of attention: scores, softmax, and the product with the values. Selective
+ * recomputation repeats these operators. The products of each head are counted separately. */
 static void work_attention(const work_rank *rank, tn__cluster_work *work, double times) {
     double s = (double)rank->large->sequence, head = (double)rank->large->model.head_size;
     double heads = rank->heads * (double)rank->large->micro, scores = heads * s * s;
@@ -85,18 +90,24 @@ static void work_layer(const work_rank *rank, tn__cluster_work *work, double tim
     work_product(rank, work, times * up, rows, rank->inner, h);
     work_product(rank, work, times, rows, h, rank->inner);
     work_attention(rank, work, times);
-    work_move(rank, work, times * 2 * 2 * outside, 0);                   /* two normalisations */
-    work_move(rank, work, times * (up + 1) * rows * rank->inner, 0);     /* bias and GELU */
-    work_move(rank, work, times * 2 * 3 * outside, times * 2 * outside); /* dropout and add */
+    /* two normalisations, which only move data */
+    work_move(rank, work, times * 2 * 2 * outside, 0);
+    /* the bias and the GELU of the inner layer, which only move data */
+    work_move(rank, work, times * (up + 1) * rows * rank->inner, 0);
+    /* two dropouts, each followed by an addition, which only move data */
+    work_move(rank, work, times * 2 * 3 * outside, times * 2 * outside);
 }
 
-/* The link between `ranks` ranks that are `apart` devices from one another. */
+/* Returns the speed of the link between `ranks` ranks, if neighbouring ranks are `apart` devices
+ * from each other: that within a machine, if all of them fit into one, else that between
+ * machines. */
 static double cluster_link(const tn_cluster *cluster, uint64_t ranks, uint64_t apart) {
     return tn__mul_sat(ranks, apart) <= cluster->per_node ? cluster->fast : cluster->slow;
 }
 
-/* Two sums over all tokens in each direction. With sequence parallelism each is a gather and a
- * reduce-scatter of the same bytes. */
+/* Returns the seconds of the two sums over the tensor-parallel ranks that a layer has in each
+ * direction. With sequence parallelism each sum becomes a gather and a reduce-scatter, which
+ * together send as many bytes. */
 static double work_sums(const work_rank *rank) {
     double t = (double)rank->large->tensor;
     double bytes = rank->tokens * rank->hidden * rank->large->weight_bytes;
@@ -114,7 +125,9 @@ static void work_layers(const work_rank *rank, tn__cluster_parts *parts) {
     back->tensor += work_sums(rank);
 }
 
-/* Rows of the embedding table; after the layers a normalisation, logits, and the loss in fp32. */
+/* Computes the work outside the layers. Before the first layer that is reading rows of the
+ * embedding table. After the last layer it is a normalisation, the logits, and the loss in
+ * float32. */
 static void work_ends(const work_rank *rank, tn__cluster_parts *parts) {
     const tn_large *large = rank->large;
     double columns = (double)((large->model.vocabulary + large->tensor - 1) / large->tensor);
@@ -127,11 +140,13 @@ static void work_ends(const work_rank *rank, tn__cluster_parts *parts) {
         work_product(rank, last, times, rows, columns, rank->hidden);
         last->other += work_takes(rank, 0, 2 * 4 * rows * columns);
     }
-    /* one sum each: rows on other ranks, and the gradient of the logits' input */
+    /* one sum each: of embedding rows that are on other ranks, and of the gradient of the input of
+     * the logits */
     parts->first[TN__FORWARD].tensor = parts->last[TN__BACKWARD].tensor = work_sums(rank) / 2;
 }
 
-/* `large` with its defaults in place (tn__large_complete). */
+/* Computes the work of one micro-batch. The fields of `large` must have their defaults filled in
+ * (tn__large_complete). */
 static tn__cluster_parts cluster_parts_make(const tn_cluster *cluster, const tn_large *large) {
     tn__cluster_parts parts = {0};
     work_rank rank = work_rank_of(cluster, large);
@@ -142,23 +157,26 @@ static tn__cluster_parts cluster_parts_make(const tn_cluster *cluster, const tn_
 
 /* --- micro-batches through stages ------------------------------------------------------------- */
 
-/* Simulates micro-batches through the stages of a pipeline, 1F1B, interleaved or not.
+/* Simulates micro-batches that pass through the stages of a pipeline in the order 1F1B, with
+ * interleaved stages or not.
  *
  * A stage is a lane of a clock (program/clock.h), with a list of passes in a fixed order
- * (program/passes.h). A pass begins when its lane is free and its input has arrived: from the part
- * before it, or in the backward direction from the part after it. The unit of the clock is a power
- * of two, chosen so that all passes one after the other take less than 2^62 units.
+ * (program/pipeline_passes.h). A pass begins when its lane is free and its input has arrived. In
+ * the forward direction the input comes from the part before it, in the backward direction from the
+ * part after it. The unit of the clock is a power of two in seconds. It is chosen so that the sum
+ * of all passes is less than 2^62 units.
  */
 
 #define SCHEDULE_BITS 62
-#define SCHEDULE_LATER UINT64_MAX /* not known yet */
+#define SCHEDULE_LATER UINT64_MAX /* end of a pass that has not been simulated yet */
 
 typedef struct schedule_state {
     const tn__schedule_job *job;
-    double unit;                   /* seconds */
-    uint64_t *done[TN__WAY_COUNT]; /* [part x rounds + round]: end of each pass */
-    uint64_t *next;                /* [stage]: number of its passes that are done */
-    tn__lane *lanes;               /* [stage] */
+    double unit; /* seconds */
+    /* [part x rounds + round] time at which each pass of a micro-batch through a part ends */
+    uint64_t *done[TN__WAY_COUNT];
+    uint64_t *next;  /* [stage] number of passes of each stage that have been simulated */
+    tn__lane *lanes; /* [stage] */
 } schedule_state;
 
 static double schedule_unit(const tn__schedule_job *job) {
@@ -179,21 +197,24 @@ static tn__cluster_way schedule_way(const tn__pass *pass) {
     return pass->backward ? TN__BACKWARD : TN__FORWARD;
 }
 
-/* When the input of the pass arrives. */
+/* Returns when the input of a pass arrives, or SCHEDULE_LATER if the pass that computes it has not
+ * been simulated yet. */
 static uint64_t schedule_ready(const schedule_state *state, const tn__pass *pass) {
     const tn__schedule_job *job = state->job;
     uint64_t parts = job->stages * job->pieces;
     bool forward = !pass->backward;
     if (forward && pass->part == 0) return 0;
     uint64_t from = forward ? pass->part - 1 : pass->part + 1;
-    if (!forward && from == parts) /* the loss reads its own forward pass */
+    /* the first backward pass depends on the forward pass of the last part */
+    if (!forward && from == parts)
         return state->done[TN__FORWARD][pass->part * job->rounds + pass->round];
     uint64_t done = state->done[schedule_way(pass)][from * job->rounds + pass->round];
     bool crosses = job->stages > 1;
     return tn__add_sat(done, crosses ? schedule_units(state, job->send) : 0);
 }
 
-/* Runs the passes of a stage that can run now. */
+/* Simulates the next passes of a stage until the input of one is missing. Returns whether any pass
+ * was simulated. */
 static bool schedule_go_on(schedule_state *state, uint64_t stage) {
     const tn__schedule_job *job = state->job;
     const tn__passes passes = {job->stages, job->pieces, job->rounds, false};
@@ -210,8 +231,8 @@ static bool schedule_go_on(schedule_state *state, uint64_t stage) {
     return state->next[stage] > before;
 }
 
-/* Sweeps over the stages in both directions: a pass reads from a neighbouring stage, so each sweep
- * advances many passes. */
+/* Simulates all passes and returns the seconds they take. It sweeps over the stages in both
+ * directions. A pass reads from a neighbouring stage, so each sweep advances many passes. */
 static double schedule_finish(schedule_state *state) {
     uint64_t stages = state->job->stages;
     bool moved = true;
@@ -249,15 +270,15 @@ tn_status tn__schedule_run(const tn__schedule_job *job, double *seconds, tn_erro
 
 /* --- an iteration ----------------------------------------------------------------------------- */
 
-#define CLUSTER_PASSES (UINT64_C(1) << 22) /* passes that are simulated one by one */
+#define CLUSTER_PASSES (UINT64_C(1) << 22) /* largest number of passes that are simulated */
 
 typedef struct cluster_run {
     const tn_cluster *cluster;
     const tn_large *large;
     tn__cluster_parts parts;
-    uint64_t rounds, count; /* micro-batches; pieces of layers over all stages */
+    uint64_t rounds, count; /* number of micro-batches; number of parts of layers over all stages */
     double *time[TN__WAY_COUNT];
-    tn__cluster_work busy; /* of the stage that works longest, over the whole iteration */
+    tn__cluster_work busy; /* work of the busiest stage over the whole iteration */
     double longest;
     tn_cluster_time made;
 } cluster_run;
@@ -290,9 +311,10 @@ static void cluster_stage(cluster_run *run, uint64_t stage) {
     run->busy = busy;
 }
 
-/* The time of passing activations to the next stage, on each tensor rank. Only its part crosses the
- * slow link and is gathered over the fast one, unless activations between layers are divided
- * anyway. */
+/* Returns the seconds of sending activations to the next stage. Each tensor-parallel rank sends its
+ * part over the link between stages, and the next stage gathers the parts over the fast link. No
+ * gather is needed if activations between layers are divided anyway (sequence parallelism) or if
+ * every rank sends all of them. *slow is set to the bytes that cross the slow link. */
 static double cluster_send(const cluster_run *run, double *slow) {
     const tn_large *large = run->large;
     double t = (double)large->tensor, bytes = (double)large->sequence * (double)large->micro;
@@ -322,14 +344,15 @@ static tn_status cluster_pass(cluster_run *run, tn_error *error) {
     return TN_OK;
 }
 
-/* Ring collectives over the data ranks. With divided gradients each micro-batch's are sent, because
- * no rank keeps their whole sum. Divided parameters are gathered for each forward and each backward
+/* Computes the time of the ring collectives over the data-parallel ranks, and of the update. If
+ * gradients are divided (sharded), those of each micro-batch are sent, because no rank keeps their
+ * whole sum. If parameters are divided, they are gathered for each forward and each backward
  * pass. */
 static void cluster_data(cluster_run *run, const tn_large_stage *stage) {
     const tn_large *large = run->large;
     double d = (double)large->data, count = (double)stage->parameters, rounds = (double)run->rounds;
     double gradients = count * large->gradient_bytes, weights = count * large->weight_bytes;
-    double bytes = 2 * gradients; /* an all-reduce sends them twice */
+    double bytes = 2 * gradients; /* an all-reduce sends the gradients twice */
     if (large->shard == TN_SHARD_OPTIMIZER) bytes = gradients + weights;
     if (large->shard == TN_SHARD_GRADIENTS) bytes = rounds * gradients + weights;
     if (large->shard == TN_SHARD_PARAMETERS) bytes = rounds * (gradients + 2 * weights);
@@ -351,7 +374,7 @@ static void cluster_total(cluster_run *run, const tn_large_estimate *estimate) {
     made->seconds = made->pass + made->data + made->update;
     made->bubble = 1 - run->longest / made->pass;
     double operations = estimate->flops;
-    /* F contains the forward pass of each layer twice */
+    /* `estimate->flops` counts the forward pass of each layer twice */
     if (run->large->recompute != TN_RECOMPUTE_FULL) {
         double logits = 6 * (double)run->large->batch * (double)run->large->sequence *
                         (double)run->large->model.hidden * (double)run->large->model.vocabulary;
@@ -361,7 +384,8 @@ static void cluster_total(cluster_run *run, const tn_large_estimate *estimate) {
         operations / (made->seconds * (double)run->cluster->devices * run->cluster->flops);
 }
 
-/* Errors: E_INVALID (a rate is not positive and finite, or no devices). */
+/* Checks the rates and the number of devices. Errors: E_INVALID (a rate is not positive and finite,
+ * or there are no devices). */
 static tn_status cluster_check(const tn_cluster *it, tn_error *error) {
     const struct {
         const char *name;
@@ -438,8 +462,9 @@ tn_status tn_cluster_time_make(const tn_cluster *cluster, const tn_large *large,
 
 /* Finds the division of a transformer among devices that takes the least time.
  *
- * All divisions are examined. A division that does not fit costs one sum. One that fits is timed,
- * unless a lower bound shows that it is no faster: the operations of a rank at the device's rate.
+ * All divisions are examined. To see that a division does not fit, only its memory is computed. The
+ * time of a division that fits is computed, unless a lower bound shows that it cannot be the
+ * fastest. That bound is the time of a rank's operations at the device's rate.
  */
 
 typedef struct cluster_search_state {
@@ -447,11 +472,13 @@ typedef struct cluster_search_state {
     const tn_cluster_free *choices;
     tn_cluster_found best;
     bool any;
-    uint64_t least; /* least memory of all tried divisions */
+    uint64_t least; /* least memory of all divisions that were tried */
     tn_error *error;
 } cluster_search_state;
 
-/* No iteration is faster than its operations, and their number is least without recomputation. */
+/* Returns a lower bound of the time: that of the operations alone, without recomputation. `flops`
+ * counts every forward pass twice, so three quarters of it are the operations without
+ * recomputation. */
 static double search_bound(const cluster_search_state *state, const tn_large_estimate *estimate) {
     return 0.75 * estimate->flops / ((double)state->cluster->devices * state->cluster->flops);
 }
@@ -467,7 +494,8 @@ static tn_status search_try(cluster_search_state *state, const tn_large *large) 
     tn_large_estimate memory;
     tn_cluster_time time;
     tn_status status = tn_large_estimate_make(large, &memory, NULL);
-    if (status == TN_E_INVALID) return TN_OK; /* not divisible, so no valid division */
+    /* the sizes of the model cannot be divided evenly by this division, so it is skipped */
+    if (status == TN_E_INVALID) return TN_OK;
     TN_TRY(status);
     state->best.tried++;
     if (memory.largest.total < state->least) state->least = memory.largest.total;
@@ -558,7 +586,8 @@ static tn_status search_all(cluster_search_state *state, const tn_large *large, 
             tn_size_format(state->cluster->memory, memory), tn_size_format(state->least, least));
 }
 
-/* All values that are not divided must be valid before anything is divided. */
+/* Checks the sizes of the model itself, on one device, before it is divided. Sets *whole to that
+ * model with its defaults filled in. */
 static tn_status search_begin(const tn_large *large, tn_large *whole, tn_error *error) {
     tn_large it = *large;
     it.tensor = it.pipeline = it.data = it.micro = it.interleave = 1;

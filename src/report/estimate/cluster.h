@@ -1,44 +1,51 @@
-/* cluster.h - the parts of the time of an iteration on many devices.
+/* cluster.h - the parts of which the time of a training iteration on many devices consists.
  *
- * cluster.c: a layer, and the operators before and after the layers, on one rank; micro-batches
- * through stages, in the order of the schedule; both together, and the work after the last backward
- * pass; the division that takes the least time. large.c: tn__large_complete.
+ * cluster.c computes the work of a micro-batch on one rank, the time of all micro-batches in the
+ * pipeline, and the time of a whole iteration, and searches the division that takes the least time.
+ * large.c has tn__large_complete.
  */
 #ifndef TN_ESTIMATE_CLUSTER_H
 #define TN_ESTIMATE_CLUSTER_H
 
 #include <tenure/dist.h>
 
-/* Seconds of a micro-batch on one rank, in one direction. */
+/* Seconds of one micro-batch on one rank, in one direction: of matrix products, of other operators,
+ * and of sums over tensor-parallel ranks. */
 typedef struct tn__cluster_work {
     double products, other, tensor;
 } tn__cluster_work;
 
 typedef enum tn__cluster_way { TN__FORWARD, TN__BACKWARD, TN__WAY_COUNT } tn__cluster_way;
 
-typedef struct tn__cluster_parts { /* by direction; recomputation counts as backward */
+/* Work of one layer, before the first and after the last layer, each by direction. Recomputation
+ * counts as backward. */
+typedef struct tn__cluster_parts {
     tn__cluster_work layer[TN__WAY_COUNT], first[TN__WAY_COUNT], last[TN__WAY_COUNT];
 } tn__cluster_parts;
 
-/* `large` with its defaults in place (tn__large_complete). */
+/* Returns all seconds of the work. */
 static inline double tn__cluster_sum(const tn__cluster_work *work) {
     return work->products + work->other + work->tensor;
 }
 
-/* Stages times pieces, stage p of piece v at [v * stages + p]. */
+/* Passes of micro-batches through a pipeline. The layers of each of `stages` stages are divided
+ * into `pieces`; part v * stages + p is piece v of stage p. The caller limits the number of passes,
+ * stages x pieces x rounds. */
 typedef struct tn__schedule_job {
-    uint64_t stages, pieces, rounds; /* micro-batches; a multiple of stages if pieces > 1 */
-    const double *time[TN__WAY_COUNT];
-    /* stages x pieces x rounds: bounded by the caller */
-    double send; /* seconds to pass activations to the next stage */
+    /* rounds: number of micro-batches, a multiple of `stages` if pieces > 1 */
+    uint64_t stages, pieces, rounds;
+    const double *time[TN__WAY_COUNT]; /* seconds of each part, by direction */
+    double send;                       /* seconds to send activations to the next stage */
 } tn__schedule_job;
 
-/* Seconds from the first forward to the last backward pass, 1F1B. Cost: stages x pieces x rounds.
- * Errors: E_NO_MEMORY. */
+/* Sets *seconds to the time from the first forward pass to the end of the last backward pass, in
+ * the order 1F1B (one forward, one backward). Cost: O(stages x pieces x rounds). Errors:
+ * E_NO_MEMORY. */
 TN_CHECKED tn_status tn__schedule_run(const tn__schedule_job *job, double *seconds,
                                       tn_error *error);
 
-/* The caller's description with defaults filled in. Errors: as tn_large_estimate_make. */
+/* Sets *large to the description `given` with defaults filled in. Errors: those of
+ * tn_large_estimate_make. */
 TN_CHECKED tn_status tn__large_complete(const tn_large *given, tn_large *large, tn_error *error);
 
 #endif

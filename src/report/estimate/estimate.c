@@ -1,11 +1,11 @@
-/* estimate.c - estimates the memory of a program: static memory, an arena or a pool, by category
- * and by phase.
+/* estimate.c - estimates the memory of a program: static memory, and an arena or a pool, by
+ * category and by phase.
  *
- * The arena is not estimated but planned, by the planners that plan a run; a pool is not modelled
- * but run (below). This file does the bookkeeping: which static tensors are kept, the live ranges
- * under each policy, the phase of each instruction.
+ * The size of the arena is that of a plan, which is made by the planners that plan a run. A pool is
+ * simulated with the requests of a run. The rest of this file finds which static tensors are in
+ * memory, the live range of each buffer under each policy, and the phase of each instruction.
  *
- * Cost: planning, plus O(operands + lives log lives).
+ * Cost: that of planning, plus O(operands + n log n) for n live ranges.
  */
 #include "report/estimate/phases.h"
 #include "base/base.h"
@@ -18,12 +18,13 @@
 
 /* --- phases ----------------------------------------------------------------------------------- */
 
-/* Finds the phase of a training step that each instruction belongs to.
+/* Finds the phase of a training step to which each instruction belongs.
  *
  * The backward pass begins with the first operator that defines a gradient. An operator that reads
- * a gradient and writes into a parameter or the optimizer's state belongs to the update. Graphs
- * traced from PyTorch have no kinds: there the first `..._backward` begins the backward pass. An
- * instruction without an operator has the phase of the previous one.
+ * a gradient and writes into a parameter or into the optimizer's state belongs to the update.
+ * Graphs that were traced from PyTorch do not mark gradients; there the first operator
+ * `..._backward` begins the backward pass. An instruction without an operator has the phase of the
+ * instruction before it.
  */
 
 static bool phases_is_update(const tn_graph *graph, tn_op_id id) {
@@ -65,10 +66,11 @@ void tn__phases_of(const tn_program *program, uint8_t *phases) {
 
 /* --- one estimate ----------------------------------------------------------------------------- */
 
-typedef struct estimate_body { /* a body of the problem, under the policies */
+/* a buffer of the problem, with its live range under the policies (tn_estimate_options) */
+typedef struct estimate_body {
     uint64_t bytes;
-    uint32_t first, last; /* held in steps [first, last); last == steps: until the end */
-    tn_part part;         /* of its first live range */
+    uint32_t first, last; /* allocated in steps [first, last); if last == steps, until the end */
+    tn_part part;         /* category of the buffer's first live range */
 } estimate_body;
 
 typedef struct estimator {
@@ -79,42 +81,43 @@ typedef struct estimator {
     const tn_problem *problem;
     tn_estimate_options options;
     tn_error *error;
-    tn__arena arena; /* all that follows */
+    tn__arena arena; /* owner of all arrays below */
     uint32_t steps, body_count, static_count;
-    uint8_t *phase; /* [steps] tn_phase of the first run */
+    uint8_t *phase; /* [steps] the tn_phase of each step in the first run */
     estimate_body *bodies;
     tn_static_block *statics;      /* [static_count] */
-    uint64_t fixed[TN_PART_COUNT]; /* requested static memory, by category */
-    uint64_t loaded;               /* all of it, aligned */
-    bool inside;                   /* static memory lies in the arena: bodies of the problem */
+    uint64_t fixed[TN_PART_COUNT]; /* requested bytes of static memory, by category */
+    uint64_t loaded;               /* aligned bytes of all static memory */
+    bool inside; /* true if static memory is in the arena, as buffers of the problem */
     tn_estimate made;
 } estimator;
 
-/* The category of a kind of tensors. */
+/* Returns the category of a kind of tensors. */
 static tn_part estimate_part_of(tn_kind kind);
-/* Records `total` for a phase, and as the whole estimate if it is the maximum so far. */
+/* Records `total` as a value of a phase, which keeps its largest value. If it is the largest value
+ * so far of any phase, it also becomes the total of the estimate. */
 static void estimate_seen(estimator *it, tn_phase phase, uint64_t total,
                           const uint64_t part[TN_PART_COUNT], uint32_t step, uint32_t run);
 
 /* --- a pool ----------------------------------------------------------------------------------- */
 
-/* Runs a pool on the requests of a program, to estimate what a run would reserve.
+/* Simulates a pool with the requests of a program, to find the bytes that a run would reserve.
  *
- * The requests are those of the engine: static memory first, one long-lived block each; then at
- * each step the buffers that ended are freed and those that begin are allocated, in the order of
- * the problem's bodies; at the end of a run the remaining buffers are freed. A pool decides only by
- * earlier requests, so the same requests give the same blocks, and the estimate equals what a run
- * reserves. There are two runs, because the second begins with a used pool.
- * Cost: O(steps x blocks) for the measuring, O(log n) a request.
+ * The requests are those of the engine. First static memory is requested, one long-lived block per
+ * tensor. Then, at each step, the buffers that ended are freed and those that begin are allocated,
+ * in the order of the problem's buffers. At the end of a run the remaining buffers are freed. The
+ * decisions of a pool depend only on its earlier requests, so equal requests give equal blocks, and
+ * the estimate equals what a run reserves. Two runs are simulated, because the second one begins
+ * with a used pool. Cost: O(steps x blocks) for measuring, O(log n) for a request.
  */
 
 typedef struct serve_state {
     estimator *it;
     tn_pool *pool;
-    uint64_t *blocks;             /* [bodies] ids */
-    uint8_t *held;                /* [bodies] */
-    tn__lists begins, ends;       /* [steps + 1] bodies, by number */
-    uint64_t part[TN_PART_COUNT]; /* requested now */
+    uint64_t *blocks;       /* [bodies] ids of the blocks that the pool gave to the buffers */
+    uint8_t *held;          /* [bodies] */
+    tn__lists begins, ends; /* [steps + 1] the buffers that begin and those that end at each step */
+    uint64_t part[TN_PART_COUNT]; /* bytes that are requested at present, by category */
 } serve_state;
 
 static void serve_fill_begins(void *self, tn__lists *begins) {
@@ -148,7 +151,8 @@ static void serve_seen(serve_state *state, tn_phase phase, uint32_t step, uint32
     estimate_seen(state->it, phase, total, part, step, run);
 }
 
-/* Static memory; with late optimizer state, only that or only the rest. */
+/* Requests static memory from the pool. With the policy late_state, the state of the optimizer is
+ * requested by a later call with `late` true, and everything else by the call with `late` false. */
 static tn_status serve_statics(serve_state *state, bool late) {
     estimator *it = state->it;
     for (uint32_t i = 0; i < it->static_count; i++) {
@@ -179,7 +183,8 @@ static tn_status serve_run(serve_state *state, uint32_t run) {
         }
         for (uint32_t i = state->begins.first[s]; i < state->begins.first[s + 1]; i++) {
             uint32_t b = state->begins.items[i];
-            if (state->held[b]) continue; /* from an earlier run, and never released */
+            /* the buffer was allocated in an earlier run and never released */
+            if (state->held[b]) continue;
             TN_TRY(
                 serve_take(state, it->bodies[b].bytes, 0, it->bodies[b].part, &state->blocks[b]));
             state->held[b] = 1;
@@ -238,7 +243,7 @@ static tn_status estimate_serve(estimator *it) {
 
 /* --- the estimate ----------------------------------------------------------------------------- */
 
-#define ESTIMATE_ALIGNMENT 64u /* of static blocks, as in the engine */
+#define ESTIMATE_ALIGNMENT 64u /* alignment of static blocks, as in the engine */
 
 static const char *const estimate_parts[] = {
 #define TN_X(name, text) text,
@@ -290,7 +295,7 @@ static void estimate_seen(estimator *it, tn_phase phase, uint64_t total,
 
 /* --- static memory --- */
 
-/* Static memory that the occupancy has bodies for. */
+/* Collects the static memory that is in the arena, as buffers of the occupancy. */
 static tn_status estimate_inside(estimator *it) {
     uint32_t count = tn_occupancy_life_count(it->occupancy);
     const tn_life *lives = tn_occupancy_lives(it->occupancy);
@@ -380,7 +385,8 @@ static tn_status estimate_live(estimator *it, uint64_t (*live)[TN_PART_COUNT]) {
                 live[s][estimate_part_of((tn_kind)kind)] += kinds[s][kind];
         return TN_OK;
     }
-    for (uint32_t b = 0; b < it->body_count; b++) /* differences, summed below */
+    /* stores differences between steps, which the next loop sums */
+    for (uint32_t b = 0; b < it->body_count; b++)
         for (uint32_t edge = 0; edge < 2; edge++) {
             uint32_t step = edge == 0 ? it->bodies[b].first : it->bodies[b].last;
             uint64_t *at = &live[step][it->bodies[b].part];
@@ -391,7 +397,7 @@ static tn_status estimate_live(estimator *it, uint64_t (*live)[TN_PART_COUNT]) {
     return TN_OK;
 }
 
-/* Plans the same bodies with the live ranges under the policies. */
+/* Plans the buffers with the live ranges that they have under the policies. */
 static tn_status estimate_plan_again(estimator *it, uint64_t *arena) {
     tn_problem *problem = NULL;
     tn_layout layout = {0};
@@ -433,7 +439,8 @@ static tn_status estimate_plan(estimator *it) {
     if (live == NULL) return tn__no_memory(it->error, "live bytes");
     TN_TRY(estimate_arena(it, &made->arena));
     TN_TRY(estimate_live(it, live));
-    uint64_t loaded = it->inside ? it->loaded : 0; /* above the base, before any instruction runs */
+    /* static memory in the arena is loaded before the first instruction */
+    uint64_t loaded = it->inside ? it->loaded : 0;
     const uint64_t none[TN_PART_COUNT] = {0};
     estimate_seen(it, TN_PHASE_LOAD, tn__add_sat(base, loaded), it->inside ? it->fixed : none, 0,
                   0);
@@ -450,7 +457,7 @@ static tn_status estimate_plan(estimator *it) {
         listed = tn__add_sat(listed, made->part[part]);
     }
     made->part[TN_PART_RUNTIME] = it->options.runtime;
-    made->total = tn__add_sat(base, made->arena); /* the arena is allocated whole */
+    made->total = tn__add_sat(base, made->arena); /* the arena is allocated as a whole */
     made->part[TN_PART_OVERHEAD] += made->total - listed;
     made->phase[TN_PHASE_CHECKPOINT] = tn__add_sat(tn__add_sat(base, loaded), made->largest_static);
     tn_assert(made->total >= most);

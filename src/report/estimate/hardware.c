@@ -1,4 +1,4 @@
-/* hardware.c - the built-in table of devices, hardware.def. */
+/* hardware.c - the built-in table of devices, which hardware.def contains. */
 
 #include <tenure/estimate.h>
 
@@ -10,7 +10,8 @@
 
 #define HARDWARE_NAME_MOST 32
 
-/* In MiB; if `mib` is negative, thousandths of the memory. */
+/* Returns the usable bytes of a device. A positive `mib` is in MiB; a negative one is a fraction of
+ * the memory in thousandths. */
 #define HARDWARE_USABLE(gib, mib)                                                                  \
     ((mib) > 0 ? (uint64_t)(mib) << 20 : ((uint64_t)(gib) << 30) / 1000 * (uint64_t)(-(mib)))
 #define HARDWARE_RATE(tera) ((tera) < 0 ? TN_RATE_UNKNOWN : (tera)*1e12)
@@ -39,7 +40,8 @@ const tn_hardware *tn_hardware_at(uint32_t index) {
     return index < tn_hardware_count() ? &hardware_table[index] : NULL;
 }
 
-/* "A100-80GB" as "A100-80": users may add the unit to the size. */
+/* Copies a name without a unit, such as "A100-80" for "A100-80GB", because users may write the
+ * unit. */
 static void hardware_without_unit(const char *name, char text[HARDWARE_NAME_MOST]) {
     size_t length = strlen(name);
     bool has_unit = length > 2 && isdigit((unsigned char)name[length - 3]) &&

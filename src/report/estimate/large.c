@@ -1,29 +1,35 @@
-/* large.c - formulas for transformers that are too large to be built as a graph, counted matrix by
- * matrix; the sizes that they need, from a config.json or from a graph.
+/* large.c - formulas for the training of transformers that are too large to be built as a graph. It
+ * counts matrix by matrix. The sizes that the formulas need are read from a config.json or from a
+ * graph.
  *
- * The formulas leave out the memory of a run time, fragmentation, and communication buffers.
- * Activations are stored in numbers of 2 bytes. Per token and layer, with hidden size h, inner size
- * f, q and v numbers of a query and of a key or value, a heads, divided by t tensor-parallel ranks:
+ * The formulas leave out the memory of the program that runs the model, fragmentation, and
+ * communication buffers. Activations are stored in numbers of 2 bytes. The bytes per token and
+ * layer follow from the hidden size h, the inner size f, the widths q of all queries and v of all
+ * keys (or of all values), and the number of heads a. s is the sequence length and t the number of
+ * tensor-parallel ranks:
  *
  *     fused attention    16 h  +  (4 q + 4 v + 4 a + 8 f) / t       (4 f without a gate)
  *     unfused            8 h  +  (4 q + 4 v + 8 f + 2 a s) / t
  *
- * Fused attention stores no scores, but query, key, value, output and a sum for each head. The 16 h
- * are two normalisations that compute in float32 (4 h each), their result and their output.
- * Normalised queries and keys need 6 (q + v) more. Dropout stores masks: 2 h, and unfused 3 a s.
- * The unfused formulas are those of Korthikanti et al. (2022), generalised to an inner layer of any
- * width; for f = 4 h they are the published s b h (10 + 24/t + 5 a s / (h t)). If there are fewer
- * heads of keys and values than ranks, they are stored on several ranks.
+ * Fused attention does not store the scores. It stores query, key, value, output and one sum per
+ * head. The 16 h are two normalisations that compute in float32 (4 h each), their result and their
+ * output. Normalised queries and keys need 6 (q + v) more. Dropout stores masks: 2 h, and 3 a s
+ * more if attention is unfused. The formulas for unfused attention are those of Korthikanti et al.
+ * (2022), for an inner layer of any width. For f = 4 h and b sequences they are the published s b h
+ * (10 + 24/t + 5 a s / (h t)). If there are fewer heads of keys than ranks, these heads are stored
+ * on several ranks.
  *
- * Selective recomputation stores all but the core of attention (its output and sums, or its
- * scores), full recomputation only the input of each layer, 2 h. At the peak one layer is stored
- * whole with the gradients of its inner layer, 6 f. Logits and cross-entropy loss in float32 need
- * 14 V for each token (2 of the product, 4 of its copy, 4 of the gradient, 4 of a softmax), for the
- * number of tokens that are computed at a time.
+ * Selective recomputation stores everything but the core of attention: its output and sums, or its
+ * scores. Full recomputation stores only the input of each layer, 2 h. At the peak one layer is
+ * stored completely, with the gradients of its inner layer, 6 f. The logits and the cross-entropy
+ * loss in float32 need 14 V bytes per token, where V is the size of the vocabulary: 2 for the
+ * product, 4 for its copy, 4 for the gradient, 4 for a softmax. They are needed for the tokens that
+ * are computed at a time.
  *
- * The first stage of p works on p micro-batches at once under 1F1B, stage i on p - i; interleaved
- * in v pieces a stage stores 2 (p - i - 1) + (v - 1) p + 1 of them. ZeRO (Rajbhandari et al. 2020)
- * divides the optimizer state, then gradients, then parameters by the data-parallel ranks.
+ * In the order 1F1B, stage i of p stages, counted from 0, stores the activations of p - i
+ * micro-batches at a time. If the stages are interleaved in v pieces, it stores 2 (p - i - 1) + (v
+ * - 1) p + 1 pieces. ZeRO (Rajbhandari et al. 2020) divides first the state of the optimizer, then
+ * also the gradients, then also the parameters by the number of data-parallel ranks.
  */
 #include "base/base.h"
 #include "graph/op.h"
@@ -38,9 +44,9 @@
 
 /* Reads the sizes of a transformer for training from a config.json of Hugging Face.
  *
- * tn_llm_config reads the file, as for running. The formulas below know fewer kinds of
- * transformers. If they would count a different number of parameters than the matrices have, the
- * family is an error.
+ * tn_llm_config reads the file, as for running the model. The formulas below know fewer kinds of
+ * transformers. If the number of parameters by the formulas differs from that of the matrices, the
+ * result is an error.
  */
 
 #ifdef TENURE_MINIMAL
@@ -63,7 +69,7 @@ static tn_status config_sequence(tn_large *large, tn_error *error) {
     return TN_OK;
 }
 
-/* Do the formulas count the parameters that exist? */
+/* Checks that the formulas count exactly the parameters that the model has. */
 static tn_status config_compare(const tn_large *large, const tn_llm *llm, tn_error *error) {
     tn_large alone = *large;
     tn_large_estimate estimate = {0};
@@ -99,13 +105,14 @@ tn_status tn_large_config(const char *name, const void *bytes, size_t size,
 
 /* Finds the sizes of a transformer in its graph.
  *
- * Exporters write attention in many ways. All have one Softmax over [batch, heads, tokens, tokens]
- * in each layer, and a Gather from a table of embeddings. So
+ * Exporters write attention in many ways. But every layer has one Softmax over [batch, heads,
+ * tokens, tokens], and every model has a Gather from a table of embeddings. The sizes are found as
+ * follows:
  *
- *     layers, heads, sequence   from those Softmax
+ *     layers, heads, sequence   from these Softmax operators
  *     vocabulary, hidden        the largest table that a Gather reads
- *     inner size                the widest product of the hidden size, except the vocabulary's and
- *                               query, key and value in one (3 hidden)
+ *     inner size                the widest product with the hidden size, except that of the
+ *                               vocabulary and one for query, key and value together (3 hidden)
  *
  * For any other graph the formulas do not apply, and the result is an error.
  */
@@ -162,7 +169,8 @@ tn_status tn_large_from_graph(const tn_graph *graph, tn_large *large, tn_error *
         TN_FAIL(error, TN_E_INVALID, "the graph is not recognised as a transformer (%s)",
                 model->layers == 0 ? "no Softmax over [batch, heads, tokens, tokens]"
                                    : "no table of embeddings");
-    if (model->inner <= model->hidden) model->inner = 0; /* not found: 4 hidden is used */
+    /* the inner size was not found; the default of 4 hidden is used */
+    if (model->inner <= model->hidden) model->inner = 0;
     if (sequence > 0) made.sequence = sequence;
     *large = made;
     return TN_OK;
@@ -170,14 +178,14 @@ tn_status tn_large_from_graph(const tn_graph *graph, tn_large *large, tn_error *
 
 /* --- formulas --------------------------------------------------------------------------------- */
 
-/* limit of each member: products of a few fit a double exactly */
+/* limit of every size, so that a product of a few sizes can be computed in a double */
 #define LARGE_MOST (UINT64_C(1) << 40)
 
 static uint64_t large_or(uint64_t value, uint64_t otherwise) {
     return value != 0 ? value : otherwise;
 }
 
-/* The caller's description with defaults filled in. */
+/* Returns the description `given` with defaults filled in. */
 static tn_large large_complete(const tn_large *given) {
     tn_large it = *given;
     it.model.inner = large_or(it.model.inner, tn__mul_sat(4, it.model.hidden));
@@ -226,7 +234,8 @@ static tn_status large_check(const tn_large *it, tn_error *error) {
         if (members[i].value > LARGE_MOST || (members[i].needed && members[i].value == 0))
             TN_FAIL(error, TN_E_INVALID, "%s: %llu is out of range", members[i].name,
                     (unsigned long long)members[i].value);
-    bool spread = it->model.kv_heads < it->tensor; /* each head is on several ranks */
+    /* there are more ranks than heads of keys, so several ranks have a copy of one head */
+    bool spread = it->model.kv_heads < it->tensor;
     const struct {
         const char *whole, *part;
         uint64_t a, b;
@@ -254,7 +263,8 @@ static uint64_t large_width(const tn_large *it) {
     return tn__mul_sat(it->model.heads, it->model.head_size);
 }
 
-/* The width of keys, or of values, on one of `tensor` ranks: a rank has at least one head. */
+/* Returns the width of the keys, or of the values, on one of `tensor` ranks. Every rank has at
+ * least one head. */
 static uint64_t large_kv_width(const tn_large *it, uint64_t tensor) {
     uint64_t heads = it->model.kv_heads / tensor;
     return tn__mul_sat(heads > 0 ? heads : 1, it->model.head_size);
@@ -264,13 +274,15 @@ static uint64_t large_norm(const tn_large *it) {
     return (it->model.rms_norm ? 1 : 2) * it->model.hidden;
 }
 
-/* rows x columns, and a bias of `columns` unless `no_bias`. */
+/* Returns the parameters of a matrix of rows x columns, with a bias of `columns` numbers unless
+ * `no_bias`. */
 static uint64_t large_product(uint64_t rows, uint64_t columns, bool no_bias) {
     return tn__add_sat(tn__mul_sat(rows, columns), no_bias ? 0 : columns);
 }
 
-/* Parameters of one layer on one of `tensor` ranks. Rows or columns of products are divided;
- * normalisations and the biases after a row-divided product are not. */
+/* Returns the parameters of one layer on one of `tensor` ranks. The rows or the columns of matrices
+ * are divided among the ranks. Normalisations, and the biases after a matrix that is divided by
+ * rows, are not. */
 static uint64_t large_layer(const tn_large *it, uint64_t tensor) {
     uint64_t h = it->model.hidden, f = it->model.inner / tensor, width = large_width(it) / tensor;
     uint64_t read = tn__add_sat(width, tn__mul_sat(2, large_kv_width(it, tensor)));
@@ -287,7 +299,7 @@ static uint64_t large_vocabulary(const tn_large *it, uint64_t tensor) {
     return tn__mul_sat((it->model.vocabulary + tensor - 1) / tensor, it->model.hidden);
 }
 
-/* Parameters before the first layer, and after the last. */
+/* Returns the parameters before the first layer; large_last returns those after the last layer. */
 static uint64_t large_first(const tn_large *it, uint64_t tensor) {
     uint64_t others =
         tn__mul_sat(tn__add_sat(it->model.position_rows, it->model.types), it->model.hidden);
@@ -308,11 +320,11 @@ static uint64_t large_saturate(double bytes) {
     return bytes < 9e18 ? (uint64_t)(bytes + 0.5) : UINT64_MAX;
 }
 
-typedef struct large_kept { /* bytes of one layer */
-    double all;             /* without recomputation */
-    double core;            /* of which the core of attention */
-    double input;           /* input of the layer */
-    double backward;        /* gradients that exist during the layer's backward pass */
+typedef struct large_kept { /* bytes of activations of one layer */
+    double all;             /* bytes that are stored without recomputation */
+    double core;            /* the part of `all` that is the core of attention */
+    double input;           /* bytes of the input of the layer */
+    double backward;        /* bytes of gradients that exist during the layer's backward pass */
 } large_kept;
 
 static large_kept large_layer_unfused(const tn_large *it) {
@@ -322,7 +334,8 @@ static large_kept large_layer_unfused(const tn_large *it) {
     double core = (it->model.no_dropout ? 2.0 : 5.0) * (double)it->model.heads *
                   (double)it->sequence * tokens;
     double kv = (double)large_kv_width(it, it->tensor), width = (double)large_width(it);
-    /* query 2, key and value 2 each, their result 2: 8h if there are equally many heads of each */
+    /* query, key, value and the result of attention in 2 bytes each; that is 8 h if queries, keys
+     * and values have equally many heads */
     double inside = (4 * width / t + 4 * kv) * tokens;
     inside += ((it->model.gated ? 8 : 4) * tokens * f + core) / t;
     return (large_kept){.all = (it->model.no_dropout ? 8 : 10) * tokens * h / outside + inside,
@@ -350,24 +363,26 @@ static large_kept large_layer_kept(const tn_large *it) {
     return it->attention == TN_ATTENTION_UNFUSED ? large_layer_unfused(it) : large_layer_fused(it);
 }
 
-/* The largest number of pieces of a stage's layers that are between their forward and backward
- * pass. */
+/* Returns how many pieces of this stage's layers can be between their forward and their backward
+ * pass at one time. */
 static uint64_t large_flight(const tn_large *it, uint32_t stage) {
     uint64_t behind = it->pipeline - stage - 1, pieces = it->interleave;
     uint64_t rounds = tn__mul_sat(it->batch / it->data / it->micro, pieces);
     uint64_t flight = pieces == 1 ? behind + 1 : 2 * behind + (pieces - 1) * it->pipeline + 1;
-    return flight < rounds ? flight : rounds; /* not more than exist */
+    return flight < rounds ? flight : rounds; /* not more pieces than the micro-batches have */
 }
 
-/* Bytes of `layers` layers with `flight` micro-batches in flight: those stored from forward to
- * backward, and those that exist only at the peak. */
+/* Computes the bytes of `layers` layers, which include every micro-batch in flight. *kept are
+ * stored from the forward to the backward pass; *more exist only at the peak. */
 static void large_layers_kept(const tn_large *it, double layers, double *kept, double *more) {
     large_kept one = large_layer_kept(it);
     double selective = layers * (one.all - one.core) + one.core + one.backward;
     double full = layers * one.input + one.all + one.backward;
     tn_recompute recompute = it->recompute;
     if (recompute == TN_RECOMPUTE_FULL && full > selective)
-        recompute = TN_RECOMPUTE_SELECTIVE; /* a single layer: its input is stored anyway */
+        /* for a single layer full recomputation saves nothing, because one layer is stored whole
+         * anyway */
+        recompute = TN_RECOMPUTE_SELECTIVE;
     *kept = layers * (recompute == TN_RECOMPUTE_FULL        ? one.input
                       : recompute == TN_RECOMPUTE_SELECTIVE ? one.all - one.core
                                                             : one.all);
@@ -376,7 +391,7 @@ static void large_layers_kept(const tn_large *it, double layers, double *kept, d
                                                                   : 0);
 }
 
-/* The last normalisation, logits and loss. */
+/* Returns the bytes of the last normalisation, the logits and the loss. */
 static double large_loss(const tn_large *it) {
     double tokens = (double)it->sequence * (double)it->micro, t = (double)it->tensor;
     double h = (double)it->model.hidden, v = (double)it->model.vocabulary, at_once = tokens;
@@ -392,7 +407,7 @@ static void large_activations(const tn_large *it, uint32_t stage, tn_large_stage
     double flight = (double)large_flight(it, stage), pieces = (double)it->interleave;
     double kept, more, loss = 0;
     large_layers_kept(it, (double)made->layers / pieces * flight, &kept, &more);
-    if (stage == 0 && !it->model.no_dropout) /* dropout mask of the embedding */
+    if (stage == 0 && !it->model.no_dropout) /* add the mask of the dropout after the embedding */
         kept += tokens * h / outside * ceil(flight / pieces);
     if (stage + 1 == it->pipeline) loss = large_loss(it);
     made->kept = large_saturate(kept);
@@ -452,7 +467,8 @@ tn_status tn_large_estimate_make(const tn_large *large, tn_large_estimate *estim
     if (made.exact_parameters == UINT64_MAX)
         TN_FAIL(error, TN_E_INVALID, "2^64 parameters or more");
     made.ranks = tn__mul_sat(tn__mul_sat(it.tensor, it.pipeline), it.data);
-    /* Stages between the first and the last need less: later ones have fewer in flight. */
+    /* The stages between the second and the last need less memory than the second, because later
+     * stages have fewer micro-batches in flight. */
     uint64_t looked[] = {0, 1, it.pipeline - 1};
     for (size_t i = 0; i < sizeof looked / sizeof *looked; i++) {
         tn_large_stage stage;

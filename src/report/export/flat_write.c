@@ -1,7 +1,9 @@
-/* flat_write.c - writes FlatBuffers in front of an old one; see flat_write.h.
+/* flat_write.c - writes a FlatBuffer in front of an old one, as flat_write.h describes.
  *
- * Every field takes four bytes, so that only tensor data needs a larger alignment.
- * Cost: O(bytes). */
+ * Every field of a table takes four bytes, so that only tensor data needs a larger alignment.
+ *
+ * Cost: O(bytes).
+ */
 #include "report/export/flat_write.h"
 
 #define FLAT_FIELDS 16u
@@ -74,7 +76,8 @@ void tn__flat_table_put(flat_writer *writer, uint32_t label, const flat_slot *sl
         at += 4;
     }
     tn__flat_align(writer, 4);
-    if (vtable % 4 != 0) flat_u16(writer, 0); /* so that the table begins right after its vtable */
+    /* padding before the vtable, so that the table begins directly after it */
+    if (vtable % 4 != 0) flat_u16(writer, 0);
     flat_u16(writer, vtable);
     flat_u16(writer, at);
     for (uint32_t i = 0; i < count; i++) flat_u16(writer, offsets[i]);

@@ -1,9 +1,11 @@
 /* measure.c - makes a candidate of tn_split_file: the split graph, its file, and the memory that a
- * run time needs for that file.
+ * runtime needs for that file.
  *
- * The file is read again from memory like any other file. A file that our own reader refuses, or
- * that has other inputs or outputs, is never written.
- * Cost: O(file). */
+ * The file is read again from memory like any other file. If Tenure's own reader refuses it, or if
+ * it has other inputs or outputs than the model, it is never written to disk.
+ *
+ * Cost: O(size of the file).
+ */
 #include "report/export/export.h"
 
 #include <math.h>
@@ -16,7 +18,9 @@
 #include "io/import/tflm/tflm.h"
 #include "report/format.h"
 
-#define MEASURE_PLAN_WORK 200000u /* in placements, not time, so that plans can be reproduced */
+/* limit of each plan, as a number of placements and not as a time, so that results can be
+ * reproduced */
+#define MEASURE_PLAN_WORK 200000u
 
 /* --- the model --- */
 
@@ -31,7 +35,7 @@ static tn_status source_scratch(export_source *source, const tn_export_options *
                             &source->move_kept);
 }
 
-/* The extents that the caller gave, for dimensions that the file leaves open. */
+/* Sets the sizes that the caller gave for dimensions that the file leaves open. */
 static void source_sizes(const tn_export_options *asked, tn_import_options *import) {
     import->dims = asked->dims;
     import->dim_count = asked->dim_count;
@@ -75,7 +79,8 @@ void tn__export_close(export_source *source) {
         tn__free(&source->context, source->workspaces, ops * sizeof *source->workspaces);
     if (source->kept != NULL) tn__free(&source->context, source->kept, ops * sizeof *source->kept);
     if (source->is_tflite && source->plan.bytes.bytes != NULL)
-        tn__tflite_plan_close(&source->plan); /* it is in memory: nothing is unmapped */
+        /* releases the plan only; the file itself is unmapped below */
+        tn__tflite_plan_close(&source->plan);
     tn_graph_destroy(source->graph);
     tn__file_unmap(&source->mapped);
 }
@@ -89,7 +94,7 @@ bool tn__export_folder(const char *path, char folder[EXPORT_FOLDER_MAX]) {
     return true;
 }
 
-/* The folder of a file, as an id. */
+/* Finds the device and inode numbers of the folder that contains a file. */
 static bool source_folder(const char *path, struct stat *folder) {
     char text[EXPORT_FOLDER_MAX];
     return tn__export_folder(path, text) && stat(text, folder) == 0;
@@ -125,7 +130,8 @@ static void measure_binding(const tn_occupancy *occupancy, export_candidate *to)
     }
 }
 
-/* Plans the arena in the order of the file. offsets: NULL, or [tensors]. */
+/* Plans the arena for the operators in the order of the file. Sets offsets[tensor] if `offsets` is
+ * not NULL. */
 static tn_status measure_plan(const tn_graph *graph, const uint64_t *workspaces, uint64_t alignment,
                               uint64_t *offsets, export_candidate *to, tn_error *error) {
     tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
@@ -154,12 +160,13 @@ static tn_status measure_plan(const tn_graph *graph, const uint64_t *workspaces,
 
 /* --- .tflite --- */
 
-/* The bytes to be minimised. */
+/* Returns the bytes that the search minimises: those of the head or of the whole arena. */
 static uint64_t measure_count(const tn_export_options *asked, const tn_micro_arena *arena) {
     return asked->head ? arena->head : arena->total;
 }
 
-/* Stores the plan in the file if it is no worse than the run time's own. */
+/* Stores Tenure's plan in the file, if it needs no more memory than the plan that the runtime would
+ * make. */
 static tn_status measure_planned(const tflite_plan *file, const tn_graph *graph,
                                  const tn_export_options *asked, const uint64_t *offsets,
                                  export_candidate *to) {
@@ -175,7 +182,8 @@ static tn_status measure_planned(const tflite_plan *file, const tn_graph *graph,
         tn__text_release(&image);
         return status;
     }
-    tn__text old = to->image; /* `file` no longer reads it */
+    /* the old image is released last, because `file` reads it until here */
+    tn__text old = to->image;
     to->image = image;
     tn__text_release(&old);
     return TN_OK;
@@ -218,7 +226,8 @@ static uint64_t measure_bytes(const tn_graph *graph, tn_tensor_id id) {
     return bytes == TN_SIZE_UNKNOWN ? 0 : bytes;
 }
 
-/* Work that was added, and bytes of added operators that only move elements. */
+/* Computes the work that splitting adds, and the bytes of the added operators that only move
+ * elements. */
 static void measure_work(const export_source *source, const export_split *split,
                          uint32_t byte_flops, export_candidate *to) {
     uint64_t whole = tn_graph_work(source->graph).flops;
@@ -247,7 +256,7 @@ static bool measure_same_list(const tn_graph *a, const tn_tensor_id *x, uint32_t
     return true;
 }
 
-/* Does the file have the same inputs and outputs as before? */
+/* Checks that the new file has the inputs and outputs of the old one. */
 static tn_status measure_same(const tn_graph *whole, const tn_graph *again, tn_error *error) {
     const tn_block *a = tn_graph_block(whole, 0), *b = tn_graph_block(again, 0);
     if (measure_same_list(whole, a->inputs, a->input_count, again, b->inputs, b->input_count) &&
@@ -272,9 +281,10 @@ static tn_status measure_image(const export_source *source, const export_split *
     tn_import_options import = TN_IMPORT_OPTIONS_INIT;
     tn_graph *again = NULL;
     tn_context quiet = source->context;
-    quiet.log = NULL; /* notes were logged when it was first read */
+    quiet.log = NULL; /* no log, because notes were printed when the model was read before */
     import.context = &quiet;
-    if (split->graph == NULL) source_sizes(asked, &import); /* split files contain the extents */
+    /* the file of a split graph has no symbolic dimensions that need sizes */
+    if (split->graph == NULL) source_sizes(asked, &import);
     TN_TRY(measure_write(source, split, to, error));
     tn_status status =
         tn_graph_load_memory(source->path, to->image.data, to->image.size, &import, &again, error);

@@ -1,13 +1,14 @@
 /* split_file.c - tn_split_file: chooses the regions of a model that run in parts, by the memory
- * that another run time needs.
+ * that another runtime needs.
  *
  * The search (tn_split_search) predicts live bytes, moved bytes and persistent bytes of operators.
  * It finds the least work for less and less memory, with several weights for persistent bytes. Its
- * answers are the candidates. They are written in memory, read again and measured, the most
- * promising first; for TensorFlow Lite Micro the whole arena is measured. With a budget, the first
- * candidate by work that keeps to the budget is taken. With a limit on work, the smallest is taken.
- * A candidate that cannot be written is skipped.
- * Cost: that of the search, and 2 FILE_TRIES files.
+ * answers are the candidates. The most promising ones are written in memory, read again and
+ * measured; for TensorFlow Lite Micro the whole arena is measured. With a budget, the result is the
+ * candidate within the budget that adds the least work. With a limit of work, it is the smallest
+ * candidate. A candidate that cannot be written is skipped.
+ *
+ * Cost: that of the search, and of writing up to 2 FILE_TRIES files.
  */
 #include "report/export/export.h"
 
@@ -20,16 +21,18 @@
 #include <unistd.h>
 
 #define FILE_CANDIDATES 2000u
-#define FILE_TRIES                                                                                 \
-    100u /* limit for files that are measured, and for candidates that cannot be written */
-#define FILE_STEP 256u     /* each answer of the search needs 1 / STEP less memory than the last */
-#define FILE_BYTE_FLOPS 2u /* default work per moved byte, for models of small integers */
-#define FILE_DOUBT 0.25    /* predictions may be wrong by this fraction */
+/* limit of the files that are measured, and of the candidates that cannot be written */
+#define FILE_TRIES 100u
+/* each answer of the search needs at least 1/256 less memory than the one before */
+#define FILE_STEP 256u
+/* default cost of a moved byte in operations, for models of small integers */
+#define FILE_BYTE_FLOPS 2u
+#define FILE_DOUBT 0.25 /* fraction by which predictions may be wrong */
 
 typedef struct file_candidate {
     tn_split_choice choice;
     uint64_t promised; /* bytes */
-    size_t place;      /* order of discovery, to break ties */
+    size_t place; /* number of the candidate in order of discovery, to decide between equal ones */
 } file_candidate;
 
 typedef struct file_state {
@@ -39,13 +42,14 @@ typedef struct file_state {
     tn_split_search *search;
     file_candidate *candidates;
     size_t count, room;
-    export_candidate whole, best; /* best.regions 0: none is acceptable yet */
+    export_candidate whole, best; /* best.regions is 0 until an acceptable candidate is found */
     tn_export_report *report;
-    uint64_t least; /* bytes of the smallest measured candidate */
-    uint64_t apart; /* bytes of the whole model's arena that are not live tensors */
+    uint64_t least; /* bytes of the smallest candidate that was measured */
+    /* bytes of the arena that are not live tensors, in the model without splitting */
+    uint64_t apart;
     uint32_t byte_flops, tried, refused;
-    uint64_t work;    /* units that are left; 0: no limit */
-    tn_error refusal; /* the first */
+    uint64_t work;    /* remaining units of work; 0: no limit */
+    tn_error refusal; /* error of the first candidate that could not be written */
     bool stopped;
     tn_error *error;
 } file_state;
@@ -56,14 +60,15 @@ static double file_most_work(const file_state *state) {
 
 /* --- candidates --- */
 
-/* The work limit counts priced regions, and the operators of measured files. */
+/* Subtracts work from the work limit: one unit per region that the search examined, and one per
+ * operator of a measured file. */
 static void file_spend(file_state *state, uint64_t work) {
     if (state->asked->work_limit == 0) return;
     state->stopped = state->stopped || work >= state->work;
     state->work = work < state->work ? state->work - work : 1;
 }
 
-/* Reports progress. False: the caller asks to stop, or a limit is reached. */
+/* Reports progress. Returns false if the caller asks to stop or if a limit was reached. */
 static bool file_go_on(const file_state *state) {
     const tn_context *context = &state->context;
     if (state->stopped) return false;
@@ -83,12 +88,13 @@ static bool file_is_known(const file_state *state, const tn_split_choice *choice
     return false;
 }
 
-/* Do persistent bytes of operators count? */
+/* Returns whether persistent bytes of operators are part of the bytes to minimise. */
 static bool file_keeps(const file_state *state) {
     return state->source.kept != NULL && !state->asked->head;
 }
 
-/* Takes ownership of the choice. */
+/* Adds a candidate and takes ownership of the choice. A candidate that is known already is
+ * dropped. */
 static tn_status file_add(file_state *state, tn_split_choice *choice) {
     bool wanted = choice->count > 0 && !file_is_known(state, choice);
     if (wanted && !tn__reserve(&state->context, &state->candidates, &state->room, state->count + 1,
@@ -107,7 +113,8 @@ static tn_status file_add(file_state *state, tn_split_choice *choice) {
     return TN_OK;
 }
 
-/* Adds the answers of the search from much memory to little. */
+/* Adds the answers of the search for less and less memory. `weight` is the weight of persistent
+ * bytes. */
 static tn_status file_walk(file_state *state, double weight) {
     uint64_t live = tn_split_whole(state->search);
     while (live > 0 && state->count < FILE_CANDIDATES) {
@@ -126,7 +133,7 @@ static tn_status file_walk(file_state *state, double weight) {
     return TN_OK;
 }
 
-/* Searches with persistent bytes that weigh nothing, as much as work, and more. */
+/* Searches several times, with weights of persistent bytes from 0 to far above that of work. */
 static tn_status file_candidates(file_state *state) {
     double even =
         state->whole.bytes > 0 ? (double)state->whole.flops / (double)state->whole.bytes : 0;
@@ -162,7 +169,8 @@ static void file_keep(file_state *state, export_candidate *candidate) {
     tn__export_release(candidate);
 }
 
-/* A candidate that cannot be written, or during which the caller stopped, counts as not tried. */
+/* Measures a candidate. One that cannot be written counts as refused. If the caller stopped the
+ * measuring, the candidate counts as not tried. */
 static tn_status file_try(file_state *state, const tn_split_choice *choice) {
     export_candidate candidate;
     tn_status status = tn__export_measure(&state->source, choice, state->asked, state->byte_flops,
@@ -170,7 +178,7 @@ static tn_status file_try(file_state *state, const tn_split_choice *choice) {
     state->stopped = status == TN_E_STOPPED;
     file_spend(state, tn_graph_op_count(state->source.graph));
     if (status == TN_E_UNSUPPORTED || status == TN_E_INVALID || status == TN_E_UNKNOWN ||
-        status == TN_E_CONFLICT) { /* also one whose sizes cannot be inferred */
+        status == TN_E_CONFLICT) { /* includes candidates with sizes that cannot be inferred */
         if (state->refused++ == 0 && state->error != NULL) state->refusal = *state->error;
         return TN_OK;
     }
@@ -194,7 +202,8 @@ static int file_by_bytes(const void *left, const void *right) {
     return a->place < b->place ? -1 : a->place > b->place;
 }
 
-/* Is it acceptable according to the prediction? */
+/* Returns whether a candidate may be acceptable, according to the prediction and its
+ * uncertainty. */
 static bool file_may_do(const file_state *state, const file_candidate *candidate) {
     uint64_t budget = state->asked->budget;
     double doubt = 1 + FILE_DOUBT;
@@ -202,8 +211,9 @@ static bool file_may_do(const file_state *state, const file_candidate *candidate
            (budget == 0 || (double)candidate->promised <= doubt * (double)budget);
 }
 
-/* Tries all candidates. With a budget: in order of additional work, until a candidate is within the
- * budget. Otherwise in order of predicted bytes, until no later candidate can be smaller. */
+/* Measures the candidates. With a budget it goes in order of additional work and ends at the first
+ * candidate within the budget. Otherwise it goes in order of predicted bytes and ends when no later
+ * candidate can be smaller. */
 static tn_status file_try_all(file_state *state) {
     bool budget = state->asked->budget > 0;
     if (state->count > 0)
@@ -224,7 +234,7 @@ static tn_status file_try_all(file_state *state) {
     return TN_OK;
 }
 
-/* If no candidate keeps to the budget, finds the smallest for the error message. */
+/* If no candidate is within the budget, finds the smallest one, for the error message. */
 static tn_status file_try_least(file_state *state) {
     uint32_t most = state->tried + state->refused + FILE_TRIES;
     if (state->best.regions > 0 || state->stopped || state->count == 0) return TN_OK;
@@ -308,15 +318,17 @@ static tn_status file_fail(file_state *state) {
 
 /* --- files --- */
 
-/* Can a file be made in the folder of `output`? It is written there and renamed. */
+/* Checks that a file can be created in the folder of `output`, because the file is written under a
+ * temporary name there and then renamed. */
 static tn_status file_check_folder(const char *output, tn_error *error) {
     char folder[EXPORT_FOLDER_MAX];
-    if (!tn__export_folder(output, folder)) return TN_OK; /* reported when the file is written */
+    /* writing the file later reports the error */
+    if (!tn__export_folder(output, folder)) return TN_OK;
     if (access(folder, W_OK | X_OK) == 0) return TN_OK;
     TN_FAIL(error, TN_E_IO, "cannot write '%.200s': its folder: %s", output, strerror(errno));
 }
 
-/* Checks that run before any computation. */
+/* Checks the arguments and the output before anything is computed. */
 static tn_status file_check(const char *output, const tn_export_options *asked, tn_error *error) {
     struct stat to;
     if (asked->budget == 0 && !(asked->share > 0))

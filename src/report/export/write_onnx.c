@@ -1,16 +1,18 @@
-/* write_onnx.c - writes a split graph as an .onnx file.
+/* write_onnx.c - writes a split graph as an .onnx file. Operators become these nodes:
  *
- *     tenure.Part   Slice: of inputs from opset 10 on, of attributes before
- *     Concat        Concat
- *     a part        the node of the file with other operands and name; `pads` are those of the
- *                   part, so that auto_pad and ceil_mode have no effect
+ *   tenure.Part   Slice, with inputs from opset 10 on, with attributes before
+ *   Concat        Concat
+ *   a part        the node of the file with other operands and another name; `pads` are those of
+ *                 the part, so that auto_pad and ceil_mode have no effect
  *
- * Every other byte of the file is copied unchanged: initializers, locations of external data,
- * metadata, functions, unknown fields. Constants are Constant nodes, because old versions require
- * initializers to be inputs too. Shape information of removed tensors is left out; in other shapes,
- * symbols are replaced by the extents that the parts were made for.
- * Cost: O(file + operators).
- * Source: onnx.proto, Operators.md.
+ * All other bytes of the file are copied unchanged: initializers, locations of external data,
+ * metadata, functions, unknown fields. New constants are Constant nodes, because old versions of
+ * ONNX require initializers to be inputs as well. Shape information about removed tensors is left
+ * out. In other shapes, symbols are replaced by the numbers for which the parts were made.
+ *
+ * Cost: O(size of the file + operators).
+ *
+ * Sources: onnx.proto, Operators.md.
  */
 #include "graph/attr.h"
 #include "graph/op.h"
@@ -21,15 +23,15 @@
 
 /* --- protobuf fields -------------------------------------------------------------------------- */
 
-/* Writes protobuf, and iterates over the fields of a message so that they can be copied. The
- * importer has read the whole file before, so the fields copied here are well formed. Bounds are
- * checked all the same. Cost: O(bytes). */
+/* Functions that write protobuf, and functions that iterate over the fields of a message so that
+ * they can be copied. The importer has read the whole file before, so the fields are well formed;
+ * bounds are checked nevertheless. Cost: O(bytes). */
 
 typedef struct proto_field {
     uint32_t number, wire;
-    uint64_t value;  /* value of a varint */
-    tn__span inside; /* of bytes */
-    tn__span raw;    /* with its tag */
+    uint64_t value;  /* value of a field that is a varint */
+    tn__span inside; /* contents of a field that is bytes */
+    tn__span raw;    /* all bytes of the field, including its tag */
 } proto_field;
 
 enum { PROTO_VARINT = 0, PROTO_FIXED64 = 1, PROTO_BYTES = 2, PROTO_FIXED32 = 5 };
@@ -44,7 +46,8 @@ static bool proto_read_varint(const uint8_t **at, const uint8_t *end, uint64_t *
     return false;
 }
 
-/* Reads the next field and steps over it. False: the end; *bad: not a valid message. */
+/* Reads the next field and removes it from *left. Returns false at the end of the message; *bad is
+ * then true if the message is not valid. */
 static bool proto_next(tn__span *left, proto_field *field, bool *bad) {
     const uint8_t *start = left->bytes, *at = start, *end = start + left->size;
     uint64_t tag, size = 0;
@@ -104,14 +107,20 @@ typedef struct onnx_image {
     const export_split *split;
     tn_context context;
     tn__arena arena;
-    tn__names makers;   /* names of tensors of the main graph -> the operator of the whole graph
-                         * that makes them */
-    tn__names taken;    /* all names in use */
-    const char **names; /* [tensors of the split graph] name in the new file; NULL: none yet */
-    bool *written;      /* [tensors] a constant that was written to the file */
-    bool *stays;        /* [operators of the whole graph] unchanged */
-    tn__span *nodes;    /* [operators of the whole graph] that run in parts: old bytes */
-    uint32_t gone, met; /* number of operators in parts, and of those found in the file */
+    /* maps the names of tensors of the main graph to the operators of split->whole that compute
+     * them */
+    tn__names makers;
+    tn__names taken; /* all names that the file uses */
+    /* [tensors of the split graph] name of the tensor in the new file; NULL: no name yet */
+    const char **names;
+    /* [tensors of the split graph] whether a constant was already written */
+    bool *written;
+    /* [operators of split->whole] whether the split graph has the operator unchanged */
+    bool *stays;
+    /* [operators of split->whole] for an operator that runs in parts: its node in the old file */
+    tn__span *nodes;
+    /* number of operators that run in parts, and how many of their nodes were found in the file */
+    uint32_t gone, met;
     int64_t opset;
     tn_error *error;
 } onnx_image;
@@ -158,7 +167,8 @@ static void onnx_put_ints(tn__text *to, const char *name, const int64_t *ints, u
     proto_string(&attr, ONNX_ATTR_NAME, name);
     for (uint32_t i = 0; i < count; i++)
         proto_varint(&attr, list ? ONNX_ATTR_INTS : ONNX_ATTR_I, (uint64_t)ints[i]);
-    proto_varint(&attr, ONNX_ATTR_TYPE, list ? 7 : 2); /* INTS, INT */
+    /* the attribute type is INTS (7) for a list and INT (2) for a number */
+    proto_varint(&attr, ONNX_ATTR_TYPE, list ? 7 : 2);
     proto_bytes(to, ONNX_NODE_ATTRIBUTE, attr.data, attr.size);
     to->failed = to->failed || attr.failed;
     tn__text_release(&attr);
@@ -169,7 +179,7 @@ static void onnx_put_attr(tn__text *to, const tn_attr *attr) {
         onnx_put_ints(to, attr->name, attr->ints, attr->count, attr->type == TN_ATTR_INTS);
         return;
     }
-    tn__text text; /* auto_pad: NOTSET */
+    tn__text text; /* the only string attribute is auto_pad, with the value NOTSET */
     tn__text_init(&text, to->context);
     proto_string(&text, ONNX_ATTR_NAME, attr->name);
     proto_string(&text, ONNX_ATTR_S, attr->strings[0]);
@@ -179,7 +189,7 @@ static void onnx_put_attr(tn__text *to, const tn_attr *attr) {
     tn__text_release(&text);
 }
 
-/* A constant vector of integers: a node at this place, written once. */
+/* Writes a Constant node with a vector of integers, unless it was written before. */
 static tn_status onnx_constant(onnx_image *image, tn__text *graph, const char *name,
                                const int64_t *ints, uint32_t count) {
     tn__text raw, tensor, attr, node;
@@ -224,7 +234,8 @@ static tn_status onnx_operands(onnx_image *image, const tn_op *op, tn__text *nod
     return TN_OK;
 }
 
-/* Starts, ends and axes as inputs; their constants precede the node. */
+/* Writes starts, ends and axes of a Slice as inputs; the Constant nodes of these inputs come before
+ * the node. */
 static tn_status onnx_slice_inputs(onnx_image *image, const tn_op *op, tn__text *graph,
                                    tn__text *node) {
     static const char *const lists[] = {"starts", "ends", "axes"};
@@ -263,7 +274,8 @@ static tn_status onnx_put_slice(onnx_image *image, const tn_op *op, tn__text *gr
     return TN_OK;
 }
 
-/* The attribute if it differs from that of the whole operator; then the part writes it itself. */
+/* Returns an attribute of a part if it differs from that of the whole operator, else NULL. Only
+ * such attributes are written anew. */
 static const tn_attr *onnx_changed(const tn_op *part, const tn_op *whole, const char *name) {
     const tn_attr *now = tn__attr(part, name), *was = tn__attr(whole, name);
     if (now == NULL ||
@@ -312,7 +324,8 @@ static tn_status onnx_put_part(onnx_image *image, const tn_op *op, tn_op_id sour
     return bad ? onnx_bad(image) : TN_OK;
 }
 
-/* Constants that belong to parts of a Reshape. */
+/* Writes the constants that the split graph added as inputs of an operator, such as the shapes of a
+ * Reshape in parts. */
 static tn_status onnx_put_constants(onnx_image *image, const tn_op *op, tn__text *graph) {
     for (uint32_t i = 0; i < op->input_count; i++) {
         tn_tensor_id id = op->inputs[i];
@@ -353,7 +366,7 @@ static tn_status onnx_put_new(onnx_image *image, tn_op_id id, tn__text *graph) {
     return status;
 }
 
-/* The operators that replace the region that ended with `last`. */
+/* Writes the operators that replace the region that ended with the operator `last`. */
 static tn_status onnx_put_region(onnx_image *image, tn_op_id last, tn__text *graph) {
     const tn_block *main = tn_graph_block(image->split->graph, 0);
     for (uint32_t i = 0; i < main->op_count; i++)
@@ -365,8 +378,8 @@ static tn_status onnx_put_region(onnx_image *image, tn_op_id last, tn__text *gra
 
 /* --- the graph --- */
 
-/* The operator of the whole graph that a node stands for, found by the first output that has a
- * name. */
+/* Returns the operator of split->whole that a node of the file stands for. It is found by the first
+ * output of the node that has a name. */
 static tn_op_id onnx_op_of(const onnx_image *image, tn__span node) {
     proto_field field;
     bool bad = false;
@@ -403,7 +416,7 @@ static tn_status onnx_find_nodes(onnx_image *image, tn__span graph) {
             "operators that stand inside of functions cannot be written in parts");
 }
 
-/* Does this message describe a tensor that no longer exists? */
+/* Returns whether a ValueInfo message describes a tensor that does not exist in the split graph. */
 static bool onnx_is_gone(const onnx_image *image, tn__span info) {
     proto_field field;
     bool bad = false;
@@ -424,10 +437,12 @@ static bool onnx_dim_is_open(tn__span dim) {
     return true;
 }
 
-/* One message within another: replaces `field` of `from` as `put` does, and copies the rest. */
+/* A path into nested messages: `field` of a message is replaced by the copy that `inner` describes,
+ * and all other fields are copied. */
 typedef struct onnx_nest {
     uint32_t field;
-    const struct onnx_nest *inner; /* NULL: the field is a dimension */
+    /* NULL: the field is a dimension, in which a symbol is replaced by a number */
+    const struct onnx_nest *inner;
 } onnx_nest;
 
 static void onnx_put_nested(const onnx_nest *nest, tn__span from, const tn_tensor *tensor,
@@ -455,7 +470,8 @@ static void onnx_put_nested(const onnx_nest *nest, tn__span from, const tn_tenso
     }
 }
 
-/* The description of an input, an output or an inner tensor, with extents in place of symbols. */
+/* Writes the description of an input, an output or an inner tensor. Symbols in its shape are
+ * replaced by numbers. */
 static void onnx_put_info(const onnx_image *image, const proto_field *info, tn__text *graph) {
     static const onnx_nest dims = {ONNX_SHAPE_DIM, NULL};
     static const onnx_nest shape = {ONNX_TENSOR_TYPE_SHAPE, &dims};

@@ -1,17 +1,20 @@
-/* write_tflite.c - writes a split graph as a .tflite file that uses only standard operators.
+/* write_tflite.c - writes a split graph as a .tflite file with standard operators only. Operators
+ * become:
  *
- *     tenure.Part   SLICE, begin and size as constants
- *     Concat        CONCATENATION
- *     PAD           PAD, of the tensor's zero point
- *     a part        the operator of the file with other operands, and VALID where it is padded
+ *   tenure.Part   SLICE, with begin and size as constants
+ *   Concat        CONCATENATION
+ *   PAD           PAD, with the zero point of the tensor
+ *   a part        the operator of the file with other operands, and with padding VALID
  *
- * Weights are operands by number, so all parts share them; a part has the quantisation table of the
- * tensor that was cut. An unchanged tensor keeps its number: inputs, outputs, signatures and
- * unchanged operators are used as they are in the file. Numbers of removed tensors are given to new
- * ones, because even an unused tensor takes memory; there are always more new tensors than removed
- * ones. A plan in the file is removed, because it describes other tensors.
- * Cost: O(file + operators x constants), because equal constants are searched for.
- * Source: TensorFlow Lite's schema, op_version.cc.
+ * Weights are operands by number, so all parts share them. A part of a tensor has the quantisation
+ * table of the whole tensor. An unchanged tensor keeps its number, so inputs, outputs, signatures
+ * and unchanged operators are used as they are in the file. Numbers of removed tensors are given to
+ * new ones, because even an unused tensor takes memory. There are always more new tensors than
+ * removed ones. A memory plan in the file is removed, because it describes other tensors.
+ *
+ * Cost: O(size of the file + operators x constants), because equal constants are searched for.
+ *
+ * Sources: TensorFlow Lite's schema, op_version.cc.
  */
 #include "report/export/export.h"
 
@@ -26,17 +29,18 @@ enum { OPTIONS_CONV = 1, OPTIONS_DEPTHWISE = 2, OPTIONS_CONCATENATION = 10 };
 
 typedef struct tflite_constant {
     int32_t ints[2 * TN_RANK_MAX];
-    uint32_t count, columns; /* columns 0: a vector */
+    /* columns: number of columns of a matrix; 0: the constant is a vector */
+    uint32_t count, columns;
     uint32_t tensor;
 } tflite_constant;
 
 typedef struct tflite_new { /* a tensor of the new file */
-    uint32_t label;         /* of its table; 0: unchanged from the old file */
-    tn_tensor_id id;        /* in the split graph; TN_NONE: a constant */
+    uint32_t label;         /* label of its table; 0: the table of the old file is used */
+    tn_tensor_id id;        /* id of the tensor in the split graph; TN_NONE: a new constant */
     uint32_t constant;
 } tflite_new;
 
-typedef struct tflite_codes { /* operator codes added after those of the file */
+typedef struct tflite_codes { /* operator codes that are added after those of the file */
     uint32_t builtin[8], version[8], count, old;
 } tflite_codes;
 
@@ -45,19 +49,21 @@ typedef struct tflite_image {
     const tflite_plan *plan;
     const export_split *split;
     tn__arena arena;
-    tn__flat_table graph; /* subgraph 0 of the file */
+    tn__flat_table graph; /* the table of subgraph 0 of the file */
     tn__flat_vector ops, tensors;
-    uint32_t *number; /* [tensors of the whole graph] number in the file; TN_NONE: none */
-    uint32_t *index;  /* [tensors of the split graph] number in the new file; TN_NONE: none */
+    uint32_t *number; /* [tensors of split->whole] number of the tensor in the file, or TN_NONE */
+    /* [tensors of the split graph] number of the tensor in the new file, or TN_NONE */
+    uint32_t *index;
     tflite_new *made; /* [tensor_count] */
     uint32_t tensor_count;
     tflite_constant *constants;
     size_t constant_room, made_room;
     uint32_t constant_count;
-    uint32_t *free_numbers; /* numbers of removed tensors */
+    uint32_t *free_numbers; /* numbers of removed tensors, which new tensors may get */
     uint32_t free_count, free_next;
     tflite_codes codes;
-    uint32_t buffers; /* number of buffers in the file; constants follow */
+    /* number of buffers in the old file; buffers of new constants come after them */
+    uint32_t buffers;
     tn_error *error;
 } tflite_image;
 
@@ -80,8 +86,8 @@ static tn_status image_number(tflite_image *image, uint32_t *number) {
     return TN_OK;
 }
 
-/* Tensors that the split graph still has keep their numbers; so do tensors that no operator
- * makes. */
+/* Finds the tensors that keep their numbers: those that the split graph still has, and those that
+ * no operator computes. The other numbers are free for new tensors. */
 static tn_status image_keep(tflite_image *image) {
     const tn_graph *whole = image->split->whole;
     const tn__split_trace *trace = &image->split->trace;
@@ -96,7 +102,8 @@ static tn_status image_keep(tflite_image *image) {
     for (uint32_t i = 0; i < count; i++) number[i] = TN_NONE;
     for (size_t i = 0; i < image->plan->place_count; i++) {
         const tflite_place *place = &image->plan->places[i];
-        if (place->tensor >= image->tensors.count) continue; /* of another subgraph */
+        /* the tensor belongs to another subgraph, so it is skipped */
+        if (place->tensor >= image->tensors.count) continue;
         number[place->id] = (uint32_t)place->tensor;
         gone[place->tensor] = tn_graph_tensor(whole, place->id)->producer != TN_NONE;
     }
@@ -149,7 +156,8 @@ static uint32_t image_version(uint32_t builtin, tn_dtype dtype) {
     return builtin == CODE_SLICE ? 4 : 3;
 }
 
-/* The operator's code in this version, from the file or added to it. */
+/* Finds the operator code for a built-in operator in the version that the data type needs. If the
+ * file does not have it, the code is added. */
 static tn_status image_code(tflite_image *image, uint32_t builtin, tn_dtype dtype, uint32_t *code) {
     tn__flat_vector codes = tn__flat_list(&image->plan->model, TFLITE_MODEL_CODES);
     tflite_codes *ours = &image->codes;
@@ -175,14 +183,14 @@ static tn_status image_code(tflite_image *image, uint32_t builtin, tn_dtype dtyp
 
 /* --- operators --- */
 
-/* An operator of the new file; its table is written after all lists. */
+/* An operator of the new file. Its table is written after all lists. */
 typedef struct image_op {
     uint32_t label;
     uint32_t code;
     uint32_t *inputs, *outputs;
     uint32_t input_count, output_count;
     uint32_t options_type;
-    flat_slot options[8]; /* new options; option_count 0: those of `from` */
+    flat_slot options[8]; /* new options; if option_count is 0, the options of `source` are used */
     uint32_t option_count;
     tn__flat_table source;
 } image_op;
@@ -192,7 +200,7 @@ static tn_status image_operands(tflite_image *image, const tn_tensor_id *ids, ui
     *numbers = tn__arena_array(&image->arena, (size_t)count + 3, sizeof **numbers);
     if (*numbers == NULL) return image_no_memory(image);
     for (uint32_t i = 0; i < count; i++) {
-        (*numbers)[i] = UINT32_MAX; /* -1: omitted */
+        (*numbers)[i] = UINT32_MAX; /* the number -1 means an omitted operand */
         if (ids[i] != TN_NONE) TN_TRY(image_tensor(image, ids[i], &(*numbers)[i]));
     }
     return TN_OK;
@@ -240,7 +248,8 @@ static void image_option(const tn__flat_table *from, image_op *made, uint32_t fi
     if (field >= made->option_count) made->option_count = field + 1;
 }
 
-/* The options of a convolution, with padding VALID. */
+/* Sets the options of a convolution with padding VALID. All other options are those of the operator
+ * `op` in the file. */
 static void image_valid(const tn__flat_table *op, image_op *made) {
     tn__flat_table from = tn__flat_child(op, TFLITE_OP_OPTIONS);
     bool depthwise = made->options_type == OPTIONS_DEPTHWISE;
@@ -312,7 +321,7 @@ static void image_put_op(tflite_image *image, const image_op *op) {
     if (op->option_count > 0) tn__flat_table_put(writer, options, op->options, op->option_count);
 }
 
-/* The table of the file's tensor that this one is a part of. */
+/* Returns the table of the tensor in the file of which this tensor is a part, or an empty table. */
 static tn__flat_table image_like(const tflite_image *image, tn_tensor_id id) {
     tn_tensor_id from = image->split->trace.tensors[id];
     if (from == TN_NONE || image->number[from] == TN_NONE) return (tn__flat_table){0};
@@ -380,8 +389,8 @@ static void image_put_code(tflite_image *image, uint32_t label, uint32_t at) {
     tn__flat_table_put(&image->writer, label, slots, TFLITE_CODE_BUILTIN + 1);
 }
 
-/* A list of the file's entries, followed by `more` new tables; the label of the first is
- * `*first`. */
+/* Writes a list of the entries in `old` and of `more` new tables. Sets *first to the label of the
+ * first new table; the labels of the others follow it. */
 static void image_put_list(tflite_image *image, uint32_t label, const tn__flat_vector *old,
                            uint32_t more, uint32_t *first) {
     flat_writer *writer = &image->writer;
@@ -425,7 +434,7 @@ static void image_put_subgraph(tflite_image *image, uint32_t label, const image_
             tn__flat_lead_old(writer, ops[i].source.bytes);
 }
 
-/* All metadata except plans. */
+/* Writes the list of metadata without memory plans. */
 static void image_put_metadata(tflite_image *image, uint32_t label) {
     const tflite_plan *plan = image->plan;
     flat_writer *writer = &image->writer;
@@ -497,12 +506,13 @@ static tn_status image_begin(tflite_image *image) {
                                              (size_t)image->tensor_count + 1, sizeof *image->made))
         return image_no_memory(image);
     for (uint32_t i = 0; i < image->tensor_count; i++) image->made[i] = (tflite_new){0};
-    (void)tn__flat_label(&image->writer); /* 0: none */
+    /* label 0 is reserved: it means that a tensor has no new table */
+    (void)tn__flat_label(&image->writer);
     return image_keep(image);
 }
 
-/* The position in the file of each operator of the whole graph: those of block 0 in the order of
- * ids. */
+/* Computes the position in the file of each operator of split->whole. The file has the operators of
+ * block 0 in the order of their ids. */
 static tn_status image_places(tflite_image *image, uint32_t **places) {
     const tn_graph *whole = image->split->whole;
     uint32_t count = tn_graph_op_count(whole), next = 0;
@@ -523,9 +533,11 @@ static tn_status image_make(tflite_image *image, tn__text *text) {
     TN_TRY(image_places(image, &places));
     for (uint32_t i = 0; i < main->op_count; i++)
         TN_TRY(image_make_op(image, main->ops[i], places, &ops[i]));
-    if (image->free_next < image->free_count) /* an unused tensor takes memory */
+    /* a removed tensor that keeps its number would still take memory in the runtime */
+    if (image->free_next < image->free_count)
         TN_FAIL(image->error, TN_E_INTERNAL, "fewer tensors than before");
-    if (image->writer.failed) return image_no_memory(image); /* the labels could not be allocated */
+    /* the writer has failed if a label could not be allocated */
+    if (image->writer.failed) return image_no_memory(image);
     image_put_model(image, ops, main->op_count);
     TN_TRY(tn__flat_finish(&image->writer, image->error));
     tn__text_add(text, image->writer.text.data, image->writer.text.size);

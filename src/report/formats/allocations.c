@@ -1,8 +1,9 @@
-/* allocations.c - writes the allocations and frees of a run in the format of `tenure replay`.
+/* allocations.c - writes the allocations and frees of a run in the format that `tenure replay`
+ * reads.
  *
- * A block is named after its body, or after its tensor if it is not part of the problem (weights):
- * each is in use at most once at a time. The format has no quoting, so commas and line ends in
- * names become underscores.
+ * A block is named after its buffer, or after its tensor if it is not part of the problem, as
+ * weights are. A name is in use at most once at a time. The format has no quoting, so commas and
+ * newlines in names become underscores.
  *
  * Cost: O(events).
  */

@@ -1,8 +1,9 @@
-/* csv.c - writes the problem with the offset of every buffer, for MiniMalloc's tools.
+/* csv.c - writes the problem with the offset of every buffer, for the tools of MiniMalloc.
  *
- * The output has the same bytes as tn_problem_save_csv, because both use the writer in plan/io. For
- * a fit two more tables follow, tensors with their decisions and numbers of the result, and for a
- * curve its points. Each comes after an empty line, which ends the problem for its readers.
+ * The output is identical to that of tn_problem_save_csv, because both use the writer in plan/io.
+ * For a fit, a table of the tensors with their decisions and a table of the numbers of the result
+ * follow. For a curve, a table of its points follows. An empty line comes before each of these
+ * tables. Readers of problems end at the first empty line.
  */
 #include <inttypes.h>
 

@@ -1,19 +1,20 @@
-/* header.c - writes the plan as a C header for firmware: sizes, offsets, memories, assertions.
+/* header.c - writes the plan as a C header for firmware: sizes, offsets, memory banks, assertions.
  *
- * The header includes no other file of ours (C99 to C17, C++11 on). It declares one array per
- * memory, and defines it if the user sets a macro. Each array has its own section, so that a linker
- * script decides where it lies. A macro with one line per tensor serves custom run times. The
- * compiler asserts the promises of the plan again: every tensor lies inside its memory, and the
- * memory inside the capacity.
+ * The header is valid in C99 to C17 and in C++ from C++11 on, and includes no other file of Tenure.
+ * It declares one array per bank, and defines the arrays if the user defines a macro. Each array is
+ * in a section of its own, so that a linker script decides where it is placed. For runtimes of the
+ * user there is a macro with one line per tensor. Static assertions check the plan again in the
+ * compiler: every tensor is inside its bank, and every bank is within its capacity.
  *
- * Names come from files and are hostile: identifiers contain only letters and digits, strings are
- * escaped, comments contain no names.
+ * Names come from files that are not trusted. Identifiers contain only letters and digits, strings
+ * are escaped, and comments contain no names.
  */
 #include "report/format.h"
 
 #include <stdio.h>
 
-#define HEADER_NAME_MAX 60u /* characters of an identifier that come from a file */
+/* largest number of characters of an identifier that come from a file */
+#define HEADER_NAME_MAX 60u
 
 static bool header_is_word(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -24,7 +25,8 @@ static char header_case(char c, bool upper) {
     return c;
 }
 
-/* The letters and digits of `name`, other runs of characters as one '_'; "" if nothing is left. */
+/* Copies the letters and digits of `name`; each run of other characters becomes one '_'. The result
+ * is "" if there are no letters or digits. */
 static void header_identifier(const char *name, bool upper, char to[HEADER_NAME_MAX + 1]) {
     size_t size = 0;
     for (; *name && size < HEADER_NAME_MAX; name++) {
@@ -37,7 +39,7 @@ static void header_identifier(const char *name, bool upper, char to[HEADER_NAME_
     to[size] = '\0';
 }
 
-/* The file's name without folders and suffix, as a C identifier. */
+/* Makes a C identifier of the name of the input file, without folders and suffix. */
 static void header_prefix(const char *input, bool upper, char to[HEADER_NAME_MAX + 1]) {
     char stem[4 * HEADER_NAME_MAX];
     const char *base = strrchr(input, '/');
@@ -48,7 +50,7 @@ static void header_prefix(const char *input, bool upper, char to[HEADER_NAME_MAX
     memcpy(stem, base, size);
     stem[size] = '\0';
     header_identifier(stem, upper, to);
-    if (to[0] >= '0' && to[0] <= '9') { /* an identifier must not begin with a digit */
+    if (to[0] >= '0' && to[0] <= '9') { /* a C identifier must not begin with a digit */
         memmove(to + 1, to, HEADER_NAME_MAX - 1);
         to[0] = upper ? 'M' : 'm';
         to[HEADER_NAME_MAX] = '\0';
@@ -60,7 +62,8 @@ static void header_string(tn__text *text, const char *string) {
     tn__text_put(text, "\"");
     for (; *string; string++) {
         unsigned char c = (unsigned char)*string;
-        if (c < ' ' || c > '~' || c == '"' || c == '\\' || c == '?') /* '?': no trigraphs */
+        /* '?' is escaped because of trigraphs */
+        if (c < ' ' || c > '~' || c == '"' || c == '\\' || c == '?')
             tn__text_printf(text, "\\%03o", c);
         else
             tn__text_add(text, string, 1);
@@ -78,13 +81,14 @@ typedef struct header_writer {
     tn__scene *scene;
     tn__text *text;
     char upper[HEADER_NAME_MAX + 1], lower[HEADER_NAME_MAX + 1];
-    tn__names names; /* names of tensors in use */
+    tn__names names; /* identifiers of tensors that are in use */
     tn_error *error;
 } header_writer;
 
 /* --- memories --------------------------------------------------------------------------------- */
 
-/* "ARENA", or the bank's name; its number is added if the name has no letters or digits. */
+/* Makes an identifier of a bank's name; a bank without a name is "ARENA". The bank's number is
+ * appended if the identifier is empty or taken by an earlier bank. */
 static void header_bank(const header_writer *writer, tn_bank_id bank, bool upper,
                         char to[HEADER_NAME_MAX + 12]) {
     const char *name = tn_problem_bank(writer->report->problem, bank)->name;
@@ -113,7 +117,8 @@ static uint64_t header_alignment(const header_writer *writer, tn_bank_id bank) {
     return most;
 }
 
-/* The size of the array; for a run time that plans its whole arena, the size of that arena. */
+/* Returns the size of the array of a bank. For a runtime that plans its whole arena itself, it is
+ * the size of that arena. */
 static uint64_t header_size(const header_writer *writer, tn_bank_id bank) {
     uint64_t peak = writer->report->layout->bank_peak[bank];
     if (bank == 0 && writer->report->layout->bank_count == 1 && writer->report->arena_total > peak)
@@ -144,12 +149,13 @@ static void header_define_bank(const header_writer *writer, tn_bank_id bank) {
                     writer->upper, upper, writer->upper, upper, lower);
 }
 
-/* Always declared; defined in the one file that sets the macro. */
+/* Writes the declaration of a bank's array, or with `define` true its definition, which is compiled
+ * only in the file that sets the macro. */
 static void header_array(const header_writer *writer, tn_bank_id bank, bool define) {
     char upper[HEADER_NAME_MAX + 12], lower[HEADER_NAME_MAX + 12];
     header_bank(writer, bank, true, upper);
     header_bank(writer, bank, false, lower);
-    if (header_size(writer, bank) == 0) return; /* C has no empty arrays */
+    if (header_size(writer, bank) == 0) return; /* C has no arrays of size 0 */
     tn__text_printf(writer->text, "%suint8_t %s_%s[%s_%s_SIZE]", define ? "" : "extern ",
                     writer->lower, lower, writer->upper, upper);
     if (define)
@@ -175,7 +181,8 @@ static void header_assert_bank(const header_writer *writer, tn_bank_id bank) {
 
 /* --- tensors ---------------------------------------------------------------------------------- */
 
-/* A unique name: from the file's name, with the tensor's number added if necessary. */
+/* Makes a unique identifier of a tensor's name. The tensor's number is appended if the identifier
+ * is taken. */
 static bool header_tensor_name(header_writer *writer, uint32_t item,
                                char to[HEADER_NAME_MAX + 16]) {
     char word[HEADER_NAME_MAX + 1];

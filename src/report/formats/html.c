@@ -1,11 +1,12 @@
-/* html.c - writes the plan as one page that opens without a network.
+/* html.c - writes the plan as one HTML page that needs no network.
  *
- * The page itself lies in report/page and is embedded in the library. This file fills its template
- * and writes the plan as columns of JSON, which page/data.js decodes. If all rows of a column are
- * equal, it is one value; an integer that a JavaScript number cannot hold exactly is a string;
- * times count from the first. Equal strings are stored once.
+ * The template and the scripts of the page are in report/page and are embedded in the library. This
+ * file fills in the template and writes the plan as columns of JSON, which page/data.js decodes. A
+ * column with equal values in all rows is one value. An integer that a JavaScript number cannot
+ * hold exactly is a string. Times count from the first time of the plan. Equal strings are stored
+ * once.
  *
- * Cost: O(bytes written); about 60 bytes per tensor.
+ * Cost: O(bytes written), about 60 bytes per tensor.
  */
 #include "report/html.h"
 
@@ -17,7 +18,7 @@ HTML_FILE(plan_css)
 HTML_FILE(compare_html)
 HTML_FILE(compare_css)
 HTML_FILE(compare_js)
-/* In the order in which the browser reads them. */
+/* The scripts of the page, in the order in which the browser reads them. */
 /* clang-format off */
 #define HTML_SCRIPTS(X)                                                                            \
     X(data_js) X(rects_js) X(groups_js) X(map_js) X(axes_js) X(curve_js) X(find_js) X(table_js)    \
@@ -65,7 +66,7 @@ static tn_status html_strings(tn__html_page *page, tn_error *error) {
     page->item_note = page->item_shape + items;
     page->step_type = page->item_note + items;
     page->step_name = page->step_type + steps;
-    TN_TRY(html_string(page, "", &none, error)); /* number 0 */
+    TN_TRY(html_string(page, "", &none, error)); /* the empty string gets number 0 */
     for (uint32_t i = 0; i < items; i++) {
         const tn__report_item *item = &scene->items[i];
         const char *type = item->tensor ? tn_dtype_name(item->tensor->dtype) : "";
@@ -94,7 +95,7 @@ static void html_script(tn__text *text) {
 #undef HTML_ADD
 }
 
-/* Adds the digest of a script, which allows that script to run. */
+/* Adds the digest of a script to the policy, which allows the browser to run that script. */
 static void html_allow(tn__text *text, bool compares) {
     char source[TN__SHA256_SOURCE_MAX];
     tn__text script;
@@ -110,7 +111,8 @@ static void html_allow(tn__text *text, bool compares) {
     tn__text_release(&script);
 }
 
-/* Nothing may be loaded, and only our scripts may run; frames inherit this policy. */
+/* Writes the content security policy: nothing may be loaded, and only the page's own scripts may
+ * run. Frames inherit this policy. */
 static void html_policy(tn__text *text, bool compares) {
     tn__text_put(text, "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
                        "style-src 'unsafe-inline'; script-src");
@@ -124,7 +126,7 @@ bool tn__html_is(const char *name, size_t length, const char *wanted) {
 
 void tn__html_template(tn__text *text, const unsigned char *file, tn__html_filler fill,
                        void *self) {
-    const char *at = (const char *)file; /* embedded files end with a NUL */
+    const char *at = (const char *)file; /* an embedded file ends with a NUL */
     for (const char *open; (open = strstr(at, "{{")) != NULL;) {
         const char *close = strstr(open, "}}");
         tn_assert(close != NULL);
@@ -178,11 +180,11 @@ static tn_status html_one(const tn_report *report, tn__text *text, tn_error *err
 /* --- two plans --- */
 
 typedef struct html_pair {
-    const tn_report *reports[2]; /* old, new */
+    const tn_report *reports[2]; /* the earlier plan and the new plan */
     tn__text pages[2];
 } html_pair;
 
-/* {"old":{"name":...,"page":"<!doctype html>..."},"new":...} */
+/* Writes the two pages as JSON: {"old":{"name":...,"page":"<!doctype html>..."},"new":...}. */
 static void html_pair_pages(const html_pair *pair, tn__text *text) {
     for (int k = 0; k < 2; k++) {
         tn__text_put(text, k == 0 ? "{\"old\":{\"name\":" : ",\"new\":{\"name\":");

@@ -1,12 +1,13 @@
-/* json.c - writes the whole plan as JSON, format "mem-plan": the options that made it, pools,
- * buffers with their offsets, and for a model its tensors, steps and static memory.
+/* json.c - writes the complete plan as JSON, in the format "mem-plan". The document has the options
+ * that made the plan, and pools and buffers with their offsets. For a model it also has tensors,
+ * steps and static memory.
  *
- * The document is self-contained: src/plan/io/json.c reads the buffers, src/cli/model/plan_file.c
- * reads the options, tensors and steps. Tensors and operators are identified by their index in the
- * planned graph; names are for people and may be empty or repeated. All numbers except the gap are
- * integers; an unknown value is null. Each buffer, tensor and step has its own line, so that two
- * plans can be compared by line. The same plan gives the same bytes: the output contains no time
- * and nothing about the machine.
+ * The document contains everything that is needed to check the plan. src/plan/io/json.c reads the
+ * buffers, and src/cli/model/plan_file.c reads the options, tensors and steps. Tensors and
+ * operators are identified by their index in the planned graph. Names are for people and may be
+ * empty or repeated. All numbers except the gap are integers, and an unknown value is null. Each
+ * buffer, tensor and step is on a line of its own, so that two plans can be compared by line. Equal
+ * plans give equal bytes: the output contains no time and nothing about the machine.
  */
 #include <stdio.h>
 
@@ -47,7 +48,8 @@ static void json_value(tn__text *text, const char *value) {
         tn__text_json(text, value);
 }
 
-/* {"order":"auto","bank":["a=1024","b=none"]}: entries with the same name follow each other. */
+/* Writes the options of the plan: {"order":"auto","bank":["a=1024","b=none"]}. Options with equal
+ * names are adjacent in the report and become one list. */
 static void json_options(tn__text *text, const tn_report *report) {
     const tn_report_option *list = report->options;
     tn__text_put(text, ",\n\"library\":");
@@ -76,7 +78,7 @@ static void json_reserved(tn__text *text, const tn_problem *problem, tn_bank_id 
     uint32_t count, written = 0;
     const tn_reserved *ranges = tn_problem_reserved(problem, &count);
     for (uint32_t i = 0; i < count; i++) {
-        /* files hold numbers of 63 bits; no body reaches beyond */
+        /* JSON plans have numbers of at most 63 bits, and no buffer lies above 2^63 */
         if (ranges[i].bank != bank || ranges[i].first > INT64_MAX) continue;
         uint64_t last = ranges[i].last < INT64_MAX ? ranges[i].last : INT64_MAX;
         tn__text_put(text, written++ == 0 ? ",\"reserved\":[[" : ",[");
@@ -88,7 +90,7 @@ static void json_reserved(tn__text *text, const tn_problem *problem, tn_bank_id 
     if (written > 0) tn__text_put(text, "]");
 }
 
-/* Separations, or reuse costs. */
+/* Writes a list of pairs of buffers: separations, or reuse costs. */
 static void json_pairs(tn__text *text, const char *member, const tn_pair *pairs, uint32_t count,
                        bool costs) {
     if (count == 0) return;
@@ -101,8 +103,8 @@ static void json_pairs(tn__text *text, const char *member, const tn_pair *pairs,
     tn__text_put(text, "]");
 }
 
-/* Whether readers that know nothing of pairs and reserved ranges would misunderstand the problem.
- */
+/* Returns whether the problem has separations, reuse costs or reserved ranges. Readers of version 1
+ * do not know these and would misunderstand the problem. */
 static bool json_is_version_2(const tn_problem *problem) {
     uint32_t apart, costs, reserved;
     tn_problem_separations(problem, &apart);
@@ -119,7 +121,7 @@ static void json_orders(tn__text *text, const char *member, const tn_wait *pairs
     tn__text_put(text, "]");
 }
 
-/* The events of the program, and the bytes that they use. */
+/* Writes the events of the program, and the bytes that they use. */
 static void json_events(tn__text *text, const tn_problem *problem) {
     uint32_t events, orders, waits, spans;
     const uint64_t *times = tn_problem_events(problem, &events);
@@ -159,7 +161,7 @@ static void json_pools(tn__text *text, const tn_report *report) {
     tn__text_put(text, ",\n\"pools\":[");
     for (tn_bank_id id = 0; id < tn_problem_bank_count(problem); id++) {
         const tn_bank *bank = tn_problem_bank(problem, id);
-        uint64_t alignment = 1; /* required alignment of the pool */
+        uint64_t alignment = 1; /* largest alignment of any buffer in the pool */
         for (tn_body_id b = 0; b < tn_problem_count(problem); b++) {
             const tn_body *body = tn_problem_body(problem, b);
             if (report->layout->bank[b] == id && body->alignment > alignment)
@@ -190,7 +192,7 @@ static void json_pools(tn__text *text, const tn_report *report) {
     tn__text_put(text, "]");
 }
 
-/* Written if the body is more than one rectangle of its full size. */
+/* Writes the pieces of a buffer, unless the buffer is a single rectangle of its full size. */
 static void json_pieces(tn__text *text, const tn_body *body) {
     tn_piece one;
     uint32_t count;
@@ -225,7 +227,7 @@ static void json_clocks(tn__text *text, const tn_body *body, uint32_t streams, b
     tn__text_put(text, "]");
 }
 
-/* Streams, ties, the choice of a bank: written only if the problem has any. */
+/* Writes streams, ties and the choice of a bank, but only if the problem has any of them. */
 static void json_limits(tn__text *text, const tn_problem *problem, const tn_body *body) {
     if (tn_problem_streams(problem) > 1 && body->size > 0) {
         json_clocks(text, body, tn_problem_streams(problem), false);
@@ -240,7 +242,7 @@ static void json_limits(tn__text *text, const tn_problem *problem, const tn_body
     if (body->traffic > 0) tn__text_put(text, ","), json_integer(text, "traffic", body->traffic);
 }
 
-/* The kind of each body is that of its first item; `kinds` has one entry per body. */
+/* Writes the buffers. The kind of a buffer is that of its first item. */
 static tn_status json_buffers(tn__text *text, tn__scene *scene, tn_error *error) {
     const tn_problem *problem = scene->report->problem;
     uint32_t count = tn_problem_count(problem);
@@ -292,8 +294,8 @@ static void json_shape(tn__text *text, const tn_tensor *tensor) {
     tn__text_put(text, "]");
 }
 
-/* `tensor` and `node` are indices in the planned graph; an item without a tensor is the workspace
- * of its node. */
+/* Writes one item. Its members `tensor` and `node` are indices in the planned graph. An item
+ * without a tensor is the workspace of its node. */
 static void json_tensor(tn__text *text, const tn__scene *scene, uint32_t index) {
     static const char *const shares[] = {"own", "view", "inplace", "fused"};
     const tn__report_item *item = &scene->items[index];
@@ -343,8 +345,8 @@ static void json_unless_0(tn__text *text, const char *key, uint64_t value) {
     json_integer(text, key, value);
 }
 
-/* The operands of an instruction other than its operator, by the table of opcodes; of streams only
- * those that differ from the default. */
+/* Writes the operands of an instruction other than its operator, as the table of opcodes lists
+ * them. Members about streams are written only if they differ from the default. */
 static void json_uses(tn__text *text, const tn_graph *graph, const tn_instruction *it) {
     const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
     const tn_tensor_id tensors[] = {facts->blocks != TN_BLOCKS_CALLER ? it->tensor : TN_NONE,
@@ -380,7 +382,8 @@ static void json_uses(tn__text *text, const tn_graph *graph, const tn_instructio
     }
 }
 
-/* Blocks of control flow, and tensors that the program owns: written only if there are any. */
+/* Writes the blocks of control flow, and the tensors that the program owns, but only if there are
+ * any. */
 static void json_program(tn__text *text, const tn_program *program) {
     const tn_region *regions = tn_program_regions(program);
     uint32_t count = tn_program_region_count(program), forms;
@@ -415,7 +418,7 @@ static void json_model(tn__text *text, const tn__scene *scene) {
         tn__text_put(text, i ? ",\n{" : "\n{");
         json_string(text, "opcode", tn_opcode_name(instruction->opcode));
         tn__text_put(text, ",");
-        if (instruction->op != TN_NONE) { /* index in the file; `tenure verify` reads it back */
+        if (instruction->op != TN_NONE) { /* index in the graph, which `tenure verify` reads */
             json_integer(text, "node", instruction->op);
             tn__text_put(text, ",");
         }
@@ -436,7 +439,7 @@ static void json_model(tn__text *text, const tn__scene *scene) {
     tn__text_put(text, "}");
 }
 
-/* An operator's name; without a name its type and its index in the graph. */
+/* Writes the name of an operator, or its type and index if it has no name. */
 static void json_op_name(tn__text *text, const tn_graph *graph, tn_op_id id) {
     const tn_op *op = tn_graph_op(graph, id);
     char made[96];
@@ -444,7 +447,8 @@ static void json_op_name(tn__text *text, const tn_graph *graph, tn_op_id id) {
     tn__text_json(text, op->name[0] != '\0' ? op->name : made);
 }
 
-/* The pairs of operators that cannot run at the same time with this plan; null: unknown. */
+/* Writes the pairs of operators that cannot run at the same time with this plan, or null if they
+ * are unknown. */
 static void json_dependencies(tn__text *text, const tn_report *report) {
     tn_dependency *list;
     uint64_t count;
@@ -486,7 +490,8 @@ static void json_result(tn__text *text, const tn__scene *scene) {
     json_integer(text, "work", layout->work);
     uint32_t costs;
     tn_problem_reuse_costs(scene->report->problem, &costs);
-    if (costs > 0 && layout->reuse_cost <= INT64_MAX) { /* else readers refuse the number */
+    /* the number is left out if readers would refuse it as too large */
+    if (costs > 0 && layout->reuse_cost <= INT64_MAX) {
         tn__text_put(text, ",");
         json_integer(text, "reuse_cost", layout->reuse_cost);
         tn__text_put(text, ",");
@@ -513,7 +518,7 @@ static tn_status json_render(const tn_report *report, tn__text *text, tn_error *
         tn__text_printf(text, "{\"format\":\"mem-plan\",\"version\":%d,\"unit\":\"bytes\",",
                         json_is_version_2(report->problem) ? 2 : 1);
         json_string(text, "input", report->input);
-        if (report->kernels != NULL) { /* `tenure verify` reads it back */
+        if (report->kernels != NULL) { /* `tenure verify` reads this member */
             tn__text_put(text, ",\"kernels\":");
             tn__words_kernels(text, report->kernels);
         }

@@ -1,6 +1,7 @@
 /* pte.c - writes the ExecuTorch program that was read, with the offsets of this plan.
  *
- * The code that read the program writes it (report.h, write_plan), so reports need no reader.
+ * The file is written by the code that read the program (report.h, write_plan), so this folder does
+ * not depend on a reader of models.
  */
 #include "report/format.h"
 

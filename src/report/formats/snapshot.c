@@ -1,15 +1,16 @@
 /* snapshot.c - writes a run as a memory snapshot, for PyTorch's viewer and `tenure report`.
  *
- * With a layout, buffers lie in one segment, the arena, at their offsets (banks end to end).
- * Without one, as when a pool served the run, addresses are unknown: each block is a segment of its
- * own, as weights always are. The frames are the tensor and the operator that asks for it.
+ * With a layout, all buffers are in one segment, the arena, at their offsets; banks follow each
+ * other. Without a layout, as when a pool served the run, addresses are unknown. Each block is then
+ * a segment of its own, as weights always are. The frames of a block's stack are its tensor and the
+ * operator that requests it.
  *
  * Cost: O(events log events).
  */
 #include "interop/snapshot/snapshot.h"
 #include "report/format.h"
 
-/* Numbers of blocks: first bodies, then tensors. */
+/* Returns the number of an event's block. Buffers have the first numbers, then tensors follow. */
 static uint32_t snapshot_block(const tn_report *report, const tn_event *event) {
     return event->body != TN_NONE ? event->body : tn_problem_count(report->problem) + event->tensor;
 }

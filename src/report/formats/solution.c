@@ -1,5 +1,5 @@
-/* solution.c - writes the offsets of a plan as the solution of a dsa-problem-v1, with the ids of
- * the file that was read. */
+/* solution.c - writes the offsets of a plan as a solution in the format dsa-problem-v1, with the
+ * ids of the problem file that was read. */
 #include "plan/io/io.h"
 #include "report/format.h"
 

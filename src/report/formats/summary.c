@@ -1,4 +1,4 @@
-/* summary.c - writes the one JSON object of `tenure plan --json`: the result in numbers.
+/* summary.c - writes the JSON object that `tenure plan --json` prints: the result in numbers.
  *
  * This is the only format that contains clock times, because it is printed and not stored.
  */

@@ -1,12 +1,13 @@
-/* svg.c - draws the picture for papers: the map of addresses over time, the curve below, a legend.
+/* svg.c - draws a picture for papers: the map of addresses over time, the curve of live bytes below
+ * it, and a legend.
  *
- * It shows the same rectangles as the page, each with a tooltip. A rectangle that covers less than
- * a quarter of a square unit cannot be seen alone, and no viewer opens a file of a hundred thousand
- * tooltips. So the largest SVG_MOST visible rectangles are drawn one by one, the others fill cells
- * of a grid of units that is written as runs. <desc> says how many rectangles are drawn in each
- * way.
+ * The map has the rectangles that the HTML page shows, each with a tooltip. A rectangle of less
+ * than a quarter of a square unit cannot be seen alone, and no viewer opens a file with a hundred
+ * thousand tooltips. Therefore only the largest visible rectangles, at most SVG_MOST, are drawn one
+ * by one. The others are drawn as filled cells of a grid of units, which is written as horizontal
+ * runs. <desc> says how many rectangles are drawn in each way.
  *
- * Cost: O(n log n + area of the grid).
+ * Cost: O(n log n + area of the grid) for n rectangles.
  */
 #include <math.h>
 #include <stdio.h>
@@ -22,19 +23,20 @@ enum {
     SVG_CURVE_TOP = 556,
     SVG_CURVE_BOTTOM = 676,
     SVG_LEGEND = 716,
-    SVG_TRADE_TOP = 776, /* below a legend of up to three lines */
+    SVG_TRADE_TOP = 776, /* the curve is below a legend of up to three lines */
     SVG_TRADE_BOTTOM = 906,
     SVG_MOST = 8000,
     SVG_SHADES = 3,
     SVG_LABELS = 150
 };
-#define SVG_SEEN 0.25 /* square units */
+#define SVG_SEEN 0.25 /* area in square units below which a rectangle cannot be seen alone */
 #define SVG_COLUMNS (SVG_RIGHT - SVG_LEFT)
 #define SVG_ROWS (SVG_MAP_BOTTOM - SVG_MAP_TOP)
-#define SVG_RESERVED UINT32_MAX /* item of a rectangle that belongs to a body but to no tensor */
+/* item of a rectangle for bytes of a buffer that belong to no tensor */
+#define SVG_RESERVED UINT32_MAX
 
 typedef struct svg_rect {
-    double x, y, width, height; /* y downwards, in units of the drawing */
+    double x, y, width, height; /* position and size in units of the drawing; y grows downwards */
     uint32_t item, style;
 } svg_rect;
 
@@ -42,10 +44,10 @@ typedef struct svg_picture {
     tn__text *text;
     tn__scene scene;
     tn__curve curve;
-    svg_rect *rects; /* by style, then in the order of items */
+    svg_rect *rects; /* [rect_count] the rectangles of the map, sorted by style, then by item */
     uint32_t rect_count, single_count;
     double *bank_base;     /* [bank_count] */
-    double top, curve_top; /* the highest address and the most live bytes that are drawn */
+    double top, curve_top; /* the highest address and the most live bytes that the picture shows */
 } svg_picture;
 
 /* --- scales --- */
@@ -67,15 +69,16 @@ static double svg_curve_y(const svg_picture *picture, uint64_t bytes) {
 
 /* --- rectangles --- */
 
-/* Scatters numbers, because layers repeat: otherwise every third tensor could be the same one of
- * each layer. */
+/* Returns the shade of an item. Numbers are scattered, because layers repeat: with the shades in
+ * turn, corresponding tensors of all layers could get one shade. */
 static uint32_t svg_shade(uint32_t number) { return (number * 0x9e3779b1u >> 16) % SVG_SHADES; }
 
 _Static_assert(TN__ROLE_COUNT <= TN__KIND_COUNT && TN_FATE_COUNT <= TN__KIND_COUNT, "groups");
 
-/* Styles in the order of painting: reserved, tensors, views. The latter two by kind (in a training
- * step by role, in a fit by decision) and shade. Views of one body share a shade, so that
- * neighbours in memory can be distinguished. */
+/* Returns the style of a rectangle. Styles are numbered in the order of painting: reserved bytes,
+ * tensors, views. Tensors and views are ordered by kind (in a training step by role, in a fit by
+ * decision) and shade. All views of a buffer have one shade, so that neighbouring buffers can be
+ * distinguished. */
 static uint32_t svg_style(const tn__scene *scene, uint32_t item) {
     const tn__report_item *items = scene->items;
     if (item == SVG_RESERVED) return 0;
@@ -103,11 +106,12 @@ static int svg_compare(const void *left, const void *right) {
     const svg_rect *a = left, *b = right;
     if (a->style != b->style) return a->style < b->style ? -1 : 1;
     if (a->item != b->item) return a->item < b->item ? -1 : 1;
-    if (a->x != b->x) return a->x < b->x ? -1 : 1; /* pieces of one body */
+    if (a->x != b->x) return a->x < b->x ? -1 : 1; /* pieces of one buffer are sorted by position */
     return (a->y > b->y) - (a->y < b->y);
 }
 
-/* With a model, pieces are reserved ground below the tensors; without one, they are the buffers. */
+/* Makes the rectangles of the map. With a model, pieces of buffers are drawn as reserved bytes
+ * below the tensors. Without a model, the pieces are the buffers. */
 static tn_status svg_rects(svg_picture *picture, tn_error *error) {
     tn__scene *scene = &picture->scene;
     bool model = scene->report->occupancy != NULL;
@@ -117,7 +121,7 @@ static tn_status svg_rects(svg_picture *picture, tn_error *error) {
     picture->rects = tn__arena_array(&scene->arena, most, sizeof *picture->rects);
     if (pieced == NULL || picture->rects == NULL) return tn__no_memory(error, "a picture");
     for (size_t p = 0; p < scene->piece_count; p++) {
-        tn_body_id body = scene->pieces[p].body; /* for a problem: item i is body i */
+        tn_body_id body = scene->pieces[p].body; /* in a problem, item i is buffer i */
         pieced[body] = !model;
         svg_add(picture, model ? SVG_RESERVED : body, body, &scene->pieces[p].piece);
     }
@@ -134,10 +138,11 @@ static tn_status svg_rects(svg_picture *picture, tn_error *error) {
 
 static int svg_area_compare(const void *left, const void *right) {
     double a = *(const double *)left, b = *(const double *)right;
-    return (a < b) - (a > b); /* equal areas are equal values, so their order does not matter */
+    /* the order of equal areas does not matter, because only their values are used */
+    return (a < b) - (a > b);
 }
 
-/* The area from which rectangles are drawn one by one. */
+/* Finds the smallest area of the rectangles that are drawn one by one. */
 static tn_status svg_threshold(svg_picture *picture, double *threshold, tn_error *error) {
     uint32_t count = picture->rect_count;
     double *areas = tn__arena_array(&picture->scene.arena, (size_t)count + 1, sizeof *areas);
@@ -157,7 +162,7 @@ static bool svg_is_single(const svg_rect *rect, double threshold) {
 
 /* --- drawing the rectangles --- */
 
-/* `percent` of the way from one channel to another. */
+/* Returns the mixture of two colour channels with `percent` of the second. */
 static unsigned svg_blend(unsigned from, unsigned to, unsigned percent) {
     return (from * (100 - percent) + to * percent + 50) / 100;
 }
@@ -166,7 +171,7 @@ static const char *svg_base(const tn__scene *scene, uint32_t group) {
     return scene->phases ? tn__words_role_colour((tn__role)group) : tn__words_colour(group);
 }
 
-/* The colour of a style; shades are blends with white or black, views are paler. */
+/* Returns the colour of a style. Shades are mixtures with white or black, and views are paler. */
 static const char *svg_colour(const tn__scene *scene, uint32_t style, char text[8]) {
     static const struct {
         unsigned to, percent;
@@ -185,8 +190,8 @@ static const char *svg_colour(const tn__scene *scene, uint32_t style, char text[
     return text;
 }
 
-/* The fill of a group of rectangles. Decisions of a fit have patterns; only kept tensors have
- * shades. */
+/* Opens the group of rectangles of a style. Decisions of a fit are filled with patterns, and shades
+ * are degrees of opacity. */
 static void svg_fill(const svg_picture *picture, uint32_t style) {
     uint32_t group = style == 0 ? 0 : (style - 1) / SVG_SHADES;
     tn_fate fate = (tn_fate)(group % TN__KIND_COUNT);
@@ -202,7 +207,8 @@ static void svg_fill(const svg_picture *picture, uint32_t style) {
     tn__text_printf(picture->text, " opacity=\".%02u\">\n", view - 1 - 12 * shade);
 }
 
-/* "name, 1x64x56x56 float32, 802,816 bytes, live 3 to 9, at 1,024" */
+/* Writes the tooltip of an item, such as "name, Conv, 1x64x56x56 float32, 802,816 bytes, live 3 to
+ * 9, at 1,024". */
 static void svg_title(const svg_picture *picture, const tn__report_item *item) {
     tn__text *text = picture->text;
     char bytes[TN__WORDS_MAX], offset[TN__WORDS_MAX];
@@ -242,7 +248,7 @@ static void svg_rect_one(const svg_picture *picture, const svg_rect *rect) {
     tn__text_put(text, "</rect>\n");
 }
 
-/* Fills the cells of `grid` that a small rectangle covers. */
+/* Marks the cells of the grid that a small rectangle covers. */
 static void svg_mark(uint8_t *grid, const svg_rect *rect) {
     int x0 = (int)fmin(fmax(rect->x - SVG_LEFT, 0), SVG_COLUMNS - 1);
     int x1 = (int)fmin(fmax(rect->x + rect->width - SVG_LEFT, 0), SVG_COLUMNS - 1);
@@ -253,7 +259,7 @@ static void svg_mark(uint8_t *grid, const svg_rect *rect) {
     for (int y = y0; y <= y1; y++) memset(grid + y * SVG_COLUMNS + x0, 1, (size_t)(x1 - x0 + 1));
 }
 
-/* Writes the filled cells as runs of one path and empties the grid. */
+/* Writes the marked cells of the grid as one path of horizontal runs, and clears the grid. */
 static void svg_runs(tn__text *text, uint8_t *grid) {
     tn__text_put(text, "<path d=\"");
     for (int y = 0; y < SVG_ROWS; y++) {
@@ -324,7 +330,8 @@ static void svg_labels(const svg_picture *picture) {
 
 /* --- levels, curve, legend --- */
 
-/* A level with its words above or below the line, at the right. */
+/* Draws a horizontal line for a number of bytes, with its name above or below the line at the
+ * right. */
 static void svg_level(tn__text *text, double y, const char *name, uint64_t bytes, bool peak) {
     char words[64], iec[TN__WORDS_MAX];
     snprintf(words, sizeof words, "%s %s", name, tn__words_iec(bytes, iec));
@@ -337,7 +344,8 @@ static void svg_level(tn__text *text, double y, const char *name, uint64_t bytes
                   words);
 }
 
-/* The steps as a path; of steps within one half unit, the highest and the lowest. */
+/* Draws the curve of live bytes as a path. Within half a unit only the highest and the lowest value
+ * are drawn. */
 static void svg_trace(const svg_picture *picture) {
     tn__text *text = picture->text;
     const tn__curve *curve = &picture->curve;
@@ -414,7 +422,7 @@ static int svg_height(const tn_report *report) {
     return trades ? SVG_TRADE_BOTTOM + 28 : SVG_LEGEND + 34;
 }
 
-/* The memory of a plan, or the result of a fit, in one line. */
+/* Writes one line with the memory of the plan, or with the result of a fit. */
 static void svg_facts(const svg_picture *picture) {
     const tn_layout *layout = picture->scene.report->layout;
     char naive[TN__WORDS_MAX], peak[TN__WORDS_MAX], bound[TN__WORDS_MAX];
@@ -463,7 +471,7 @@ static void svg_head(const svg_picture *picture, double threshold) {
     if (picture->scene.report->fit != NULL) tn__svg_fate_patterns(text);
 }
 
-/* The boundaries of banks: a line, and the name of each bank below its top. */
+/* Draws the boundaries between banks as lines, with the name of each bank below its top. */
 static void svg_banks(const svg_picture *picture) {
     const tn_report *report = picture->scene.report;
     for (tn_bank_id id = 0; id < tn_problem_bank_count(report->problem); id++) {
@@ -479,7 +487,8 @@ static void svg_banks(const svg_picture *picture) {
     }
 }
 
-/* The common bytes of two bodies that need the wait; false: they share none. */
+/* Returns whether two buffers share bytes that make a wait necessary, and sets *middle to the
+ * middle of these bytes. */
 static bool svg_wait_bytes(const tn_report *report, const tn_wait *wait, const tn_span *old,
                            const tn_span *fresh, double *middle) {
     const tn_layout *layout = report->layout;
@@ -494,8 +503,8 @@ static bool svg_wait_bytes(const tn_report *report, const tn_wait *wait, const t
     return uses && lo < hi;
 }
 
-/* An arrow for each wait that the plan adds: from the end of a buffer to the buffer that takes its
- * bytes. */
+/* Draws an arrow for each wait that the plan adds, from the end of a buffer to the later buffer
+ * that uses its bytes. */
 static tn_status svg_waits(const svg_picture *picture, tn_error *error) {
     const tn_report *report = picture->scene.report;
     uint32_t events, spans;
@@ -519,7 +528,8 @@ static tn_status svg_waits(const svg_picture *picture, tn_error *error) {
                 double base = picture->bank_base[report->layout->bank[span[i].body]];
                 double y = svg_y(picture, base + middle), left = svg_x(picture, old->last);
                 double right = svg_x(picture, fresh->first);
-                if (right < left + 8) right = left + 8; /* it stays visible */
+                /* the arrow has a minimum length so that it is visible */
+                if (right < left + 8) right = left + 8;
                 tn__svg_line(picture->text, left - 4, y, right, y, "");
                 tn__text_put(picture->text, "<path d=\"M");
                 tn__svg_number(picture->text, right);
@@ -568,7 +578,8 @@ static tn_status svg_draw(svg_picture *picture, tn_error *error) {
     return TN_OK;
 }
 
-/* Banks lie end to end: the height of the picture is the peak of all. */
+/* Computes the scale of the map. The banks are drawn above each other, so the height of the map is
+ * the sum of their peaks. */
 static tn_status svg_scale(svg_picture *picture, tn_error *error) {
     tn__scene *scene = &picture->scene;
     const tn_layout *layout = scene->report->layout;

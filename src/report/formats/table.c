@@ -1,22 +1,24 @@
-/* table.c - writes the text that `tenure plan` prints: the result, the bytes by kind, the holders
- * at the peak.
+/* table.c - writes the text that `tenure plan` prints: the result, the bytes by kind, and the
+ * holders at the peak.
  *
- * The report gives the width; long names are cut in the middle. The most important number comes
- * first. Names are untrusted: tn__words_cell removes control characters.
+ * The report states the width of the table, and long names are cut in the middle. The most
+ * important number comes first. Names are not trusted, so tn__words_cell removes their control
+ * characters.
  */
 #include <stdio.h>
 
 #include "report/plan_facts.h"
 
-#define TABLE_ITEMS_MAX 4000000u /* above this, a list of the peak would take as long as the plan */
-#define TABLE_HOLDERS 10         /* rows at the peak; the other holders are one line */
-#define TABLE_COLUMNS 80         /* default width */
-#define TABLE_NAME_FEWEST 12u    /* least width of a name on a narrow terminal */
+/* if a plan has more items, listing those at the peak would take as long as planning */
+#define TABLE_ITEMS_MAX 4000000u
+#define TABLE_HOLDERS 10 /* rows for holders at the peak; all other holders are summed in one row */
+#define TABLE_COLUMNS 80 /* width of the table if the report gives none */
+#define TABLE_NAME_FEWEST 12u /* least width of a name, for narrow terminals */
 #define TABLE_NAME_MOST 60u
-#define TABLE_BESIDE_TENSOR 62u /* columns of a row other than the tensor's name */
+#define TABLE_BESIDE_TENSOR 62u /* columns of a row in addition to the tensor's name */
 #define TABLE_BESIDE_BUFFER 60u
 
-/* A name in its own width, in at most `width` columns. */
+/* Adds a name without padding, cut to at most `width` columns. */
 static void table_word(tn__text *text, const char *word, size_t width) {
     tn__words_cell(text, word, width, false);
     while (!text->failed && text->size > 0 && text->data[text->size - 1] == ' ')
@@ -27,28 +29,29 @@ static uint32_t table_columns(const tn_report *report) {
     return report->columns > 0 ? report->columns : TABLE_COLUMNS;
 }
 
-/* The columns left for a name. */
+/* Returns the number of columns for a name, if everything else in its row has `beside` columns. */
 static uint32_t table_name_width(const tn_report *report, uint32_t beside) {
     uint32_t columns = table_columns(report);
     if (columns < beside + TABLE_NAME_FEWEST) return TABLE_NAME_FEWEST;
     return columns - beside < TABLE_NAME_MOST ? columns - beside : TABLE_NAME_MOST;
 }
 
-/* "  arena               9.2 MiB     9,633,792 bytes" */
+/* Adds a line such as "  arena               9.2 MiB     9,633,792 bytes". */
 static void table_size(tn__text *text, const char *label, uint64_t bytes) {
     char iec[TN__WORDS_MAX], exact[TN__WORDS_MAX];
     tn__text_printf(text, "  %-15s %11s  %20s bytes", label, tn__words_iec(bytes, iec),
                     tn__grouped(bytes, exact));
 }
 
-/* The line of a fact in bytes. */
+/* Adds the line of a fact that is a number of bytes, and returns that number. */
 static uint64_t table_fact(tn__text *text, const tn_report *report, tn__plan_fact_id id) {
     tn__plan_fact fact = tn__plan_fact_of(report, id);
     if (!fact.absent) table_size(text, fact.label, fact.whole);
     return fact.absent ? 0 : fact.whole;
 }
 
-/* A share in percent; "0.0" only if it is exactly zero. */
+/* Adds a fraction in percent. A positive fraction below 0.1 % is "< 0.1 %", so "0.0 %" always means
+ * exactly zero. */
 static void table_percent(tn__text *text, double share) {
     double percent = share * 100;
     if (percent > 0 && percent < 0.1)
@@ -64,13 +67,15 @@ static bool table_has_choice(const tn_problem *problem) {
     return false;
 }
 
-/* If buffers can choose between banks, the plan is judged by time. */
+/* Returns the verdict of a plan in which buffers can be in several banks. Such a plan is judged by
+ * its time. */
 static const char *table_choice(const tn_layout *layout) {
     return layout->verdict == TN_VERDICT_OPTIMAL ? "optimal: no choice of banks takes less time"
                                                  : "valid; a faster choice of banks may exist";
 }
 
-/* A claim is about the buffers, which follow from the order and the in-place choices of a model. */
+/* Returns the verdict of the plan. For a model the claim holds for these buffers, which depend on
+ * the order of the operators and on the in-place choices. */
 static const char *table_verdict(const tn_report *report) {
     const tn_layout *layout = report->layout;
     if (layout->objective == TN_OBJECTIVE_PAIRS)
@@ -100,7 +105,8 @@ static const char *table_verdict(const tn_report *report) {
     return "";
 }
 
-/* First line: whether the plan is for the graph in the file, or for the kernels that run here. */
+/* Adds the first line: whether the plan is for the graph in the file or for kernels of this
+ * machine. */
 static void table_whom(tn__text *text, const tn_report *report) {
     if (report->occupancy == NULL) return;
     tn__text_put(text, "  for ");
@@ -108,7 +114,8 @@ static void table_whom(tn__text *text, const tn_report *report) {
     tn__text_put(text, "\n");
 }
 
-/* Nothing is printed for the file's order, unless it was found to be the best. */
+/* Adds the order of the operators. For the order of the file nothing is printed, unless that order
+ * was proved to be the best. */
 static void table_order(tn__text *text, const tn_report *report) {
     tn_program_order order = {.name = "file"};
     if (report->occupancy != NULL)
@@ -119,7 +126,7 @@ static void table_order(tn__text *text, const tn_report *report) {
         tn__text_printf(text, "  order %s\n", order.name);
 }
 
-/* The price of the pairs that share bytes, if the problem has prices. */
+/* Adds the reuse cost of the pairs of buffers that share bytes, if the problem has reuse costs. */
 static void table_reuse_cost(tn__text *text, const tn_report *report) {
     const tn_layout *layout = report->layout;
     uint32_t count;
@@ -134,7 +141,7 @@ static void table_reuse_cost(tn__text *text, const tn_report *report) {
     tn__text_put(text, "\n");
 }
 
-/* The waits that the plan adds to the order of the events, and the time with them. */
+/* Adds the waits that the plan adds to the order of the events, and the time with these waits. */
 static void table_waits(tn__text *text, const tn_report *report) {
     const tn_layout *layout = report->layout;
     uint32_t count;
@@ -188,7 +195,8 @@ static void table_answer(tn__text *text, const tn__scene *scene) {
     table_waits(text, scene->report);
 }
 
-/* The arena with the static memory outside it, and the device that must hold both. */
+/* Adds the bytes of the arena together with static memory outside it, and the device that must have
+ * room for both. */
 static void table_all(tn__text *text, const tn_report *report) {
     uint64_t all = tn__add_sat(report->layout->peak, report->static_bytes);
     char iec[TN__WORDS_MAX];
@@ -212,8 +220,8 @@ static void table_all(tn__text *text, const tn_report *report) {
 
 enum { TABLE_BANK = 15 };
 
-/* The time of all traffic at the speeds of its banks, and the time if all were in the slowest bank.
- * Nothing is printed if a bank with traffic has an unknown speed. */
+/* Adds the time that all traffic takes at the speeds of its banks, and the time if all buffers were
+ * in the slowest bank. Nothing is printed if the speed of a bank with traffic is unknown. */
 static void table_traffic(tn__text *text, const tn_report *report) {
     const tn_layout *layout = report->layout;
     const tn_bank *slowest = NULL;
@@ -233,7 +241,8 @@ static void table_traffic(tn__text *text, const tn_report *report) {
     tn__text_put(text, "\n");
 }
 
-/* One line per bank if there are several; the capacity if one is given. */
+/* Adds one line per bank if there are several. With a single bank, adds its capacity if it has
+ * one. */
 static void table_banks(tn__text *text, const tn_report *report) {
     uint32_t count = tn_problem_bank_count(report->problem);
     for (tn_bank_id id = 0; id < count; id++) {
@@ -262,16 +271,19 @@ static void table_banks(tn__text *text, const tn_report *report) {
     table_traffic(text, report);
 }
 
-/* Operators that are independent in the graph but cannot run at the same time with this plan. */
+/* Adds the number of pairs of operators that are independent in the graph but cannot run at the
+ * same time with this plan. */
 static void table_dependencies(tn__text *text, const tn_report *report) {
     tn__plan_fact fact = tn__plan_fact_of(report, TN__PLAN_DEPENDENCIES);
     char exact[TN__WORDS_MAX];
-    if (fact.null) return; /* a problem, or a graph that is too wide to count */
+    /* the number is unknown for a problem, and for a graph with too many pairs to count */
+    if (fact.null) return;
     tn__text_printf(text, "  %-15s %11s  %s of operators added that could run at once\n",
                     fact.label, tn__grouped(fact.whole, exact), fact.whole == 1 ? "pair" : "pairs");
 }
 
-/* One purpose of memory: bytes of all tensors, and at the peak; outside: not in the arena. */
+/* Adds one row: the bytes of all tensors of one kind, and of those at the peak. `outside` means
+ * that they are not in the arena. */
 static void table_row(tn__text *text, const char *what, int width, uint64_t total, uint64_t peak,
                       bool outside) {
     char iec[TN__WORDS_MAX], exact[TN__WORDS_MAX];
@@ -284,7 +296,7 @@ static void table_row(tn__text *text, const char *what, int width, uint64_t tota
         tn__text_printf(text, "  %11s  %17s\n", tn__words_iec(peak, iec), tn__grouped(peak, exact));
 }
 
-/* The rows of a training step are roles. */
+/* Adds the table for a training step, with a row for each role of memory. */
 static void table_roles(tn__text *text, const tn__scene *scene) {
     bool inside[TN__ROLE_COUNT] = {false};
     for (uint32_t i = 0; i < scene->item_count; i++) inside[scene->items[i].role] = true;
@@ -316,9 +328,10 @@ static void table_kinds(tn__text *text, const tn__scene *scene) {
 
 /* --- holders at the peak --- */
 
-#define TABLE_PLAIN_MAX 64 /* longer types are printed unchanged */
+#define TABLE_PLAIN_MAX 64 /* longer types of operators are printed unchanged */
 
-/* An operator's type without the overload that most operators of PyTorch have. */
+/* Returns the type of an operator without ".default", the overload that most operators of PyTorch
+ * have. */
 static const char *table_plain(const char *type, char plain[TABLE_PLAIN_MAX]) {
     static const char overload[] = ".default";
     size_t length = strlen(type), tail = sizeof overload - 1;

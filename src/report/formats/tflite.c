@@ -1,20 +1,22 @@
 /* tflite.c - writes the model with the plan inside, in the form that TensorFlow Lite Micro reads:
- * an offset for each tensor.
+ * one offset per tensor.
  *
- * This file checks that the format can express the plan: one arena, the operators in the order of
- * the file, one offset for each tensor. The code that read the model writes the offsets (report.h,
- * write_plan), so reports need no reader of models.
- * Cost: O(instructions + lives), and writing the file.
+ * This file checks that the format can express the plan: the plan has one arena, the operators run
+ * in the order of the file, and each tensor has one offset. The offsets are written by the code
+ * that read the model (report.h, write_plan), so this folder does not depend on a reader of models.
+ *
+ * Cost: O(instructions + live ranges), and that of writing the file.
  */
 #include "report/format.h"
 
-/* The file keeps its operators in their order, so it can only store a plan for that order. */
+/* Checks that the program runs the operators in the order of the file, because a .tflite file can
+ * only store a plan for that order. */
 static tn_status tflite_check_order(const tn_report *report, tn_error *error) {
     const tn_program *program = tn_occupancy_program(report->occupancy);
     const tn_graph *graph = tn_program_graph(program);
     size_t blocks = (size_t)tn_graph_block_count(graph) + 1;
     tn_context context = tn__context(report->context);
-    /* 1 + the last operator, per block */
+    /* [blocks] 1 + the number of the operator that ran last in each block */
     tn_op_id *last = tn__alloc_array(&context, blocks, sizeof *last);
     tn_status status = last != NULL ? TN_OK : tn__no_memory(error, "the order");
     for (uint32_t i = 0; i < tn_program_count(program) && status == TN_OK; i++) {

@@ -1,14 +1,15 @@
 /* trace.c - writes a run for the trace viewers of Chrome and Perfetto: when each step ran on which
  * stream, and the live bytes of each kind.
  *
- * Times are whole nanoseconds since the first event. Both ends are rounded in the same way, so
- * spans that did not overlap in the run do not overlap in the file. There are two counters, and
- * each row of a counter holds until the next. "live bytes" is the plan's curve while a step runs;
- * it is zero after the last step of a run. "block bytes" is the sum of allocated blocks after each
- * allocation and free, weights included. Streams are threads from 1 on, because some viewers use
- * thread 0 themselves.
+ * Times are whole nanoseconds since the first event. Start and end of a span are rounded in one
+ * way, so spans that did not overlap in the run do not overlap in the file. There are two counters,
+ * and each value of a counter is valid until its next value. "live bytes" is the plan's curve while
+ * a step runs, and zero after the last step of a run. "block bytes" is the sum of the allocated
+ * blocks after each allocation and free, including weights. Streams are threads with numbers from
+ * 1, because some viewers use thread 0 themselves.
  *
  * Cost: O(events log events).
+ *
  * Source: "Trace Event Format" (Google, 2016): phases X, C, M and i.
  */
 #include <math.h>
@@ -24,8 +25,8 @@ typedef struct trace_writer {
     const tn_event *events;
     uint64_t count;
     double origin_s;
-    bool kinds[2][TN_KIND_COUNT]; /* that occur in each of the two counters */
-    uint32_t *streams;            /* [stream_count], rising */
+    bool kinds[2][TN_KIND_COUNT]; /* [counter] which kinds occur in each of the two counters */
+    uint32_t *streams;            /* [stream_count] numbers of the streams in rising order */
     size_t stream_count, stream_room;
     const char *comma;
 } trace_writer;
@@ -67,7 +68,7 @@ static uint64_t trace_ns(const trace_writer *writer, double at_s) {
     return ns > 0 && ns < 9e18 ? (uint64_t)llround(ns) : 0;
 }
 
-/* Microseconds with three decimals, in any locale. */
+/* Writes a time as microseconds with three decimals, with a point in every locale. */
 static void trace_time(tn__text *text, const char *key, uint64_t ns) {
     tn__text_printf(text, ",\"%s\":%llu.%03u", key, (unsigned long long)(ns / 1000),
                     (unsigned)(ns % 1000));
@@ -145,7 +146,7 @@ static void trace_event(trace_writer *writer, const tn_event *event) {
     trace_counter(writer, start, !step, event->live);
 }
 
-/* Is event i the last of its run? */
+/* Returns whether event i is the last of its run. */
 static bool trace_ends_run(const trace_writer *writer, uint64_t i) {
     return i + 1 == writer->count || writer->events[i + 1].run != writer->events[i].run;
 }
@@ -153,7 +154,7 @@ static bool trace_ends_run(const trace_writer *writer, uint64_t i) {
 static tn_status trace_rows(trace_writer *writer, tn_error *error) {
     static const uint64_t nothing[TN_KIND_COUNT];
     uint64_t end = 0;
-    bool steps = false; /* whether the current run had steps */
+    bool steps = false; /* whether the current run had any steps */
     TN_TRY(trace_survey(writer, error));
     tn__text_put(writer->text, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
     trace_headings(writer);

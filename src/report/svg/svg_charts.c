@@ -1,6 +1,5 @@
-/* svg_charts.c - draws charts: the speed of a training against the number of devices, and the value
- * of plans against their bytes.
- */
+/* svg_charts.c - draws charts: the time of a training iteration against the number of devices, and
+ * the value of plans against their bytes. */
 #include "report/svg/svg.h"
 
 #include <inttypes.h>
@@ -9,8 +8,8 @@
 
 /* --- speed of a training against the number of devices ---------------------------------------- */
 
-/* Draws three curves above each other over the number of devices, and below them how
- * the model is divided.
+/* Draws three curves over the number of devices, one above the other, and below them how the model
+ * is divided among the devices.
  *
  *     seconds   |*.            both axes logarithmic; dashed: ideal speed-up
  *               |  ''*..
@@ -26,20 +25,20 @@ enum {
     SCALING_LEFT = 96,
     SCALING_RIGHT = 890,
     SCALING_TOP = 84,
-    SCALING_HIGH = 230, /* the seconds */
-    SCALING_LOW = 120,  /* height of each of the others */
+    SCALING_HIGH = 230, /* height of the curve of seconds */
+    SCALING_LOW = 120,  /* height of each curve other than that of the seconds */
     SCALING_BETWEEN = 34,
     SCALING_LINE = 15,
-    SCALING_ROOM = 44, /* width of a column of numbers */
+    SCALING_ROOM = 44, /* width of a column of numbers below the curves */
     SCALING_INSET = 26 /* distance of the first and the last point from the edges */
 };
 
 typedef struct scaling_picture {
     const tn__scaling *it;
     tn__text *text;
-    tn__svg_box box;        /* of the current curve */
-    double lowest, highest; /* values at its bottom and at its top */
-    bool powers;            /* logarithmic scale */
+    tn__svg_box box;        /* box of the current curve */
+    double lowest, highest; /* values at the bottom and at the top of the box */
+    bool powers;            /* true if the scale of the values is logarithmic */
     double (*of)(const tn__scaling *, const tn__scaling_row *);
 } scaling_picture;
 
@@ -58,7 +57,8 @@ static double scaling_bytes(const tn__scaling *it, const tn__scaling_row *row) {
     return (double)row->bytes;
 }
 
-/* The time with ideal speed-up over the first row. */
+/* Returns the seconds of a row if the speed grew in proportion to the devices, from the first row
+ * on. */
 static double scaling_ideal(const tn__scaling *it, const tn__scaling_row *row) {
     return it->rows[0].seconds * (double)it->rows[0].devices / (double)row->devices;
 }
@@ -118,7 +118,7 @@ static void scaling_tick(const scaling_picture *picture, double value, const cha
     tn__svg_words(picture->text, picture->box.left - 7, y + 3.5, "text-anchor=\"end\"", label);
 }
 
-/* Moves the box below the previous drawing. */
+/* Moves the box below the curve that was drawn last. */
 static void scaling_next(scaling_picture *picture, double height) {
     picture->box.top = picture->box.bottom + SCALING_BETWEEN;
     picture->box.bottom = picture->box.top + height;
@@ -187,8 +187,8 @@ static void scaling_draw_bytes(scaling_picture *picture) {
 
 /* --- text below and above --- */
 
-/* One column per row, unless the next one would overlap its numbers; the last row always has
- * one. */
+/* Draws the numbers of each row below its point. A row is left out if the next column would overlap
+ * it; the last row always has its numbers. */
 static void scaling_columns(const scaling_picture *picture) {
     static const char *const names[] = {"devices", "tensor", "pipeline", "data", "pieces"};
     const tn__scaling *it = picture->it;
@@ -256,8 +256,8 @@ tn_status tn__scaling_write(const tn__scaling *scaling, const char *path, tn_err
 
 /* --- value of plans against their bytes ------------------------------------------------------- */
 
-/* Draws the value of plans against their bytes: a line of stairs, because a plan is valid in every
- * larger memory, too; dashed: the lower bound. */
+/* Draws the value of plans against their bytes as a step curve, because a plan is valid in every
+ * larger memory, too. The lower bound is a dashed curve. */
 
 enum { WAIT_WIDTH = 760, WAIT_HEIGHT = 360, WAIT_ROWS = 4 };
 
@@ -265,7 +265,8 @@ typedef struct wait_picture {
     const tn__wait_curve *curve;
     tn__text *text;
     tn__svg_box box;
-    double least, most, highest; /* bytes; the value at the top */
+    /* least and most bytes of the x axis; value at the top of the y axis */
+    double least, most, highest;
 } wait_picture;
 
 static double wait_x(const wait_picture *picture, double bytes) {

@@ -1,6 +1,6 @@
-/* svg_fit.c - draws a fit: fills that distinguish decisions without colour, and the curve of memory
- * against time. The axes are bytes, and time relative to the program before fitting.
- */
+/* svg_fit.c - draws the parts of a picture that show a fit: fills that distinguish decisions
+ * without colour, and the curve of memory against time. The axes of the curve are bytes, and time
+ * as a multiple of the time before fitting. */
 #include "report/svg/svg.h"
 
 #include <math.h>
@@ -108,7 +108,7 @@ static double svg_time(const svg_trade *trade, double time) {
 
 /* --- drawing --- */
 
-/* The least of 1, 2, 5 times a power of ten that is at least `value`. */
+/* Returns the smallest number that is at least `value` and is 1, 2 or 5 times a power of ten. */
 static double svg_round(double value) {
     static const double steps[] = {1, 2, 5, 10};
     double unit = pow(10, floor(log10(value)));
@@ -139,7 +139,8 @@ static void svg_trade_axes(const svg_trade *trade) {
     }
 }
 
-/* Draws stairs: the result for fewer bytes holds until the next point. */
+/* Draws the results, or with `bound` true the lower bounds, as a step curve: the result for fewer
+ * bytes is valid up to the next point. */
 static void svg_stairs(const svg_trade *trade, bool bound) {
     tn__text_printf(trade->text, "<path fill=\"none\" stroke=\"%s\"%s d=\"",
                     bound ? "#00694b" : "#0b5cad", bound ? " stroke-dasharray=\"5 4\"" : "");

@@ -1,4 +1,4 @@
-/* svg_pen.c - draws lines, words and axes in SVG. */
+/* svg_pen.c - draws lines, text and axes in SVG. */
 #include <math.h>
 #include <stdio.h>
 
@@ -57,12 +57,13 @@ double tn__svg_time(const tn__svg_box *box, int64_t first, int64_t last, int64_t
     return box->left + (span > 0 ? since / span : 0) * (box->right - box->left);
 }
 
-/* The least of 1, 2, 5, 10, 20, ... that leaves `room` for each label, if `span` is `width`
- * wide. */
+/* Returns the smallest of the steps 1, 2, 5, 10, 20, ... at which labels are at least `room` apart
+ * on an axis that shows `span` on a length of `width`. */
 static uint64_t svg_pen_step(uint64_t span, double width, double room) {
     uint64_t step = 1;
     for (int i = 0; step < span && (double)step / (double)span * width < room; i++)
-        step = i % 3 == 1 ? step / 2 * 5 : step * 2; /* below 2^64, because span is */
+        /* The next step does not overflow, because `step` is a small fraction of `span`. */
+        step = i % 3 == 1 ? step / 2 * 5 : step * 2;
     return step;
 }
 
@@ -73,7 +74,8 @@ void tn__svg_time_axis(tn__text *text, const tn__svg_box *box, int64_t first, in
     double room = (width > other ? width : other) * 6.5 + 30;
     uint64_t span = (uint64_t)last - (uint64_t)first;
     uint64_t step = svg_pen_step(span, box->right - box->left, room);
-    /* first modulo step in uint64_t, for either sign of first: gives the first multiple of step */
+    /* the remainder of `first` by `step`, for positive and negative `first`, to find the first
+     * multiple of `step` */
     uint64_t below = first >= 0 ? (uint64_t)first % step : (step - -(uint64_t)first % step) % step;
     for (uint64_t at = below ? step - below : 0; at <= span; at += step) {
         int64_t time = (int64_t)((uint64_t)first + at);
@@ -82,13 +84,14 @@ void tn__svg_time_axis(tn__text *text, const tn__svg_box *box, int64_t first, in
         tn__svg_line(text, x, box->top, x, box->bottom, "stroke=\"#eceff3\"");
         tn__svg_words(text, fmin(x, box->right + 13 - half), box->bottom + 15,
                       "text-anchor=\"middle\"", label);
-        if (span - at < step) return; /* at + step could overflow */
+        if (span - at < step) return; /* the loop ends here, because at + step might overflow */
     }
 }
 
 /* --- bytes --- */
 
-/* "1.5 MiB"; exact, because ticks have few binary digits. */
+/* Writes a size such as "1.5 MiB". The text is exact, because sizes at ticks have few binary
+ * digits. */
 static void svg_pen_bytes(double bytes, char text[TN__WORDS_MAX]) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     int unit = 0;
@@ -108,7 +111,8 @@ void tn__svg_byte_axis(tn__text *text, const tn__svg_box *box, double base, doub
                        double whole) {
     double scale = (box->bottom - box->top) / whole;
     double step = exp2(fmax(0, ceil(log2(34 / scale))));
-    if (base > 0 && size * scale < 14) return; /* it would overlap the label of the bank below */
+    /* no labels, because they would overlap those of the bank below */
+    if (base > 0 && size * scale < 14) return;
     for (double tick = 0; tick <= size; tick += step) {
         char label[TN__WORDS_MAX];
         double y = box->bottom - (base + tick) * scale;

@@ -1,10 +1,10 @@
 /* timeline.c - collects the runs of several ranks as spans, computes their totals, and packs a rank
  * as bytes for the process that draws all ranks.
  *
- * A span is an instruction that takes time: an operator, a call of other ranks, a copy. Its phase
- * follows from its operator, not from its position, because the passes of a pipeline alternate: an
- * operator that depends on gradients is backward, one that changes parameters by them is the
- * update.
+ * A span is an instruction that takes time: an operator, a call in which several ranks take part,
+ * or a copy. The phase of a span follows from its operator and not from its position, because the
+ * passes of a pipeline alternate. An operator that depends on gradients belongs to the backward
+ * pass. An operator that changes parameters by gradients belongs to the update.
  */
 #include "report/timeline/timeline.h"
 #include "report/format.h"
@@ -90,7 +90,7 @@ typedef struct line_adding {
     uint32_t run;
     double shift_s;
     uint8_t *phases;   /* [operators] */
-    uint8_t *backward; /* [tensors] depends on gradients */
+    uint8_t *backward; /* [tensors] whether the tensor depends on gradients */
     tn__line_run made;
     const tn_context *context;
     tn__arena arena;
@@ -130,7 +130,8 @@ static tn_status line_phases(line_adding *it) {
     return TN_OK;
 }
 
-/* False: it takes no time, or only waits. */
+/* Sets *lane to the lane in which an instruction is drawn. Returns false for instructions that take
+ * no time or only wait. */
 static bool line_lane(tn_opcode opcode, uint8_t *lane) {
     const tn_opcode_facts *facts = tn_opcode_facts_of(opcode);
     switch (facts->link) {
@@ -190,7 +191,8 @@ static uint8_t line_call(tn_link link) {
                                        : TN__STEP_ALONE;
 }
 
-/* Records signals and waits, if each instruction runs once. */
+/* Records the signals and waits of all instructions, if the program has no loops or branches, so
+ * that each instruction runs once. */
 static tn_status line_steps(line_adding *it) {
     uint32_t count = tn_program_count(it->program);
     if (tn_program_region_count(it->program) > 0 || count == 0) return TN_OK;
@@ -230,7 +232,8 @@ static tn_status line_events(line_adding *it) {
     return tn__line_run_sort(it->context, &it->made, it->error);
 }
 
-/* The bits of non-negative doubles sort like the doubles. */
+/* Sorts the spans by start. The sort keys are the bits of the times since the first start, because
+ * the bits of non-negative doubles have the order of the doubles. */
 tn_status tn__line_run_sort(const tn_context *context, tn__line_run *run, tn_error *error) {
     if (run->count == 0) return TN_OK; /* a rank may send a run without events */
     tn__sort_item *items = tn__alloc_array(context, run->count + 1, sizeof *items);
@@ -294,12 +297,13 @@ bool tn__line_span(const tn_timeline *line, tn_timeline_kind kind, double *start
     return last >= first;
 }
 
-/* Splits one lane's spans, which may overlap, into ranges that do not. */
+/* An iterator over the times that the spans of one lane cover. Overlapping spans are joined, so the
+ * ranges [from, to] do not overlap. */
 typedef struct line_stretch {
     const tn__line_run *run;
     tn__track lane;
     size_t next;
-    double from, to; /* to < from: no range is left */
+    double from, to; /* the present range in time; to < from after the last range */
 } line_stretch;
 
 static void line_step(line_stretch *it) {
@@ -392,7 +396,7 @@ tn_status tn_timeline_write(const tn_timeline *line, const char *path, tn_error 
 
 /* --- lanes ------------------------------------------------------------------------------------ */
 
-/* Finds the lanes of a rank. */
+/* The functions below find the lanes of a rank. */
 
 static bool lanes_same(const tn__line_lane *lane, const tn__timeline_span *span) {
     return lane->lane == (tn__track)span->lane && lane->stream == span->stream;
@@ -410,7 +414,7 @@ uint32_t tn__line_lane_of(const tn__line_lane *lanes, uint32_t count,
     return at;
 }
 
-/* Inserts each lane in order; lanes beyond the limit are merged into the last one. */
+/* Inserts each lane in its order. Lanes beyond TN__LINE_LANES_MOST are drawn in the last lane. */
 uint32_t tn__line_lanes(const tn__line_run *run, tn__line_lane lanes[TN__LINE_LANES_MOST]) {
     uint32_t count = 0;
     for (size_t i = 0; i < run->count; i++) {
@@ -430,14 +434,14 @@ uint32_t tn__line_lanes(const tn__line_run *run, tn__line_lane lanes[TN__LINE_LA
 /* Packs the spans of a rank as bytes, for the process that draws all ranks.
  *
  * Numbers are in the byte order of this machine. Received bytes are checked before they are used:
- * sizes add up, offsets lie within the strings, times are finite.
+ * the sizes must add up, offsets must be within the strings, and times must be finite.
  */
 
 #define PACK_MAGIC UINT64_C(0x32656e696c6e7401) /* "\1tnline2" */
 
 typedef struct pack_head {
     uint64_t magic, planned;
-    /* number of spans; bytes of strings */
+    /* number of spans, and bytes of strings, per kind of run */
     uint64_t spans[TN_TIMELINE_KINDS], strings[TN_TIMELINE_KINDS];
     uint64_t steps[TN_TIMELINE_KINDS], number[TN_TIMELINE_KINDS];
     char label[64];
@@ -482,7 +486,8 @@ void tn_timeline_release(const tn_timeline *line, void *bytes, uint64_t size) {
     tn__free(&line->context, bytes, size);
 }
 
-#define PACK_LONGEST 1e12 /* seconds: allows clocks that count from 1970 */
+/* largest time that is accepted, in seconds; clocks may count from 1970 */
+#define PACK_LONGEST 1e12
 
 static bool pack_is_span(const tn__timeline_span *span, uint64_t strings) {
     return fabs(span->start_s) <= PACK_LONGEST && span->duration_s <= PACK_LONGEST &&
@@ -497,7 +502,7 @@ static bool pack_is_step(const tn__line_step *step) {
            step->link <= TN_LINK_FROM_STORAGE;
 }
 
-/* Reads one run from the remaining bytes and steps over it. */
+/* Reads one run from *at and advances *at to the bytes after it. */
 static tn_status pack_run(const tn_context *context, uint64_t count, uint64_t steps,
                           uint64_t strings, const uint8_t **at, tn__line_run *run,
                           tn_error *error) {
@@ -525,7 +530,7 @@ static tn_status pack_run(const tn_context *context, uint64_t count, uint64_t st
     return tn__line_run_sort(context, run, error);
 }
 
-/* Do the sizes in the head add up to the number of bytes? */
+/* Returns whether the sizes in the head add up to the number of received bytes. */
 static bool pack_fits(const pack_head *head, uint64_t size) {
     uint64_t all = sizeof *head;
     for (int kind = 0; kind < TN_TIMELINE_KINDS; kind++)

@@ -1,10 +1,10 @@
-/* timeline.h - the internals of a time line of several ranks.
+/* timeline.h - the internal parts of a timeline of several ranks.
  *
- *   timeline.c        ranks, their runs, totals; the lanes of a rank; a rank as bytes
+ *   timeline.c        ranks, their runs and totals, the lanes of a rank, and a rank as bytes
  *   timeline_ranks.c  combines predictions of single ranks into one in which ranks wait for each
  *                     other
- *   timeline_svg.c    the picture
- *   timeline_page.c   the same as JSON, and as a page that shows the JSON (page/ranks.js)
+ *   timeline_svg.c    draws the timeline as a picture
+ *   timeline_page.c   writes it as JSON, and as a page that shows the JSON (page/ranks.js)
  */
 #ifndef TN_REPORT_TIMELINE_H
 #define TN_REPORT_TIMELINE_H
@@ -13,7 +13,7 @@
 
 #include "base/base.h"
 
-/* Kinds of lanes, in the order of drawing: X(NAME, name, words) */
+/* The kinds of lanes, in the order of drawing, each as X(NAME, name, words). */
 /* clang-format off */
 #define TN__TRACK_TABLE(X)                                                                         \
     X(COMPUTE, "compute", "computes")                                                              \
@@ -28,7 +28,7 @@ typedef enum tn__track {
 } tn__track;
 const char *tn__track_name(tn__track lane);
 
-typedef enum tn__span_phase { /* phase of an operator */
+typedef enum tn__span_phase { /* the phase of a training step to which an operator belongs */
                               TN__SPAN_FORWARD,
                               TN__SPAN_BACKWARD,
                               TN__SPAN_UPDATE,
@@ -37,9 +37,9 @@ typedef enum tn__span_phase { /* phase of an operator */
 
 typedef struct tn__timeline_span {
     double start_s, duration_s;
-    uint64_t bytes, live;        /* bytes moved; live bytes of the arena meanwhile */
-    uint32_t stream, name, type; /* name and type: offsets in `strings` */
-    uint32_t step;               /* index in tn__line_run.steps; TN_NONE */
+    uint64_t bytes, live;        /* bytes that are moved; live bytes of the arena during the span */
+    uint32_t stream, name, type; /* `name` and `type` are offsets in `strings` */
+    uint32_t step;               /* index of the span's step in tn__line_run.steps, or TN_NONE */
     uint8_t lane, phase;
 } tn__timeline_span;
 
@@ -51,20 +51,22 @@ typedef enum tn__step_call {
     TN__STEP_CALLS
 } tn__step_call;
 
-typedef struct tn__line_step { /* an instruction of a prediction, in program order */
+typedef struct tn__line_step { /* an instruction of a predicted run, in program order */
     double duration_s;
-    uint32_t stream, wait, signal, peer, tag, group; /* as in tn_instruction */
+    /* numbers that have the meaning of the fields in tn_instruction */
+    uint32_t stream, wait, signal, peer, tag, group;
     uint8_t call;
-    uint8_t link;  /* a tn_link */
-    uint8_t walks; /* executed by the walk, not by a stream */
+    uint8_t link;  /* kind of the link: a tn_link */
+    uint8_t walks; /* executed by the thread that goes through the program, not by another stream */
 } tn__line_step;
 
 typedef struct tn__line_run {
-    tn__timeline_span *spans; /* [count], by start */
+    tn__timeline_span *spans; /* [count] the spans of the run, sorted by start */
     size_t count, room;
-    tn__line_step *steps; /* [step_count]; 0: dependencies between ranks are unknown */
+    /* [step_count]; if the count is 0, dependencies between ranks are unknown */
+    tn__line_step *steps;
     size_t step_count;
-    tn__text strings; /* each with its NUL */
+    tn__text strings; /* names and types of the spans, each ending with a NUL */
     uint32_t number;  /* number of the run in its trace */
 } tn__line_run;
 
@@ -89,18 +91,18 @@ static inline const char *tn__span_text(const tn__line_run *run, uint32_t at) {
 /* timeline.c */
 tn_status tn__line_run_sort(const tn_context *context, tn__line_run *run, tn_error *error);
 const char *tn__line_kind(tn_timeline_kind kind);
-/* When the first rank began, and how long it took until the last one ended; false: no run of that
- * kind. */
+/* Sets *start_s to the time when the first rank began, and *span_s to the seconds until the last
+ * rank ended. Returns false if there is no run of that kind. */
 bool tn__line_span(const tn_timeline *line, tn_timeline_kind kind, double *start_s, double *span_s);
 
 /* --- timeline.c: lanes --- */
 
-typedef struct tn__line_lane { /* of one rank */
+typedef struct tn__line_lane { /* a lane of one rank */
     tn__track lane;
     uint32_t stream;
 } tn__line_lane;
-#define TN__LINE_LANES_MOST 12u /* further ones share the last */
-/* The lanes that occur, by kind and stream. */
+#define TN__LINE_LANES_MOST 12u /* if a rank has more lanes, the last of these shows all others */
+/* Lists the lanes that occur in a run, sorted by kind and stream. Returns their number. */
 uint32_t tn__line_lanes(const tn__line_run *run, tn__line_lane lanes[TN__LINE_LANES_MOST]);
 uint32_t tn__line_lane_of(const tn__line_lane *lanes, uint32_t count,
                           const tn__timeline_span *span);

@@ -1,8 +1,8 @@
-/* timeline_page.c - writes a time line of several ranks as JSON, and as a page that opens without a
+/* timeline_page.c - writes a timeline of several ranks as JSON, and as a page that needs no
  * network.
  *
- * The data is in columns, like the data of a plan. Times are whole nanoseconds from the time at
- * which the first rank began with a run of that kind. The page shows only the JSON.
+ * The data is in columns, like the data of a plan. Times are whole nanoseconds since the first rank
+ * began with a run of that kind. The page shows the data of the JSON and nothing else.
  */
 #include <math.h>
 
@@ -28,7 +28,8 @@ static uint64_t page_ns(double seconds) {
     return ns > 0 ? (ns < 9e15 ? (uint64_t)llround(ns) : UINT64_C(9000000000000000)) : 0;
 }
 
-/* Both ends are rounded in the same way, so spans that did not overlap do not overlap here. */
+/* Start and end of a span are rounded in one way, so spans that do not overlap in the run do not
+ * overlap after rounding. */
 static uint64_t page_start(const page_run *it, const tn__timeline_span *span) {
     return page_ns(span->start_s - it->origin_s);
 }
@@ -137,7 +138,8 @@ static void page_file(tn__text *text, const unsigned char *bytes, size_t size) {
     tn__text_add(text, (const char *)bytes, size);
 }
 
-/* Nothing may be loaded, and no script but this one may run. */
+/* Writes the content security policy: nothing may be loaded, and no script but that of the page may
+ * run. */
 static void page_policy(tn__text *text) {
     char source[TN__SHA256_SOURCE_MAX];
     tn__text_printf(text,

@@ -1,13 +1,15 @@
 /* timeline_ranks.c - combines the predictions of single ranks into one in which ranks wait for each
  * other.
  *
- * The simulation of one rank assumes that the others are always ready. Here all ranks go through
- * their lists at the same time, each with a clock of its own (program/clock.h), by the rules of
- * tn_simulate: the walk hands instructions of other streams over and continues, each stream
- * executes its instructions one after the other, a link serves one copy at a time in the order of
- * the list, and signals are waited for. A call begins when all its members have reached it: the
- * k-th call of a group, or the k-th message with a tag from one rank to another. Its span begins
- * when a rank reached it, as in a real run. If calls never match, the lists are left unchanged.
+ * The simulation of a single rank assumes that all other ranks are always ready. Here all ranks go
+ * through their lists of steps at the same time, each with a clock of its own (program/clock.h).
+ * The rules are those of tn_simulate. A thread goes through the list, hands the steps of other
+ * streams to these streams, and continues. Each stream executes its steps one after the other. A
+ * transfer link executes one copy at a time in the order of the list. Steps wait for signals. A
+ * call begins when all its members have reached it. Calls are matched by their order: the k-th call
+ * of a group, or the k-th message with a tag from one rank to another. The span of a call begins
+ * when the rank reached it, as in a real run. If some calls have no match, the predictions are left
+ * unchanged.
  *
  * Cost: O(calls x ranks x streams + instructions log instructions).
  */
@@ -17,31 +19,33 @@
 #include "program/clock.h"
 
 #define MEET_NONE UINT32_MAX
-#define MEET_LATER UINT64_MAX /* not known yet */
+#define MEET_LATER UINT64_MAX /* a time that has not been computed yet */
 #define MEET_PS 1e12
 
-typedef struct meet_call { /* one call of several ranks */
+typedef struct meet_call { /* one call in which several ranks take part */
     uint32_t members, came;
-    uint64_t at, takes; /* when the last member came; the longest duration of a member */
+    /* time at which the last member reached the call; the longest duration of any member */
+    uint64_t at, takes;
 } meet_call;
 
-typedef struct meet_stream { /* the steps that it was handed and has not executed */
-    uint32_t first;          /* MEET_NONE: none */
+typedef struct meet_stream { /* the list of steps that a stream got and has not executed yet */
+    uint32_t first;          /* first step of the stream's list; MEET_NONE if the list is empty */
     uint32_t last;
 } meet_stream;
 
 typedef struct meet_rank {
     tn__line_run *run;
-    tn__clock clock;  /* its stream 0 is the walk itself */
-    uint32_t next;    /* next step of the walk */
-    uint64_t *came;   /* [steps] when it was reached */
-    uint64_t *end;    /* [steps] when it ended */
-    uint64_t *handed; /* [steps] when its stream got it */
-    uint32_t *after;  /* [steps] the next step of its stream */
-    uint32_t *before; /* [steps] the previous step that uses its link; MEET_NONE: none */
-    uint32_t *call;   /* [steps] MEET_NONE: none */
+    tn__clock clock;  /* stream 0 of the clock is the thread that goes through the list of steps */
+    uint32_t next;    /* the step that the rank's walk over the list reaches next */
+    uint64_t *came;   /* [steps] time at which the rank reached each step */
+    uint64_t *end;    /* [steps] time at which each step ended */
+    uint64_t *handed; /* [steps] time at which each step was handed to its stream */
+    uint32_t *after;  /* [steps] the next step in the list of the step's stream, or MEET_NONE */
+    uint32_t *before; /* [steps] the previous step that uses the same transfer link, or MEET_NONE */
+    uint32_t *call;   /* [steps] index of the call to which the step belongs, or MEET_NONE */
     meet_stream streams[TN_STREAM_MAX];
-    tn__sort_item *signals; /* by number; id: step */
+    /* signals of the rank, sorted by number; id is the step that gives the signal */
+    tn__sort_item *signals;
     size_t signal_count;
 } meet_rank;
 
@@ -58,7 +62,7 @@ typedef struct meet_state {
 
 typedef struct meet_place { /* a step that is part of a call */
     uint64_t key[3];
-    uint32_t rank, step, turn; /* turn: its number among the rank's steps with that key */
+    uint32_t rank, step, turn; /* turn: number of the step among the rank's steps with this key */
 } meet_place;
 
 static int meet_order(const void *a, const void *b) {
@@ -81,7 +85,8 @@ static bool meet_same(const meet_place *a, const meet_place *b) {
     return memcmp(a->key, b->key, sizeof a->key) == 0;
 }
 
-/* The key of a group is its number; that of a message is sender, receiver and tag. */
+/* Returns the key by which calls are matched. For a call of a group it is the group's number. For a
+ * message it consists of sender, receiver and tag. */
 static meet_place meet_place_of(const tn__line_step *step, uint32_t rank, uint32_t number) {
     uint64_t self = rank, peer = step->peer;
     meet_place place = {.rank = rank, .step = number};
@@ -96,7 +101,8 @@ static meet_place meet_place_of(const tn__line_step *step, uint32_t rank, uint32
     return place;
 }
 
-/* As an integer, as in tn_simulate, where it comes from. */
+/* Returns the duration in integer units, as tn_simulate computes it; the duration in seconds comes
+ * from there. */
 static uint64_t meet_takes(const tn__line_step *step) {
     return tn__lane_units(step->duration_s * MEET_PS);
 }
@@ -133,15 +139,16 @@ static tn_status meet_calls(meet_state *it) {
 
 /* --- advancing --- */
 
-/* The time at which a rank gave a signal. A signal that no step gives counts as given at the start
- * of the timeline. */
+/* Returns the time at which a rank gave a signal, or MEET_LATER. A signal that no step gives counts
+ * as given at the start of the timeline. */
 static uint64_t meet_signal(const meet_rank *rank, uint32_t signal) {
     size_t low = tn__sorted_find(rank->signals, rank->signal_count, signal);
     bool found = low < rank->signal_count && rank->signals[low].key == signal;
     return found ? rank->end[rank->signals[low].id] : 0;
 }
 
-/* Reaches a step that the walk or its stream got at `from`, if all that it waits for has ended. */
+/* Tries to reach a step at the time `from` or later. Returns false if a step or signal that it
+ * waits for has not ended yet. A step that is part of a call joins its call. */
 static bool meet_reach(meet_state *it, meet_rank *rank, uint32_t s, uint64_t from) {
     const tn__line_step *step = &rank->run->steps[s];
     const uint32_t before = rank->before[s];
@@ -159,7 +166,8 @@ static bool meet_reach(meet_state *it, meet_rank *rank, uint32_t s, uint64_t fro
     return true;
 }
 
-/* Executes a step after all earlier ones of its stream; true: it has ended. */
+/* Executes a step; all earlier steps of its stream have ended. Returns whether the step has ended,
+ * which for a call needs all members of the call. */
 static bool meet_do(meet_state *it, meet_rank *rank, uint32_t s, uint64_t from) {
     const tn__line_step *step = &rank->run->steps[s];
     const meet_call *call = rank->call[s] != MEET_NONE ? &it->calls[rank->call[s]] : NULL;
@@ -182,7 +190,8 @@ static void meet_hand(meet_rank *rank, uint32_t s, uint64_t at) {
     stream->last = s;
 }
 
-/* Advances the walk and the streams of one rank as far as possible; true: any advanced. */
+/* Advances the list of steps and the streams of one rank as far as possible. Returns whether any
+ * step was executed or handed to a stream. */
 static bool meet_go(meet_state *it, meet_rank *rank) {
     bool any = false;
     for (; rank->next < rank->run->step_count; rank->next++) {
@@ -211,7 +220,7 @@ static bool meet_go(meet_state *it, meet_rank *rank) {
 
 /* --- the whole --- */
 
-/* Links the steps that use the same link. */
+/* Sets before[] of each step to the previous step that uses the same transfer link. */
 static void meet_links(meet_rank *rank) {
     uint32_t last[TN__LANE_COUNT];
     for (uint32_t lane = 0; lane < TN__LANE_COUNT; lane++) last[lane] = MEET_NONE;

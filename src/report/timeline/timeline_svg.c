@@ -1,12 +1,13 @@
-/* timeline_svg.c - draws a time line of several ranks, as a picture for papers.
+/* timeline_svg.c - draws a timeline of several ranks as a picture for papers.
  *
  *     rank 0    predicted   compute  ▇▇▇▇▇▇▇▇▇▇▇
  *     data 0                calls          ▇▇▇▇
  *                           live     ▁▃▅▇▅▃▁
  *               measured    ...
  *
- * A span that begins less than half a unit after another one of its lane and colour is drawn with
- * it: a step has thousands of operators, and a screen or page shows nothing smaller than a unit.
+ * A span that begins less than half a unit after another span of its lane and colour is drawn as
+ * one box with it. A step has thousands of operators, and neither a screen nor a printed page shows
+ * anything smaller than a unit.
  *
  * Cost: O(spans).
  */
@@ -35,9 +36,10 @@ static const char *const line_lane_colours[TN__TRACK_COUNT] = {"#56b4e9", "#009e
 typedef struct line_picture {
     const tn_timeline *line;
     tn__text *text;
-    double longest;                   /* seconds that the width shows */
-    double origin[TN_TIMELINE_KINDS]; /* when the first rank began with a run of each kind */
-    uint64_t most;                    /* bytes that the height of a curve shows */
+    double longest; /* seconds that the width of the picture shows */
+    /* time at which the first rank began with a run of each kind */
+    double origin[TN_TIMELINE_KINDS];
+    uint64_t most; /* bytes that the height of a curve of live bytes shows */
 } line_picture;
 
 static double line_x(const line_picture *picture, tn_timeline_kind kind, double at_s) {
@@ -52,7 +54,7 @@ static const char *line_colour(const tn__timeline_span *span) {
 
 /* --- one lane --- */
 
-typedef struct line_box { /* spans that are drawn as one box */
+typedef struct line_box { /* adjacent spans that are drawn as one box */
     double from, to;
     uint32_t count;
     const tn__timeline_span *first;
@@ -113,7 +115,8 @@ static void line_lane_name(const line_picture *picture, const tn__line_lane *lan
 
 /* --- live bytes --- */
 
-/* Steps on stream 0 are in the order of the list; each lasts until the next. */
+/* Draws the live bytes of a rank. The steps on stream 0 are in the order of the list, and the value
+ * of each is drawn until the next one begins. */
 static void line_live(const line_picture *picture, tn_timeline_kind kind, const tn__line_run *run,
                       double y) {
     double bottom = y + LINE_LIVE, last = LINE_LEFT, drawn = -1;
@@ -157,7 +160,7 @@ static void line_live_words(const line_picture *picture, const tn__line_rank *ra
 
 /* --- ranks --- */
 
-/* Returns where the next drawing begins. */
+/* Draws one run of a rank. Returns the y coordinate at which the next drawing begins. */
 static double line_run_draw(const line_picture *picture, uint32_t number, tn_timeline_kind kind,
                             double y) {
     const tn__line_rank *rank = &picture->line->ranks[number];
@@ -202,7 +205,8 @@ static double line_height(const tn_timeline *line) {
 
 /* --- head --- */
 
-/* Labels in whole numbers of a unit in which the longest label has two to four digits. */
+/* Draws the time axis. Its labels are whole numbers of a unit in which the longest label has two to
+ * four digits. */
 static void line_axis(const line_picture *picture, double bottom) {
     static const struct {
         double seconds;
@@ -235,7 +239,7 @@ static void line_legend(const line_picture *picture) {
     }
 }
 
-/* Appends to words[size] as far as it fits. */
+/* Appends ", WHAT 1.234 ms" to `words`, as far as the buffer of `size` bytes allows. */
 static void line_say(char *words, size_t size, const char *what, double seconds) {
     size_t used = strlen(words);
     snprintf(words + used, size - used, ", %s %.3f ms", what, 1e3 * seconds);

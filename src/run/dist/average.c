@@ -1,20 +1,21 @@
-/* average.c - makes programs for data-parallel training: gradient buckets are averaged over all
- * ranks.
+/* average.c - changes the program of a training step so that gradients are averaged over all
+ * data-parallel ranks. Gradients are in buckets, each of which is sent as a whole.
  *
  *     stream 0   ... APPLY bucket.0   APPLY ...   APPLY bucket.1   updates by bucket.0   ...
  *     stream 1              REDUCE bucket.0 ─────────▶ REDUCE bucket.1 ────▶
  *
- * If the state of a step is divided (graph/train/buckets.c), a rank needs only the mean of its
- * part. Then a SCATTER replaces the REDUCE: in place, or into the part if gradients are divided, so
- * that the bucket is freed. The rank's updated part of a whole shard goes to all others by a GATHER
- * in place.
+ * If the optimizer state is divided among the ranks (graph/train/buckets.c), a rank needs only the
+ * mean of its own part of a bucket. Then a SCATTER replaces the REDUCE. It writes into the bucket,
+ * or, if gradients are divided as well, into a separate tensor, so that the bucket can be released.
+ * After the rank has updated its part of the parameters, a GATHER sends this part to all other
+ * ranks.
  *
- * A REDUCE begins when its bucket is complete. Later instructions that touch the bucket, on any
- * stream, wait for it. Instructions that need its result are held back until the next bucket's
- * REDUCE was issued, so that a transfer has the time in which the next bucket is computed.
- * Instructions that depend on a held one are held too; their order among each other does not
- * change. If a program has further streams (a program of tn_fit copies on them), no instruction is
- * held back, because signals between the streams would have to be followed.
+ * A REDUCE begins when its bucket is complete. Later instructions that use the bucket, on any
+ * stream, wait for it. Instructions that need its result are held back until the REDUCE of the next
+ * bucket is issued, so that the transfer can run while the next bucket is computed. Instructions
+ * that depend on a held instruction are held as well; held instructions keep their order. If the
+ * program already has several streams (tn_fit adds streams for copies), nothing is held back,
+ * because the signals between the streams would have to be considered.
  *
  * Cost: O(instructions + operands), memory O(tensors).
  */
@@ -27,21 +28,24 @@ typedef struct average_state {
     const tn_program *program;
     const tn_graph *graph;
     const tn_instruction *from;
-    /* the stream for transfers; the last signal number used */
+    /* `stream`: the stream for transfers; `signal`: the last signal number that is used */
     uint32_t count, group, stream, signal;
     tn_shard shard;
-    tn_tensor_id *part; /* [tensors] of a bucket: the part this rank keeps; TN_NONE */
-    bool holds;         /* instructions may be held back */
+    /* for each bucket: the part of it that this rank keeps; TN_NONE for other tensors */
+    tn_tensor_id *part;
+    bool holds; /* whether instructions may be held back (issued later) */
     tn__arena arena;
     tn_error *error;
-    tn_instruction *to; /* the new program */
+    tn_instruction *to; /* the instructions of the new program */
     uint32_t made;
     tn_instruction *held;
     uint32_t held_count;
-    uint32_t *at;     /* [count + 1] new index of each instruction; unused with `holds` */
-    uint32_t *given;  /* [tensors] the signal of a bucket's REDUCE; 0: not a bucket */
-    uint64_t *waited; /* [tensors] bit s: stream s has waited for that signal */
-    /* [tensors] read by a held instruction; defined or changed by one. */
+    uint32_t *at;    /* new index of each instruction, and the end; not valid if `holds` is true */
+    uint32_t *given; /* for each tensor: the signal of its REDUCE or SCATTER; 0: no signal */
+    /* for each tensor, bit s: stream s has waited for the signal of its REDUCE or SCATTER */
+    uint64_t *waited;
+    /* for each tensor: whether a held instruction reads the tensor; whether one defines or changes
+     * it */
     uint8_t *reads, *defines;
 } average_state;
 
@@ -55,7 +59,8 @@ static bool average_is(const average_state *it, const tn_instruction *in, const 
     return strcmp(op->type, type) == 0 && strcmp(op->domain, "tenure") == 0;
 }
 
-/* Does this rank update only its range of a tensor that other ranks update too? */
+/* Whether the instruction is an optimizer's update of only this rank's range of a tensor; other
+ * ranks update the other ranges. */
 static bool average_is_update(const average_state *it, const tn_instruction *in) {
     return in->opcode == TN_APPLY && tn__attr(tn_graph_op(it->graph, in->op), "from") != NULL &&
            (tn_op_changes(it->graph, in->op) & 1) != 0;
@@ -65,7 +70,8 @@ static void average_put(average_state *it, const tn_instruction *in) { it->to[it
 
 /* --- tensors of an instruction --- */
 
-/* Calls `see` for each tensor; writes: the instruction defines, changes or releases it. */
+/* Calls `see` for each tensor that an instruction uses. `writes` is true if the instruction
+ * defines, changes or releases the tensor. Returns whether a call returned true. */
 static bool average_touch(average_state *it, const tn_instruction *in,
                           bool (*see)(average_state *it, tn_tensor_id id, bool writes)) {
     bool any = false;
@@ -114,7 +120,8 @@ static void average_wait(average_state *it, tn_instruction *in, uint32_t signal)
     average_put(it, &wait);
 }
 
-/* Waits for a bucket that the instruction touches, if its stream has not waited for it yet. */
+/* Makes an instruction wait for the REDUCE of a bucket that it uses, if its stream has not waited
+ * for it yet. */
 static void average_wait_for(average_state *it, tn_instruction *in, tn_tensor_id id) {
     uint64_t mine = UINT64_C(1) << in->stream;
     if (id == TN_NONE || it->given[id] == 0 || (it->waited[id] & mine)) return;
@@ -122,7 +129,7 @@ static void average_wait_for(average_state *it, tn_instruction *in, tn_tensor_id
     average_wait(it, in, it->given[id]);
 }
 
-/* Sends the updated range to all ranks. */
+/* Adds a GATHER that sends the updated range of a parameter to all ranks. */
 static void average_spread(average_state *it, const tn_instruction *update) {
     tn_instruction gather = TN_INSTRUCTION_INIT;
     gather.opcode = TN_GATHER;
@@ -183,8 +190,8 @@ static void average_bucket(average_state *it, const tn_instruction *from) {
     it->waited[mean] = UINT64_C(1) << it->stream;
 }
 
-/* The SCATTER makes the part, so a stream that waited for the operator that took it from the bucket
- * waits for the SCATTER. */
+/* Replaces the operator that takes a rank's part out of a bucket. The SCATTER has already written
+ * the part, so a stream that would have waited for the operator waits for the SCATTER instead. */
 static void average_part(average_state *it, const tn_instruction *in) {
     tn_instruction wait = TN_INSTRUCTION_INIT;
     tn_tensor_id part = tn_graph_op(it->graph, in->op)->outputs[0];
@@ -219,7 +226,7 @@ static void average_walk(average_state *it) {
 
 /* --- the whole --- */
 
-/* Updates the regions of control flow to the new positions of their instructions. */
+/* Changes the regions of control flow to the new indices of their instructions. */
 static tn_status average_regions(average_state *it, tn_region **regions) {
     uint32_t count = tn_program_region_count(it->program);
     *regions =
@@ -232,8 +239,8 @@ static tn_status average_regions(average_state *it, tn_region **regions) {
     return TN_OK;
 }
 
-/* Finds the part of each bucket that this rank keeps. If anything is divided, every bucket must
- * have one. */
+/* Finds the part of each bucket that this rank keeps. Fails unless the graph was made for
+ * it->shard: either all buckets have a part, or none has. */
 static tn_status average_parts(average_state *it, uint32_t buckets) {
     uint32_t tensors = tn_graph_tensor_count(it->graph), found = 0;
     it->part = tn__arena_array(&it->arena, tensors, sizeof *it->part);
@@ -265,7 +272,9 @@ static tn_status average_begin(average_state *it, uint32_t *buckets) {
     }
     it->stream = last + 1;
     it->holds = last == 0 && tn_program_region_count(it->program) == 0;
-    if (*buckets == 0 && !communicates) /* a stage of a pipeline may train nothing */
+    /* a program that communicates may be a pipeline stage without parameters to train, and needs no
+     * buckets */
+    if (*buckets == 0 && !communicates)
         TN_FAIL(it->error, TN_E_INVALID,
                 "there is nothing to be averaged: gradients lie in no buckets "
                 "(tn_train_options.bucket_bytes)");

@@ -1,9 +1,9 @@
-/* clock_sync.c - estimates the clock of rank 0 on every rank, and the speed of messages.
+/* clock_sync.c - estimates the clock of rank 0 on every other rank, and the speed of messages.
  *
  * Rank 0 asks each other rank for its time, several times, and uses the answer that came back
  * fastest. The other clock was read between question and answer, so the middle of that interval is
- * wrong by at most half its length. Two identical clocks differ by less than that, and then no
- * shift is applied.
+ * wrong by at most half its length. If the difference of the clocks is smaller than that, both are
+ * assumed to be one clock, and times are not shifted.
  * Source: Cristian, "Probabilistic clock synchronization" (1989).
  */
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "run/dist/world.h"
 
 #define CLOCK_ROUNDS 16u
-#define CLOCK_TAG 0x636c6bu /* any number works: no program is running */
+#define CLOCK_TAG 0x636c6bu /* any number can be used, because no program is running */
 #define CLOCK_SMALL 1u      /* elements */
 #define CLOCK_LARGE (1u << 18)
 #define CLOCK_TRIES 5u
@@ -75,7 +75,7 @@ tn_status tn_world_clock(tn_world *world, double *shift_s, tn_error *error) {
 
 /* --- speed --- */
 
-/* The median time of a few reductions, after one that is not counted. */
+/* Measures the median time of a few reductions, after a first one that is not counted. */
 static tn_status clock_reduce(const tn_exchange *to, float *data, uint32_t count, double *seconds,
                               tn_error *error) {
     double took[CLOCK_TRIES];
@@ -83,7 +83,7 @@ static tn_status clock_reduce(const tn_exchange *to, float *data, uint32_t count
         double begun = tn__clock_s();
         TN_TRY(to->reduce(to->self, 0, data, count, TN_FLOAT32, TN_REDUCTION_SUM, error));
         double own = tn__clock_s() - begun;
-        uint32_t at = i > 0 ? i - 1 : 0; /* insert it in order */
+        uint32_t at = i > 0 ? i - 1 : 0; /* insert the measured time into the sorted list */
         for (; at > 0 && took[at - 1] > own; at--) took[at] = took[at - 1];
         took[at] = own;
     }

@@ -1,9 +1,11 @@
-/* collectives.c - turns collective operations into messages: reduce, scatter, gather, broadcast.
+/* collectives.c - implements collective operations with messages: reduce, scatter, gather,
+ * broadcast.
  *
- * In a reduction each member owns a slice. It receives the others' contributions to the slice, adds
- * them in a fixed order (below), and sends the sum to all. So every byte crosses a link at most
- * twice, all members do the same amount of work, and received data needs a buffer for only a part
- * of the tensor: longer tensors are processed one buffer at a time.
+ * In a reduction, each member of a group is responsible for one slice of the tensor. It receives
+ * the slices of all other members, adds them in a fixed order (below), and sends the sum to all. So
+ * every byte is sent over a link at most twice, and all members do an equal amount of work.
+ * Received data needs a buffer for only a part of the tensor: a long tensor is processed in parts
+ * of the size of the buffer.
  *
  *     member 0   [a0|b0|c0]  ─┐   [A |  |  ]  ─┐   [A|B|C]
  *     member 1   [a1|b1|c1]   ├▶  [  |B |  ]   ├▶  [A|B|C]
@@ -11,7 +13,8 @@
  *
  * Cost: 2 (n - 1) messages per buffer; each member sends 2 (n - 1) / n of its bytes.
  * Source: Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in
- * MPICH" (2005): reduce-scatter and all-gather, here directly between all pairs.
+ * MPICH" (2005): reduce-scatter and all-gather. Here all pairs of members send to each other
+ * directly.
  */
 #include "run/dist/world.h"
 
@@ -19,9 +22,9 @@
 
 /* Reduces the elements of several ranks to one.
  *
- * The order of additions is a tree over the ranks: neighbours first, then pairs of them. It is the
- * same for each element, wherever it lies in a message. So sums depend neither on how tensors are
- * packed into messages nor on which rank is fast.
+ * The additions form a tree over the ranks: first neighbours, then pairs of neighbours, and so on.
+ * The tree is the same for each element, wherever it is in a message. Sums therefore depend neither
+ * on how tensors are divided into messages nor on which rank is fastest.
  *
  *     0   1   2   3   4
  *     └─+─┘   └─+─┘   │
@@ -40,11 +43,11 @@
         type *a = to;                                                                              \
         const type *b = from;                                                                      \
         for (uint64_t i = 0; i < count; i++)                                                       \
-            if (!(b[i] <= a[i]) && a[i] == a[i]) a[i] = b[i]; /* NaN wins */                       \
+            if (!(b[i] <= a[i]) && a[i] == a[i]) a[i] = b[i]; /* a NaN operand gives NaN */        \
     }
 REDUCE_SUM(reduce_float, float)
 REDUCE_SUM(reduce_double, double)
-REDUCE_SUM(reduce_int, uint32_t) /* sums of integers wrap */
+REDUCE_SUM(reduce_int, uint32_t) /* sums of integers wrap around */
 REDUCE_SUM(reduce_long, uint64_t)
 REDUCE_MAX(reduce_float, float)
 REDUCE_MAX(reduce_double, double)
@@ -82,7 +85,8 @@ static void reduce_divide(void *data, uint64_t count, tn_dtype dtype, uint32_t r
     for (uint64_t i = 0; i < count && dtype == TN_FLOAT64; i++) doubles[i] /= ranks;
 }
 
-/* `parts`: [ranks] of `count` elements each. They are overwritten; the result is in parts[0]. */
+/* Reduces `ranks` arrays of `count` elements each. The arrays are overwritten; parts[0] receives
+ * the result. */
 static void reduce_parts(void *const *parts, uint32_t ranks, uint64_t count, tn_dtype dtype,
                          tn_reduction reduction) {
     reduce_loop loop = reduce_find(dtype, reduction);
@@ -134,21 +138,22 @@ static tn_status collective_end(collective *it, tn_status status) {
 
 /* --- reduce --- */
 
-/* The element at which slice `member` of `count` begins. */
+/* Returns the index of the first element of the slice for which `member` is responsible, if `count`
+ * elements are divided among all members. */
 static uint64_t collective_slice(const collective *it, uint64_t count, uint32_t member) {
     uint64_t each = count / it->group->count, more = count % it->group->count;
     return each * member + (member < more ? member : more);
 }
 
-/* The most elements of `width` bytes that one slice may have: the slices of all other members
- * arrive in one buffer. */
+/* Returns the largest number of elements of `width` bytes in a slice. The slices of all other
+ * members must fit into one buffer together. */
 static uint64_t collective_most(const collective *it, uint64_t width) {
     uint64_t slices = it->group->count > 1 ? it->group->count - 1 : 1;
     return TN__MESSAGE_BUFFER_BYTES / slices / width;
 }
 
-/* Adds the contributions of all members to `mine` [count], which holds its own contribution; the
- * result is stored there. */
+/* Adds the contributions of all other members, which are in the buffer, to this member's
+ * contribution in `mine`. */
 static void collective_sum(collective *it, void *mine, uint64_t count, tn_dtype dtype,
                            tn_reduction reduction) {
     uint64_t bytes = count * (tn_dtype_bits(dtype) / 8);
@@ -206,7 +211,8 @@ static tn_status collective_reduce(void *self, uint32_t group, void *data, uint6
 
 /* --- scatter: the first half of it --- */
 
-/* `part` holds this rank's contribution and receives the result; `all` is not changed. */
+/* Reduces elements [at, at + some) of this rank's part. `part` has this rank's contribution and
+ * receives the result; `all` is not changed. */
 static tn_status collective_scatter_some(collective *it, uint8_t *all, uint8_t *part, uint64_t at,
                                          uint64_t some, uint64_t count, tn_dtype dtype,
                                          tn_reduction reduction, tn_error *error) {
@@ -266,9 +272,8 @@ static tn_status collective_gather(void *self, uint32_t group, const void *part,
 
 /* --- broadcast --- */
 
-/* A tree from the root: with members numbered from the root, member r receives from r without its
- * lowest bit.
- */
+/* Sends data along a tree. With members numbered from the root, member r receives from a member
+ * with a lower number: r without its lowest set bit. */
 static tn_status collective_spread(collective *it, uint32_t root, uint8_t *data, uint64_t bytes,
                                    tn_error *error) {
     uint32_t count = it->group->count, turned = (it->group->mine + count - root) % count;

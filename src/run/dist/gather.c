@@ -1,16 +1,17 @@
-/* gather.c - changes a program so that parameters of which each rank keeps a part are gathered only
- * while they are read.
+/* gather.c - changes the program of a training step for parameters that are divided among ranks.
+ * Each rank keeps a part of them, and the whole is gathered only while it is read.
  *
  *     stream 0   reads u, v              reads v, w                 ...   reads v      reads u
  *     stream 1   GATHER v                GATHER w      (u is gone)        GATHER u
- *                ◀── ahead ──▶
+ *                         ◀── ahead ──▶
  *
- * A unit is a shard: the result of its GATHER (`whole`), the model's parameters in it, and views of
- * those. The reads of a unit are divided into intervals. A unit stays
- * resident between two reads if at most `most` bytes of units, its own included, are read from the
- * first to the second. So at most that many bytes are resident, as in a least-recently-used cache
- * of that size. Each interval begins with a GATHER, issued as early as `most` allows but not before
- * that of an earlier interval: all ranks issue them in the same order.
+ * A unit is the set of tensors that one GATHER makes: the gathered tensor (`whole`), the model's
+ * parameters in it, and their views. The reads of a unit are divided into intervals, in which the
+ * unit is resident. A unit stays resident between two reads if at most `most` bytes of units,
+ * including its own, are read from the first to the second. So at most `most` bytes are resident,
+ * as in a least-recently-used cache of that size. Each interval begins with a GATHER. It is issued
+ * as early as `most` allows, but never before that of an earlier interval, because all ranks must
+ * issue GATHERs in one order.
  *
  * Cost: O(instructions + reads x units), memory O(instructions + tensors).
  */
@@ -20,13 +21,14 @@
 typedef struct gather_unit {
     tn_tensor_id part, whole;
     uint64_t bytes;
-    uint32_t update;   /* instruction that changes the part */
-    uint32_t interval; /* number of its latest interval; GATHER_NONE */
-    tn_tensor_id here; /* its resident tensors as a list, the newest first; TN_NONE */
-    uint32_t signal;   /* of its latest GATHER, until stream 0 has waited for it */
+    uint32_t update;   /* index of the instruction that updates the part */
+    uint32_t interval; /* number of the unit's latest interval; GATHER_NONE: none yet */
+    tn_tensor_id here; /* list of the unit's resident tensors, the newest first; TN_NONE: none */
+    uint32_t signal;   /* signal of the unit's latest GATHER; 0 after stream 0 has waited for it */
 } gather_unit;
 
-typedef struct gather_interval { /* positions in the old list */
+/* an interval in which a unit is resident; indices of instructions of the old program */
+typedef struct gather_interval {
     uint32_t unit, start, first, last;
 } gather_interval;
 
@@ -39,20 +41,21 @@ typedef struct gather_state {
     tn_error *error;
     tn__arena arena;
     uint32_t tensors;
-    uint32_t *unit_of;   /* [tensors] GATHER_NONE: in no unit */
-    bool *here;          /* [tensors] is a resident tensor of a unit */
-    tn_tensor_id *older; /* [tensors] next older resident tensor of the same unit */
+    uint32_t *unit_of;   /* for each tensor: the unit to which it belongs; GATHER_NONE: none */
+    bool *here;          /* for each tensor: whether it is a resident tensor of a unit */
+    tn_tensor_id *older; /* for each tensor: the next older resident tensor of its unit */
     gather_unit *units;
     uint32_t unit_count;
-    uint32_t *recent; /* [unit_count] units by their last read, the latest first */
+    uint32_t *recent; /* units, in the order of their last reads, the latest first */
     uint32_t recent_count;
     gather_interval *intervals;
     size_t interval_count, interval_room;
-    uint64_t *used; /* [count] bytes of units that are resident at an instruction */
+    uint64_t *used; /* for each instruction: bytes of the units that are resident */
     uint64_t most;
     tn_instruction *to;
     size_t made, room;
-    uint32_t last; /* last instruction of stream 0 in the new list that can signal; TN_NONE */
+    /* the last instruction of stream 0 in the new program that can give a signal; TN_NONE: none */
+    uint32_t last;
 } gather_state;
 
 #define GATHER_NONE UINT32_MAX
@@ -65,7 +68,7 @@ static bool gather_is_join(const gather_state *it, const tn_instruction *in) {
     return strcmp(op->type, "ShardWhole") == 0 && strcmp(op->domain, "tenure") == 0;
 }
 
-/* Does the operator make only views of one unit? Also returns the unit. */
+/* Whether the operator makes only views of one unit. *unit: set to the number of the unit. */
 static bool gather_is_view(const gather_state *it, tn_op_id id, uint32_t *unit) {
     const tn_op *op = tn_graph_op(it->graph, id);
     *unit = GATHER_NONE;
@@ -80,7 +83,7 @@ static bool gather_is_view(const gather_state *it, tn_op_id id, uint32_t *unit) 
     return *unit != GATHER_NONE;
 }
 
-/* Is the instruction omitted? Its results are made again where they are needed. */
+/* Whether the new program omits the instruction. Its results are computed where they are needed. */
 static bool gather_is_given(const gather_state *it, const tn_instruction *in) {
     uint32_t unit;
     return gather_is_join(it, in) || (in->opcode == TN_APPLY && gather_is_view(it, in->op, &unit));
@@ -103,7 +106,8 @@ static tn_status gather_add_unit(gather_state *it, const tn_op *op) {
     return TN_OK;
 }
 
-/* Views come after their sources, so one walk finds all. */
+/* Finds the units and their tensors. One pass is sufficient, because a view is computed after its
+ * source. */
 static tn_status gather_find(gather_state *it) {
     for (uint32_t s = 0; s < it->count; s++) {
         const tn_instruction *in = &it->from[s];
@@ -135,7 +139,8 @@ static void gather_note_update(gather_state *it, uint32_t step) {
 
 typedef tn_status (*gather_see)(gather_state *it, uint32_t step, tn_tensor_id id);
 
-/* Calls `see` for each tensor of a unit that an instruction reads. */
+/* Calls `see` for each tensor of a unit that an instruction reads. Fails if an instruction other
+ * than an operator changes, defines or releases such a tensor. */
 static tn_status gather_reads(gather_state *it, uint32_t step, gather_see see) {
     const tn_instruction *in = &it->from[step];
     if (in->opcode == TN_APPLY) {
@@ -160,8 +165,8 @@ static tn_status gather_reads(gather_state *it, uint32_t step, gather_see see) {
                : TN_OK;
 }
 
-/* Sums the bytes of units that one instruction reads; `recent` holds step + 1 for a unit already
- * counted. */
+/* Adds the bytes of a unit to those that the instruction at `step` reads. recent[unit] is step + 1
+ * if the unit is already counted. */
 static tn_status gather_see_bytes(gather_state *it, uint32_t step, tn_tensor_id id) {
     uint32_t unit = it->unit_of[id];
     if (it->recent[unit] == step + 1) return TN_OK;
@@ -186,8 +191,8 @@ static tn_status gather_find_most(gather_state *it) {
 
 /* --- intervals --- */
 
-/* Marks the unit as the most recently read one. Returns the bytes of all units read since its last
- * read, plus its own. */
+/* Marks the unit as the most recently read one. Returns the bytes of all units that were read since
+ * it was last read, including its own. */
 static uint64_t gather_touch(gather_state *it, uint32_t unit) {
     uint64_t bytes = it->units[unit].bytes;
     uint32_t at = 0;
@@ -208,8 +213,11 @@ static tn_status gather_see_interval(gather_state *it, uint32_t step, tn_tensor_
                 "'%.80s' is read on a stream of its own: such a program is not divided by "
                 "parameters; by gradients it is (`shard` gradients)",
                 tn_graph_tensor(it->graph, id)->name);
-    bool updated = unit->update != GATHER_NONE && step > unit->update; /* its part has changed */
-    if (updated && unit->interval == GATHER_NONE) /* the order of GATHERs would differ */
+    /* whether this rank's part of the unit was updated before this step */
+    bool updated = unit->update != GATHER_NONE && step > unit->update;
+    /* the unit would be gathered only after its update, and ranks would issue such GATHERs in
+     * different orders */
+    if (updated && unit->interval == GATHER_NONE)
         TN_FAIL(it->error, TN_E_UNSUPPORTED,
                 "'%.80s' is read only after its update, as by a rank that is sent it, or where "
                 "updates stand among a pipeline's passes: such a program is not divided by "
@@ -227,7 +235,7 @@ static tn_status gather_see_interval(gather_state *it, uint32_t step, tn_tensor_
     return TN_OK;
 }
 
-/* Moves the start of each interval as early as the resident bytes allow. */
+/* Moves the start of each interval as early as the limit on resident bytes allows. */
 static void gather_ahead(gather_state *it) {
     for (size_t g = 0; g < it->interval_count; g++)
         for (uint32_t s = it->intervals[g].start; s <= it->intervals[g].last; s++)
@@ -257,7 +265,7 @@ static tn_status gather_put(gather_state *it, tn_instruction in) {
     return it->made < TN_NONE ? TN_OK : tn__fail(it->error, TN_E_EXHAUSTED, "2^32 instructions");
 }
 
-/* Drops views before their sources. */
+/* Drops all resident tensors of a unit, views before their sources. */
 static tn_status gather_drop(gather_state *it, gather_unit *unit) {
     for (; unit->here != TN_NONE; unit->here = it->older[unit->here]) {
         tn_instruction drop = TN_INSTRUCTION_INIT;
@@ -276,7 +284,7 @@ static void gather_is_here(gather_state *it, gather_unit *unit, tn_tensor_id id)
     unit->here = id;
 }
 
-/* The GATHER waits for the previous instruction of stream 0. */
+/* Begins an interval with a GATHER, which waits for the previous instruction of stream 0. */
 static tn_status gather_begin(gather_state *it, uint32_t number) {
     gather_unit *unit = &it->units[number];
     tn_instruction gather = TN_INSTRUCTION_INIT;
@@ -293,7 +301,8 @@ static tn_status gather_begin(gather_state *it, uint32_t number) {
     return gather_put(it, gather);
 }
 
-/* Makes the tensor resident if it is not: its views are made from the source outwards. */
+/* Makes a tensor of a unit resident if it is not, by repeating the operators that make its views,
+ * from the gathered tensor on. */
 static tn_status gather_see_need(gather_state *it, uint32_t step, tn_tensor_id id) {
     gather_unit *unit = &it->units[it->unit_of[id]];
     (void)step;

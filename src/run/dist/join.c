@@ -1,16 +1,16 @@
-/* join.c - adds communication to programs of tensor-parallel ranks: each operator that combines
- * data of the ranks becomes, or is followed by, a collective.
+/* join.c - adds communication to the programs of tensor-parallel ranks: each operator that combines
+ * data of the ranks is replaced or followed by a collective.
  *
  *     stream 0   ... APPLY MatMul   APPLY RankSum   REDUCE (sum)   APPLY Add ...
  *
- * RankScatter and RankGather are replaced by SCATTER and GATHER. The next operator nearly always
- * needs the result, so the collective stays on the same stream, and gives the signal of the
- * operator it replaces.
+ * RankScatter and RankGather are replaced by SCATTER and GATHER. The collective stays on the stream
+ * of its operator, because the next operator nearly always needs the result; it gives the signal
+ * that the operator gave.
  *
- * The result of a RankGather is dropped once the ranks have communicated again, and gathered once
- * more for later readers: for the backward pass the rank's part is kept, not the whole. A view of
- * it that is still to be read keeps it. A tensor that another stream touches is kept, and so is
- * every tensor of a program with control flow.
+ * The result of a RankGather is dropped when the ranks have communicated again after its last read,
+ * and gathered once more for later reads. So for the backward pass a rank keeps only its part. The
+ * whole is kept as long as one of its views is still to be read. It is also kept if another stream
+ * uses it, and in programs with control flow.
  * Cost: O(instructions + operands).
  */
 #include "graph/op.h"
@@ -23,14 +23,15 @@ typedef struct join_state {
     uint32_t count, group;
     size_t made, room;
     tn_instruction *to;
-    uint32_t *at; /* [count + 1] new index of each instruction */
-    /* The following arrays describe gathered tensors; NULL: every tensor is kept. */
-    uint32_t *calls;     /* [tensors] value of `called` when it was last read or gathered */
-    tn__lists uses;      /* of every tensor */
-    tn_tensor_id *whole; /* [tensors] the gathered tensor that it is, or views; TN_NONE */
-    /* [tensors] the last instruction that reads one of its views made so far */
+    uint32_t *at; /* new index of each instruction, and of the end of the program */
+    /* The arrays from here on describe gathered tensors. NULL: every gathered tensor is kept. */
+    uint32_t *calls; /* for each tensor: the value of `called` when it was last read or gathered */
+    tn__lists uses;  /* for each tensor: the steps that use it */
+    /* for each tensor: the gathered tensor that it is, or of which it is a view; TN_NONE: none */
+    tn_tensor_id *whole;
+    /* for each gathered tensor: the last step that reads one of the views made so far */
     uint32_t *viewed;
-    uint32_t called; /* number of collectives so far */
+    uint32_t called; /* number of collectives called so far */
     tn__arena arena;
     tn_error *error;
 } join_state;
@@ -68,7 +69,8 @@ static tn_status join_reads(join_state *it, uint32_t step, join_seer see) {
     return TN_OK;
 }
 
-/* Finds tensors gathered in the forward pass, and their views, which come after them. */
+/* Finds the tensors that are gathered in the forward pass, and their views, which are computed
+ * later. */
 static void join_find(join_state *it, uint32_t step) {
     const tn_instruction *in = &it->from[step];
     if (in->opcode != TN_APPLY) return;
@@ -89,8 +91,8 @@ static void join_stays(join_state *it, tn_tensor_id id) {
     it->whole[id] = TN_NONE;
 }
 
-/* If an instruction other than an operator changes, defines or releases the tensor, an operator
- * changes it, or another stream touches it, the tensor is kept. */
+/* Marks gathered tensors that must be kept, because an operator changes them, an instruction other
+ * than an operator changes, defines or releases them, or another stream uses them. */
 static void join_leave(join_state *it, uint32_t step) {
     const tn_instruction *in = &it->from[step];
     tn_effects does = tn_instruction_effects(in);
@@ -145,7 +147,8 @@ static tn_status join_gather(join_state *it, const tn_instruction *in, tn_op_id 
     return join_put(it, gather);
 }
 
-/* If ranks have communicated since it was last read, it is dropped and gathered again. */
+/* Called for each tensor that a step reads. If ranks have communicated since a gathered tensor was
+ * last read, it is dropped and gathered again. */
 static tn_status join_see(join_state *it, uint32_t step, tn_tensor_id id) {
     const tn_instruction plain = TN_INSTRUCTION_INIT;
     if (it->whole[id] != id) return TN_OK;
@@ -160,7 +163,7 @@ static tn_status join_see(join_state *it, uint32_t step, tn_tensor_id id) {
     return TN_OK;
 }
 
-/* Notes the last reader of each view that the operator makes. */
+/* Records the last step that reads one of the views that the operator makes. */
 static void join_view(join_state *it, const tn_instruction *in) {
     if (in->opcode != TN_APPLY) return;
     const tn_op *op = tn_graph_op(it->graph, in->op);

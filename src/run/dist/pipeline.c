@@ -1,14 +1,15 @@
-/* pipeline.c - makes programs of a pipeline: which operators each stage runs, in which pass, and
- * which tensors it receives.
+/* pipeline.c - makes the programs of a pipeline: which operators each stage runs, in which pass,
+ * and which tensors it receives from other stages.
  *
- *     stage 0   F0 F1 B0 F2 B1 .. U        F, B: forward and backward of a micro-batch
+ *     stage 0   F0 F1 B0 F2 B1 .. U        F, B: forward and backward pass of a micro-batch
  *     stage 1      F0 B0 F1 B1 .. U        U: updates
  *
- * All stages share one graph, which contains all micro-batches, and each runs some of its
- * operators. The homes (tenure/dist.h) of its results say where an operator belongs; an operator
- * made by a rewrite belongs to the first stage that reads its results. A tensor that one stage
- * makes and another reads is sent, once to each reader, and kept there. So tensors that skip stages
- * or go backwards need no special case.
+ * All stages share one graph, which contains all micro-batches; each stage runs some of its
+ * operators. The homes (tenure/dist.h) of an operator's results state where it belongs. An operator
+ * that a rewrite made has no home; it belongs to the first stage that reads its results. A tensor
+ * that one stage computes and another reads is sent once to each stage that reads it, and kept
+ * there. So tensors that skip stages, or go from a later stage to an earlier one, need no special
+ * case.
  *
  * Cost: O(stages x operands + messages).
  */
@@ -19,15 +20,17 @@
 #include "graph/op.h"
 #include "program/program.h"
 
-typedef struct pipeline_message { /* one tensor, sent from one stage to another */
+typedef struct pipeline_message { /* A tensor that one stage sends to another. */
     uint32_t from, to;
     tn_tensor_id tensor;
-    uint32_t need; /* first pass of `to` that reads it, or a later one of its lane */
-    bool back;     /* from a backward pass */
+    uint32_t need; /* the pass of stage `to` before which the message must have been received */
+    bool back;     /* whether it is sent in a backward pass */
 } pipeline_message;
 
-typedef struct pipeline_op { /* an operator of one stage, in the order of that stage */
-    uint32_t pass, step;     /* step: in the program of all stages */
+typedef struct pipeline_op { /* An operator of one stage, in the order of that stage. */
+    /* `pass`: the pass in which the operator runs; `step`: its index in the program of all
+     * stages */
+    uint32_t pass, step;
 } pipeline_op;
 
 typedef struct pipeline {
@@ -36,34 +39,35 @@ typedef struct pipeline {
     const tn_stages *stages;
     const uint32_t *ranks; /* [count] */
     tn__passes passes;
-    uint32_t count;         /* stages */
-    uint32_t tensor;        /* number of ranks that share each stage; 1: not cut */
-    uint32_t part;          /* which of them this rank is */
-    uint32_t group;         /* group of the ranks that share the current stage */
-    bool whole_sends;       /* each rank sends the tensors that they have in common whole */
-    uint32_t slack;         /* a SEND is waited for this many passes later */
-    uint32_t pass_count;    /* per stage; one of them is for updates */
-    tn_home *homes;         /* [operators] */
-    uint64_t *on;           /* [operators] bit s: stage s runs it */
-    pipeline_op **ops;      /* [count] */
-    uint32_t *op_count;     /* [count] */
-    pipeline_message *list; /* [message_count] by sender, in the order of sending */
+    uint32_t count;  /* stages */
+    uint32_t tensor; /* number of tensor-parallel ranks of each stage; 1: stages are not divided */
+    uint32_t part;   /* number of this rank among the tensor-parallel ranks of its stage */
+    uint32_t group;  /* group of the ranks of the current stage */
+    /* whether each rank sends all of a tensor that the ranks of a stage have in common */
+    bool whole_sends;
+    uint32_t slack;      /* number of passes after which a stage waits for a SEND */
+    uint32_t pass_count; /* passes per stage, including one for the updates */
+    tn_home *homes;      /* [operators] */
+    uint64_t *on;        /* for each operator, bit s: stage s runs it */
+    pipeline_op **ops;   /* [count] */
+    uint32_t *op_count;  /* [count] */
+    /* array of message_count messages, sorted by sender, then in the order of sending */
+    pipeline_message *list;
     uint32_t message_count;
-    uint32_t *first_of; /* [tensors] its first message; TN_NONE: no message */
+    uint32_t *first_of; /* for each tensor: index of its first message; TN_NONE: it is not sent */
     tn__arena arena;
     tn_error *error;
 } pipeline;
 
-/* Does the operator provide parameters of a shard? It then runs on every stage that reads them,
- * before all passes. */
+/* Whether an operator makes parameters out of a shard. Such an operator runs on every stage that
+ * reads the parameters, before all passes. */
 static bool pipeline_is_shard(const tn_home *home) {
     return home->way == TN_WAY_FORWARD && home->of != TN_NONE;
 }
-/* The stage that sends an operator's results to stages that do not run it. */
+/* Returns the stage that sends an operator's results to stages that do not run the operator. */
 static uint32_t pipeline_sender(const pipeline *pipe, tn_op_id id);
-/* Does each rank of a stage send a part of this tensor, which they have in common? The receivers
- * then gather the parts.
- */
+/* Whether each rank of a stage sends only a part of this tensor, which all ranks of the stage have
+ * in common. The receiving ranks then gather the parts. */
 static bool pipeline_in_parts(const pipeline *pipe, tn_tensor_id id);
 static tn_status pipeline_emit(pipeline *pipe, uint32_t stage, tn_program **made);
 
@@ -75,26 +79,27 @@ static tn_status pipeline_emit(pipeline *pipe, uint32_t stage, tn_program **made
  *     to next     └▶ SEND ─────▶ SEND
  *     from next          RECV ──────────┘
  *
- * There is a stream for each neighbour, direction and way (forward, backward), because a call lasts
- * until the other end is ready. The tensors that a pass needs from other stages are received during
- * the previous pass, not earlier, to save memory. Two passes after a SEND the stage waits for it,
- * and its memory is free. A tensor that all ranks of a stage have in common is sent in parts: each
- * rank sends one to the rank with the same part of the model. The receivers gather it when it is
- * first read. So it crosses the link between stages once. Source of that: Narayanan et al.,
- * "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM" (2021), section
- * 4.1, scatter/gather.
+ * There is a stream for each combination of neighbour stage, sending or receiving, and forward or
+ * backward pass, because a SEND or RECV lasts until the other stage is ready. The tensors that a
+ * pass needs from other stages are received during the pass before it, not earlier, to save memory.
+ * Two passes after a SEND the stage waits for it, so that the tensor's memory can be released. A
+ * tensor that all ranks of a stage have in common is sent in parts: each rank sends a part to the
+ * rank with its number on the other stage, and the receiving ranks gather the parts when the tensor
+ * is first read. So it is sent over the link between the stages once (Narayanan et al., "Efficient
+ * Large-Scale Language Model Training on GPU Clusters Using Megatron-LM" (2021), section 4.1,
+ * scatter/gather).
  * Cost: O(instructions + operands).
  */
 
-typedef struct emit_lane { /* a stream */
+typedef struct emit_lane { /* a stream for messages to or from one stage */
     uint32_t peer;
     bool takes, back;
-    uint32_t over; /* signal of a SEND to wait for now; 0: none */
+    uint32_t over; /* signal of a SEND for which a wait is due now; 0: none is due */
 } emit_lane;
 
 typedef struct emit_sent {
     uint32_t lane, pass, signal;
-    tn_tensor_id of; /* the static tensor of which it is a view; TN_NONE */
+    tn_tensor_id of; /* the static tensor of which the sent tensor is a view; TN_NONE: none */
 } emit_sent;
 
 typedef struct stage_writer {
@@ -102,16 +107,19 @@ typedef struct stage_writer {
     uint32_t stage, pass;
     tn_instruction *to;
     uint32_t made, signal;
-    uint32_t last; /* the last operator so far; TN_NONE: none */
+    /* index of the last operator that was written so far; TN_NONE: no operator was written */
+    uint32_t last;
     emit_lane lanes[TN_STREAM_MAX];
     uint32_t lane_count;
-    uint32_t *given;  /* [tensors] the signal of its RECV; 0: not received, or already waited for */
-    uint8_t *there;   /* [tensors] inputs of the graph that were PUT */
-    uint8_t *fetched; /* [tensors] outputs of the graph */
-    /* [take_count] messages to this stage, by `need`, then in the order of sending */
+    /* for each tensor: the signal of its RECV; 0: not received, or already waited for */
+    uint32_t *given;
+    uint8_t *there;   /* for each input of the graph: whether its PUT was issued */
+    uint8_t *fetched; /* for each tensor: whether it is an output of the graph */
+    /* messages to this stage (take_count indices), sorted by `need`, then in the order of
+     * sending */
     uint32_t *takes;
     uint32_t take_count, taken;
-    emit_sent *sent; /* [sent_count] SENDs to wait for; the first `over` are done */
+    emit_sent *sent; /* array of sent_count SENDs; the first `over` have been waited for */
     uint32_t sent_count, over;
 } stage_writer;
 
@@ -147,8 +155,8 @@ static uint32_t emit_signal_of(stage_writer *it, uint32_t step) {
     return it->to[step].signal;
 }
 
-/* The static tensor of which this is a view, such as a rank's part of a parameter; or the gathered
- * whole of a shard. */
+/* Returns the static tensor of which this tensor is a view (for example a rank's part of a
+ * parameter), or the gathered tensor of a shard. Returns TN_NONE for other tensors. */
 static tn_tensor_id emit_static_of(const pipeline *pipe, tn_tensor_id id) {
     const tn_graph *graph = pipe->graph;
     while (id != TN_NONE && !tn_tensor_is_static(tn_graph_tensor(graph, id))) {
@@ -195,7 +203,8 @@ static tn_status emit_send(stage_writer *it, tn_tensor_id tensor, uint32_t step)
     uint32_t lane, m = pipe->first_of[tensor];
     for (; m < pipe->message_count && pipe->list[m].tensor == tensor; m++) {
         const pipeline_message *one = &pipe->list[m];
-        if (one->from != it->stage) return TN_OK; /* another stage has it too, and sends it */
+        /* another stage computes the tensor as well, and sends it */
+        if (one->from != it->stage) return TN_OK;
         TN_TRY(emit_find_lane(it, one->to, false, one->back, &lane));
         uint32_t wait = emit_signal_of(it, step);
         tn_instruction *made = emit_add(it, TN_SEND, tensor);
@@ -205,7 +214,7 @@ static tn_status emit_send(stage_writer *it, tn_tensor_id tensor, uint32_t step)
         emit_part(it, made);
         made->wait = wait;
         made->signal = ++it->signal;
-        /* its reader may be the very last operator */
+        /* no wait: the operator that reads the tensor may be the last one of its stage */
         bool last = one->need == pipe->pass_count - 1;
         if (last) continue;
         it->sent[it->sent_count++] =
@@ -214,9 +223,10 @@ static tn_status emit_send(stage_writer *it, tn_tensor_id tensor, uint32_t step)
     return TN_OK;
 }
 
-/* Before a pass: first receives the tensors of the next pass, then waits for SENDs of some passes
- * ago. The order matters: instructions after a WAIT do not start, and the other end may be unable
- * to send before this stage has received. */
+/* Called before a pass. Issues the RECVs for the next pass, and then waits for SENDs that are
+ * `slack` passes old. The order matters: instructions after a WAIT do not start until the SEND has
+ * ended, and the other stage may be unable to receive before it has sent what this stage
+ * receives. */
 static tn_status emit_begin(stage_writer *it) {
     const pipeline *pipe = it->pipe;
     for (; it->over < it->sent_count; it->over++) {
@@ -238,8 +248,8 @@ static tn_status emit_begin(stage_writer *it) {
 
 /* --- operators --- */
 
-/* Waits for a tensor from another stage; gathers the parts that arrived at the other ranks of this
- * stage. */
+/* Waits for a tensor from another stage. If each rank of this stage has received a part of it,
+ * gathers the parts. */
 static void emit_there(stage_writer *it, tn_tensor_id id) {
     if (it->given[id] == 0) return;
     emit_wait(it, it->given[id]);
@@ -247,7 +257,8 @@ static void emit_there(stage_writer *it, tn_tensor_id id) {
     if (pipeline_in_parts(it->pipe, id)) emit_add(it, TN_GATHER, id)->group = it->pipe->group;
 }
 
-/* Also issues a PUT for each input of the graph that is read for the first time. */
+/* Prepares the inputs of an operator: waits for those from other stages, and issues a PUT for each
+ * input of the graph that is read for the first time. */
 static void emit_inputs(stage_writer *it, const tn_op *op) {
     const tn_graph *graph = it->pipe->graph;
     for (uint32_t i = 0; i < op->input_count; i++) {
@@ -261,8 +272,8 @@ static void emit_inputs(stage_writer *it, const tn_op *op) {
     }
 }
 
-/* A tensor that the operator changes may still be being sent, for example by an update right after
- * the pass: waits for those SENDs. */
+/* Waits for SENDs of tensors that the operator changes, for example an update directly after the
+ * pass that sent a view of a parameter. */
 static void emit_changes(stage_writer *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->pipe->graph, id);
     uint64_t changes = tn_op_changes(it->pipe->graph, id);
@@ -275,8 +286,8 @@ static void emit_changes(stage_writer *it, tn_op_id id) {
         }
 }
 
-/* Does the operator do nothing, because its results are views of static tensors? Parameters in a
- * shard are such views; programs for ranks that divide the shard make them elsewhere. */
+/* Whether an operator computes nothing, because its results are views of static tensors or of a
+ * shard. Programs for ranks that divide the shard create these views elsewhere. */
 static bool emit_is_given(const pipeline *pipe, const tn_op *op) {
     bool given = op->output_count > 0;
     for (uint32_t k = 0; k < op->output_count && given; k++)
@@ -373,7 +384,7 @@ static tn_status pipeline_emit(pipeline *pipe, uint32_t stage, tn_program **made
 
 /* --- homes of operators --- */
 
-/* Does a pass come before another on every stage? */
+/* Whether a pass precedes another one on every stage. */
 static bool pipe_is_before(const tn_home *a, const tn_home *b) {
     if (a->way != b->way) return a->way < b->way;
     if (a->round != b->round) return a->round < b->round;
@@ -387,7 +398,8 @@ static const tn_home *pipe_stated(const pipeline *pipe, const tn_op *op) {
     return NULL;
 }
 
-/* From the last operator to the first, because an operator's readers come after it. */
+/* Finds the home of each operator. Visits operators from the last to the first, because the
+ * operators that read a result come after the one that computes it. */
 static tn_status pipe_homes(pipeline *pipe) {
     const tn_instruction *list = tn_program_instructions(pipe->program);
     uint32_t tensors = tn_graph_tensor_count(pipe->graph);
@@ -426,10 +438,9 @@ static uint64_t pipe_stages_of(const pipeline *pipe, const tn_home *home) {
     return on;
 }
 
-/* A static tensor that changes is updated on the stages where the model reads it. On any other
- * stage an operator would read its initial contents for ever, for example one that a rewrite merged
- * across a cut.
- */
+/* Checks that every stage that reads a static tensor also updates it, if it is updated at all.
+ * Otherwise an operator of that stage, for example one that a rewrite merged across a stage
+ * boundary, would always read the initial values. */
 static tn_status pipe_check_kept(const pipeline *pipe, tn_op_id id) {
     const tn_op *op = tn_graph_op(pipe->graph, id);
     for (uint32_t i = 0; i < op->input_count; i++) {
@@ -440,7 +451,8 @@ static tn_status pipe_check_kept(const pipeline *pipe, tn_op_id id) {
         tn_home kept = {.of = in};
         bool read = in < pipe->stages->tensors && pipe->stages->homes[in].readers != 0;
         bool there = read ? (pipe->on[id] & ~pipe_stages_of(pipe, &kept)) == 0
-                          /* the optimizer's state, next to its parameter */
+                          /* the tensor is optimizer state, which is on the stages of its
+                           * parameter */
                           : pipe->homes[id].of != TN_NONE;
         if (!there)
             TN_FAIL(pipe->error, TN_E_UNSUPPORTED,
@@ -460,7 +472,8 @@ static uint32_t pipeline_sender(const pipeline *pipe, tn_op_id id) {
 
 /* --- passes --- */
 
-/* number: [parts x rounds x 2] the position of each pass on its stage. */
+/* Fills `number`, which has parts x rounds x 2 entries, with the position of each pass on its
+ * stage. */
 static void pipe_number(const pipeline *pipe, uint32_t *number) {
     for (uint32_t s = 0; s < pipe->count; s++)
         for (uint32_t k = 0; k + 1 < pipe->pass_count; k++) {
@@ -475,8 +488,8 @@ static int pipe_order(const void *a, const void *b) {
     return (x->step > y->step) - (x->step < y->step);
 }
 
-/* Lists the operators of a stage. None comes before an operator of the same stage that it reads,
- * even after a rewrite. */
+/* Lists the operators of a stage, sorted by pass. An operator that reads a result of its own stage
+ * is never in an earlier pass than that result; rewrites could otherwise cause this. */
 static tn_status pipe_stage(pipeline *pipe, uint32_t stage, const uint32_t *number,
                             uint32_t *pass_of) {
     const tn_instruction *list = tn_program_instructions(pipe->program);
@@ -520,7 +533,8 @@ static tn_status pipe_passes(pipeline *pipe) {
 
 /* --- messages --- */
 
-/* The stages that read a tensor they do not make: [tensors] bit s. */
+/* For each tensor, sets bit s of wanted[] for each stage s that reads the tensor but does not
+ * compute it. *count becomes the number of such bits. */
 static tn_status pipe_wanted(pipeline *pipe, uint64_t *wanted, size_t *count) {
     const tn_instruction *list = tn_program_instructions(pipe->program);
     for (uint32_t s = 0; s < tn_program_count(pipe->program); s++) {
@@ -563,8 +577,9 @@ static pipeline_message *pipe_find(pipeline *pipe, tn_tensor_id tensor, uint32_t
     return NULL;
 }
 
-/* Between two stages, messages in one direction are received in the order in which they are sent.
- * So a message is needed no later than those sent after it. */
+/* Determines the pass that needs each message. Between two stages, messages of one direction are
+ * received in the order in which they are sent, so a message is needed no later than those sent
+ * after it. */
 static tn_status pipe_needs(pipeline *pipe) {
     const tn_instruction *list = tn_program_instructions(pipe->program);
     for (uint32_t s = 0; s < pipe->count; s++)
@@ -673,7 +688,8 @@ static bool pipeline_in_parts(const pipeline *pipe, tn_tensor_id id) {
            tensor->bytes % pipe->tensor == 0;
 }
 
-/* The program of one rank of a stage; if stages are cut, with the collectives among its ranks. */
+/* Makes the program of one rank of a stage. If stages are divided among ranks, it contains the
+ * collectives among the ranks of the stage. */
 static tn_status pipe_make(pipeline *pipe, uint32_t stage, uint32_t part, uint32_t group,
                            tn_program **made) {
     tn_program *plain;
@@ -686,8 +702,8 @@ static tn_status pipe_make(pipeline *pipe, uint32_t stage, uint32_t part, uint32
     return status;
 }
 
-/* Do the programs of all ranks fit together? Makes one for each part of every stage; parts
- * communicate alike. */
+/* Checks that the programs of all ranks fit together. Makes the programs of one data-parallel
+ * replica; the others communicate in the same way. */
 static tn_status pipe_verify_once(pipeline *pipe, tn_program **all, uint32_t *ranks) {
     uint32_t made = 0, count = pipe->count * pipe->tensor;
     tn_status status = TN_OK;
@@ -704,8 +720,8 @@ static tn_status pipe_verify_once(pipeline *pipe, tn_program **all, uint32_t *ra
     return status;
 }
 
-/* A stage that waits for its SEND may block the receiver; then the wait is moved to a later
- * pass. */
+/* Checks that the programs of all ranks fit together. A stage that waits too early for its SEND may
+ * block the receiver; so as long as the check fails, waits are moved to later passes. */
 static tn_status pipe_verify(pipeline *pipe) {
     const uint32_t *given = pipe->ranks;
     size_t count = (size_t)pipe->count * pipe->tensor;

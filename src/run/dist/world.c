@@ -1,6 +1,5 @@
-/* world.c - creates a world from its options, makes groups, arranges ranks along axes, and checks
- * that all ranks agree.
- */
+/* world.c - creates a world of ranks from its options, makes groups, arranges ranks along axes
+ * (data, tensor, pipeline), and checks that all ranks run one computation. */
 #include "graph/attr.h"
 #include "run/dist/world.h"
 
@@ -11,10 +10,11 @@
 
 /* Checks that all ranks are about to run the same computation, by comparing hashes of it.
  *
- * From the graph the hash covers operators, types and extents, and attributes except seeds and
- * those that name a rank's part. From the program it covers the communication in its order. A group
- * is described by its size and by when it is first called, because its number may differ from rank
- * to rank. How a rank stays within its memory is not compared.
+ * From the graph, the hash covers operators, types, extents and attributes, except seeds and
+ * attributes that name a rank's part. From the program, it covers the collectives in their order. A
+ * group is hashed by its size and by the order of first use, because its number may differ from
+ * rank to rank. Memory plans, recomputation and swaps are not compared, because ranks may have
+ * different budgets.
  * Cost: O(graph + instructions x groups). Source of the hash: FNV-1a.
  */
 
@@ -66,9 +66,9 @@ static uint64_t alike_graph(const tn_graph *graph) {
     return hash;
 }
 
-#define ALIKE_GROUPS 32u /* groups that the hash distinguishes */
+#define ALIKE_GROUPS 32u /* number of groups that the hash distinguishes */
 
-/* Hashes its size and its index in the order of first use. */
+/* Hashes a group by its size and its index in the order of first use. */
 static uint64_t alike_group(uint64_t hash, tn_world *world, uint32_t group, uint32_t *seen,
                             uint32_t *count) {
     const tn__rank_group *found = tn__world_find(world, group);
@@ -78,7 +78,8 @@ static uint64_t alike_group(uint64_t hash, tn_world *world, uint32_t group, uint
     return alike_number(alike_number(hash, at), found != NULL ? found->count : 0);
 }
 
-/* Stages of a pipeline communicate differently; tn_programs_verify has checked them together. */
+/* Whether the program is a stage of a pipeline. Stages communicate differently; tn_programs_verify
+ * has checked that they fit together. */
 static bool alike_is_stage(const tn_program *program) {
     bool stage = false;
     for (uint32_t s = 0; s < tn_program_count(program); s++) {
@@ -118,7 +119,8 @@ tn_status tn_world_alike(tn_world *world, const tn_program *program, uint64_t se
 
 /* Arranges ranks along the axes data, tensor and pipeline, and makes the groups along each axis.
  *
- * Ranks are numbered as in Megatron-LM: along `tensor` first, then `data`, then `pipeline`. */
+ * Ranks are numbered as in Megatron-LM: along `tensor` first, then `data`, then `pipeline`.
+ */
 
 /* --- from words --- */
 
@@ -132,7 +134,7 @@ static const grid_word grid_words[] = {{"data=", offsetof(tn_grid, data)},
                                        {"interleave=", offsetof(tn_grid, interleave)}};
 #define GRID_WORDS (sizeof grid_words / sizeof *grid_words)
 
-/* Parses a number and advances `text`; 0: not a valid number. */
+/* Parses a number and advances `text`. Returns 0 if there is no valid number. */
 static uint32_t grid_number(const char **text) {
     uint64_t number = 0;
     const char *at = *text;
@@ -198,7 +200,7 @@ static uint32_t grid_count(const tn_grid *grid, tn_grid_axis axis) {
                                   : grid->pipeline;
 }
 
-/* The rank at position `number` along the axis, in the group of `rank`. */
+/* Returns the rank at position `number` along an axis, in the group of `rank`. */
 static uint32_t grid_member(const tn_grid *grid, tn_grid_axis axis, uint32_t rank,
                             uint32_t number) {
     tn_place place = tn_grid_place(grid, rank);
@@ -241,7 +243,7 @@ tn_status tn_world_grid(tn_world *world, const tn_grid *grid, tn_error *error) {
 
 /* --- the world -------------------------------------------------------------------------------- */
 
-#define WORLD_TELL_S 2 /* time for the rank that reports that the world failed to start */
+#define WORLD_TELL_S 2 /* seconds for rank 0 to report that the world failed to start */
 
 #define TN_LINK(name) extern const tn__link_driver tn__link_##name;
 #include "run/dist/drivers.def"
@@ -274,7 +276,7 @@ struct timespec tn__link_until(double seconds) {
 
 /* --- one rank --- */
 
-/* Like tn_world_group, but the number is not checked. */
+/* Adds a group as tn_world_group does, but allows any number. */
 static tn_status world_add(tn_world *world, uint32_t group, const uint32_t *ranks, uint32_t count,
                            tn_error *error) {
     tn__rank_group *made = tn__alloc_array(&world->context, 1, sizeof *made);
@@ -508,8 +510,9 @@ static tn_status world_options(const tn_world_options *given, tn_world_options *
     return TN_OK;
 }
 
-/* The world failed before it had ranks. Of processes that mpirun started, rank 0 reports the error.
- * The others give it time, because mpirun ends all processes when one exits with an error. */
+/* Reports that the world failed before it had ranks. Only rank 0 of the processes that mpirun
+ * started reports the error; the others wait, because mpirun ends all processes when one exits with
+ * an error. */
 static tn_status world_tell(const tn_world_options *options, tn_status status, tn_error *error) {
     const char *rank = getenv("OMPI_COMM_WORLD_RANK");
     struct timespec grace = {.tv_sec = WORLD_TELL_S};

@@ -1,13 +1,13 @@
-/* apply.c - applies one operator to items (interpreter.h): the core of ApplyOp, of gradients and of
- * updates.
+/* apply.c - applies one operator to items (interpreter.h). Commands, gradients and updates all use
+ * it.
  *
- * All steps that may fail come first. After the core has run the operator, only bookkeeping
- * follows, and room for it was reserved before. So a failure leaves everything as it was.
+ * All steps that may fail come first. After the eviction core has run the operator, only
+ * bookkeeping follows, for which memory was reserved before. So a failure changes nothing.
  */
 #include "run/eager/interpreter.h"
 
-/* Refuses an operator that writes into a tensor without a fixed place, or that names the written
- * tensor twice. */
+/* Refuses an operator that writes into a tensor without a fixed address, or that has the written
+ * tensor as another input too. */
 static tn_status apply_check_written(const tn_eager *eager, const tn__cached_op *cached,
                                      const tn__eager_item_id *inputs, tn_error *error) {
     for (uint32_t i = 0; i < cached->input_count; i++) {
@@ -25,14 +25,15 @@ static tn_status apply_check_written(const tn_eager *eager, const tn__cached_op 
     return TN_OK;
 }
 
-/* Makes the item of a written input refer to the new tensor. */
+/* Makes an item that was written into refer to the new tensor, which has the new data. */
 static void apply_hand_back(tn_eager *eager, tn__eager_item_id id, uint32_t tensor) {
     tn__eager_item *item = &eager->items[id];
     tn__evict_release(eager->memory.core, item->tensor);
     item->tensor = tensor;
 }
 
-/* Makes items for the data outputs `tensors`. Room was reserved. */
+/* Makes items for the outputs `tensors` of an operator. Memory for the items was reserved
+ * before. */
 static void apply_outputs(tn_eager *eager, const tn__cached_op *cached,
                           const tn__eager_item_id *inputs, const uint32_t *tensors,
                           tn__eager_item_id *outputs) {
@@ -61,7 +62,7 @@ static tn_status apply_run(tn_eager *eager, tn__cached_op *cached, const tn__eag
 
 /* --- in two parts --- */
 
-/* Copies of the tensors that the first part writes into, one after the other. */
+/* Copies of the tensors that an operator writes into, one after the other in memory. */
 typedef struct apply_kept {
     uint8_t *bytes;
     uint64_t size;
@@ -101,7 +102,8 @@ static void apply_put_back(tn_eager *eager, const tn__cached_op *cached,
     }
 }
 
-/* Makes output 0 with the operator that can recompute it, from the outputs of the first part. */
+/* Computes output 0 with the operator that can recompute it, from the other outputs of `cached`. If
+ * it fails, releases these outputs. */
 static tn_status apply_again(tn_eager *eager, const tn__cached_op *cached,
                              const tn__eager_item_id *inputs, tn__eager_item_id *outputs,
                              tn_error *error) {
@@ -114,8 +116,9 @@ static tn_status apply_again(tn_eager *eager, const tn__cached_op *cached,
     return status;
 }
 
-/* The second part may lack memory that the first one had. Then the tensors that the first part
- * wrote are restored. */
+/* Applies an operator and a second one, which computes output 0 of the first. The second operator
+ * may lack memory that the first one had; then the tensors that the first one wrote into get their
+ * old data back. */
 static tn_status apply_in_parts(tn_eager *eager, tn__cached_op *cached,
                                 const tn__eager_item_id *inputs, tn__eager_item_id *outputs,
                                 tn_error *error) {
@@ -151,7 +154,7 @@ tn_status tn__apply_sum(tn_eager *eager, tn__eager_item_id sum, tn__eager_item_i
     tn__cached_op *cached;
     TN_TRY(tn__cached_op_on(eager, &ask, terms, &cached, error));
     TN_TRY(tn__record_reserve(eager, error));
-    /* always possible: both terms have the same type */
+    /* always possible, because both terms have the same type */
     tn_assert((tn_op_inplace(cached->graph, 0, 0) & 1) != 0);
     TN_TRY(tn__eager_memory_add(eager, cached, from, &made, error));
     if (eager->record.on) tn__record_reads(eager, cached, terms);

@@ -1,17 +1,18 @@
-/* differential.c - turns the gradients of one operator into a list of operators on local tensors.
+/* differential.c - turns the gradients of one operator into a list of operators (steps) on local
+ * tensors, called a differential.
  *
- * The operator's gradient rule (graph/gradients/gradient.h) is applied in a graph of its own. Each
- * operator that the rule adds becomes a step with its own cached operator, because its types follow
- * from those of the operator. Tensors with known data (axes, shapes) become immediates, and
- * operators that compute nothing else are left out. So a tape applies the rule once for all equal
- * operators.
- * Cost: inference of a few operators, once.
+ * The operator's gradient rule (graph/gradients/gradient.h) is applied in a graph that contains
+ * only this operator. Each operator that the rule adds becomes a step. A step can be a cached
+ * operator itself, because the types of its operands follow from those of the operator. Tensors
+ * with known data (axes, shapes) become immediates, and operators that compute only immediates are
+ * omitted. So the rule is applied once for all equal operators of a tape.
+ * Cost: type inference of a few operators, once.
  */
 #include "graph/rules/fold.h"
 #include "graph/gradients/gradient.h"
 #include "run/eager/op_cache.h"
 
-/* The state of making one differential. */
+/* The state while a differential is made. */
 typedef struct differential_work {
     tn__op_cache *cache;
     tn__cached_op *cached;
@@ -19,7 +20,7 @@ typedef struct differential_work {
     tn__differential *made;
     tn_tensor_id given[TN__OPERANDS_MOST], found[TN__OPERANDS_MOST];
     bool wanted[TN__OPERANDS_MOST];
-    uint32_t *local; /* [tensors of the graph] */
+    uint32_t *local; /* for each tensor of the graph: the number of its local tensor */
     tn_error *error;
 } differential_work;
 
@@ -91,7 +92,8 @@ static bool differential_is_known(const tn_tensor *tensor) {
     return tensor->value != NULL && tensor->value->count <= TN__IMMEDIATE_MOST;
 }
 
-/* Operands first, then the rest; immediates are locals, too. */
+/* Numbers the local tensors: first the operator's operands and the gradients of its outputs, then
+ * all others, including immediates. */
 static tn_status differential_locals(differential_work *it) {
     const tn_op *op = tn_graph_op(it->graph, 0);
     tn__arena *arena = &it->cache->arena;
@@ -160,8 +162,8 @@ static tn_status differential_cached(differential_work *it, const tn_op *op,
     return tn__op_cache_find(it->cache, &ask, cached, it->error);
 }
 
-/* Notes which of the operator's own operands the step reads. Steps are visited in order, so the
- * latest note is the last read. */
+/* Records that a step reads local tensors, and which of the operator's own operands are among them.
+ * Steps are visited in order, so `last` has the last step that reads a tensor. */
 static void differential_reads(differential_work *it, const uint32_t *locals, uint32_t count,
                                uint32_t step) {
     uint32_t inputs = it->cached->input_count, outputs = it->cached->output_count;
@@ -247,14 +249,14 @@ static tn_status differential_join(tn__op_cache *cache, tn__cached_op *cached, u
     tn_error refused;
     tn_status status = tn__op_cache_differential(cache, cached, given, all->wanted, &one, &refused);
     if (status == TN_E_NO_MEMORY) return tn__no_memory(error, "gradients");
-    /* the error is reported when the differential itself is asked for */
+    /* the error is reported when this differential itself is requested */
     if (status != TN_OK) return TN_OK;
     all->reads_inputs |= one->reads_inputs;
     all->reads_outputs |= one->reads_outputs;
     return TN_OK;
 }
 
-/* Also kept, like a differential with no outputs given. */
+/* The result is kept in the list of differentials, as one with an empty set `given`. */
 tn_status tn__op_cache_reads(tn__op_cache *cache, tn__cached_op *cached, uint64_t wanted,
                              uint64_t *inputs, uint64_t *outputs, tn_error *error) {
     tn__differential *all = cached->differentials;

@@ -1,18 +1,16 @@
-/* eager.c - implements the interpreter's commands: put, apply, del, get (tenure/eager.h), and
- * manages the tensors of handles.
- */
+/* eager.c - the commands of the interpreter (tenure/eager.h): put, apply, del, get. It also manages
+ * the items to which handles refer. */
 #include "run/eager/interpreter.h"
 
 #include <stdio.h>
 
 /* --- tensors of handles ----------------------------------------------------------------------- */
 
-/* Manages the tensors of handles (interpreter.h).
+/* Manages items and handles (interpreter.h).
  *
- * A handle has 28 bits for the item's number and 36 bits for the count of uses of that number.
- * Every interpreter starts counting at another value, so a handle of another interpreter is
- * refused. Numbers are reused, so a loop that deletes its tensors needs no more of them however
- * long it runs.
+ * A handle has 28 bits for the number of an item and 36 bits for the count of uses of that number.
+ * Every interpreter starts this count at another value, so a handle of another interpreter is
+ * refused. Numbers are reused, so a loop that deletes its tensors needs a bounded number of items.
  * Cost: O(1).
  */
 
@@ -88,7 +86,8 @@ tn_status tn__eager_item_of(const tn_eager *eager, tn_handle handle, const char 
     return tn__where(error, TN_E_INVALID, "%.100s", what);
 }
 
-/* A copy that is kept once; "" for NULL. Returns NULL if memory is out. */
+/* Returns a copy of a name, which is stored once. Returns "" for NULL, and NULL if out of
+ * memory. */
 static const char *eager_name(tn_eager *eager, const char *name) {
     if (name == NULL || name[0] == '\0') return "";
     size_t length = strlen(name);
@@ -108,7 +107,7 @@ static const char *eager_name(tn_eager *eager, const char *name) {
 
 /* --- commands --------------------------------------------------------------------------------- */
 
-#define EAGER_ONNX_NEWEST 21u /* operator set of the rules */
+#define EAGER_ONNX_NEWEST 21u /* operators follow this operator set if the caller states no other */
 
 /* --- the handle --- */
 
@@ -239,7 +238,7 @@ static bool eager_has_contents(const tn_attr *attr) {
         attr->type == TN_ATTR_INTS || attr->type == TN_ATTR_FLOATS || attr->type == TN_ATTR_STRINGS;
     const void *of = attr->ints;
     if (attr->type == TN_ATTR_TENSOR || attr->type == TN_ATTR_BLOCK)
-        return true; /* refused later */
+        return true; /* attributes of this kind are refused later */
     if (attr->type == TN_ATTR_FLOAT || attr->type == TN_ATTR_FLOATS) of = attr->floats;
     if (attr->type == TN_ATTR_STRING || attr->type == TN_ATTR_STRINGS) {
         of = attr->strings;
@@ -249,7 +248,7 @@ static bool eager_has_contents(const tn_attr *attr) {
     return is_list ? of != NULL || attr->count == 0 : of != NULL && attr->count == 1;
 }
 
-/* Checks the caller's structures without looking at tensors. */
+/* Checks the structures that the caller has passed, without looking at tensors. */
 static tn_status eager_check(const tn_eager_call *call, tn_error *error) {
     bool is_onnx = call->domain == NULL || call->domain[0] == '\0';
     if (is_onnx && call->version > EAGER_ONNX_NEWEST)

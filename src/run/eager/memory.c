@@ -1,13 +1,13 @@
-/* memory.c - the arena, and the hooks through which the eviction core (memory/evict/evict.h) uses
- * it.
+/* memory.c - the arena of the eager interpreter, and the functions that the eviction core
+ * (memory/evict/evict.h) calls to use it.
  *
- * The hooks compute, move and copy tensors in the arena. The arena is one block of device
- * memory, as large as the budget. Without a budget it is as large as the device, or half of the
+ * These functions compute, move and copy tensors in the arena. The arena is one block of device
+ * memory, as large as the budget. Without a budget it is as large as the device, or as half of the
  * machine's memory; pages that are never touched cost nothing.
  *
- * Poison: memory is checked in units of 64 bytes. A unit that was never held must still be zero.
- * A released unit is filled with a pattern and must keep it. A tensor may only take units that
- * are not held.
+ * Poison, the detection of stray writes: the arena is checked in units of 64 bytes. A unit that was
+ * never used must still be zero. A unit that was released is filled with a pattern, and must still
+ * have it when it is used again. A tensor may get only units that no other tensor has.
  */
 #include <stdio.h>
 #include <time.h>
@@ -17,10 +17,12 @@
 #include "run/eager/interpreter.h"
 
 #define MEMORY_UNIT 64u
-#define MEMORY_POISON 0xff       /* NaNs in every floating-point type */
-#define MEMORY_TIMED 8u          /* number of measured runs of an operator */
-#define MEMORY_CALL_NS 200u      /* for modelled costs: time of an operator that does nothing */
-#define MEMORY_MOVES 8000000000u /* bytes per second that one core moves within memory */
+#define MEMORY_POISON 0xff /* the byte of the pattern: NaNs in all floating-point types */
+#define MEMORY_TIMED 8u    /* number of runs of an operator that are measured */
+/* modelled duration, in nanoseconds, of an operator that computes nothing */
+#define MEMORY_CALL_NS 200u
+/* modelled number of bytes that one processor core copies per second */
+#define MEMORY_MOVES 8000000000u
 
 enum { MEMORY_FRESH, MEMORY_FREE, MEMORY_HELD };
 
@@ -40,7 +42,8 @@ static tn_status memory_conflict(uint64_t unit, const char *what, tn_error *erro
             (unsigned long long)((unit + 1) * MEMORY_UNIT), what);
 }
 
-/* A tensor takes these bytes; reports a unit that is held or was written while it was free. */
+/* Marks the units of a range as used. Fails if a unit is in use already, or was written while it
+ * was not. */
 static tn_status memory_hold(tn__eager_memory *memory, uint64_t at, uint64_t bytes,
                              tn_error *error) {
     uint64_t end = (at + bytes + MEMORY_UNIT - 1) / MEMORY_UNIT;
@@ -85,8 +88,8 @@ static uint64_t memory_now(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Writes the addresses of operands into the prepared call of the cached operator. The result that a
- * repeat form recomputes lies after the scratch. */
+/* Sets the addresses of operands in the prepared call of a cached operator. If a second operator
+ * computes output 0, the address of output 0 is in the scratch memory. */
 static void memory_bind(const tn__eager_memory *memory, tn__cached_op *cached,
                         const tn__evict_run *run) {
     tn_operand *inputs = (tn_operand *)(uintptr_t)cached->call.inputs;
@@ -108,7 +111,8 @@ static tn_status memory_hold_all(tn__eager_memory *memory, const tn__cached_op *
     return memory_hold(memory, run->scratch_at, run->scratch_bytes, error);
 }
 
-/* A random operator draws the same numbers as in its first run. */
+/* Runs an operator that draws random numbers. When it is recomputed, it draws the numbers of its
+ * first run. */
 static tn_status memory_draw(tn_eager *eager, tn__cached_op *cached, const tn__evict_run *run) {
     tn__eager_memory *memory = &eager->memory;
     uint64_t now = eager->random;
@@ -137,13 +141,13 @@ static tn_status memory_timed(tn_eager *eager, tn__cached_op *cached, const tn__
     return status;
 }
 
-/* Modelled costs, which are the same in every run. */
+/* Returns the modelled cost of an operator, which is the same in every run. */
 static uint64_t memory_model(const tn__cached_op *cached) {
     double ns = 1e9 * tn__op_takes(cached->graph, 0, &TN__PLAIN_MACHINE, NULL);
     return MEMORY_CALL_NS + (ns < 1e18 ? (uint64_t)ns : (uint64_t)1e18);
 }
 
-/* Writes new contents into a fixed tensor: no operator runs, the interpreter holds the bytes. */
+/* Writes new data over a fixed tensor. No operator runs; the interpreter has the data. */
 static tn_status memory_overwrite(tn__eager_memory *memory, const tn__evict_run *run,
                                   tn_error *error) {
     return tn_device_put(memory->stream, memory->arena + run->output_at[0], memory->given,
@@ -155,7 +159,8 @@ static tn_status memory_compute(void *self, const tn__evict_run *run, uint64_t *
     tn_eager *eager = self;
     tn__cached_op *cached = run->what;
     if (cached == NULL) return memory_overwrite(&eager->memory, run, error);
-    if (cached->prepared == NULL) return TN_OK; /* views: their data exist already */
+    /* all outputs are views, and their data exist already */
+    if (cached->prepared == NULL) return TN_OK;
     if (eager->memory.owned != NULL) TN_TRY(memory_hold_all(&eager->memory, cached, run, error));
     memory_bind(&eager->memory, cached, run);
     cached->call.error = error;
@@ -217,7 +222,8 @@ static void memory_forget(void *self, void *what) {
 
 /* --- creation --- */
 
-/* The size of an arena without a budget: the device's capacity, or half of the machine's memory. */
+/* Returns the size of the arena without a budget: the device's capacity, or half of the machine's
+ * memory. */
 static uint64_t memory_most(const tn_eager *eager) {
     tn_device_limits limits = tn_device_limits_of(eager->memory.device);
     if (limits.capacity != TN_SIZE_UNKNOWN) return limits.capacity;
@@ -300,7 +306,7 @@ void tn__eager_memory_close(tn_eager *eager) {
 
 /* --- queries of the commands --- */
 
-/* Stores a label for messages, and notes the operator or value with the largest need. */
+/* Stores a name for messages, and records the operator or value with the largest need of memory. */
 static void memory_label(tn_eager *eager, uint32_t tensor, const char *label) {
     tn__eager_memory *memory = &eager->memory;
     if (tn__evict_least_of(memory->core)->bytes > memory->least.bytes) {
@@ -310,7 +316,7 @@ static void memory_label(tn_eager *eager, uint32_t tensor, const char *label) {
     size_t room = memory->label_room;
     if (!tn__reserve(&eager->context, &memory->labels, &memory->label_room, (size_t)tensor + 1,
                      sizeof *memory->labels))
-        return; /* harmless: only a label is missing */
+        return; /* this is no error: only the name of the tensor is missing in messages */
     if (memory->label_room > room)
         memset(memory->labels + room, 0, (memory->label_room - room) * sizeof *memory->labels);
     memory->labels[tensor] = label;

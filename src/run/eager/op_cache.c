@@ -1,9 +1,10 @@
-/* op_cache.c - stores each type of tensor once, and prepares each operator on operands of known
- * types once (op_cache.h).
+/* op_cache.c - stores each type of tensor once, and prepares each operator once for operands of
+ * given types (op_cache.h).
  *
- * A key is a byte string that distinguishes cached operators: names, attributes, numbers of types.
- * It does not say which operands are the same tensor. Inputs are only read, so no result depends on
- * that; apply.c refuses an operator that writes into an input and names the same tensor twice.
+ * The key of a cached operator is a string of bytes: its name, its attributes and the numbers of
+ * its operands' types. It does not state which operands are the same tensor. No result depends on
+ * that if inputs are only read, and apply.c refuses an operator that writes into an input and has
+ * this tensor as another input too.
  */
 #include "run/eager/op_cache.h"
 #include "engine/kernels/kernel.h"
@@ -43,7 +44,7 @@ static void types_key(tn__text *key, tn_dtype dtype, uint32_t rank, const int64_
     tn__text_add(key, contents, value->count * sizeof(int64_t));
 }
 
-/* Stores the known data, both as values and as kernels read it. */
+/* Stores the data of an immediate, as values for shape rules and as bytes for kernels. */
 static bool types_fill(tn__types *types, tn__type *made, const tn_value *value) {
     tn_value *kept = tn__arena_copy(&types->arena, value, sizeof *value);
     made->data = tn__arena_alloc(&types->arena, (size_t)made->bytes);
@@ -230,7 +231,7 @@ static tn_status op_cache_refuse(const tn__cached_op *it, tn_error *error, const
     return tn__where(error, TN_E_UNSUPPORTED, "operator %.60s", it->op->type);
 }
 
-/* Finds the input in whose memory the output lies, if there is one. */
+/* Finds the input of which an output is a view, if there is one. */
 static tn_status op_cache_view(const tn__cached_op *it, uint32_t output, tn__result *result,
                                tn_error *error) {
     tn_view view = tn_op_view(it->graph, 0, output);
@@ -248,7 +249,7 @@ static tn_status op_cache_view(const tn__cached_op *it, uint32_t output, tn__res
     return TN_OK;
 }
 
-/* Whether inference knows the data of all outputs. */
+/* Whether the data of all outputs are known from inference. */
 static bool op_cache_known(const tn__cached_op *it) {
     for (uint32_t k = 0; k < it->output_count; k++) {
         if (it->op->outputs[k] == TN_NONE) continue;
@@ -283,7 +284,8 @@ static tn_status op_cache_results(tn__op_cache *cache, tn__cached_op *it, tn_err
     return TN_OK;
 }
 
-/* Lists the operands for the core: without omitted ones and immediates. */
+/* Lists the operands that the eviction core manages: those that are neither omitted nor
+ * immediates. */
 static tn_status op_cache_data(tn__op_cache *cache, tn__cached_op *it, tn_error *error) {
     uint32_t number[TN__OPERANDS_MOST];
     it->data_inputs = tn__arena_array(&cache->arena, it->input_count, sizeof(uint32_t));
@@ -310,7 +312,8 @@ static tn_status op_cache_data(tn__op_cache *cache, tn__cached_op *it, tn_error 
     return TN_OK;
 }
 
-/* Whether anything is left to compute: an output that is neither known nor a view of an input. */
+/* Whether the operator must run: it writes into an input, or has an output that is neither known
+ * nor a view of an input. */
 static bool op_cache_runs(const tn__cached_op *it) {
     if (it->changes != 0 || tn_op_is_ordered(it->graph, 0)) return true;
     for (uint32_t k = 0; k < it->output_count; k++)
@@ -387,8 +390,8 @@ static void op_cache_facts(const tn__op_cache *cache, tn__cached_op *it) {
             it->flows |= UINT64_C(1) << i;
 }
 
-/* Finds the operator that recomputes output 0, if the rule names one and all tensors that it reads
- * exist. */
+/* Finds the operator that can recompute output 0, if the operator's rule names one and all tensors
+ * that it reads exist. */
 static tn_status op_cache_again(tn__op_cache *cache, tn__cached_op *it, tn_error *error) {
     tn_op_form form = tn_op_form_of(it->graph, 0, true);
     if (it->changes == 0 || form.type == NULL || form.output_count != 1 ||
@@ -458,8 +461,9 @@ static tn_status op_cache_make(tn__op_cache *cache, tn__cached_op *it, const tn_
     return op_cache_runs(it) ? op_cache_call(cache, it, error) : TN_OK;
 }
 
-/* Reserves room for a new entry first, so that nothing fails after the cached operator is made. The
- * key is copied, because making one cached operator may ask for another. */
+/* Adds a cached operator. Memory for the entry is reserved first, so that nothing can fail after
+ * the operator is made. The key is copied, because making a cached operator may request another
+ * one. */
 static tn_status op_cache_add(tn__op_cache *cache, const tn__ask *ask, tn__cached_op **cached,
                               tn_error *error) {
     size_t size = cache->key.size;

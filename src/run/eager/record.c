@@ -1,9 +1,8 @@
-/* record.c - records the commands that were run (interpreter.h), and turns a recording into a graph
- * and a program in the same order, or into lines of JSON.
- */
+/* record.c - records the commands that are run (interpreter.h), and writes a recording as a graph
+ * with a program in the same order, or as lines of JSON. */
 #include "run/eager/interpreter.h"
 
-/* a command adds at most this number of values and entries */
+/* a command adds at most this number of values, and of entries */
 #define RECORD_MOST (2 * TN__OPERANDS_MOST + 2)
 
 tn_status tn__record_reserve(tn_eager *eager, tn_error *error) {
@@ -81,7 +80,8 @@ void tn__record_onto_first(tn_eager *eager) {
 
 void tn__record_release(tn_eager *eager, tn__eager_item_id id) {
     if (!eager->record.on || eager->items[id].recorded == TN_NONE) return;
-    if (tn__record_reserve(eager, NULL) == TN_OK) /* benign: the log frees the tensor later */
+    /* Without memory the entry is missing; the log then frees the tensor later. */
+    if (tn__record_reserve(eager, NULL) == TN_OK)
         record_add(eager, TN__RECORD_RELEASE, eager->items[id].recorded);
     eager->items[id].recorded = TN_NONE;
 }
@@ -112,22 +112,24 @@ tn_status tn_eager_restart(tn_eager *eager, tn_error *error) {
 
 /* --- a recording as a graph and a program ----------------------------------------------------- */
 
-/* Turns a recording into a graph and a program in the same order.
+/* Turns a recording into a graph, and a program in the same order.
  *
- * A value that was put becomes an input, or static memory if it lies at a fixed place; immediates
- * become constants; a value that was got becomes an output. Operators stand in the order in which
- * they first ran. Recomputations that kept the run within its budget are left out: the planner of
- * the program decides anew what to recompute. Values that were never read are left out.
- * Cost: O(operands) and inference.
+ * A value that the caller put becomes an input of the graph, or a static tensor if it has a fixed
+ * address. Immediates become constants. A value that the caller got becomes an output. Operators
+ * are in the order in which they ran first. Recomputations that kept the run within its budget are
+ * omitted, because the program's planner decides again what to recompute. Values that were never
+ * read are omitted too.
+ * Cost: O(operands), and type inference.
  */
 
 typedef struct recorded_work {
     const tn_eager *eager;
     const tn__record *record;
     tn_graph *graph;
-    tn_tensor_id *tensor;    /* [values] */
-    bool *is_read, *is_got;  /* [values] */
-    bool *is_changed;        /* [values] put values that are written into later */
+    tn_tensor_id *tensor;   /* [values] */
+    bool *is_read, *is_got; /* [values] */
+    /* for each value: whether the caller put it and an operator writes into it later */
+    bool *is_changed;
     tn_tensor_id *immediate; /* [types] */
     tn__arena arena;
     tn_error *error;
@@ -174,7 +176,7 @@ static tn_status recorded_tensor(recorded_work *it, const tn__type *type, const 
     return tn_graph_add_tensor(it->graph, &spec, id, it->error);
 }
 
-/* Adds a value that was put and is read. */
+/* Adds a tensor for a value that the caller put, if an operator reads it. */
 static tn_status recorded_put(recorded_work *it, uint32_t value) {
     const tn__record_value *record = &it->record->values[value];
     bool fixed = record->kind == TN_KIND_PARAMETER || record->kind == TN_KIND_OPTIMIZER_STATE ||
@@ -219,7 +221,8 @@ static tn_status recorded_apply(recorded_work *it, const tn__record_entry *entry
     const tn__cached_op *cached = entry->cached;
     const uint32_t *operands = &it->record->operands[entry->first];
     tn_tensor_id inputs[TN__OPERANDS_MOST], outputs[TN__OPERANDS_MOST];
-    if (cached->data_output_count == 0) return TN_OK; /* all outputs are immediates */
+    /* all outputs are immediates, so nothing was computed */
+    if (cached->data_output_count == 0) return TN_OK;
     for (uint32_t i = 0; i < cached->input_count; i++)
         TN_TRY(recorded_input(it, operands[i], cached->inputs[i], &inputs[i]));
     for (uint32_t k = 0; k < cached->output_count; k++)
@@ -258,8 +261,8 @@ tn_status tn_eager_recorded(const tn_eager *eager, tn_graph **graph, tn_program 
     tn__arena_init(&it.arena, &eager->context);
     tn_status status = recorded_graph(&it);
     if (status == TN_OK && program != NULL)
-        status =
-            tn_program_create(it.graph, NULL, &made, error); /* in the order of its operators */
+        /* the program is in the order in which operators were added */
+        status = tn_program_create(it.graph, NULL, &made, error);
     tn__arena_release(&it.arena);
     if (status != TN_OK) {
         tn_graph_destroy(it.graph);
@@ -275,19 +278,19 @@ tn_status tn_eager_recorded(const tn_eager *eager, tn_graph **graph, tn_program 
 /* Writes the recorded commands as lines of JSON, in the format of DTR's simulator with additional
  * fields (memory/evict/log.c).
  *
- *     {"INSTRUCTION":"CONSTANT","NAME":"t0"}           data that was put at a fixed place
+ *     {"INSTRUCTION":"CONSTANT","NAME":"t0"}           data that was put at a fixed address
  *     {"INSTRUCTION":"MEMORY","NAME":"t0","MEMORY":"64"}
  *     {"INSTRUCTION":"CALL","NAME":"put","ARGS":[],"RESULT":["t1"],"TIME":"0","ONCE":1}
- *         other data
+ *                                                      other data
  *     {"INSTRUCTION":"CALL","NAME":"MatMul","ARGS":["t0","t1"],"RESULT":["t2"],"TIME":"812"}
- *         with MEMORY and ALIAS (the argument that a result is a view of, or -1) for each result
+ *         with MEMORY and ALIAS (the argument of which a result is a view, or -1) for each result
  *     {"INSTRUCTION":"MUTATE","NAME":"SgdStep","ARGS":["t0","t3"],"MUTATE":[0],"TIME":"90",
  *      "IN_PLACE":1}
  *     {"INSTRUCTION":"RELEASE","NAME":"t2"}
  *
  * TIME is the shortest duration of such an operator in nanoseconds. A tensor that is written into
- * keeps its name. An operator that both writes into tensors and makes others is two lines, with its
- * time in the first. Immediates are not among the arguments.
+ * keeps its name. An operator that both writes into tensors and creates others is written as two
+ * lines, with its time in the first. Immediates are not listed as arguments.
  * Source: the traces that are published with DTR's simulator (Kirisame et al., Dynamic Tensor
  * Rematerialization, 2021).
  */
@@ -295,7 +298,7 @@ tn_status tn_eager_recorded(const tn_eager *eager, tn_graph **graph, tn_program 
 typedef struct log_work {
     const tn_eager *eager;
     const tn__record *record;
-    uint32_t *name; /* [values] the number in the name */
+    uint32_t *name; /* for each value: the number in its name */
     tn__text text;
 } log_work;
 
@@ -305,7 +308,8 @@ static void log_memory(log_work *it, uint32_t value) {
                     it->name[value], (unsigned long long)it->record->values[value].type->bytes);
 }
 
-/* Data that no operator can recompute: at a fixed place, or kept until its last reference ends. */
+/* Writes data that no operator can recompute: a constant if it has a fixed address, otherwise the
+ * result of a CALL that runs only once. */
 static void log_put(log_work *it, uint32_t value) {
     const tn__eager_item like = {.kind = it->record->values[value].kind};
     it->name[value] = value;
@@ -323,7 +327,7 @@ static void log_put(log_work *it, uint32_t value) {
                     value);
 }
 
-/* Writes the arguments; `number` gets the place of each input among them, or TN_NONE. */
+/* Writes the arguments. number[i] becomes the position of input i among them, or TN_NONE. */
 static void log_arguments(log_work *it, const tn__cached_op *cached, const uint32_t *inputs,
                           uint32_t *number) {
     uint32_t count = 0;
@@ -337,8 +341,8 @@ static void log_arguments(log_work *it, const tn__cached_op *cached, const uint3
     tn__text_put(&it->text, "]");
 }
 
-/* Whether the operator itself makes output k: it is not handed back, and no other operator makes it
- * instead. */
+/* Whether the operator itself creates output k: the output is not an input that it writes into, and
+ * no second operator computes it. */
 static bool log_is_made(const tn__cached_op *cached, const uint32_t *outputs, uint32_t k) {
     return outputs[k] != TN_NONE && !cached->results[k].handed && (k > 0 || cached->again == NULL);
 }
@@ -372,7 +376,8 @@ static void log_begin(log_work *it, const char *instruction, const tn__cached_op
     log_arguments(it, cached, inputs, number);
 }
 
-/* Writes the CALL line for the tensors that it makes; false: it makes none. */
+/* Writes the CALL line for the tensors that an operator creates. Returns false if it creates
+ * none. */
 static bool log_call(log_work *it, const tn__cached_op *cached, const uint32_t *inputs,
                      const uint32_t *outputs) {
     uint32_t number[TN__OPERANDS_MOST], count = 0;
@@ -392,7 +397,8 @@ static bool log_call(log_work *it, const tn__cached_op *cached, const uint32_t *
     return true;
 }
 
-/* Writes the MUTATE line for the inputs in the set `changes`. */
+/* Writes the MUTATE line for the inputs in the set `changes`, into which the operator writes.
+ * `is_timed`: the CALL line has the time already. */
 static void log_mutate(log_work *it, const tn__cached_op *cached, const uint32_t *inputs,
                        uint64_t changes, bool is_timed) {
     uint32_t number[TN__OPERANDS_MOST], count = 0;
@@ -414,7 +420,7 @@ static void log_hand_back(log_work *it, const tn__cached_op *cached, const uint3
             it->name[outputs[k]] = it->name[inputs[cached->results[k].view_of]];
 }
 
-/* Logs the operator that recomputes output 0 from the outputs of the first one. */
+/* Writes the second operator, which computes output 0 from the other outputs of the first one. */
 static void log_again(log_work *it, const tn__cached_op *cached, const uint32_t *inputs,
                       const uint32_t *outputs) {
     uint32_t from[TN__OPERANDS_MOST];

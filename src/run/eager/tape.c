@@ -1,9 +1,9 @@
 /* tape.c - records the operators and operands that gradients will need, and computes the gradients.
  *
- * A variable is a tensor that gradients flow to: a parameter, or a tensor computed from one. An
- * operator with such an input becomes an entry. The tape holds only those of its operands that its
- * gradient rule reads, so other operands are freed as soon as their handles are deleted. Held
- * operands may be evicted like any other tensor.
+ * A variable is a tensor for which a gradient is computed: a parameter, or a tensor computed from
+ * one. An operator with such an input is added to the tape as an entry. The tape keeps references
+ * only to those operands that the operator's gradient rule reads, so other operands are released
+ * when their handles are deleted. Operands on the tape may be evicted like all other tensors.
  * Source: Wengert, A simple automatic derivative evaluation program, 1964.
  * Cost: O(operands).
  */
@@ -37,7 +37,7 @@ tn_status tn__tape_prepare(tn_eager *eager, tn__cached_op *cached, const tn__eag
     return tn__op_cache_reads(&eager->op_cache, cached, set, &reads, &reads, error);
 }
 
-/* The item's variable; makes one if it is missing. */
+/* Returns the variable of an item; makes one if it does not exist yet. */
 static uint32_t tape_variable(tn_eager *eager, tn__eager_item_id id) {
     tn__tape *tape = &eager->tape;
     tn__eager_item *item = &eager->items[id];
@@ -60,7 +60,7 @@ void tn__tape_add(tn_eager *eager, tn__cached_op *cached, const tn__eager_item_i
                   const tn__eager_item_id *outputs, uint64_t wanted) {
     tn__tape *tape = &eager->tape;
     uint64_t read_in = 0, read_out = 0;
-    /* cannot fail: the sets were found before */
+    /* cannot fail, because tn__tape_prepare has computed these sets */
     (void)tn__op_cache_reads(&eager->op_cache, cached, wanted, &read_in, &read_out, NULL);
     tape->entries[tape->entry_count++] =
         (tn__tape_entry){.cached = cached, .first = tape->operand_count};
@@ -71,7 +71,7 @@ void tn__tape_add(tn_eager *eager, tn__cached_op *cached, const tn__eager_item_i
                      (read_out >> k & 1) != 0);
 }
 
-/* Remaining items stop being variables. */
+/* items that still exist have no variable any more */
 static void tape_clear(tn_eager *eager) {
     tn__tape *tape = &eager->tape;
     for (size_t v = 0; v < tape->variable_count; v++) {
@@ -100,23 +100,23 @@ void tn_eager_forget(tn_eager *eager) { tape_clear(eager); }
 
 /* --- the backward pass ------------------------------------------------------------------------ */
 
-/* Runs the tape backwards: from the last entry to the first, it computes the gradients of each
- * entry's inputs.
+/* The backward pass: visits the entries of the tape from the last to the first, and computes the
+ * gradients of each entry's inputs.
  *
- * When the walk reaches an entry, it has passed all readers of the entry's outputs, so the
- * gradients of these outputs are complete. These gradients, and the operands that the tape held for
- * the entry, are released at the last step that reads them. Gradients of one variable are summed as
- * they come, in the order of the tape. Operators that run here go through the core like all others:
- * their results may be evicted and recomputed. Gradients of parameters are the exception:
- * recomputing one would run the whole tape, so their history is dropped, and they are summed in
- * place.
+ * When an entry is visited, all entries that read its outputs have been visited, so the gradients
+ * of the outputs are complete. These gradients, and the operands that the tape kept for the entry,
+ * are released at the last step that reads them. Gradients of one variable are added in the order
+ * of the tape. The operators of the backward pass run through the eviction core, so their results
+ * may be evicted and recomputed. Gradients of parameters are an exception, because recomputing one
+ * would run the whole tape again. They are never evicted, and they are summed by writing over the
+ * sum.
  * Source: Linnainmaa 1970; Griewank, Walther, Evaluating Derivatives, chapter 3.
  */
 
 /* --- one entry --- */
 
-/* Fills the locals, which own their tensors: the tape's references and the gradients of outputs
- * move to them. */
+/* Fills the local tensors of an entry. The references of the tape, and the gradients of the
+ * outputs, move to them. */
 static tn_status backward_locals(tn_eager *eager, const tn__tape_entry *entry,
                                  const tn__differential *it, tn_error *error) {
     tn__tape *tape = &eager->tape;
@@ -140,7 +140,8 @@ static tn_status backward_locals(tn_eager *eager, const tn__tape_entry *entry,
     return TN_OK;
 }
 
-/* Releases the locals that this step reads last; step TN_NONE: those that are never read. */
+/* Releases the local tensors that are read last by this step. `step` TN_NONE: those that are never
+ * read. */
 static void backward_drop(tn_eager *eager, const tn__differential *it, uint32_t step) {
     for (uint32_t l = 0; l < it->local_count; l++) {
         if (it->last[l] != step || eager->tape.local[l] == TN_NONE) continue;
@@ -163,7 +164,8 @@ static tn_status backward_step(tn_eager *eager, const tn__differential *it, uint
     for (uint32_t k = 0; k < step->cached->output_count; k++)
         if (step->outputs[k] != TN_NONE) eager->tape.local[step->outputs[k]] = outputs[k];
     backward_drop(eager, it, number);
-    for (uint32_t k = 0; k < step->cached->output_count; k++) { /* outputs that no step reads */
+    /* release outputs that no step reads */
+    for (uint32_t k = 0; k < step->cached->output_count; k++) {
         uint32_t local = step->outputs[k];
         if (local == TN_NONE || it->last[local] != TN_NONE) continue;
         tn__eager_item_drop(eager, eager->tape.local[local]);
@@ -172,7 +174,7 @@ static tn_status backward_step(tn_eager *eager, const tn__differential *it, uint
     return TN_OK;
 }
 
-/* Whether the variable belongs to a parameter. */
+/* Whether the variable belongs to a parameter that still exists. */
 static bool backward_is_kept(const tn_eager *eager, uint32_t variable) {
     const tn__eager_item *item = &eager->items[eager->tape.variable[variable]];
     return item->refs > 0 && item->variable == variable && item->kind == TN_KIND_PARAMETER;
@@ -183,7 +185,7 @@ static tn_status backward_keep(tn_eager *eager, tn__eager_item_id id, tn_error *
     return tensor != TN_NONE ? tn__evict_keep(eager->memory.core, tensor, error) : TN_OK;
 }
 
-/* Adds a gradient to the sum of a variable; its reference moves to the variable. */
+/* Adds a gradient to the sum of a variable. The reference to `found` moves to the variable. */
 static tn_status backward_sum(tn_eager *eager, uint32_t variable, tn__eager_item_id found,
                               tn_error *error) {
     tn__eager_item_id *sum = &eager->tape.gradient[variable], added;
@@ -210,7 +212,7 @@ static tn_status backward_sum(tn_eager *eager, uint32_t variable, tn__eager_item
     return kept ? backward_keep(eager, added, error) : TN_OK;
 }
 
-/* The gradient as an item with a reference of its own; it may be an immediate. */
+/* Returns a gradient as an item with a reference of its own. It may be an immediate. */
 static tn_status backward_found(tn_eager *eager, const tn__differential *it, uint32_t local,
                                 tn__eager_item_id *found, tn_error *error) {
     *found = eager->tape.local[local];
@@ -304,7 +306,7 @@ static tn_status backward_room(tn_eager *eager, tn_error *error) {
     return TN_OK;
 }
 
-/* The gradient of the loss with respect to itself: ones. */
+/* Makes the gradient of the loss with respect to itself, which is 1. */
 static tn_status backward_seed(tn_eager *eager, tn__eager_item_id loss, tn_error *error) {
     tn__tape *tape = &eager->tape;
     const tn__eager_item *item = &eager->items[loss];
@@ -325,7 +327,8 @@ static tn_status backward_seed(tn_eager *eager, tn__eager_item_id loss, tn_error
     return TN_OK;
 }
 
-/* Makes a separate handle, because one gradient may belong to several parameters. */
+/* Makes a handle for a gradient. If the item has a handle already, because one gradient belongs to
+ * several parameters, makes another item first. */
 static tn_status backward_hand_out(tn_eager *eager, tn__eager_item_id id, tn_handle *handle,
                                    tn_error *error) {
     const tn__eager_item item = eager->items[id];

@@ -1,8 +1,8 @@
-/* update.c - runs optimizers: one operator per parameter, the same that tn_train emits
- * (graph/ops/train.c), which updates the parameter and its state in place.
+/* update.c - runs optimizers: for each parameter, the operator that tn_train also uses
+ * (graph/ops/training/train.c), which updates the parameter and its state in place.
  *
- * The learning rate and the step number are two scalars in the arena during a step. Each gradient
- * is released as soon as it was used, so that later ones can take its bytes.
+ * During a step, the learning rate and the step number are two scalars in the arena. Each gradient
+ * is released as soon as it was used, so that its memory can be used again.
  */
 #include <math.h>
 #include <stdio.h>
@@ -11,11 +11,12 @@
 #include "graph/gradients/gradient.h"
 #include "run/eager/interpreter.h"
 
-#define UPDATE_STATES 2u /* a parameter has at most this number of state tensors */
+#define UPDATE_STATES 2u /* largest number of state tensors of a parameter */
 
 typedef struct update_parameter {
     tn__eager_item_id item;
-    tn__eager_item_id state[UPDATE_STATES]; /* TN_NONE: not used */
+    /* state tensors of a parameter; TN_NONE: the optimizer does not need this one */
+    tn__eager_item_id state[UPDATE_STATES];
 } update_parameter;
 
 struct tn_eager_optimizer {
@@ -23,7 +24,7 @@ struct tn_eager_optimizer {
     tn_eager_optimizer_options options;
     update_parameter *parameters;
     uint32_t count, room, state_count;
-    int64_t step; /* number of completed steps */
+    int64_t step; /* number of completed steps of the optimizer */
 };
 
 /* --- the handle --- */

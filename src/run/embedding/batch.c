@@ -1,8 +1,8 @@
 /* batch.c - the operations of a batch: lock its rows, sum them, update them, release them.
  *
- * For an update the places of a batch that name the same row are chained, in order. Their gradients
- * are added along the chain into one row of scratch, and the row changes once. This takes one
- * number per place, for gradients of any size.
+ * A position of a batch names a row. For an update, the positions that name the same row form a
+ * linked list, in order. Their gradients are added along the list into one row of scratch memory,
+ * and the row is updated once. This needs one integer per position, for gradients of any size.
  */
 #include "run/embedding/cache.h"
 
@@ -11,11 +11,12 @@
 
 #include "engine/kernels/convert.h"
 
-#define BATCH_AHEAD 4u /* rows that are prefetched before they are needed */
+#define BATCH_AHEAD 4u /* number of rows by which the prefetch is ahead of the sum */
 
 /* --- tickets --- */
 
-/* The ticket of an open batch; fails if the table is broken. */
+/* Finds the open batch with a ticket number. Fails if no open batch has this number, or if the
+ * table is broken. */
 static tn_status cache_ticket(tn_embedding *e, uint32_t number, tn__ticket **ticket,
                               tn_error *error) {
     if (e->is_broken) {
@@ -61,7 +62,8 @@ static tn_status batch_going(void *self, uint32_t slot, tn_error *error) {
     return tn__move_out(e, slot, error);
 }
 
-/* Counts the distinct rows of the batch, by sorting them in its own memory. */
+/* A step of a heap sort, with which batch_distinct counts the distinct rows of a batch in memory
+ * that the batch already has. */
 static void batch_sift(uint32_t *heap, uint32_t root, uint32_t count) {
     for (uint64_t child; (child = 2 * (uint64_t)root + 1) < count; root = (uint32_t)child) {
         if (child + 1 < count && heap[child + 1] > heap[child]) child++;
@@ -85,7 +87,8 @@ static uint32_t batch_distinct(const tn_embedding_batch *batch, uint32_t *heap) 
     return distinct;
 }
 
-/* The error for a cache that is too small names the size that would suffice. */
+/* Reports that the cache is too small for a batch. The message states the cache size that would
+ * suffice. */
 static tn_status batch_refuse(tn_embedding *e, const tn_embedding_batch *batch, uint32_t *scratch,
                               tn_error *error) {
     tn_embedding_options options = TN_EMBEDDING_OPTIONS_INIT;
@@ -138,7 +141,8 @@ tn_status tn_embedding_begin(tn_embedding *e, const tn_embedding_batch *batch, u
     e->tickets[number].batch = *batch;
     tn_status status = batch_hold(e, number, error);
     if (status != TN_OK) {
-        if (tn__row_io_is_busy(&e->io)) tn__row_io_start(&e->io); /* writes that make room */
+        /* start the writes of evicted rows, which make slots free */
+        if (tn__row_io_is_busy(&e->io)) tn__row_io_start(&e->io);
         return status;
     }
     batch_read(e, &e->tickets[number].hold);
@@ -150,7 +154,7 @@ tn_status tn_embedding_end(tn_embedding *e, uint32_t number, tn_error *error) {
     if (number >= e->batch_count || !e->tickets[number].is_open)
         TN_FAIL(error, TN_E_INVALID, "no open batch has the ticket %u", number);
     tn__ticket *ticket = &e->tickets[number];
-    /* benign: the failure was reported to the caller that asked for sums */
+    /* A failure is ignored, because the caller got it when it asked for the sums. */
     (void)tn__move_await(e, ticket, NULL);
     tn__residents_let(&e->r, number, &ticket->hold, NULL);
     ticket->is_open = false;
@@ -163,7 +167,8 @@ static uint32_t batch_bag_end(const tn_embedding_batch *batch, uint32_t bag) {
     return bag + 1 < batch->bag_count ? batch->bags[bag + 1] : batch->row_count;
 }
 
-/* The bag of a place: the last one that begins there or before, and is not empty. */
+/* Returns the bag to which a position belongs: the last one that begins at the position or before
+ * it. */
 static uint32_t batch_bag_of(const tn_embedding_batch *batch, uint32_t place) {
     if (batch->bags == NULL) return place;
     uint32_t low = 0, high = batch->bag_count;
@@ -177,7 +182,7 @@ static uint32_t batch_bag_of(const tn_embedding_batch *batch, uint32_t place) {
     return low;
 }
 
-/* The weight of a row in the sum of its bag. */
+/* Returns the factor of a row in the sum of its bag. */
 static float batch_factor(const tn_embedding_batch *batch, uint32_t place, uint32_t bag) {
     float factor = batch->weights != NULL ? batch->weights[place] : 1;
     if (!batch->mean || batch->bags == NULL) return factor;
@@ -186,7 +191,7 @@ static float batch_factor(const tn_embedding_batch *batch, uint32_t place, uint3
 
 /* --- sums --- */
 
-/* The row as float32: in place, or converted into `room`. */
+/* Returns a row as float32: the row itself, or a copy in `room` if the table has another type. */
 static const float *batch_floats(const tn_embedding *e, uint32_t slot, float *room) {
     const char *row = tn__cache_row(e, slot);
     if (e->table.type == TN_FLOAT32) return (const float *)(const void *)row;
@@ -244,7 +249,8 @@ tn_status tn_embedding_lookup(tn_embedding *e, const tn_embedding_batch *batch, 
 
 /* --- updates --- */
 
-/* Called before the first change of a row: saves the file's version in the journal. */
+/* Called before a row is changed. If the row equals the one in the file, adds it to the journal and
+ * marks it as changed. */
 static tn_status batch_touch(tn_embedding *e, uint32_t slot, tn_error *error) {
     if (e->r.slots[slot].flags & TN__SLOT_DIRTY) return TN_OK;
     TN_TRY(tn__journal_add(e, slot, error));
@@ -269,7 +275,7 @@ static void batch_chain(tn_embedding *e, const tn__hold *hold) {
     }
 }
 
-/* The gradient of one row, in e->scratch. */
+/* Sums the gradient of one row over all its positions, into e->scratch. */
 static void batch_gradient(tn_embedding *e, const tn__ticket *ticket, uint32_t slot,
                            const float *gradients) {
     const tn_embedding_batch *batch = &ticket->batch;

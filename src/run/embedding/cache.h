@@ -1,4 +1,5 @@
-/* cache.h - an open table: its slab, its file, transfers under way, and the journal. */
+/* cache.h - an open table of embeddings. It has a slab, which is one block of memory for cached
+ * rows and all tables; the file; the row transfers in progress; and the journal. */
 #ifndef TN_EMBEDDING_CACHE_H
 #define TN_EMBEDDING_CACHE_H
 
@@ -6,14 +7,14 @@
 #include "run/embedding/policy.h"
 #include "run/embedding/table.h"
 
-/* The options with all defaults filled in. */
+/* The options of an open table, with all defaults filled in. */
 typedef struct tn__cache_wish {
     tn_embedding_options options;
     const tn__row_policy *policy;
     const tn__row_reader *reader;
 } tn__cache_wish;
 
-/* Where each part of the slab begins. */
+/* The offset of each part of the slab. */
 typedef struct tn__division {
     uint64_t slots, index, state, transfers, reader, holds, chain, scratch, journal, copies, rows;
     uint64_t total;
@@ -26,17 +27,19 @@ typedef struct tn__ticket {
     tn__hold hold;
 } tn__ticket;
 
-/* The versions in the file of all rows that changed since the last checkpoint (journal.c). */
+/* The journal (journal.c): for each row that has changed since the last checkpoint, its previous
+ * version from the file. */
 typedef struct tn__journal {
     char *path;
-    int file;            /* -1: not open */
-    uint64_t generation; /* number of the checkpoint that it restores */
-    char *buffer;        /* [room records] */
+    int file;            /* descriptor of the file; -1: the file is not open */
+    uint64_t generation; /* number of the checkpoint to which the journal leads back */
+    char *buffer;        /* buffer for `room` records of the journal */
     uint32_t room, used;
-    uint64_t written, synced; /* bytes of the file */
-    uint64_t undone;          /* records undone at `open` */
-    bool unsynced;            /* as in the options */
-    bool is_named;            /* its name is on the disk */
+    /* bytes of the file: how many are written, and how many are durable */
+    uint64_t written, synced;
+    uint64_t undone; /* number of records that were undone when the table was opened */
+    bool unsynced;   /* option: do not make the files durable against a crash of the machine */
+    bool is_named;   /* whether the name of the file is durable */
 } tn__journal;
 
 struct tn_embedding {
@@ -47,16 +50,17 @@ struct tn_embedding {
     char *path, *checkpoint_path;
     int file;
     bool read_only, is_broken;
-    tn_error broken; /* why every call fails from now on */
+    /* the error with which every call fails after the table is broken (is_broken) */
+    tn_error broken;
     tn__residents r;
-    char *rows; /* [slots x row_bytes] */
+    char *rows; /* the rows in the cache: row_bytes bytes for each slot */
     uint32_t batch_rows, batch_count;
     tn__ticket tickets[TN_EMBEDDING_OPEN_MAX];
-    uint32_t *chain;         /* [batch_rows]: the next place with the same row */
+    uint32_t *chain;         /* for each position of a batch: the next position with the same row */
     float *scratch, *second; /* [dim] */
     tn__row_io io;
     tn__journal journal;
-    tn_embedding_facts facts; /* the counters */
+    tn_embedding_facts facts; /* statistics */
 };
 
 static inline char *tn__cache_row(const tn_embedding *e, uint32_t slot) {
@@ -65,35 +69,38 @@ static inline char *tn__cache_row(const tn_embedding *e, uint32_t slot) {
 
 /* --- moving rows (move.c) --- */
 
-/* Waits for one transfer, and processes it. */
+/* Waits for one transfer to finish, and handles its result. */
 void tn__move_finish(tn_embedding *e);
-/* Waits until all writes have finished. */
+/* Waits until all writes have finished. Fails if the table is broken. */
 tn_status tn__move_settle(tn_embedding *e, tn_error *error);
-void tn__move_in(tn_embedding *e, uint32_t slot); /* starts to read a row */
-/* Starts to write a changed row; its slot is free at once. */
+void tn__move_in(tn_embedding *e, uint32_t slot); /* Starts to read a row into its slot. */
+/* Starts to write a changed row from a copy, so that its slot is free at once. */
 tn_status tn__move_out(tn_embedding *e, uint32_t slot, tn_error *error);
-/* Waits until the rows of a batch have been read. */
+/* Waits until all rows of a batch have been read. */
 tn_status tn__move_await(tn_embedding *e, const tn__ticket *ticket, tn_error *error);
 
-/* From now on every call fails with this error. */
+/* Makes every later call fail with this error. Returns `status`. */
 tn_status tn__cache_break(tn_embedding *e, tn_status status, const tn_error *error);
 
 /* --- journal.c --- */
 
-/* Creates or finds the journal of a table, and undoes the changes it records. */
+/* Opens or creates the journal of a table, and undoes the changes that it records. */
 tn_status tn__journal_open(tn_embedding *e, tn_error *error);
-/* The same without writing: E_UNSUPPORTED if changes must be undone. */
+/* Opens the journal of a table that is opened read-only. Errors: E_UNSUPPORTED (changes must be
+ * undone first, which needs writing). */
 tn_status tn__journal_look(tn_embedding *e, tn_error *error);
-/* Call before the row in this slot changes for the first time. */
+/* Adds a row's version in the file to the journal. Call it before the row in this slot changes for
+ * the first time. */
 tn_status tn__journal_add(tn_embedding *e, uint32_t slot, tn_error *error);
 /* Makes all added records durable against a crash of the machine. */
 tn_status tn__journal_secure(tn_embedding *e, tn_error *error);
-/* Call when the next checkpoint exists. */
+/* Closes the journal, and removes its file if it is empty. */
 void tn__journal_close(tn_embedding *e);
 
 /* --- checkpoint.c --- */
 
-/* The number of the table's last checkpoint; 0: none. Also verifies the note. */
+/* Reads the number of the table's last checkpoint; 0: no checkpoint was made yet. Also verifies the
+ * note that is stored with it. */
 tn_status tn__checkpoint_generation(const tn_embedding *e, uint64_t *generation, tn_error *error);
 
 #endif

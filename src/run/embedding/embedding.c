@@ -1,5 +1,5 @@
-/* embedding.c - opens a table: its file, its slab and the parts of the slab, and the restored state
- * of the last checkpoint. */
+/* embedding.c - opens a table of embeddings: its file, its slab, the division of the slab into
+ * parts, and the restoration of the last checkpoint. */
 #include "run/embedding/cache.h"
 
 #include <errno.h>
@@ -10,19 +10,19 @@
 
 /* --- the parts of the slab -------------------------------------------------------------------- */
 
-/* Divides the slab: the bytes of each part of an open table.
+/* Divides the slab into the parts that an open table needs.
  *
- *     | table | slots | index | policy | transfers | reader | batches | chain | scratch |
- *     | journal | copies | rows |
+ *   | table | slots | index | policy | transfers | reader | batches | chain | scratch |
+ *   | journal | copies | rows |
  *
- * All parts other than rows, slots, index and policy are small: queues get at most a thirty-second
- * of the slab, open batches as much as the options say. The number of slots is the largest that
- * fits.
+ * All parts except rows, slots, index and policy are small: the transfers get at most a
+ * thirty-second of the slab, the batches as much as the options state. The number of slots is the
+ * largest that fits.
  */
 
-/* transfers, and the journal's buffer, get at most 1 / SHARE of the slab */
+/* the transfers, and the journal's buffer, get at most one part in this many of the slab */
 #define DIVIDE_SHARE 32u
-#define DIVIDE_JOURNAL ((uint64_t)1 << 20) /* bytes of its buffer at most */
+#define DIVIDE_JOURNAL ((uint64_t)1 << 20) /* largest size of the journal's buffer in bytes */
 #define DIVIDE_BATCH 65536u
 #define DIVIDE_BATCH_SHARE 8u
 
@@ -54,7 +54,8 @@ static uint64_t divide_limit(uint64_t bytes, uint64_t item, uint64_t most) {
     return count < 1 ? 1 : count > most ? most : count;
 }
 
-/* The beginning of the next part. */
+/* Reserves a part of the slab for `count` items and returns its offset. *at becomes the offset of
+ * the next part. */
 static uint64_t divide_part(uint64_t *at, uint64_t count, uint64_t item) {
     uint64_t start = *at, end = tn__add_sat(start, tn__mul_sat(count, item));
     if (!tn__align_up(end, 16, at)) *at = UINT64_MAX - 15;
@@ -86,7 +87,8 @@ static uint32_t divide_slots(uint64_t rows) {
     return rows < TN__SLOTS_MAX ? (uint32_t)rows : TN__SLOTS_MAX;
 }
 
-/* For cache_bytes of the options: as many slots as fit; 0: not even one. */
+/* Divides a slab of options->cache_bytes, with as many slots as fit. slot_count is 0 if not even
+ * one fits. */
 static tn__division embedding_divide(const tn_embedding_table *table, const tn__cache_wish *wish) {
     const tn_embedding_options *options = &wish->options;
     uint64_t bytes = options->cache_bytes, row = tn__table_row_bytes(table);
@@ -100,7 +102,8 @@ static tn__division embedding_divide(const tn_embedding_table *table, const tn__
                               ? options->batch_rows
                               : (uint32_t)divide_limit(bytes / DIVIDE_BATCH_SHARE,
                                                        8 * options->batch_count + 4, DIVIDE_BATCH);
-    uint32_t few = 0, many = divide_slots(table->rows); /* few slots fit; many may not fit */
+    /* bounds for a binary search: `few` slots fit into memory, and more than `many` do not */
+    uint32_t few = 0, many = divide_slots(table->rows);
     while (few < many) {
         uint32_t slots = few + (many - few) / 2 + 1;
         if (divide_for(table, wish, division, slots).total <= bytes)
@@ -120,7 +123,7 @@ tn_status tn_embedding_bytes(const tn_embedding_table *given, const tn_embedding
     if (rows == 0 || rows > table.rows)
         TN_FAIL(error, TN_E_INVALID, "the table has %" PRIu64 " rows; room for %u was asked for",
                 table.rows, rows);
-    uint64_t low = 0, high = 4096; /* low bytes do not suffice; high may */
+    uint64_t low = 0, high = 4096; /* `low` bytes are too few; `high` bytes may be sufficient */
     for (;; low = high, high *= 2) {
         wish.options.cache_bytes = high;
         if (embedding_divide(&table, &wish).slot_count >= divide_slots(rows)) break;
@@ -163,8 +166,9 @@ static tn_status embedding_open_file(const char *path, bool read_only, int *file
         close(made);
         return status;
     }
-    /* rows are read at random, so neighbours are not prefetched */
-    (void)posix_fadvise(made, 0, 0, POSIX_FADV_RANDOM); /* benign */
+    /* rows are read at random, so the system need not read ahead */
+    /* posix_fadvise is only advice, so its failure does not matter */
+    (void)posix_fadvise(made, 0, 0, POSIX_FADV_RANDOM);
     *file = made;
     return TN_OK;
 }
@@ -212,7 +216,7 @@ static tn_status embedding_refuse_size(const tn_embedding_table *table, const tn
             tn_size_format(wish->options.cache_bytes, given), tn_size_format(least, text));
 }
 
-/* Allocates and lays out the slab; the file is not opened yet. */
+/* Allocates the slab of a table and sets the addresses of its parts. The file is not opened yet. */
 static tn_status embedding_make(const char *path, const tn_embedding_table *table,
                                 const tn__cache_wish *wish, tn_embedding **embedding,
                                 tn_error *error) {
@@ -249,7 +253,7 @@ static void embedding_free_path(const tn_embedding *e, char *path) {
 static tn_status embedding_start(tn_embedding *e, const tn__cache_wish *wish, tn_error *error) {
     TN_TRY(tn__checkpoint_generation(e, &e->journal.generation, error));
     TN_TRY(e->read_only ? tn__journal_look(e, error) : tn__journal_open(e, error));
-    memset(e->rows, 0, e->row_bytes); /* used by the undo */
+    memset(e->rows, 0, e->row_bytes); /* undoing changes uses the first row as a buffer */
     tn__residents_open(&e->r);
     e->facts.table = e->table;
     e->facts.policy = wish->policy->name;
@@ -269,12 +273,14 @@ static tn_status embedding_open(const char *path, int file, const tn__cache_wish
     tn_embedding_table table;
     tn_embedding *e = NULL;
     TN_TRY(tn__table_read(file, path, &table, error));
-    (void)fcntl(file, F_SETFL, 0); /* not a pipe; with O_NONBLOCK io_uring returns early */
+    /* O_NONBLOCK was needed only in case of a pipe; io_uring would return too early with it */
+    (void)fcntl(file, F_SETFL, 0);
     tn_status status = embedding_make(path, &table, wish, &e, error);
     if (status == TN_OK) {
         e->file = file;
         status = embedding_start(e, wish, error);
-        e->file = status == TN_OK ? file : -1; /* on failure the caller still owns it */
+        /* if opening fails, the caller closes the file */
+        e->file = status == TN_OK ? file : -1;
     }
     if (status == TN_OK)
         *embedding = e;

@@ -1,16 +1,16 @@
-/* journal.c - TABLE.checkpoint, the valid state of a table, and TABLE.journal, which undoes all
- * changes since the last checkpoint.
+/* journal.c - two files of a table of embeddings: TABLE.checkpoint marks a valid state of the
+ * table, and TABLE.journal undoes all changes since then.
  *
- * A row is written in place when it makes room for another, so the file mixes states of different
- * times. Before a row changes for the first time since it was read, its version in the file is
- * added here. Before any row is written in place, all added records are made durable. So at every
- * moment the file together with the journal gives the state of the checkpoint: opening the table
- * writes the old rows back, the last added first. A row may be recorded several times; the first
- * record, which is written back last, is the right one. Undoing twice, or stopping half-way and
- * starting again, gives the same result.
+ * A changed row is written to the table's file when its slot is needed for another row, so the file
+ * mixes states of different times. Before a row changes for the first time since it was read, its
+ * version in the file is added to the journal. Before any row is written to the table's file, all
+ * added records are made durable. So at every moment, the file and the journal together give the
+ * state of the checkpoint: opening the table writes the old rows back, the last added first. A row
+ * may be recorded several times; its first record, which is written back last, is the right one.
+ * Undoing twice, or stopping half-way and starting again, gives the same result.
  *
- * The checkpoint's number is in the head and in the hash of every record. Once the next checkpoint
- * exists, this file is obsolete, even if it was not removed.
+ * The number of the checkpoint is in the head of the journal and in the hash of every record. When
+ * the next checkpoint exists, the journal is obsolete, even if it could not be emptied.
  *
  *     | head | row, check, bytes | row, check, bytes | ...
  */
@@ -29,7 +29,7 @@ typedef struct journal_head {
     uint64_t identity, generation, row_bytes, hash;
 } journal_head;
 
-typedef struct journal_record { /* followed by row_bytes bytes */
+typedef struct journal_record { /* A record of the journal. row_bytes bytes follow. */
     uint32_t row, check;
 } journal_record;
 
@@ -95,7 +95,7 @@ tn_status tn__journal_add(tn_embedding *e, uint32_t slot, tn_error *error) {
     return TN_OK;
 }
 
-/* Syncs its bytes, and after an `open` that may have created it, its name. */
+/* Makes the journal durable, and also its name if the file may be new. */
 static tn_status journal_sync(tn__journal *journal, tn_error *error) {
     if (fdatasync(journal->file) != 0)
         return tn__file_reason(journal->path, "write it to the disk", error);
@@ -118,7 +118,7 @@ tn_status tn__journal_secure(tn_embedding *e, tn_error *error) {
     return TN_OK;
 }
 
-/* Call when the next checkpoint exists. */
+/* Empties the journal. Called when the next checkpoint exists. */
 static tn_status journal_restart(tn_embedding *e, tn_error *error) {
     tn__journal *journal = &e->journal;
     tn_error why = {.where = ""};
@@ -133,19 +133,22 @@ static tn_status journal_restart(tn_embedding *e, tn_error *error) {
 
 /* --- undoing --- */
 
-/* Does it restore this table's last checkpoint? */
+/* Reads the head of the journal. *leads_back becomes true if the journal belongs to the table's
+ * last checkpoint. Errors: E_INVALID (the journal is damaged or belongs to another table or a later
+ * checkpoint). */
 static tn_status journal_read_head(const tn_embedding *e, uint64_t size, bool *leads_back,
                                    tn_error *error) {
     const tn__journal *journal = &e->journal;
     journal_head head, wanted = journal_head_of(e);
     *leads_back = false;
-    if (size < sizeof head) return TN_OK; /* no row was written in place before the head */
+    /* no row was written to the table's file, because the head would have been written first */
+    if (size < sizeof head) return TN_OK;
     TN_TRY(tn__file_get(journal->file, journal->path, &head, sizeof head, 0, error));
     bool whole = memcmp(head.magic, wanted.magic, sizeof head.magic) == 0 &&
                  head.hash == tn__hash(1, &head, offsetof(journal_head, hash));
     const char *what = NULL;
     if (!whole) {
-        /* a crash of the machine left allocated space without contents */
+        /* after a crash of the machine, the file may have space that was never written */
         bool never_written = true;
         for (size_t i = 0; i < sizeof head; i++) never_written &= ((const char *)&head)[i] == 0;
         what = never_written ? NULL : "is damaged, or no journal of a table: bytes 0 to 39";
@@ -165,7 +168,7 @@ static tn_status journal_read_head(const tn_embedding *e, uint64_t size, bool *l
     return TN_OK;
 }
 
-/* Reads records from `first` on, as many as the buffer holds. */
+/* Reads `count` records from record `first` on into the buffer. */
 static tn_status journal_read(tn_embedding *e, uint64_t first, uint64_t count, tn_error *error) {
     size_t size = journal_record_size(e);
     return tn__file_get(e->journal.file, e->journal.path, e->journal.buffer, (size_t)count * size,
@@ -178,8 +181,8 @@ static const char *journal_at(const tn_embedding *e, uint64_t index, journal_rec
     return at + sizeof *record;
 }
 
-/* Counts the valid records at the start: those after the first invalid one were not durable, so no
- * row was written in place because of them. */
+/* Counts the valid records at the start of the journal. Records after the first invalid one were
+ * not durable, so their rows were not written to the table's file. */
 static tn_status journal_count(tn_embedding *e, uint64_t size, uint64_t *count, tn_error *error) {
     uint64_t most = (size - sizeof(journal_head)) / journal_record_size(e), whole = 0;
     for (uint64_t first = 0; first < most && whole == first; first += e->journal.room) {
@@ -196,7 +199,8 @@ static tn_status journal_count(tn_embedding *e, uint64_t size, uint64_t *count, 
     return TN_OK;
 }
 
-/* A row that is unchanged is not written, so that holes of the file stay holes. */
+/* Writes the old version of a row to the table's file. A row that is unchanged is not written, so
+ * that holes of the file remain holes. */
 static tn_status journal_undo_row(tn_embedding *e, uint32_t row, const char *bytes,
                                   tn_error *error) {
     char *now = tn__cache_row(e, 0);
@@ -255,8 +259,7 @@ tn_status tn__journal_open(tn_embedding *e, tn_error *error) {
         TN_TRY(journal_undo(e, count, error));
     }
     if (ftruncate(journal->file, 0) != 0) return tn__file_reason(journal->path, "empty it", error);
-    /* otherwise new records could overwrite the first of the old ones, which would still be
-     * valid */
+    /* Otherwise, after a crash, new records could be followed by old ones that are still valid. */
     if (leads_back && !journal->unsynced && fdatasync(journal->file) != 0)
         return tn__file_reason(journal->path, "write it to the disk", error);
     return TN_OK;
@@ -280,28 +283,29 @@ tn_status tn__journal_look(tn_embedding *e, tn_error *error) {
         "%s", e->path);
 }
 
-/* Removes the file if it has nothing to undo. */
+/* Closes the journal, and removes its file if it is empty. */
 void tn__journal_close(tn_embedding *e) {
     struct stat facts;
     int file = e->journal.file;
     if (file < 0) return;
     if (!e->read_only && fstat(file, &facts) == 0 && facts.st_size == 0)
-        (void)unlink(e->journal.path); /* benign */
+        /* an empty journal does no harm, so a failure to delete it does not matter */
+        (void)unlink(e->journal.path);
     close(file);
 }
 
 /* --- the checkpoint --------------------------------------------------------------------------- */
 
-/* TABLE.checkpoint: the number of the valid state of the table, and a note of the caller.
+/* TABLE.checkpoint has the number of the valid state of the table, and a note of the caller.
  *
- * The file holds a number that grows by one, and bytes of the caller. A rename puts it into place,
- * and at that moment the checkpoint exists. Before, the journal with the old number undoes all
+ * The number grows by one with each checkpoint. The file is replaced by a rename, and from that
+ * moment the new checkpoint exists. Before the rename, the journal with the old number undoes all
  * changes; afterwards that journal is obsolete.
  */
 
 typedef struct checkpoint_head {
     char magic[8];
-    /* size of the note; hash of everything, computed with hash 0 */
+    /* `size` of the note; `hash` of head and note, computed with a hash of 0 */
     uint64_t identity, generation, size, hash;
 } checkpoint_head;
 
@@ -315,7 +319,8 @@ static tn_status checkpoint_refuse(const tn_embedding *e, tn_error *error, const
                      e->checkpoint_path);
 }
 
-/* Maps the file, which the caller must unmap; without bytes if it does not exist. */
+/* Maps the checkpoint file into memory and checks it. The caller must unmap it. If the file does
+ * not exist, file->bytes is NULL. */
 static tn_status checkpoint_map(const tn_embedding *e, tn__file *file, checkpoint_head *head,
                                 tn_error *error) {
     struct stat facts;
@@ -404,7 +409,7 @@ tn_status tn_embedding_checkpoint(tn_embedding *e, const void *note, size_t size
     TN_TRY(checkpoint_write_rows(e, error));
     TN_TRY(checkpoint_commit(e, note, size, error));
     if (!e->journal.unsynced) {
-        /* the journal must survive until the name is durable */
+        /* the journal is needed until the name of the new checkpoint is durable */
         tn_error why = {.where = ""};
         tn_status status = tn__folder_sync(e->path, &why);
         if (status != TN_OK) {

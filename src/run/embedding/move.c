@@ -1,11 +1,12 @@
-/* move.c - moves rows between the file and their slots.
+/* move.c - moves rows between the file of a table and their slots in memory.
  *
- * A changed row that is evicted is copied, and its slot is free at once. The copy is written while
- * the next row is read into the slot. The evicted row cannot be requested in between, because a
- * batch first waits for the writes of earlier batches, which have usually finished by then.
+ * A changed row that is evicted is copied, so that its slot is free at once. The copy is written
+ * while the next row is read into the slot. The evicted row cannot be requested in the meantime,
+ * because a batch first waits for the writes of earlier batches, which have usually finished by
+ * then.
  *
- * A row that cannot be read only fails the batches that need it. A row that cannot be written fails
- * the table, because later promises would not hold.
+ * If a row cannot be read, only the batches that need it fail. If a row cannot be written, every
+ * later call fails, because the table could no longer be restored to a consistent state.
  */
 #include "run/embedding/cache.h"
 

@@ -1,12 +1,12 @@
-/* residents.c - the index of resident rows, and the locks of batches (residents.h).
+/* residents.c - the index of resident rows, and their locking by batches (residents.h).
  *
- * The index uses linear probing from the row's hash, at most two thirds full. Removing an entry
- * shifts back the following ones, so there are no tombstones and the index stays as fast after a
- * billion rows. Row and slot are adjacent: a hit costs one cache line.
+ * The index is a hash table with linear probing, at most two thirds full. When an entry is removed,
+ * following entries are moved back. So there are no tombstones, and the index stays as fast after a
+ * billion rows. Row and slot are adjacent in an entry, so a hit costs one cache line.
  *
- * A batch is locked in two rounds: first the resident rows, so that none of them is evicted; then
- * the others. If the batch turns out to be too large, rows evicted for it stay evicted: the next
- * batch reads them again, which costs time but changes no result.
+ * A batch is locked in two rounds: first its resident rows, so that none of them is evicted; then
+ * the others. If there are too few slots for the batch, rows that were evicted for it stay evicted.
+ * The next batch reads them again, which costs time but changes no result.
  */
 #include "run/embedding/policy.h"
 
@@ -59,8 +59,9 @@ void tn__residents_open(tn__residents *r) {
     if (r->policy->open != NULL) r->policy->open(r);
 }
 
-/* Fibonacci hashing: neighbouring rows, which many traces request together, get distant places, so
- * that runs of used places stay short. */
+/* Returns the position in the index at which the search for a row begins. Adjacent rows, which are
+ * often requested together, get distant positions (Fibonacci hashing), so that occupied runs stay
+ * short. */
 static uint32_t residents_home(const tn__residents *r, uint32_t row) {
     uint64_t hash = (row + UINT64_C(1)) * UINT64_C(0x9e3779b97f4a7c15);
     hash = (hash ^ hash >> 32) * UINT64_C(0xd6e8feb86659fd93);
@@ -71,7 +72,8 @@ static uint32_t residents_after(const tn__residents *r, uint32_t place) {
     return place + 1 < r->index_count ? place + 1 : 0;
 }
 
-/* The place of the row, or the free place where it belongs. */
+/* Returns the position of a row in the index, or the free position at which it would be
+ * inserted. */
 static uint32_t residents_place(const tn__residents *r, uint32_t row) {
     uint32_t place = residents_home(r, row);
     while (r->index[place].row != row && r->index[place].row != TN__ROW_NONE)
@@ -101,7 +103,7 @@ static void residents_forget(tn__residents *r, uint32_t row) {
 
 /* --- slots --- */
 
-/* The row is no longer resident; no batch has locked it. */
+/* Removes a row from its slot. No batch may have locked it. */
 static void residents_remove(tn__residents *r, uint32_t slot) {
     tn_assert(r->slots[slot].held == 0);
     residents_forget(r, r->slots[slot].row);
@@ -114,7 +116,7 @@ static bool residents_has_room(const tn__residents *r) {
     return r->used < r->slot_count || r->vacant != TN__SLOT_NONE || r->resident > r->locked;
 }
 
-/* Takes a slot without a row. */
+/* Returns a free slot. If no slot is free, evicts the row that the policy chooses. */
 static tn_status residents_take(tn__residents *r, const tn__movers *movers, uint32_t *slot,
                                 tn_error *error) {
     if (r->vacant == TN__SLOT_NONE && r->used < r->slot_count) {
@@ -142,7 +144,7 @@ static void residents_lock(tn__residents *r, uint32_t slot, uint8_t mask, tn__ho
 
 /* --- batches --- */
 
-/* Locks the resident rows; the others get no slot. */
+/* Locks those rows of a batch that are resident. The other rows get no slot yet. */
 static void residents_hold_hits(tn__residents *r, uint8_t mask, const uint32_t *rows,
                                 tn__hold *hold) {
     for (uint32_t i = 0; i < hold->row_count; i++) {
@@ -159,7 +161,8 @@ static void residents_hold_hits(tn__residents *r, uint8_t mask, const uint32_t *
 static tn_status residents_hold_miss(tn__residents *r, uint8_t mask, uint32_t row, tn__hold *hold,
                                      const tn__movers *movers, uint32_t *slot, tn_error *error) {
     *slot = residents_find(r, row);
-    if (*slot != TN__SLOT_NONE) return TN_OK; /* an earlier place of this batch has the same row */
+    /* an earlier position of this batch names the same row */
+    if (*slot != TN__SLOT_NONE) return TN_OK;
     if (!residents_has_room(r)) return TN_E_EXHAUSTED;
     TN_TRY(residents_take(r, movers, slot, error));
     r->slots[*slot] = (tn__slot){.row = row, .flags = TN__SLOT_READING | TN__SLOT_FRESH};
@@ -169,7 +172,8 @@ static tn_status residents_hold_miss(tn__residents *r, uint8_t mask, uint32_t ro
     return TN_OK;
 }
 
-/* Resident rows stay, as if they had been used; rows to be read are removed again. */
+/* Unlocks the rows of a batch that does not fit. Rows that were resident stay resident; rows that
+ * would have been read are removed. */
 static void residents_undo(tn__residents *r, uint8_t mask, const tn__hold *hold) {
     for (uint32_t i = 0; i < hold->distinct_count; i++) {
         uint32_t slot = hold->distinct[i];

@@ -1,6 +1,5 @@
-/* row_io.c - manages transfers of rows and their three readers (row_io.h): plain, which runs each
- * transfer at once; threads; io_uring.
- */
+/* row_io.c - manages the transfers of rows, and has their three readers (row_io.h): one that runs
+ * each transfer at once, one with threads, and one with io_uring. */
 #include "run/embedding/row_io.h"
 
 #include <errno.h>
@@ -9,9 +8,9 @@
 
 /* --- one transfer --- */
 
-/* For readers: records `count`, the result of one read or write, and `reason`, its errno. A count
- * of 0 is the end of the file, or a full disk. Returns true if the transfer must go on, false if it
- * is complete or has failed. */
+/* Records the result of one read or write for a transfer: `count` bytes, or -1 with the errno
+ * `reason`. A count of 0 means the end of the file, or a full disk. Returns true if bytes of the
+ * transfer remain, false if it is complete or has failed. */
 static bool transfer_goes_on(tn__row_transfer *it, ssize_t count, int reason) {
     if (count < 0 && (reason == EINTR || reason == EAGAIN)) return true;
     if (count < 0)
@@ -23,7 +22,7 @@ static bool transfer_goes_on(tn__row_transfer *it, ssize_t count, int reason) {
     return it->failure == 0 && it->done < it->size;
 }
 
-/* Runs the whole transfer in this thread. */
+/* Runs a whole transfer in the calling thread. */
 static void transfer_run(int file, tn__row_transfer *it) {
     ssize_t count;
     do {
@@ -147,14 +146,14 @@ tn_status tn__row_reader_find(const char *name, const tn__row_reader **reader, t
 
 /* A reader with several threads, each of which reads or writes one row at a time.
  *
- * For kernels and containers without io_uring. One lock protects two queues: pending and finished
- * transfers. A thread owns the bytes of a transfer from `begin` until `finish`.
+ * It is for kernels and containers without io_uring. One lock protects two queues, of pending and
+ * of finished transfers. A thread owns the memory of a transfer from `begin` to `finish`.
  */
 
 #define THREADS_MOST 64u
 #define THREADS_STACK ((size_t)64 << 10)
 
-typedef struct threads_queue { /* first-in-first-out lists through the transfers */
+typedef struct threads_queue { /* a first-in-first-out list of transfers */
     uint32_t first, last;
 } threads_queue;
 
@@ -212,7 +211,8 @@ static tn_status threads_start(tn__row_io *io, uint32_t count, tn_error *error) 
     threads_state *state = io->state;
     pthread_attr_t attributes;
     if (pthread_attr_init(&attributes) != 0) return tn__no_memory(error, "a thread that reads");
-    (void)pthread_attr_setstacksize(&attributes, THREADS_STACK); /* benign: the stack is larger */
+    /* if this fails, the stack is larger, which does not matter */
+    (void)pthread_attr_setstacksize(&attributes, THREADS_STACK);
     int failure = 0;
     while (failure == 0 && state->count < count) {
         failure = pthread_create(&state->threads[state->count], &attributes, threads_work, io);
@@ -226,8 +226,9 @@ static tn_status threads_open(tn__row_io *io, uint32_t threads, tn_error *error)
     threads_state *state = io->state;
     state->wanted.first = state->done.first = TN__ROW_TRANSFER_NONE;
     if (pthread_mutex_init(&state->lock, NULL) != 0) return tn__no_memory(error, "a lock");
+    /* pthread_cond_init cannot fail in glibc */
     if (pthread_cond_init(&state->asked, NULL) != 0 ||
-        pthread_cond_init(&state->answered, NULL) != 0) { /* cannot fail in glibc */
+        pthread_cond_init(&state->answered, NULL) != 0) {
         pthread_mutex_destroy(&state->lock);
         return tn__no_memory(error, "a lock");
     }
@@ -277,10 +278,11 @@ const tn__row_reader tn__row_reader_threads = {.name = "threads",
 
 /* --- io_uring --------------------------------------------------------------------------------- */
 
-/* A reader that uses the kernel's queue io_uring, with one system call for many rows.
+/* A reader that uses io_uring, the kernel's queue for input and output, with one system call for
+ * many rows.
  *
- * liburing is loaded if it is installed; building needs its header. Containers often forbid
- * io_uring; then threads are used (row_io.c). The kernel owns the memory of the queue.
+ * liburing is loaded at run time if it is installed; building needs its header. Containers often
+ * forbid io_uring; then the reader with threads is used. The kernel owns the memory of the queue.
  */
 
 #ifdef TENURE_URING
@@ -308,8 +310,8 @@ static const struct {
                      {"io_uring_submit_and_wait", offsetof(uring_state, submit_and_wait)},
                      {"io_uring_register_probe", offsetof(uring_state, register_probe)}};
 
-/* Reading and writing came later than the queue, together with a way to ask for them (Linux
- * 5.6). */
+/* Whether io_uring can read and write. The first kernels with io_uring could not; Linux 5.6 added
+ * both, and a way to find out. */
 static bool uring_reads(uring_state *state) {
     enum { OPS = IORING_OP_WRITE + 1 };
     union {
@@ -364,7 +366,8 @@ static tn_status uring_open(tn__row_io *io, uint32_t threads, tn_error *error) {
     return TN_OK;
 }
 
-/* The queue has room, because each transfer is in it at most once. */
+/* Adds a transfer to the queue. There is space, because each transfer is in the queue at most
+ * once. */
 static void uring_begin(tn__row_io *io, uint32_t transfer) {
     uring_state *state = io->state;
     tn__row_transfer *it = &io->transfers[transfer];
@@ -381,11 +384,12 @@ static void uring_begin(tn__row_io *io, uint32_t transfer) {
 
 static void uring_start(tn__row_io *io) {
     uring_state *state = io->state;
-    (void)state->submit_and_wait(&state->ring, 0); /* benign: `finish` tries again */
+    /* a failure does not matter, because `finish` tries again */
+    (void)state->submit_and_wait(&state->ring, 0);
 }
 
-/* A transfer that has finished already, without a system call. A transfer that moved only part of
- * its bytes is continued. */
+/* Looks for a finished transfer, without a system call. Returns whether *transfer is finished. If
+ * only part of its bytes were moved, queues the rest. */
 static bool uring_peek(tn__row_io *io, uint32_t *transfer) {
     uring_state *state = io->state;
     struct io_uring_cqe *cqe;

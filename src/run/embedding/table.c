@@ -1,12 +1,12 @@
-/* table.c - the file of a table.
+/* table.c - the file of a table of embeddings.
  *
- * A page with the head, then row after row, each with its optimizer state. A row is stored as the
- * bits in which it differs from its initial values, which are computed from the seed, the row and
- * the column. So a row that was never updated is a hole in the file and takes no disk space, no
- * list of such rows is needed, and reading has no special case. With a scale of 0 the initial
- * values are zeros, and the file has the rows as they are.
+ * The file has a page with the head, then the rows, each followed by its optimizer state. The file
+ * stores a row as its difference, in bits (xor), from its initial values, which are computed from
+ * the seed, the row and the column. So a row that was never updated is a hole in the file, which
+ * takes no disk space. No list of such rows is needed, and reading has no special case. With a
+ * scale of 0 the initial values are zeros, and the file has the rows themselves.
  *
- * Numbers are little endian, as on all machines that this runs on.
+ * Numbers are little-endian, as on all machines that Tenure supports.
  */
 #include "run/embedding/table.h"
 
@@ -30,7 +30,7 @@ typedef struct table_head {
     uint32_t type, rule;
     uint64_t seed;
     double scale;
-    uint64_t hash; /* of the bytes before it */
+    uint64_t hash; /* hash of the bytes of the head before this field */
 } table_head;
 
 static const char *const table_rules[] = {
@@ -96,7 +96,8 @@ uint64_t tn__table_identity(const tn_embedding_table *table) { return table_head
 
 /* --- initial values --- */
 
-/* Two numbers of 32 bits for two neighbours of a row: splitmix64's mixing of a counter. */
+/* Returns two random 32-bit numbers, for two adjacent elements of a row: the output function of
+ * splitmix64, applied to a key and a counter. */
 static uint64_t table_draw(uint64_t key, uint64_t counter) {
     uint64_t z = key + counter * 0x9e3779b97f4a7c15u;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -199,7 +200,8 @@ tn_status tn__folder_sync(const char *path, tn_error *error) {
     int file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (file < 0) return tn__file_reason(folder, "open it", error);
     tn_status status = TN_OK;
-    if (fsync(file) != 0 && errno != EINVAL) /* not supported by some file systems */
+    /* EINVAL: the file system does not support fsync for folders */
+    if (fsync(file) != 0 && errno != EINVAL)
         status = tn__file_reason(folder, "write it to the disk", error);
     close(file);
     return status;
@@ -268,7 +270,8 @@ static tn_status table_is_free(const char *path, const tn_context *context, tn_e
     return TN_OK;
 }
 
-/* Names the complete file, unless a file of that name exists by now. */
+/* Creates the file of a table under a temporary name, and then gives it its name, unless a file
+ * with that name exists by then. */
 static tn_status table_write(const char *path, const tn_embedding_table *table, tn_error *error) {
     table_head head = table_head_of(table);
     tn__new_file part;

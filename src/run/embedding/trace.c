@@ -1,9 +1,10 @@
-/* trace.c - recorded lookups: read from text, or drawn by popularity, and replayed.
+/* trace.c - recorded lookups: reads them from a text file, or draws them at random by popularity,
+ * and replays them.
  *
- * Ranks are drawn by rejection-inversion: the area below the density is inverted in closed form,
- * and the small difference to the histogram is rejected. So it needs no table, and O(1) per draw
- * for any number of rows. Ranks are then spread over the rows by a multiplication modulo their
- * number, so that popular rows are not neighbours.
+ * Ranks of popularity are drawn from a Zipf distribution by rejection-inversion: the area below the
+ * density is inverted in closed form, and the small difference to the discrete distribution is
+ * rejected. This needs no table, and O(1) per draw for any number of rows. Ranks are then mapped to
+ * rows by a multiplication modulo the number of rows, so that popular rows are not adjacent.
  * Source: Hormann, Derflinger: Rejection-inversion to generate variates from monotone discrete
  * distributions, 1996.
  */
@@ -90,13 +91,15 @@ tn_status tn_embedding_trace_load(const char *path, const tn_context *context,
 
 typedef struct trace_zipf {
     double exponent;
-    double first, last; /* draws lie between these areas */
-    double near;        /* a rank this close above its draw is accepted at once */
+    double first, last; /* range of areas, from which a number is drawn */
+    /* a rank that is at most this far above its draw is accepted without further computation */
+    double near;
     uint64_t rows, factor;
     tn__random random;
 } trace_zipf;
 
-/* The area below x^-s from 1 to x, and its inverse; both are accurate also near s = 1. */
+/* Returns the area below x^-s from 1 to x; trace_inverse returns the x for an area. Both are also
+ * accurate near s = 1. */
 static double trace_area(const trace_zipf *zipf, double x) {
     double power = 1 - zipf->exponent, log_x = log(x), t = power * log_x;
     return fabs(t) > 1e-8 ? log_x * expm1(t) / t : log_x * (1 + t / 2);
@@ -174,13 +177,15 @@ tn_status tn_embedding_trace_zipf(const tn_embedding_zipf *wanted, const tn_cont
 
 /* --- replay ----------------------------------------------------------------------------------- */
 
-/* Counts the hits of a policy in a recorded run, using the residents without their rows.
+/* Counts the hits of a policy in a recorded run, using the index of resident rows without their
+ * data.
  *
- * Policies that see the future get, for each lookup, the number of the next lookup of its row.
- * These numbers are found from the end, with a table of the last number of each row.
+ * A policy that sees the future gets, for each lookup, the number of the next lookup of its row.
+ * These numbers are computed from the end of the run, with a table of the latest lookup seen for
+ * each row.
  */
 
-#define REPLAY_SHOWS ((uint64_t)1 << 20) /* lookups between progress reports */
+#define REPLAY_SHOWS ((uint64_t)1 << 20) /* number of lookups between two progress reports */
 
 typedef struct replay {
     tn_context context;
@@ -188,9 +193,9 @@ typedef struct replay {
     uint32_t batch;
     tn__residents r;
     tn__hold hold;
-    uint64_t *next;       /* [lookups] next lookup of each one's row, or NULL */
-    uint64_t *next_of;    /* [batch], for its distinct rows */
-    uint64_t state_bytes; /* for the policy */
+    uint64_t *next;       /* for each lookup: the next lookup of its row; NULL: not needed */
+    uint64_t *next_of;    /* for each distinct row of a batch: its next lookup */
+    uint64_t state_bytes; /* bytes of the policy's state */
     tn_error *error;
 } replay;
 
@@ -224,7 +229,7 @@ static void replay_release(replay *it) {
 
 typedef struct replay_last {
     uint32_t row;
-    uint64_t seen; /* number of the lookup, plus one; 0: free */
+    uint64_t seen; /* number of the lookup, plus one; 0: the entry is free */
 } replay_last;
 
 static replay_last *replay_find(replay_last *table, uint64_t count, uint32_t row) {
@@ -234,7 +239,7 @@ static replay_last *replay_find(replay_last *table, uint64_t count, uint32_t row
     return &table[place];
 }
 
-/* Fills in `next`, and counts the distinct rows of the run. */
+/* Fills it->next, and counts the distinct rows of the run in *cold. */
 static tn_status replay_look_ahead(replay *it, uint64_t *cold) {
     uint64_t count = it->trace->count, room = 16;
     while (room < count + count / 2) room *= 2;
@@ -251,7 +256,8 @@ static tn_status replay_look_ahead(replay *it, uint64_t *cold) {
     return it->next != NULL ? TN_OK : tn__no_memory(it->error, "the future of a recorded run");
 }
 
-/* If a row occurs several times in the batch, its last place has the right number. */
+/* Sets next_of for the distinct rows of a batch. If a row occurs several times, the number of its
+ * last position counts. */
 static void replay_set_next(replay *it, uint64_t first) {
     for (uint32_t k = 0; k < it->hold.distinct_count; k++)
         it->r.slots[it->hold.distinct[k]].mark = k;
@@ -311,7 +317,7 @@ tn_status tn_embedding_replay(const tn_embedding_trace *trace,
                        .sample = options.sample != 0 ? options.sample : 16,
                        .random = {options.seed}},
                  .error = error};
-    /* a run cannot have more rows than lookups */
+    /* a run has at most as many rows as lookups */
     if (it.r.slot_count > trace->count) it.r.slot_count = (uint32_t)trace->count;
     if (it.r.slot_count > TN__SLOTS_MAX) it.r.slot_count = TN__SLOTS_MAX;
     if (it.batch > trace->count) it.batch = (uint32_t)trace->count;

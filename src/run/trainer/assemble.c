@@ -1,16 +1,18 @@
-/* assemble.c - assembles and divides tensors of which every rank of a cut model holds a part
- * (tenure/dist.h): a checkpoint and a test need whole tensors, one after the other.
+/* assemble.c - assembles whole tensors from the parts that ranks of a tensor-parallel or pipelined
+ * model hold (tenure/dist.h), and copies whole tensors back into such parts. A checkpoint and a
+ * test of the model need whole tensors, one after the other.
  *
- * If ranks also divide the updates of a cut model, each holds a range of a part. Then ranks with
- * the same part assemble it first, and the parts are assembled afterwards.
+ * If the updates of a tensor-parallel model are also divided between ranks, a rank holds only a
+ * range of its part. Then the ranks with the same part assemble this part first, and the tensor is
+ * assembled from the parts afterwards.
  */
 #include "run/trainer/trainer.h"
 #include "run/trainer/checkpoint.h"
 
 /* --- divided parameters on the first rank ----------------------------------------------------- */
 
-/* Gathers divided parameters on the first rank, in host memory, one shard after the other: for
- * testing the model between steps. */
+/* Gathers divided parameters on the first rank, in host memory, one shard after the other, so that
+ * the model can be tested between steps. */
 
 bool tn__trainer_is_divided(const tn_trainer *trainer) {
     const tn_training *step = trainer->training;
@@ -48,7 +50,8 @@ static tn_status gathered_room(tn_trainer *trainer, tn_error *error) {
     return TN_OK;
 }
 
-/* Copies the shard in `bytes` to each of its parameters, which are listed in the step's order. */
+/* Copies from `bytes`, the contents of a whole shard, each of its parameters to its place in
+ * `gathered`. The parameters are listed in the order of the training step. */
 static void gathered_part(tn_trainer *trainer, uint32_t shard, const uint8_t *bytes) {
     const tn_trained *trained = trainer->training->parameters;
     for (uint32_t i = 0; i < trainer->keeping.count; i++) {
@@ -72,9 +75,9 @@ static tn_status gathered_shard(tn_trainer *trainer, uint32_t number, uint8_t *b
     return TN_OK;
 }
 
-/* Gathers the parameters of a tensor-parallel or pipelined model. The ranks of the first data part
- * together hold all parameters, so only they take part, unless the data parts divide the parameters
- * as well (--shard). */
+/* Gathers the parameters of a tensor-parallel or pipelined model. The ranks that train on the first
+ * part of each batch together hold all parameters, so only they take part. If ranks that train on
+ * different samples also divide the parameters (--shard), all ranks take part. */
 static tn_status gathered_cut(tn_trainer *trainer, tn_error *error) {
     for (uint32_t i = 0; i < trainer->keeping.count; i++) {
         bool here = trainer->gathered != NULL;
@@ -117,7 +120,8 @@ static uint64_t parts_bytes(const tn__keep *keep) {
     return keep->cut != NULL ? keep->bytes / keep->ranks : keep->bytes;
 }
 
-/* The range of its part that this rank holds; other bytes are unchanged. */
+/* Copies the range that this rank holds of its part of a tensor to its place in `mine`, which has
+ * room for the whole part. Other bytes of `mine` are unchanged. */
 static tn_status parts_get(const tn__keep *keep, tn_engine *engine, uint8_t *mine,
                            tn_error *error) {
     if (!keep->in_shard)
@@ -154,8 +158,9 @@ tn_status tn__keep_set_part(const tn__keep *keep, tn_engine *engine, const void 
 
 /* --- all parts --- */
 
-/* Each of the ranks that divide the part contributes the bytes it writes, and zeros elsewhere. The
- * sum, taken on integers, is the whole part; `room` is a multiple of their size. */
+/* Assembles in `mine` the part of a tensor that several ranks divide. Each of these ranks
+ * contributes the bytes that it writes to a checkpoint, and zeros elsewhere; the sum, computed on
+ * int32 values, is the whole part. `room` is the size of `mine` in bytes, a multiple of 4. */
 static tn_status parts_share(const tn__keeping *keeping, const tn__keep *keep, tn_engine *engine,
                              uint8_t *mine, uint64_t room, tn_error *error) {
     const tn_exchange *to = keeping->exchange;
@@ -167,7 +172,8 @@ static tn_status parts_share(const tn__keeping *keeping, const tn__keep *keep, t
                       error);
 }
 
-/* This rank's part, assembled if ranks divide it. */
+/* Copies this rank's part of a tensor to `mine`. If ranks divide the part, assembles it from their
+ * ranges. */
 static tn_status parts_mine(const tn__keeping *keeping, const tn__keep *keep, tn_engine *engine,
                             uint8_t *mine, tn_error *error) {
     uint64_t size = parts_bytes(keep), room = 0;
@@ -196,7 +202,7 @@ static tn_status parts_gather(const tn__keeping *keeping, const tn__keep *keep, 
     return TN_OK;
 }
 
-/* Assembles a tensor from all ranks of a stage. */
+/* Assembles a tensor from all ranks of a pipeline stage, or of a model without pipeline. */
 static tn_status parts_whole(const tn__keeping *keeping, const tn__keep *keep, tn_engine *engine,
                              void *whole, tn_error *error) {
     bool alone = keep->cut == NULL && (!keep->in_shard || keeping->exchange == NULL);
@@ -208,7 +214,8 @@ static tn_status parts_whole(const tn__keeping *keeping, const tn__keep *keep, t
     return status;
 }
 
-/* Sends a tensor of one pipeline stage from its first rank to those of the other stages. */
+/* Assembles a tensor on the first rank of the pipeline stage that owns it, and sends it to the
+ * first ranks of the other stages. */
 static tn_status parts_pass(const tn__keeping *keeping, const tn__keep *keep, tn_engine *engine,
                             void *bytes, tn_error *error) {
     const tn_exchange *to = keeping->exchange;
@@ -234,7 +241,7 @@ tn_status tn__keep_gather(const tn__keeping *keeping, const tn__keep *keep, tn_e
     if (keep->in != TN_NONE)
         return keep->staged ? parts_staged(keeping, keep, engine, whole, error)
                             : parts_whole(keeping, keep, engine, whole, error);
-    /* no rank holds it */
+    /* no rank holds the tensor, so its contents are zeros */
     if (whole != NULL && keep->bytes > 0) memset(whole, 0, (size_t)keep->bytes);
     return TN_OK;
 }

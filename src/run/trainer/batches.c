@@ -6,17 +6,21 @@ struct tn_batches {
     tn__arena arena;
     const tn_data *data;
     uint64_t seed, per_epoch;
-    uint64_t labels;      /* of one sample; for text also the bytes of a window */
-    uint32_t size;        /* samples that one call fills */
-    uint32_t part, parts; /* which of how many equal parts of the whole batch that is */
-    uint32_t order_epoch; /* epoch of `order`; TN_NONE: not filled yet */
+    /* number of labels of one sample; for text this is also the number of bytes in a window */
+    uint64_t labels;
+    uint32_t size; /* number of samples that one call fills */
+    /* each whole batch is divided into `parts` equal parts, and these are the batches of part
+     * number `part` */
+    uint32_t part, parts;
+    uint32_t order_epoch; /* the epoch for which `order` is filled; TN_NONE: none yet */
     uint32_t *order;      /* [samples] */
-    uint64_t *numbers;    /* [size] sample numbers of the current batch */
+    /* array of `size` sample numbers of the current batch; for text these are positions */
+    uint64_t *numbers;
 };
 
 /* --- which --- */
 
-/* Fisher-Yates shuffle, from the end. */
+/* Fills `order` for an epoch: a Fisher-Yates shuffle, from the end. */
 static void batches_shuffle(tn_batches *batches, uint32_t epoch) {
     tn__random random = {.state = batches->seed ^ (0x9e3779b97f4a7c15u * (epoch + 1u))};
     uint64_t count = batches->data->train.count;
@@ -31,13 +35,14 @@ static void batches_shuffle(tn_batches *batches, uint32_t epoch) {
     batches->order_epoch = epoch;
 }
 
-/* The samples of a part are those at its place in the whole batch. */
+/* Chooses the samples of batch `number`. A part of a batch gets the samples at its place in the
+ * whole batch, so all parts together have the samples of an undivided batch. */
 static void batches_choose(tn_batches *batches, uint64_t number) {
     uint64_t first = (uint64_t)batches->part * batches->size;
     uint64_t whole = (uint64_t)batches->parts * batches->size;
     uint32_t epoch = (uint32_t)(number / batches->per_epoch);
     uint64_t batch = number % batches->per_epoch, count = batches->data->train.count;
-    if (batches->data->text) { /* new random positions for each batch */
+    if (batches->data->text) { /* text: each batch has new random positions */
         tn__random random = {.state = batches->seed + 0x632be59bd9b4e019u * (batch + 1) + epoch};
         for (uint64_t i = 0; i < first + batches->size; i++) {
             uint64_t place = tn__random_below(&random, count - batches->labels);
@@ -58,7 +63,7 @@ static void batches_pixels(void *to, const void *from, uint64_t count) {
     for (uint64_t i = 0; i < count; i++) real[i] = (float)byte[i] / 255;
 }
 
-/* One loop for each pair of C types. */
+/* Defines a conversion function for one pair of C types. */
 #define BATCHES_LOOP(name, to_type, from_type)                                                     \
     static void name(void *to, const void *from, uint64_t count) {                                 \
         to_type *a = to;                                                                           \
@@ -144,13 +149,13 @@ void tn_batches_fill(tn_batches *batches, uint64_t number, tn_array *samples, tn
 
 /* --- test samples --- */
 
-/* The distance between the beginnings of two samples. */
+/* Returns the distance between the beginnings of two successive test samples. */
 static uint64_t batches_stride(const tn_batches *batches) {
     return batches->data->text ? batches->labels : 1;
 }
 
-/* No sample begins here or later: after a window of text one more byte is needed, its last label.
- */
+/* Returns the position at which, and after which, no test sample begins. After each window of text
+ * one more byte is needed: the last label of the window. */
 static uint64_t batches_test_end(const tn_batches *batches) {
     uint64_t count = batches->data->test.count;
     if (!batches->data->text) return count;
@@ -163,7 +168,8 @@ uint64_t tn_batches_test_count(const tn_batches *batches) {
     return end / each + (end % each != 0);
 }
 
-/* The last batch is filled up with its first sample. */
+/* If the last batch has too few samples, the rest of it is filled with copies of its first
+ * sample. */
 uint32_t tn_batches_fill_test(tn_batches *batches, uint64_t number, tn_array *samples,
                               tn_array *labels) {
     uint64_t stride = batches_stride(batches), end = batches_test_end(batches);
@@ -208,7 +214,7 @@ static tn_status batches_make(tn_batches *made, const tn_data *data, const tn_te
     return made->numbers != NULL && made->order != NULL ? TN_OK : tn__no_memory(error, "batches");
 }
 
-/* The first extent counts samples. */
+/* Checks that the first extent of a tensor can be a number of samples. */
 static tn_status batches_check_size(const tn_tensor *tensor, tn_error *error) {
     if (tensor->rank == 0 || tensor->rank > TN_RANK_MAX || tensor->shape[0] < 1 ||
         tensor->shape[0] > UINT32_MAX || tensor->bytes == TN_SIZE_UNKNOWN)

@@ -1,6 +1,5 @@
-/* checkpoint.c - reads a checkpoint file, checking every value in it before it is used; writes the
- * state of a training run to a checkpoint, and restores it.
- */
+/* checkpoint.c - reads a checkpoint file, and checks every value in it before the value is used;
+ * writes the state of a training run to a checkpoint, and restores the state from one. */
 #include "run/trainer/checkpoint.h"
 #include "graph/element.h"
 #include <tenure/train.h>
@@ -116,7 +115,8 @@ static tn_status checkpoint_tensors(tn__checkpoint_reader *reader, uint32_t coun
     return reader->left == 0 ? TN_OK : tn__checkpoint_damaged(reader);
 }
 
-/* A checkpoint of several ranks consists of several files, each with its own kind of head. */
+/* Checks that the bytes are not one of the files of a checkpoint that several ranks wrote. These
+ * files have heads of other kinds, and cannot be read from memory alone. */
 static tn_status checkpoint_is_whole(const char *name, const void *bytes, size_t size,
                                      tn_error *error) {
     if (size >= 8 && memcmp(bytes, TN__SHARD_MAGIC, 8) == 0)
@@ -171,7 +171,8 @@ tn_status tn_checkpoint_read(const char *name, const void *bytes, size_t size,
     return checkpoint_finish(made, checkpoint_read(made, name, bytes, size, error), checkpoint);
 }
 
-/* A device may have no end: /dev/zero would be read until memory is full. */
+/* A path that is no regular file is refused, because a device may have no end: /dev/zero would be
+ * read until memory is exhausted. */
 tn_status tn__checkpoint_is_file(const char *path, tn_error *error) {
     struct stat facts;
     bool standard = strcmp(path, "-") == 0;
@@ -222,7 +223,7 @@ const tn_kept *tn_checkpoint_find(const tn_checkpoint *checkpoint, const char *n
     return NULL;
 }
 
-/* Do name, type and shape agree? */
+/* Whether name, element type and shape of a stored tensor are those of the entry `keep`. */
 static bool checkpoint_kept_is(const tn_kept *kept, const tn__keep *keep) {
     bool same = strcmp(kept->name, keep->name) == 0 && kept->dtype == keep->dtype &&
                 kept->rank == keep->rank && kept->size == keep->bytes;
@@ -275,7 +276,7 @@ tn_status tn_checkpoint_model(const tn_checkpoint *checkpoint, const tn_graph *g
 
 /* --- the state of a run ----------------------------------------------------------------------- */
 
-/* Writes the state of a training run to a checkpoint, and restores it. */
+/* Writes the state of a training run to a checkpoint, and restores the state from one. */
 
 /* --- writing --- */
 
@@ -289,7 +290,8 @@ static uint64_t run_size(const tn__keeping *keeping) {
     return size;
 }
 
-/* odd: out, the first parameter or statistic that is not finite; NULL: none. */
+/* Writes all tensors of the run to `at`. *odd: set to the name of the first parameter or statistic
+ * with an element that is not finite; unchanged if all are finite. */
 static tn_status run_fill(uint8_t *at, tn_engine *engine, const tn__keeping *keeping,
                           const char **odd, tn_error *error) {
     for (uint32_t i = 0; i < keeping->count; i++) {
@@ -335,7 +337,7 @@ tn_status tn__checkpoint_save(const char *path, tn_engine *engine, const tn__kee
     tn__free(keeping->context, file, size);
     if (status != TN_OK) return status;
     *bytes = size;
-    /* files of an earlier checkpoint of several ranks */
+    /* deletes files that belong to an earlier checkpoint of several ranks */
     tn__shards_sweep(path, keeping->context, 0);
     return TN_OK;
 }
@@ -348,7 +350,9 @@ static tn_status run_compare(const tn_checkpoint *checkpoint, const tn_checkpoin
     if (was->seed == run->seed && was->batch == run->batch && was->optimizer == run->optimizer &&
         was->dtype == run->dtype && was->micro_batches == run->micro_batches &&
         was->samples == run->samples && (was->loss == run->loss || was->loss == 0))
-        return TN_OK; /* a loss of 0 is from an old version, which wrote it for every loss */
+        /* the number 0 for the loss comes from an old version, which wrote 0 for every loss
+         * function */
+        return TN_OK;
     TN_FAIL(error, TN_E_INVALID,
             "%.200s is of a run with another seed, batch, optimizer, loss, element type or data: "
             "seed %llu, batch %llu x %llu, %s, %llu samples",

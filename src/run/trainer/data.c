@@ -1,5 +1,5 @@
-/* data.c - loads data sets (Fashion-MNIST as Debian ships it, .npy pairs, text as bytes, arrays),
- * and checks them against a model. */
+/* data.c - loads data sets (Fashion-MNIST as Debian ships it, pairs of .npy files, text as bytes,
+ * arrays), and checks them against a model. */
 #include "run/trainer/data.h"
 #include "graph/element.h"
 
@@ -11,7 +11,8 @@
  *
  * Cost: all of the data is read once. */
 
-/* "uint8 [28,28]", without the first extent. */
+/* Writes type and shape of one sample to `text`, for example "uint8 [28,28]". The first extent is
+ * left out, because it counts samples. */
 static void data_describe(tn_dtype dtype, uint32_t rank, const int64_t *shape, char text[160]) {
     size_t used = (size_t)snprintf(text, 160, "%s [", tn_dtype_name(dtype));
     for (uint32_t d = 1; d < rank && used < 130; d++)
@@ -20,8 +21,8 @@ static void data_describe(tn_dtype dtype, uint32_t rank, const int64_t *shape, c
     snprintf(text + used, 160 - used, "]");
 }
 
-/* One sample has the model's input shape, ignoring extents of 1; or the model takes it as a
- * vector. */
+/* Whether the samples of an array have the shape that the model reads. Extents of 1 are ignored,
+ * and a model that reads vectors may get samples of any shape with the same number of elements. */
 static bool data_same_shape(const tn_array *array, const tn_tensor *tensor) {
     uint32_t a = 1, b = 1;
     uint64_t bits = tn_dtype_bits(array->dtype);
@@ -195,7 +196,7 @@ static tn_status data_take_text(tn_data *data, const char *path, const uint8_t *
     return TN_OK;
 }
 
-/* The last tenth is for testing. */
+/* Loads a text file. The last tenth of the text is for testing, the rest for training. */
 static tn_status data_load_text(tn_data *data, const char *path, tn_error *error) {
     tn__file file;
     TN_TRY(tn__file_map_most(path, data->context.read_limit, &file, error));

@@ -1,4 +1,5 @@
-/* idx.c - reads files of idx format: a head of magic and extents, big endian, then the bytes. */
+/* idx.c - reads files of idx format: a head of magic number and extents, in big-endian order, and
+ * then the elements, of one byte each. */
 #include "run/trainer/data.h"
 
 #ifndef TENURE_MINIMAL
@@ -8,20 +9,21 @@
 #include <unistd.h>
 #include <zlib.h>
 
-/* An untrusted file must not decide how much memory is used, and gzip packs zeros 1,032 to 1. So
- * the size that a file states is limited to IDX_RATIO times its own size plus IDX_FREE. Photographs
- * and text pack far less than 100 to 1; a file of constants is accepted up to IDX_FREE; a file
- * without gzip never meets the limit. */
+/* The size that a file states is limited to IDX_RATIO times the size of the file plus IDX_FREE,
+ * because an untrusted file must not decide how much memory is used, and gzip packs zeros 1,032 to
+ * 1. Photographs and text pack far less than 100 to 1; a file of constants is accepted up to
+ * IDX_FREE; a file without gzip never reaches the limit. */
 #define IDX_RATIO 100u
 #define IDX_FREE (UINT64_C(64) << 20)
-/* read in steps of this size, so a false head costs no more memory */
+/* the data is read in steps of this many bytes, so a file with a false head costs no more memory
+ * than this beyond its contents */
 #define IDX_STEP (UINT64_C(1) << 26)
 
 static uint32_t idx_big_endian(const uint8_t *at) {
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* Why zlib gave less than was asked for. */
+/* Reports why zlib returned fewer bytes than were requested. */
 static tn_status idx_fail(gzFile file, const char *path, tn_error *error) {
     int why = Z_OK;
     (void)gzerror(file, &why);
@@ -59,8 +61,8 @@ static tn_status idx_head(gzFile file, const char *path, uint64_t most, tn_array
     return TN_OK;
 }
 
-/* Reads the data and checks that nothing follows. The end is read too, because the checksum is
- * there. *at: allocated bytes of the size that the head states. */
+/* Reads the data of a file and checks that nothing follows it. The end of the file is read as well,
+ * because the checksum is there. *at: set to the number of bytes allocated for the data. */
 static tn_status idx_body(gzFile file, const char *path, const tn_context *context, tn_array *array,
                           uint64_t *at, tn_error *error) {
     uint8_t more;
@@ -77,7 +79,9 @@ static tn_status idx_body(gzFile file, const char *path, const tn_context *conte
     return got < 0 ? idx_fail(file, path, error) : TN_OK;
 }
 
-/* The user names the folder of a data set, but not its files. */
+/* Opens a file of a data set, without following a link out of its folder unless `follow_links`: the
+ * user names the folder of a data set, but not its files. *most: set to the largest size that the
+ * file may state. */
 static tn_status idx_open(const char *path, bool follow_links, gzFile *file, uint64_t *most,
                           tn_error *error) {
     struct stat facts = {0};

@@ -1,14 +1,19 @@
 /* keeping.c - lists the tensors of a training step that are kept between runs, and where a rank
  * holds them.
  *
- * The order is that of the parameters, each with its optimizer state, however the ranks divide
- * them. So a checkpoint has the same contents for any number of ranks. A rank writes the range of a
- * parameter that lies in its own part of the shard; it holds more of it if whole shards are
- * resident.
+ * The order is that of the parameters, each followed by its optimizer state, however the ranks
+ * divide them, so a checkpoint has the same contents for any number of ranks. If ranks divide the
+ * updates, parameters lie one after the other in a shard, and each rank writes to a checkpoint
+ * those ranges of them that lie in its own part of the shard. If whole shards are resident, a rank
+ * holds more than it writes.
  *
- *     shard    [ w            | b | v                  |000]
- *     parts    [    rank 0     |     rank 1      | rank 2  ]
- *     of w                 b, v: rank 1 writes all of b and the beginning of v
+ * An example: the parameters w, b and v, and 000 for padding, in a shard of three parts.
+ *
+ *     shard    [ w                | b | v               |000]
+ *     parts    [    rank 0    |    rank 1    |    rank 2    ]
+ *
+ * Rank 0 writes the beginning of w; rank 1 writes the end of w, all of b, and the beginning of v;
+ * rank 2 writes the end of v.
  */
 #include "run/trainer/checkpoint.h"
 
@@ -20,10 +25,11 @@ typedef struct keeping_list {
     tn__arena *arena;
     tn__keep *list;
     uint32_t count;
-    bool failed; /* out of memory */
+    bool failed; /* memory was exhausted while names were made */
 } keeping_list;
 
-/* For a tensor that ranks have cut: describes the whole tensor. */
+/* If a tensor-parallel model divides the tensor, changes the entry so that it describes the whole
+ * tensor. */
 static void keeping_cut(const keeping_list *list, tn__keep *keep) {
     const tn_tensor_part *part = tn_training_part(list->training, keep->in);
     const tn_part_sums sums = tn_training_parts(list->training);
@@ -36,7 +42,7 @@ static void keeping_cut(const keeping_list *list, tn__keep *keep) {
     keep->context = list->context;
 }
 
-/* A tensor that a rank holds whole. */
+/* Makes the entry of a tensor that this rank holds whole. */
 static tn__keep keeping_of(const tn_graph *graph, tn_tensor_id id, tn_role role) {
     const tn_tensor *tensor = tn_graph_tensor(graph, id);
     return (tn__keep){.name = tensor->name,
@@ -60,7 +66,8 @@ static void keeping_add(keeping_list *list, tn_tensor_id id, tn_role role) {
 
 /* --- shards --- */
 
-/* The overlap of [at, at + bytes) with [from, from + size), counted from `at`. */
+/* Computes the overlap of [at, at + bytes) with [from, from + size): its offset from `at`, and its
+ * length. */
 static void keeping_overlap(uint64_t at, uint64_t bytes, uint64_t from, uint64_t size,
                             uint64_t *first, uint64_t *length) {
     uint64_t low = at > from ? at : from;
@@ -69,7 +76,9 @@ static void keeping_overlap(uint64_t at, uint64_t bytes, uint64_t from, uint64_t
     *length = low < high ? high - low : 0;
 }
 
-/* `in` holds the whole shard, or this rank's part of it. */
+/* Sets the fields of an entry that say where the tensor lies in the shard, and which bytes of it
+ * this rank writes. The static tensor `in` is the whole shard (`whole`), or this rank's part of the
+ * shard. */
 static void keeping_place(tn__keep *keep, const tn_trained *trained, const tn_sharded *shard,
                           tn_tensor_id in, bool whole) {
     keep->in = in;
@@ -82,7 +91,9 @@ static void keeping_place(tn__keep *keep, const tn_trained *trained, const tn_sh
     keep->at = whole ? trained->at : keep->size > 0 ? trained->at + keep->from - shard->from : 0;
 }
 
-/* For a parameter that is cut, or its state: offsets count within this rank's part. */
+/* If a tensor-parallel model divides the parameter, changes the entry of the parameter or of its
+ * state, which is in a shard, so that it describes the whole tensor. The offsets in the entry still
+ * count within this rank's part. */
 static void keeping_cut_in(const keeping_list *list, tn__keep *keep) {
     const tn_tensor_part *part = tn_training_part(list->training, keep->parameter);
     const tn_part_sums sums = tn_training_parts(list->training);
@@ -94,8 +105,8 @@ static void keeping_cut_in(const keeping_list *list, tn__keep *keep) {
     keep->number = sums.rank;
 }
 
-/* Adds an optimizer state tensor of a parameter. It is divided like the parameter, and its name is
- * the parameter's with a suffix. */
+/* Adds an optimizer state tensor of a parameter that is in a shard. The state is divided like the
+ * parameter, and its name is the parameter's name with a suffix. */
 static void keeping_add_state(keeping_list *list, const tn_trained *trained,
                               const tn_sharded *shard, tn_tensor_id in) {
     if (in == TN_NONE) return;
@@ -113,9 +124,9 @@ static void keeping_add_state(keeping_list *list, const tn_trained *trained,
     list->list[list->count++] = keep;
 }
 
-/* A step that contains all micro-batches keeps no gradient sums between steps; a step of one
- * micro-batch stores them in its checkpoint. An empty entry lets either continue from the
- * other's. */
+/* If one step contains all micro-batches, no sums of gradients are kept between steps; a step of
+ * one micro-batch keeps them, and stores them in its checkpoint. This adds an empty entry in place
+ * of such a sum, so each kind of step can continue from a checkpoint of the other kind. */
 static void keeping_add_no_sum(keeping_list *list, const tn_trained *trained) {
     const tn_training *step = list->training;
     char name[200];
@@ -176,7 +187,8 @@ void tn__keeping_stage(tn__keeping *keeping, const tn_stages *stages, uint32_t c
     keeping->stage = stage;
     for (uint32_t i = 0, parameter = TN_NONE; i < keeping->count; i++) {
         tn__keep *keep = &keeping->list[i];
-        if (keep->role != TN_ROLE_STATE) parameter = keep->in; /* its state comes after it */
+        /* entries for the optimizer state of a parameter follow the parameter, and keep its id */
+        if (keep->role != TN_ROLE_STATE) parameter = keep->in;
         uint64_t readers = stages->homes[parameter].readers, on = 0;
         for (uint32_t part = 0; part < stages->parts; part++)
             if (readers >> part & 1) on |= UINT64_C(1) << part % count;

@@ -1,19 +1,20 @@
-/* ranks.c - runs of several ranks that train on different samples or hold different parts of a
- * model: how they start, and the results they combine.
+/* ranks.c - training runs of several ranks, which train on different samples or hold different
+ * parts of a model: how the ranks start, and the results that they combine.
  *
- * The program averages the gradients. The training loop handles the rest: all ranks begin with the
- * first rank's parameters, state and step, whatever their own files contain; loss and number of
- * correct answers of a step are those of the whole batch; and when one rank is asked to stop, all
- * stop after the next step.
+ * The averages of gradients are computed by the program of the step. The training loop does the
+ * rest. All ranks begin with the first rank's parameters, state and step, whatever their own files
+ * contain. The loss and the number of correct answers of a step are those of the whole batch. When
+ * one rank is asked to stop, all ranks stop after the next step.
  */
 #include <stdio.h>
 
 #include "run/trainer/checkpoint.h"
 #include "run/trainer/trainer.h"
 
-#define RANKS_PIECE (UINT64_C(64) << 20) /* bytes that are broadcast at once */
+/* largest number of bytes that are broadcast at once, unless one tensor is larger */
+#define RANKS_PIECE (UINT64_C(64) << 20)
 
-/* Checks the group of the ranks with the other tensor-parallel parts of the model. */
+/* Checks that the ranks with the other tensor-parallel parts of the model form the given group. */
 static tn_status ranks_find_tensor(tn_trainer *trainer, tn_error *error) {
     const tn_exchange *to = trainer->options.exchange;
     uint32_t group = trainer->options.tensor_group, mine = 0;
@@ -26,7 +27,8 @@ static tn_status ranks_find_tensor(tn_trainer *trainer, tn_error *error) {
             to->rank, trainer->tensor_rank, trainer->tensor_ranks, mine, members, group);
 }
 
-/* Finds the group of the ranks with the other pipeline stages. */
+/* Finds the number of pipeline stages, and which of them this rank runs, from the group of the
+ * ranks with the other stages. */
 static tn_status ranks_find_stage(tn_trainer *trainer, tn_error *error) {
     const tn_exchange *to = trainer->options.exchange;
     const tn_stages *stages = trainer->training->stages;
@@ -44,8 +46,8 @@ static tn_status ranks_find_stage(tn_trainer *trainer, tn_error *error) {
     return TN_OK;
 }
 
-/* The part that a rank stores must have the same number as its part of each batch; otherwise parts
- * would be missing or duplicated. */
+/* Checks that the part of each shard that a rank stores has the same number as the rank's part of
+ * each batch. Otherwise parts would be missing from a checkpoint, or be there twice. */
 static tn_status ranks_check_shards(const tn_trainer *trainer, tn_error *error) {
     const tn_training *step = trainer->training;
     uint32_t parts = trainer->state.parts;
@@ -99,14 +101,15 @@ tn_status tn__trainer_lone(tn_error *error) {
 
 /* --- start --- */
 
-/* Can it read the whole of a tensor of which it holds a part? */
+/* Whether this rank can read the initial contents of whole tensors, also of tensors of which it
+ * holds only a part. */
 static bool ranks_reads(const tn_trainer *trainer) {
     const tn_contents_of *contents = &trainer->contents;
     return contents->read != NULL && (trainer->tensor_ranks == 1 || contents->model != NULL);
 }
 
-/* Settings that all ranks must have in common. Otherwise their parameters diverge, or they wait for
- * each other at different steps. X(name, number). */
+/* Lists the settings that all ranks must have in common. If they differ, the ranks' parameters
+ * diverge, or ranks wait for each other at different steps. Each line is X(name, value). */
 #define RANKS_SAME_TABLE(X)                                                                        \
     X("seed of the order of samples", trainer->is.seed)                                            \
     X("number of samples", trainer->is.samples)                                                    \
@@ -124,10 +127,11 @@ enum {
 #undef RANKS_X
 };
 
-typedef struct ranks_start { /* sent by the first rank */
+/* the message that the first rank sends to all others before a run begins */
+typedef struct ranks_start {
     uint64_t done, resumed, reads;
     uint64_t same[RANKS_SAME];
-    tn_error error; /* why it cannot start; status TN_OK: it can */
+    tn_error error; /* why the run cannot start; if it can, the status is TN_OK */
 } ranks_start;
 
 static uint64_t ranks_bits(double value) {
@@ -136,7 +140,8 @@ static uint64_t ranks_bits(double value) {
     return bits;
 }
 
-/* 0: no checkpoint, or the first rank writes it alone. */
+/* Returns the number of steps between checkpoints that all ranks write together. Returns 0 if there
+ * are no checkpoints, or the first rank writes them alone. */
 static uint64_t ranks_saves(const tn_trainer *trainer) {
     bool together =
         trainer->training->sharded_count > 0 || trainer->tensor_ranks > 1 || trainer->stages > 1;
@@ -152,8 +157,9 @@ static void ranks_same(const tn_trainer *trainer, uint64_t *same) {
     memcpy(same, list, sizeof list);
 }
 
-/* From the first rank to the ranks with the same part of the model, from each of them to other
- * stages, and there to the ranks with the other parts. */
+/* Broadcasts bytes of the first rank: to the ranks that train the same part of the model, then to
+ * the other pipeline stages, and in each stage to the ranks with the other tensor-parallel
+ * parts. */
 static tn_status ranks_broadcast(const tn_trainer *trainer, void *bytes, uint64_t size,
                                  tn_error *error) {
     const tn_trainer_options *options = &trainer->options;
@@ -167,14 +173,17 @@ static tn_status ranks_broadcast(const tn_trainer *trainer, void *bytes, uint64_
                : TN_OK;
 }
 
-typedef struct ranks_piece { /* tensors [first, last) of the list, sent together */
+/* tensors from number `first` up to, but not including, `last` in the list, which are sent
+ * together */
+typedef struct ranks_piece {
     uint32_t first, last;
     uint64_t bytes;
 } ranks_piece;
 
 typedef struct ranks_spread {
     tn_trainer *trainer;
-    const tn_checkpoint *from; /* NULL except on the first rank of a resumed run */
+    /* the checkpoint to resume from; NULL for a new run, and on all ranks but the first */
+    const tn_checkpoint *from;
     const ranks_start *start;
 } ranks_spread;
 
@@ -182,14 +191,14 @@ static bool ranks_has_all(const tn__keep *keep) {
     return !keep->apart && keep->cut == NULL && !keep->staged;
 }
 
-/* Must this tensor be sent? State begins at zero everywhere. A divided tensor can only be sent if
- * the first rank can read the whole. */
+/* Whether this tensor must be sent. In a new run, optimizer state begins at zero on every rank. A
+ * divided tensor can be sent only if the first rank can read the whole tensor. */
 static bool ranks_goes(const ranks_spread *it, const tn__keep *keep) {
     bool reads = keep->role != TN_ROLE_STATE && it->start->reads != 0;
     return it->start->resumed != 0 || ranks_has_all(keep) || reads;
 }
 
-/* As many tensors as fill RANKS_PIECE; at least one. */
+/* Returns the next tensors to send: as many as fit into RANKS_PIECE bytes, but at least one. */
 static ranks_piece ranks_next(const ranks_spread *it, uint32_t first) {
     const tn__keeping *keeping = &it->trainer->keeping;
     ranks_piece piece = {.first = first, .last = first};
@@ -222,7 +231,8 @@ static tn_status ranks_give(const ranks_spread *it, const tn__keep *keep, const 
     const tn_trainer *trainer = it->trainer;
     tn_engine *twin = trainer->options.twin;
     bool leads = tn__trainer_leads(trainer);
-    if (leads && it->from == NULL && ranks_has_all(keep)) return TN_OK; /* it is in place */
+    /* the first rank holds these contents already */
+    if (leads && it->from == NULL && ranks_has_all(keep)) return TN_OK;
     TN_TRY(tn__keep_set(keep, trainer->engine, bytes, error));
     return twin != NULL ? tn__keep_set(keep, twin, bytes, error) : TN_OK;
 }
@@ -261,7 +271,7 @@ static tn_status ranks_spread_all(const ranks_spread *it, tn_error *error) {
     return status;
 }
 
-/* The sum over all ranks of the run. */
+/* Replaces each of `count` numbers by its sum over all ranks of the run. */
 static tn_status ranks_sum(const tn_trainer *trainer, double *sums, uint64_t count,
                            tn_error *error) {
     const tn_trainer_options *options = &trainer->options;
@@ -279,8 +289,9 @@ static tn_status ranks_sum(const tn_trainer *trainer, double *sums, uint64_t cou
     return TN_OK;
 }
 
-/* differs: [ranks], 0 or the number (from 1) of a setting in which a rank differs from the
- * first. */
+/* Fails if a rank has other settings than the first rank. differs: zeroed array with one element
+ * for each rank; set to the number, counted from 1, of a setting in which that rank differs from
+ * the first. */
 static tn_status ranks_compare_with(const tn_trainer *trainer, const ranks_start *start,
                                     double *differs, tn_error *error) {
     static const char *const names[] = {
@@ -311,7 +322,8 @@ static tn_status ranks_compare(const tn_trainer *trainer, const ranks_start *sta
     return status;
 }
 
-/* Adds the number of the rank to the place, because each rank may report the error. */
+/* Returns a copy of an error, with the number of the rank added to the place where the error
+ * occurred, because each rank may report the error. */
 static tn_error ranks_words(uint32_t rank, const tn_error *from) {
     tn_error words = {.status = from->status};
     snprintf(words.where, sizeof words.where, "rank %u%s%.180s", rank, from->where[0] ? ", " : "",
@@ -328,7 +340,8 @@ tn_status tn__trainer_spread(tn_trainer *trainer, const tn_checkpoint *from, con
     ranks_same(trainer, start.same);
     if (why->status != TN_OK) start.error = ranks_words(trainer->options.exchange->rank, why);
     TN_TRY(ranks_broadcast(trainer, &start, sizeof start, error));
-    if (start.error.status != TN_OK) { /* only the first rank has read the files */
+    /* only the first rank has read the files, so all ranks fail with its error */
+    if (start.error.status != TN_OK) {
         if (error != NULL) *error = start.error;
         return start.error.status;
     }
@@ -375,7 +388,8 @@ tn_status tn__trainer_sum(tn_trainer *trainer, double *loss, int64_t *correct, t
     const tn_exchange *to = trainer->options.exchange;
     const tn_trainer_options *options = &trainer->options;
     double sums[] = {*loss, (double)*correct, trainer->asked};
-    if (trainer->stages > 1) { /* only the last stage has them; the others add 0 */
+    /* only the last pipeline stage has loss and correct answers; the other stages add 0 */
+    if (trainer->stages > 1) {
         TN_TRY(to->reduce(to->self, options->pipeline_group, sums, 3, TN_FLOAT64, TN_REDUCTION_SUM,
                           error));
         *loss = sums[0];
@@ -386,7 +400,8 @@ tn_status tn__trainer_sum(tn_trainer *trainer, double *loss, int64_t *correct, t
         *loss = sums[0] / trainer->state.parts;
         *correct = (int64_t)sums[1];
     }
-    /* these ranks have the same loss already */
+    /* ranks with different tensor-parallel parts have the same loss already, so only the requests
+     * to stop are summed */
     if (tn__trainer_communicates(trainer) && trainer->tensor_ranks > 1)
         TN_TRY(to->reduce(to->self, options->tensor_group, &sums[2], 1, TN_FLOAT64,
                           TN_REDUCTION_SUM, error));

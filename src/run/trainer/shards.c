@@ -1,9 +1,10 @@
-/* shards.c - writes a checkpoint of several ranks together, each to its own file, and reads it as
- * one.
+/* shards.c - writes a checkpoint of several ranks, each to its own file, and reads the files as one
+ * checkpoint.
  *
- * The file at the given path lists the names and hashes of the others. Each of those holds pieces
- * of tensors. Put together they are the tensors of a single checkpoint (checkpoint.c), in its
- * order, however they were divided. So a run can resume on any number of ranks.
+ * The file at the given path, the index, lists names and hashes of the other files, the shards.
+ * Each shard holds pieces of tensors. Put together, the pieces are the tensors of a single
+ * checkpoint (checkpoint.c), in the same order, however the ranks divided them. So a run can resume
+ * on any number of ranks.
  *
  * Memory: a tensor that was written in one piece is read from the mapped file; other tensors are
  * assembled in memory.
@@ -20,25 +21,27 @@
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-/* Writes a checkpoint of several ranks together.
+/* Writes a checkpoint of several ranks to several files.
  *
  *     run.ck                  names the others: "run.ck.7.0-of-2", "run.ck.7.1-of-2"
  *     run.ck.7.0-of-2         ranges of tensors, of generation 7
- *     run.ck.7.1-of-2
- *     run.ck.6.0-of-2         deleted once run.ck no longer names it
+ *     run.ck.7.1-of-2         the other ranges of these tensors
+ *     run.ck.6.0-of-2         deleted as soon as run.ck does not name it any more
  *
- * A new generation is above all existing ones, so a file that run.ck names is never overwritten.
- * The index that names the new files is written when all of them are on disk, and replaces the old
- * one by one rename. So run.ck names complete files even if the process is killed at any time.
- * Files left by a killed run are deleted at the next checkpoint.
+ * The number of a new generation is higher than all existing ones, so a file that run.ck names is
+ * never overwritten. The index that names the new files is written when all of them are on disk,
+ * and replaces the old index by one rename. So run.ck names complete files even if the process is
+ * killed at any time. Files that a killed run left are deleted at the next checkpoint.
  */
 
-#define WRITE_NAME_ROOM 64u /* characters after the path */
+/* largest number of characters after the path, in the name of a shard */
+#define WRITE_NAME_ROOM 64u
 
 /* --- names --- */
 
-/* The name of a part, for `path` or only its last component; the memory [*room] is from the
- * context. NULL: out of memory. */
+/* Makes the name of the shard with number `part`. `path` is the path of the checkpoint, or only its
+ * last component. The name is allocated from the context, with *room bytes. Returns NULL if memory
+ * is exhausted. */
 static char *write_name(const char *path, const tn__shard_job *job, uint32_t part,
                         const tn_context *context, size_t *room) {
     *room = strlen(path) + WRITE_NAME_ROOM;
@@ -54,7 +57,8 @@ static const char *write_base(const char *path) {
     return slash != NULL ? slash + 1 : path;
 }
 
-/* Parses digits and returns the address after them. NULL: no digits, or too many. */
+/* Parses decimal digits and returns the address after them. Returns NULL if there are no digits, or
+ * too many. */
 static const char *write_digits(const char *text, uint64_t *number) {
     const char *at = text;
     for (*number = 0; *at >= '0' && *at <= '9'; at++) {
@@ -64,7 +68,8 @@ static const char *write_digits(const char *text, uint64_t *number) {
     return at > text ? at : NULL;
 }
 
-/* The suffix of a temporary file, which tn__file_write uses until the file is complete. */
+/* Whether `end` is the suffix that tn__file_write gives to a temporary file until the file is
+ * complete. */
 static bool write_is_begun(const char *end) {
     uint64_t number;
     const char *at = *end == '.' ? write_digits(end + 1, &number) : NULL;
@@ -72,7 +77,8 @@ static bool write_is_begun(const char *end) {
     return strcmp(at, ".part") == 0;
 }
 
-/* Is it the name of a shard of `base`, or of its temporary file? Also returns the generation. */
+/* Whether `name` is the name of a shard of `base`, or of a temporary file for one. *generation: set
+ * to the generation of the shard. */
 static bool write_is_shard(const char *name, const char *base, uint64_t *generation) {
     uint64_t number;
     size_t length = strlen(base);
@@ -85,7 +91,7 @@ static bool write_is_shard(const char *name, const char *base, uint64_t *generat
     return *at == 0 || write_is_begun(at);
 }
 
-/* Opens the folder of a path; NULL on failure. */
+/* Opens the folder in which the file `path` lies. Returns NULL on failure. */
 static DIR *write_folder(const char *path, const tn_context *context) {
     size_t length = (size_t)(write_base(path) - path);
     char *folder = tn__alloc(context, length + 3);
@@ -122,19 +128,21 @@ void tn__shards_sweep(const char *path, const tn_context *context, uint64_t but)
     closedir(folder);
 }
 
-/* A rename is on disk once its folder is synced. True: synced, as far as the file system supports
- * it. */
+/* Syncs the folder of `path` to disk; only then is a rename in it on disk. Returns true if the
+ * folder is synced as far as the file system supports it. */
 static bool write_sync(const char *path, const tn_context *context) {
     DIR *folder = write_folder(path, context);
     if (folder == NULL) return false;
-    bool synced = fsync(dirfd(folder)) == 0 || errno == EINVAL; /* not supported here */
+    /* EINVAL: the file system cannot sync folders */
+    bool synced = fsync(dirfd(folder)) == 0 || errno == EINVAL;
     closedir(folder);
     return synced;
 }
 
 /* --- one rank's shard --- */
 
-/* A tensor that ranks do not divide is written by the first rank. */
+/* Whether the rank with number `part` writes the tensor, or a range of it, to its shard. A tensor
+ * that ranks do not divide is written by the first rank. */
 static bool write_is_mine(const tn__keep *keep, uint32_t part) {
     return keep->in_shard ? keep->length > 0 || (keep->bytes == 0 && part == 0) : part == 0;
 }
@@ -157,7 +165,9 @@ static tn_status write_stretch(const tn__keep *keep, tn_engine *engine, uint8_t 
                                    keep->length, error);
 }
 
-/* odd: as in run_fill of checkpoint.c. */
+/* Writes the pieces of this rank's shard to `at`. *count: increased by the number of pieces. *odd:
+ * set to the name of the first parameter or statistic with an element that is not finite; unchanged
+ * if all are finite. */
 static tn_status write_fill(uint8_t *at, uint32_t part, tn_engine *engine,
                             const tn__keeping *keeping, uint32_t *count, const char **odd,
                             tn_error *error) {
@@ -192,7 +202,8 @@ static tn_status write_file(const tn__shard_job *job, uint8_t *file, uint64_t si
     char *name = write_name(job->path, job, job->part, keeping->context, &room);
     if (name == NULL) return tn__no_memory(error, "a checkpoint");
     tn_status status = tn__file_write_new(name, (uint32_t)job->turn.mode, file, size, error);
-    /* the rank that writes the index syncs again and checks */
+    /* a failure is no error here, because the rank that writes the index checks that all shards are
+     * there and syncs the folder again */
     (void)write_sync(name, keeping->context);
     tn__free(keeping->context, name, room);
     *entry = (tn__shard_entry){.bytes = size, .hash = head.hash};
@@ -221,7 +232,8 @@ static uint8_t *write_entry(uint8_t *at, const char *name, const tn__shard_entry
     return at + 5 + length + sizeof *entry;
 }
 
-/* A reader of `path` looks for shards next to it. A rank on another machine may have written to a
+/* Checks that the shard with number `part` lies next to `path`, where a reader of the checkpoint
+ * looks for it, and has the right size. A rank on another machine may have written its shard to a
  * different folder of the same name. */
 static tn_status write_is_there(const tn__shard_job *job, uint32_t part,
                                 const tn__shard_entry *entry, const tn_context *context,
@@ -267,11 +279,12 @@ tn_status tn__shards_name_all(const tn__shard_job *job, const tn__shard_entry *e
     tn_status status = write_names(job, entries, context, &at, error);
     size_t size = (size_t)(at - file);
     tn__checkpoint_seal(file, size, &head);
-    bool synced = status == TN_OK && write_sync(job->path, context); /* all parts */
+    /* all shards are on disk before the index names them */
+    bool synced = status == TN_OK && write_sync(job->path, context);
     if (status == TN_OK) status = tn__file_write(job->path, file, size, error);
     tn__free(context, file, most);
     if (status != TN_OK) return status;
-    /* otherwise the old shards may still be needed */
+    /* if the new index may not be on disk yet, the old shards are not deleted */
     synced = write_sync(job->path, context) && synced;
     if (synced) tn__shards_sweep(job->path, context, job->turn.generation);
     return TN_OK;
@@ -283,10 +296,10 @@ bool tn__shards_are(const tn__file *file) {
     return file->size >= 8 && memcmp(file->bytes, TN__SHARDS_MAGIC, 8) == 0;
 }
 
-typedef struct shards_piece { /* a range of tensor `number` */
+typedef struct shards_piece { /* a range of the tensor with number `number` */
     uint32_t number;
-    const uint8_t *facts; /* the description of the whole tensor, the same in each piece; */
-    size_t fact_bytes;    /* its size in bytes */
+    const uint8_t *facts; /* the description of the whole tensor, the same in each of its pieces */
+    size_t fact_bytes;    /* size of the description in bytes */
     uint64_t from, size;
     const uint8_t *bytes;
 } shards_piece;
@@ -362,7 +375,8 @@ static tn_status shards_whole(const shards_state *it, const shards_piece *piece,
     return tn__checkpoint_facts(&reader, kept);
 }
 
-/* Pieces [first, last) are all of a tensor: each begins where the previous one ends. */
+/* Assembles a tensor from all its pieces, those from number `first` up to, but not including,
+ * `last`. Each must begin where the previous one ends. */
 static tn_status shards_join(shards_state *it, size_t first, size_t last) {
     const shards_piece *pieces = &it->pieces[first];
     tn_kept kept = {0};
@@ -409,7 +423,8 @@ static tn_status shards_join_all(shards_state *it) {
 
 /* --- the whole --- */
 
-/* A shard must lie in the folder of the file that names it. */
+/* Makes the path of a shard from its name. A shard must lie in the folder of the index file that
+ * names it. */
 static tn_status shards_path(shards_state *it, const char *name, char **path) {
     const char *slash = strrchr(it->path, '/');
     size_t folder = slash != NULL ? (size_t)(slash - it->path) + 1 : 0, length = strlen(name);
@@ -422,7 +437,8 @@ static tn_status shards_path(shards_state *it, const char *name, char **path) {
     return TN_OK;
 }
 
-/* The number of the part must be in its name, so an index cannot name one file twice. */
+/* Whether the name of a shard ends with the number of its part. This is required, so an index
+ * cannot name one file twice. */
 static bool shards_is_part(const char *name, uint32_t part, uint32_t parts) {
     char end[40];
     snprintf(end, sizeof end, ".%u-of-%u", part, parts);

@@ -7,7 +7,7 @@
 
 /* --- learning rates --------------------------------------------------------------------------- */
 
-/* Learning rates as a function of the number of the step and of the number of steps, so that a
+/* The learning rate as a function of the number of the step and of the total number of steps, so a
  * resumed run continues with the same rates. */
 
 static double rate_constant(double passed) {
@@ -27,7 +27,8 @@ static const struct {
 #undef TN_X
 };
 
-/* [schedule] fraction of the rate, given the fraction of the steps that has passed */
+/* for each learning rate schedule: the factor for the rate, given the fraction of the steps after
+ * the warm-up that are done */
 static double (*const rate_shares[])(double passed) = {rate_constant, rate_linear, rate_cosine};
 _Static_assert(sizeof rate_shares / sizeof *rate_shares == TN_SCHEDULE_COUNT, "one for each");
 
@@ -54,7 +55,7 @@ double tn_rate_at(const tn_rate *rate, uint64_t done) {
 
 /* --- one run of the engine --- */
 
-/* The contribution of round `round` to the loss of the whole step. */
+/* Returns what the micro-batch with index `round` contributes to the loss of the whole step. */
 static double steps_loss(const tn_trainer *trainer, uint32_t round) {
     float loss;
     memcpy(&loss, trainer->outputs[trainer->rounds[round].loss].data, sizeof loss);
@@ -137,7 +138,8 @@ static tn_status steps_no_number(const tn_trainer *trainer, tn_error *error) {
         kept ? kept : "", kept ? " stays as it was" : "");
 }
 
-/* Fills the micro-batches of one run, beginning with number `first`. */
+/* Fills the inputs of one run of the engine, with the micro-batches from number `first` of the
+ * step. */
 static tn_status steps_fill_all(tn_trainer *trainer, int64_t first, tn_error *error) {
     const tn_trainer_state *state = &trainer->state;
     uint64_t number = state->done * state->micro_batches + (uint64_t)first;
@@ -146,7 +148,7 @@ static tn_status steps_fill_all(tn_trainer *trainer, int64_t first, tn_error *er
     return TN_OK;
 }
 
-/* One update: one run of the engine, or one for each micro-batch. */
+/* Makes one update of the parameters: one run of the engine, or one run for each micro-batch. */
 static tn_status steps_update(tn_trainer *trainer, tn_error *error) {
     tn_trainer_state *state = &trainer->state;
     float rate = (float)tn_rate_at(&trainer->rate, state->done);
@@ -170,7 +172,8 @@ static tn_status steps_update(tn_trainer *trainer, tn_error *error) {
 static void steps_note(tn_trainer_state *state) {
     double plain = 1 / (double)(state->done - state->first + 1);
     double late = 2.0 / (TN_TRAINER_SEEN + 1);
-    double share = plain > late ? plain : late; /* a plain mean at first, later a moving average */
+    /* at first this gives a plain mean, later a moving average */
+    double share = plain > late ? plain : late;
     double runs = (double)state->micro_batches * state->parts;
     double labels = (double)state->labels * (double)state->batch * runs;
     state->mean_loss += share * (state->loss - state->mean_loss);
@@ -183,7 +186,8 @@ tn_status tn_trainer_step(tn_trainer *trainer, tn_error *error) {
     if (state->done >= state->total)
         TN_FAIL(error, TN_E_INVALID, "no step is left: %llu are done",
                 (unsigned long long)state->done);
-    tn__trainer_forget(trainer); /* parameters change even if the step fails */
+    /* gathered copies are freed, because parameters change even if the step fails */
+    tn__trainer_forget(trainer);
     TN_TRY(steps_update(trainer, error));
     steps_note(state);
     state->done++;
@@ -199,8 +203,11 @@ tn_status tn_trainer_save(tn_trainer *trainer, const char *path, tn_error *error
     if (tn__trainer_is_lone(trainer)) return tn__trainer_lone(error);
     bool shares = tn__trainer_shares(trainer);
     bool cut = trainer->tensor_ranks > 1 || trainer->stages > 1;
-    if (trainer->part > 0 && !shares) return TN_OK; /* the first rank holds everything */
-    if (cut && !tn__trainer_leads(trainer))         /* the leader writes the whole checkpoint */
+    /* without shards, the first of the ranks that train on different samples holds all that is
+     * written */
+    if (trainer->part > 0 && !shares) return TN_OK;
+    /* one rank writes the whole checkpoint, and the others send it their parts */
+    if (cut && !tn__trainer_leads(trainer))
         return tn__keeping_lend(&trainer->keeping, trainer->engine, error);
     run.step = state->done;
     TN_TRY(shares && !cut ? tn__trainer_save_shards(trainer, path, &run, error)
@@ -224,7 +231,7 @@ static tn_status steps_compare(tn_trainer *trainer, const tn__keep *keep, tn_err
     uint64_t size = keep->bytes, from = keep->cut != NULL ? 0 : keep->from;
     uint8_t *both = tn__alloc_array(&trainer->context, 2, size);
     if (both == NULL) return tn__no_memory(error, "a comparison");
-    if (keep->cut != NULL) memset(both, 0, 2 * size); /* zeros in place of other ranks' parts */
+    if (keep->cut != NULL) memset(both, 0, 2 * size); /* zeros stand for the parts of other ranks */
     tn_status status = tn__keep_get(keep, trainer->engine, both, error);
     if (status == TN_OK) status = tn__keep_get(keep, trainer->options.twin, both + size, error);
     uint64_t length = keep->cut != NULL ? size : keep->size;

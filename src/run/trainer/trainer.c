@@ -1,6 +1,5 @@
-/* trainer.c - sets up a training run over an engine that runs the graph of its step: from a model,
- * or from an engine that is open; tests the trained model.
- */
+/* trainer.c - sets up a training run from a model, or over an engine that is open and runs the
+ * graph of the training step; tests the trained model. */
 #include "run/trainer/trainer.h"
 
 #include <math.h>
@@ -19,7 +18,7 @@ static tn_status trainer_array(tn__arena *arena, const tn_tensor *tensor, tn_arr
     return array->data != NULL ? TN_OK : tn__no_memory(error, "an input or an output");
 }
 
-/* [outputs of the graph], zeroed, in the arena. */
+/* Allocates in the arena an array with zeroed contents for each output of the graph. */
 static tn_status trainer_outputs(tn__arena *arena, const tn_graph *graph, tn_array **outputs,
                                  tn_error *error) {
     const tn_block *block = tn_graph_block(graph, 0);
@@ -37,7 +36,8 @@ void tn__trainer_reset(const tn_graph *graph, tn_array *outputs) {
         outputs[k].bytes = tn_graph_tensor(graph, block->outputs[k])->bytes;
 }
 
-/* The place where the index of an input that a batch fills is stored. */
+/* Returns the address of the field that stores which element of `inputs` is the input `id`, an
+ * input that batches fill. */
 static uint32_t *trainer_filled(const tn_trainer *trainer, tn_tensor_id id) {
     const tn_training *step = trainer->training;
     if (step->stages == NULL)
@@ -98,7 +98,8 @@ static tn_status trainer_arrays(tn_trainer *trainer, tn_error *error) {
 
 /* --- data and number of steps --- */
 
-/* The number of classes, which labels must be below; 0 for other losses. */
+/* Returns the number of classes, which all labels must be less than; 0 for a loss function without
+ * classes. */
 static int64_t trainer_classes(const tn_trainer *trainer, const tn_tensor *scores) {
     if (trainer->loss != TN_LOSS_CROSS_ENTROPY || scores->rank == 0) return 0;
     return scores->shape[tn_loss_axis(scores->rank, scores->shape)];
@@ -162,8 +163,8 @@ static tn_status trainer_steps(tn_trainer *trainer, tn_error *error) {
 
 /* --- checkpoints --- */
 
-/* Parameters that no gradient reaches never change: the run reports them, or fails if no parameter
- * is reached. */
+/* Reports parameters that no gradient reaches, because they never change. Fails if no gradient
+ * reaches any parameter. */
 static tn_status trainer_reached(const tn_trainer *trainer, tn_error *error) {
     const tn_training *step = trainer->training;
     uint32_t lost = 0, example = 0;
@@ -184,7 +185,8 @@ static tn_status trainer_reached(const tn_trainer *trainer, tn_error *error) {
     return TN_OK;
 }
 
-/* A checkpoint distinguishes parameters by their names, and so do its readers. */
+/* Checks that all parameters have different names, because a checkpoint and its readers distinguish
+ * them by name. */
 static tn_status trainer_named(tn_trainer *trainer, tn_error *error) {
     const tn__keeping *keeping = &trainer->keeping;
     for (uint32_t i = 0; i < keeping->count; i++) {
@@ -200,7 +202,8 @@ static tn_status trainer_named(tn_trainer *trainer, tn_error *error) {
     return TN_OK;
 }
 
-/* Loads the checkpoint to resume from, on the first rank only. NULL: a new run. */
+/* On the first rank, loads the checkpoint to resume from. *from: set to NULL for a new run, and on
+ * other ranks. */
 static tn_status trainer_resume(tn_trainer *trainer, tn_checkpoint **from, tn_error *error) {
     const tn_trainer_options *options = &trainer->options;
     const char *path = options->resume;
@@ -217,7 +220,8 @@ static tn_status trainer_resume(tn_trainer *trainer, tn_checkpoint **from, tn_er
     return TN_OK;
 }
 
-/* Takes the contents of the checkpoint, or of this process, on this and all other ranks. */
+/* Sets the state of this and all other ranks to the contents of the checkpoint, or, in a new run,
+ * to those of the first rank. */
 static tn_status trainer_start(tn_trainer *trainer, tn_error *error) {
     tn_checkpoint *from;
     tn_engine *twin = trainer->options.twin;
@@ -266,7 +270,8 @@ static tn_status trainer_options(tn_trainer *trainer, tn_error *error) {
     return TN_OK;
 }
 
-/* Sets up the run over its training graph and engine; `trainer` has only a context yet. */
+/* Sets up the run over its training graph and engine. Before the call, only `context`, `training`
+ * and `engine` of the trainer are set, and the fields that tn_trainer_open sets. */
 static tn_status trainer_begin(tn_trainer *trainer, const tn_graph *model,
                                const tn_trainer_options *options, tn_error *error) {
     const tn_block *block = tn_graph_block(model, 0);
@@ -304,7 +309,7 @@ static tn_status trainer_begin(tn_trainer *trainer, const tn_graph *model,
     return trainer_start(trainer, error);
 }
 
-/* NULL: out of memory */
+/* Makes a trainer that has only a context. Returns NULL if memory is exhausted. */
 static tn_trainer *trainer_make(const tn_context *given) {
     tn_context context = tn__context(given);
     tn_trainer *made = tn__alloc_array(&context, 1, sizeof *made);
@@ -366,11 +371,11 @@ bool tn_trainer_read(tn_trainer *trainer, const char *name, void *bytes, uint64_
 /* Scores a trained model on the test samples. */
 
 typedef struct test_sums {
-    double loss; /* nats, over labels */
+    double loss; /* sum of the losses over the labels, in nats */
     uint64_t right, seen;
 } test_sums;
 
-/* Compares the scores of each sample or position with its label. */
+/* Compares the scores of each sample or position with its label, and adds the results to `sums`. */
 static void test_judge(const tn_array *scores, const tn_array *labels, uint64_t label_count,
                        test_sums *sums) {
     uint32_t axis = tn_loss_axis(scores->rank, scores->shape);
@@ -386,7 +391,8 @@ static void test_judge(const tn_array *scores, const tn_array *labels, uint64_t 
         for (uint64_t c = 0; c < classes; c++)
             sum += exp((double)at[c * inner] - (double)at[best * inner]);
         sums->right += best == label;
-        if (label < classes) /* out of range: counts as wrong elsewhere */
+        /* a label out of range adds nothing to the loss, and counts as wrong in the accuracy */
+        if (label < classes)
             sums->loss += log(sum) + (double)at[best * inner] - (double)at[label * inner];
     }
     sums->seen += label_count;
@@ -402,7 +408,7 @@ static uint64_t test_count(const tn_trainer *trainer) {
 
 bool tn_trainer_tests(const tn_trainer *trainer) { return test_count(trainer) > 0; }
 
-/* *real: how many of its samples are not padding. */
+/* Fills the test batch `number`. *real: set to the number of its samples that are not padding. */
 static tn_status test_fill(tn_trainer *trainer, uint64_t number, uint64_t *real, tn_error *error) {
     const tn_trainer_options *options = &trainer->options;
     tn_array *samples = &trainer->inputs[trainer->rounds[0].samples];
@@ -450,8 +456,8 @@ tn_status tn_trainer_test_on(tn_trainer *trainer, const tn_graph *graph, tn_engi
 
 /* Opens a training run from a model, and tests the model on the test samples. */
 
-/* The model in the form that is trained; with session.fuse, after rewrites to fused operators that
- * have gradients. */
+/* Makes the training step from the model. If session.fuse is set, operators are first rewritten to
+ * those fused operators that have gradients. */
 static tn_status open_model(tn_trainer *trainer, const tn_graph *model,
                             const tn_train_options *train, tn_error *error) {
     tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
@@ -468,11 +474,13 @@ static tn_status open_model(tn_trainer *trainer, const tn_graph *model,
     return TN_OK;
 }
 
-/* The initial contents of a static tensor of the step. */
+/* Reads the initial contents of a static tensor of the step (a callback of type
+ * tn_session_options.read). */
 static tn_status open_begin(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
                             uint64_t size, tn_error *error) {
     const tn_trainer *trainer = self;
-    (void)graph; /* rewriting keeps the ids of tensors */
+    /* the graph is not needed, because rewriting a graph does not change the ids of its tensors */
+    (void)graph;
     return tn_training_read(&trainer->made, id, &trainer->contents, bytes, size, error);
 }
 
@@ -490,7 +498,7 @@ static tn_status open_all(tn_trainer *trainer, const tn_graph *model,
     if (train.seed == 0) train.seed = options->seed;
     TN_TRY(open_model(trainer, model, &train, error));
     tn_session_options open = *session;
-    session->rules = NULL; /* the test runs the model, not the step */
+    session->rules = NULL; /* the rules are for the training step, and a test runs the model */
     trainer->contents = (tn_contents_of){session->read, session->self, trainer->model};
     bool parts = trainer->made.parts != NULL || trainer->made.sharded_count > 0;
     if (parts && session->read != NULL) {
@@ -518,7 +526,8 @@ tn_status tn_trainer_open(const tn_graph *model, const tn_trainer_options *given
 
 /* --- testing the model --- */
 
-/* Current values of parameters; other tensors have the contents that training started with. */
+/* Reads the contents of a tensor for a test: the current value of a parameter, and for other
+ * tensors the contents with which training started. */
 static tn_status open_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
                            uint64_t size, tn_error *error) {
     tn_trainer *trainer = self;
@@ -545,8 +554,8 @@ tn_status tn_trainer_test(tn_trainer *trainer, tn_trainer_score *score, tn_error
     tn_session_options options = trainer->test_options;
     options.read = open_read;
     options.self = trainer;
-    options.recompute = 0; /* no backward pass reads activations later */
-    options.divide = NULL; /* each rank tests alone */
+    options.recompute = 0; /* a test has no backward pass, so no activation is recomputed */
+    options.divide = NULL; /* each rank tests alone, so the graph is not divided */
     options.exchange = NULL;
     TN_TRY(tn_session_open(trainer->model, &options, &session, error));
     tn_status status =

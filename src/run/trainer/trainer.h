@@ -1,10 +1,10 @@
 /* trainer.h - the internals of a training run.
  *
- *   trainer.c   set-up over an engine: inputs, number of steps, contents of a checkpoint; the
- *               engine from a model; the model on test samples
- *   steps.c     step after step, with checkpoints in between; learning rates
- *   ranks.c     several ranks that train one model
- *   assemble.c  divided tensors and parameters, assembled from the parts of ranks
+ *   trainer.c   sets up a run: inputs, number of steps, contents of a checkpoint; opens the engine
+ *               if only a model is given; tests the model on test samples
+ *   steps.c     runs step after step, with checkpoints in between; learning rates
+ *   ranks.c     starts several ranks that train one model, and combines their results
+ *   assemble.c  assembles divided tensors from the parts that ranks hold
  */
 #ifndef TN_TRAINER_TRAINER_H
 #define TN_TRAINER_TRAINER_H
@@ -14,7 +14,8 @@
 #include "base/base.h"
 #include "run/trainer/checkpoint.h"
 
-typedef struct tn__round_at { /* indices of a micro-batch's arrays */
+/* indices of the arrays of one micro-batch, in `inputs` and `outputs` of a trainer */
+typedef struct tn__round_at {
     uint32_t samples, labels, loss, correct;
 } tn__round_at;
 
@@ -23,64 +24,82 @@ struct tn_trainer {
     tn__arena arena;
     const tn_training *training;
     tn_engine *engine;
-    tn_trainer_options options; /* `train` and `session` are not used after opening */
+    /* the fields `train` and `session` of the options are not used after opening */
+    tn_trainer_options options;
     tn_trainer_state state;
     tn_rate rate;
     tn_loss loss;
-    uint32_t output;      /* the model output that the loss reads */
-    bool scored;          /* that output holds float32 scores of classes */
-    tn_checkpoint_run is; /* the run as described in a checkpoint, except the step */
-    tn_batches *batches;  /* NULL: options.fill is used */
-    uint32_t part;        /* of state.parts */
-    /* ranks with parts of the model, and which this is; 1: not cut */
+    uint32_t output; /* index of the model output that the loss reads */
+    bool scored;     /* the output that the loss reads has float32 scores of classes */
+    /* the settings of the run as a checkpoint stores them; the field `step` is not set */
+    tn_checkpoint_run is;
+    tn_batches *batches; /* fills the inputs; NULL: options.fill does this */
+    /* number of this rank's part of each batch, which is divided into state.parts parts */
+    uint32_t part;
+    /* number of tensor-parallel parts of the model, and number of this rank's part; tensor_ranks 1:
+     * the model is not tensor-parallel */
     uint32_t tensor_ranks, tensor_rank;
-    uint32_t stages, stage; /* pipeline stages, and which this is; 1: no pipeline */
-    bool asked, stopping;   /* `step` was asked to stop here; any rank was */
-    /* Arrays in the order of the step's graph, and indices of special ones; TN_NONE: not
-     * present. */
+    /* number of pipeline stages, and number of this rank's stage; stages 1: there is no pipeline */
+    uint32_t stages, stage;
+    /* `asked`: the callback options.step on this rank has asked to stop; `stopping`: that of any
+     * rank has */
+    bool asked, stopping;
+    /* Arrays for those inputs of the step's graph that are not static, and for its outputs, in the
+     * order of the graph. The fields *_at below, and the elements of `rounds`, are indices into
+     * these arrays; TN_NONE: there is no such array. */
     tn_array *inputs, *outputs;
     uint32_t input_count, output_count;
-    uint32_t rate_at, step_at, micro_at; /* indices in `inputs` */
-    tn__round_at *rounds; /* [round_count] micro-batches of one engine run: mostly one */
+    /* indices in `inputs` of learning rate, step number and micro-batch number */
+    uint32_t rate_at, step_at, micro_at;
+    /* array of `round_count` elements: the micro-batches of one run of the engine, usually only
+     * one */
+    tn__round_at *rounds;
     uint32_t round_count;
-    tn__keeping keeping; /* the tensors of a checkpoint */
-    tn__names names;     /* of parameters and statistics: name to index in `keeping` */
-    uint8_t **gathered;  /* [keeping.count] divided parameters, as gathered; NULL: not gathered on
-                          * this rank since the last step */
-    /* set by tn_trainer_open */
-    tn_contents_of contents; /* as the options gave them */
+    tn__keeping keeping; /* the tensors that a checkpoint contains */
+    tn__names names;     /* maps the name of a parameter or statistic to its index in `keeping` */
+    /* array of keeping.count pointers to gathered contents of divided parameters; NULL: this rank
+     * has gathered none since the last step */
+    uint8_t **gathered;
+    /* tn_trainer_open sets the fields from here on. */
+    /* reads the initial contents of tensors; tn_trainer_create sets this field as well */
+    tn_contents_of contents;
     tn_session_options test_options;
-    /* from tn_train_model, and rewritten for training; NULL: not rewritten */
+    /* the graph that tn_train_model made, and the same graph rewritten for training; `rewritten` is
+     * NULL if it was not rewritten */
     tn_graph *model, *rewritten;
     tn_training made;
     tn_session *session;
 };
 
-/* Resets the sizes of the output arrays before each run, because a run stores the bytes it
- * wrote. */
+/* Sets the sizes of the output arrays to those of the graph's outputs. This is needed before each
+ * run of an engine, because a run stores in an array the number of bytes that it wrote. */
 void tn__trainer_reset(const tn_graph *graph, tn_array *outputs);
-/* ranks.c. Finds this rank's part of each batch. Errors: E_INVALID (it is not in the group, or the
- * group does not match the parts that the step stores). */
+/* Finds out which part of each batch this rank has (ranks.c). Errors: E_INVALID (this rank is not
+ * in the group, or the group does not match the parts that the step stores). */
 tn_status tn__trainer_find_part(tn_trainer *trainer, tn_error *error);
-/* Are there other ranks to combine losses and stops with? Is this the first of all ranks? */
+/* The first function returns whether there are other ranks with which losses and requests to stop
+ * are combined, the second whether this is the first of all ranks. */
 bool tn__trainer_communicates(const tn_trainer *trainer);
 bool tn__trainer_leads(const tn_trainer *trainer);
-/* Does it hold a part of the model, without a connection to the other parts? Then no checkpoint can
- * be written. */
+/* The first function returns whether this rank holds a part of the model without a connection to
+ * the ranks with the other parts. Then no checkpoint can be written, and the second function
+ * reports this error. */
 bool tn__trainer_is_lone(const tn_trainer *trainer);
 tn_status tn__trainer_lone(tn_error *error);
-/* All ranks start with the first rank's contents: from its checkpoint `from`, or NULL. why: on the
- * first rank the result of loading; if it failed, all ranks fail with the same message. */
+/* Makes all ranks start with the contents of the first rank: those of the checkpoint `from`, or, if
+ * it is NULL, the initial contents. why: on the first rank, the result of loading the
+ * checkpoint. If loading failed, all ranks fail with this error. */
 tn_status tn__trainer_spread(tn_trainer *trainer, const tn_checkpoint *from, const tn_error *why,
                              tn_error *error);
-/* Replaces loss and number of correct answers by those of all ranks; also learns whether any rank
- * was asked to stop. */
+/* Replaces the loss and the number of correct answers by those of all ranks. Also finds out whether
+ * any rank was asked to stop. */
 tn_status tn__trainer_sum(tn_trainer *trainer, double *loss, int64_t *correct, tn_error *error);
-/* assemble.c. Do ranks hold only parts of parameters? The second function frees what was
- * gathered. */
+/* The first function returns whether ranks hold only parts of parameters. The second frees the
+ * parameters that this rank has gathered (assemble.c). */
 bool tn__trainer_is_divided(const tn_trainer *trainer);
 void tn__trainer_forget(tn_trainer *trainer);
-/* ranks.c: the checkpoint that all ranks write together. */
+/* The first function returns whether all ranks write a checkpoint together; the second writes such
+ * a checkpoint (ranks.c). */
 bool tn__trainer_shares(const tn_trainer *trainer);
 tn_status tn__trainer_save_shards(tn_trainer *trainer, const char *path,
                                   const tn_checkpoint_run *run, tn_error *error);

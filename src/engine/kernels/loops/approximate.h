@@ -1,16 +1,17 @@
-/* approximate.h - exp, tanh, the logistic function, erf, log1p and GELU of float32 without branches
- * or calls.
+/* approximate.h - exp, expm1, tanh, the logistic function, erf, log1p and GELU of float32 without
+ * branches and function calls.
  *
- * Written so that a compiler turns a loop over them into vector instructions (SSE2 is enough), in
- * the place of erff and tanhf, which are slow. All rest on one reduction: exp(x) - 1 = 2^n * m +
- * (2^n - 1) with n = round(x / ln 2), r = x - n ln 2 (ln 2 in two parts; Cody and Waite, Software
- * Manual for the Elementary Functions, 1980, chapter 6), m = r + r^2 q(r). Then tanh(x) = -m / (2 +
- * m) of -2|x|, and erf(x) = 1 - exp(-|x| p(|x|)) with p(a) = -log(erfc(a)) / a, which is smooth.
- * log(1 + x) of x in [0, 1] is an area tangent. The coefficients of q and p are our own: least
- * squares on Chebyshev nodes, reweighted after Lawson until the relative error is level, in 40
- * digits. Largest errors measured (tests/kernels/test_approximate.c, every 1009th float): exp 1.0
- * ulp, expm1 1.7, the logistic function 2.3, tanh 2.5, log1p 2.0, erf 3.0 ulp and 8.1e-8 absolute.
- * NaNs pass through; overflow gives infinity; subnormals are exact as well.
+ * Compilers can vectorise a loop over these functions (SSE2 is sufficient), which they cannot do
+ * with erff and tanhf of libm. All functions except log1p use one reduction: exp(x) - 1 = 2^n * m +
+ * (2^n - 1), where n = round(x / ln 2), r = x - n ln 2 with ln 2 in two parts (Cody and Waite,
+ * Software Manual for the Elementary Functions, 1980, chapter 6), and m = exp(r) - 1 = r + r^2 q(r)
+ * with a polynomial q. Then tanh(x) = -e / (2 + e) with e = exp(-2|x|) - 1, and erf(x) = 1 -
+ * exp(-|x| p(|x|)), where the polynomial p(a) approximates the smooth function -log(erfc(a)) / a.
+ * log(1 + x) for x in [0, 1] is computed as an inverse hyperbolic tangent. The coefficients are our
+ * own: least squares on Chebyshev nodes in 40 digits, with Lawson's reweighting until the relative
+ * error is level. Largest errors over every 1009th float (tests/kernels/test_approximate.c): exp
+ * 1.0 ulp, expm1 1.7, logistic function 2.3, tanh 2.5, log1p 2.0, erf 3.0 ulp and 8.1e-8 absolute.
+ * NaNs stay NaNs, overflow gives infinity, and subnormal results are exact.
  */
 #ifndef TN_KERNELS_APPROXIMATE_H
 #define TN_KERNELS_APPROXIMATE_H
@@ -19,7 +20,8 @@
 #include <stdint.h>
 #include <string.h>
 
-typedef struct tn__exponent { /* x = whole * ln 2 + r; less_one = exp(r) - 1 */
+/* The parts of exp(x), where x = whole * ln 2 + r and less_one = exp(r) - 1. */
+typedef struct tn__exponent {
     int32_t whole;
     float less_one;
 } tn__exponent;
@@ -36,9 +38,10 @@ static inline uint32_t tn__bits_of_float(float value) {
     return bits;
 }
 
-/* |x| < 128. */
+/* Computes the parts of exp(x) for |x| < 128. */
 static inline tn__exponent tn__exponent_of(float x) {
-    const float rounder = 0x1.8p23f; /* adding it leaves the nearest integer in the low bits */
+    /* if a small number is added to this one, the low bits of the sum are the nearest integer */
+    const float rounder = 0x1.8p23f;
     float shifted = x * 0x1.715476p0f + rounder;
     float whole = shifted - rounder;
     float r = (x - whole * 0x1.62e4p-1f) - whole * 0x1.7f7d1cp-20f;
@@ -51,22 +54,25 @@ static inline tn__exponent tn__exponent_of(float x) {
     return (tn__exponent){.whole = n, .less_one = r + r * r * q};
 }
 
-/* 2^n; n in [-126, 127]. */
+/* Returns 2^n for n in [-126, 127]. */
 static inline float tn__power_of_two(int32_t n) {
     return tn__float_of_bits((uint32_t)(n + 127) << 23);
 }
 
 static inline float tn__expf(float x) {
-    float y = x > 89.0f ? 89.0f : x; /* comparisons with NaN are false, so it passes both bounds */
+    /* written so that a NaN, for which comparisons are false, stays a NaN */
+    float y = x > 89.0f ? 89.0f : x;
     y = y < -104.0f ? -104.0f : y;
     tn__exponent parts = tn__exponent_of(y);
-    int32_t half = parts.whole >> 1; /* in two steps, as 2^n itself may be out of range */
+    /* multiply by 2^n in two steps, because 2^n itself may be out of range */
+    int32_t half = parts.whole >> 1;
     return (1.0f + parts.less_one) * tn__power_of_two(half) * tn__power_of_two(parts.whole - half);
 }
 
-/* exp(x) - 1 for x <= 88. */
+/* Returns exp(x) - 1 for x <= 88. */
 static inline float tn__expm1f(float x) {
-    float y = x < -25.0f ? -25.0f : x; /* -1 to the last digit */
+    /* for smaller x the rounded result is -1, as it is for x = -25 */
+    float y = x < -25.0f ? -25.0f : x;
     tn__exponent parts = tn__exponent_of(y);
     float power = tn__power_of_two(parts.whole);
     return power * parts.less_one + (power - 1.0f);
@@ -82,7 +88,8 @@ static inline float tn__logisticf(float x) {
     return (x < 0 ? e : 1.0f) / (1.0f + e);
 }
 
-/* log(1 + x) for x in [0, 1]: 2 artanh(x / (2 + x)), a series in the square. */
+/* Returns log(1 + x) for x in [0, 1], as 2 artanh(x / (2 + x)), with a polynomial in the square of
+ * x / (2 + x). */
 static inline float tn__log1pf(float x) {
     float s = x / (2.0f + x), t = s * s;
     float p = 0.12150601972f;
@@ -95,7 +102,7 @@ static inline float tn__log1pf(float x) {
 
 static inline float tn__erff(float x) {
     float a = fabsf(x);
-    a = a > 4.0f ? 4.0f : a; /* 1 to the last digit */
+    a = a > 4.0f ? 4.0f : a; /* for larger a the rounded result is 1, as it is for a = 4 */
     float p = -9.25815231355e-6f;
     p = p * a + 0.000117657144661f;
     p = p * a - 0.000632889855533f;
@@ -110,7 +117,7 @@ static inline float tn__erff(float x) {
 
 /* --- GELU of float32 and its slope, exact and by tanh. Source: Hendrycks, Gimpel 2016. --- */
 
-/* sqrt(1/2), 1 / sqrt(2 pi); sqrt(2/pi) of the approximation by tanh */
+/* sqrt(1/2); 1 / sqrt(2 pi); sqrt(2/pi), for the approximation of GELU by tanh */
 #define TN__GELU_ROOT 0.70710678118654752440
 #define TN__GELU_DENSITY 0.39894228040143267794
 #define TN__GELU_TANH 0.79788456080286535588
@@ -122,14 +129,15 @@ static inline float tn__gelu_tanhf(float x) {
     return 0.5f * x * (1.0f + tn__tanhf((float)TN__GELU_TANH * (x + 0.044715f * x * x * x)));
 }
 
-/* Phi(x) + x phi(x). Both contain exp(-x^2 / 2), which is computed once: the tail is that times a
- * polynomial in s = 1 - 1 / (1 + 0.35 |x|) (like Abramowitz, Stegun 26.2.17, but about 0; with our
- * own coefficients, like those of approximate.h). Error within 2e-7. */
+/* Returns the derivative of GELU, Phi(x) + x phi(x), where Phi and phi are the distribution and the
+ * density of the normal distribution. Both contain exp(-x^2 / 2), which is computed once: Phi(-|x|)
+ * is exp(-x^2 / 2) times a polynomial in s = 1 - 1 / (1 + 0.35 |x|). The form of the polynomial is
+ * like Abramowitz and Stegun 26.2.17, with our own coefficients. The error is at most 2e-7. */
 static inline float tn__gelu_slopef(float x) {
     float a = -0.5f * x * x, far = 0.35f * fabsf(x);
     tn__exponent parts = tn__exponent_of(a < -87.0f ? -87.0f : a);
     float e = (1.0f + parts.less_one) * tn__power_of_two(parts.whole);
-    e = a < -87.0f ? 0.0f : e; /* else 1e-38 and less */
+    e = a < -87.0f ? 0.0f : e; /* the exact value is at most about 1e-38 */
     float s = 1.0f - 1.0f / (1.0f + far);
     float p = 0.0483761093412f;
     p = p * s + 0.0139923618166f;

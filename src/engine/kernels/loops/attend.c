@@ -1,8 +1,9 @@
-/* attend.c - scaled dot-product attention in plain loops. See attend.h.
+/* attend.c - scaled dot-product attention in plain loops (attend.h).
  *
- * score = scale * (q . k), then softcap * tanh(score / softcap), then biases; the row is
- * normalised, and a row that sees no key gives zeros. Source: operator text of ONNX, Attention of
- * opsets 23 to 25.
+ * The score of a query q and a key k is scale * (q . k), then softcap * tanh(score / softcap), then
+ * biases are added. Softmax turns the scores of a query into probabilities; a query for which all
+ * keys are masked gets zeros.
+ * Source: the ONNX specification of Attention, opsets 23 to 25.
  */
 #include "engine/kernels/loops/attend.h"
 
@@ -16,7 +17,8 @@ uint64_t tn__attend_scratch(uint64_t queries, uint64_t keys) {
     return tn__mul_sat(tn__mul_sat(rows, keys), sizeof(float));
 }
 
-/* The keys [first, last) that query `row` sees by position. */
+/* Computes the keys [first, last) that the causal rule and the window do not mask for query
+ * `row`. */
 static void attend_range(const tn__attend *it, uint64_t row, uint64_t *first, uint64_t *last) {
     int64_t at = (int64_t)row + it->offset, low = 0, high = (int64_t)it->seen;
     if (it->causal && isinf(it->unseen) && at + 1 < high) high = at + 1;
@@ -53,12 +55,13 @@ static void attend_save(const tn__attend *it, uint32_t stage, uint64_t head, uin
     memcpy(it->scores + (head * it->queries + query) * it->keys, row, it->keys * sizeof *row);
 }
 
-/* Powers over their sum, which has one more term where there is a sink. */
+/* Softmax of one row of scores. With attention sinks the sum in the denominator has one more
+ * term. */
 static void attend_normalise(const tn__attend *it, uint64_t head, float *row) {
     bool sink = it->smooth || it->sinks != NULL;
     float most = -INFINITY;
     for (uint64_t j = 0; j < it->keys; j++) most = row[j] > most ? row[j] : most;
-    if (most == -INFINITY) { /* nothing is seen */
+    if (most == -INFINITY) { /* all keys are masked for this query */
         for (uint64_t j = 0; j < it->keys; j++) row[j] = 0;
         return;
     }
@@ -77,7 +80,7 @@ static void attend_normalise(const tn__attend *it, uint64_t head, float *row) {
     for (uint64_t j = 0; j < it->keys; j++) row[j] *= factor;
 }
 
-/* Scores of one query become probabilities. */
+/* Turns the scores of one query into probabilities: softcap, biases, masks, softmax. */
 static void attend_row(const tn__attend *it, uint64_t head, uint64_t query, float *row) {
     uint64_t first, last;
     attend_range(it, query, &first, &last);
@@ -97,7 +100,8 @@ static void attend_row(const tn__attend *it, uint64_t head, uint64_t query, floa
 
 static void attend_rows(const tn__attend *it, uint64_t head, uint64_t query, uint64_t rows) {
     uint64_t group = head / (it->heads / it->groups), first, last, keys = it->keys;
-    attend_range(it, query + rows - 1, &first, &last); /* the last row sees the last key */
+    /* the last of these queries sees at least the keys of the others */
+    attend_range(it, query + rows - 1, &first, &last);
     if (it->scores == NULL && last < keys) keys = last;
     tn__product scores = {.rows = rows,
                           .columns = keys,

@@ -1,9 +1,10 @@
-/* attend.h - scaled dot-product attention of float32 in plain loops, for operators that differ only
- * in the places of queries, keys, values and masks.
+/* attend.h - scaled dot-product attention of float32 in plain loops. All operators with attention
+ * use it; they differ only in where queries, keys, values and masks are stored.
  *
- * One call is one entry of the batch. A few rows of queries at a time are multiplied with all keys
- * that one of them may see; their scores lie in scratch, become probabilities there, and are
- * multiplied with the values. So scratch is TN__ATTEND_ROWS x keys numbers, not queries x keys.
+ * One call computes one entry of the batch. TN__ATTEND_ROWS queries at a time are multiplied with
+ * all keys that at least one of them sees. Their scores are in scratch memory, where they become
+ * probabilities, which are then multiplied with the values. So the scratch has TN__ATTEND_ROWS x
+ * keys numbers instead of queries x keys.
  */
 #ifndef TN_KERNELS_ATTEND_H
 #define TN_KERNELS_ATTEND_H
@@ -12,16 +13,18 @@
 
 enum { TN__ATTEND_ROWS = 16 };
 
-/* Rows of one head: element e of row r of head h is data[h * head + r * row + e]. */
+/* Where the rows of an operand are: element e of row r of head h is data[h * head + r * row +
+ * e]. */
 typedef struct tn__attend_side {
     float *data;
     uint64_t head, row;
 } tn__attend_side;
 
-/* A bias for scores [heads, queries, keys]: booleans (false: not seen), or numbers to be added. A
- * step of 0 repeats. Keys from `keys` on are not seen. */
+/* A mask or bias for scores of shape [heads, queries, keys]. A mask has booleans (false: the key is
+ * masked); a bias has floats that are added to the scores. A stride of 0 broadcasts the dimension.
+ * Keys with an index of `keys` or more are masked. */
 typedef struct tn__attend_bias {
-    const void *data; /* NULL: none */
+    const void *data; /* the data of the mask or bias; NULL: there is no mask and no bias */
     bool is_mask;
     uint64_t head, row, key, keys;
 } tn__attend_bias;
@@ -29,29 +32,34 @@ typedef struct tn__attend_bias {
 enum { TN__ATTEND_RAW, TN__ATTEND_CAPPED, TN__ATTEND_BIASED, TN__ATTEND_PROBABLE };
 
 typedef struct tn__attend {
-    uint64_t heads, groups; /* heads of queries, a multiple of those of keys and values */
+    uint64_t heads, groups; /* number of query heads, and of key-value heads, which divides it */
     uint64_t queries, keys, size, value_size;
     tn__attend_side q, k, v, y;
     tn__attend_bias bias[2];
-    float scale, softcap;        /* softcap 0: none */
-    uint64_t seen;               /* keys from here on are not seen */
-    bool causal;                 /* query i sees keys up to i + offset */
-    int64_t offset, left, right; /* a window around i + offset; below 0: open on that side */
-    float unseen; /* added to the score of a key that a causal rule hides; -INFINITY: not seen at
-                     all */
-    const float *sinks; /* [heads]: one more term of each sum of powers; NULL: no such term */
-    bool smooth;        /* the same with a score of 0 */
-    float *scores; /* [heads, queries, keys] for the caller, of stage `stage`; NULL: not wanted */
+    float scale, softcap; /* a `softcap` of 0 means that scores are not limited */
+    uint64_t seen;        /* keys from this index on are masked */
+    bool causal;          /* whether query i sees only the keys up to i + offset */
+    /* query i sees keys from i + offset - left to i + offset + right; negative: no limit */
+    int64_t offset, left, right;
+    /* added to the score of a key that the causal rule masks; -INFINITY: the key is ignored */
+    float unseen;
+    /* for each head: the score of an attention sink, a further term of the softmax's sum; NULL:
+     * none */
+    const float *sinks;
+    bool smooth; /* whether every head has an attention sink with the score 0 */
+    /* an array [heads, queries, keys] that receives the scores after `stage`; NULL: not wanted */
+    float *scores;
     uint32_t stage;
     float *scratch; /* tn__attend_scratch */
 } tn__attend;
 
-/* Bytes of scratch for this number of queries and keys. */
+/* Returns the bytes of scratch for this number of queries and keys. */
 uint64_t tn__attend_scratch(uint64_t queries, uint64_t keys);
 void tn__attend_run(const tn__attend *it);
 
-/* Head `size` elements wide of an operand [batch, length, heads * size], or [batch, heads, length,
- * size] where `flat` is false, at entry `batch`. */
+/* Describes the rows of batch entry `batch` of an operand. Each head has `size` elements per row.
+ * The shape of the operand is [batch, length, heads * size] if `flat` is true, else [batch, heads,
+ * length, size]. */
 static inline tn__attend_side tn__attend_side_of(const tn_operand *x, bool flat, uint64_t batch,
                                                  uint64_t heads, uint64_t length, uint64_t size) {
     float *data = (float *)x->data + batch * heads * length * size;
@@ -59,7 +67,7 @@ static inline tn__attend_side tn__attend_side_of(const tn_operand *x, bool flat,
                 : (tn__attend_side){data, length * size, size};
 }
 
-/* `count` rows of each head from one place to another, or nothing where they are there already. */
+/* Copies `count` rows of each head, except rows that have the same address in both operands. */
 static inline void tn__attend_copy(tn__attend_side to, uint64_t to_row, tn__attend_side from,
                                    uint64_t heads, uint64_t count, uint64_t size) {
     for (uint64_t h = 0; h < heads; h++)
@@ -70,8 +78,9 @@ static inline void tn__attend_copy(tn__attend_side to, uint64_t to_row, tn__atte
         }
 }
 
-/* Rotates pairs of a head's first 2 * half elements by angles with the given cosines and sines:
- * element i with i + half, or 2i with 2i + 1 if interleaved. y may be x. */
+/* Applies a rotary embedding to the first 2 * half elements of one row of a head: rotates pairs of
+ * elements by angles with the given cosines and sines. The pairs are elements i and i + half, or 2i
+ * and 2i + 1 if `interleaved`. y may be x. */
 static inline void tn__rotate(const float *x, float *y, const float *cosines, const float *sines,
                               uint64_t half, bool interleaved) {
     for (uint64_t i = 0; i < half; i++) {
@@ -82,7 +91,8 @@ static inline void tn__rotate(const float *x, float *y, const float *cosines, co
     }
 }
 
-/* As Softmax computes a row of float32 (families/reductions/softmax.c); y may be x. */
+/* Softmax of one row of float32, with the code of the operator Softmax
+ * (families/reductions/softmax.c). y may be x. */
 void tn__softmax_floats(uint64_t extent, const float *x, float *y);
 
 #endif

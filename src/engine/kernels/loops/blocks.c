@@ -1,4 +1,5 @@
-/* blocks.c - element-wise operators with broadcasting, as plain loops over runs; see blocks.h.
+/* blocks.c - elementwise operators with broadcasting, as plain loops over runs of elements
+ * (blocks.h).
  *
  * Cost: O(elements), and O(rank) for each block of TN__BLOCK elements.
  */
@@ -14,7 +15,8 @@ tn_status tn__reader_init(const tn_kernel_call *call, const tn_operand *operand,
     reader->dtype = operand->dtype;
     reader->rank = 0;
     uint64_t stride = 1;
-    for (uint32_t d = rank; d-- > 0 && fits;) { /* innermost first */
+    /* go from the innermost dimension to the outermost */
+    for (uint32_t d = rank; d-- > 0 && fits;) {
         bool inside = d >= shift && d - shift < operand->rank;
         uint64_t extent = (uint64_t)output->shape[d];
         uint64_t own = inside ? (uint64_t)operand->shape[d - shift] : 1;
@@ -37,7 +39,7 @@ tn_status tn__reader_init(const tn_kernel_call *call, const tn_operand *operand,
                          operand->rank);
 }
 
-/* `count` times the element at `from`. */
+/* Writes `count` copies of the element at `from` to `to`. */
 static void blocks_repeat(const char *from, size_t size, size_t count, char *to) {
 #define BLOCKS_REPEAT(type)                                                                        \
     {                                                                                              \
@@ -57,7 +59,8 @@ static void blocks_repeat(const char *from, size_t size, size_t count, char *to)
 #undef BLOCKS_REPEAT
 }
 
-/* Copies or repeats runs of whole elements into `to`. */
+/* Copies the operand's elements for `count` elements of the output to `to`, from output element
+ * `first` on. Elements that are broadcast are repeated. */
 static void blocks_gather(const tn__operand_reader *reader, uint64_t first, size_t count,
                           char *to) {
     size_t size = tn__element_size(reader->dtype), stride = (size_t)reader->strides[0];
@@ -80,7 +83,9 @@ static void blocks_gather(const tn__operand_reader *reader, uint64_t first, size
         at += run * stride;
         place[0] += run;
         for (uint32_t d = 0; d + 1 < reader->rank && place[d] == reader->extents[d]; d++) {
-            at -= place[d] * reader->strides[d]; /* as an odometer turns */
+            /* the index of dimension d is back at 0: advance the next dimension, as in an
+             * odometer */
+            at -= place[d] * reader->strides[d];
             place[d] = 0;
             place[d + 1]++;
             at += reader->strides[d + 1];
@@ -88,7 +93,9 @@ static void blocks_gather(const tn__operand_reader *reader, uint64_t first, size
     }
 }
 
-/* Where output element `first` lies, when the `count` from there on are in one innermost run. */
+/* Returns the address of the operand's element for output element `first`, if the operand's
+ * elements for all `count` elements are adjacent or are a single element. Otherwise returns
+ * NULL. */
 static const char *blocks_inside(const tn__operand_reader *reader, uint64_t first, size_t count) {
     uint64_t at = 0, rest = first;
     if (first % reader->extents[0] + count > reader->extents[0]) return NULL;
@@ -114,10 +121,11 @@ const void *tn__reader_block(const tn__operand_reader *reader, uint64_t first, s
     return tn__convert_block(reader->dtype, from, wanted, room, *step ? count : 1);
 }
 
-enum { BLOCKS_RUN = 64 }; /* shorter runs are gathered: a call of the loop for each costs more */
+/* shorter runs are copied into a block, because a call of the loop for each would cost more */
+enum { BLOCKS_RUN = 64 };
 
-/* How many elements from `first` on to hand to the loop: those that lie in one run of every operand
- * when that is worth a call, else a block. */
+/* Returns how many elements to process next, from `first` on: a run that is contiguous or constant
+ * in every operand if it is long enough, else a block. */
 static size_t blocks_length(const tn__operand_reader *readers, uint32_t count, uint64_t first,
                             uint64_t left, bool direct) {
     uint64_t run = left;
@@ -139,8 +147,8 @@ tn_status tn__elementwise_run(tn_kernel_call *call, const tn__elementwise *how) 
     tn__block_room rooms[TN__BLOCK_INPUTS], made;
     const uint64_t count = tn__operand_count(output);
     const size_t size = tn__element_size(output->dtype);
-    bool direct = output->dtype == how->make; /* nothing to convert */
-    if (how->inputs == 1)                     /* loops over one operand do not repeat it */
+    bool direct = output->dtype == how->make; /* true if no operand needs a conversion */
+    if (how->inputs == 1)                     /* loops with one input do not support broadcasting */
         TN_TRY(tn__call_expect(call, output->dtype, tn__operand_count(&call->inputs[0])));
     if (count == 0) return TN_OK;
     for (uint32_t k = 0; k < how->inputs; k++) {

@@ -1,9 +1,11 @@
-/* box.c - copies boxes of elements, and implements the other functions of box.h.
+/* box.c - copies boxes of elements, and implements the other functions of box.h. A box is a
+ * multi-dimensional array with a stride per dimension in the source and in the destination.
  *
- * A copy between two strided memories is a loop nest. Merging dimensions that lie end to end on
- * both sides leaves few; then the innermost is either one piece (memcpy), or a row with strides,
- * or, together with the dimension that is dense in the source, a transposed plane. Planes go in
- * tiles of 16 x 16, so that each cache line fetched on either side is used up before it leaves.
+ * A copy is a nest of loops. Dimensions that are adjacent in both memories are merged first, so few
+ * remain. The innermost dimension is then either contiguous in both memories (memcpy), or a row
+ * with strides. A row with strides is combined with the dimension that is contiguous in the source
+ * to a plane, which is a transposition. Planes are copied in tiles of 16 x 16, so that all bytes of
+ * a cache line are used before the line is evicted.
  *
  * Cost: O(elements) of the box, O(1) memory.
  */
@@ -28,7 +30,7 @@ void tn__walk_add(tn__walk *walk, int64_t extent, int64_t stride_0, int64_t stri
     walk->stride[1][walk->rank++] = stride_1;
 }
 
-/* Drops dimensions of one element and joins those that lie end to end. */
+/* Removes dimensions of extent 1 and merges dimensions that are adjacent in both memories. */
 static void box_merge(tn__walk *box) {
     uint32_t rank = 0;
     for (uint32_t d = 0; d < box->rank; d++) {
@@ -46,7 +48,7 @@ static void box_merge(tn__walk *box) {
     box->rank = rank;
 }
 
-/* Takes dimension d out of the box. */
+/* Removes dimension d from the box and returns its extent and strides. */
 static void box_take(tn__walk *box, uint32_t d, int64_t *extent, int64_t *to, int64_t *from) {
     *extent = box->extent[d];
     *to = box->stride[0][d];
@@ -107,7 +109,8 @@ static void box_plane_run(const box_plane *plane, uint32_t width, char *to, cons
     }
 }
 
-/* The innermost dimension is one piece on both sides. */
+/* Copies a box. Its innermost dimension must be contiguous in both memories, or it has no
+ * dimensions. */
 static void box_copy_pieces(tn__walk *box, uint32_t width, char *to, const char *from) {
     uint64_t piece = width;
     if (box->rank && box->stride[0][box->rank - 1] == width &&
@@ -117,7 +120,9 @@ static void box_copy_pieces(tn__walk *box, uint32_t width, char *to, const char 
     while (tn__walk_next(box));
 }
 
-/* The last dimension are the columns; rows are the one that is dense in the source, if another. */
+/* Copies a box plane by plane. Its last dimension gives the columns of a plane. The rows are the
+ * dimension that is contiguous in the source, or, if no dimension is, the dimension before the
+ * last. */
 static void box_copy_planes(tn__walk *box, uint32_t width, char *to, const char *from) {
     box_plane plane = {.rows = 1};
     box_take(box, box->rank - 1, &plane.columns, &plane.to_column, &plane.from_column);
@@ -146,7 +151,7 @@ tn_status tn__box_copy(const tn_kernel_call *call, tn__walk *box, uint32_t width
     bool dense = box->rank == 0 || (box->stride[0][last] == width && box->stride[1][last] == width);
     uint64_t piece = dense && box->rank ? (uint64_t)box->extent[last] * width : width;
     if (dense && piece <= 16 && tn__is_power_of_two(piece) && box->rank > 1) {
-        box->rank--; /* a short piece is an element */
+        box->rank--; /* treat a short contiguous range of bytes as one element */
         width = (uint32_t)piece;
         box_merge(box);
         dense = false;
@@ -166,7 +171,8 @@ void tn__fill(void *to, uint64_t count, uint32_t width, const void *element) {
         return;
     }
     tn__move(to, element, width);
-    for (uint64_t done = 1; done < count;) { /* doubling; up to pieces that stay in the cache */
+    /* copy the part that is filled, twice as much each time, up to ranges that stay in the cache */
+    for (uint64_t done = 1; done < count;) {
         uint64_t piece = done < 4096 ? done : 4096;
         if (piece > count - done) piece = count - done;
         memcpy((char *)to + done * width, to, piece * width);
@@ -353,7 +359,7 @@ void tn__store_int(tn_dtype dtype, void *element, int64_t whole) {
     if (dtype == TN_BOOL) whole = whole != 0;
     if (tn__is_real(dtype))
         tn__store(dtype, element, (double)whole);
-    else /* little endian: the low bytes are the number wrapped to its type */
+    else /* on a little-endian machine the low bytes are the number modulo the range of its type */
         memcpy(element, &whole, tn__width(dtype) <= 8 ? tn__width(dtype) : 8);
 }
 
@@ -393,12 +399,13 @@ uint64_t tn__order_key(tn_dtype dtype, const void *element) {
     double real = tn__operand_float(&one, 0);
     uint64_t bits;
     if (isnan(real)) return UINT64_MAX;
-    real += 0.0; /* -0 becomes 0 */
+    real += 0.0; /* this changes -0 to 0 */
     memcpy(&bits, &real, sizeof bits);
     return bits >> 63 ? ~bits : bits | UINT64_C(1) << 63;
 }
 
-/* Bottom up: runs of 1, 2, 4, ... are merged from one array into the other. */
+/* A merge sort from the bottom up: sorted runs of 1, 2, 4, ... elements are merged from one array
+ * into the other. */
 void tn__sort(int64_t *order, int64_t *spare, int64_t count, tn__before before, const void *self) {
     int64_t *from = order, *to = spare;
     for (int64_t run = 1; run < count; run *= 2) {

@@ -1,4 +1,4 @@
-/* post.c - applies activations by name. */
+/* post.c - finds activation functions by name and applies them to arrays of float32. */
 #include "engine/kernels/loops/post.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@ CURVE(Sigmoid, 1 / (1 + expf(-x)))
 CURVE(Swish, x / (1 + expf(-alpha * x)))
 CURVE(Tanh, tanhf(x))
 
-/* NULL: none is called so. */
+/* Returns the function of an activation, or NULL if the name is not known. */
 static tn__curve *post_curve_of(const char *name) {
     static const struct {
         const char *name;
@@ -55,8 +55,8 @@ bool tn__post_read(const tn_op *op, tn__post *post) {
     return true;
 }
 
-/* Separate loops for the most frequent ones, because a call for each element takes longer than they
- * do. */
+/* The most frequent activations have loops of their own, because calling a function for each
+ * element takes longer than computing it. */
 TN_WIDE static void post_relu(float *elements, uint64_t count) {
     for (uint64_t i = 0; i < count; i++) elements[i] = elements[i] > 0 ? elements[i] : 0;
 }

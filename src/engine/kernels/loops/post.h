@@ -1,5 +1,5 @@
-/* post.h - the activations that follow an operator of domain "tenure": its attributes `post`,
- * `post_alpha`, `post_beta`. */
+/* post.h - the activations that rewrites have fused into an operator of domain "tenure". The
+ * operator's attributes `post`, `post_alpha` and `post_beta` list them with their parameters. */
 #ifndef TN_KERNELS_POST_H
 #define TN_KERNELS_POST_H
 
@@ -15,8 +15,8 @@ typedef struct tn__post {
     float alpha[TN__POST_MOST], beta[TN__POST_MOST];
 } tn__post;
 
-/* False: an activation that is not known, lists of other lengths, or more than there is room for.
- */
+/* Reads the fused activations of an operator. Returns false if an activation is not known, if the
+ * three lists have different lengths, or if there are more than TN__POST_MOST. */
 bool tn__post_read(const tn_op *op, tn__post *post);
 void tn__post_run(const tn__post *post, float *elements, uint64_t count);
 

@@ -1,23 +1,26 @@
-/* product.c - a product of matrices in plain loops.
+/* product.c - matrix products in plain loops.
  *
- * Integers are multiplied and added without sign, which in two's complement is the same and wraps
- * around. Half precision is summed up in float32. The loops are there for several widths of
- * vectors, as a compiler takes apart those that are wider than the machine's; the bits are the
- * same.
+ * Integers are multiplied and added as unsigned numbers, which in two's complement gives the bits
+ * of the signed result and wraps around without undefined behaviour. 16-bit floats are summed in
+ * float32. The loops are compiled once for each width of vectors, because compilers generate slow
+ * code for vectors that are wider than the machine's. The bits of the results are equal for all
+ * widths.
  */
 #include "engine/kernels/convert.h"
 #include "engine/kernels/loops/product.h"
 
 #define PRODUCT_SAME(value) (value)
 
-/* Before a loop of so few turns that its arrays are to be registers. */
+/* Put before a short loop. The compiler must unroll this loop, so that its arrays stay in
+ * registers. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define PRODUCT_UNROLL _Pragma("GCC unroll 4")
 #else
 #define PRODUCT_UNROLL
 #endif
 
-/* Multiplies an integer by a scale other than 1: towards zero, saturating, as a signed number. */
+/* Multiplies a signed integer by a scale other than 1. The result is rounded towards zero and
+ * saturates. */
 static int64_t product_scaled(double scale, int64_t value) {
     double scaled = scale * (double)value;
     return scaled >= 0x1p63 ? INT64_MAX : scaled > -0x1p63 ? (int64_t)scaled : INT64_MIN;

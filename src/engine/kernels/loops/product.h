@@ -1,21 +1,22 @@
-/* product.h - a product of matrices in plain loops, for the kernels that need one. */
+/* product.h - matrix products in plain loops, for all kernels that contain a matrix product. */
 #ifndef TN_KERNELS_PRODUCT_H
 #define TN_KERNELS_PRODUCT_H
 
 #include "engine/kernels/operands.h"
 
-/* c = scale * a b + addend_scale * addend. Steps count elements. `c` may be the addend, element by
- * element, but must not meet `a` or `b`. */
+/* A matrix product: c = scale * (a b) + addend_scale * addend. All strides are in elements. `c` may
+ * have the address and strides of the addend, but must not overlap `a` or `b`. */
 typedef struct tn__product {
     uint64_t rows, columns, inner;
-    const void *a, *b, *addend; /* addend NULL: none */
+    /* the two factors, and an addend for the product; addend NULL: none */
+    const void *a, *b, *addend;
     void *c;
     uint64_t a_row, a_inner, b_inner, b_column, c_row;
-    uint64_t addend_row, addend_column; /* 0: repeated */
-    double scale, addend_scale;         /* 1: exact, for integers too */
+    uint64_t addend_row, addend_column; /* a stride of 0 broadcasts the addend */
+    double scale, addend_scale;         /* with a scale of 1 the result is exact for integers too */
 } tn__product;
 
-/* The element types it has: real ones and integers of 32 and 64 bits, which wrap around. */
+/* The supported element types: real types and integers of 32 and 64 bits, which wrap around. */
 #define TN__PRODUCT_TYPES (TN__TYPES_REAL | TN__TYPES_INDEX | TN__TYPE(UINT32) | TN__TYPE(UINT64))
 
 void tn__product_run(const tn__product *product, tn_dtype dtype);

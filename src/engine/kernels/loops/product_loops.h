@@ -1,23 +1,26 @@
-/* product_loops.h - the loops of a matrix product for one element type and one width of vectors.
- * Included by product_types.h, with PRODUCT(name), PRODUCT_TYPE, PRODUCT_SUM, PRODUCT_READ,
- * PRODUCT_WRITE, PRODUCT_SCALE, PRODUCT_PLAIN (elements are summed as they are), PRODUCT_VECTOR
- * (bytes) and PRODUCT_TARGET defined.
+/* product_loops.h - the loops of a matrix product C = A B for one element type and one width of
+ * vectors. product_types.h includes this file after it has defined PRODUCT(name), PRODUCT_TYPE,
+ * PRODUCT_SUM, PRODUCT_READ, PRODUCT_WRITE, PRODUCT_SCALE, PRODUCT_PLAIN (whether elements are
+ * summed without conversion), PRODUCT_VECTOR (bytes of a vector) and PRODUCT_TARGET.
  *
- * If rows of B are contiguous, a tile of C of a few rows and 64 columns sums `inner` in blocks of
- * 64, a strip of it at a time in registers. Otherwise columns of B and rows of A are contiguous,
- * and the loops are dot products in 16 lanes. Sums of blocks are added to sums of sums, so that the
- * error of n terms grows at worst as n / 64 + 64. No sum depends on the width of vectors or on its
- * neighbours: the bits are the same everywhere.
+ * If the rows of B are contiguous, C is computed in tiles of up to 4 rows and 64 columns. The terms
+ * of the inner dimension are summed in blocks of 64; the sums of a few columns at a time are kept
+ * in registers. Otherwise the columns of B and the rows of A are contiguous, and each element of C
+ * is a dot product in 16 lanes. The sum of each block is added to a total, so the error of a sum of
+ * n terms grows at worst as n / 64 + 64. The order in which the terms of an element are added
+ * depends neither on the width of vectors nor on other elements, so the bits are the same on all
+ * machines.
  */
 #define PRODUCT_ROWS 4u
 #define PRODUCT_COLUMNS 64u
 #define PRODUCT_BLOCK 64u
 #define PRODUCT_LANES 16u
-#define PRODUCT_EACH (PRODUCT_VECTOR / (uint32_t)sizeof(PRODUCT_SUM)) /* numbers of a vector */
+/* count of numbers in one vector register */
+#define PRODUCT_EACH (PRODUCT_VECTOR / (uint32_t)sizeof(PRODUCT_SUM))
 #define PRODUCT_STRIP (2 * PRODUCT_EACH)
 #define PRODUCT_STRIPS (PRODUCT_COLUMNS / PRODUCT_STRIP)
 #define PRODUCT_PARTS (PRODUCT_LANES > PRODUCT_EACH ? PRODUCT_LANES / PRODUCT_EACH : 1u)
-/* side of a square of dot products: in registers */
+/* dot products of this number of rows and columns are computed together, in registers */
 #define PRODUCT_SIDE (PRODUCT_PARTS > 2 ? 1u : 2u)
 
 static inline __attribute__((always_inline)) void PRODUCT(store)(const tn__product *p, uint64_t row,
@@ -36,7 +39,7 @@ static inline __attribute__((always_inline)) void PRODUCT(store)(const tn__produ
     }
 }
 
-/* Said to be a vector: a compiler that is shown an array of so few takes it apart. */
+/* A vector type, because compilers do not keep a short array in a vector register. */
 typedef PRODUCT_SUM PRODUCT(vector) __attribute__((vector_size(PRODUCT_VECTOR)));
 
 static inline __attribute__((always_inline)) void PRODUCT(load)(const PRODUCT_TYPE *from,
@@ -47,7 +50,8 @@ static inline __attribute__((always_inline)) void PRODUCT(load)(const PRODUCT_TY
         for (uint32_t i = 0; i < PRODUCT_EACH; i++) (*to)[i] = PRODUCT_READ(from[i]);
 }
 
-/* Sums of terms [from, to) of these rows and PRODUCT_STRIP columns, in registers. */
+/* Adds the terms [from, to) of the inner dimension to the sums of a few rows and PRODUCT_STRIP
+ * columns. The partial sums are in registers. */
 static inline __attribute__((always_inline)) void PRODUCT(strip)(const tn__product *p, uint64_t row,
                                                                  uint64_t rows, uint64_t column,
                                                                  uint64_t from, uint64_t to,
@@ -89,7 +93,8 @@ static inline __attribute__((always_inline)) void PRODUCT(tile)(const tn__produc
         }
 }
 
-/* The same sums of fewer columns, or of columns that do not lie together. */
+/* Computes a tile with fewer rows or columns, or with columns of B that are not adjacent. Adds
+ * terms in the order of PRODUCT(tile). */
 static inline __attribute__((always_inline)) void PRODUCT(rest)(const tn__product *p, uint64_t row,
                                                                 uint64_t rows, uint64_t column,
                                                                 uint64_t columns) {
@@ -116,7 +121,8 @@ static inline __attribute__((always_inline)) void PRODUCT(rest)(const tn__produc
     for (uint64_t r = 0; r < rows; r++) PRODUCT(store)(p, row + r, column, columns, total[r]);
 }
 
-/* `side` rows of `a` times as many columns of `b` at once, each sum as if it were alone. */
+/* Computes the dot products of a few rows of `a` and a few columns of `b` together. Each sum has
+ * the bits that it would have alone. */
 static inline __attribute__((always_inline)) void PRODUCT(dots)(const tn__product *p, uint64_t row,
                                                                 uint64_t rows, uint64_t column,
                                                                 uint64_t columns) {
@@ -183,7 +189,8 @@ static inline __attribute__((always_inline)) void PRODUCT(all_dots)(const tn__pr
     for (; j < p->columns; j++) PRODUCT(dots)(p, i, 1, j, 1);
 }
 
-/* The others are compiled into it, so that they have its vectors. */
+/* Runs the product. All other functions are inlined into this one, so that they are compiled for
+ * the vectors of PRODUCT_TARGET. */
 PRODUCT_TARGET static void PRODUCT(run)(const tn__product *p) {
     if (p->a_inner == 1 && p->b_inner == 1 && (p->b_column != 1 || p->columns == 1)) {
         PRODUCT(all_dots)(p);

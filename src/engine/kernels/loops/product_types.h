@@ -1,7 +1,7 @@
-/* product_types.h - the loops of product_loops.h for each element type, for one width of vectors.
- * Included by product.c once per width, with PRODUCT_VECTOR (its bytes), PRODUCT_TARGET (the
- * attribute of functions that may use it) and PRODUCT_AS(type, name) (their names) defined.
- */
+/* product_types.h - instantiates the loops of product_loops.h for each element type, for one width
+ * of vectors. product.c includes this file once per width, after it has defined PRODUCT_VECTOR
+ * (bytes of a vector), PRODUCT_TARGET (the function attribute that enables these vectors) and
+ * PRODUCT_AS(type, name) (which makes the names of the functions). */
 #define PRODUCT(name) PRODUCT_AS(float, name)
 #define PRODUCT_TYPE float
 #define PRODUCT_SUM float

@@ -1,8 +1,8 @@
-/* slide.c - windows that slide over spatial dimensions.
+/* slide.c - windows that slide over the spatial dimensions of convolutions and pools.
  *
- * All positions are computed in int64 and bounded by 2^62: extents are at most 2^40, and products
- * with strides and dilations are checked once, when the window is read.
- * Source: operator texts of ONNX: Conv, ConvTranspose, MaxPool.
+ * All coordinates are computed in int64 and stay below 2^62 in magnitude: extents are at most 2^40,
+ * and their products with strides and dilations are checked once, when the window is read.
+ * Source: the ONNX specifications of Conv, ConvTranspose and MaxPool.
  */
 #include "engine/kernels/loops/slide.h"
 
@@ -47,8 +47,9 @@ static tn_status slide_pads(const tn_kernel_call *call, tn__slide *slide) {
     return TN_OK;
 }
 
-/* Padding that follows from the extents: auto_pad SAME_*, or a transposed output_shape. The odd
- * element goes to the end with SAME_UPPER, to the begin otherwise. */
+/* Computes padding from the extents, for auto_pad SAME_* and for the attribute output_shape of a
+ * transposed convolution. If the total padding is odd, the larger part is at the end with
+ * SAME_UPPER, else at the beginning. */
 static tn_status slide_same(const tn_kernel_call *call, tn__slide *slide) {
     const char *automatic = tn__attr_string(call->op, "auto_pad", "NOTSET");
     bool upper = strcmp(automatic, "SAME_UPPER") == 0;
@@ -142,12 +143,13 @@ bool tn__slide_is_flat(const tn__slide *slide) {
 
 /* --- sliding --- */
 
-static int64_t slide_up(int64_t a, int64_t b) { /* a / b upwards, b > 0 */
+static int64_t slide_up(int64_t a, int64_t b) { /* Returns a / b rounded up, for b > 0. */
     return a > 0 ? (a - 1) / b + 1 : -(-a / b);
 }
 static int64_t slide_down(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a - 1) / b) - 1; }
 
-/* The input's coordinate under tap `tap` at output `at`; false: no such coordinate. */
+/* Computes the input coordinate that window element `tap` reads for output coordinate `at` in
+ * dimension d. Returns false if the element reads nothing there. */
 static bool slide_source(const tn__slide *slide, uint32_t d, int64_t at, int64_t tap,
                          int64_t *source) {
     int64_t reach = tap * slide->dilation[d] - slide->begin[d];
@@ -193,7 +195,7 @@ tn__slide_run tn__slide_meet(const tn__slide *slide, uint64_t tap, uint64_t firs
     int64_t reach = (int64_t)tap * slide->dilation[d] - slide->begin[d];
     int64_t least = (int64_t)first, most = (int64_t)(first + count), from, to;
     tn__slide_run run = {.target_step = 1, .source_step = (uint64_t)stride};
-    if (slide->transposed) { /* inputs from .. to hit outputs least .. most */
+    if (slide->transposed) { /* the inputs [from, to) contribute to the outputs [least, most) */
         from = slide_up(least - reach, stride);
         to = slide_down(most - 1 - reach, stride) + 1;
         if (from < 0) from = 0;

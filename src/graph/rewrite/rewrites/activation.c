@@ -10,7 +10,7 @@ typedef struct activation_post {
     uint32_t count;
 } activation_post;
 
-/* One end of Clip: false when it is not known. */
+/* Reads one bound of a Clip; returns false if it is unknown. */
 static bool activation_bound(const tn__draft *draft, tn_op_id id, uint32_t index, const char *name,
                              double *bound) {
     *bound = tn__attr_float(tn__draft_op_of(draft, id), name, *bound);
@@ -18,11 +18,11 @@ static bool activation_bound(const tn__draft *draft, tn_op_id id, uint32_t index
     return input == TN_NONE || tn__draft_number(draft, input, bound);
 }
 
-/* Those that have one parameter at most. */
+/* Reads an activation that has at most one parameter. */
 static bool activation_read_simple(const tn_op *op, activation_post *post) {
     static const struct {
         const char *type;
-        double alpha; /* where the operator does not say */
+        double alpha; /* default of the parameter, if the attribute is absent */
     } simple[] = {{"Relu", 0}, {"Sigmoid", 0}, {"Tanh", 0},         {"HardSwish", 0},
                   {"Mish", 0}, {"Elu", 1},     {"LeakyRelu", 0.01}, {"tenure.Swish", 1}};
     for (size_t i = 0; i < sizeof simple / sizeof *simple; i++) {

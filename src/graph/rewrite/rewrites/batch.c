@@ -27,7 +27,7 @@ static bool batch_fits(const tn__draft *draft, tn_op_id id, tn_op_id conv) {
     return true;
 }
 
-/* f, and f as [channels, 1, ...] for the weights. */
+/* Adds operators that compute the factor f, and f as [channels, 1, ...] for the weights. */
 static tn_status batch_factor(tn__draft *draft, tn_op_id id, const tn_tensor *weights,
                               tn_tensor_id *factor, tn_tensor_id *spread) {
     const tn_op *op = tn__draft_op_of(draft, id);

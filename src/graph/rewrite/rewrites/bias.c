@@ -1,10 +1,11 @@
-/* bias.c - turns a row added to a product of matrices, or one number per channel added to a
- * convolution, into its bias. */
+/* bias.c - turns a row that is added to a matrix product into the bias of the product, and one
+ * number per channel that is added to a convolution into the bias of the convolution. */
 #include "graph/rewrite/rewrite.h"
 
 #include "graph/attr.h"
 
-/* Numbers per channel, static, for a result of this rank: [channels, 1, ...] with ones in front. */
+/* Whether the tensor is static and has one number per channel for a result of this rank: its shape
+ * is [channels, 1, ...], possibly after leading extents of 1. */
 static bool bias_is_channel(const tn__draft *draft, tn_tensor_id id, const tn_tensor *y) {
     if (!tn__draft_is_known(draft, id) || !tn__draft_is_exact(draft, id)) return false;
     const tn_tensor *tensor = tn__draft_tensor_of(draft, id);

@@ -8,7 +8,8 @@
  */
 #include "graph/rewrite/rewrite.h"
 
-/* Which input of the operator GELU is of; TN_NONE: it is no such operator. */
+/* Which input of the operator GELU is applied to; TN_NONE if the operator is neither GELU nor its
+ * gradient. */
 static uint32_t gelu_operand(const tn__draft *draft, tn_op_id id) {
     if (draft->ops[id].gone || draft->ops[id].op.block != 0) return TN_NONE;
     return tn__draft_is(draft, id, "Gelu")              ? 0
@@ -26,7 +27,8 @@ static tn_status gelu_take(tn__draft *draft, tn_op_id id, uint32_t index) {
     return tn__draft_become(draft, id, "tenure", "BiasGeluGrad", 1, inputs, 3, NULL, 0);
 }
 
-/* Counts for each sum with a row the forward and backward GELUs that read it. */
+/* Counts, for each sum with a row, the forward and backward GELUs that read it. Then fuses the sums
+ * that no other operator reads. */
 static tn_status gelu_all(tn__draft *draft) {
     uint32_t *uses = tn__arena_array(&draft->arena, (size_t)draft->tensor_count + 1, sizeof *uses);
     if (uses == NULL) return tn__no_memory(draft->error, "a rewritten graph");

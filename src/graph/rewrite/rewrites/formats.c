@@ -1,7 +1,7 @@
 /* formats.c - changes tensors of convolutions to channels-last format.
  *
  * Convolutions are several times as fast with channels last (one vector load per position) and need
- * no scratch then. So each convolution takes and gives such tensors. Operators that support both
+ * no scratch then. So each convolution reads and writes such tensors. Operators that support both
  * formats (pools, activations, sums, joins) follow if one of their inputs has channels last; all
  * others get the order of the shape. Reorders are inserted in between, once per tensor and format.
  * If an image is one pixel or has one channel, both formats are the same bytes, and the reorder is
@@ -14,7 +14,7 @@
 
 #include "graph/attr.h"
 
-/* TAKE: reads images in any format, and writes no images. */
+/* TAKE: the operator reads images in any format, and writes no images. */
 typedef enum formats_want {
     FORMATS_PLAIN,
     FORMATS_FOLLOW,
@@ -33,7 +33,8 @@ static bool formats_is_image(const tn__draft *draft, tn_tensor_id id, uint32_t r
     return tensor->rank == rank && rank >= 3 && rank <= 5 && tensor->format.block == 0;
 }
 
-/* Whether the order of its dimensions does not matter: at most one is more than 1. */
+/* Whether the order of the dimensions does not matter, because at most one of them is larger than
+ * 1. */
 static bool formats_is_flat(const tn__draft *draft, tn_tensor_id id) {
     const tn_tensor *tensor = tn__draft_tensor_of(draft, id);
     uint32_t wide = 0;
@@ -46,12 +47,14 @@ static bool formats_is_line(const tn__draft *draft, tn_tensor_id id) {
     return tn__draft_is_float(draft, id) && formats_is_flat(draft, id);
 }
 
-/* Convolutions of many small groups have no fast form on channels that lie last. */
+/* Whether the convolution has a fast form for channels last. A convolution with many small groups
+ * has no fast form. */
 static bool formats_suits_conv(const tn__draft *draft, tn_op_id id) {
     const tn_op *op = tn__draft_op_of(draft, id);
     int64_t group = tn__attr_int(op, "group", 1);
     bool transposed = tn__draft_is(draft, id, "ConvTranspose");
-    bool weights = tn__draft_is(draft, id, "tenure.ConvGradWeights"); /* of dy and x */
+    /* the operands of ConvGradWeights are the images dy and x */
+    bool weights = tn__draft_is(draft, id, "tenure.ConvGradWeights");
     const tn_tensor *x = tn__draft_tensor_of(draft, op->inputs[0]);
     const tn_tensor *y = tn__draft_tensor_of(draft, weights ? op->inputs[1] : op->outputs[0]);
     if (group == 1) return true;
@@ -60,13 +63,13 @@ static bool formats_suits_conv(const tn__draft *draft, tn_op_id id) {
            (depthwise || (x->shape[1] / group % 16 == 0 && y->shape[1] / group % 16 == 0));
 }
 
-/* Whether a window slides over its weights and the channels of its images. */
+/* Whether the operator slides a window over images and has weights. */
 static bool formats_is_conv(const tn__draft *draft, tn_op_id id) {
     return tn__draft_has(draft, id, TN_RULE_CONV) || tn__draft_is(draft, id, "ConvTranspose");
 }
 
-/* Whether every operand of a pair or a join is an image as large as the output (in a join, of any
- * extent along the axis), or a line. */
+/* Whether every operand is an image as large as the output or, if `lines` is set, a vector. In a
+ * concatenation, the extent along its axis may differ. */
 static bool formats_suits_all(const tn__draft *draft, const tn_op *op, bool lines) {
     uint32_t rank = tn__draft_tensor_of(draft, op->outputs[0])->rank, images = 0;
     for (uint32_t i = 0; i < op->input_count; i++) {
@@ -79,7 +82,8 @@ static bool formats_suits_all(const tn__draft *draft, const tn_op *op, bool line
     return images > 0;
 }
 
-/* The sum of all but the channels, as the gradient of a bias is one. */
+/* Whether the operator sums over all dimensions except the channels, as the gradient of a bias
+ * does. */
 static bool formats_is_channel_sum(const tn__draft *draft, tn_op_id id) {
     const tn_op *op = tn__draft_op_of(draft, id);
     if (!tn__draft_is(draft, id, "ReduceSum") || op->input_count != 2 || op->inputs[1] == TN_NONE)
@@ -140,8 +144,8 @@ static tn_status formats_reorder(tn__draft *draft, tn_op_id before, tn_tensor_id
     return tn__draft_add_op(draft, before, &op, id);
 }
 
-/* A tensor like `id` in the other format, and its twin. A name of its own, as plans name tensors.
- */
+/* Makes a tensor like `id` in the other format and links the two as twins. It gets its own name,
+ * because plans name tensors. */
 static tn_status formats_twin(tn__draft *draft, tn_tensor_id id, tn_tensor_id *twin) {
     tn_tensor tensor = *tn__draft_tensor_of(draft, id);
     bool last = formats_is_last(draft, id);
@@ -171,8 +175,8 @@ static tn_status formats_convert(tn__draft *draft, tn_op_id id, uint32_t index, 
     return TN_OK;
 }
 
-/* Gives the output channels last; if other operators need the order of the shape, a reorder
- * follows. */
+/* Makes the output have its channels last. If other operators need the order of the shape, a
+ * Reorder follows. */
 static tn_status formats_give(tn__draft *draft, tn_op_id id) {
     tn_tensor_id output = tn__draft_op_of(draft, id)->outputs[0], twin;
     tn_op_id made;
@@ -183,7 +187,7 @@ static tn_status formats_give(tn__draft *draft, tn_op_id id) {
     TN_TRY(formats_twin(draft, output, &twin));
     tn__draft_divert(draft, id, twin);
     TN_TRY(formats_reorder(draft, id, twin, output, &made));
-    draft->ops[made].sub = TN_NONE; /* right after it */
+    draft->ops[made].sub = TN_NONE; /* places the Reorder right after the operator */
     return TN_OK;
 }
 
@@ -203,7 +207,8 @@ static tn_status formats_each(tn__draft *draft, tn_op_id id) {
         tn_tensor_id like =
             gives ? tn__draft_op_of(draft, id)->outputs[0] : tn__draft_input(draft, id, 0);
         uint32_t rank = like != TN_NONE ? tn__draft_tensor_of(draft, like)->rank : 0;
-        bool weights = i > 0 && i < 3 && formats_is_conv(draft, id); /* computed ones, too */
+        /* operand 1 or 2 of a convolution, even if it is computed */
+        bool weights = i > 0 && i < 3 && formats_is_conv(draft, id);
         bool image = last && !weights && !tn__draft_is_static(draft, input) &&
                      formats_is_image(draft, input, rank);
         TN_TRY(formats_convert(draft, id, i, image));

@@ -12,7 +12,8 @@
 
 #define GELU_FACTORS 3u
 
-/* The factors of a product of products; how many, or 0 when there are more than GELU_FACTORS. */
+/* Collects the factors of nested products; returns their number, or 0 if there are more than
+ * GELU_FACTORS. */
 static uint32_t gelu_factors(const tn__draft *draft, tn_op_id id, tn_tensor_id *factors) {
     uint32_t inner = TN_NONE, count = 0;
     for (uint32_t i = 0; i < 2 && inner == TN_NONE; i++)
@@ -25,7 +26,8 @@ static uint32_t gelu_factors(const tn__draft *draft, tn_op_id id, tn_tensor_id *
     return count;
 }
 
-/* The other operand of a sum or product with the given number; TN_NONE: no such operand. */
+/* If `id` is a sum or product with the given number, returns its other operand; otherwise
+ * TN_NONE. */
 static tn_tensor_id gelu_beside(const tn__draft *draft, tn_op_id id, double number) {
     if (id == TN_NONE) return TN_NONE;
     for (uint32_t i = 0; i < 2; i++)

@@ -9,7 +9,7 @@
 
 #include "graph/attr.h"
 
-/* A mean along the last axis that keeps it as 1. */
+/* Whether the operator is the mean along the last axis, keeping that axis with extent 1. */
 static bool layer_is_mean(const tn__draft *draft, tn_op_id id, tn_tensor_id of) {
     uint32_t count;
     double axis;
@@ -24,7 +24,7 @@ static bool layer_is_mean(const tn__draft *draft, tn_op_id id, tn_tensor_id of) 
            (axis == -1 || axis + 1 == (double)tn__draft_tensor_of(draft, of)->rank);
 }
 
-/* x when `d` is x minus its mean; TN_NONE otherwise. */
+/* Returns x if `d` is x minus its mean; otherwise TN_NONE. */
 static tn_tensor_id layer_centred(const tn__draft *draft, tn_tensor_id d) {
     tn_op_id sub = draft->tensors[d].producer;
     if (sub == TN_NONE || !tn__draft_is(draft, sub, "Sub")) return TN_NONE;
@@ -32,7 +32,8 @@ static tn_tensor_id layer_centred(const tn__draft *draft, tn_tensor_id d) {
     return layer_is_mean(draft, tn__draft_producer(draft, sub, 1, "ReduceMean"), x) ? x : TN_NONE;
 }
 
-/* The tensor squared by the producer of input `index` of `id`; TN_NONE. */
+/* If input `index` of `id` is computed as a square, returns the squared tensor; otherwise
+ * TN_NONE. */
 static tn_tensor_id layer_squared(const tn__draft *draft, tn_op_id id, uint32_t index) {
     tn_op_id pow = tn__draft_producer(draft, id, index, "Pow");
     tn_op_id mul = tn__draft_producer(draft, id, index, "Mul");
@@ -43,7 +44,8 @@ static tn_tensor_id layer_squared(const tn__draft *draft, tn_op_id id, uint32_t 
     return TN_NONE;
 }
 
-/* x when the division is the normalised x, and epsilon. */
+/* If the division computes a normalised x, returns x, and its epsilon in *epsilon; otherwise
+ * TN_NONE. */
 static tn_tensor_id layer_normalised(const tn__draft *draft, tn_op_id div, double *epsilon) {
     tn_tensor_id d = tn__draft_input(draft, div, 0), x = layer_centred(draft, d);
     tn_op_id root = tn__draft_only(draft, div, 1, "Sqrt");
@@ -60,7 +62,8 @@ static tn_tensor_id layer_normalised(const tn__draft *draft, tn_op_id div, doubl
     return squared == d || layer_centred(draft, squared) == x ? x : TN_NONE;
 }
 
-/* The input of `id` that is no row of `count`, when the other is: *row. TN_NONE. */
+/* If one of two inputs of `id` is a row of `count` elements, returns the index of the other input,
+ * and the row in *row; otherwise TN_NONE. */
 static uint32_t layer_other(const tn__draft *draft, tn_op_id id, int64_t count, tn_tensor_id *row) {
     for (uint32_t i = 0; i < 2; i++) {
         *row = tn__draft_input(draft, id, i);

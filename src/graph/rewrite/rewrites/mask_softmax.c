@@ -10,7 +10,7 @@
 
 #include "graph/attr.h"
 
-/* Whether each extent of the mask is x's, or 1. */
+/* Whether each extent of the mask is 1 or equal to the extent of x. */
 static bool mask_fits(const tn__draft *draft, tn_tensor_id mask, tn_tensor_id x) {
     if (!tn__draft_is_exact(draft, mask)) return false;
     const tn_tensor *narrow = tn__draft_tensor_of(draft, mask);
@@ -22,7 +22,8 @@ static bool mask_fits(const tn__draft *draft, tn_tensor_id mask, tn_tensor_id x)
     return true;
 }
 
-/* The other operand of a number in a Mul with the operand's shape; TN_NONE: not such a Mul. */
+/* If `mul` is a Mul of a tensor and a number with the tensor's shape, returns the tensor; otherwise
+ * TN_NONE. */
 static tn_tensor_id mask_scaled(const tn__draft *draft, tn_op_id mul, double *alpha) {
     if (mul == TN_NONE || !tn__draft_is(draft, mul, "Mul")) return TN_NONE;
     tn_tensor_id y = tn__draft_op_of(draft, mul)->outputs[0];

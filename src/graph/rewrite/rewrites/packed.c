@@ -18,8 +18,8 @@ static bool packed_is_whole(tn_dtype dtype) {
            dtype == TN_INT2 || dtype == TN_UINT2;
 }
 
-/* Whether each operand of the DequantizeLinear comes from the file: a matrix of whole numbers with
- * float32 scales. */
+/* Whether all operands of the DequantizeLinear come from the file, and they are a matrix of
+ * integers with float32 scales. */
 static bool packed_is_stored(const tn__draft *draft, tn_op_id from) {
     const tn_op *op = tn__draft_op_of(draft, from);
     for (uint32_t i = 0; i < op->input_count; i++)
@@ -33,7 +33,8 @@ static bool packed_is_stored(const tn__draft *draft, tn_op_id from) {
     return w->rank == 2 && packed_is_whole(w->dtype);
 }
 
-/* A product of x and the matrix, without factors, plus at most a row. */
+/* Whether the operator is a product of x and the matrix, without factors, with at most a row as
+ * bias. */
 static bool packed_is_plain(const tn__draft *draft, tn_op_id id, int64_t columns,
                             tn_tensor_id *bias) {
     const tn_op *op = tn__draft_op_of(draft, id);

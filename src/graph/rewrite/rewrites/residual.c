@@ -8,13 +8,13 @@
 
 #include "graph/attr.h"
 
-/* The tensor that `id` is a view of, as far as views are known. */
+/* The tensor that `id` is a view of, through any number of views that are known. */
 static tn_tensor_id residual_root(const tn__draft *draft, tn_tensor_id id) {
     for (;;) {
         tn_op_id op = draft->tensors[id].producer;
         if (op == TN_NONE || op >= tn_graph_op_count(draft->graph) ||
             draft->ops[op].op.type != tn_graph_op(draft->graph, op)->type)
-            return id; /* made by a rewrite, which makes no views */
+            return id; /* operators that a rewrite has added make no views */
         uint32_t k = 0;
         while (draft->ops[op].op.outputs[k] != id) k++;
         tn_tensor_id source = tn_op_view(draft->graph, op, k).source;
@@ -23,8 +23,8 @@ static tn_tensor_id residual_root(const tn__draft *draft, tn_tensor_id id) {
     }
 }
 
-/* The product reads other bytes than the summand's: it may write there before it is done reading.
- */
+/* Whether the product does not read the bytes of the summand. If it did, it could overwrite them
+ * before it has read them. */
 static bool residual_is_apart(const tn__draft *draft, tn_op_id product, tn_tensor_id summand) {
     const tn_op *op = tn__draft_op_of(draft, product);
     tn_tensor_id root = residual_root(draft, summand);

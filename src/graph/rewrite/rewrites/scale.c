@@ -1,12 +1,13 @@
-/* scale.c - turns a number that multiplies (or divides) a product of matrices, or one of its
- * operands, into a factor of the product. */
+/* scale.c - turns a number that multiplies (or divides) the result or an operand of a matrix
+ * product into a factor of the product. */
 #include "graph/rewrite/rewrite.h"
 
 #include <math.h>
 
 #include "graph/attr.h"
 
-/* The other operand of a number in a Mul or Div; *factor. TN_NONE: no such operand. */
+/* If the operator is a Mul or Div by a number, returns the index of its other operand, and the
+ * factor in *factor; otherwise TN_NONE. */
 static uint32_t scale_of(const tn__draft *draft, tn_op_id id, double *factor) {
     bool mul = tn__draft_is(draft, id, "Mul"), div = tn__draft_is(draft, id, "Div");
     uint32_t at = TN_NONE;
@@ -35,7 +36,7 @@ static tn_status scale_add(tn__draft *draft, tn_op_id product, double factor) {
                             op->input_count, kept, count);
 }
 
-/* Before the product: an operand without other readers. */
+/* Handles a factor before the product: it scales an operand that has no other readers. */
 static tn_status scale_operands(tn__draft *draft, tn_op_id id) {
     for (uint32_t i = 0; i < 2; i++) {
         double factor;

@@ -12,7 +12,8 @@
 #include "graph/rewrite/rewrite.h"
 #include "graph/rules/sparse_weights.h"
 
-/* The PruneWeights that gave the operator's weights their zeros; TN_NONE: not pruned. */
+/* Finds the PruneWeights that made zeros in the operator's weights; TN_NONE if they are not
+ * pruned. */
 static tn_op_id sparse_pruned(const tn__draft *draft, tn_op_id id) {
     for (uint32_t index = 1;; index = 0) {
         tn_op_id made = tn__draft_only(draft, id, index, NULL);
@@ -25,7 +26,7 @@ static tn_op_id sparse_pruned(const tn__draft *draft, tn_op_id id) {
     }
 }
 
-/* An operator that has a sparse form, or may get one. */
+/* Whether the operator has a sparse form, or can get one. */
 static bool sparse_suits(const tn__draft *draft, tn_op_id id) {
     const tn_op *op = tn__draft_op_of(draft, id);
     if (tn__draft_is(draft, id, "tenure.Conv")) return true;
@@ -38,7 +39,7 @@ static tn_attr sparse_number(const char *name, const int64_t *value) {
     return (tn_attr){.name = name, .type = TN_ATTR_INT, .count = 1, .ints = value};
 }
 
-/* values, places, starts */
+/* Adds the lists: values, places, starts. */
 static tn_status sparse_lists(tn__draft *draft, tn_op_id id, tn_tensor_id w, const tn_attr *attrs,
                               uint32_t attr_count, const tn__sparse *form, tn_tensor_id *lists) {
     static const char *const names[] = {"values", "places", "starts"};

@@ -10,8 +10,8 @@
 
 #include "graph/attr.h"
 
-/* The permutation of a Transpose of at least two dimensions; NULL: it has no valid `perm`, or fewer
- * dimensions. */
+/* The permutation of a Transpose of a tensor with at least two dimensions; NULL if it has fewer
+ * dimensions or no valid `perm`. */
 static const int64_t *transpose_of(const tn__draft *draft, tn_op_id id, uint32_t *count) {
     const int64_t *perm = tn__attr_ints(tn__draft_op_of(draft, id), "perm", count);
     const tn_tensor *x = tn__draft_tensor_of(draft, tn__draft_input(draft, id, 0));
@@ -21,7 +21,8 @@ static const int64_t *transpose_of(const tn__draft *draft, tn_op_id id, uint32_t
     return perm;
 }
 
-/* Attribute `name` of a product becomes `perm`, or where it has one, both: first its own. */
+/* Sets attribute `name` of a product to `perm`. If the product already has that attribute, the
+ * result applies both, the old one first. */
 static tn_status transpose_set(tn__draft *draft, tn_op_id product, const char *name,
                                const int64_t *perm, uint32_t count) {
     const tn_op *op = tn__draft_op_of(draft, product);
@@ -40,7 +41,7 @@ static bool transpose_is_product(const tn__draft *draft, tn_op_id id) {
     return tn__draft_is_open(draft, id) && tn__draft_has(draft, id, TN_RULE_MATMUL);
 }
 
-/* Whether operand `index` of a product comes from a Transpose that it could do itself. */
+/* Whether operand `index` of a product comes from a Transpose that the product could do itself. */
 static bool transpose_could(const tn__draft *draft, tn_op_id id, uint32_t index) {
     uint32_t count;
     tn_op_id moved = tn__draft_producer(draft, id, index, "Transpose");
@@ -60,7 +61,7 @@ static tn_status transpose_operand(tn__draft *draft, tn_op_id id, uint32_t index
     return TN_OK;
 }
 
-/* The result: a Transpose that alone reads it. */
+/* Handles a product's result that only a Transpose reads. */
 static tn_status transpose_result(tn__draft *draft, tn_op_id id) {
     tn_op_id product = tn__draft_only(draft, id, 0, NULL);
     uint32_t count;
@@ -76,7 +77,7 @@ static tn_status transpose_result(tn__draft *draft, tn_op_id id) {
     return tn__draft_take_over(draft, id, product);
 }
 
-/* uses[t]: how often products that could transpose it themselves read tensor t. */
+/* Counts in uses[t] how often products that could transpose tensor t themselves read it. */
 static void transpose_count(const tn__draft *draft, uint32_t *uses) {
     memset(uses, 0, draft->tensor_count * sizeof *uses);
     for (tn_op_id id = 0; id < draft->op_count; id++) {
@@ -87,7 +88,7 @@ static void transpose_count(const tn__draft *draft, uint32_t *uses) {
     }
 }
 
-/* Twice, because a Transpose may follow one that was removed. */
+/* Two passes, because a Transpose may follow one that the first pass removed. */
 static tn_status transpose_all(tn__draft *draft) {
     uint32_t *uses = tn__arena_array(&draft->arena, (size_t)draft->tensor_count + 1, sizeof *uses);
     if (uses == NULL) return tn__no_memory(draft->error, "a rewritten graph");

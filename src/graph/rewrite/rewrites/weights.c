@@ -15,7 +15,8 @@
 #include "graph/attr.h"
 #include "graph/rewrite/rewrite.h"
 
-#define WEIGHTS_LEAST 16 /* elements of a channel */
+/* fewest elements per channel, so that the scales are small compared with the weights */
+#define WEIGHTS_LEAST 16
 
 static tn_status weights_add(tn__draft *draft, tn_op_id before, const char *type,
                              const tn_tensor_id *inputs, uint32_t input_count,

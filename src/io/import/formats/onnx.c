@@ -20,9 +20,9 @@
 
 #define V TN_WIRE_VARINT
 #define B TN_WIRE_BYTES
-#define VS (TN_WIRE_VARINT | TN_WIRE_BYTES)  /* repeated integer, packed or not */
-#define FS (TN_WIRE_FIXED32 | TN_WIRE_BYTES) /* repeated float */
-#define DS (TN_WIRE_FIXED64 | TN_WIRE_BYTES) /* repeated double */
+#define VS (TN_WIRE_VARINT | TN_WIRE_BYTES)  /* repeated integers, packed or single */
+#define FS (TN_WIRE_FIXED32 | TN_WIRE_BYTES) /* repeated floats, packed or single */
+#define DS (TN_WIRE_FIXED64 | TN_WIRE_BYTES) /* repeated doubles, packed or single */
 
 /* clang-format off */
 const tn__message tn__onnx_model_schema = {"ModelProto", {
@@ -196,19 +196,19 @@ static tn_status onnx_model_check(onnx_reader *reader, const onnx_model *model) 
             (long long)model->ir_version, ONNX_IR_NEWEST);
     if (model->has_training)
         tn__import_log(importer, "training_info is ignored; only the inference graph is read");
-    /* Before IR version 3 there was one operator set, and no list of them. */
+    /* Before IR version 3 a model had one operator set, and no list of them. */
     if (!reader->model_opset_count && model->ir_version < 3)
         return onnx_opset_add(reader, (onnx_opset){.version = 1});
     return TN_OK;
 }
 
-/* The main graph, then every subgraph in the order in which their nodes were met. */
+/* Reads the main graph, then every subgraph in the order in which their nodes were read. */
 static tn_status onnx_read_blocks(onnx_reader *reader, tn__span graph) {
     tn_importer *importer = reader->importer;
     onnx_pending next = {.graph = graph, .prefix = ""};
     TN_TRY(tn__onnx_read_block(reader, &next));
     for (size_t i = 0; i < reader->pending_count; i++) {
-        next = reader->pending[i]; /* by value: the queue grows */
+        next = reader->pending[i]; /* a copy, because the queue grows */
         TN_TRY(tn__onnx_read_block(reader, &next));
     }
     return tn__dims_check(&importer->dims, importer->error);
@@ -216,7 +216,8 @@ static tn_status onnx_read_blocks(onnx_reader *reader, tn__span graph) {
 
 static void onnx_release(onnx_reader *reader) {
     const tn_context *context = reader->importer->context;
-    while (reader->scopes) { /* only after an error: their users are gone */
+    /* some scopes are left only after an error; then nothing uses them any more */
+    while (reader->scopes) {
         reader->scopes->users = 1;
         reader->scopes->holds = NULL;
         tn__onnx_scope_drop(reader, reader->scopes);
@@ -247,8 +248,8 @@ static tn_status onnx_read(tn_importer *importer) {
     return status;
 }
 
-/* A ModelProto has no magic number. So its first fields are read: they must contain a graph or an
- * operator set, and only fields that exist in some version of the format. */
+/* Recognises a ModelProto, which has no magic number, by its first fields. They must contain a
+ * graph or an operator set, and only fields that exist in some version of the format. */
 static bool onnx_probe(const uint8_t *bytes, size_t size) {
     static const tn__message any = {"ModelProto",
                                     {[1] = TN_WIRE_VARINT,

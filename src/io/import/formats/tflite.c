@@ -98,7 +98,8 @@ const char *tn__tflite_operator(uint32_t builtin) {
 /* --- the model -------------------------------------------------------------------------------- */
 
 #define TFLITE_VERSION 3u
-#define TFLITE_CODE_GREATER 127u /* larger numbers are only in the newer field */
+/* operators above this number have it only in the newer field */
+#define TFLITE_CODE_GREATER 127u
 #define TFLITE_CUSTOM 32u
 #define TFLITE_UNITS_MIN 100000u
 #define TFLITE_ZIP_END 22u /* bytes of the record that ends an archive, without its comment */
@@ -107,10 +108,9 @@ tn_status tn__tflite_no_memory(const tflite_reader *reader) {
     return tn__no_memory(reader->importer->error, "the model");
 }
 
-/* If each part of a file is used once, an operand takes 4 bytes of the file, a name that serves a
- * tensor and its operator four characters, and everything else more. So one unit for each byte
- * suffices.
- */
+/* Takes units from the allowance of a file, which has one unit per byte. That is enough if each
+ * part of the file is used once: an operand takes 4 bytes of the file, a name of a tensor and its
+ * operator at least four characters, and everything else more. */
 tn_status tn__tflite_charge(tflite_reader *reader, uint64_t units) {
     if (units > reader->allowance)
         TN_FAIL(reader->importer->error, TN_E_INVALID,
@@ -130,7 +130,8 @@ tn_status tn__tflite_tensor_where(const tflite_reader *reader, tn_status status,
 
 /* --- operator codes ------------------------------------------------------------------------- */
 
-/* The old field holds a byte; the newer one is 0 in files that do not have it. */
+/* Returns the number of a builtin operator. The older field has one byte; the newer one is 0 in
+ * files that do not have it. */
 uint32_t tn__tflite_builtin(const tn__flat_table *code) {
     int64_t old = tn__flat_int(code, TFLITE_CODE_OLD, 1, 0);
     int64_t newer = tn__flat_int(code, TFLITE_CODE_BUILTIN, 4, 0);
@@ -177,8 +178,8 @@ static tn_status tflite_codes(tflite_reader *reader, const tn__flat_table *model
 
 /* --- the file as a whole -------------------------------------------------------------------- */
 
-/* Metadata and label files may follow the model as a zip archive. The end of the archive lists its
- * contents: an archive without that record was truncated. */
+/* Checks what follows the model. Metadata and label files may follow as a zip archive, which ends
+ * with a list of its contents: an archive without that list was truncated. */
 static tn_status tflite_check_tail(const tflite_reader *reader, size_t end) {
     const uint8_t *bytes = reader->file.bytes;
     size_t size = reader->file.size;
@@ -190,7 +191,7 @@ static tn_status tflite_check_tail(const tflite_reader *reader, size_t end) {
             "the archive after the model has no end: the file was cut off");
 }
 
-/* Tensor data outside the FlatBuffer, in files above 2 GiB; *end moves after it. */
+/* Checks tensor data outside the FlatBuffer, in files above 2 GiB; *end is moved after it. */
 static tn_status tflite_check_buffers(const tflite_reader *reader, size_t *end) {
     for (uint32_t i = 0; i < reader->buffers.count; i++) {
         tn__flat_table buffer = tn__flat_item(&reader->buffers, i);
@@ -232,7 +233,7 @@ static tn_status tflite_open(tflite_reader *reader) {
 
 /* --- blocks --------------------------------------------------------------------------------- */
 
-/* Variable tensors live from the start of the program to its end. */
+/* Adds variable tensors as inputs and outputs, because their live range is the whole program. */
 static tn_status tflite_add_states(tflite_reader *reader) {
     const tn_block *main_block = tn_graph_block(reader->importer->graph, 0);
     size_t inputs = main_block->input_count, outputs = main_block->output_count;
@@ -255,7 +256,7 @@ static tn_status tflite_add_states(tflite_reader *reader) {
                                  reader->importer->error);
 }
 
-/* Subgraphs that are never run are not part of the program. */
+/* Logs subgraphs that are never run: they are not part of the program. */
 static tn_status tflite_log(tflite_reader *reader) {
     const tn_importer *importer = reader->importer;
     uint32_t left = reader->subgraphs.count - 1;
@@ -279,7 +280,7 @@ static tn_status tflite_read_blocks(tflite_reader *reader) {
     tflite_pending next = {.prefix = ""};
     TN_TRY(tn__tflite_block(reader, &next));
     for (size_t i = 0; i < reader->pending_count; i++) {
-        next = reader->pending[i]; /* by value: the queue grows */
+        next = reader->pending[i]; /* a copy, because the queue grows */
         TN_TRY(tn__tflite_block(reader, &next));
     }
     TN_TRY(tflite_add_states(reader));
@@ -313,7 +314,7 @@ static tn_status tflite_read(tn_importer *importer) {
     return status;
 }
 
-/* A buffer holds its tensor's plain bytes, and may be longer. */
+/* Reads the data of a tensor. Its buffer holds the plain bytes of the tensor, and may be longer. */
 static tn_status tflite_contents(const tn__wanted *wanted, bool *found) {
     if (wanted->payload.size < wanted->size)
         TN_FAIL(wanted->error, TN_E_INVALID,

@@ -1,8 +1,8 @@
 /* onnx_data.c - reads the elements of a TensorProto or SparseTensorProto as a plain array.
  *
- * Elements are in raw_data (already plain), in external data (the same), or in the field of their
- * type: fixed-size numbers, which are plain but may come one by one, or varints. Each element of a
- * narrow type is the low bits of an int32; types below a byte come packed, a byte per int32.
+ * Elements are in raw_data (already plain), in external data (plain as well), or in the field of
+ * their type: fixed-size numbers, which are plain but may come one by one, or varints. Each element
+ * of a narrow type is the low bits of an int32; types below a byte come packed, a byte per int32.
  *
  * Field 2 distinguishes the two messages: data_type, a number, which a TensorProto must have;
  * indices, a message, in a SparseTensorProto.
@@ -17,7 +17,7 @@
 
 /* --- typed fields --- */
 
-/* The number of bits in the array for one number of a varint field. */
+/* The number of bits that one number of a varint field takes in the array. */
 static uint32_t onnx_number_bits(tn_dtype dtype) {
     uint32_t bits = tn_dtype_bits(dtype);
     return bits < 8 ? 8 : bits;
@@ -42,7 +42,7 @@ static tn_status onnx_put_varints(onnx_reader *reader, tn__wire *wire, const tn_
     return TN_OK;
 }
 
-/* Floats and doubles; `count` in bytes. */
+/* Copies floats and doubles; `count` is in bytes. */
 static tn_status onnx_put_fixed(onnx_reader *reader, const tn__field *field, uint32_t width,
                                 const onnx_array *array, uint64_t *count) {
     uint64_t size = field->type == TN_WIRE_BYTES ? field->span.size : width;
@@ -60,7 +60,7 @@ static tn_status onnx_typed_contents(onnx_reader *reader, const onnx_tensor *ten
                                      const onnx_array *array) {
     tn__wire wire = tn__onnx_open(reader, tensor->message, &tn__onnx_tensor_schema);
     tn__field field;
-    uint64_t count = 0; /* number of elements, or of bytes for fixed sizes */
+    uint64_t count = 0; /* number of elements so far, or of bytes for types of fixed size */
     bool floats = tensor->payload == ONNX_TENSOR_FLOATS, fixed = floats;
     fixed = fixed || tensor->payload == ONNX_TENSOR_DOUBLES;
     while (tn__wire_next(&wire, &field)) {
@@ -82,7 +82,7 @@ static tn_status onnx_typed_contents(onnx_reader *reader, const onnx_tensor *ten
 
 /* --- dense --- */
 
-/* Copies plain bytes; in a bool array every true value becomes 1. */
+/* Copies plain bytes; in an array of bools every nonzero byte becomes 1. */
 static void onnx_copy_contents(const onnx_tensor *tensor, const uint8_t *from,
                                const onnx_array *array) {
     if (array->plain != NULL) {
@@ -117,7 +117,8 @@ tn_status tn__onnx_elements(onnx_reader *reader, const onnx_tensor *tensor, cons
         onnx_copy_contents(tensor, tensor->raw.bytes, array);
         return TN_OK;
     }
-    if (array->plain != NULL) return TN_OK; /* numbers, one by one */
+    /* the elements are single numbers, so the file has no plain range of them */
+    if (array->plain != NULL) return TN_OK;
     return *found ? onnx_typed_contents(reader, tensor, array) : TN_OK;
 }
 
@@ -126,19 +127,19 @@ static tn_status onnx_bytes(onnx_reader *reader, const onnx_tensor *tensor, uint
                           reader->importer->error);
 }
 
-/* A tensor that is part of a sparse one, in its own memory: the caller frees `array`. */
+/* Reads a tensor that is part of a sparse one into memory of its own. The caller frees `array`. */
 static tn_status onnx_part(onnx_reader *reader, tn_contents *contents, tn__span message,
                            onnx_tensor *tensor, onnx_array *array, bool *found) {
     TN_TRY(tn__onnx_tensor(reader, message, false, tensor));
     TN_TRY(onnx_bytes(reader, tensor, &array->size));
     *found = tensor->elements == 0;
     if (*found) return TN_OK;
-    /* The file must contain the declared bytes: no allocation exceeds a multiple of the file's
-     * size. */
+    /* The file must contain all declared bytes, so that no allocation exceeds a multiple of the
+     * file's size. */
     if (tensor->segmented)
         TN_FAIL(reader->importer->error, TN_E_UNSUPPORTED, "contents in segments are not read");
     if (!tensor->payload && !tensor->is_external) return TN_OK;
-    if (tensor->is_external) { /* external data is requested first */
+    if (tensor->is_external) { /* external data is handled first */
         tn__span bytes;
         TN_TRY(tn__contents_external(contents, tensor->external.location, tensor->external.offset,
                                      array->size, &bytes, found, reader->importer->error));
@@ -175,8 +176,8 @@ static tn_status onnx_sparse_open(onnx_reader *reader, tn__span message, onnx_sp
     return tn__wire_close(&wire, reader->importer->error);
 }
 
-/* Index i as a position in the dense array: either it is one already, or it is a row of
- * coordinates. */
+/* Converts index i to a position in the dense array. The index is either such a position or a row
+ * of coordinates. */
 static bool onnx_sparse_at(const onnx_sparse *sparse, uint64_t i, uint64_t elements,
                            uint64_t *position) {
     const uint8_t *indices = sparse->index_array.bytes;
@@ -189,7 +190,8 @@ static bool onnx_sparse_at(const onnx_sparse *sparse, uint64_t i, uint64_t eleme
         uint64_t index = tn__element_get(indices, 64, i * sparse->rank + d);
         uint64_t extent = (uint64_t)sparse->shape[d];
         if (index >= extent) return false;
-        *position = *position * extent + index; /* below the elements, which fit */
+        /* cannot overflow: the position is below the number of elements */
+        *position = *position * extent + index;
     }
     return true;
 }
@@ -247,7 +249,8 @@ done:
 
 /* --- dense or sparse --- */
 
-/* See the comment at the top of the file. */
+/* Whether a message is a TensorProto, not a SparseTensorProto; the comment at the top of this file
+ * says how they differ. */
 static bool onnx_message_is_dense(tn__span file, tn__span message) {
     static const tn__message any = {"TensorProto",
                                     {[ONNX_TENSOR_TYPE] = TN_WIRE_VARINT | TN_WIRE_BYTES}};

@@ -11,10 +11,10 @@
  */
 #include "io/import/onnx/onnx_reader.h"
 
-#define ONNX_CALL_COST 64u   /* cost of a call with an empty body: its scope */
-#define ONNX_PREFIX_MAX 256u /* longer prefixes are not extended further */
+#define ONNX_CALL_COST 64u   /* cost of a call with an empty body: that of its scope */
+#define ONNX_PREFIX_MAX 256u /* limit of a prefix; a longer one is not extended */
 
-/* Takes from the allowance for expansion. */
+/* Takes bytes from the allowance for reading functions repeatedly. */
 static tn_status onnx_charge(onnx_reader *reader, uint64_t bytes) {
     if (bytes > reader->expansion)
         TN_FAIL(reader->importer->error, TN_E_INVALID,
@@ -26,7 +26,8 @@ static tn_status onnx_charge(onnx_reader *reader, uint64_t bytes) {
 
 /* --- the table of functions --- */
 
-/* Domain, name and overload with a NUL between, in scratch slot 0. */
+/* Writes the key of a function to scratch slot 0: domain, name and overload with a NUL between
+ * them. */
 static tn__text *onnx_function_key(onnx_reader *reader, tn__span domain, tn__span name,
                                    tn__span overload) {
     tn__text *key = &reader->text[0];
@@ -39,7 +40,8 @@ static tn__text *onnx_function_key(onnx_reader *reader, tn__span domain, tn__spa
     return key->failed ? NULL : key;
 }
 
-/* A function's own operator sets: it may have been written for other versions than the model. */
+/* Reads a function's own operator sets: it may have been written for other versions than the
+ * model. */
 static tn_status onnx_function_opset(onnx_reader *reader, tn__span message,
                                      onnx_function *function) {
     if (function->opset_count == ONNX_OPSETS_MAX)
@@ -106,13 +108,14 @@ const onnx_function *tn__onnx_function_find(onnx_reader *reader, const onnx_node
     if (!reader->function_count) return NULL;
     tn__text *key = onnx_function_key(reader, node->domain, node->type, node->overload);
     uint32_t at = key ? tn__names_find(&reader->function_names, key->data, key->size)
-                      : TN__NAMES_NONE; /* out of memory: the next allocation reports it */
+                      /* TN__NAMES_NONE means out of memory; the next allocation reports that */
+                      : TN__NAMES_NONE;
     return at == TN__NAMES_NONE ? NULL : &reader->functions[at];
 }
 
 /* --- calls --- */
 
-/* Actual operands, as many as the function has formal ones. */
+/* Finds the operands of a call, as many as the function has formal ones. */
 static tn_status onnx_call_operands(onnx_reader *reader, const onnx_scope *caller,
                                     const onnx_node *node, onnx_call *call) {
     const onnx_function *function = call->function;
@@ -135,7 +138,7 @@ static tn_status onnx_call_operands(onnx_reader *reader, const onnx_scope *calle
     return TN_OK;
 }
 
-/* Names of formal inputs and outputs in the body's scope. */
+/* Gives the formal inputs and outputs their names in the body's scope. */
 static tn_status onnx_call_bind(onnx_reader *reader, onnx_scope *body) {
     const onnx_call *call = body->call;
     tn__wire wire = tn__onnx_open(reader, body->body, &tn__onnx_function_schema);
@@ -159,7 +162,8 @@ static tn_status onnx_call_bind(onnx_reader *reader, onnx_scope *body) {
     return tn__wire_close(&wire, reader->importer->error);
 }
 
-/* "outer/call/", or the caller's own prefix if that would get too long. */
+/* The prefix of names in the body: "outer/call/", or the caller's own prefix if that would become
+ * too long. */
 static const char *onnx_call_prefix(onnx_reader *reader, const onnx_scope *caller,
                                     const onnx_node *node) {
     tn__span name = node->name.size ? node->name : node->output.size ? node->output : node->type;
@@ -197,8 +201,9 @@ tn_status tn__onnx_call_open(onnx_reader *reader, onnx_scope *caller, const onnx
     return tn__onnx_declare_nodes(reader, *body);
 }
 
-/* A result that the body does not compute itself (an input passed through, one value for two
- * outputs) is copied by an Identity, because the caller's tensor needs a producer. */
+/* Connects a result of a call. A result that the body does not compute itself (an input passed
+ * through, or one value for two outputs) is copied by an Identity, because the caller's tensor
+ * needs a producer. */
 static tn_status onnx_call_result(onnx_reader *reader, const onnx_scope *body, tn__span name,
                                   tn_tensor_id result) {
     const onnx_local *local = tn__onnx_resolve(body, name);
@@ -234,7 +239,7 @@ tn_status tn__onnx_call_close(onnx_reader *reader, onnx_scope *body) {
 
 /* --- attribute references --- */
 
-/* Name and reference of an attribute, without its value. */
+/* Reads name and reference of an attribute, not its value. */
 static tn_status onnx_attribute_head(onnx_reader *reader, tn__span message, tn__span *name,
                                      tn__span *reference) {
     tn__wire wire = tn__onnx_open(reader, message, &tn__onnx_attribute_schema);
@@ -247,7 +252,7 @@ static tn_status onnx_attribute_head(onnx_reader *reader, tn__span message, tn__
     return tn__wire_close(&wire, reader->importer->error);
 }
 
-/* The attribute with that name among the fields `number` of a message; size 0: not found. */
+/* Finds the attribute with that name among the fields `number` of a message; size 0: not found. */
 static tn_status onnx_attribute_find(onnx_reader *reader, tn__wire wire, uint32_t number,
                                      tn__span name, tn__span *found, tn__span *reference) {
     tn__field field;
@@ -267,7 +272,8 @@ tn_status tn__onnx_reference(onnx_reader *reader, onnx_scope *scope, tn__span na
                              tn__span *attribute, onnx_scope **sees) {
     const onnx_call *call = scope->call;
     tn__span reference;
-    for (; call; call = call->caller->call) { /* earlier calls: at most ONNX_DEPTH_MAX */
+    /* goes through the calls around, at most ONNX_DEPTH_MAX */
+    for (; call; call = call->caller->call) {
         TN_TRY(onnx_charge(reader, call->node.size + call->function->message.size));
         *sees = call->caller;
         TN_TRY(onnx_attribute_find(reader, tn__onnx_open(reader, call->node, &tn__onnx_node_schema),
@@ -277,7 +283,7 @@ tn_status tn__onnx_reference(onnx_reader *reader, onnx_scope *scope, tn__span na
             continue;
         }
         if (attribute->size) return onnx_charge(reader, attribute->size);
-        *sees = NULL; /* a default value sees no caller's names */
+        *sees = NULL; /* a default value cannot refer to names of the caller */
         return onnx_attribute_find(
             reader, tn__onnx_open(reader, call->function->message, &tn__onnx_function_schema),
             ONNX_FUNCTION_DEFAULT, name, attribute, &reference);

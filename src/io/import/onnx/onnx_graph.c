@@ -25,7 +25,8 @@
  * input gets its value everywhere, as if by --dim, and contradicts nothing.
  */
 
-/* Symbols get the given extents; notes a contradiction with an extent of the file. */
+/* Gives the symbols of an input the extents of the option, and notes whether these contradict an
+ * extent of the file. */
 static tn_status onnx_bind_input(onnx_reader *reader, tn__span message, tn__span name,
                                  const tn_input_shape *given) {
     onnx_type type;
@@ -47,7 +48,7 @@ static tn_status onnx_bind_input(onnx_reader *reader, tn__span message, tn__span
     return TN_OK;
 }
 
-/* Gives symbols of the main graph's inputs the extents of the options. */
+/* Gives the symbols of the main graph's inputs the extents of the options. */
 static tn_status onnx_bind_inputs(onnx_reader *reader, tn__span graph) {
     if (!reader->importer->options->input_shape_count) return TN_OK;
     tn__wire wire = tn__onnx_open(reader, graph, &tn__onnx_graph_schema);
@@ -62,7 +63,7 @@ static tn_status onnx_bind_inputs(onnx_reader *reader, tn__span graph) {
     return tn__wire_close(&wire, reader->importer->error);
 }
 
-/* Registers the dimensions that the shape leaves open. */
+/* Registers the dimensions that the shape of an input leaves open. */
 static bool onnx_need(onnx_reader *reader, const char *name, const onnx_type *type) {
     tn__dims *dims = &reader->importer->dims;
     bool is_tensor = type->dtype != TN_UNDEFINED && !type->flags;
@@ -78,7 +79,8 @@ static bool onnx_need(onnx_reader *reader, const char *name, const onnx_type *ty
     return true;
 }
 
-/* Another batch: the first extent of the first input, and of those that share it. */
+/* Sets the requested batch: the first extent of the first input, and of those inputs that share
+ * it. */
 static tn_status onnx_set_batch(onnx_reader *reader, const char *name, onnx_type *type) {
     int64_t batch = reader->importer->options->batch;
     if (batch <= 0 || type->rank == 0 || type->rank == TN_RANK_UNKNOWN || type->flags) return TN_OK;
@@ -119,8 +121,8 @@ static tn_status onnx_main_input(onnx_reader *reader, tn__span name, onnx_type *
 
 /* --- scopes --- */
 
-/* A scope lives while a name may still be looked up in it. So a file of many small subgraphs does
- * not keep a table for each. */
+/* Creates a scope. It exists as long as a name may still be looked up in it, so that a file of many
+ * small subgraphs does not keep a table for each. */
 tn_status tn__onnx_scope_create(onnx_reader *reader, const onnx_scope *from, onnx_scope **scope) {
     onnx_scope *made = tn__alloc(reader->importer->context, sizeof *made);
     if (!made) {
@@ -186,8 +188,8 @@ static tn__wire onnx_body(const onnx_reader *reader, const onnx_scope *scope) {
 
 /* --- 1: stated shapes --- */
 
-/* value_info has precedence over the list of outputs: exporters that know more about a name put it
- * there, and otherwise both state the same shape. */
+/* Notes which names have a stated shape. value_info has precedence over the list of outputs:
+ * exporters that know more about a name put it there, and otherwise both state equal shapes. */
 tn_status tn__onnx_index_stated(onnx_reader *reader, onnx_scope *scope) {
     uint32_t stated =
         scope->is_function ? (uint32_t)ONNX_FUNCTION_VALUE_INFO : (uint32_t)ONNX_GRAPH_VALUE_INFO;
@@ -218,7 +220,7 @@ static tn_status onnx_add_tensor(onnx_reader *reader, const onnx_scope *scope, t
                                reader->importer->error);
 }
 
-/* Type and shape of a computed tensor, as far as the file states them. */
+/* Adds a computed tensor, with type and shape as far as the file states them. */
 static tn_status onnx_add_stated(onnx_reader *reader, const onnx_scope *scope, tn__span name,
                                  onnx_local *local) {
     onnx_type type;
@@ -253,7 +255,8 @@ static tn_status onnx_read_initializer(onnx_reader *reader, onnx_scope *scope, t
     if (!tensor.name.size)
         TN_FAIL(reader->importer->error, TN_E_INVALID, "an initializer has no name");
     TN_TRY(tn__onnx_local(reader, scope, tensor.name, &local));
-    if (local->origin == ONNX_BY_INPUT) return TN_OK; /* the default of a subgraph's input */
+    /* the name is an initializer that gives a subgraph's input its default value */
+    if (local->origin == ONNX_BY_INPUT) return TN_OK;
     if (local->origin) return onnx_fail_double(reader, "initializer", tensor.name);
     tn_tensor_spec spec = {.kind = TN_KIND_PARAMETER,
                            .dtype = tensor.dtype,
@@ -279,13 +282,15 @@ static tn_status onnx_read_input(onnx_reader *reader, onnx_scope *scope, tn__spa
     tn__span name;
     onnx_local *local;
     onnx_type type;
-    tn_tensor_spec spec = {.kind = TN_KIND_ACTIVATION}; /* set_block_io makes it an input */
+    /* tn_graph_set_block_io makes it an input */
+    tn_tensor_spec spec = {.kind = TN_KIND_ACTIVATION};
     TN_TRY(tn__onnx_value_info_name(reader, message, &name));
     if (!name.size)
         TN_FAIL(reader->importer->error, TN_E_INVALID, "an input of the graph has no name");
     TN_TRY(tn__onnx_value_info(reader, message, &type));
     TN_TRY(tn__onnx_local(reader, scope, name, &local));
-    if (local->origin == ONNX_BY_INITIALIZER) return TN_OK; /* it has a default: a parameter */
+    /* the input has a default value, so it is a parameter */
+    if (local->origin == ONNX_BY_INITIALIZER) return TN_OK;
     if (local->origin) return onnx_fail_double(reader, "input", name);
     if (scope->block == 0)
         TN_TRY(onnx_main_input(reader, name, &type, &spec.kind));
@@ -306,7 +311,8 @@ static tn_status onnx_read_inputs(onnx_reader *reader, onnx_scope *scope) {
     return tn__wire_close(&wire, reader->importer->error);
 }
 
-/* The first node of the body that computes `name`, for the error about the second. */
+/* Finds the first node of the body that computes `name`, for the error that a second one does
+ * so. */
 static tn_status onnx_first_producer(onnx_reader *reader, const onnx_scope *scope, tn__span name,
                                      onnx_node *node) {
     tn__wire wire = onnx_body(reader, scope);
@@ -379,7 +385,7 @@ typedef struct onnx_frame {
     onnx_scope *scope;
 } onnx_frame;
 
-/* Adds a node to the graph, or opens the function that it calls as a new frame. */
+/* Adds a node to the graph, or pushes a frame for the function that it calls. */
 static tn_status onnx_visit(onnx_reader *reader, onnx_frame *frames, uint32_t *depth,
                             tn__span message) {
     onnx_scope *scope = frames[*depth - 1].scope;
@@ -400,7 +406,7 @@ static tn_status onnx_visit(onnx_reader *reader, onnx_frame *frames, uint32_t *d
     return TN_OK;
 }
 
-/* Visits every node in file order; the nodes of a function where it is called. */
+/* Visits all nodes in file order, and the nodes of a function at each call. */
 static tn_status onnx_walk(onnx_reader *reader, onnx_scope *scope) {
     onnx_frame frames[ONNX_DEPTH_MAX] = {{onnx_body(reader, scope), scope}};
     uint32_t depth = 1;
@@ -429,7 +435,7 @@ static tn_status onnx_push_id(onnx_reader *reader, size_t at, tn_tensor_id id) {
     return TN_OK;
 }
 
-/* Ids of the names in one list; an output may be a name of an outer graph. */
+/* Looks up the ids of the names in one list; an output may be a name of an outer graph. */
 static tn_status onnx_list(onnx_reader *reader, const onnx_scope *scope, uint32_t list,
                            size_t *count) {
     tn__wire wire = onnx_body(reader, scope);
@@ -462,7 +468,8 @@ static tn_status onnx_set_io(onnx_reader *reader, const onnx_scope *scope) {
     TN_TRY(onnx_list(reader, scope, ONNX_GRAPH_OUTPUT, &all));
     if (all > UINT32_MAX)
         TN_FAIL(reader->importer->error, TN_E_UNSUPPORTED, "more than 2^32 inputs and outputs");
-    TN_TRY(onnx_push_id(reader, all, TN_NONE)); /* so that even empty lists have an address */
+    /* a dummy entry, so that even empty lists have an address */
+    TN_TRY(onnx_push_id(reader, all, TN_NONE));
     return tn_graph_set_block_io(reader->importer->graph, scope->block, reader->ids,
                                  (uint32_t)inputs, reader->ids + inputs, (uint32_t)(all - inputs),
                                  reader->importer->error);
@@ -481,8 +488,8 @@ tn_status tn__onnx_read_block(onnx_reader *reader, const onnx_pending *pending) 
     bool is_main = scope->block == 0;
     if (is_main) TN_TRY(onnx_bind_inputs(reader, scope->body));
     TN_TRY(tn__onnx_index_stated(reader, scope));
-    /* An input of the main graph with a default is a parameter; an input of a subgraph keeps the
-     * role of its position. */
+    /* In the main graph, an input with a default value is a parameter. In a subgraph, an input
+     * stays an input. */
     TN_TRY((is_main ? onnx_read_initializers : onnx_read_inputs)(reader, scope));
     TN_TRY((is_main ? onnx_read_inputs : onnx_read_initializers)(reader, scope));
     TN_TRY(tn__onnx_declare_nodes(reader, scope));

@@ -1,4 +1,4 @@
-/* onnx_node.c - reads NodeProto: operands by name, and the operator in the graph. */
+/* onnx_node.c - reads NodeProto: looks up operands by name, and adds the operator to the graph. */
 #include "io/import/onnx/onnx_reader.h"
 
 #include <stdio.h>
@@ -26,13 +26,14 @@ enum { ONNX_IS_ANY, ONNX_IS_FLOAT, ONNX_IS_INT, ONNX_IS_STRING, ONNX_IS_TENSOR, 
 typedef struct onnx_attr {
     tn__span message, name, reference;
     uint64_t type;
-    uint64_t ints, floats, strings; /* elements of the lists */
+    uint64_t ints, floats, strings; /* number of elements of the lists */
     int64_t i;
     double f;
     tn__span s, t, g, sparse;
 } onnx_attr;
 
-/* Files before IR version 2 have no `type`: the field that is present determines it. */
+/* The type of an attribute in files before IR version 2, which have no field `type`: the value
+ * field that is present determines it. */
 static uint64_t onnx_attr_guess(uint32_t number) {
     switch (number) {
     case ONNX_ATTR_F:
@@ -130,7 +131,8 @@ static tn_status onnx_push_attr(onnx_reader *reader, uint32_t *count, tn_attr at
     return TN_OK;
 }
 
-/* Copies stay in the arena until the file is read: attributes are small, and a node has few. */
+/* Copies the numbers of an attribute. The copies stay in the arena until the file is read;
+ * attributes are small, and a node has few. */
 static tn_status onnx_attr_numbers(onnx_reader *reader, const onnx_attr *from, tn_attr *attr) {
     tn__wire wire = tn__onnx_open(reader, from->message, &tn__onnx_attribute_schema);
     tn__field field;
@@ -199,7 +201,7 @@ static tn_status onnx_attr_tensor(onnx_reader *reader, const onnx_scope *scope,
                                reader->importer->error);
 }
 
-/* A block for a subgraph, and its place in the queue. */
+/* Creates a block for a subgraph, and puts the subgraph into the queue. */
 static tn_status onnx_attr_graph(onnx_reader *reader, const onnx_scope *scope, onnx_scope *sees,
                                  tn__span message, tn_attr *attr) {
     if (scope->depth == ONNX_DEPTH_MAX)
@@ -221,12 +223,12 @@ static tn_status onnx_attr_graph(onnx_reader *reader, const onnx_scope *scope, o
     return TN_OK;
 }
 
-/* The elements of a list of tensors or graphs, each as an attribute. */
+/* Adds the elements of a list of tensors or graphs, each as an attribute. */
 static tn_status onnx_attr_list(onnx_reader *reader, const onnx_scope *scope, onnx_scope *sees,
                                 const onnx_node *node, const onnx_attr *from, tn_attr attr,
                                 uint32_t *count) {
     bool graphs = attr.type == TN_ATTR_BLOCK;
-    uint32_t left = ONNX_ATTRS_MAX; /* each is an attribute of the operator */
+    uint32_t left = ONNX_ATTRS_MAX; /* each element becomes an attribute of the operator */
     uint32_t number = graphs ? (uint32_t)ONNX_ATTR_GRAPHS : (uint32_t)ONNX_ATTR_TENSORS;
     tn__wire wire = tn__onnx_open(reader, from->message, &tn__onnx_attribute_schema);
     tn__field field;
@@ -288,7 +290,8 @@ static tn_status onnx_attr_convert(onnx_reader *reader, const onnx_scope *scope,
     return onnx_push_attr(reader, count, attr);
 }
 
-/* Adds one attribute, or the one that it refers to in the calls around it. */
+/* Adds one attribute. A reference to an attribute of the function is resolved in the calls
+ * around. */
 static tn_status onnx_attr_add(onnx_reader *reader, onnx_scope *scope, const onnx_node *node,
                                const onnx_attr *from, uint32_t *count) {
     onnx_attr meant = *from;
@@ -296,7 +299,8 @@ static tn_status onnx_attr_add(onnx_reader *reader, onnx_scope *scope, const onn
     if (from->reference.size) {
         tn__span message;
         TN_TRY(tn__onnx_reference(reader, scope, from->reference, &message, &sees));
-        if (!message.size) return TN_OK; /* neither given nor with a default value: omitted */
+        /* neither given nor with a default value: the attribute is omitted */
+        if (!message.size) return TN_OK;
         TN_TRY(onnx_attr_read(reader, message, &meant));
     }
     tn_attr attr = {.name = tn__span_copy(&reader->arena, from->name)};
@@ -311,7 +315,7 @@ static tn_status onnx_attr_add(onnx_reader *reader, onnx_scope *scope, const onn
     return status;
 }
 
-/* The attributes of a node in reader->attrs, subgraphs put into the queue. */
+/* Reads the attributes of a node into reader->attrs; subgraphs are put into the queue. */
 static tn_status onnx_attrs(onnx_reader *reader, onnx_scope *scope, const onnx_node *node,
                             uint32_t *count) {
     tn_error *error = reader->importer->error;
@@ -341,7 +345,8 @@ static tn_status onnx_attrs(onnx_reader *reader, onnx_scope *scope, const onnx_n
 
 /* --- NodeProto -------------------------------------------------------------------------------- */
 
-#define ONNX_NAME_SHOWN 80u /* characters shown of a long name, from its end, which differs most */
+/* limit of characters shown of a long name; its end is shown, because names differ most there */
+#define ONNX_NAME_SHOWN 80u
 
 tn_status tn__onnx_node(onnx_reader *reader, tn__span message, onnx_node *node) {
     tn__wire wire = tn__onnx_open(reader, message, &tn__onnx_node_schema);
@@ -382,7 +387,8 @@ tn_status tn__onnx_node(onnx_reader *reader, tn__span message, onnx_node *node) 
     return TN_OK;
 }
 
-/* "what 'prefix/name' (type)"; if memory for this text is lacking, that is benign. */
+/* Sets the place of an error to "what 'prefix/name' (type)". If memory for the text is lacking, the
+ * place is left out. */
 static tn_status onnx_say_where(const onnx_reader *reader, tn_status status, const char *what,
                                 const char *prefix, tn__span name, const tn__span *type) {
     tn_error *error = reader->importer->error;
@@ -427,7 +433,8 @@ static tn_status onnx_fail_undefined(onnx_reader *reader, const onnx_scope *scop
 tn_status tn__onnx_operands(onnx_reader *reader, const onnx_scope *scope, const onnx_node *node) {
     size_t all = (size_t)node->input_count + node->output_count;
     if (!tn__reserve(reader->importer->context, &reader->ids, &reader->id_room, all + 1,
-                     sizeof *reader->ids)) /* one more, because even empty lists need an address */
+                     /* one element more, because even empty lists need an address */
+                     sizeof *reader->ids))
         return tn__onnx_no_memory(reader);
     tn__wire wire = tn__onnx_open(reader, node->message, &tn__onnx_node_schema);
     tn__field field;

@@ -21,12 +21,14 @@
 
 #include "io/import/importer.h"
 
-#define ONNX_DEPTH_MAX 64u  /* nesting of subgraphs and calls */
-#define ONNX_ATTRS_MAX 256u /* per node */
-#define ONNX_OPSETS_MAX 64u /* per model, per function: the list is searched for every node */
-#define ONNX_EXPANSION_MIN (UINT64_C(1) << 20) /* bytes of functions read repeatedly, see */
-#define ONNX_EXPANSION_FACTOR 64u              /* onnx_function.c */
-#define ONNX_FLOATS_MAX (2 * TN_RANK_MAX)      /* see onnx_tensor.c */
+#define ONNX_DEPTH_MAX 64u  /* limit of nesting of subgraphs and calls */
+#define ONNX_ATTRS_MAX 256u /* limit of attributes per node */
+/* limit per model and per function: the list is searched for every node */
+#define ONNX_OPSETS_MAX 64u
+/* bytes of functions that may be read repeatedly; see onnx_function.c */
+#define ONNX_EXPANSION_MIN (UINT64_C(1) << 20)
+#define ONNX_EXPANSION_FACTOR 64u         /* onnx_function.c */
+#define ONNX_FLOATS_MAX (2 * TN_RANK_MAX) /* limit of elements that are read; see onnx_tensor.c */
 
 /* --- the schema: field numbers and wire types --- */
 extern const tn__message tn__onnx_model_schema, tn__onnx_opset_schema, tn__onnx_function_schema,
@@ -69,12 +71,12 @@ enum { ONNX_SHAPE_DIM = 1, ONNX_DIM_VALUE = 1, ONNX_DIM_PARAM = 2 };
 typedef struct onnx_type {
     tn_dtype dtype;
     uint32_t flags; /* TN_TENSOR_SEQUENCE */
-    uint32_t rank;  /* or TN_RANK_UNKNOWN */
+    uint32_t rank;  /* number of dimensions, or TN_RANK_UNKNOWN */
     int64_t shape[TN_RANK_MAX];
-    tn__span symbols[TN_RANK_MAX]; /* dim_param; size 0: not present */
+    tn__span symbols[TN_RANK_MAX]; /* names of dimensions (dim_param); size 0: no name */
 } onnx_type;
 
-typedef struct onnx_external { /* location of a payload outside the file; see tensor_data.c */
+typedef struct onnx_external { /* where a payload outside the file lies; see tensor_data.c */
     tn__span location;
     uint64_t offset, length;
     bool has_length;
@@ -88,15 +90,15 @@ typedef struct onnx_tensor {
     uint32_t rank;
     uint64_t elements;
     tn__span raw;     /* raw_data */
-    uint32_t payload; /* field number of the payload; 0: none */
+    uint32_t payload; /* field number of the payload; 0: there is no payload */
     bool is_external, segmented;
     onnx_external external;
-    int64_t shape[TN_RANK_MAX]; /* last, because it is not cleared */
+    int64_t shape[TN_RANK_MAX]; /* the last member, because it is not cleared */
 } onnx_tensor;
 
 /* --- scopes --- */
 
-/* How a name is defined. A name that is only stated (value_info) is not defined. */
+/* How a name is defined. A name that value_info only describes is not defined. */
 typedef enum onnx_origin {
     ONNX_BY_NOTHING,
     ONNX_BY_INPUT,
@@ -105,45 +107,51 @@ typedef enum onnx_origin {
 } onnx_origin;
 
 typedef struct onnx_local {
-    tn_tensor_id tensor; /* TN_NONE: not defined, or an omitted argument of a function */
-    tn_tensor_id target; /* the result of a call that gets this name; else TN_NONE */
+    /* the tensor; TN_NONE: not defined, or an omitted argument of a function */
+    tn_tensor_id tensor;
+    /* the tensor that receives the result of a call under this name; otherwise TN_NONE */
+    tn_tensor_id target;
     onnx_origin origin;
-    tn__span stated; /* its ValueInfoProto; size 0: not present */
+    tn__span stated; /* the ValueInfoProto of the name; size 0: it has no such message */
 } onnx_local;
 
 typedef struct onnx_function {
     tn__span message;
     tn__span name, domain, overload;
     uint32_t input_count, output_count;
-    size_t opset_first, opset_count; /* of reader->opsets */
+    size_t opset_first, opset_count; /* range in reader->opsets */
 } onnx_function;
 
 /* A call of a function: the values of its formal names and attribute references. */
 typedef struct onnx_call {
     const onnx_function *function;
-    tn__span node; /* the calling NodeProto */
+    tn__span node; /* the NodeProto that calls the function */
     struct onnx_scope *caller;
-    const tn_tensor_id *inputs, *outputs; /* as many as the function has */
+    /* [formal inputs and outputs of the function] the tensors of the caller */
+    const tn_tensor_id *inputs, *outputs;
 } onnx_call;
 
 typedef struct onnx_scope {
-    struct onnx_scope *parent; /* its names are visible too; NULL: main graph, function */
-    const onnx_call *call;     /* NULL outside of functions */
-    tn__span body;             /* of a graph or, directly in a call, a function */
+    /* the scope around, with names that are visible, too; NULL for the main graph and for
+     * functions */
+    struct onnx_scope *parent;
+    const onnx_call *call; /* NULL: the scope is outside of functions */
+    /* the message that holds the nodes: a graph or, directly in a call, a function */
+    tn__span body;
     bool is_function;
-    tn__names names; /* text -> index of locals */
+    tn__names names; /* index in `locals` of each name */
     onnx_local *locals;
     size_t local_room, local_count;
     tn_block_id block;
     uint32_t depth;
-    const char *prefix;       /* prefix of new names: "" or "layer1/" */
-    struct onnx_scope *holds; /* the scope that this one keeps alive: the parent or the caller */
-    /* scopes and waiting subgraphs that need this one, plus its own reading */
+    const char *prefix;       /* prefix of new names: "" or, for example, "layer1/" */
+    struct onnx_scope *holds; /* the scope that this one keeps alive: its parent or its caller */
+    /* number of scopes and waiting subgraphs that need this one, plus 1 while it is read itself */
     uint32_t users;
-    struct onnx_scope *before, *after; /* list of all scopes, for release */
+    struct onnx_scope *before, *after; /* list of all scopes, for releasing them */
 } onnx_scope;
 
-/* A subgraph that waits to be read. */
+/* A subgraph that waits in the queue to be read. */
 typedef struct onnx_pending {
     tn__span graph;
     onnx_scope *parent;
@@ -161,29 +169,34 @@ typedef struct onnx_opset {
 typedef struct onnx_node {
     tn__span message;
     tn__span name, type, domain, overload;
-    tn__span output; /* its first named output: the name of a node without one */
+    /* first named output of the node; it stands for the name if the node has none */
+    tn__span output;
     uint32_t input_count, output_count, attribute_count;
 } onnx_node;
 
 typedef struct onnx_reader {
     tn_importer *importer;
-    tn__arena arena;    /* lives until the file is read */
-    onnx_opset *opsets; /* of functions */
+    tn__arena arena;    /* exists until the file is read */
+    onnx_opset *opsets; /* operator sets of functions */
     size_t opset_room, opset_count;
     onnx_opset model_opsets[ONNX_OPSETS_MAX];
     uint32_t model_opset_count;
     onnx_function *functions;
     size_t function_room, function_count;
-    tn__names function_names; /* domain, name and overload, with a NUL between */
+    /* keys of functions: domain, name and overload, with a NUL between them */
+    tn__names function_names;
     onnx_scope *scopes;
     onnx_pending *pending;
     size_t pending_room, pending_count;
-    uint64_t expansion; /* bytes of functions that may still be read, see onnx_function.c */
-    bool drop_stated;   /* an --input-shape contradicts the file: its other shapes are stale */
-    bool batch_known;   /* the input that determines `batch` was read: its first extent was */
+    /* bytes of functions that may still be read repeatedly; see onnx_function.c */
+    uint64_t expansion;
+    /* an --input-shape contradicts the file, so other shapes that the file states are ignored */
+    bool drop_stated;
+    /* the input that determines `batch` has been read; its first extent was batch_extent */
+    bool batch_known;
     tn__span batch_symbol;
     int64_t batch_extent;
-    /* Scratch of one node or tensor, reused to save allocations. */
+    /* Scratch memory for one node or tensor, reused to save allocations. */
     tn_tensor_id *ids;
     size_t id_room;
     tn_attr *attrs;
@@ -200,24 +213,26 @@ static inline tn__wire tn__onnx_open(const onnx_reader *reader, tn__span message
     return tn__wire_open(reader->importer->bytes, message, schema);
 }
 
-/* Sets where the error is: "initializer 'w'". Keeps a place that is set already; returns status. */
+/* Sets the place of an error, such as "initializer 'w'", unless a place is already set; returns
+ * status. */
 tn_status tn__onnx_where(const onnx_reader *reader, tn_status status, const char *what,
                          tn__span name);
 tn_status tn__onnx_no_memory(const onnx_reader *reader);
-/* Checks that the counts of elements in a message fit 32 bits. */
+/* Checks that the number of elements in a message fits 32 bits. */
 tn_status tn__onnx_check_size(const onnx_reader *reader, tn__span message);
-/* Prefix and name as clean text in scratch slot 0 to 2; NULL: out of memory. */
+/* Writes prefix and name as clean text into scratch slot 0, 1 or 2; returns NULL if memory runs
+ * out. */
 const char *tn__onnx_text(onnx_reader *reader, uint32_t slot, const char *prefix, tn__span name);
 tn_status tn__onnx_opset(onnx_reader *reader, tn__span message, onnx_opset *opset);
-/* The version of a domain for nodes of this scope; 0 if the file gives none. */
+/* The operator set version of a domain for nodes of this scope; 0 if the file gives none. */
 uint32_t tn__onnx_version(const onnx_reader *reader, const onnx_scope *scope, tn__span domain);
-/* "ai.onnx" is the long name of the default domain. */
+/* Returns the domain with "ai.onnx", the long name of the default domain, replaced by "". */
 tn__span tn__onnx_domain(tn__span domain);
 
 /* onnx_tensor.c */
 tn_status tn__onnx_tensor(onnx_reader *reader, tn__span message, bool sparse, onnx_tensor *tensor);
 tn__span tn__onnx_tensor_name(const onnx_reader *reader, tn__span message, bool sparse);
-/* Appends the extents of a dims field. */
+/* Appends the extents of a field `dims`. */
 tn_status tn__onnx_dims(onnx_reader *reader, tn__wire *wire, const tn__field *field, uint32_t *rank,
                         int64_t *shape);
 /* The position of a message in the file. */
@@ -225,47 +240,51 @@ static inline tn_payload tn__onnx_payload(const onnx_reader *reader, tn__span me
     return (tn_payload){(uint64_t)(message.bytes - reader->importer->bytes), message.size};
 }
 
-/* Values stay in scratch until the next call; count 0 if they are not stored. */
+/* Reads the values of a small tensor. They stay in scratch memory until the next call; count 0:
+ * they are not stored. */
 tn_status tn__onnx_value(onnx_reader *reader, const onnx_tensor *tensor, tn_value *value);
 
-/* tn__onnx_type_settle puts in the values of symbols. */
+/* Reads type and shape. tn__onnx_type_settle puts in the values of symbols. */
 tn_status tn__onnx_value_info(onnx_reader *reader, tn__span message, onnx_type *type);
 tn_status tn__onnx_value_info_name(onnx_reader *reader, tn__span message, tn__span *name);
 void tn__onnx_type_settle(onnx_reader *reader, onnx_type *type);
 
 /* onnx_data.c */
-typedef struct onnx_array { /* destination of elements */
-    tn_contents *contents;  /* NULL: external data is an error */
+typedef struct onnx_array { /* destination of a tensor's elements */
+    tn_contents *contents;  /* for external data; NULL: external data is an error */
     uint8_t *bytes;
-    uint64_t size;   /* size required by type and shape */
-    tn__span *plain; /* NULL, or as in tn__wanted */
+    uint64_t size;   /* bytes that type and shape require */
+    tn__span *plain; /* NULL, or the result as in tn__wanted */
 } onnx_array;
-/* The elements of a tensor that was read; *found false: they are not in the file. */
+/* Reads the elements of a tensor; *found is set to false if they are not in the file. */
 tn_status tn__onnx_elements(onnx_reader *reader, const onnx_tensor *tensor, const onnx_array *array,
                             bool *found);
-/* The hook of the format. */
+/* The function `contents` of the format. */
 tn_status tn__onnx_contents(const tn__wanted *wanted, bool *found);
 
 /* onnx_graph.c */
-/* A scope like `from`, with one user. It takes over the caller's reference to `from->holds`. */
+/* Creates a scope with the values of `from` and one user. It takes over the caller's reference to
+ * `from->holds`. */
 tn_status tn__onnx_scope_create(onnx_reader *reader, const onnx_scope *from, onnx_scope **scope);
-void tn__onnx_scope_drop(onnx_reader *reader, onnx_scope *scope); /* NULL is fine */
-/* The local of a name, created if it does not exist. */
+/* removes one user; accepts NULL */
+void tn__onnx_scope_drop(onnx_reader *reader, onnx_scope *scope);
+/* Returns the entry of a name in a scope, and creates it if it does not exist. */
 tn_status tn__onnx_local(onnx_reader *reader, onnx_scope *scope, tn__span name, onnx_local **local);
-/* The definition of a name in this scope or the scopes around it; NULL: not defined. */
+/* Finds the definition of a name in this scope or the scopes around it; NULL: not defined. */
 const onnx_local *tn__onnx_resolve(const onnx_scope *scope, tn__span name);
-/* The first passes over a body: which names have a stated shape; a tensor for every output. */
+/* The first passes over a body: tn__onnx_index_stated finds the names with a stated shape,
+ * tn__onnx_declare_nodes makes a tensor for every output. */
 tn_status tn__onnx_index_stated(onnx_reader *reader, onnx_scope *scope);
 tn_status tn__onnx_declare_nodes(onnx_reader *reader, onnx_scope *scope);
-/* The main graph, or a subgraph of the queue, with everything but its own subgraphs. */
+/* Reads the main graph, or a subgraph of the queue, except its own subgraphs. */
 tn_status tn__onnx_read_block(onnx_reader *reader, const onnx_pending *pending);
 
 /* onnx_node.c */
 tn_status tn__onnx_node(onnx_reader *reader, tn__span message, onnx_node *node);
-/* Sets where the error is: "node 'prefix/name' (Type)". */
+/* Sets the place of an error to "node 'prefix/name' (Type)". */
 tn_status tn__onnx_node_where(const onnx_reader *reader, tn_status status, const onnx_scope *scope,
                               const onnx_node *node);
-/* Ids of a node's inputs and then its outputs, in reader->ids. */
+/* Writes the ids of a node's inputs and then its outputs to reader->ids. */
 tn_status tn__onnx_operands(onnx_reader *reader, const onnx_scope *scope, const onnx_node *node);
 tn_status tn__onnx_add_op(onnx_reader *reader, onnx_scope *scope, const onnx_node *node);
 
@@ -276,7 +295,8 @@ const onnx_function *tn__onnx_function_find(onnx_reader *reader, const onnx_node
 tn_status tn__onnx_call_open(onnx_reader *reader, onnx_scope *caller, const onnx_node *node,
                              const onnx_function *function, onnx_scope **body);
 tn_status tn__onnx_call_close(onnx_reader *reader, onnx_scope *body);
-/* The attribute that a reference means, and the scope that its subgraphs see; size 0: omitted. */
+/* Finds the attribute that a reference refers to, and the scope in which its subgraphs look up
+ * names; size 0: it is omitted. */
 tn_status tn__onnx_reference(onnx_reader *reader, onnx_scope *scope, tn__span name,
                              tn__span *attribute, onnx_scope **sees);
 

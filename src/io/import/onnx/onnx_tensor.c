@@ -22,7 +22,7 @@ static tn_status onnx_dtype(onnx_reader *reader, uint64_t number, tn_dtype *dtyp
     return TN_OK;
 }
 
-/* How many elements a payload can hold at least and at most. */
+/* The smallest and largest number of elements that a payload can hold. */
 typedef struct onnx_payload {
     uint64_t least, most;
 } onnx_payload;
@@ -30,7 +30,7 @@ typedef struct onnx_payload {
 static bool onnx_is_complex(tn_dtype dtype) {
     return dtype == TN_COMPLEX64 || dtype == TN_COMPLEX128;
 }
-/* The field that holds elements of this type if raw_data does not. */
+/* The field that has the elements of this type if raw_data does not. */
 static uint32_t onnx_payload_field(tn_dtype dtype) {
     switch (dtype) {
     case TN_FLOAT32:
@@ -64,7 +64,8 @@ static bool onnx_decimal(tn__span text, uint64_t *value) {
     return text.size > 0;
 }
 
-/* Relative and without `..`, as the specification requires, with either separator. */
+/* Whether a path is relative and without `..`, as the specification requires, with either
+ * separator. */
 static bool onnx_path_is_safe(tn__span path) {
     size_t first = 0;
     bool drive = path.size > 1 && path.bytes[1] == ':';
@@ -119,7 +120,8 @@ static tn_status onnx_check_external(onnx_reader *reader, const onnx_tensor *ten
 
 /* --- size --- */
 
-/* Elements and bytes. Errors: E_INVALID for a negative extent or a size beyond 2^63 - 1. */
+/* Computes the number of elements and bytes. Errors: E_INVALID for a negative extent or a size
+ * beyond 2^63 - 1. */
 static tn_status onnx_tensor_size(onnx_reader *reader, onnx_tensor *tensor, uint64_t *bytes) {
     uint64_t elements = 1, bits;
     bool empty = false, fits = true;
@@ -174,12 +176,12 @@ tn_status tn__onnx_dims(onnx_reader *reader, tn__wire *wire, const tn__field *fi
     return TN_OK;
 }
 
-/* Adds the size declared by one occurrence of a payload field. */
+/* Adds the size that one occurrence of a payload field declares. */
 static tn_status onnx_measure(onnx_reader *reader, const tn__field *field, onnx_tensor *tensor,
                               onnx_payload *payload) {
     tn_error *error = reader->importer->error;
     if (field->type == TN_WIRE_BYTES && !field->span.size && field->number != ONNX_TENSOR_STRINGS)
-        return TN_OK; /* counts as absent */
+        return TN_OK; /* an empty field counts as absent */
     if (tensor->payload && tensor->payload != field->number)
         TN_FAIL(error, TN_E_INVALID, "its elements are stored twice, in two fields");
     tensor->payload = field->number;
@@ -240,7 +242,7 @@ static tn_status onnx_tensor_read(onnx_reader *reader, tn__span message, onnx_te
         !importer->met(importer->met_self, 0, TN__MET_EXTERNAL, TN_NONE))
         return tn__onnx_no_memory(reader);
     if (tensor->is_external) return onnx_check_external(reader, tensor, bytes);
-    /* A segment is a part of a tensor; the other parts are elsewhere. */
+    /* a segment is only a part of a tensor, so its size is not checked */
     if (!tensor->payload || tensor->segmented) return TN_OK;
     return onnx_check_payload(reader, tensor, &payload, bytes);
 }
@@ -259,13 +261,13 @@ static tn_status onnx_sparse_read(onnx_reader *reader, tn__span message, onnx_te
     }
     TN_TRY(tn__wire_close(&wire, reader->importer->error));
     TN_TRY(onnx_tensor_read(reader, values, tensor));
-    tensor->payload = 0; /* the dense tensor's data is not known */
+    tensor->payload = 0; /* the stored values are not the data of the dense tensor */
     tensor->rank = rank;
     memcpy(tensor->shape, shape, rank * sizeof *shape);
     return onnx_tensor_size(reader, tensor, &bytes);
 }
 
-/* The name comes after the dims, which may be the wrong part. */
+/* Reads the name of a tensor. In the message it comes after the dims, which may be invalid. */
 tn__span tn__onnx_tensor_name(const onnx_reader *reader, tn__span message, bool sparse) {
     tn__wire wire =
         tn__onnx_open(reader, message, sparse ? &tn__onnx_sparse_schema : &tn__onnx_tensor_schema);
@@ -322,7 +324,7 @@ static bool onnx_is_integer(tn_dtype dtype) {
     }
 }
 
-static double onnx_half(uint32_t bits) { /* IEEE 754 binary16 */
+static double onnx_half(uint32_t bits) { /* Converts an IEEE 754 binary16 number. */
     double fraction = (double)(bits & 0x3ff), sign = bits & 0x8000 ? -1.0 : 1.0;
     int exponent = (int)(bits >> 10 & 0x1f);
     if (exponent == 31) return bits & 0x3ff ? (double)NAN : sign * (double)INFINITY;
@@ -350,7 +352,7 @@ static bool onnx_is_signed(tn_dtype dtype) {
            dtype == TN_INT32 || dtype == TN_INT64;
 }
 
-/* The low bits of a stored number as the value of its type. */
+/* Converts the low bits of a stored number to a value of its type. */
 static int64_t onnx_integer(tn_dtype dtype, uint64_t stored) {
     uint32_t unused = 64 - tn_dtype_bits(dtype);
     if (dtype == TN_BOOL) return stored != 0;
@@ -358,7 +360,8 @@ static int64_t onnx_integer(tn_dtype dtype, uint64_t stored) {
     return (int64_t)(stored << unused >> unused);
 }
 
-/* Element i of packed bytes; types below a byte begin at its low bits. */
+/* Returns element i of packed bytes. In types below a byte the first element is in the lowest
+ * bits. */
 static uint64_t onnx_raw_element(tn__span raw, uint32_t bits, uint32_t i) {
     if (bits >= 8) return tn__little(raw.bytes + (size_t)i * (bits / 8), bits / 8);
     uint32_t at = i * bits;
@@ -376,7 +379,7 @@ static void onnx_raw_value(const onnx_tensor *tensor, int64_t *ints, double *flo
     }
 }
 
-/* Elements of a typed field, in the order of its occurrences, as they are stored. */
+/* Reads the elements of a typed field as they are stored, in the order of its occurrences. */
 static tn_status onnx_typed_value(onnx_reader *reader, const onnx_tensor *tensor, int64_t *ints,
                                   double *floats, uint32_t room) {
     tn__wire wire = tn__onnx_open(reader, tensor->message, &tn__onnx_tensor_schema);
@@ -394,8 +397,8 @@ static tn_status onnx_typed_value(onnx_reader *reader, const onnx_tensor *tensor
     return tn__wire_close(&wire, reader->importer->error);
 }
 
-/* Converts numbers of int32_data and similar fields to elements: half floats from their bits, small
- * types packed. */
+/* Converts numbers of int32_data and similar fields to elements: half floats are stored as their
+ * bits, and small types are packed. */
 static void onnx_convert(const onnx_tensor *tensor, int64_t *ints, double *floats) {
     uint32_t bits = tn_dtype_bits(tensor->dtype), count = (uint32_t)tensor->elements;
     if (onnx_is_floating(tensor->dtype)) {
@@ -405,7 +408,7 @@ static void onnx_convert(const onnx_tensor *tensor, int64_t *ints, double *float
         return;
     }
     uint32_t per_number = bits < 8 ? 8 / bits : 1;
-    /* backwards, because an element never lies before its number */
+    /* backwards, because an element never lies before the number that holds it */
     for (uint32_t i = count; i-- > 0;)
         ints[i] =
             onnx_integer(tensor->dtype, (uint64_t)ints[i / per_number] >> (i % per_number * bits));
@@ -432,7 +435,7 @@ tn_status tn__onnx_value(onnx_reader *reader, const onnx_tensor *tensor, tn_valu
         onnx_convert(tensor, reader->ints, reader->floats);
     }
     for (uint32_t i = 0; tensor->dtype == TN_UINT64 && i < count; i++)
-        if (reader->ints[i] < 0) return TN_OK; /* not exact in int64 */
+        if (reader->ints[i] < 0) return TN_OK; /* a uint64 element that is too large for int64 */
     *value = (tn_value){.count = count,
                         .ints = floating ? NULL : reader->ints,
                         .floats = floating ? reader->floats : NULL};
@@ -448,7 +451,7 @@ tn_status tn__onnx_value(onnx_reader *reader, const onnx_tensor *tensor, tn_valu
  * empty name, or of -1 (as some exporters write "any") is unknown; 0 is a normal extent.
  */
 
-#define ONNX_TYPE_DEPTH 8u /* sequence of optional of ... */
+#define ONNX_TYPE_DEPTH 8u /* limit of nesting: a sequence of optionals of ... */
 
 static tn_status onnx_type_dim(onnx_reader *reader, tn__span message, onnx_type *type,
                                uint32_t axis) {
@@ -498,7 +501,7 @@ static tn_status onnx_type_tensor(onnx_reader *reader, tn__span message, onnx_ty
     return tn__wire_close(&wire, reader->importer->error);
 }
 
-/* The one alternative of a TypeProto: its field number (0: none) and its message. */
+/* Finds the alternative that a TypeProto holds: its field number (0: none) and its message. */
 static tn_status onnx_type_choice(onnx_reader *reader, tn__span message, uint32_t *choice,
                                   tn__span *inner) {
     tn__wire wire = tn__onnx_open(reader, message, &tn__onnx_type_schema);
@@ -529,7 +532,7 @@ static tn_status onnx_type_read(onnx_reader *reader, tn__span message, onnx_type
             return onnx_type_tensor(reader, inner, type);
         bool nested = choice == ONNX_TYPE_SEQUENCE || choice == ONNX_TYPE_OPTIONAL;
         bool twice = choice == ONNX_TYPE_SEQUENCE && type->flags;
-        if (!nested || twice) break; /* a map, an opaque value, a list of lists, nothing */
+        if (!nested || twice) break; /* a map, an opaque value, a list of lists, or nothing */
         if (choice == ONNX_TYPE_SEQUENCE) type->flags = TN_TENSOR_SEQUENCE;
         TN_TRY(onnx_type_element(reader, inner, &message));
     }
@@ -537,8 +540,8 @@ static tn_status onnx_type_read(onnx_reader *reader, tn__span message, onnx_type
     return TN_OK;
 }
 
-/* Stops at the name, which usually comes first; the whole message is checked later when it is
- * read. */
+/* Reads only the name of a ValueInfoProto, which usually comes first. The whole message is checked
+ * later, when it is read. */
 tn_status tn__onnx_value_info_name(onnx_reader *reader, tn__span message, tn__span *name) {
     tn__wire wire = tn__onnx_open(reader, message, &tn__onnx_value_info_schema);
     tn__field field;

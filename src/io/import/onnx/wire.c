@@ -1,4 +1,4 @@
-/* wire.c - walks over protobuf's wire format. See wire.h. Cost: O(bytes of headers). */
+/* wire.c - walks over messages in protobuf's wire format. See wire.h. Cost: O(bytes of headers). */
 #include "io/import/onnx/wire.h"
 
 #define WIRE_GROUP_DEPTH 64u
@@ -6,7 +6,8 @@
 enum { WIRE_GROUP_START = 1u << 3, WIRE_GROUP_END = 1u << 4 };
 
 tn__wire tn__wire_open(const uint8_t *file, tn__span span, const tn__message *message) {
-    if (!span.size) span.bytes = file; /* an absent message: avoids arithmetic on NULL */
+    /* an absent message points to the file, which avoids arithmetic on NULL */
+    if (!span.size) span.bytes = file;
     return (tn__wire){
         .message = message, .file = file, .next = span.bytes, .end = span.bytes + span.size};
 }
@@ -17,8 +18,8 @@ static bool wire_fault(tn__wire *wire, const uint8_t *at, const char *why) {
     return false;
 }
 
-/* Reads a varint at *next and moves *next after it. Ten bytes hold 64 bits; the last of them
- * provides one bit. */
+/* Reads a varint at *next and moves *next to its end. Ten bytes hold 64 bits, so the tenth byte
+ * provides only one. */
 static bool wire_long_varint(const uint8_t **next, const uint8_t *end, uint64_t *value) {
     const uint8_t *at = *next;
     uint64_t result = 0;
@@ -36,7 +37,7 @@ static bool wire_long_varint(const uint8_t **next, const uint8_t *end, uint64_t 
     return false;
 }
 
-/* Most tags, and most lengths, are one byte. */
+/* Reads a varint; most tags and most lengths take one byte. */
 static inline bool wire_varint(const uint8_t **next, const uint8_t *end, uint64_t *value) {
     if (*next == end || **next >= 0x80) return wire_long_varint(next, end, value);
     *value = *(*next)++;
@@ -84,7 +85,7 @@ static bool wire_field(tn__wire *wire, tn__field *field) {
     }
 }
 
-/* Skips the rest of a group after its start; groups nest. */
+/* Skips a group up to its end, after its start has been read; groups nest. */
 static bool wire_skip_group(tn__wire *wire, uint32_t number, const uint8_t *at) {
     uint32_t open[WIRE_GROUP_DEPTH] = {number};
     uint32_t depth = 1;
@@ -163,7 +164,7 @@ uint32_t tn__field_varints(tn__wire *wire, const tn__field *field, int64_t *out,
     return tn__field_take(wire, &left, out, room);
 }
 
-/* Packed or single elements of `width` bytes. */
+/* Reads packed or single elements of `width` bytes. */
 static uint32_t wire_fixed(const tn__field *field, uint32_t width, double *out, uint32_t room) {
     uint64_t count = tn__field_count_fixed(field, width);
     if (count > room) count = room;

@@ -15,12 +15,12 @@
 
 #include "base/base.h"
 
-typedef struct tn__span { /* bytes of the file, not terminated */
+typedef struct tn__span { /* bytes of the file, without a terminator */
     const uint8_t *bytes;
     size_t size;
 } tn__span;
 
-/* Wire types as a mask, since a repeated number may come packed or not. */
+/* Wire types as a mask, because repeated numbers may be packed or single. */
 enum {
     TN_WIRE_VARINT = 1u << 0,
     TN_WIRE_FIXED64 = 1u << 1,
@@ -29,15 +29,16 @@ enum {
 };
 #define TN_WIRE_FIELDS 32u
 
-/* The fields of a message: allowed wire types by field number; 0 is an unknown field. */
+/* The fields of a message: the allowed wire types by field number. 0 stands for an unknown
+ * field. */
 typedef struct tn__message {
-    const char *name; /* its name in the schema: "NodeProto" */
+    const char *name; /* name of the message in the schema, such as "NodeProto" */
     uint8_t types[TN_WIRE_FIELDS];
 } tn__message;
 
 typedef struct tn__wire {
     const tn__message *message;
-    const uint8_t *file; /* its first byte: positions count from here */
+    const uint8_t *file; /* first byte of the file: positions in errors count from here */
     const uint8_t *next, *end;
     const char *fault; /* why reading stopped early; NULL: no fault */
 } tn__wire;
@@ -45,27 +46,30 @@ typedef struct tn__wire {
 typedef struct tn__field {
     uint32_t number;
     uint32_t type;  /* one of TN_WIRE_* */
-    uint64_t value; /* VARINT, FIXED32, FIXED64 */
+    uint64_t value; /* the value of a VARINT, FIXED32 or FIXED64 */
     tn__span span;  /* BYTES */
 } tn__field;
 
 tn__wire tn__wire_open(const uint8_t *file, tn__span span, const tn__message *message);
 
-/* The next field that is in the schema. False at the end and on a fault. */
+/* Reads the next field that is in the schema. Returns false at the end, and on a fault. */
 bool tn__wire_next(tn__wire *wire, tn__field *field);
 
-/* TN_OK if the message was read to its end, else E_INVALID with "byte N" of the file. */
+/* Returns TN_OK if the message was read to its end, otherwise E_INVALID with "byte N" of the
+ * file. */
 tn_status tn__wire_close(const tn__wire *wire, tn_error *error);
 
-/* The elements of a repeated number, packed or single. */
-uint64_t tn__field_count_varints(const tn__field *field); /* reads the payload */
+/* Functions for the elements of a repeated number, packed or single. */
+/* the count requires reading the payload */
+uint64_t tn__field_count_varints(const tn__field *field);
 uint64_t tn__field_count_fixed(const tn__field *field, uint32_t bytes);
 
-/* Reads up to `room` elements into `out` and returns their number; a varint that is truncated or
+/* Reads up to `room` elements into `out` and returns their number. A varint that is truncated or
  * too long is a fault. */
 uint32_t tn__field_varints(tn__wire *wire, const tn__field *field, int64_t *out, uint32_t room);
-/* The same, and steps over the elements: for reading a long field in parts. Done when left->span is
- * empty, or after the first call for a single number. */
+/* Reads up to `room` elements like tn__field_varints, and moves `left` to their end, so that a long
+ * field can be read in parts. All are read when left->span is empty or, for a single number, after
+ * the first call. */
 uint32_t tn__field_take(tn__wire *wire, tn__field *left, int64_t *out, uint32_t room);
 uint32_t tn__field_floats(const tn__field *field, double *out, uint32_t room);  /* float */
 uint32_t tn__field_doubles(const tn__field *field, double *out, uint32_t room); /* double */

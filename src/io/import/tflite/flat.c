@@ -13,8 +13,10 @@
 typedef struct flat_frame { /* a table that is being verified, or a vector of tables */
     const tn__flat_schema *schema;
     tn__flat_table table;
-    uint32_t field;        /* next to be verified */
-    tn__flat_vector items; /* vector of `items_schema`, from `item` on; count 0: none */
+    uint32_t field; /* next field to be verified */
+    /* a vector of tables of `items_schema`, verified from `item` on; count 0: the frame is a
+     * table */
+    tn__flat_vector items;
     const tn__flat_schema *items_schema;
     uint32_t item;
 } flat_frame;
@@ -34,7 +36,7 @@ static tn_status flat_fail(const flat_walk *walk, size_t at, const char *what) {
     return tn__where(walk->error, status, "byte %zu", at);
 }
 
-/* Accounts for the use of `size` bytes at `at`. */
+/* Checks that `size` bytes at `at` lie in the file, and takes them from the allowance. */
 static tn_status flat_take(flat_walk *walk, size_t at, uint64_t size, uint64_t work) {
     if (at > walk->file.size || size > walk->file.size - at)
         return flat_fail(walk, at < walk->file.size ? at : walk->file.size,
@@ -50,7 +52,7 @@ static uint32_t flat_u32(const uint8_t *bytes) { return (uint32_t)tn__little(byt
 
 /* --- tables ------------------------------------------------------------------------------- */
 
-/* The place of a field from the table's start; 0: absent. */
+/* The offset of a field from the start of its table; 0 if it is absent. */
 static uint32_t flat_slot(const tn__flat_table *table, uint32_t field) {
     uint32_t at = 4 + 2 * field;
     if (table->bytes == NULL || at + 2 > table->vtable_size) return 0;
@@ -94,7 +96,7 @@ static size_t flat_at(const flat_walk *walk, const uint8_t *bytes) {
     return (size_t)(bytes - walk->file.bytes);
 }
 
-/* The target of the offset at `at`. */
+/* Computes the target of the offset that is stored at `at`. */
 static tn_status flat_follow(flat_walk *walk, const uint8_t *at, size_t *target) {
     uint32_t offset = flat_u32(at);
     size_t place = flat_at(walk, at);
@@ -127,7 +129,7 @@ static uint32_t flat_inline_size(const tn__flat_field *field) {
     return field->kind == TN_FLAT_SCALAR ? field->width : 4;
 }
 
-/* The schema of a table in a field. */
+/* The schema of the table in a field. */
 static const tn__flat_schema *flat_child_of(const flat_frame *frame, const tn__flat_field *field,
                                             uint32_t index) {
     if (field->members == NULL || index == 0) return field->child;
@@ -135,7 +137,7 @@ static const tn__flat_schema *flat_child_of(const flat_frame *frame, const tn__f
     return type < field->member_count ? field->members[type] : NULL;
 }
 
-/* One field of the table on top; a table in it goes on the stack. */
+/* Verifies one field of the table on top of the stack; a table in this field is pushed. */
 static tn_status flat_check_field(flat_walk *walk, flat_frame *frame, uint32_t index) {
     const tn__flat_field *field = &frame->schema->fields[index];
     uint32_t slot = flat_slot(&frame->table, index);
@@ -150,7 +152,7 @@ static tn_status flat_check_field(flat_walk *walk, flat_frame *frame, uint32_t i
     switch (field->kind) {
     case TN_FLAT_STRING:
         return flat_check_string(walk, target);
-    case TN_FLAT_SCALARS: /* vectors of bytes are payloads, which are not read here */
+    case TN_FLAT_SCALARS: /* a vector of bytes is a payload, which is not read here */
         return flat_check_list(walk, target, field->width, field->width > 1, &list);
     case TN_FLAT_TABLES:
         TN_TRY(flat_check_list(walk, target, 4, true, &list));
@@ -184,7 +186,8 @@ tn_status tn__flat_verify(tn__span file, const tn__flat_schema *root, size_t *en
     flat_walk walk = {.file = file, .error = error, .end = 8};
     walk.allowance = tn__add_sat(FLAT_SHARING_MIN, tn__mul_sat(FLAT_SHARING, file.size));
     size_t target;
-    TN_TRY(flat_take(&walk, 0, 8, 0)); /* the root's offset, the file's identifier */
+    /* the offset of the root table, and the identifier of the file */
+    TN_TRY(flat_take(&walk, 0, 8, 0));
     TN_TRY(flat_follow(&walk, file.bytes, &target));
     TN_TRY(flat_push(&walk, root, target));
     while (walk.depth) TN_TRY(flat_step(&walk));
@@ -205,7 +208,8 @@ bool tn__flat_has(const tn__flat_table *table, uint32_t field) {
 uint64_t tn__flat_uint(const tn__flat_table *table, uint32_t field, uint32_t width,
                        uint64_t otherwise) {
     uint32_t slot = flat_slot(table, field);
-    /* members of a union are verified as tables only, so the field's position is checked here */
+    /* members of a union are only verified as tables, so the position of the field is checked
+     * here */
     if (slot < 4 || slot + width > table->size) return otherwise;
     return tn__little(table->bytes + slot, width);
 }

@@ -3,8 +3,9 @@
  * A subgraph is read in several passes over its operators: first the readers and the producer of
  * each tensor; then a tensor of the graph for each one that is used, in the order of the file; then
  * the operators. An operator that names subgraphs (IF, WHILE, CALL_ONCE, CALL) owns a block for
- * each, even if several operators name the same one: the run time has its tensors once, the plan
- * once for each operator. Such blocks wait in a queue, so there is no recursion.
+ * each, even if several operators name the same one: the run time allocates the tensors of such a
+ * subgraph once, the plan once for each operator. Such blocks wait in a queue, so there is no
+ * recursion.
  *
  * WHILE has its body before its condition, so that the results of the body are live while the
  * condition runs, as some run times need (they copy them after that).
@@ -20,15 +21,15 @@
 /* Members of a union are verified only as tables (flat.h): scalars are read if they lie inside, and
  * lists are checked here. Names are the schema's. */
 
-typedef struct tflite_options { /* the attributes of an operator */
+typedef struct tflite_options { /* the attributes of an operator, by fields of its options */
     tn_attr attrs[8];
     int64_t ints[TN_RANK_MAX + 8];
 } tflite_options;
 
 typedef struct options_field {
     const char *name;
-    uint8_t field, width; /* width 0: a vector of int32 */
-    int8_t otherwise;     /* the schema's default */
+    uint8_t field, width; /* width 0 means a vector of int32 */
+    int8_t otherwise;     /* the default value in the schema */
 } options_field;
 
 #define OPTIONS_FIELDS 6u
@@ -41,7 +42,7 @@ typedef struct options_row {
 #define OPTIONS_POOL {{"padding", 0, 1, 0}, {"stride_w", 1, 4, 0}, {"stride_h", 2, 4, 0}, \
     {"filter_width", 3, 4, 0}, {"filter_height", 4, 4, 0}}
 #define OPTIONS_REDUCE {{"keep_dims", 0, 1, 0}}
-static const options_row options_rows[] = { /* by type */
+static const options_row options_rows[] = { /* sorted by operator type */
     {"AVERAGE_POOL_2D", OPTIONS_POOL},
     {"BATCH_MATMUL", {{"adj_x", 0, 1, 0}, {"adj_y", 1, 1, 0}}},
     {"BIDIRECTIONAL_SEQUENCE_LSTM", {{"merge_outputs", 3, 1, 0}}},
@@ -92,7 +93,8 @@ static const options_row *options_find(const char *type) {
     return NULL;
 }
 
-/* A list inside a table that was not verified; false: absent, or it reaches outside. */
+/* Reads a list in a table that was not verified; returns false if it is absent or lies partly
+ * outside the file. */
 static bool options_list(const tflite_reader *reader, const tn__flat_table *table, uint32_t field,
                          int64_t *values, uint32_t *count) {
     const uint8_t *start = reader->file.bytes, *end = start + reader->file.size;
@@ -136,14 +138,15 @@ static uint32_t tflite_options_read(const tflite_reader *reader, const tn__flat_
 
 /* --- operators with subgraphs ------------------------------------------------------------- */
 
-typedef struct graph_call { /* how an operator names its subgraphs */
+typedef struct graph_call { /* how an operator type names its subgraphs */
     const char *type;
-    uint32_t options;        /* number in the union of options */
-    bool second;             /* in the second union */
-    uint32_t count, skipped; /* blocks; leading inputs that are not passed on */
-    uint32_t field[2];       /* fields of the options */
+    uint32_t options; /* number of the type of the options in their union */
+    bool second;      /* the options are in the second union */
+    /* count: number of blocks. skipped: leading inputs that are not passed to the subgraph */
+    uint32_t count, skipped;
+    uint32_t field[2]; /* fields of the options that hold the numbers of the subgraphs */
     const char *attribute[2];
-    bool passes; /* inputs and outputs are those of the subgraph */
+    bool passes; /* the operator's inputs and outputs are those of the subgraph */
 } graph_call;
 
 static const graph_call graph_calls[] = {
@@ -161,7 +164,8 @@ static const graph_call *graph_call_of(const char *type) {
     return NULL;
 }
 
-/* The operator's operands must match the subgraph's inputs. A condition returns one truth value. */
+/* Checks that the operator's operands match the subgraph's inputs. A condition must return one
+ * truth value. */
 static tn_status graph_check_call(const tflite_reader *reader, const graph_call *call,
                                   const tn__flat_table *op, uint32_t subgraph, uint32_t which) {
     tn__flat_table graph = tn__flat_item(&reader->subgraphs, subgraph);
@@ -204,7 +208,7 @@ static tn_status graph_enqueue(tflite_reader *reader, const tflite_pending *bloc
     return TN_OK;
 }
 
-/* The blocks of an operator as attributes. */
+/* Adds the blocks of an operator as attributes. */
 static tn_status graph_blocks(tflite_reader *reader, const tflite_pending *block,
                               const graph_call *call, const tn__flat_table *op, tn_attr *attrs) {
     uint32_t type_field = call->second ? TFLITE_OP_OPTIONS2_TYPE : TFLITE_OP_OPTIONS_TYPE;
@@ -230,7 +234,7 @@ static tn_status graph_blocks(tflite_reader *reader, const tflite_pending *block
 static tn_status graph_operands(tflite_reader *reader, const tn__flat_vector *list, size_t *count) {
     if (!tn__reserve(reader->importer->context, &reader->operands, &reader->operand_room,
                      *count + list->count + 1, sizeof *reader->operands))
-        /* one more, because even empty lists need an address */
+        /* one element more, because even empty lists need an address */
         return tn__tflite_no_memory(reader);
     for (uint32_t i = 0; i < list->count; i++) {
         int32_t index = tn__flat_int32(list, i);
@@ -239,7 +243,8 @@ static tn_status graph_operands(tflite_reader *reader, const tn__flat_vector *li
     return TN_OK;
 }
 
-/* Operators have no names: each gets that of its first output. */
+/* The name of an operator: that of its first output, because operators have no names in the
+ * file. */
 static const char *graph_op_name(const tflite_reader *reader, const tn_op_spec *spec) {
     for (uint32_t i = 0; i < spec->output_count; i++)
         if (spec->outputs[i] != TN_NONE)
@@ -312,8 +317,8 @@ static tn_status graph_mark(tflite_reader *reader, const tn__flat_vector *list, 
     return TN_OK;
 }
 
-/* Operators with results that have dimensions: a shape of [] then means that the file states no
- * shapes. */
+/* Whether an operator's result always has dimensions. Then a shape of [] means that the file states
+ * no shapes. */
 static bool graph_never_scalar(const char *type) {
     static const char *const types[] = {
         "AVERAGE_POOL_2D", "CONV_2D",       "DEPTHWISE_CONV_2D", "DEPTH_TO_SPACE",
@@ -367,8 +372,9 @@ static tn_status graph_mark_ops(tflite_reader *reader, const tflite_pending *blo
 
 /* --- the block ------------------------------------------------------------------------------ */
 
-/* Is it an input of the main block that a caller fills, and not a parameter by --parameter?
- * Variable tensors join the list once all blocks are read, whether or not it contains them. */
+/* Whether a tensor is an input of the main block that the caller fills, and not a parameter by
+ * --parameter. Variable tensors are added to the inputs when all blocks have been read, whether the
+ * list contains them or not. */
 static bool graph_is_input(const tflite_reader *reader, const tn__flat_vector *inputs,
                            uint32_t at) {
     int32_t index = tn__flat_int32(inputs, at);

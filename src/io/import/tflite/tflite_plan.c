@@ -21,7 +21,7 @@
 #include "io/import/tflite/tflite_plan.h"
 
 #define PLAN_NAME "OfflineMemoryAllocation"
-#define PLAN_HEAD 3u /* numbers before the offsets */
+#define PLAN_HEAD 3u /* number of integers before the offsets */
 #define PLAN_ALIGNMENT 16u
 
 void tn__tflite_plan_close(tflite_plan *plan) {
@@ -97,14 +97,15 @@ static tn_status plan_places(tflite_plan *plan, const plan_meetings *all, uint32
     return TN_OK;
 }
 
-/* Opens and reads the model again. */
+/* Opens a .tflite file for its offline plan, and reads the model in it again. */
 tn_status tn__tflite_plan_from(tflite_plan *plan, const char *name, tn__span bytes,
                                const tn_import_options *options, const tn_graph *graph,
                                tn_error *error) {
     tn_graph *again = NULL;
     *plan = (tflite_plan){.context = *tn_graph_context(graph), .bytes = bytes, .error = error};
     plan_meetings all = {.context = &plan->context};
-    tn_import_options quiet; /* its notes were logged when it was first read */
+    /* options without a log, because the notes were logged when the model was first read */
+    tn_import_options quiet;
     tn__import_options(options, &quiet);
     quiet.context = &plan->context;
     plan->context.log = NULL;
@@ -225,7 +226,7 @@ bool tn__tflite_plan_takes(const tn_graph *graph, tn_tensor_id id) {
     return dtype != TN_RESOURCE && (bits == 0 || bits >= 8);
 }
 
-/* The offset of each tensor of the file, -1 for tensors without one. */
+/* Computes the offset of each tensor of the file, -1 for tensors without an offset. */
 static tn_status plan_offsets(const tflite_plan *plan, const tn_graph *graph,
                               const uint64_t *offsets, int32_t *numbers) {
     for (size_t i = 0; i < plan->place_count; i++) {
@@ -266,19 +267,20 @@ static void plan_pad(tn__text *to, size_t target) {
     while (!to->failed && to->size < target) plan_put(to, "", 1);
 }
 
-/* The positions of all parts of the new head, from the file's start. */
+/* The positions of all parts of the new head, from the start of the file. */
 typedef struct plan_layout {
     size_t model, buffers, metadata, entry, name, buffer, data, end;
     uint32_t buffer_count, metadata_count;
-    uint32_t buffer_index, metadata_index; /* indices of the plan's entries */
+    /* indices of the buffer and of the metadata entry of the plan */
+    uint32_t buffer_index, metadata_index;
 } plan_layout;
 
 #define PLAN_VTABLE (4u + 2 * TFLITE_MODEL_KNOWN)
 #define PLAN_TABLE (4u + 4 * TFLITE_MODEL_KNOWN)
 #define PLAN_ENTRY_VTABLE 8u
-#define PLAN_BUFFER_VTABLE 8u /* with two bytes of padding before it */
+#define PLAN_BUFFER_VTABLE 8u /* bytes of the vtable, with two bytes of padding before it */
 
-/* A buffer that only the old plan uses is replaced by the new one. */
+/* Whether a buffer is used only by the old plan, so that the new one replaces it. */
 static bool plan_owns_buffer(const tflite_plan *plan, uint64_t index) {
     if (index == 0 || index >= plan->buffers.count) return false;
     for (uint32_t i = 0; i < plan->subgraphs.count; i++) {
@@ -315,12 +317,12 @@ static plan_layout plan_arrange(const tflite_plan *plan, uint64_t tensors) {
     return to;
 }
 
-/* The position in the new file of the object at `bytes`. */
+/* The position in the new file of the object at `bytes` in the old one. */
 static size_t plan_moved(const tflite_plan *plan, const plan_layout *to, const uint8_t *bytes) {
     return to->end + (size_t)(bytes - plan->bytes.bytes);
 }
 
-/* An offset at the end of the text that points to `target`. */
+/* Appends an offset that points to `target`. */
 static void plan_lead(tn__text *text, size_t target) { plan_u32(text, target - text->size); }
 
 static void plan_put_model(const tflite_plan *plan, const plan_layout *to, tn__text *text) {
@@ -342,7 +344,7 @@ static void plan_put_model(const tflite_plan *plan, const plan_layout *to, tn__t
             plan_u32(text, 0);
         else if (field == TFLITE_MODEL_VERSION)
             plan_u32(text, tn__flat_uint(&plan->model, field, 4, 0));
-        else /* texts and lists alike: their count precedes them */
+        else /* the count precedes both texts and lists */
             plan_lead(text, plan_moved(plan, to, tn__flat_list(&plan->model, field).items - 4));
     }
 }

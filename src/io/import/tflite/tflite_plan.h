@@ -6,7 +6,7 @@
 #include "io/import/tflite/tflite_reader.h"
 
 typedef struct tflite_place {
-    uint64_t tensor; /* number among the tensors of all subgraphs */
+    uint64_t tensor; /* number of the tensor among those of all subgraphs */
     tn_tensor_id id;
 } tflite_place;
 
@@ -16,43 +16,47 @@ typedef struct tflite_plan {
     tn__span bytes;
     tn__flat_table model;
     tn__flat_vector subgraphs, buffers, metadata;
-    uint64_t *first;      /* [subgraphs + 1] number of the first tensor */
-    tflite_place *places; /* several for a tensor, if several operators run its subgraph */
+    uint64_t *first; /* [subgraphs + 1] number of the first tensor of each subgraph */
+    /* places of tensors; a tensor has several if several operators run its subgraph */
+    tflite_place *places;
     size_t place_count, place_room;
-    uint32_t *block_subgraphs; /* [block_count] of the graph's blocks */
+    uint32_t *block_subgraphs; /* [block_count] subgraph of each block of the graph */
     size_t block_count;
     tn_error *error;
 } tflite_plan;
 
-/* Opens the file and reads the model again; `graph` was made from it with the same options. Close
- * in any case. */
+/* Opens the file and reads the model again. `graph` must have been made from the file with the same
+ * options. It must be closed in any case. */
 tn_status tn__tflite_plan_from(tflite_plan *plan, const char *name, tn__span bytes,
                                const tn_import_options *options, const tn_graph *graph,
-                               tn_error *error); /* from memory */
+                               tn_error *error); /* for a file in memory */
 tn_status tn__tflite_plan_open(tflite_plan *plan, const char *path,
                                const tn_import_options *options, const tn_graph *graph,
                                tn_error *error);
 void tn__tflite_plan_close(tflite_plan *plan);
 
-/* May a plan inside the file place this tensor? Not if it has 4-bit elements: the run time keeps
- * those in whole bytes, so our sizes would be too small. Not if it is the handle of a variable,
- * which has no place. The run time places such tensors on its own. */
+/* Whether a plan inside the file may place this tensor. It may not if the tensor has 4-bit
+ * elements: the run time stores those in whole bytes, so the planned size would be too small. It
+ * may not if the tensor is the handle of a variable, which has no place. The run time places such
+ * tensors itself. */
 bool tn__tflite_plan_takes(const tn_graph *graph, tn_tensor_id id);
 
-/* May new objects go in front of the file? Positions that count from its start would change.
- * Errors: E_UNSUPPORTED (contents or options after the FlatBuffer, parts of a later schema). */
+/* Checks that new objects may be put before the contents of the file, which changes positions that
+ * count from its start. Errors: E_UNSUPPORTED (contents or options after the FlatBuffer, parts of a
+ * later schema). */
 tn_status tn__tflite_plan_check(const tflite_plan *plan);
 
-/* Writes the file with a plan inside to an empty text, like tn_tflite_write_plan. */
+/* Appends the file with a plan inside to an empty text, as tn_tflite_write_plan writes it. */
 tn_status tn__tflite_plan_put(const tflite_plan *plan, const tn_graph *graph,
                               const uint64_t *offsets, tn__text *text);
 
-/* Is a metadata entry a plan? The second function returns the first such entry, or their count. */
+/* tn__tflite_plan_is returns whether a metadata entry is a plan. tn__tflite_plan_find returns the
+ * first such entry, or the number of entries if no entry is a plan. */
 bool tn__tflite_plan_is(const tflite_plan *plan, uint32_t at);
 uint32_t tn__tflite_plan_find(const tflite_plan *plan);
 
-/* The offsets in the file's plan, one for each tensor of all subgraphs; `items` NULL: no plan.
- * Errors: E_INVALID (a plan of another size, an offset below -1). */
+/* Finds the offsets in the file's plan, one for each tensor of all subgraphs; `items` is NULL if
+ * the file has no plan. Errors: E_INVALID (a plan of another size, an offset below -1). */
 tn_status tn__tflite_plan_numbers(const tflite_plan *plan, tn__flat_vector *numbers);
 
 #endif

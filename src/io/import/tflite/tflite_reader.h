@@ -14,13 +14,14 @@
 #include "io/import/tflite/flat.h"
 #include "io/import/importer.h"
 
-#define TFLITE_DEPTH_MAX 64u /* depth of subgraphs that call each other */
+#define TFLITE_DEPTH_MAX 64u /* limit of the depth of subgraphs that call each other */
 
 extern const tn__flat_schema tn__tflite_model_schema;
-const char *tn__tflite_operator(uint32_t builtin); /* NULL: from a later version */
+/* returns NULL for an operator of a later version */
+const char *tn__tflite_operator(uint32_t builtin);
 uint32_t tn__tflite_builtin(const tn__flat_table *code);
-tn_dtype tn__tflite_dtype(int64_t type); /* TN_UNDEFINED: from a later version */
-/* Does the file contain data for the tensor? Then it is a constant. */
+tn_dtype tn__tflite_dtype(int64_t type); /* returns TN_UNDEFINED for a type of a later version */
+/* Whether the file contains data for the tensor, which then is a constant. */
 bool tn__tflite_has_contents(const tn__flat_vector *buffers, const tn__flat_table *tensor);
 
 /* clang-format off */
@@ -42,36 +43,38 @@ enum { TFLITE_BUFFER_DATA = 0, TFLITE_BUFFER_OFFSET = 1, TFLITE_BUFFER_SIZE = 2 
 
 typedef struct tflite_code {
     uint32_t builtin, version;
-    const char *type; /* "CONV_2D", "CUSTOM:SignalWindow" */
+    const char *type; /* name of the operator: "CONV_2D", "CUSTOM:SignalWindow" */
 } tflite_code;
 
-/* A subgraph that waits to be read, as a block of the graph. */
+/* A subgraph that waits in the queue to be read as a block of the graph. */
 typedef struct tflite_pending {
     uint32_t subgraph, depth;
     tn_block_id block;
-    const char *prefix; /* prefix of its tensors' names */
+    const char *prefix; /* prefix of the names of the subgraph's tensors */
 } tflite_pending;
 
 /* The roles of a tensor in its subgraph, one bit each. */
 enum {
-    TFLITE_IS_INPUT = 1u << 0,    /* listed as an input */
-    TFLITE_IS_READ = 1u << 1,     /* by an operator, or listed as an output */
-    TFLITE_IS_MADE = 1u << 2,     /* by an operator */
-    TFLITE_IS_UNSHAPED = 1u << 3, /* its shape [] says that the file states none */
+    TFLITE_IS_INPUT = 1u << 0, /* the tensor is listed as an input */
+    TFLITE_IS_READ = 1u << 1,  /* the tensor is read by an operator, or listed as an output */
+    TFLITE_IS_MADE = 1u << 2,  /* the tensor is computed by an operator */
+    /* the tensor has shape [], which here means that the file states no shape */
+    TFLITE_IS_UNSHAPED = 1u << 3,
 };
 
 typedef struct tflite_reader {
     tn_importer *importer;
-    tn__arena arena; /* lives until the file is read */
+    tn__arena arena; /* exists until the file is read */
     tn__span file;
     tn__flat_vector subgraphs, buffers;
     tflite_code *codes;
     uint32_t code_count;
-    size_t end;          /* after the last byte that the model uses */
-    uint64_t allowance;  /* budget for tensors, operators, operands and text */
-    bool drop_stated;    /* an --input-shape contradicts the file: its other shapes are stale */
-    bool has_signatures; /* some inputs may have another size */
-    tn__names names;     /* of tensors; the keys are the graph's */
+    size_t end;         /* end of the last byte that the model uses */
+    uint64_t allowance; /* units that tensors, operators, operands and text may still take */
+    /* an --input-shape contradicts the file, so other shapes that the file states are ignored */
+    bool drop_stated;
+    bool has_signatures; /* some inputs may have another size than the stored one */
+    tn__names names;     /* names of tensors; the keys point to the graph's texts */
     tflite_pending *pending;
     size_t pending_room, pending_count;
     tn_tensor_id *states; /* variable tensors of all subgraphs */
@@ -87,20 +90,22 @@ typedef struct tflite_reader {
 } tflite_reader;
 
 tn_status tn__tflite_no_memory(const tflite_reader *reader);
-/* Takes `units` from reader->allowance, which limits how much a file may repeat its own parts.
- * Errors: E_INVALID when fewer units are left. */
+/* Takes `units` from reader->allowance, which limits how often a file may repeat its own parts.
+ * Errors: E_INVALID if fewer units are left. */
 tn_status tn__tflite_charge(tflite_reader *reader, uint64_t units);
-/* "tensor 3 of subgraph 1 'x'" into `where`; returns status. */
+/* Writes the place of an error, such as "tensor 3 of subgraph 1 'x'", into `where`; returns
+ * status. */
 tn_status tn__tflite_tensor_where(const tflite_reader *reader, tn_status status, uint32_t subgraph,
                                   uint32_t index);
 
 /* tflite_tensor.c */
-/* Adds a tensor of the current subgraph to the graph, according to its role; see reader->ids. */
+/* Adds a tensor of the current subgraph to the graph, according to its roles; its id is written to
+ * reader->ids. */
 tn_status tn__tflite_tensor(tflite_reader *reader, const tflite_pending *block, uint32_t index);
-/* Does an --input-shape contradict the shape of an input of the main subgraph? */
+/* Whether an --input-shape contradicts the shape of an input of the main subgraph. */
 bool tn__tflite_contradicts(tflite_reader *reader, uint32_t index);
 
-/* tflite_graph.c: one block; its own blocks go into the queue. */
+/* tflite_graph.c: reads one block, and puts its own blocks into the queue. */
 tn_status tn__tflite_block(tflite_reader *reader, const tflite_pending *block);
 
 #endif

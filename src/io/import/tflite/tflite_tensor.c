@@ -1,16 +1,16 @@
 /* tflite_tensor.c - reads a tensor of a .tflite file: type, shape, role.
  *
  * A tensor with data is a constant: its buffer is not empty, or its bytes lie outside the
- * FlatBuffer (models above 2 GiB). A tensor without elements that no operator computes is one as
- * well: it needs no buffer. Variable tensors keep their values from run to run, so they are inputs
- * and outputs of the whole program, in whichever subgraph they are.
+ * FlatBuffer (models above 2 GiB). A tensor without elements that no operator computes is a
+ * constant as well; it needs no buffer. Variable tensors keep their values from run to run, so they
+ * are inputs and outputs of the whole program, in whichever subgraph they are.
  *
  * The run time plans with `shape`; -1 in `shape_signature` only says that a caller may resize. So
- * `shape` counts, until an --input-shape contradicts it.
+ * `shape` is used, unless an --input-shape contradicts it.
  */
 #include "io/import/tflite/tflite_reader.h"
 
-#define TFLITE_VALUES 128u /* elements of data that are stored */
+#define TFLITE_VALUES 128u /* limit of elements with stored values */
 
 static const tn_dtype tensor_types[] = {
     TN_FLOAT32,  TN_FLOAT16,  TN_INT32,     TN_UINT8,        TN_INT64,      TN_STRING,
@@ -51,15 +51,15 @@ static tn_status tensor_buffer(const tflite_reader *reader, const tn__flat_table
     return TN_OK;
 }
 
-/* Bytes that the file holds for a buffer. An offset above 1 points outside the FlatBuffer. */
+/* The bytes that the file holds for a buffer. An offset above 1 points outside the FlatBuffer. */
 static uint64_t tensor_payload(const tn__flat_table *buffer) {
     if (tn__flat_uint(buffer, TFLITE_BUFFER_OFFSET, 8, 0) > 1)
         return tn__flat_uint(buffer, TFLITE_BUFFER_SIZE, 8, 0);
     return tn__flat_list(buffer, TFLITE_BUFFER_DATA).count;
 }
 
-/* The position of a constant's data in the file; none for external data. Sparse data has an
- * encoding that is not read. */
+/* The range of a constant's data in the file; empty for external data. Sparse data has an encoding
+ * that is not supported, so it has no range either. */
 static tn_payload tensor_place(const tflite_reader *reader, const tn__flat_table *tensor) {
     tn__flat_table buffer = tn__flat_item(
         &reader->buffers, (uint32_t)tn__flat_uint(tensor, TFLITE_TENSOR_BUFFER, 4, 0));
@@ -82,19 +82,20 @@ bool tn__tflite_has_contents(const tn__flat_vector *buffers, const tn__flat_tabl
     return tensor_payload(&buffer) > 0;
 }
 
-/* Does the file contain data for the tensor? */
+/* Whether the file contains data for the tensor. */
 static bool tensor_is_constant(const tflite_reader *reader, const tn__flat_table *tensor) {
     return tn__tflite_has_contents(&reader->buffers, tensor);
 }
 
-/* A payload that is too small for its tensor is an error: the run time would read beyond it. Sparse
- * data is smaller on purpose, and strings have no fixed size. */
+/* Checks that a payload is large enough for its tensor, because the run time would read beyond it.
+ * Sparse data is smaller on purpose, and strings have no fixed size. */
 static tn_status tensor_check_payload(const tflite_reader *reader, const tn__flat_table *tensor,
                                       const tn_tensor_spec *spec) {
     tn__flat_table buffer;
     uint64_t need;
     tn_error *error = reader->importer->error;
-    TN_TRY(tensor_buffer(reader, tensor, &buffer)); /* also for tensors without data */
+    /* the index of the buffer is checked also for tensors without data */
+    TN_TRY(tensor_buffer(reader, tensor, &buffer));
     if (spec->kind != TN_KIND_PARAMETER || buffer.bytes == NULL ||
         tn__flat_has(tensor, TFLITE_TENSOR_SPARSITY) ||
         tn__flat_uint(tensor, TFLITE_TENSOR_EXTERNAL, 4, 0) != 0 ||
@@ -146,7 +147,7 @@ bool tn__tflite_contradicts(tflite_reader *reader, uint32_t index) {
     return !same;
 }
 
-/* The shape of an input of the program: --input-shape, else the file's. */
+/* The shape of an input of the program: from --input-shape, or else from the file. */
 static tn_status tensor_input_shape(tflite_reader *reader, const tn__flat_table *tensor,
                                     bool is_state, tn_tensor_spec *spec, int64_t *shape) {
     tn_importer *importer = reader->importer;
@@ -157,14 +158,15 @@ static tn_status tensor_input_shape(tflite_reader *reader, const tn__flat_table 
         memcpy(shape, given->shape, given->rank * sizeof *shape);
         return TN_OK;
     }
-    if (reader->drop_stated && is_state) spec->rank = TN_RANK_UNKNOWN; /* its batch may differ */
+    /* the batch of a state variable may change as well */
+    if (reader->drop_stated && is_state) spec->rank = TN_RANK_UNKNOWN;
     for (uint32_t i = 0; i < spec->rank && spec->rank != TN_RANK_UNKNOWN; i++)
         if (shape[i] == TN_DIM_UNKNOWN && !tn__dims_need_shape(&importer->dims, spec->name, i))
             return tn__tflite_no_memory(reader);
     return TN_OK;
 }
 
-/* Small integer data: shapes may depend on it. */
+/* Reads the values of small integer tensors, because shapes may depend on them. */
 static tn_value tensor_value(const tflite_reader *reader, const tn_tensor_spec *spec,
                              int64_t *values) {
     uint32_t width = tn_dtype_bits(spec->dtype) / 8;
@@ -196,8 +198,9 @@ static tn_status tensor_add_state(tflite_reader *reader, tn_tensor_id id) {
     return TN_OK;
 }
 
-/* Plans find tensors by name. If a name is taken, the tensor's number in the graph is appended:
- * names in a file may occur twice, and a subgraph may be run by two operators. */
+/* Sets the name of a tensor, by which plans find it. If the name is taken, the tensor's number in
+ * the graph is appended: names in a file may occur twice, and two operators may run one
+ * subgraph. */
 static tn_status tensor_name(tflite_reader *reader, const tflite_pending *block,
                              const tn__flat_table *tensor, uint32_t index, const char **name) {
     tn__span given = tn__flat_string(tensor, TFLITE_TENSOR_NAME);
@@ -259,7 +262,8 @@ static tn_status tensor_add(tflite_reader *reader, const tflite_pending *block, 
         spec.rank = TN_RANK_UNKNOWN;
     }
     if (importer->options->variables_outside && spec.dtype == TN_RESOURCE && is_made) {
-        spec.rank = 1; /* the runtime keeps the handle in its operator: it has no bytes here */
+        /* the run time stores the handle in its operator, so the tensor has no bytes */
+        spec.rank = 1;
         shape[0] = 0;
     }
     if (spec.rank == TN_RANK_UNKNOWN) spec.shape = NULL;
@@ -276,7 +280,7 @@ static tn_status tensor_add(tflite_reader *reader, const tflite_pending *block, 
 tn_status tn__tflite_tensor(tflite_reader *reader, const tflite_pending *block, uint32_t index) {
     tn__flat_table tensor = tn__flat_item(&reader->tensors, index);
     reader->ids[index] = TN_NONE;
-    if (reader->roles[index] == 0) return TN_OK; /* it is not used */
+    if (reader->roles[index] == 0) return TN_OK; /* no operator uses the tensor */
     tn_status status = tensor_add(reader, block, index, &tensor);
     if (status == TN_OK) return TN_OK;
     return tn__tflite_tensor_where(reader, status, block->subgraph, index);

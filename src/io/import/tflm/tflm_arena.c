@@ -8,17 +8,16 @@
  * kernel prepares, then the planner's own lists. The arena must be large enough at every moment, so
  * its size is the maximum over those moments and the end, when the head is in place.
  *
- * Exact are the order, the counts, the structs (their fields, by ABI) and the head. The parts that
- * differ between versions and kernel libraries are in tflm_kernels.c. If the options leave
- * several versions open, the arena is computed for each of them (tflm_builds.c), and each number
- * is the largest or the smallest. Versions with the same scratch share one run of the planner.
- * Source: tflite-micro's micro_allocator.cc, micro_interpreter.cc,
- * single_arena_buffer_allocator.cc.
+ * The order, the counts, the structs (their fields, by ABI) and the head are exact. The parts that
+ * differ between versions and kernel libraries are in tflm_kernels.c. If the options leave several
+ * versions open, the arena is computed for each of them (tflm_builds.c), and each number is the
+ * largest or the smallest. Versions with the same scratch share one run of the planner. Source:
+ * tflite-micro's micro_allocator.cc, micro_interpreter.cc, single_arena_buffer_allocator.cc.
  */
 #include "io/import/tflm/tflm.h"
 
 #define TFLM_REQUESTS_MAX                                                                          \
-    12u /* scratch requests for which space is reserved while each operator prepares */
+    12u /* number of scratch requests for which space is reserved while each operator prepares */
 
 static const char *const tflm_part_names[] = {
 #define TN_X(name, text) text,
@@ -50,7 +49,8 @@ static tn_status tflm_tensor_read(tflm_model *model, const tn__flat_table *table
     return TN_OK;
 }
 
-/* If --input-shape made the file's shapes stale, the graph has the right ones. */
+/* Takes size and extents of a tensor from the graph: if --input-shape made the file's shapes stale,
+ * the graph has the right ones. */
 static void tflm_tensor_take(tflm_tensor *tensor, const tn_tensor *known) {
     if (known->rank == TN_RANK_UNKNOWN || known->bytes == TN_SIZE_UNKNOWN) return;
     tensor->shape = known->shape;
@@ -88,7 +88,7 @@ static tn_status tflm_read_tensors(tflm_model *model, const tn_graph *graph) {
     return TN_OK;
 }
 
-/* The importer did not check operands of subgraphs that are never run. */
+/* Checks operands of subgraphs that are never run, which the importer has not checked. */
 static tn_status tflm_check_list(const tflm_model *model, uint32_t subgraph,
                                  const tn__flat_vector *list) {
     uint64_t count = model->plan->first[subgraph + 1] - model->plan->first[subgraph];
@@ -116,7 +116,8 @@ static tn_status tflm_read_op(tflm_model *model, uint32_t subgraph, const tn__fl
     return tflm_check_list(model, subgraph, &op->outputs);
 }
 
-/* The kernel of VAR_HANDLE sets the data of its output itself, so the planner leaves it out. */
+/* Marks the output of a VAR_HANDLE. The kernel sets the data of that tensor itself, so the planner
+ * omits it. */
 static void tflm_mark_handle(tflm_model *model, uint64_t index) {
     const tflm_op *op = &model->ops[index];
     if (strcmp(op->code->type, "VAR_HANDLE") != 0 || op->outputs.count == 0) return;
@@ -160,11 +161,11 @@ static tn_status tflm_read_ops(tflm_model *model) {
 typedef struct tflm_tail {
     tflm_model *model;
     tn_micro_arena *arena;
-    uint64_t used;       /* bytes from the top of the arena downwards */
-    uint64_t asked;      /* without alignment */
-    uint64_t requests;   /* scratch requests so far */
-    uint64_t moments;    /* the largest used + temporary so far */
-    tn__names allocated; /* resource variables that have a buffer */
+    uint64_t used;       /* bytes used from the end of the arena downwards */
+    uint64_t asked;      /* bytes requested, without alignment */
+    uint64_t requests;   /* number of scratch requests so far */
+    uint64_t moments;    /* largest sum of used and temporary bytes so far */
+    tn__names allocated; /* names of the resource variables that have a buffer */
     tn__text name;
     tn_status status;
 } tflm_tail;
@@ -187,12 +188,14 @@ static void tflm_take_struct(tflm_tail *tail, tn_micro_part part, const char *fi
     tflm_take(tail, part, tn__mul_sat(size, count), alignment);
 }
 
-/* Requests for scratch lie at the bottom of the arena, with room for those of one more operator. */
+/* The bytes of the scratch requests, which lie at the bottom of the arena, with space for those of
+ * one more operator. */
 static uint64_t tflm_bottom(const tflm_tail *tail) {
     return tn__mul_sat(tflm_size(tail, "z2i"), tail->requests + TFLM_REQUESTS_MAX);
 }
 
-/* Temporary memory lies above the requests for scratch, at the bottom of the arena. */
+/* Notes the memory needed at one moment. Temporary memory lies above the scratch requests at the
+ * bottom of the arena. */
 static void tflm_moment(tflm_tail *tail, uint64_t temporary) {
     uint64_t below = tn__add_sat(tflm_bottom(tail), temporary);
     if (below > tail->arena->temporary) tail->arena->temporary = below;
@@ -200,7 +203,7 @@ static void tflm_moment(tflm_tail *tail, uint64_t temporary) {
     if (all > tail->moments) tail->moments = all;
 }
 
-/* The struct of a tensor with its quantisation. */
+/* The bytes of the struct of a tensor with its quantisation. */
 static uint64_t tflm_tensor_struct(const tflm_tail *tail, const tflm_tensor *tensor) {
     uint64_t size = tflm_size(tail, "ep2ippz2eb");
     if (tensor == NULL) return 0;
@@ -214,11 +217,11 @@ static uint64_t tflm_prepare_structs(const tflm_tail *tail, const tflm_op *op) {
         sum = tn__add_sat(sum, tflm_tensor_struct(tail, tn__tflm_input(tail->model, op, i)));
     for (uint32_t i = 0; i < op->outputs.count; i++)
         sum = tn__add_sat(sum, tflm_tensor_struct(tail, tn__tflm_output(tail->model, op, i)));
-    /* several kernels request each of them twice before they release any */
+    /* several kernels request each of these structs twice before they release any */
     return tail->model->options->most ? tn__mul_sat(2, sum) : sum;
 }
 
-/* Structures, then the options of all operators. */
+/* Adds the interpreter's structs, then the options of all operators. */
 static void tflm_start(tflm_tail *tail) {
     const tflite_plan *plan = tail->model->plan;
     uint32_t subgraphs = plan->subgraphs.count;
@@ -241,7 +244,7 @@ static void tflm_options_of(tflm_tail *tail, const tflm_need *needs, uint64_t op
             tflm_take(tail, TN_MICRO_PART_OPTIONS, needs[i].options, needs[i].options_alignment);
 }
 
-/* Adds a string of VAR_HANDLE's options to the name of its variable, with its length. */
+/* Adds a string of VAR_HANDLE's options, with its length, to the name of its variable. */
 static void tflm_put_name(tflm_tail *tail, const tn__flat_table *options, uint32_t field) {
     tn__span text = {0};
     if (options->bytes) text = tn__flat_string(options, field);
@@ -249,8 +252,8 @@ static void tflm_put_name(tflm_tail *tail, const tn__flat_table *options, uint32
     tn__span_text(&tail->name, text);
 }
 
-/* The first ASSIGN_VARIABLE of each resource variable allocates its buffer: the bytes of the value.
- * A handle that comes from another subgraph allocates nothing. */
+/* Adds the buffer of a resource variable, which its first ASSIGN_VARIABLE allocates: the bytes of
+ * the value. A handle that comes from another subgraph allocates nothing. */
 static void tflm_assign(tflm_tail *tail, const tflm_op *op) {
     const tflm_tensor *handle = tn__tflm_input(tail->model, op, 0);
     const tflm_tensor *value = tn__tflm_input(tail->model, op, 1);
@@ -259,7 +262,7 @@ static void tflm_assign(tflm_tail *tail, const tflm_op *op) {
     const tflm_op *maker = &tail->model->ops[handle->handle_of - 1];
     tn__flat_table options = tn__flat_child(&maker->table, TFLITE_OP_OPTIONS);
     tail->name.size = 0;
-    tflm_put_name(tail, &options, 0); /* container, then shared_name */
+    tflm_put_name(tail, &options, 0); /* the container, then shared_name */
     tflm_put_name(tail, &options, 1);
     if (tail->name.failed) {
         tail->status = TN_E_NO_MEMORY;
@@ -274,7 +277,8 @@ static void tflm_assign(tflm_tail *tail, const tflm_op *op) {
     tflm_take(tail, TN_MICRO_PART_VARIABLES, value->bytes, TFLM_ALIGNMENT);
 }
 
-/* Init() of all kernels takes the first of their buffers, Prepare() the others. */
+/* Adds the buffers of all kernels: Init() allocates the first one of each kernel, Prepare() the
+ * others. */
 static void tflm_kernels_of(tflm_tail *tail, const tflm_need *needs, uint64_t ops) {
     for (uint64_t i = 0; i < ops; i++)
         if (needs[i].buffer_count)
@@ -295,8 +299,8 @@ static void tflm_variables(tflm_tail *tail, const int64_t *offsets) {
             tflm_take(tail, TN_MICRO_PART_VARIABLES, tail->model->tensors[t].bytes, TFLM_ALIGNMENT);
 }
 
-/* The planner's lists: records of each tensor and request, then, from a multiple of 16 on, of each
- * buffer that it places. */
+/* Notes the moment with the planner's lists: records of each tensor and scratch request, then,
+ * aligned to 16 bytes, of each buffer that it places. */
 static void tflm_planner_moment(tflm_tail *tail) {
     const tflite_plan *plan = tail->model->plan;
     uint64_t tensors = plan->first[plan->subgraphs.count] + tail->model->scratch_count;
@@ -308,7 +312,8 @@ static void tflm_planner_moment(tflm_tail *tail) {
     tflm_moment(tail, tn__add_sat(start, lists) - bottom);
 }
 
-/* Inputs and outputs of the main subgraph, for the code that calls the interpreter. */
+/* Adds the structs for inputs or outputs of the main subgraph, which the code that calls the
+ * interpreter uses. */
 static void tflm_io(tflm_tail *tail, uint32_t field) {
     const tflm_model *model = tail->model;
     tn__flat_table graph = tn__flat_item(&model->plan->subgraphs, 0);
@@ -327,10 +332,10 @@ static void tflm_io(tflm_tail *tail, uint32_t field) {
 
 /* --- the arena of one build ------------------------------------------------------------------- */
 
-/* Heads that were computed, by the scratch that they hold. */
+/* A head that has been computed, with the scratch requests that it was computed for. */
 typedef struct tflm_head {
-    uint64_t *scratch; /* [count], kept in the model's arena */
-    uint32_t *counts;  /* [operators] requests of each */
+    uint64_t *scratch; /* [count] bytes of the requests, kept in the model's arena */
+    uint32_t *counts;  /* [operators] number of requests of each operator */
     size_t count;
     int64_t *offsets; /* [tensors] */
     uint64_t head, planned;
@@ -339,7 +344,7 @@ typedef struct tflm_head {
 typedef struct tflm_heads {
     tflm_head known[TFLM_BUILDS_MAX];
     uint32_t count;
-    const int64_t *given; /* [tensors] offsets before the runtime's planner */
+    const int64_t *given; /* [tensors] the fixed offsets, before the run time's planner has run */
 } tflm_heads;
 
 static tn_status tflm_scratch(tflm_model *model, const tflm_need *needs, uint64_t ops) {
@@ -365,7 +370,8 @@ static bool tflm_same_scratch(const tflm_model *model, const tflm_head *known, u
     return memcmp(known->scratch, model->scratch, known->count * sizeof *known->scratch) == 0;
 }
 
-/* Runs the runtime's planner, or takes the head of an earlier build with the same scratch. */
+/* Runs the run time's planner, or takes the head of an earlier build with the same scratch
+ * requests. */
 static tn_status tflm_head_of(tflm_model *model, tflm_heads *heads, const tflm_head **head) {
     uint64_t ops = model->first_op[model->plan->subgraphs.count];
     uint64_t tensors = model->plan->first[model->plan->subgraphs.count];
@@ -448,9 +454,11 @@ static void tflm_widen(uint64_t *to, uint64_t value, bool most) {
     if (most ? value > *to : value < *to) *to = value;
 }
 
-/* Each number by itself; the name of the build belongs to `total`. */
+/* Combines the arenas of two builds, number by number. The name is that of the build with the
+ * deciding `total`. */
 static void tflm_merge(tn_micro_arena *to, const tn_micro_arena *arena, bool most) {
-    if (most ? arena->total >= to->total : arena->total < to->total) { /* the newest of equals */
+    /* if several builds have equal totals, the newest one is named */
+    if (most ? arena->total >= to->total : arena->total < to->total) {
         to->kernels = arena->kernels;
         to->version = arena->version;
     }
@@ -466,7 +474,8 @@ static void tflm_merge(tn_micro_arena *to, const tn_micro_arena *arena, bool mos
     tflm_widen(&to->scratch, arena->scratch, most);
 }
 
-/* *offsets: where the runtime's planner places tensors in the build with the deciding head. */
+/* Computes the arenas of all builds. offsets receives where the run time's planner places tensors
+ * in the build with the deciding head. */
 static tn_status tflm_arenas(tflm_model *model, tflm_heads *heads, tn_micro_arena *arena,
                              const int64_t **offsets) {
     tflm_build builds[TFLM_BUILDS_MAX];
@@ -495,7 +504,8 @@ static tn_status tflm_arenas(tflm_model *model, tflm_heads *heads, tn_micro_aren
 
 /* --- public functions ------------------------------------------------------------------------- */
 
-/* Fixed offsets by tensor of the file: the caller's, else those inside the model. */
+/* Finds the fixed offsets by tensor of the file: those of the caller, or else those inside the
+ * model. */
 static tn_status tflm_offsets(const tflm_model *model, const tn_graph *graph, const uint64_t *given,
                               int64_t *offsets) {
     const tflite_plan *plan = model->plan;
@@ -518,7 +528,8 @@ static tn_status tflm_offsets(const tflm_model *model, const tn_graph *graph, co
     return TN_OK;
 }
 
-/* The one custom operator whose kernel is known: what Vela makes of operators for an Ethos-U. */
+/* Whether the operator is the only custom operator with a known kernel: the one that Vela makes for
+ * an Ethos-U. */
 static bool tflm_is_ethos(const tn__flat_table *code) {
     tn__span name = tn__flat_string(code, TFLITE_CODE_CUSTOM);
     return name.size == 7 && memcmp(name.bytes, "ethos-u", 7) == 0;
@@ -567,7 +578,7 @@ static tn_status tflm_arena_of(tflm_model *model, const tn_graph *graph, const u
     return TN_OK;
 }
 
-/* Complete options of this version's size. */
+/* Completes the given options with defaults, in the size of this version. */
 static tn_micro_options tflm_options(const tn_micro_options *given) {
     tn_micro_options options = TN_MICRO_OPTIONS_INIT;
     size_t size = sizeof options;
@@ -632,7 +643,7 @@ static uint64_t tflm_kept(const tflm_model *model, const tflm_op *op) {
     return sum;
 }
 
-/* One number of an operator, over all builds. */
+/* The largest or smallest value of one number of an operator over all builds. */
 static uint64_t tflm_over(tflm_model *model, const tflm_build *builds, uint32_t count,
                           uint64_t (*of)(const tflm_model *, const tflm_op *), const tflm_op *op) {
     uint64_t result = 0;
@@ -646,8 +657,8 @@ static uint64_t tflm_over(tflm_model *model, const tflm_build *builds, uint32_t 
     return result;
 }
 
-/* The operators of a block of the graph correspond one to one to those of a subgraph, by their ids
- * in the order of the file. */
+/* Computes the workspaces of a graph. The operators of a block, in the order of their ids,
+ * correspond one to one to those of a subgraph in the order of the file. */
 static tn_status tflm_workspaces(tflm_model *model, const tn_graph *graph, uint64_t *workspaces) {
     tflm_build builds[TFLM_BUILDS_MAX];
     uint32_t count;

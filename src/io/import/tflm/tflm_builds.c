@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-/* The versions at which sizes changed. Between two of them the older one's rules hold. */
+/* The versions at which sizes changed. Between two of them, the rules of the older one apply. */
 typedef struct builds_version {
     tn_micro_kernels kernels;
     uint32_t version;
@@ -21,7 +21,7 @@ static const builds_version builds_versions[] = {
     {TN_MICRO_CMSIS_NN, TFLM_VERSION(5, 0, 0), "5.0.0"},
     {TN_MICRO_CMSIS_NN, TFLM_VERSION(6, 0, 0), "6.0.0"},
     {TN_MICRO_CMSIS_NN, TFLM_VERSION(7, 0, 0), "7.0.0"},
-    {TN_MICRO_CMSIS_NN, TFLM_VERSION(99, 0, 0), "main"}, /* since March 2026, unreleased */
+    {TN_MICRO_CMSIS_NN, TFLM_VERSION(99, 0, 0), "main"}, /* since March 2026, not yet released */
     {TN_MICRO_ESP_NN, TFLM_VERSION(1, 0, 0), "1.0.0"},
     {TN_MICRO_ESP_NN, TFLM_VERSION(1, 1, 0), "1.1.0"},
     {TN_MICRO_ESP_NN, TFLM_VERSION(1, 2, 0) + 1, "1.2.0~1"},
@@ -30,12 +30,12 @@ static const builds_version builds_versions[] = {
 };
 #define BUILDS_VERSIONS (sizeof builds_versions / sizeof *builds_versions)
 
-/* The newest release of each library whose rules were read. */
+/* The newest release of a library that this file has the rules of. */
 static uint32_t builds_newest(tn_micro_kernels kernels) {
     return kernels == TN_MICRO_CMSIS_NN ? TFLM_VERSION(7, 0, 0) : TFLM_VERSION(1, 2, 3);
 }
 
-/* The revisions of the runtime at which structs changed. */
+/* The revisions of the run time at which structs changed. */
 static const uint32_t builds_runtimes[] = {20220101, 20230914, 20240927, 20260116};
 #define BUILDS_RUNTIMES (sizeof builds_runtimes / sizeof *builds_runtimes)
 
@@ -66,7 +66,8 @@ const char *tn_micro_version(tn_micro_target target, tn_micro_kernels kernels, u
     return "";
 }
 
-/* "1", "1.2", "1.2.0", "1.2.0~1", each with an optional "v"; false: another text. */
+/* Parses the text of a version: "1", "1.2", "1.2.0", "1.2.0~1", each with an optional "v". Returns
+ * false for any other text. */
 static bool builds_parse(const char *text, uint32_t *version) {
     static const uint32_t weights[] = {1000000, 10000, 100, 1};
     uint32_t part = 0, digits = 0, value = 0;
@@ -88,7 +89,7 @@ static bool builds_parse(const char *text, uint32_t *version) {
     }
 }
 
-/* The rules that hold for the text of a version: an index of builds_versions. */
+/* Finds the rules for the text of a version: an index in builds_versions. */
 static tn_status builds_version_of(tn_micro_kernels kernels, const char *text, size_t *index,
                                    tn_error *error) {
     const char *oldest = NULL;
@@ -120,7 +121,8 @@ static void builds_add(builds_list *list, tflm_build build) {
     if (list->count < TFLM_BUILDS_MAX) list->builds[list->count++] = build;
 }
 
-/* The compile options that matter for a build. */
+/* Adds a build for each combination of compile options that changes its sizes and that the caller's
+ * options allow. */
 static void builds_compile(builds_list *list, tflm_build build) {
     const tn_micro_options *options = list->options;
     bool cmsis = build.kernels == TN_MICRO_CMSIS_NN;

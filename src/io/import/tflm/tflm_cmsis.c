@@ -3,9 +3,9 @@
  * The kernels of TensorFlow Lite Micro ask the library's ..._get_buffer_size functions while they
  * prepare, and request nothing if the answer is 0. The rules here are those functions' results,
  * restated. `tests/import/test_micro_kernels.c` compares them with values that the library
- * computed. Three cores differ: scalar, with DSP, with vectors (MVE). Of two compilers, armclang
- * gets other kernels since 7.0.0. Under KERNELS_OPTIMIZED_FOR_SPEED sums of constant weights are
- * persistent.
+ * computed. There are different kernels for three kinds of cores: scalar, with DSP, and with
+ * vectors (MVE). Since 7.0.0 the compiler armclang gets other kernels than GCC. Under
+ * KERNELS_OPTIMIZED_FOR_SPEED sums of constant weights are persistent.
  *
  * Source: CMSIS-NN 4.1.0, 5.0.0, 6.0.0, 7.0.0 and its main branch of July 2026; kernels/cmsis_nn of
  * tflite-micro of August 2026.
@@ -16,9 +16,11 @@
 #define CMSIS_6 TFLM_VERSION(6, 0, 0)
 #define CMSIS_7 TFLM_VERSION(7, 0, 0)
 #define CMSIS_MAIN TFLM_VERSION(99, 0, 0)
-#define CMSIS_MATMUL 20240909u  /* the runtime's first revision with a CMSIS-NN BATCH_MATMUL */
-#define CMSIS_MVE_CHANNELS 124u /* that the vector kernel of DEPTHWISE_CONV_2D copies at once */
-#define CMSIS_FAST_COLUMNS 512u /* below: the fast int16 convolution of 5.0.0 */
+#define CMSIS_MATMUL 20240909u /* the run time's first revision with a BATCH_MATMUL of CMSIS-NN */
+/* number of channels that the vector kernel of DEPTHWISE_CONV_2D copies at once */
+#define CMSIS_MVE_CHANNELS 124u
+/* with fewer columns than this, CMSIS-NN 5.0.0 uses its fast int16 convolution */
+#define CMSIS_FAST_COLUMNS 512u
 #define CMSIS_REVERSE_CHANNELS 16u
 
 typedef enum cmsis_core { CMSIS_SCALAR, CMSIS_DSP, CMSIS_MVE } cmsis_core;
@@ -31,7 +33,7 @@ static cmsis_core cmsis_core_of(tn_micro_target target) {
 typedef struct cmsis_ask {
     const tflm_build *build;
     cmsis_core core;
-    bool wide; /* int16 activations */
+    bool wide; /* activations are int16 */
     tflm_window w;
 } cmsis_ask;
 
@@ -45,7 +47,7 @@ static uint64_t cmsis_columns(const tflm_window *w) {
     return tn__mul_sat(tn__mul_sat(w->fh, w->fw), w->ic);
 }
 
-/* The buffer of the general int8 convolution. */
+/* The scratch of the general int8 convolution. */
 static uint64_t cmsis_general(const cmsis_ask *ask) {
     uint64_t columns = cmsis_columns(&ask->w), unit = 1;
     if (ask->core == CMSIS_MVE)
@@ -55,12 +57,12 @@ static uint64_t cmsis_general(const cmsis_ask *ask) {
     return tn__mul_sat(4, tn__tflm_up(columns, unit));
 }
 
-/* The vector kernel for one row since 6.0.0: the copy of a padded part of it. */
+/* The scratch of the vector kernel for one row, since 6.0.0: a copy of a padded part of the row. */
 static uint64_t cmsis_row(const cmsis_ask *ask) {
     const tflm_window *w = &ask->w;
     int64_t stride = (int64_t)w->sw, pad = (int64_t)w->pw;
     int64_t total = ((int64_t)w->ow - 1) * stride + (int64_t)w->fw - (int64_t)w->iw;
-    int64_t odd = total % 2; /* it keeps the sign */
+    int64_t odd = total % 2; /* the remainder has the sign of the dividend */
     int64_t right = 0, left = 0;
     if (pad + odd != 0) right = (pad + odd + stride - 1) / stride;
     if (pad + odd != 0 && right < 1) right = 1;
@@ -98,8 +100,9 @@ static uint64_t cmsis_conv_int16(const cmsis_ask *ask) {
 
 /* --- DEPTHWISE_CONV_2D --- */
 
-/* With vectors and one input channel it becomes a convolution. The runtime does not set the stride
- * in this question: `most` counts the larger of both answers. */
+/* The scratch of a DEPTHWISE_CONV_2D that becomes a convolution, on a core with vectors and for one
+ * input channel. The run time leaves the stride undefined when it calls the size function, so
+ * `most` takes the larger of both results. */
 static uint64_t cmsis_as_conv(const cmsis_ask *ask, bool most) {
     cmsis_ask one = *ask;
     uint64_t filter = tn__mul_sat(tn__mul_sat(ask->w.fh, ask->w.fw), ask->w.oc);
@@ -108,7 +111,7 @@ static uint64_t cmsis_as_conv(const cmsis_ask *ask, bool most) {
     bool is_row = one.w.ih == 1 && one.w.fh == 1 && !one.w.dilated;
     bool is_pointwise = one.w.fh == 1 && one.w.fw == 1 && one.w.ph == 0 && one.w.pw == 0;
     if (is_row && !is_pointwise) {
-        one.w.sw = 4; /* a stride that makes it a row */
+        one.w.sw = 4; /* a stride with which the convolution is one over a single row */
         uint64_t row = cmsis_conv_int8(&one);
         uint64_t high = general > row ? general : row, low = general < row ? general : row;
         bytes = most ? high : low;
@@ -119,7 +122,7 @@ static uint64_t cmsis_as_conv(const cmsis_ask *ask, bool most) {
 static uint64_t cmsis_depthwise(const cmsis_ask *ask, bool packed, bool most) {
     const tflm_window *w = &ask->w;
     uint64_t window = tn__mul_sat(w->fh, w->fw), limit = ask->build->armclang ? 8 : 1;
-    if (ask->wide) return 0; /* the reference kernel */
+    if (ask->wide) return 0; /* int16 uses the reference kernel */
     if (!packed && ask->core == CMSIS_MVE && cmsis_from(ask, CMSIS_7) && w->ic == 1 &&
         w->oc > limit)
         return cmsis_as_conv(ask, most);
@@ -133,7 +136,8 @@ static uint64_t cmsis_depthwise(const cmsis_ask *ask, bool packed, bool most) {
 
 /* --- TRANSPOSE_CONV --- */
 
-/* Two requests since 7.0.0; the second may be one of 0 bytes, which has a handle all the same. */
+/* Adds the two scratch requests that the kernel makes since 7.0.0. The second one may have 0 bytes,
+ * but still gets a handle. */
 static void cmsis_transposed(const tflm_model *model, const tflm_op *op, const cmsis_ask *ask,
                              tflm_need *need) {
     const tflm_tensor *filter = tn__tflm_input(model, op, 1), *in = tn__tflm_input(model, op, 2);

@@ -15,14 +15,14 @@
 #define ESP_1_2_0_1 (TFLM_VERSION(1, 2, 0) + 1)
 #define ESP_1_2_1 TFLM_VERSION(1, 2, 1)
 #define ESP_1_2_3 TFLM_VERSION(1, 2, 3)
-#define ESP_S3_WHOLE 40960u /* a padded input up to this size is copied whole */
-#define ESP_S3_WIDE 49152u  /* the same for filter and input of two bytes */
-#define ESP_P4_TILE 32768u  /* scratch from which the P4 works in tiles */
+#define ESP_S3_WHOLE 40960u /* a padded input of up to this size is copied as a whole */
+#define ESP_S3_WIDE 49152u  /* limit of the size of filter and input, with two bytes per element */
+#define ESP_P4_TILE 32768u  /* from this size of scratch on, the P4 works in tiles */
 
 typedef struct esp_ask {
     uint32_t version;
     tflm_window w;
-    uint64_t window; /* fh * fw */
+    uint64_t window; /* fh * fw, the number of taps */
 } esp_ask;
 
 static uint64_t esp_product(uint64_t a, uint64_t b, uint64_t c) {
@@ -35,7 +35,7 @@ static uint64_t esp_less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
 /* --- CONV_2D --- */
 
-/* The copy of the input with padding at all sides; 0 without padding. */
+/* The bytes of a copy of the input with padding at all sides; 0 without padding. */
 static uint64_t esp_padded(const tflm_window *w) {
     if (w->pw == 0 && w->ph == 0) return 0;
     return esp_product(w->iw + 2 * w->pw, w->ih + 2 * w->ph, w->ic);
@@ -50,7 +50,8 @@ static uint64_t esp_pointwise(const esp_ask *ask, uint64_t margin) {
     return bytes;
 }
 
-/* The filter with channels in multiples of 16, the padded input, sums of the filter. */
+/* The bytes of the filter with channels rounded up to multiples of 16, the padded input, and sums
+ * of the filter. */
 static uint64_t esp_aligned(const esp_ask *ask, uint64_t margin) {
     const tflm_window *w = &ask->w;
     uint64_t filter = esp_product(ask->window, tn__tflm_up(w->ic, 16), w->oc);
@@ -61,7 +62,7 @@ static bool esp_is_pointwise(const tflm_window *w) {
     return w->fh == 1 && w->fw == 1 && w->ph == 0 && w->pw == 0 && w->sh == 1 && w->sw == 1;
 }
 
-/* Since 1.2.1: the largest of all ways in which the kernel may work. */
+/* The scratch since 1.2.1: the largest over all methods that the kernel may choose. */
 static uint64_t esp_conv_s3(const esp_ask *ask) {
     const tflm_window *w = &ask->w;
     uint64_t margin = ask->version >= ESP_1_2_3 ? 64 : 32;
@@ -83,7 +84,8 @@ static uint64_t esp_conv_s3(const esp_ask *ask) {
     return esp_sum(esp_aligned(ask, margin), rows, copy);
 }
 
-/* The P4's padded convolution that does not fit in one piece: as many rows as fit. */
+/* The scratch of the P4's padded convolution if it does not fit as a whole: a tile with as many
+ * rows as fit. */
 static uint64_t esp_p4_tiles(const esp_ask *ask, uint64_t channels, uint64_t filter) {
     const tflm_window *w = &ask->w;
     uint64_t row = tn__mul_sat(tn__add_sat(w->iw, 2 * w->pw), channels);
@@ -114,7 +116,8 @@ static uint64_t esp_conv_p4(const esp_ask *ask) {
 
 /* --- DEPTHWISE_CONV_2D of the S3 --- */
 
-/* 3x3 with channels in multiples of 16: the filter, and a copy of the input if it needs padding. */
+/* The scratch of a 3x3 kernel with channels in multiples of 16: the filter, and a copy of the input
+ * if it needs padding. */
 static uint64_t esp_depthwise_3x3(const esp_ask *ask, uint64_t filter) {
     const tflm_window *w = &ask->w;
     bool padded = w->pw != 0 || w->ph != 0;
@@ -127,7 +130,8 @@ static uint64_t esp_depthwise_3x3(const esp_ask *ask, uint64_t filter) {
     return esp_sum(filter, copy, 16);
 }
 
-/* 3x3 with channels that are filled up to a multiple of 16: copies of filter, input and output. */
+/* The scratch of a 3x3 kernel with channels that are filled up to a multiple of 16: copies of
+ * filter, input and output. */
 static uint64_t esp_depthwise_filled(const tflm_window *w) {
     uint64_t channels = tn__tflm_up(w->ic, 16);
     uint64_t right = esp_less(tn__add_sat(tn__mul_sat(w->ow, w->sw), 2), w->iw);
@@ -138,7 +142,8 @@ static uint64_t esp_depthwise_filled(const tflm_window *w) {
     return esp_sum(tn__mul_sat(9, channels), image, 64);
 }
 
-/* Any channels, filled up to a multiple of 8, in two bytes; bias, multiplier and shift of each. */
+/* The scratch for any number of channels, filled up to a multiple of 8, with two bytes per element;
+ * also bias, multiplier and shift of each channel. */
 static uint64_t esp_depthwise_any(const esp_ask *ask) {
     const tflm_window *w = &ask->w;
     uint64_t channels = tn__tflm_up(w->ic, 8);
@@ -177,7 +182,8 @@ uint64_t tn__tflm_esp_window(uint32_t version, tn_micro_target target, bool dept
     return p4 && !depthwise ? esp_conv_p4(&ask) : 0;
 }
 
-/* The kernel gives the first two extents after the batch; its size counts the first of them. */
+/* The scratch of SOFTMAX. The kernel passes the first two extents after the batch; the size
+ * function uses only the first one. */
 static uint64_t esp_softmax(const tflm_model *model, const tflm_op *op) {
     const tflm_tensor *in = tn__tflm_input(model, op, 0), *out = tn__tflm_output(model, op, 0);
     if (out == NULL || out->dtype != TN_INT8) return 0;

@@ -1,12 +1,13 @@
 /* tflm_kernels.c - the memory that TensorFlow Lite Micro's kernels request.
  *
- * Three kinds: the builtin options as a C struct, persistent buffers (the kernel's own data, the
- * multipliers of each channel), scratch while the kernel runs. Structs are described by their
- * fields, so that one table serves every target; the ABI determines their layout.
+ * A kernel requests three kinds of memory: the builtin options as a C struct, persistent buffers
+ * (the kernel's own data, the multipliers of each channel), scratch while the kernel runs. Structs
+ * are described by their fields, so that one table serves every target; the ABI determines their
+ * layout.
  *
  * A kernel library may replace a kernel, its data and its scratch: tflm_cmsis.c, tflm_esp.c.
- * Structs and requests also differ between revisions of the runtime. Operators in no table, and
- * custom ones, count 0 bytes here, or TFLM_UNKNOWN persistent bytes in the upper estimate.
+ * Structs and requests also differ between revisions of the runtime. Custom operators and operators
+ * that are in no table count 0 bytes, or TFLM_UNKNOWN persistent bytes in the upper estimate.
  *
  * Source: builtin_op_data.h and kernels/ of tflite-micro, 2022 to 2026. docs/microcontrollers.md
  * compares with measured figures.
@@ -14,8 +15,10 @@
 #include "io/import/tflm/tflm.h"
 
 #define TFLM_UNKNOWN 256u
-#define KERNELS_DENSE_CHANNELS 20240927u /* FULLY_CONNECTED with a scale for each channel */
-#define KERNELS_REDUCE_INDICES 20260116u /* MEAN and SUM keep their indices in scratch */
+/* revision since which FULLY_CONNECTED has a scale for each channel */
+#define KERNELS_DENSE_CHANNELS 20240927u
+/* revision since which MEAN and SUM keep their indices in scratch memory */
+#define KERNELS_REDUCE_INDICES 20260116u
 
 /* --- structs ------------------------------------------------------------------------------------
  */
@@ -33,7 +36,7 @@ static uint64_t kernels_field(tn_micro_target target, char kind) {
         return wide ? 8 : 4;
     case 'd':
         return 8;
-    case 'e': /* arm-none-eabi's compilers take the shortest type for an enum */
+    case 'e': /* compilers for arm-none-eabi take the shortest type for an enum */
         return kernels_is_cortex(target) ? 1 : 4;
     case 'h':
         return 2;
@@ -66,13 +69,16 @@ uint64_t tn__tflm_struct(tn_micro_target target, const char *fields, uint64_t *a
 
 typedef struct kernels_row {
     const char *type;
-    const char *options; /* fields of its builtin options; "": none */
-    const char *data;    /* fields of its own data; "": none */
-    const char *most;    /* if versions differ: the largest; NULL: `data` */
-    /* In place of `data`; NULL: the same. */
+    /* description of the fields of the operator's builtin options; "": no fields */
+    const char *options;
+    const char *data; /* description of the fields of the kernel's own data; "": no fields */
+    /* if versions differ: the largest of the kernel's data; NULL: `data` holds for all versions */
+    const char *most;
+    /* Data that a library uses in place of `data`; NULL: the library uses `data`. */
     const char *cmsis, *most_cmsis, *esp;
-    uint32_t cmsis_since; /* first revision of the runtime whose CMSIS-NN kernels have `cmsis` */
-    /* From a revision of the runtime on: other options, other data. */
+    /* first revision of the run time in which CMSIS-NN's kernels use `cmsis` */
+    uint32_t cmsis_since;
+    /* From these revisions of the run time on, other options or other data apply. */
     uint32_t options_since, since;
     const char *later_options, *later, *later_cmsis;
 } kernels_row;
@@ -248,7 +254,7 @@ uint64_t tn__tflm_last_extent(const tflm_tensor *tensor) {
     return tensor && tensor->rank > 0 ? tn__tflm_extent(tensor, tensor->rank - 1) : 1;
 }
 
-/* A number of the builtin options. */
+/* Reads an integer of the builtin options. */
 uint64_t tn__tflm_option(const tflm_op *op, uint32_t field, uint32_t bytes, uint64_t otherwise) {
     tn__flat_table options = tn__flat_child(&op->table, TFLITE_OP_OPTIONS);
     return options.bytes ? tn__flat_uint(&options, field, bytes, otherwise) : otherwise;
@@ -268,7 +274,8 @@ static uint64_t kernels_stride(const tflm_op *op, uint32_t field) {
     return stride == 0 || stride > KERNELS_EXTENT_MAX ? 1 : stride;
 }
 
-/* The runtime's padding: half of what the windows of all outputs need in excess of the input. */
+/* The padding as the run time computes it: half of the extent by which the windows of all outputs
+ * exceed the input. */
 static uint64_t kernels_padding(uint64_t in, uint64_t filter, uint64_t out, uint64_t stride,
                                 uint64_t dilation) {
     uint64_t reach = tn__add_sat(tn__mul_sat(out - 1, stride), tn__mul_sat(filter - 1, dilation));
@@ -302,14 +309,14 @@ tflm_window tn__tflm_window(const tflm_model *model, const tflm_op *op) {
 
 /* --- persistent buffers --- */
 
-/* A multiplier and a shift for each channel. */
+/* Adds a multiplier and a shift for each channel. */
 static void kernels_channels(const tflm_model *model, const tflm_op *op, tflm_need *need) {
     const tflm_tensor *filter = tn__tflm_input(model, op, 1);
     uint64_t channels = 0;
     bool whole = kernels_is(tn__tflm_input(model, op, 0), TN_FLOAT32);
     if (whole && model->build->kernels == TN_MICRO_CMSIS_NN && !model->options->most &&
         !tn__tflm_named(op, "TRANSPOSE_CONV"))
-        return; /* today's kernels of CMSIS-NN keep them for integers alone */
+        return; /* the newest kernels of CMSIS-NN keep multipliers and shifts for integers only */
     if (tn__tflm_named(op, "CONV_2D") || tn__tflm_named(op, "TRANSPOSE_CONV"))
         channels = tn__tflm_extent(filter, 0);
     else if (tn__tflm_named(op, "DEPTHWISE_CONV_2D"))
@@ -321,7 +328,8 @@ static void kernels_channels(const tflm_model *model, const tflm_op *op, tflm_ne
     tn__tflm_buffer(need, tn__mul_sat(4, channels));
 }
 
-/* A matrix that the kernel transposes: a tensor structure, its extents, its elements. */
+/* Adds the memory for a matrix that the kernel transposes: a tensor struct, its extents, its
+ * elements. */
 static void kernels_transposed(const tflm_model *model, const tflm_tensor *tensor,
                                tflm_need *need) {
     if (tensor == NULL) return;
@@ -393,7 +401,7 @@ static const char *kernels_options(const tflm_build *build, const kernels_row *r
                                                                       : row->options;
 }
 
-/* The fields of a kernel's own data in a build. */
+/* The description of a kernel's own data in a build. */
 static const char *kernels_data(const tflm_build *build, const kernels_row *row, bool most) {
     bool later = row->later && build->runtime >= row->since;
     if (build->kernels == TN_MICRO_CMSIS_NN && row->cmsis && build->runtime >= row->cmsis_since) {

@@ -3,14 +3,15 @@
  * Every tensor without constant data, and every scratch buffer, gets a live range in scopes: one
  * scope for the start of a subgraph, one for each operator. Both ends are included. The subgraphs
  * that an operator names in IF, WHILE and CALL_ONCE have scopes of their own within the operator's.
- * Inputs live from the subgraph's start, outputs to its end; an unused tensor lives "before the
- * start" and takes memory there.
+ * Inputs are live from the subgraph's start, outputs to its end. An unused tensor is live "before
+ * the start" and takes memory there.
  *
- * Then buffers are placed. Those with an offset in the model's plan are placed there. The others
- * follow, the largest first, of equal ones the later first, each in the lowest gap between buffers
- * that live at the same time. Sizes are rounded up to 16. This decides whether a planned model runs
- * in the arena that its plan promises. So it follows the run time's rules and shares no code with
- * our planners; tests compare it with the planner `tflm-greedy` and with a third one in Python.
+ * Then buffers are placed. Those with an offset in the model's plan are placed there. Then the
+ * others are placed, the largest first and the later one first among equals, each in the lowest gap
+ * between buffers that are live at the same time. Sizes are rounded up to 16. This decides whether
+ * a planned model runs in the arena that its plan promises. So it follows the run time's rules and
+ * shares no code with our planners; tests compare it with the planner `tflm-greedy` and with a
+ * third implementation in Python.
  *
  * Cost: O(operators + buffers^2), as in the run time; more than TFLM_PLANNED_MAX buffers are an
  * error.
@@ -21,10 +22,10 @@
 #define ONLINE_NEVER (-1)
 
 typedef struct online_buffer {
-    uint64_t bytes; /* rounded up */
+    uint64_t bytes; /* size, rounded up to the alignment */
     int64_t first, last, offset;
-    uint64_t tensor; /* tensor of the file; larger numbers: scratch */
-    uint32_t index;  /* order in which the run time adds buffers */
+    uint64_t tensor; /* number of the tensor in the file; larger numbers are scratch buffers */
+    uint32_t index;  /* position in the order in which the run time adds buffers */
 } online_buffer;
 
 typedef struct online_life {
@@ -38,14 +39,15 @@ typedef struct online_frame {
     uint32_t subgraph;
     uint64_t op, op_end;
     uint32_t calls[2];
-    uint32_t call_count, call; /* subgraphs of the current operator */
-    bool is_inside;            /* the current operator has begun */
-    int64_t start;             /* scope in which it began */
+    /* number of subgraphs of the current operator, and the next one of them */
+    uint32_t call_count, call;
+    bool is_inside; /* the current operator has begun */
+    int64_t start;  /* scope in which the operator began */
 } online_frame;
 
 typedef struct online_walk {
     tflm_model *model;
-    online_life *lives; /* [tensors + scratch] */
+    online_life *lives; /* [tensors + scratch] live range of each */
     int64_t scope;
     online_frame frames[TFLITE_DEPTH_MAX + 2];
     uint32_t depth;
@@ -81,7 +83,7 @@ static void online_enter(online_walk *walk, uint32_t subgraph) {
                                                  .op_end = model->first_op[subgraph + 1]};
 }
 
-/* The subgraphs that the run time enters for an operator, in its order. */
+/* The subgraphs that the run time enters for an operator, in the order in which it enters them. */
 static uint32_t online_calls(const tflm_model *model, const tflm_op *op, uint32_t calls[2]) {
     const char *type = op->code->type;
     uint32_t count = strcmp(type, "IF") == 0 || strcmp(type, "WHILE") == 0 ? 2
@@ -107,8 +109,9 @@ static void online_leave_op(online_walk *walk, online_frame *frame) {
     frame->op++;
 }
 
-/* One step: into an operator, into one of its subgraphs, or out of either. The subgraphs of an
- * imported model do not call themselves, and the importer has bounded their number. */
+/* Takes one step of the walk: into an operator, into one of its subgraphs, or out of either. The
+ * subgraphs of an imported model do not call themselves, and the importer has limited their
+ * number. */
 static void online_step(online_walk *walk) {
     online_frame *frame = &walk->frames[walk->depth - 1];
     if (frame->op == frame->op_end) {
@@ -144,8 +147,8 @@ static int online_largest_first(const void *a, const void *b) {
     return x->index > y->index ? -1 : x->index < y->index;
 }
 
-/* The lowest gap between the placed buffers that live at the same time (by offset, ties as
- * placed). */
+/* Finds the lowest gap between the placed buffers that are live at the same time. `placed` is
+ * sorted by offset; equal offsets are in the order of placement. */
 static int64_t online_gap(const online_buffer *const *placed, size_t count,
                           const online_buffer *wanted) {
     int64_t candidate = 0;
@@ -173,7 +176,7 @@ static tn_status online_place(tflm_model *model, online_buffer *buffers, size_t 
     const online_buffer **placed = tn__arena_array(&model->arena, count + 1, sizeof *placed);
     if (!placed) return tn__no_memory(model->error, "the arena");
     size_t fixed = 0;
-    for (size_t i = 0; i < count; i++) { /* offline ones first, in their order */
+    for (size_t i = 0; i < count; i++) { /* buffers with given offsets come first, in their order */
         if (buffers[i].offset < 0) continue;
         online_buffer swap = buffers[fixed];
         buffers[fixed] = buffers[i];
@@ -195,7 +198,9 @@ static tn_status online_place(tflm_model *model, online_buffer *buffers, size_t 
 
 /* --- both --- */
 
-/* A handle of a resource variable points into the data of its operator. */
+/* Whether the planner places a tensor. It does not place constants, nor the handle of a resource
+ * variable, which points into the data of its operator, nor a variable tensor without a given
+ * offset. */
 static bool online_needs(const tflm_tensor *tensor, int64_t offset) {
     if (tensor->handle_of != 0) return false;
     return !tensor->is_constant && tensor->bytes != 0 && (!tensor->is_variable || offset >= 0);

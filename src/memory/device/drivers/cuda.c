@@ -1,14 +1,15 @@
 /* cuda.c - an NVIDIA GPU as a device: memory of cudaMalloc, CUDA's streams and events.
  *
- * Streams and fences have CUDA's own meaning (driver.h was modelled on it), so each function is one
- * call of the runtime. A stream with TN_STREAM_INLINE waits at the end of each call. The current
- * device belongs to a thread: every call makes ours current and restores the previous one.
+ * Streams and fences behave as in CUDA (driver.h was modelled on it), so each function is one call
+ * of the runtime. A stream with TN_STREAM_INLINE waits at the end of each call. The current device
+ * is a property of the thread: every call makes this device current and restores the previous one.
  *
  * Copies from and to host memory that is not pinned go through staging buffers of the runtime, and
  * may block the calling thread; they are correct, but slower than the link.
  *
  * A failure of CUDA is reported by the call that first sees it, which may be a later one of another
  * stream; a lost device stays lost.
+ *
  * Cost: that of the runtime's call.
  * Source: CUDA Runtime API.
  */
@@ -22,7 +23,7 @@ typedef struct cuda_device {
     tn_context context;
     tn__cuda cuda;
     int index;
-    void *zeroes; /* a stream that fills new blocks with zeroes */
+    void *zeroes; /* a stream for filling new blocks with zeroes */
 } cuda_device;
 
 typedef struct cuda_stream {
@@ -49,7 +50,7 @@ static tn_status cuda_alloc_here(cuda_device *device, uint64_t size, void **poin
     int status = cuda->cudaMemsetAsync(*pointer, 0, (size_t)size, device->zeroes);
     if (status == TN__CUDA_OK) status = cuda->cudaStreamSynchronize(device->zeroes);
     if (status == TN__CUDA_OK) return TN_OK;
-    (void)cuda->cudaDeviceSynchronize(); /* queued work may still be running */
+    (void)cuda->cudaDeviceSynchronize(); /* queued work may still be running, so waits for it */
     (void)cuda->cudaFree(*pointer);
     return tn__cuda_status(cuda, status, "zeroing a block", error);
 }
@@ -69,9 +70,10 @@ static void cuda_free(void *state, tn_address address, uint64_t size) {
     cuda_device *device = state;
     (void)size;
     int before;
-    /* a pointer identifies its device */
+    /* a failure is ignored, because a pointer identifies its device */
     (void)tn__cuda_enter(&device->cuda, device->index, &before);
-    (void)device->cuda.cudaFree(CUDA_POINTER(address)); /* if the device is lost, so is the block */
+    /* a failure is ignored: if the device is lost, so is the block */
+    (void)device->cuda.cudaFree(CUDA_POINTER(address));
     tn__cuda_leave(&device->cuda, device->index, before);
 }
 
@@ -99,7 +101,8 @@ static void cuda_stream_destroy(void *state) {
     cuda_stream *stream = state;
     cuda_device *device = stream->device;
     int before;
-    (void)tn__cuda_enter(&device->cuda, device->index, &before); /* so does a stream */
+    /* a failure is ignored, because a stream identifies its device */
+    (void)tn__cuda_enter(&device->cuda, device->index, &before);
     (void)device->cuda.cudaStreamSynchronize(stream->stream);
     (void)device->cuda.cudaStreamDestroy(stream->stream);
     tn__cuda_leave(&device->cuda, device->index, before);
@@ -194,7 +197,8 @@ static bool cuda_fence_passed(const void *state) {
     const tn__cuda *cuda = &fence->device->cuda;
     int status = cuda->cudaEventQuery(fence->event);
     if (status != TN__CUDA_OK) (void)cuda->cudaGetLastError();
-    return status != TN__CUDA_NOT_READY; /* nothing is running on a lost device */
+    /* any other status counts as passed, because nothing runs on a lost device */
+    return status != TN__CUDA_NOT_READY;
 }
 
 /* --- opening --- */

@@ -1,33 +1,34 @@
 /* file.c - a file as a device: memory for swapped data, as large as the disk.
  *
  * All blocks lie in one file without a name, so nothing is left however the process ends. Disk
- * space is allocated with a block, so that a full disk is reported then and not by a copy; it is
- * freed with the block if the file system can do that. Blocks follow each other and no offset is
- * used twice, so an address is an offset, and a new block reads as zeros.
+ * space is allocated with a block, so that a full disk is reported at that time and not by a copy;
+ * it is freed with the block if the file system can do that. Blocks follow each other and no offset
+ * is used twice, so an address is an offset, and a new block reads as zeros.
  *
  * Written data is sent to the disk at once. If much of it is still in the system's memory, the
  * writer waits for it, so a copy is as fast as the disk and the data does not fill the page cache.
- * Reading drops the pages that were read from the cache. (On a file system in memory, everything is
- * in memory.)
+ * Reading drops the pages that were read from the cache. (On a file system in memory, everything
+ * stays in memory.)
  *
- * Cost: a read or a write for each MiB of a copy; a block O(1), and the disk's time to allocate it.
+ * Cost: a copy takes a read or a write for each MiB; a block O(1), and the disk's time to allocate
+ * it.
  */
 #include <stdatomic.h>
 
 #include "memory/device/threads.h"
 #include "memory/device/ranges.h"
 
-#define FILE_ALIGNMENT 4096u             /* a page: blocks share no page */
-#define FILE_START ((tn_address)1 << 20) /* so that no address is 0 */
-#define FILE_PIECE ((uint64_t)1 << 20)   /* written before the disk starts writing it */
-#define FILE_AHEAD ((uint64_t)4 << 20)   /* may be on its way to the disk */
-#define FILE_BUFFER ((uint64_t)32 << 10) /* buffer for a copy within the file */
+#define FILE_ALIGNMENT 4096u             /* a page, so that blocks share no page */
+#define FILE_START ((tn_address)1 << 20) /* the first address, so that no address is 0 */
+#define FILE_PIECE ((uint64_t)1 << 20)   /* bytes after which the disk starts writing them */
+#define FILE_AHEAD ((uint64_t)4 << 20)   /* limit of bytes that wait to be written to the disk */
+#define FILE_BUFFER ((uint64_t)32 << 10) /* bytes of the buffer for a copy within the file */
 
 typedef struct file_device {
     tn__threads threads;
     tn__ranges file;
-    tn_address next;          /* address of the next block; under the device's lock */
-    _Atomic(uint64_t) on_way; /* bytes written since the last wait for the disk */
+    tn_address next;          /* address of the next block; protected by the device's lock */
+    _Atomic(uint64_t) on_way; /* number of bytes written since the last wait for the disk */
 } file_device;
 
 /* --- blocks --- */
@@ -52,8 +53,8 @@ static void file_free(void *state, tn_address address, uint64_t size) {
 
 /* --- copies --- */
 
-/* The thread that reaches the limit waits for all written bytes, including those of other
- * threads. */
+/* Starts writing a range to the disk. The thread that reaches the limit waits for all written
+ * bytes, including those of other threads. */
 static tn_status file_wrote(file_device *device, uint64_t at, uint64_t size, tn_error *error) {
     tn__ranges_begin(&device->file, at, size);
     if (atomic_fetch_add(&device->on_way, size) + size < FILE_AHEAD) return TN_OK;
@@ -123,7 +124,8 @@ static tn_status file_open(const tn_context *context, const tn_device_options *o
     }
     limits->alignment = FILE_ALIGNMENT;
     limits->link_bytes_per_s = options->link_bytes_per_s;
-    (void)tn__ranges_free(&device->file, &limits->capacity); /* otherwise the capacity is unknown */
+    /* if this fails, the capacity is unknown */
+    (void)tn__ranges_free(&device->file, &limits->capacity);
     *state = device;
     return TN_OK;
 }

@@ -1,10 +1,10 @@
 /* host.c - the host as a device: memory with guard pages, threads as streams, a link of a given
  * speed.
  *
- * Each block is a mapping of its own between two inaccessible pages. It ends at the upper one, up
- * to the alignment, so that a kernel that writes past the end of the arena faults at once.
- * Addresses are shifted by 2^54, a range that no processor maps for programs: a device address that
- * is used as a pointer faults as well.
+ * Each block is a mapping of its own between two inaccessible pages. It ends at the upper one,
+ * except for bytes lost to alignment, so that a kernel that writes past the end of the arena faults
+ * at once. Addresses are shifted by 2^54, a range that no processor maps for programs, so using a
+ * device address as a pointer faults as well.
  */
 #include <sys/mman.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ static void *host_pointer(const void *device, tn_address address) {
     return (void *)(uintptr_t)(address - HOST_SHIFT);
 }
 
-/* The pages of a block, without its guards. */
+/* Computes the bytes of a block in whole pages, without its guard pages; false if they overflow. */
 static bool host_pages(const host_device *device, uint64_t size, uint64_t *pages) {
     uint64_t all;
     return tn__align_up(size, device->page, pages) && tn__add(*pages, 2 * device->page, &all) &&
@@ -53,7 +53,7 @@ static tn_status host_alloc(void *state, uint64_t size, tn_address *address, tn_
                 tn_size_format(size, text));
     }
 #ifdef MADV_HUGEPAGE
-    if (pages >= HOST_HUGE) (void)madvise(inside, pages, MADV_HUGEPAGE); /* benign if refused */
+    if (pages >= HOST_HUGE) (void)madvise(inside, pages, MADV_HUGEPAGE); /* a failure is harmless */
 #endif
     rounded = (size + HOST_ALIGNMENT - 1) & ~(uint64_t)(HOST_ALIGNMENT - 1);
     *address = (tn_address)(uintptr_t)(inside + (pages - rounded)) + HOST_SHIFT;
@@ -63,7 +63,8 @@ static tn_status host_alloc(void *state, uint64_t size, tn_address *address, tn_
 static void host_free(void *state, tn_address address, uint64_t size) {
     const host_device *device = state;
     uint64_t pages;
-    if (!host_pages(device, size, &pages)) return; /* never given */
+    /* this never happens, because the size was checked when the block was allocated */
+    if (!host_pages(device, size, &pages)) return;
     uintptr_t start = (uintptr_t)(address - HOST_SHIFT) & ~(uintptr_t)(device->page - 1);
     munmap((char *)start - device->page, pages + 2 * device->page);
 }

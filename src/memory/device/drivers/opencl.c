@@ -1,18 +1,21 @@
 /* opencl.c - an OpenCL device: buffers, in-order queues as streams, events as fences.
  *
  * Addresses. OpenCL has buffers but no addresses: each block is a buffer, and its address is a
- * range of numbers of our own, never reused, with a gap after it. The buffer of an address is found
- * by bisection. Numbers only grow, so a new block belongs at the end of the array.
+ * range of numbers chosen here, never reused, with a gap after it. The buffer of an address is
+ * found by bisection. Numbers only grow, so a new block belongs at the end of the array.
  *
  * Memory. A buffer of pocl has no memory until an operation on it is queued. So a new block is
- * filled with zeroes at once, and a machine without memory reports it then.
+ * filled with zeroes at once, and a machine without enough memory reports it at that time.
  *
  * Fences. A marker's event is a point of a queue, and a barrier with the event waits for that
- * point: recording a fence again creates another event. Queues are flushed after a marker, because
- * a thread that waits may never call into the queue that holds it.
+ * point; recording a fence again creates another event. Queues are flushed after a marker, because
+ * a thread that waits may never call into the queue that contains the marker.
  *
  * Failures. Each copy has an event with its status; completed events are examined at the next call.
- * When not to use: with drivers older than OpenCL 1.2, whose queues have neither markers nor fills.
+ *
+ * Limits: drivers older than OpenCL 1.2 cannot be used, because their queues have neither markers
+ * nor fills.
+ *
  * Cost: O(log blocks) and the queue's call.
  * Source: OpenCL 1.2, chapter 5.
  */
@@ -22,7 +25,7 @@
 
 #include "memory/device/driver.h"
 
-#define OPENCL_GAP 4096u /* between blocks; also their alignment */
+#define OPENCL_GAP 4096u /* bytes between the addresses of blocks, and their alignment */
 
 typedef struct opencl_block {
     tn_address address;
@@ -33,10 +36,10 @@ typedef struct opencl_device {
     tn_context context;
     tn__opencl cl;
     void *device, *scope; /* a device, and the context in which it is used */
-    void *zeroes;         /* a queue that fills new blocks with zeroes */
+    void *zeroes;         /* a queue for filling new blocks with zeroes */
     uint64_t block_max;   /* bytes */
     pthread_mutex_t lock; /* protects all fields below */
-    opencl_block *blocks; /* by address */
+    opencl_block *blocks; /* sorted by address */
     size_t block_count, block_room;
     tn_address next; /* the address of the next block */
 } opencl_device;
@@ -45,14 +48,14 @@ typedef struct opencl_stream {
     opencl_device *device;
     void *queue;
     bool is_inline;
-    void **going; /* [going_count] events of queued copies, in order */
+    void **going; /* [going_count] events of queued copies, in order of queuing */
     size_t going_count, going_room;
-    int failure; /* the first since the last wait */
+    int failure; /* status of the first failure since the last wait; 0: none */
 } opencl_stream;
 
 typedef struct opencl_fence {
     opencl_device *device;
-    void *event; /* NULL: not recorded */
+    void *event; /* NULL: the fence was not recorded */
 } opencl_fence;
 
 /* --- memory --- */
@@ -66,7 +69,7 @@ static tn_status opencl_fill(opencl_device *device, void *buffer, uint64_t size,
     return tn__opencl_status(status, "zeroing a block", error);
 }
 
-/* Under the lock. */
+/* Makes the array large enough for one more block. Call it under the lock. */
 static bool opencl_room(opencl_device *device) {
     return tn__reserve(&device->context, &device->blocks, &device->block_room,
                        device->block_count + 1, sizeof *device->blocks);
@@ -99,7 +102,7 @@ static tn_status opencl_alloc(void *state, uint64_t size, tn_address *address, t
     return TN_OK;
 }
 
-/* The last block that starts at `address` or before; under the lock. */
+/* Returns the last block that starts at `address` or before it. Call it under the lock. */
 static opencl_block *opencl_find(const opencl_device *device, tn_address address) {
     size_t low = 0, high = device->block_count;
     while (low < high) {
@@ -294,7 +297,7 @@ static tn_status opencl_fence_wait(void *state, void *of, tn_error *error) {
     const tn__opencl *cl = &fence->device->cl;
     if (fence->event == NULL || opencl_event_status(cl, fence->event) <= 0) return TN_OK;
     if (stream->is_inline) {
-        /* a failure of that copy is reported by its own stream */
+        /* the status is ignored, because the copy's own stream reports its failure */
         (void)cl->clWaitForEvents(1, &fence->event);
         return TN_OK;
     }

@@ -1,7 +1,8 @@
-/* dte.c - DTR's heuristic, divided by the storage's bytes plus the free bytes on both sides of it,
- * because these become one contiguous range.
+/* dte.c - DTR's heuristic, but divided by the storage's bytes plus the free bytes on both sides of
+ * it, because evicting it makes these one contiguous range.
  *
  * Without addresses it equals dtr.
+ *
  * Cost: as dtr.c.
  * Source: Hu et al.: MegTaiChi, ICS 2022 (dynamic tensor evicting); Kirisame et al. 2021.
  */

@@ -1,9 +1,10 @@
 /* dtr.c - DTR's heuristic: (own cost + cost of the evicted neighbourhood) / (bytes * staleness).
  *
- * Dropping a value between dropped ones makes each of them more expensive to recompute, so the
- * heuristic keeps chains of dropped values short. The neighbourhood is exact here, and takes most
- * of the time; dtr_eq.c is nearly as good and cheaper.
- * Cost: O(n) a search; O(dropped neighbours) for each storage dropped or recomputed.
+ * Dropping a value next to dropped ones makes each of them more expensive to recompute. The
+ * heuristic avoids that, so chains of dropped values stay short. The neighbourhood is exact here,
+ * and computing it takes most of the time; dtr_eq.c is nearly as good and cheaper.
+ *
+ * Cost: O(n) per search; O(dropped neighbours) for each storage dropped or recomputed.
  * Source: Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021 (h_DTR).
  */
 #include <math.h>

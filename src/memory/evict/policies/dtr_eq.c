@@ -5,7 +5,8 @@
  * and it leaves; members that were united through it stay together. So the neighbourhood of a
  * storage is the set of classes next to it. It is found in nearly constant time, and is somewhat
  * too large.
- * Cost: O(edges of the storage) a candidate.
+ *
+ * Cost: O(edges of the storage) per candidate.
  * Source: Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021 (h_eq); Tarjan 1975.
  */
 #include <math.h>
@@ -13,12 +14,12 @@
 #include "memory/evict/policy.h"
 
 typedef struct class_node {
-    /* In a root: the cost of the class. It may fall below 0, because costs of members may
+    /* In a root: the cost of the class. It may become negative, because costs of members may
      * change. */
     int64_t cost;
-    uint64_t seen;   /* number of the search that visited it last */
-    uint32_t parent; /* NONE: a root; vacant: the next vacant one */
-    uint32_t refs;   /* number of children, plus 1 if a storage stands for it */
+    uint64_t seen;   /* number of the search that visited the node last */
+    uint32_t parent; /* NONE: the node is a root; in a vacant node, the next vacant one */
+    uint32_t refs;   /* number of child nodes, plus 1 if the node represents a storage */
 } class_node;
 
 typedef struct dtr_eq_state {
@@ -27,14 +28,15 @@ typedef struct dtr_eq_state {
     uint32_t node_count, vacant;
     uint32_t *of; /* [storage]: its node, or NONE */
     size_t room, known;
-    uint64_t *stamps; /* [storage]: number of the search that visited it last */
+    uint64_t *stamps; /* [storage]: number of the search that visited the storage last */
     size_t stamp_room;
     uint64_t search;
 } dtr_eq_state;
 
 static uint32_t class_new(tn__evict *e, int64_t cost) {
     dtr_eq_state *state = e->state;
-    uint32_t id = state->vacant; /* 0: no vacant node; no node has this number */
+    /* 0 means that no node is vacant, because no node has the number 0 */
+    uint32_t id = state->vacant;
     if (id != 0) {
         state->vacant = state->nodes[id].parent;
     } else {
@@ -48,7 +50,7 @@ static uint32_t class_new(tn__evict *e, int64_t cost) {
     return id;
 }
 
-/* Releases one reference; nodes without references become vacant. */
+/* Releases one reference to a node; nodes without references become vacant. */
 static uint32_t class_unref(dtr_eq_state *state, uint32_t node) {
     while (node != TN__NONE && --state->nodes[node].refs == 0) {
         uint32_t parent = state->nodes[node].parent;
@@ -59,7 +61,8 @@ static uint32_t class_unref(dtr_eq_state *state, uint32_t node) {
     return node;
 }
 
-/* Each node on the path counts as one access, and points to the root afterwards. */
+/* Finds the root of a class. Each node on the path counts as one access, and points to the root
+ * afterwards. */
 static uint32_t class_find(tn__evict *e, uint32_t node) {
     dtr_eq_state *state = e->state;
     uint32_t root = node;
@@ -85,7 +88,7 @@ static bool dtr_eq_added(tn__evict *e, uint32_t op) {
         state->of[state->known] = TN__NONE;
         state->stamps[state->known] = 0;
     }
-    /* a storage not yet computed counts as 0 */
+    /* a storage that was not computed yet counts as cost 0 */
     for (uint32_t o = 0; o < record->output_count; o++) {
         uint32_t tensor = tn__op_outputs(record)[o], storage = e->tensors[tensor].storage;
         if (e->storages[storage].first != tensor || state->of[storage] != TN__NONE) continue;
@@ -94,7 +97,7 @@ static bool dtr_eq_added(tn__evict *e, uint32_t op) {
     return true;
 }
 
-/* Calls `meet` for every dropped neighbour of this storage, once each. */
+/* Calls `meet` once for every dropped neighbour of this storage. */
 static void dtr_eq_beside(tn__evict *e, uint32_t storage,
                           void (*meet)(tn__evict *e, uint32_t other, void *self), void *self) {
     dtr_eq_state *state = e->state;
@@ -138,7 +141,7 @@ static void dtr_eq_leave(tn__evict *e, uint32_t storage) {
     if (storage >= state->known || state->of[storage] == TN__NONE) return;
     uint32_t root = class_find(e, state->of[storage]);
     root =
-        /* DTR counts two accesses: one reads the sum, one writes it */
+        /* DTR counts two accesses: one reads the sum, the other writes it */
         class_find(e, state->of[storage]);
     state->nodes[root].cost -= (int64_t)e->storages[storage].cost;
     class_unref(state, state->of[storage]);

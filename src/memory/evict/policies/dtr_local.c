@@ -2,7 +2,8 @@
  *
  * It is cheap, but ignores chains of values that were dropped already. So it may turn a network
  * into one long dropped chain, which is then recomputed for every value.
- * Cost: O(n) a search over n candidates.
+ *
+ * Cost: O(n) per search over n candidates.
  * Source: Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021 (h_local).
  */
 #include "memory/evict/policy.h"

@@ -1,10 +1,12 @@
-/* hybrid.c - drops a value or copies it to the host, whichever costs less on this link.
+/* hybrid.c - drops a value or copies it to the host, whichever costs less with the given link to
+ * the host.
  *
- *     score = min(cost of recomputing it with its dropped ancestors, cost of both copies) /
- *             (bytes * staleness)
+ *   score = min(cost of recomputing it with its dropped ancestors, cost of both copies) /
+ *           (bytes * staleness)
  *
- * A value that cannot be recomputed can go to the host as well. Without a link the policy only
- * drops.
+ * A value that cannot be recomputed can be copied to the host as well. Without a link the policy
+ * only drops values.
+ *
  * Cost: as dtr.c.
  * Source: Peng et al.: Capuchin, ASPLOS 2020; Kirisame et al. 2021.
  */
@@ -17,7 +19,7 @@ static uint64_t hybrid_make_cost(tn__evict *e, uint32_t storage) {
                        tn__neighbourhoods_cost(e, storage, TN__NEIGHBOURHOOD_PARENTS));
 }
 
-/* Out and back. */
+/* The cost of copying a storage to the host and back. */
 static uint64_t hybrid_copy_cost(const tn__evict *e, uint32_t storage) {
     tn__wide cost = (tn__wide)e->storages[storage].size * 2 * e->options.cost_per_s /
                     e->options.link_bytes_per_s;

@@ -1,7 +1,7 @@
 /* largest.c - evicts the largest value, so that few evictions free the requested bytes; it ignores
  * the cost of recomputing the value.
  *
- * Cost: O(n) a search over n candidates.
+ * Cost: O(n) per search over n candidates.
  * Source: Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021 (h_size).
  */
 #include <math.h>

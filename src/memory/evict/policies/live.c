@@ -1,24 +1,25 @@
-/* live.c - our own policy: the cost of recomputing that an eviction causes, counting only values
- * that are needed again.
+/* live.c - evicts the value that is cheapest to recompute, counting only values that are needed
+ * again.
  *
- *     score = (own cost + ancestors / 2 + descendants) / (bytes * staleness^(3/4))
+ *   score = (own cost + ancestors / 2 + descendants) / (bytes * staleness^(3/4))
  *
- * ancestors: the cost of dropped storages that would have to be recomputed before it. It counts
+ * Ancestors: the cost of dropped storages that would have to be recomputed before it. It counts
  * half, because other values need the same ancestors and each would count them in full.
- * descendants: the cost of dropped storages that are made from it and are *live*: they have outside
+ * Descendants: the cost of dropped storages that are made from it and are *live*: they have outside
  * references, or a live storage is made from them. A dropped value that is never needed again costs
- * nothing, however expensive it was; counting such values is what makes DTR's neighbourhoods too
- * large. For the same reason a resident storage without outside references that no live storage
- * needs is evicted at once: score 0. Staleness counts less than in DTR, because a training step
- * asks for every value once more, old or new.
+ * nothing, however expensive it was; counting such values makes DTR's neighbourhoods too large. For
+ * the same reason a resident storage without outside references that no live storage needs is
+ * evicted at once: its score is 0. Staleness counts less than in DTR, because a training step asks
+ * for every value once more, old or new.
  *
  * Liveness is kept up to date step by step, with a count of live children for each storage. The
  * sums are cached and recomputed when something around the storage changed. A sum ends after
- * LIVE_WALK storages; beyond that it is large enough to make the storage the last choice. With the
+ * LIVE_WALK storages; by then it is large enough to make the storage the last choice. With the
  * option `sample`, changes are not followed: sums up to LIVE_AGE operators old are used.
- * Cost: O(n) a search; O(dropped storages around, at most LIVE_WALK) for each sum; following a
- * change costs at most as much as the sums since the last one. With `sample` it costs nothing.
- * Source: ours; after Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021.
+ *
+ * Cost: O(n) per search; O(dropped storages around it, at most LIVE_WALK) for each sum; following a
+ * change costs at most as much as the sums since the last one, and nothing with `sample`.
+ * Source: new here; after Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021.
  */
 #include <math.h>
 
@@ -27,23 +28,24 @@
 #define LIVE_WALK 512u /* storages */
 #define LIVE_AGE 32u   /* operators */
 
-typedef struct live_record { /* of a storage */
-    double around;           /* the part of its score that dropped neighbours add */
+typedef struct live_record { /* the policy's record of a storage */
+    double around;           /* the part of its score that comes from dropped neighbours */
     uint64_t found_at;       /* 1 + ops_run when `around` was computed; 0: never */
-    uint32_t stamp;          /* number of the walk that visited it last */
-    uint32_t waiting;        /* number of live children, without itself */
-    bool is_live;            /* dropped, and needed by a reference or a live child */
-    bool is_dropped;         /* copy of its storage's state: walks read it often */
-    bool is_known;           /* `around` is right */
+    uint32_t stamp;          /* number of the walk that visited the storage last */
+    uint32_t waiting;        /* number of live children, without the storage itself */
+    bool is_live;            /* dropped, and needed by a reference or by a live child */
+    bool is_dropped;         /* copy of the state of its storage, because walks read it often */
+    bool is_known;           /* `around` is up to date */
     bool is_part;            /* `around` is a partial sum that exceeded the limit */
-    /* [upwards]: dropped; no sum that depends on it in that direction is valid */
+    /* [upwards]: the storage is dropped, and no sum that depends on it in that direction is
+     * valid */
     bool is_stirred[2];
 } live_record;
 
 typedef struct live_state {
     live_record *of; /* [storage] */
     size_t room, known;
-    uint32_t *stack; /* of walks and of cascades of liveness changes */
+    uint32_t *stack; /* stack of walks and of chains of liveness changes */
     size_t stack_room;
     uint32_t stamp;
 } live_state;
@@ -68,19 +70,19 @@ static bool live_is_waited_for(const tn__evict *e, uint32_t storage) {
            (state->of[storage].waiting > 0 || e->storages[storage].outside > 0);
 }
 
-/* True if the liveness changed. */
+/* Sets the liveness of a storage; returns whether it changed. */
 static bool live_set(tn__evict *e, uint32_t storage, bool is_live) {
     live_state *state = e->state;
     live_record *record = &state->of[storage];
     if (record->is_live == is_live) return false;
     record->is_live = is_live;
-    record->is_stirred[true] = false; /* sums of others passed by it and are valid */
+    record->is_stirred[true] = false; /* sums of other storages passed through it and are valid */
     return true;
 }
 
-/* One more of its children is live, or one less. True if its own liveness changed. If the operator
- * of a view reads a value made from the same bytes, the storages form a ring; then the count may be
- * too small. */
+/* Counts one more or one less live child of the storage; returns whether its own liveness changed.
+ * If an operator that makes a view reads a value in the same bytes, the storages form a cycle; then
+ * the count may be too small. */
 static bool live_tell(tn__evict *e, uint32_t storage, bool waits) {
     live_record *record = &((live_state *)e->state)->of[storage];
     if (waits)
@@ -90,14 +92,14 @@ static bool live_tell(tn__evict *e, uint32_t storage, bool waits) {
     return live_is_waited_for(e, storage) == waits && live_set(e, storage, waits);
 }
 
-/* The liveness of `storage` changed: updates the storages it is made from, the storages those are
- * made from, and so on. A view makes a storage its
- * own neighbour; such a link is ignored. */
+/* Called when the liveness of `storage` changed: updates the storages it is made from, the storages
+ * those are made from, and so on. A view makes a storage its own neighbour; such a link is
+ * ignored. */
 static void live_spread(tn__evict *e, uint32_t storage) {
     live_state *state = e->state;
     uint32_t count = 0;
     state->stack[count++] = storage;
-    while (count > 0) { /* each storage changes once, so the stack has room for all */
+    while (count > 0) { /* each storage changes once, so the stack is large enough for all */
         uint32_t at = state->stack[--count];
         const tn__links *parents = &e->storages[at].parents;
         for (uint32_t i = 0; i < parents->count; i++) {
@@ -112,7 +114,7 @@ static void live_turn(tn__evict *e, uint32_t storage, bool is_live) {
     if (live_set(e, storage, is_live)) live_spread(e, storage);
 }
 
-/* Number of edges between two storages that belong to this operator. */
+/* The number of edges between two storages that belong to this operator. */
 static uint32_t live_edges(const tn__evict *e, uint32_t op, uint32_t from, uint32_t to) {
     const tn__evict_op *record = &e->ops[op];
     uint32_t inputs = 0, outputs = 0;
@@ -123,13 +125,14 @@ static uint32_t live_edges(const tn__evict *e, uint32_t op, uint32_t from, uint3
     return inputs * outputs;
 }
 
-/* An operator's edges were added, or are about to be removed. Updates the parents that are linked
- * to this storage by these edges alone: a live result counts for them from now on, or no longer.
- * (The storage of a new result may be live already if the result is a view.) */
+/* Called when an operator's edges were added, or are about to be removed. Updates the parents that
+ * are linked to this storage by these edges alone: a live result counts for them from now on, or no
+ * longer. (The storage of a new result may be live already if the result is a view.) */
 static void live_link(tn__evict *e, uint32_t op, uint32_t storage, bool came) {
     live_state *state = e->state;
     const tn__links *parents = &e->storages[storage].parents;
-    if (!came) { /* first subtract it from all parents, then add it to the remaining ones */
+    /* the storage is first subtracted from all parents, then added to those that remain */
+    if (!came) {
         live_turn(e, storage, false);
         (void)live_set(e, storage, live_is_waited_for(e, storage));
     }
@@ -172,7 +175,7 @@ static void live_stir_both(tn__evict *e, uint32_t storage) {
     live_stir(e, storage, false);
 }
 
-/* The storage of a result; NONE if an earlier result has the same. */
+/* The storage of a result; NONE if an earlier result of the operator has the same storage. */
 static uint32_t live_output(const tn__evict *e, uint32_t op, uint32_t result) {
     const uint32_t *outputs = tn__op_outputs(&e->ops[op]);
     uint32_t storage = e->tensors[outputs[result]].storage;
@@ -190,7 +193,8 @@ static bool live_added(tn__evict *e, uint32_t op) {
         return false;
     for (; state->known < e->storage_count; state->known++)
         state->of[state->known] = (live_record){0};
-    for (uint32_t o = 0; o < record->output_count; o++) { /* a view may add cost and neighbours */
+    /* a view may add cost and neighbours to its storage */
+    for (uint32_t o = 0; o < record->output_count; o++) {
         uint32_t storage = live_output(e, op, o);
         if (storage == TN__NONE) continue;
         live_record *output = &state->of[storage];
@@ -247,8 +251,8 @@ static void live_close(tn__evict *e) {
 
 /* --- the score --- */
 
-/* Cost of its dropped ancestors, or of its live dropped descendants; without itself. Stops as soon
- * as the sum exceeds the limit. */
+/* The cost of its dropped ancestors (`upwards`), or of its live dropped descendants, without the
+ * storage itself. Stops as soon as the sum exceeds the limit. */
 static double live_sum(tn__evict *e, uint32_t storage, bool upwards, double limit) {
     live_state *state = e->state;
     uint32_t stamp = live_stamp(state), count = 0;
@@ -274,7 +278,7 @@ static double live_sum(tn__evict *e, uint32_t storage, bool upwards, double limi
     return sum;
 }
 
-/* Is the sum known well enough to decide whether it exceeds the limit? */
+/* Whether the cached sum is precise enough to decide whether it exceeds the limit. */
 static bool live_is_enough(const tn__evict *e, const live_record *record, double limit) {
     bool is_young = record->found_at > 0 && e->ops_run + 1 - record->found_at < LIVE_AGE;
     if (e->options.sample ? !is_young : !record->is_known) return false;
@@ -294,7 +298,7 @@ static double live_around(tn__evict *e, uint32_t storage, double limit) {
     return around;
 }
 
-/* bytes * staleness^(3/4); 0 for a value used just now. */
+/* The denominator of the score, bytes * staleness^(3/4); 0 for a value used just now. */
 static double live_weight(tn__evict *e, uint32_t storage) {
     const tn__evict_storage *bytes = &e->storages[storage];
     double root = sqrt((double)(e->clock - bytes->last_access));

@@ -1,8 +1,9 @@
-/* lru.c - evicts the value that was not used for the longest time.
+/* lru.c - evicts the least recently used value.
  *
  * This is right when recently used values are used again soon. A training step asks for its oldest
  * values last, which suits this policy. It ignores cost and size.
- * Cost: O(n) a search over n candidates.
+ *
+ * Cost: O(n) per search over n candidates.
  * Source: Belady: A study of replacement algorithms for a virtual-storage computer, 1966.
  */
 #include "memory/evict/policy.h"

@@ -1,7 +1,9 @@
-/* msps.c - (own cost + cost of dropped ancestors) / bytes: the cost of recomputing the value now.
+/* msps.c - evicts the value with the least (own cost + cost of dropped ancestors) / bytes, the cost
+ * per byte of recomputing it now.
  *
  * It ignores staleness and the values made from it. This is the rule of memory savings per second
  * of SuperNeurons and Capuchin, as DTR's authors describe it.
+ *
  * Cost: as dtr.c.
  * Source: Peng et al.: Capuchin, ASPLOS 2020; Kirisame et al. 2021 (h_MSPS).
  */

@@ -1,7 +1,7 @@
 /* random.c - evicts a random value: the baseline that every other policy must beat.
  *
- * Cost: O(1) expected a search.
- * Source: Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021 (h_rand); our own generator.
+ * Cost: O(1) expected per search.
+ * Source: Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021 (h_rand).
  */
 #include "memory/evict/policy.h"
 
@@ -9,7 +9,7 @@ static uint32_t random_choose(tn__evict *e, uint64_t bytes) {
     (void)bytes;
     e->counts.access_count++;
     e->counts.evaluation_count++;
-    for (;;) { /* at least a third of the list is no gap: records.c */
+    for (;;) { /* at least a third of the list is not empty (records.c), so the loop ends soon */
         uint32_t storage = e->candidates[tn__random_below(&e->random, e->candidate_end)];
         if (storage != TN__NONE) return storage;
     }

@@ -1,9 +1,11 @@
-/* window.c - evicts a run of neighbours in the arena at once: the cheapest that is long enough.
+/* window.c - evicts a sequence of neighbouring blocks of the arena at once: the cheapest that is
+ * long enough.
  *
- * Every evicted byte is part of one contiguous range, so no bytes are lost to holes. The cost of a
- * run is the sum of cost / staleness of its values (tn__window_find finds it). Without addresses
- * the policy equals dtr-local.
- * Cost: O(blocks) a search.
+ * Every evicted byte becomes part of one contiguous range, so no bytes are lost to holes. The cost
+ * of a sequence is the sum of cost / staleness of its values (tn__window_find finds it). Without
+ * addresses the policy equals dtr-local.
+ *
+ * Cost: O(blocks) per search.
  * Source: Zhang et al.: Coop: memory is not a commodity, NeurIPS 2023.
  */
 #include <math.h>

@@ -1,13 +1,14 @@
 /* best_fit.c - takes the smallest sufficient free block, the lowest of equal ones; free neighbours
- * join.
+ * are joined.
  *
- * Free blocks lie in bins (free_chunks.h), which give the exact best fit. The bytes above the last
- * block in use are taken only when no hole is large enough. So offsets do not depend on the
+ * Free blocks are kept in bins (free_chunks.h), which give the exact best fit. The bytes above the
+ * last block in use are taken only when no hole is large enough. So offsets do not depend on the
  * capacity, and a capacity of `reserved`, the bytes below that end, would have been enough so far.
  *
  * Use it when nothing is known about the requests. It is weak if long and short lifetimes are mixed
  * (use two-ended), and if the same sizes recur in another order each time.
- * Cost:   O(log n) time, O(n) to refuse a request of a large alignment; no memory of its own.
+ *
+ * Cost: O(log n) time, O(n) to refuse a request of a large alignment; no memory of its own.
  * Source: Knuth, The Art of Computer Programming 1, 2.5.
  */
 #include "memory/pool/free_chunks.h"
@@ -26,8 +27,8 @@ static void best_fit_drop(tn_pool *pool, uint32_t chunk) {
     if (chunk != pool->last) bins_remove(pool, &state->holes, chunk);
 }
 
-/* If no hole is large enough: takes from the bytes above all blocks. Before giving up, takes the
- * first chunk that can hold a large alignment. The chunk leaves the bins. */
+/* Takes a chunk if no hole is large enough: from the bytes above all blocks, else the first chunk
+ * that can hold a block of a large alignment. The chunk is removed from the bins. */
 static uint32_t best_fit_last(tn_pool *pool, const tn__want *want, uint64_t *offset) {
     uint32_t found = pool->last;
     bool is_free = pool->chunks[found].state == TN__CHUNK_FREE;

@@ -1,15 +1,17 @@
 /* bfc.c - TensorFlow's allocator: best fit with coalescing, in bins, over regions that grow.
  *
- * Bin b holds the free chunks of [256 << b, 512 << b) bytes, ordered by size and place; a request
- * searches upwards from its own bin. A chunk is cut only if it is at least twice the request, or at
- * least 128 MiB too large; else all of it is handed out. If nothing fits, a new region is taken
- * from the range: 2 MiB at first, twice as much each time, or more if the request needs it. Regions
- * are never released, and chunks of two regions never join. Reserved is the sum of the regions.
+ * Bin b contains the free chunks of [256 << b, 512 << b) bytes, ordered by size and offset; a
+ * request searches upwards from its own bin. A chunk is cut only if it is at least twice the
+ * request, or at least 128 MiB too large; else all of it is handed out. If nothing fits, a new
+ * region is taken from the range: 2 MiB at first, twice as much each time, or more if the request
+ * needs it. Regions are never released, and chunks of two regions are never joined. `reserved` is
+ * the sum of the regions.
  *
- * Use it to see what TensorFlow would do; best-fit wastes less.
- * Cost:   O(log n) time, no memory of its own.
- * Source: tensorflow/core/common_runtime/bfc_allocator, with allow_growth; there, too, blocks are
- *         multiples of 256 bytes.
+ * Use it to see how TensorFlow would behave; best-fit wastes less.
+ *
+ * Cost: O(log n) time, no memory of its own.
+ * Source: tensorflow/core/common_runtime/bfc_allocator, with allow_growth; blocks are multiples of
+ * 256 bytes there, too.
  */
 #include "memory/pool/free_chunks.h"
 
@@ -19,7 +21,7 @@
 
 typedef struct bfc_state {
     bins chunks;
-    uint64_t region; /* bytes of the next region */
+    uint64_t region; /* size of the next region in bytes */
 } bfc_state;
 
 static bins *bfc_bins(tn_pool *pool) {
@@ -35,7 +37,8 @@ static tn_status bfc_open(tn_pool *pool, const tn_pool_options *options, tn_erro
     return TN_OK;
 }
 
-/* Takes a new region of at least `size` bytes as one free chunk, in no bin; or NONE. */
+/* Takes a new region of at least `size` bytes as one free chunk, in no bin; NONE if the range is
+ * used up. */
 static uint32_t bfc_extend(tn_pool *pool, uint64_t size) {
     bfc_state *state = pool->state;
     uint32_t outside = pool->last;
@@ -43,7 +46,7 @@ static uint32_t bfc_extend(tn_pool *pool, uint64_t size) {
         return TN__CHUNK_NONE;
     bool grown = false;
     while (state->region < size) {
-        state->region *= 2; /* size <= TN_POOL_CAPACITY_MAX: no overflow */
+        state->region *= 2; /* the product cannot overflow, because size <= TN_POOL_CAPACITY_MAX */
         grown = true;
     }
     uint64_t available = pool->chunks[outside].size;
@@ -56,7 +59,8 @@ static uint32_t bfc_extend(tn_pool *pool, uint64_t size) {
     return outside;
 }
 
-/* Alignments above the unit are our addition: the bytes before the block stay a free chunk. */
+/* Takes a chunk. TensorFlow has no alignments above the unit; here the bytes before an aligned
+ * block stay a free chunk. */
 static tn_status bfc_take(tn_pool *pool, const tn__want *want, uint32_t *chunk, tn_error *error) {
     (void)error;
     uint64_t offset, padded = want->size + want->alignment - pool->unit;

@@ -1,21 +1,21 @@
 /* buddy.c - the buddy allocator: blocks are powers of two, cut into halves that join again.
  *
  * A block of 2^k bytes lies at a multiple of 2^k; its buddy is the other half of the block of
- * 2^(k+1) bytes that both came from. It is simple and bounded, and rounding loses up to half of
- * every block; it is the baseline for the other techniques. A range whose size is not a power of
- * two begins as the largest powers that fit, one after the other. Reserved is the range below the
- * end of the last block in use. A request takes the smallest sufficient block that begins within
- * it, and only if there is no such block the lowest one above. So offsets do not depend on the
- * capacity.
+ * 2^(k+1) bytes from which both were cut. It is simple and bounded, and rounding loses up to half
+ * of every block; it is the baseline for the other techniques. A range of a size that is no power
+ * of two begins as the largest powers that fit, one after the other. `reserved` is the range below
+ * the end of the last block in use. A request takes the smallest sufficient block that begins
+ * within that range, and the lowest one above only if there is no such block. So offsets do not
+ * depend on the capacity.
  *
- * Cost:   O(log n) time for each power of two that has a free block; no memory of its own.
+ * Cost: O(log n) time for each power of two that has a free block; no memory of its own.
  * Source: Knowlton, A fast storage allocator, 1965; Knuth, TAOCP 1, 2.5.
  */
 #include "memory/pool/chunks.h"
 
 typedef struct buddy_state {
-    tn__chunk_set sets[64]; /* one set per power of two */
-    uint64_t nonempty;      /* bit k: set k is not empty */
+    tn__chunk_set sets[64]; /* the free blocks of each power of two */
+    uint64_t nonempty;      /* bit k is set if set k is not empty */
 } buddy_state;
 
 static uint32_t buddy_power(uint64_t size) { return 63u - (uint32_t)__builtin_clzll(size); }
@@ -76,7 +76,8 @@ static tn_status buddy_take(tn_pool *pool, const tn__want *want, uint32_t *chunk
     return TN_OK;
 }
 
-/* The buddy is a neighbour, and has the same size unless it is cut. */
+/* The buddy of a chunk, which is a neighbour in the list and has the same size unless it is cut;
+ * else NONE. */
 static uint32_t buddy_of(const tn_pool *pool, uint32_t chunk) {
     const tn__chunk *block = &pool->chunks[chunk];
     uint32_t other = block->offset & block->size ? block->before : block->after;

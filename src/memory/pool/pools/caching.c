@@ -3,9 +3,9 @@
  * Blocks are multiples of 512 bytes. Requests up to 1 MiB share small segments of 2 MiB, larger
  * ones below 10 MiB share large segments of 20 MiB, and each request from 10 MiB on gets its own
  * segment, rounded up to 2 MiB. A request takes the smallest sufficient free block of its own
- * stream and kind. The block is cut if 512 bytes (small) or more than 1 MiB (large) are left. If
- * the range has no room for a segment, all segments without a block in use are released, and the
- * request is tried once more. Reserved is the sum of the segments.
+ * stream and kind. The block is cut if 512 bytes (small) or more than 1 MiB (large) are left. If a
+ * new segment does not fit into the range, all segments without a block in use are released, and
+ * the request is tried once more. `reserved` is the sum of the segments.
  *
  * The settings of PYTORCH_CUDA_ALLOC_CONF (tn_pool_caching) change single steps: the size of a
  * request (roundup_power2_divisions), which blocks are cut and shared (max_split_size), which
@@ -15,10 +15,11 @@
  * A driver can map pages anywhere; here a segment needs contiguous bytes of the range. So this pool
  * may run out of memory earlier than a real device of that size; `reserved` is the same.
  *
- * Use it to see what PyTorch would do, or if streams must not share memory.
- * Cost:   O(log n) time, to empty the cache, to collect and to map pages O(n); no memory of its
- * own. Source: pytorch/c10/cuda/CUDACachingAllocator: round_size, get_free_block, should_split,
- *         garbage_collect_cached_blocks, release_available_cached_blocks.
+ * Use it to see how PyTorch would behave, or if streams must not share memory.
+ *
+ * Cost: O(log n) time; O(n) to empty the cache, to collect and to map pages; no memory of its own.
+ * Source: pytorch/c10/cuda/CUDACachingAllocator: round_size, get_free_block, should_split,
+ * garbage_collect_cached_blocks, release_available_cached_blocks.
  */
 #include <inttypes.h>
 
@@ -30,16 +31,19 @@
 #define CACHING_SHARED_BELOW (10ull << 20)
 #define CACHING_LARGE_SEGMENT (20ull << 20)
 #define CACHING_SEGMENT_UNIT (2ull << 20)
-#define CACHING_ROUNDING (20ull << 20) /* the most of an oversized block that may stay unused */
-#define CACHING_SPAN_MAX (1ull << 56)  /* addresses of an expandable segment, without a limit */
+/* limit of the bytes of an oversized block that may stay unused */
+#define CACHING_ROUNDING (20ull << 20)
+#define CACHING_SPAN_MAX (1ull << 56) /* addresses of an expandable segment if there is no limit */
 
 typedef struct caching_state {
-    tn__chunk_set free[2]; /* for small and for large segments; lane: the stream */
+    /* free chunks of small and of large segments, by stream (stored in `lane`) */
+    tn__chunk_set free[2];
     tn__chunk_set outside;
     tn_pool_caching options;
-    uint64_t limit;    /* the most bytes to reserve */
-    uint64_t searches; /* number of searches for a large block, the clock of garbage collection */
-    tn__expand expand; /* with options.expandable */
+    uint64_t limit; /* limit of the reserved bytes */
+    /* number of searches for a large block so far, the clock of garbage collection */
+    uint64_t searches;
+    tn__expand expand; /* used with options.expandable */
 } caching_state;
 
 /* --- settings --- */
@@ -102,8 +106,8 @@ static uint64_t caching_steps(const tn_pool_caching *options, uint64_t size) {
         ->roundup_by_size[power < TN_POOL_ROUNDUP_SIZES ? power : TN_POOL_ROUNDUP_SIZES - 1];
 }
 
-/* The bytes of a block: a multiple of 512, or with roundup_power2_divisions one of so many steps
- * between two powers of two. */
+/* Computes the bytes of a block: a multiple of 512, or with roundup_power2_divisions one of that
+ * number of steps between two powers of two. */
 static uint64_t caching_round(const tn_pool *pool, const tn__want *want) {
     const caching_state *state = pool->state;
     const uint64_t size = want->requested, steps = caching_steps(&state->options, size);
@@ -124,7 +128,7 @@ static tn__chunk_set *caching_set(tn_pool *pool, bool large) {
     return &state->free[large];
 }
 
-/* Adds a free chunk; it ages from now on. */
+/* Adds a free chunk to its set; its age counts from now on. */
 static void caching_put(tn_pool *pool, uint32_t chunk) {
     const caching_state *state = pool->state;
     pool->chunks[chunk].birth = state->searches;
@@ -133,7 +137,8 @@ static void caching_put(tn_pool *pool, uint32_t chunk) {
 
 /* --- segments --- */
 
-/* Takes a new segment as one free chunk, in no set; or NONE. */
+/* Takes a new segment as one free chunk, in no set; NONE if the range or the limit does not allow
+ * it. */
 static uint32_t caching_extend(tn_pool *pool, uint64_t size, uint32_t stream, bool large) {
     caching_state *state = pool->state;
     uint64_t bytes = caching_segment(size);
@@ -164,8 +169,7 @@ static bool caching_is_whole(const tn_pool *pool, uint32_t chunk) {
     return after->is_segment || after->state == TN__CHUNK_OUTSIDE;
 }
 
-/* Returns the segment to the range and joins it with outside neighbours. Returns the joined
- * chunk. */
+/* Returns a segment to the range and joins it with outside neighbours. Returns the joined chunk. */
 static uint32_t caching_return(tn_pool *pool, uint32_t chunk) {
     caching_state *state = pool->state;
     tn__chunk *segment = &pool->chunks[chunk];
@@ -197,8 +201,9 @@ static uint64_t caching_trim(tn_pool *pool) {
     return before - pool->reserved;
 }
 
-/* Returns free segments when more than a share of the limit is reserved: those that were unused for
- * at least the average number of searches, until the reservation is below the share. */
+/* Returns free segments when more than a given fraction of the limit is reserved: those that were
+ * unused for at least the average number of searches, until the reservation is below that
+ * fraction. */
 static void caching_collect(tn_pool *pool) {
     caching_state *state = pool->state;
     const double threshold = state->options.garbage_collection_threshold * (double)state->limit;
@@ -226,8 +231,9 @@ static void caching_collect(tn_pool *pool) {
     }
 }
 
-/* With max_split_size: returns the smallest free segment of the stream that is large enough but
- * must not be shared; or the largest such segments, until their sum is. False: they are not. */
+/* With max_split_size: returns to the range the smallest free segment of the stream that is large
+ * enough for the request but must not be shared, or else the largest such segments, until their sum
+ * is large enough. False if it is not. */
 static bool caching_return_oversized(tn_pool *pool, uint64_t size, uint32_t stream, bool large) {
     caching_state *state = pool->state;
     const uint64_t least = state->options.max_split_size;
@@ -253,7 +259,7 @@ static bool caching_return_oversized(tn_pool *pool, uint64_t size, uint32_t stre
 
 /* --- blocks --- */
 
-/* The free chunk for a request, still in its set; NONE: a new segment is needed. */
+/* Finds the free chunk for a request, and leaves it in its set; NONE: a new segment is needed. */
 static uint32_t caching_find(tn_pool *pool, uint64_t size, uint32_t stream, bool large) {
     caching_state *state = pool->state;
     const uint64_t oversized = state->options.max_split_size;
@@ -278,7 +284,8 @@ static uint32_t caching_new(tn_pool *pool, uint64_t size, uint32_t stream, bool 
     if (found == TN__CHUNK_NONE && caching_return_oversized(pool, size, stream, large))
         found = caching_extend(pool, size, stream, large);
     if (found != TN__CHUNK_NONE) return found;
-    (void)caching_trim(pool); /* after oversized segments, there may be nothing left to return */
+    /* after returning oversized segments, there may be no others to return */
+    (void)caching_trim(pool);
     return caching_extend(pool, size, stream, large);
 }
 

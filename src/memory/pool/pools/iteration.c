@@ -1,51 +1,56 @@
 /* iteration.c - learns the requests of an iteration, plans them, and serves the next iterations
  * from the plan.
  *
- * Without a plan it is best fit for each stream separately (lanes.h), and records requests
- * (learn.h). When two iterations were alike, the offline planners plan their live ranges
+ * Without a plan it uses best fit for each stream separately (lanes.h), and records requests
+ * (learn.h). When two iterations were equal, the offline planners plan their live ranges
  * (live_ranges.h). The bytes of the plan are cut into slots (recorded.h), and each request that
- * arrives as expected finds its place by a look at a few bits. A request that is not expected, or
- * whose place is held, is a surprise and is placed elsewhere. After too many surprises the plan is
- * given up: blocks in use stay where they are, and learning begins again. The shorter the plan
- * held, the longer the pool learns before the next one.
+ * arrives as expected finds its place by examining a few bits. A request that is not expected, or
+ * finds its place in use, is a surprise and is placed elsewhere. After too many surprises the plan
+ * is given up: blocks in use stay at their offsets, and learning begins again. The shorter the plan
+ * lasted, the longer the pool learns before the next one.
  *
- * The lock is free while a plan is made. Blocks in use stay where they are, so the plan comes into
- * force at the step with the fewest live bytes. It does so only if it needs no more of the range
- * than is reserved already, and only if the iterations went on being alike.
+ * The lock is released while a plan is made. Blocks in use stay at their offsets, so the plan comes
+ * into force at the step with the fewest live bytes. It does so only if it needs no more of the
+ * range than is reserved already, and only if the iterations still repeat.
  *
  * A surprise goes into the first of these places that exists:
- * 1. a hole outside the plan;
- * 2. bytes that the plan does not use for as long as the block will live;
- * 3. new bytes beyond all reserved ones, as long as such bytes are few compared with the plan,
- * because a place taken from the plan causes the next surprise;
- * 4. bytes of the plan that are free now.
- * If places are held in several rounds in a row, each displaced block takes the place of another.
- * Then surprises go beyond the reserved bytes without that limit, once. Before a request is
- * refused, the plan is given up and the cache emptied, so that one lane may use all free bytes.
  *
- * Reserved is the memory of all streams and of the plan in force, until the cache is emptied. If
- * the owner can release memory page by page (tn_pool_options.release), that is done before reserved
- * grows beyond the most bytes that were in use at once; and a plan is put above all blocks in use,
- * so that it has no obstacles.
+ * 1. a hole outside the plan;
+ * 2. bytes that the plan does not use for as long as the block will be in use;
+ * 3. new bytes beyond all reserved ones, as long as such bytes are few compared with the plan,
+ *    because a place taken from the plan causes the next surprise;
+ * 4. bytes of the plan that are free now.
+ *
+ * If places are in use in several rounds in a row, each displaced block takes the place of another.
+ * Then surprises go beyond the reserved bytes without that limit, once. Before a request is
+ * refused, the plan is given up and the cache emptied, so that one stream may use all free bytes.
+ *
+ * `reserved` is the memory of all streams and of the plan in force, until the cache is emptied. If
+ * the owner can release memory page by page (tn_pool_options.release), that is done before
+ * `reserved` exceeds the most bytes that were in use at once; and a plan is put above all blocks in
+ * use, so that it has no obstacles.
  *
  * Use it if a program repeats its requests: training, inference of one size. It is weak if sizes
- * change from step to step: then it is best fit.
- * Cost:   O(1) time for expected requests, else O(log n); 36 bytes for each of the last 2^18
- *         requests.
+ * change from step to step, when it works like best fit.
+ *
+ * Cost: O(1) time for expected requests, else O(log n); 36 bytes for each of the last 2^18
+ * requests.
  * Source: Huang et al., STAlloc, EuroSys 2026 (arXiv:2507.16274), for a plan that is learned; the
- *         handling of changed requests and of streams is ours.
+ * handling of changed requests and of streams is new here.
  */
 #include "memory/pool/iteration.h"
 
 enum {
-    /* surprises per round that do not matter, plus a share of the lines */
+    /* the plan is given up after this number of surprises in a round, plus a fraction of its
+     * requests */
     ITERATION_SURPRISES = 16,
-    ITERATION_PART = 4, /* surprises in this fraction of a round are too many */
-    /* guess for the lifetime of an unknown block: this fraction of a round */
+    ITERATION_PART = 4, /* denominator of that fraction of the plan's requests */
+    /* a block of unknown lifetime is assumed to be in use for 1/8 of a round */
     ITERATION_UNKNOWN = 8,
-    ITERATION_LITTLE = 64, /* fraction of the plan's height that may be reserved beyond it */
-    ITERATION_YOUNG = 2,   /* rounds until all blocks of a new plan are at their places */
-    ITERATION_JAMMED = 2,  /* jammed rounds after which no more places are taken from the plan */
+    ITERATION_LITTLE = 64, /* 1/64 of the plan's height may be reserved beyond it */
+    ITERATION_YOUNG = 2,   /* number of rounds until all blocks of a new plan are at their places */
+    /* number of rounds with displaced blocks after which no more places are taken from the plan */
+    ITERATION_JAMMED = 2,
 };
 
 static tn_status iteration_open(tn_pool *pool, const tn_pool_options *options, tn_error *error) {
@@ -65,7 +70,7 @@ static void iteration_close(tn_pool *pool) {
 
 /* --- allocating --- */
 
-/* Makes the record of a block in the plan's slots. */
+/* Makes the record of a block in the slots [from, to) of the plan, and marks the slots as taken. */
 static uint32_t iteration_place(tn_pool *pool, uint64_t offset, uint64_t size, uint32_t from,
                                 uint32_t to) {
     tn__iteration *state = pool->state;
@@ -82,7 +87,8 @@ static uint32_t iteration_place(tn_pool *pool, uint64_t offset, uint64_t size, u
     return chunk;
 }
 
-/* Takes bytes of the plan that are free now and that the next `ahead` requests will not use. */
+/* Takes bytes of the plan that are free now and that the next `ahead` requests will not use; NONE
+ * if there are no such bytes. */
 static uint32_t iteration_borrow(tn_pool *pool, const tn__want *want, uint32_t ahead) {
     tn__iteration *state = pool->state;
     tn__recorded *recorded = &state->recorded;
@@ -98,7 +104,7 @@ static uint32_t iteration_borrow(tn_pool *pool, const tn__want *want, uint32_t a
     return TN__CHUNK_NONE;
 }
 
-/* Before more is reserved than allowed: releases free bytes to the system. */
+/* Releases free bytes to the system if the reservation would exceed its bound otherwise. */
 static void iteration_give_back(tn_pool *pool, const tn__want *want) {
     tn__iteration *state = pool->state;
     uint64_t needs = tn__add_sat(pool->reserved, want->size);
@@ -115,8 +121,9 @@ static uint32_t iteration_beyond(tn_pool *pool, uint32_t lane, const tn__want *w
     return found;
 }
 
-/* Takes new bytes beyond all reserved ones. NONE: a young plan would raise the reserved peak, or,
- * if memory can be released, the reservation would exceed its bound. */
+/* Takes new bytes beyond all reserved ones. NONE: in the first rounds of a plan, this would raise
+ * the peak of the reservation; or memory can be released, and the reservation would exceed its
+ * bound. */
 static uint32_t iteration_beyond_young(tn_pool *pool, uint32_t lane, const tn__want *want) {
     const tn__iteration *state = pool->state;
     uint64_t bound =
@@ -127,8 +134,8 @@ static uint32_t iteration_beyond_young(tn_pool *pool, uint32_t lane, const tn__w
     return needs > bound ? TN__CHUNK_NONE : iteration_beyond(pool, lane, want);
 }
 
-/* `length`: number of requests for which the block will live, as far as is known. NONE: there is no
- * place, or none within the limits. */
+/* Places an unexpected request. `length`: number of requests for which the block will be in use, as
+ * far as is known. NONE: no place is free within the limits. */
 static uint32_t iteration_surprise(tn_pool *pool, uint32_t lane, const tn__want *want,
                                    uint32_t length) {
     tn__iteration *state = pool->state;
@@ -143,8 +150,8 @@ static uint32_t iteration_surprise(tn_pool *pool, uint32_t lane, const tn__want 
     return found != TN__CHUNK_NONE ? found : iteration_beyond_young(pool, lane, want);
 }
 
-/* Between two rounds: after a round without a surprise, the bytes that surprises took beyond the
- * plan are released. Free bytes in the zone of another stream are released in any case. */
+/* Called between two rounds. After a round without a surprise, the bytes that surprises took beyond
+ * the plan are released. Free bytes in the zone of another stream are released in any case. */
 static void iteration_between(tn_pool *pool) {
     tn__iteration *state = pool->state;
     bool was_calm = state->surprises == 0 && state->beyond > 0;
@@ -157,7 +164,7 @@ static void iteration_between(tn_pool *pool) {
     state->has_strangers = false;
 }
 
-/* Counts a surprise; true if there have been too many in this round. */
+/* Counts a surprise; returns whether there have been too many in this round. */
 static bool iteration_counts(tn__iteration *state) {
     return ++state->surprises > ITERATION_SURPRISES + state->recorded.count / ITERATION_PART;
 }
@@ -190,7 +197,7 @@ static uint32_t iteration_fit(tn_pool *pool, uint32_t lane, const tn__want *want
     return tn__lanes_extend(pool, &state->lanes, lane, want);
 }
 
-/* Records the request of a block that was placed. */
+/* Records the request of a block that was placed, if it is to be learned. */
 static void iteration_note(tn_pool *pool, uint32_t chunk, const tn__want *want) {
     tn__iteration *state = pool->state;
     tn__asked asked = {.size = want->size,
@@ -243,7 +250,8 @@ static void iteration_give(tn_pool *pool, uint32_t chunk) {
     if (!tn__iteration_has_plan(state))
         tn__learn_free(&state->learn, block->child[0], block->birth);
     if (zone < recorded->zones &&
-        end <= recorded->borders[zone]) { /* older than the plan: now belongs to it */
+        /* the block is older than the plan, and its bytes belong to the plan now */
+        end <= recorded->borders[zone]) {
         if (recorded->streams[zone] != block->lane) tn__pool_settle(pool);
         state->has_strangers |= !tn__slots_give_whole(&recorded->slots, block->offset, end);
         block->state = TN__CHUNK_LENT;

@@ -5,12 +5,13 @@
  * size that comes next in the plan, and its place must be free. A program that deviates from the
  * plan gets E_CONFLICT with the block in the way, never memory that another block holds. After the
  * last request the plan begins anew, so one plan serves every iteration of a loop. Requests of 0
- * bytes are not part of it. Reserved is the height of the plan.
+ * bytes are not part of it. `reserved` is the height of the plan.
  *
- * Use it if live ranges are known ahead: no other technique needs less memory.
- * Cost:   O(log n) time; 16 bytes per request of the plan.
+ * Use it if live ranges are known in advance: no other technique needs less memory.
+ *
+ * Cost: O(log n) time; 16 bytes per request of the plan.
  * Source: Sekiyama et al., Profile-guided memory optimization for deep neural networks, 2018
- *         (arXiv:1804.10001).
+ * (arXiv:1804.10001).
  */
 #include <inttypes.h>
 
@@ -21,7 +22,7 @@ typedef struct planned_entry {
 } planned_entry;
 
 typedef struct planned_state {
-    tn__chunk_set free; /* by offset */
+    tn__chunk_set free; /* free chunks by offset */
     planned_entry *entries;
     uint32_t room, count, next;
 } planned_state;
@@ -61,7 +62,8 @@ static void planned_close(tn_pool *pool) {
     tn__free(&pool->context, state->entries, state->room * sizeof *state->entries);
 }
 
-/* The block that holds one of the bytes [offset, end). */
+/* The first block in use that ends above `offset`. `free` is the free chunk that begins at or
+ * before `offset`, or NONE. */
 static const tn__chunk *planned_in_the_way(const tn_pool *pool, uint32_t free, uint64_t offset) {
     uint32_t at = free == TN__CHUNK_NONE ? 0 : free;
     while (pool->chunks[at].state != TN__CHUNK_USED ||
@@ -101,7 +103,7 @@ static tn_status planned_take(tn_pool *pool, const tn__want *want, uint32_t *chu
                 state->next, entry->offset, entry->size, planned_name(pool, other), other->offset,
                 other->offset + other->size);
     }
-    /* the free bytes below keep their offset, and so their place in the set */
+    /* free bytes below the block keep their offset, and so their place in the set */
     if (entry->offset == room->offset) tn__chunk_set_remove(pool, &state->free, found);
     *chunk = tn__chunk_carve(pool, found, entry->offset, entry->size, &front, &rest);
     if (rest != TN__CHUNK_NONE) tn__chunk_set_add(pool, &state->free, rest);

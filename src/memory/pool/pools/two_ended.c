@@ -5,11 +5,13 @@
  *
  * Blocks that outlive a step do not lie between blocks of that step, so short-lived blocks leave no
  * holes between long-lived ones. Each end first uses its own holes (best fit), then takes from the
- * middle; free blocks at the middle return to it. Reserved is both ends without the middle: the
- * capacity that would have been enough so far.
+ * middle; free blocks at the middle return to it. `reserved` is the size of both ends without the
+ * middle: the capacity that would have been enough so far.
  *
- * A request is short-lived unless it says TN_POOL_LONG_LIVED; without such knowledge use best-fit.
- * Cost:   O(log n) time, no memory of its own.
+ * A request is short-lived unless it has the flag TN_POOL_LONG_LIVED; if lifetimes are unknown, use
+ * best-fit.
+ *
+ * Cost: O(log n) time, no memory of its own.
  * Source: double-ended stacks as in Knuth, TAOCP 1, 2.2.2; two-ended pools of training runtimes.
  */
 #include "memory/pool/free_chunks.h"
@@ -17,9 +19,9 @@
 enum { FRONT, BACK };
 
 typedef struct two_ended_state {
-    bins holes[2];   /* of FRONT and BACK; the index is also the lane */
-    uint32_t middle; /* the free chunk between the ends; NONE: they touch */
-    uint64_t border; /* while there is no middle: start of the back */
+    bins holes[2];   /* holes of FRONT and BACK; the index is also the lane of their chunks */
+    uint32_t middle; /* the free chunk between the two ends; NONE: the ends touch */
+    uint64_t border; /* offset at which the back begins; used while no middle chunk exists */
 } two_ended_state;
 
 static uint64_t two_ended_border(const tn_pool *pool) {
@@ -66,8 +68,9 @@ static bool two_ended_take_hole(tn_pool *pool, const tn__want *want, uint32_t en
     return true;
 }
 
-/* The lowest place in the middle for the front, the highest for the back. Bytes that alignment
- * leaves between the block and its end become a hole of that end. */
+/* Takes the lowest place in the middle for the front, the highest for the back. Bytes that
+ * alignment leaves between the block and its end become a hole of that end. False if the block does
+ * not fit. */
 static bool two_ended_take_middle(tn_pool *pool, const tn__want *want, uint32_t end,
                                   uint32_t *chunk) {
     two_ended_state *state = pool->state;
@@ -89,7 +92,7 @@ static tn_status two_ended_take(tn_pool *pool, const tn__want *want, uint32_t *c
                                 tn_error *error) {
     (void)error;
     uint32_t end = want->long_lived ? FRONT : BACK;
-    /* better in the other end's holes than not at all */
+    /* a hole of the other end is better than failing */
     if (!two_ended_take_hole(pool, want, end, chunk) &&
         !two_ended_take_middle(pool, want, end, chunk) &&
         !two_ended_take_hole(pool, want, end == FRONT ? BACK : FRONT, chunk))
@@ -98,7 +101,8 @@ static tn_status two_ended_take(tn_pool *pool, const tn__want *want, uint32_t *c
     return TN_OK;
 }
 
-/* Holes of different ends never join: the border stays until one of the ends is empty. */
+/* Whether the chunk can be joined with the one after it. Holes of different ends are never joined:
+ * the border between them stays until one of the ends is empty. */
 static bool two_ended_absorbs(const tn_pool *pool, uint32_t low, uint64_t border) {
     const two_ended_state *state = pool->state;
     const tn__chunk *chunk = &pool->chunks[low];

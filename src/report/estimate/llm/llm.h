@@ -1,18 +1,17 @@
 /* llm.h - families of transformers: the meaning of a config.json, and the matrices that follow from
  * it.
  *
- *   llm_config.c    a config.json: its fields, by name
- *   llm_fields.c    those fields, and their effects
- *   llm_families.c  the families: parts of each, and the defaults of its class
- *   llm_layers.c    the kind of each layer: attention in full or in a window, a state, experts
- *   llm_towers.c    the towers that read images: parameters of each kind
- *   llm_rows.c      the matrices of each kind of layer, and their conditions
- *   llm_count.c     sizes that follow from those of a file; parameters, cache
- *   llm_schemes.c   how matrices are stored, and their bytes; llama.cpp's rules for storage types,
- *                   tensor by tensor
- *   llm_estimate.c  weights, cache, workspace; the memory of the program that runs the model
+ *   llm_config.c    reads a config.json: its fields, by name
+ *   llm_fields.c    tables of these fields and of their effects
+ *   llm_families.c  the families: the parts that each has, and the defaults of its class
+ *   llm_layers.c    finds the kind of each layer: full attention or a window, a state, experts
+ *   llm_towers.c    counts the parameters of towers that read images
+ *   llm_rows.c      the matrices of each kind of layer, and the conditions under which they exist
+ *   llm_count.c     computes sizes that follow from those in a file, parameters, and cache
+ *   llm_schemes.c   how matrices are stored, and their bytes; llama.cpp's storage types, by tensor
+ *   llm_estimate.c  weights, cache, workspace, and the memory of the program that runs the model
  *   llm_place.c     several devices, and parts of the model in host memory
- *   llm_gguf.c      the same sizes from a .gguf file
+ *   llm_gguf.c      reads sizes from a .gguf file
  */
 #ifndef TN_ESTIMATE_LLM_H
 #define TN_ESTIMATE_LLM_H
@@ -21,10 +20,10 @@
 
 #include "base/base.h"
 
-#define TN__LLM_MOST (UINT64_C(1) << 40) /* limit of any size in a file */
+#define TN__LLM_MOST (UINT64_C(1) << 40) /* largest value of any size in a file */
 #define TN__LLM_LAYERS_MOST 8192u
 
-/* Sizes that a file says (llm_config.c has their names). */
+/* Sizes that a file states. llm_config.c has their names in files. */
 /* clang-format off */
 #define TN__LLM_FIELD_TABLE(X) \
     X(HIDDEN) X(LAYERS) X(HEADS) X(KV_HEADS) X(HEAD_SIZE) X(INNER) X(VOCABULARY) X(POSITIONS) \
@@ -39,7 +38,7 @@
     X(STATE_HEADS) X(STATE_HEAD_SIZE) X(STATE_SIZE) X(STATE_GROUPS) X(STATE_KERNEL) \
     X(STATE_EXPAND) X(STATE_INNER) X(STATE_RANK) X(CONV_KERNEL) \
     X(BORROWERS) X(INPUTS) X(INPUT_SIZE) X(INPUT_ROWS) X(LAUREL) X(MULTIPLE) X(CLA_FACTOR)
-/* Sizes that follow. */
+/* Sizes that are computed from those in a file. */
 #define TN__LLM_DERIVED_TABLE(X)                                                                   \
     X(ONE) X(NORM) X(QUERY) X(KEY) X(VALUES) X(VALUE_ROWS) X(ATTENDED)                             \
     X(WINDOW_QUERY) X(WINDOW_KEY) X(WINDOW_VALUES) X(WINDOW_ATTENDED)                              \
@@ -60,10 +59,11 @@ typedef enum tn__llm_size {
 } tn__llm_size;
 #define TN__LLM_FIELD_COUNT TN__LLM_ONE
 
-/* Parts of a family. A file may switch some of them (tn__llm_flags). */
+/* Traits: the parts that a family of transformers has. A flag in a file may add or remove traits
+ * (tn__llm_flags). */
 /* clang-format off */
 #define TN__LLM_TRAIT_TABLE(X)                                                                     \
-    X(TEXT)           /* layers over tokens: all families but T5, WHISPER and VIT */               \
+    X(TEXT)           /* layers over tokens, as in all families but T5, WHISPER and VIT */         \
     X(T5) X(WHISPER) X(VIT)                                                                        \
     X(LEARNED)        /* has a table of positions */                                               \
     X(TYPED)          /* has a table of token types */                                             \
@@ -73,40 +73,40 @@ typedef enum tn__llm_size {
     X(NO_NORM)        /* normalisations have neither shift nor scale */                            \
     X(UNTIED)         /* the output matrix is not the embedding table */                           \
     X(QUERY_BIAS) X(OUTPUT_BIAS) X(INNER_BIAS) X(HEAD_BIAS)                                        \
-    X(QUERY_NORM)     /* query and key are normalised head by head */                              \
-    X(WIDE_NORM)      /* query and key are normalised over all heads */                            \
+    X(QUERY_NORM)     /* queries and keys are normalised head by head */                           \
+    X(WIDE_NORM)      /* queries and keys are normalised over all heads */                         \
     X(FOUR_NORMS)     /* a normalisation before and after each half of a layer */                  \
-    X(ONE_NORM)       /* one for both halves, which are parallel; or a layer is one half */        \
+    X(ONE_NORM)       /* one normalisation per layer: halves are parallel, or a layer is a half */ \
     X(EMBEDDING_NORM) X(NO_FINAL_NORM) X(POOLED)                                                   \
-    X(PROJECTS)       /* embeddings may be narrower than layers */                                 \
-    X(NARROWED)       /* embeddings are narrower than layers */                                    \
-    X(EXPERT)         /* a mixture of experts */                                                   \
+    X(PROJECTS)       /* embeddings may be narrower than the layers */                             \
+    X(NARROWED)       /* embeddings are narrower than the layers */                                \
+    X(EXPERT)         /* has a mixture of experts */                                               \
     X(NARROW)         /* experts have a field for their width */                                   \
-    X(SHARING)        /* shared experts: every token uses them */                                  \
-    X(SHARED_GATE)    /* or one shared expert with a gate */                                       \
+    X(SHARING)        /* has shared experts, which every token uses */                             \
+    X(SHARED_GATE)    /* has one shared expert with a gate */                                      \
     X(ROUTER_BIAS) X(EXPERT_BIAS)                                                                  \
-    X(CORRECTED)      /* a correction for each expert */                                           \
+    X(CORRECTED)      /* has a correction number for each expert */                                \
     X(MLA)            /* keys and values are compressed */                                         \
-    X(LOW_QUERY)      /* queries are compressed, too */                                            \
-    X(FULL_QUERY)     /* queries are not compressed */                                             \
+    X(LOW_QUERY)      /* with MLA: queries are compressed, too */                                  \
+    X(FULL_QUERY)     /* with MLA: queries are not compressed */                                   \
     X(SINKS) X(WINDOW_SINKS)                                                                       \
-    X(WINDOWED)       /* attention has a window if the file gives one */                           \
-    X(WINDOW_ASKED)   /* a window only if a flag asks for it, from a certain layer on */           \
-    X(FUSED)          /* query, key, value are one matrix: some storage rules differ */            \
+    X(WINDOWED)       /* attention has a window if the file states one */                          \
+    X(WINDOW_ASKED)   /* a window only if a flag is true, from a certain layer on */               \
+    X(FUSED)          /* one matrix has query, key and value: other storage rules */               \
     X(ENCODER)        /* has no cache */                                                           \
-    X(PARALLEL)       /* halves of a layer may be parallel (falcon) */                             \
+    X(PARALLEL)       /* the halves of a layer may be parallel (falcon) */                         \
     X(SEES)           /* has a tower for images */                                                 \
-    X(QUERY_ALONE)    /* only queries, keys and values have a bias, for any flag */                \
-    X(QUERY_ASKED)    /* only these have a bias, if a flag says so */                              \
+    X(QUERY_ALONE)    /* biases only of query, key and value; flags do not matter */               \
+    X(QUERY_ASKED)    /* biases only of query, key and value, if a flag is true */                 \
     X(SINGLE)         /* one head of keys and values */                                            \
-    X(OUTPUT_GATE)    /* queries are twice as wide: a gate of the output of attention */           \
-    X(MTP)            /* layers that predict further tokens, with embeddings of their own */       \
-    X(MTP_BARE)       /* such layers without embeddings of their own */                            \
-    /* layers that keep a state; llm_layers.c finds which */                                       \
+    X(OUTPUT_GATE)    /* queries have twice the width: half is a gate of the output */             \
+    X(MTP)            /* layers that predict further tokens, with their own embeddings */          \
+    X(MTP_BARE)       /* layers that predict further tokens, without embeddings */                 \
+    /* layers may keep a state, of one of these kinds; llm_layers.c finds which layers do */       \
     X(GDN) X(KDA) X(LIGHTNING) X(MAMBA) X(MAMBA2) X(CONV) X(RWKV)                                  \
     X(BOTH)           /* each layer has attention and a state */                                   \
     X(PURE)           /* layers have no attention */                                               \
-    X(PARTS)          /* a layer is one part: a state, attention, an inner layer, experts */       \
+    X(PARTS)          /* a layer is one of: a state, attention, an inner layer, experts */         \
     X(STATE_NORM) X(STATE_BIAS) X(STATE_NORMS)                                                     \
     X(GEMMA3N) X(GEMMA4) X(LLAMA4)
 /* clang-format on */
@@ -122,19 +122,20 @@ enum {
     (TN__LLM_TRAIT(GDN) | TN__LLM_TRAIT(KDA) | TN__LLM_TRAIT(LIGHTNING) | TN__LLM_TRAIT(MAMBA) |   \
      TN__LLM_TRAIT(MAMBA2) | TN__LLM_TRAIT(CONV) | TN__LLM_TRAIT(RWKV))
 
-/* Kinds of layers, as bits: a layer has the parts of each of its bits. */
+/* Parts of a layer, as bits; each layer has a combination of them. */
 enum {
-    TN__LLM_KIND_FULL = 1,     /* attention to all tokens */
-    TN__LLM_KIND_WINDOW = 2,   /* or to a window of them */
-    TN__LLM_KIND_STATE = 4,    /* a state of a constant size, as the family has it */
-    TN__LLM_KIND_DENSE = 8,    /* an inner layer */
-    TN__LLM_KIND_WIDE = 16,    /* or one of twice the width */
-    TN__LLM_KIND_SPARSE = 32,  /* or experts */
-    TN__LLM_KIND_INDEX = 64,   /* attention chooses tokens by an index of keys */
-    TN__LLM_KIND_BORROWS = 128 /* attention reads the cache of another layer */
+    TN__LLM_KIND_FULL = 1,    /* the layer has attention to all earlier tokens */
+    TN__LLM_KIND_WINDOW = 2,  /* the layer has attention to a window of tokens */
+    TN__LLM_KIND_STATE = 4,   /* a state of constant size; the family's traits say of which kind */
+    TN__LLM_KIND_DENSE = 8,   /* the layer has an inner layer (MLP) */
+    TN__LLM_KIND_WIDE = 16,   /* the layer has an inner layer of twice the width */
+    TN__LLM_KIND_SPARSE = 32, /* the layer has a mixture of experts */
+    TN__LLM_KIND_INDEX = 64,  /* attention to tokens that are chosen by an index of keys */
+    /* attention that reads the cache of another layer and has none itself */
+    TN__LLM_KIND_BORROWS = 128
 };
 
-/* Towers that read images. */
+/* Kinds of towers that read images. */
 typedef enum tn__llm_tower {
     TN__LLM_TOWER_NONE,
     TN__LLM_TOWER_QWEN2,
@@ -144,130 +145,139 @@ typedef enum tn__llm_tower {
     TN__LLM_TOWER_LLAMA4,
     TN__LLM_TOWER_GEMMA4,
     TN__LLM_TOWER_INTERN,
-    TN__LLM_TOWER_OTHER /* a tower with unknown parts */
+    TN__LLM_TOWER_OTHER /* a tower with parts that are not known */
 } tn__llm_tower;
 
 typedef struct tn__llm_family {
     const char *type;
     uint64_t traits;
-    uint32_t pattern; /* window pattern: 1 every layer, n all but each n-th */
-    struct {          /* defaults of the class, for missing fields */
+    uint32_t pattern; /* which layers have a window: 1: every layer, n: all but every n-th */
+    struct {          /* default sizes of the model's class in transformers, for missing fields */
         uint8_t field;
         uint64_t size;
-    } otherwise[12]; /* size 0: no more */
-    struct {         /* names of a size that only this family uses */
+    } otherwise[12]; /* an entry of size 0 ends the array */
+    struct {         /* names of sizes that only this family uses */
         uint8_t field;
         const char *name;
     } own[6];
-    const char *text; /* a wrapper: the family of its text, if the file does not name it */
+    /* for a wrapper with towers: type of its text model, if the file does not name it */
+    const char *text;
     tn__llm_tower tower;
 } tn__llm_family;
-const tn__llm_family *tn__llm_family_find(const char *type); /* NULL: not known */
+/* Returns the family of a model type, or NULL if the type is unknown. */
+const tn__llm_family *tn__llm_family_find(const char *type);
 
-/* Does a family use this name for a size? */
+/* Returns whether any family has `key` as its own name of a size. */
 bool tn__llm_family_names(const char *key);
 
 #define TN__LLM_NAMES 8
-typedef struct tn__llm_field { /* a size */
-    uint64_t belongs;  /* families without these traits refuse it; 0: valid for every family */
-    uint64_t required; /* families with one of these traits require it */
+typedef struct tn__llm_field { /* a size that a file may state */
+    /* the field is an error for families without any of these traits; 0: valid for every family */
+    uint64_t belongs;
+    uint64_t required; /* families with one of these traits require the field in a file */
     const char *names[TN__LLM_NAMES];
 } tn__llm_field;
 extern const tn__llm_field tn__llm_fields[TN__LLM_FIELD_COUNT];
 
-typedef struct tn__llm_flag { /* true or false */
+typedef struct tn__llm_flag { /* a field of a file that is true or false */
     const char *name;
-    uint64_t sets;    /* traits that exist if the flag is true, and not if it is false */
-    uint64_t clears;  /* traits that exist if it is false, and not if it is true */
-    uint64_t belongs; /* as for a size, but the flag is ignored */
-    const char *only; /* model types, separated by blanks; NULL: all */
+    uint64_t sets;   /* traits that are added if the flag is true, and removed if it is false */
+    uint64_t clears; /* traits that are removed if the flag is true, and added if it is false */
+    /* the flag is ignored for families without any of these traits; 0: valid for every family */
+    uint64_t belongs;
+    const char *only; /* model types to which the flag applies, separated by blanks; NULL: all */
 } tn__llm_flag;
-extern const tn__llm_flag tn__llm_flags[]; /* ends with an entry without a name */
+extern const tn__llm_flag tn__llm_flags[]; /* an entry without a name ends the array */
 
-/* Parts that no family here supports; a false flag, or a number of at most `most`, means that the
- * part is absent.
- */
+/* A part that the estimate does not support, with its field in a file. The part is absent if the
+ * field is missing, false, or a number of at most `most`. */
 typedef struct tn__llm_part {
     const char *name, *why;
     int64_t most;
-    uint64_t unless; /* traits of families that support it */
+    uint64_t unless; /* traits of the families that do support the part */
 } tn__llm_part;
-extern const tn__llm_part tn__llm_parts[]; /* ends with an entry without a name */
+extern const tn__llm_part tn__llm_parts[]; /* an entry without a name ends the array */
 
-/* Is the field one of these, or known to have no effect here? */
+/* Returns whether `key` is a field that is read here, or one that is known to have no effect on the
+ * estimate. */
 bool tn__llm_is_known(const char *key);
 
-typedef struct tn__llm_reading {   /* the state of reading one file */
-    const tn__llm_family *family;  /* family of the text */
-    const tn__llm_family *wrapper; /* family of the wrapper; without one, the same */
+typedef struct tn__llm_reading {  /* the model that is being read from one file */
+    const tn__llm_family *family; /* family of the text model */
+    /* family of the model with its towers; equal to `family` if there are no towers */
+    const tn__llm_family *wrapper;
     uint64_t traits;
-    uint64_t size[TN__LLM_SIZE_COUNT]; /* 0: not there */
-    uint8_t kind[TN__LLM_LAYERS_MOST]; /* kind of each layer */
-    bool shares_keys;                  /* keys serve as values: no matrix of values (gemma4) */
-    bool scaled_width;                 /* lfm2: the width is two thirds, rounded up */
-    bool double_width;                 /* gemma4: layers that borrow a cache are twice as wide */
-    bool mixed;                        /* experts next to an inner layer (gemma4) */
+    /* sizes of the model by tn__llm_size; 0: the file does not have the size */
+    uint64_t size[TN__LLM_SIZE_COUNT];
+    uint8_t kind[TN__LLM_LAYERS_MOST]; /* bits TN__LLM_KIND_* of each layer */
+    bool shares_keys;  /* keys are also the values, so there is no matrix of values (gemma4) */
+    bool scaled_width; /* the inner width is two thirds of the stated one, rounded up (lfm2) */
+    /* the inner layer is twice as wide in layers that read the cache of another layer (gemma4) */
+    bool double_width;
+    bool mixed; /* true if layers have experts in addition to an inner layer (gemma4) */
     uint64_t vision_layers;
-    bool drops; /* dropout, in training */
+    bool drops; /* true if training uses dropout */
 } tn__llm_reading;
 
-/* Computes sizes and traits that follow from those of the file. E_INVALID: they are
- * inconsistent. */
+/* Computes the sizes and traits that follow from those in the file. Errors: E_INVALID if the sizes
+ * in the file are inconsistent. */
 tn_status tn__llm_derive(tn__llm_reading *it, tn_error *error);
-typedef enum tn__llm_place { /* where matrices occur; X in the table of rows */
-                             TN__LLM_ONCE,
-                             TN__LLM_LAYER,
-                             TN__LLM_ATTENDS, /* in each layer with attention, full or windowed */
-                             TN__LLM_IN_FULL,
-                             TN__LLM_IN_WINDOW,
-                             TN__LLM_STATES_IN, /* layers with a state */
-                             TN__LLM_INDEXED,
-                             TN__LLM_DENSE, /* layers without experts */
-                             TN__LLM_WIDER,
-                             TN__LLM_SPARSE, /* layers with experts */
-                             TN__LLM_AHEAD,  /* layers that predict further tokens: in addition to
-                                                the parts of all layers */
-                             TN__LLM_ENCODER,
-                             TN__LLM_DECODER,
-                             TN__LLM_TOWERS, /* of vision */
-                             TN__LLM_PLACES
+/* the parts of a model in which a matrix may occur */
+typedef enum tn__llm_place {
+    TN__LLM_ONCE,
+    TN__LLM_LAYER,
+    TN__LLM_ATTENDS, /* the matrix is in each layer with attention, full or windowed */
+    TN__LLM_IN_FULL,
+    TN__LLM_IN_WINDOW,
+    TN__LLM_STATES_IN, /* the matrix is in each layer with a state */
+    TN__LLM_INDEXED,
+    TN__LLM_DENSE, /* the matrix is in each layer with an inner layer (MLP) */
+    TN__LLM_WIDER,
+    TN__LLM_SPARSE, /* the matrix is in each layer with experts */
+    TN__LLM_AHEAD,  /* the matrix is only in layers that predict further tokens */
+    TN__LLM_ENCODER,
+    TN__LLM_DECODER,
+    TN__LLM_TOWERS, /* the matrix is in each layer of a tower for images */
+    TN__LLM_PLACES
 } tn__llm_place;
 typedef struct tn__llm_row {
     const char *name;
     tn_llm_role role;
     tn__llm_place place;
     tn__llm_size rows, columns, each;
-    uint64_t with, without; /* traits: it needs all of the first and none of the second */
+    /* the row applies to families with all traits of `with` and none of `without` */
+    uint64_t with, without;
 } tn__llm_row;
-/* The rows of this kind of transformer. */
+/* Returns the rows for a transformer with these traits. */
 const tn__llm_row *tn__llm_rows(uint64_t traits, size_t *count);
 
-/* Matrices, counts, cache. */
+/* Computes the matrices, the numbers of parameters, and the sizes of the cache. */
 tn_status tn__llm_count(const tn__llm_reading *it, tn_llm *llm, tn_error *error);
-/* Adds layers to the group of the cache with the same sizes; if there are too many groups, to one
- * with at least these sizes. */
+/* Adds layers to the group of the cache that has the given sizes. If there are too many groups, the
+ * last group gets the layers, and its sizes are raised to at least the given ones. */
 void tn__llm_cache_add(tn_llm_cache *cache, uint64_t layers, uint64_t window, uint64_t key,
                        uint64_t value);
-/* Bytes of weights[index] in one of its layers. */
+/* Returns the bytes of weights[index] in layer `layer`. */
 uint64_t tn__llm_weight_in(const tn_llm *llm, uint32_t index, const tn_llm_scheme *scheme,
                            uint64_t layer);
-/* TN__LLM_MIX_NONE: no such name. */
+/* The number that stands for a mix with an unknown name. */
 #define TN__LLM_MIX_NONE UINT32_MAX
 
-/* Turns the estimate of the whole model into that of the fullest device. */
+/* Replaces the estimate of the whole model by that of the device that needs most memory. */
 tn_status tn__llm_divide(const tn_llm *llm, const tn_llm_options *options, tn_llm_estimate *made,
                          tn_error *error);
-/* Bytes of the cache with `tokens` per sequence in layers without a window. */
+/* Returns the bytes of a group of the cache, with `tokens` tokens per sequence in each of its
+ * layers. */
 uint64_t tn__llm_cache_bytes(const tn_llm_cache_group *group, tn_weight_type type, uint64_t tokens);
 
 #ifndef TENURE_MINIMAL
 #include "base/json.h"
-/* "quantization_config", "dtype". */
+/* Reads how the weights are stored, from "quantization_config" and "dtype". */
 tn_status tn__llm_stored(const json_t *root, const json_t *inner, tn_llm *llm, tn_error *error);
-/* The kinds of all layers, from the fields of `inner` (else `root`). */
+/* Finds the kind of each layer. Fields are looked up in `inner`, then in `root`. */
 tn_status tn__llm_layers(tn__llm_reading *it, const json_t *inner, const json_t *root, tn_llm *llm,
                          tn_error *error);
-/* Parameters of the tower; E_UNSUPPORTED: its parts are unknown. */
+/* Counts the parameters of the tower. Errors: E_UNSUPPORTED if its parts are not known. */
 tn_status tn__llm_tower_count(tn__llm_reading *it, const json_t *vision, tn_error *error);
 #endif
 

@@ -1,8 +1,8 @@
-/* llm_config.c - reads a config.json of Hugging Face: every field is used, refused, known to have
- * no effect here, or reported as unknown.
+/* llm_config.c - reads a config.json of Hugging Face. Every field is used, refused, known to have
+ * no effect on the estimate, or reported as unknown.
  *
- * Families have different names for the same sizes, so a size has several names. The fields of the
- * text may be in an inner object ("text_config"), next to "vision_config".
+ * Families name one size differently, so a size has a list of possible names. The fields of a text
+ * model may be in an inner object ("text_config"), next to a "vision_config".
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,8 @@ tn_status tn_llm_config(const char *name, const void *bytes, size_t size, tn_llm
 #else
 
 typedef struct config_reading {
-    const json_t *root, *inner; /* the same, or "text_config" of the first */
+    /* the document, and its object "text_config" if there is one, else the document */
+    const json_t *root, *inner;
     tn__llm_reading *to;
     tn_llm *llm;
     tn_error *error;
@@ -44,7 +45,8 @@ static tn_status config_nonsense(const config_reading *it, const char *key, cons
     return status;
 }
 
-/* Without attention: "num_heads" and "head_dim" are those of a state. */
+/* Returns whether the model has no attention. In such a model "num_heads" and "head_dim" describe a
+ * state. */
 static bool config_is_pure(const config_reading *it) { return (it->to->traits & HAS(PURE)) != 0; }
 
 static const char *config_name(const config_reading *it, uint32_t field, const json_t **value) {
@@ -62,19 +64,21 @@ static const char *config_name(const config_reading *it, uint32_t field, const j
     return NULL;
 }
 
-/* Sizes that a file cannot omit by saying 0. */
+/* Returns whether a size must be at least 1 if the file states it. */
 static bool config_is_basic(uint32_t field) {
     return field == TN__LLM_HIDDEN || field == TN__LLM_LAYERS || field == TN__LLM_HEADS ||
            field == TN__LLM_VOCABULARY;
 }
 
-/* Sizes that some files give as a list, one for each layer: the largest counts. */
+/* Returns whether a file may state the size as a list with one number per layer. The largest number
+ * is then used. */
 static bool config_may_be_list(uint32_t field) {
     return field == TN__LLM_INNER || field == TN__LLM_EXPERT_INNER || field == TN__LLM_CHOSEN ||
            field == TN__LLM_EXPERTS || field == TN__LLM_SHARED || field == TN__LLM_SHARED_INNER;
 }
 
-/* The number of a field; -1: invalid. 0, false, [] and "auto" mean none. */
+/* Returns the number of a field, or -1 if it is invalid. false, [] and "auto" give 0, like the
+ * number 0. */
 static json_int_t config_number(uint32_t field, const json_t *value) {
     if (json_is_integer(value)) return json_integer_value(value);
     bool automatic = json_is_string(value) &&
@@ -91,7 +95,8 @@ static json_int_t config_number(uint32_t field, const json_t *value) {
     return json_array_size(value) == 0 || config_may_be_list(field) ? most : -1;
 }
 
-/* A list with different items is counted at its largest, an upper bound; a note says so. */
+/* Adds a note if a list has different numbers for different layers. Every layer is then counted
+ * with the largest number, which is an upper bound. */
 static void config_note_list(const config_reading *it, const char *name, const json_t *value) {
     for (size_t i = 1; i < json_array_size(value); i++)
         if (!json_equal(json_array_get(value, 0), json_array_get(value, i))) {
@@ -133,7 +138,7 @@ static tn_status config_field(const config_reading *it, uint32_t field) {
 
 static bool config_asks(uint64_t required, uint64_t traits) { return (required & traits) != 0; }
 
-/* All missing sizes, in one message. */
+/* Reports all required sizes that are missing, in one message. */
 static tn_status config_missing(const config_reading *it) {
     char list[360] = "";
     size_t used = 0;
@@ -141,7 +146,8 @@ static tn_status config_missing(const config_reading *it) {
         uint64_t required = tn__llm_fields[field].required;
         bool needed = required == TN__LLM_ALL || config_asks(required, it->to->traits);
         bool later = (it->to->traits & HAS(KDA)) != 0 && field >= TN__LLM_LINEAR_KEYS &&
-                     field <= TN__LLM_LINEAR_KERNEL; /* in an object of their own */
+                     /* sizes that are in an object of their own in the file */
+                     field <= TN__LLM_LINEAR_KERNEL;
         bool sparse = field == TN__LLM_INNER && (it->to->traits & HAS(NARROW)) != 0 &&
                       (it->to->traits & HAS(GEMMA4)) == 0 && it->to->size[TN__LLM_DENSE_FIRST] == 0;
         if (later || sparse || (field == TN__LLM_HEADS && config_is_pure(it))) continue;
@@ -162,7 +168,7 @@ static tn_status config_missing(const config_reading *it) {
 
 /* --- flags, parts --- */
 
-/* Whether `type` is one of the words of `list`. */
+/* Returns whether `type` is one of the names in `list`, which are separated by blanks. */
 static bool config_is_one_of(const char *list, const char *type) {
     size_t length = strlen(type);
     for (const char *at = strstr(list, type); at != NULL; at = strstr(at + 1, type))
@@ -205,7 +211,8 @@ static tn_status config_part(const config_reading *it, size_t index) {
             tn__llm_parts[index].why);
 }
 
-/* Falcon's later models: keys and values of several heads, two normalisations side by side. */
+/* Handles Falcon's two architectures. In the newer one several heads have keys and values, and the
+ * two halves of a layer have normalisations of their own. */
 static void config_falcon(const config_reading *it) {
     const json_t *later = config_get(it, "new_decoder_architecture");
     if ((it->to->traits & HAS(PARALLEL)) == 0) return;
@@ -213,7 +220,9 @@ static void config_falcon(const config_reading *it) {
         it->to->traits &= ~HAS(SINGLE);
         if (it->to->size[TN__LLM_PARALLEL_NORMS] != 1) it->to->traits &= ~HAS(ONE_NORM);
     } else if ((it->to->traits & HAS(SINGLE)) == 0)
-        it->to->size[TN__LLM_KV_HEADS] = 0; /* as many as for queries, whatever the field says */
+        /* in the older architecture this means as many heads as queries have; the field is
+         * ignored */
+        it->to->size[TN__LLM_KV_HEADS] = 0;
 }
 
 static tn_status config_positions(const config_reading *it) {
@@ -225,13 +234,15 @@ static tn_status config_positions(const config_reading *it) {
     return TN_OK;
 }
 
-/* A tower with unknown parts leaves the parameters unknown, but the cache known. */
+/* Counts the towers. If the parts of a tower are not known, the number of parameters is unknown,
+ * but the cache is still known. */
 static tn_status config_tower(const config_reading *it, const json_t *vision) {
     const json_t *audio = json_object_get(it->root, "audio_config");
     tn_error why;
     if (json_is_object(audio) && json_object_size(audio) > 0)
         snprintf(it->llm->uncounted, sizeof it->llm->uncounted, "the audio tower");
-    if (json_is_null(vision)) return TN_OK; /* the model has only text */
+    /* a field that is null means that the model has no tower */
+    if (json_is_null(vision)) return TN_OK;
     if (vision == NULL && it->to->wrapper->tower != TN__LLM_TOWER_OTHER)
         snprintf(it->llm->note, sizeof it->llm->note,
                  "there is no \"vision_config\"; the default tower of the class is counted");
@@ -293,7 +304,8 @@ static void config_unread(const config_reading *it, const json_t *object) {
     }
 }
 
-/* Training stores masks of dropout unless every field about it says 0. */
+/* Finds out whether training uses dropout. If no field about dropout is stated, it does, except in
+ * families with a gated inner layer. */
 static tn_status config_drops(const config_reading *it) {
     static const char *const keys[] = {"attention_dropout",
                                        "attn_pdrop",
@@ -318,7 +330,8 @@ static tn_status config_drops(const config_reading *it) {
 
 /* --- all of it --- */
 
-/* Without a "model_type" the fields identify LLaMA's kind, BERT's and GPT-2's. */
+/* Returns the family of a file without "model_type": a family like LLaMA, BERT or GPT-2, which are
+ * recognised by their fields. */
 static const char *config_guess(const config_reading *it) {
     it->llm->guessed = true;
     return config_get(it, "rms_norm_eps") != NULL      ? "llama"
@@ -326,7 +339,8 @@ static const char *config_guess(const config_reading *it) {
                                                        : "gpt2";
 }
 
-/* The text of a wrapper has a family of its own, which the file names or the wrapper implies. */
+/* Returns the family of the text model. A wrapper with towers has a text model of another family,
+ * which the file names or the wrapper implies. */
 static const tn__llm_family *config_text(const config_reading *it, const tn__llm_family *wrapper) {
     const char *type = json_string_value(json_object_get(it->inner, "model_type"));
     const tn__llm_family *text = NULL;
@@ -345,7 +359,8 @@ static tn_status config_type(config_reading *it) {
         return config_nonsense(it, "model_type", type, "a string");
     const tn__llm_family *family = tn__llm_family_find(name);
     snprintf(it->llm->type, sizeof it->llm->type, "%.39s", name);
-    /* An unknown wrapper of a known text: the cache is known, the parameters are not. */
+    /* If only the text model is of a known family, its cache is known, but the parameters of the
+     * whole model are not. */
     const char *inner = json_string_value(json_object_get(it->inner, "model_type"));
     if (family == NULL && it->inner != it->root && inner != NULL) {
         family = tn__llm_family_find(inner);
@@ -361,7 +376,8 @@ static tn_status config_type(config_reading *it) {
     return TN_OK;
 }
 
-/* A field that is null is off: the default of the class is only for missing fields. */
+/* Sets missing sizes to the defaults of the model's class. A window that the file states as null is
+ * off and gets no default. */
 static void config_otherwise(const config_reading *it) {
     for (uint32_t i = 0; i < 12 && it->to->family->otherwise[i].size > 0; i++) {
         uint32_t field = it->to->family->otherwise[i].field;
@@ -374,7 +390,8 @@ static void config_otherwise(const config_reading *it) {
     }
 }
 
-/* The number of layers may be given only by the length of a list or a string. */
+/* Sets the number of layers to the length of a list or string with one entry per layer, if the file
+ * does not state the number. */
 static void config_layer_count(const config_reading *it) {
     const json_t *list = config_get(it, "layers_block_type");
     const json_t *text = config_get(it, "hybrid_override_pattern");
@@ -383,13 +400,13 @@ static void config_layer_count(const config_reading *it) {
     *layers = json_is_array(list) ? json_array_size(list) : json_string_length(text);
 }
 
-/* Small objects and flags that affect sizes. */
+/* Reads flags and small objects that affect sizes. */
 static void config_switches(const config_reading *it) {
     uint64_t *size = it->to->size;
     uint64_t experts = HAS(EXPERT) | HAS(NARROW) | HAS(CORRECTED);
     bool hybrid = (it->to->traits & TN__LLM_STATES) != 0;
     if (hybrid && (it->to->traits & HAS(EXPERT)) != 0 && size[TN__LLM_EXPERTS] <= 1) {
-        it->to->traits &= ~experts; /* the dense models of a family of mixtures */
+        it->to->traits &= ~experts; /* a model without experts in a family that usually has them */
         if ((it->to->traits & HAS(PARTS)) == 0 && size[TN__LLM_SHARED_INNER] > 0)
             size[TN__LLM_INNER] = size[TN__LLM_SHARED_INNER];
     }
@@ -415,7 +432,7 @@ static void config_gated(const config_reading *it) {
         it->to->traits |= HAS(GATED);
 }
 
-/* The number of classes of a classifier: the number of its names. */
+/* Sets the number of classes of a classifier to the number of class names. */
 static void config_labels(const config_reading *it) {
     const json_t *labels = config_get(it, "id2label");
     uint64_t *size = it->to->size;
@@ -453,7 +470,8 @@ static tn_status config_read(config_reading *it) {
     return tn__llm_count(it->to, it->llm, it->error);
 }
 
-/* Python writes Infinity and NaN, which are not JSON: numbers of the same length replace them. */
+/* Replaces Infinity and NaN, which Python writes but which are not JSON, by numbers of equal
+ * length. */
 static void config_numbers(char *text, size_t size) {
     bool inside = false;
     for (size_t i = 0; i < size; i++) {

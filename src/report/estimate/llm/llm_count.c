@@ -1,4 +1,5 @@
-/* llm_count.c - computes matrices, parameters and the cache of a token from the sizes of a file. */
+/* llm_count.c - computes the matrices, the parameters and the cache of a transformer from the sizes
+ * in a file. */
 #include <stdio.h>
 
 #include "report/estimate/llm/llm.h"
@@ -8,13 +9,14 @@
 
 /* --- sizes that follow --- */
 
-/* Widths of attention: in full, and in layers with a window, which may have heads of their own. */
+/* Computes the widths of attention. Layers with a window may have other numbers and sizes of heads
+ * than layers with full attention. */
 static void count_widths(tn__llm_reading *it) {
     uint64_t heads = SIZE(it, HEADS), value = SIZE(it, VALUE);
     if (SIZE(it, WINDOW_HEADS) == 0) SIZE(it, WINDOW_HEADS) = heads;
     if (SIZE(it, WINDOW_KV_HEADS) == 0) SIZE(it, WINDOW_KV_HEADS) = SIZE(it, KV_HEADS);
     if (SIZE(it, WINDOW_HEAD_SIZE) == 0) SIZE(it, WINDOW_HEAD_SIZE) = SIZE(it, HEAD_SIZE);
-    if (HAS(it, GEMMA4)) { /* the plain fields describe windows, others describe full attention */
+    if (HAS(it, GEMMA4)) { /* in files of gemma4, the plain fields describe layers with a window */
         if (SIZE(it, GLOBAL_KV_HEADS) > 0) SIZE(it, KV_HEADS) = SIZE(it, GLOBAL_KV_HEADS);
         if (SIZE(it, GLOBAL_HEAD_SIZE) > 0) SIZE(it, HEAD_SIZE) = SIZE(it, GLOBAL_HEAD_SIZE);
     }
@@ -48,8 +50,10 @@ static tn_status count_heads(tn__llm_reading *it, tn_error *error) {
     return TN_OK;
 }
 
-/* --- sizes of states ---
- * Mamba: Gu and Dao (2023), Dao and Gu (2024); gated delta net: Yang et al. (2024). */
+/* --- sizes of states --- */
+
+/* Sources: for Mamba, Gu and Dao (2023) and Dao and Gu (2024); for the gated delta net, Yang et al.
+ * (2024). */
 
 static void count_states(tn__llm_reading *it) {
     uint64_t hidden = SIZE(it, HIDDEN), inner = SIZE(it, STATE_INNER), n = SIZE(it, STATE_SIZE);
@@ -94,7 +98,7 @@ static void count_linear(tn__llm_reading *it) {
     SIZE(it, LIGHT_WIDTH) = SIZE(it, QUERY);
 }
 
-/* Numbers of the state of one layer. */
+/* Returns how many numbers the state of one layer has. */
 static uint64_t count_state(const tn__llm_reading *it) {
     uint64_t hidden = SIZE(it, HIDDEN), inner = SIZE(it, STATE_INNER), keys, taps;
     if (HAS(it, MAMBA) || HAS(it, MAMBA2)) {
@@ -164,7 +168,7 @@ static tn_status count_images(tn__llm_reading *it, tn_error *error) {
     uint64_t patch = tn__mul_sat(SIZE(it, PATCH), SIZE(it, PATCH));
     SIZE(it, POSITIONS) = SIZE(it, POSITION_ROWS) = tn__add_sat(1, tn__mul_sat(side, side));
     SIZE(it, PATCH_SIZE) = tn__mul_sat(SIZE(it, CHANNELS), patch);
-    SIZE(it, BIASES) = 4; /* of attention's products */
+    SIZE(it, BIASES) = 4; /* biases of the four matrix products of attention */
     return TN_OK;
 }
 
@@ -190,19 +194,21 @@ tn_status tn__llm_derive(tn__llm_reading *it, tn_error *error) {
     count_states(it);
     count_linear(it);
     count_inputs(it);
-    /* of attention, of the down projection, of two normalisations */
+    /* biases of SigLIP: 4 of attention, 1 of the down projection, 4 vectors of two
+     * normalisations */
     if (HAS(it, SEES)) SIZE(it, BIASES) = 9;
     return count_images(it, error);
 }
 
 /* --- matrices --- */
 
-typedef struct count_span { /* layers of a place */
+typedef struct count_span { /* the layers that have the matrices of a tn__llm_place */
     uint64_t first, layers;
     bool scattered;
 } count_span;
 
-/* The kinds of the layers at a place; 0: the place is not in layers over tokens. */
+/* For each place, the kinds of layers that have it. 0 means that the place is not in the layers
+ * over tokens. */
 static const uint8_t count_kinds[TN__LLM_PLACES] = {
     [TN__LLM_LAYER] = UINT8_MAX,
     [TN__LLM_ATTENDS] = TN__LLM_KIND_FULL | TN__LLM_KIND_WINDOW,
@@ -230,7 +236,8 @@ static count_span count_span_of(const tn__llm_reading *it, tn__llm_place place) 
     return span;
 }
 
-/* A layer that predicts a further token has full attention. */
+/* Returns the layers that predict further tokens and have this place. Such a layer has full
+ * attention, and experts if the family has them. */
 static count_span count_span_ahead(const tn__llm_reading *it, tn__llm_place place) {
     uint8_t kind = TN__LLM_KIND_FULL;
     kind |= HAS(it, EXPERT) ? TN__LLM_KIND_SPARSE : TN__LLM_KIND_DENSE;
@@ -310,7 +317,8 @@ void tn__llm_cache_add(tn_llm_cache *cache, uint64_t layers, uint64_t window, ui
         cache->groups[cache->group_count++] = (tn_llm_cache_group){layers, window, key, value};
         return;
     }
-    tn_llm_cache_group *last = &cache->groups[TN_LLM_GROUPS_MAX - 1]; /* not less than both */
+    /* with too many groups, the last one gets sizes that are an upper bound for all its layers */
+    tn_llm_cache_group *last = &cache->groups[TN_LLM_GROUPS_MAX - 1];
     last->layers = tn__add_sat(last->layers, layers);
     if (last->window > 0)
         last->window = window == 0 || window > last->window ? window : last->window;
@@ -385,7 +393,7 @@ static void count_sizes(const tn__llm_reading *it, tn_llm *llm) {
                                     : count_widest(SIZE(it, QUERY), SIZE(it, WINDOW_QUERY));
     llm->key_width =
         HAS(it, MLA) ? SIZE(it, DOWN) : count_widest(SIZE(it, KEY), SIZE(it, WINDOW_KEY));
-    if (state) { /* output of a state's projection: as wide as queries and keys */
+    if (state) { /* the output of a state's projection is in memory like queries and keys */
         uint64_t in = count_widest(SIZE(it, GDN_IN), SIZE(it, STATE_IN));
         llm->query_width = count_widest(llm->query_width, in);
         llm->query_width = count_widest(llm->query_width, SIZE(it, KDA_WIDTH));

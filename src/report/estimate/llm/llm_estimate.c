@@ -1,5 +1,5 @@
-/* llm_estimate.c - estimates the bytes of running a transformer: weights, cache, workspace, run
- * time. */
+/* llm_estimate.c - estimates the bytes for running a transformer: weights, cache, workspace, and
+ * the memory of the program that runs it. */
 #include <tenure/estimate.h>
 #include "report/estimate/llm/llm.h"
 
@@ -8,22 +8,25 @@
 
 /* --- the memory of the program that runs a model ---------------------------------------------- */
 
-/* The memory of the program that runs a model: bytes beyond weights, cache and the workspace that
- * every run time needs.
+/* The memory of the program that runs a model: the bytes in addition to weights, cache and the
+ * workspace that every such program needs.
  *
- * Each is an upper estimate, by formulas from the program's source or from published logs
- * (docs/llm.md has the sources): a context on the device, wider buffers, a cache that is rounded
- * up.
+ * Each number is an upper estimate. It comes from the source of the program or from published logs
+ * (docs/llm.md has the sources). It includes a context on the device, wider buffers, and a cache
+ * that is rounded up. In the formulas, u is the number of tokens in a pass, V the size of the
+ * vocabulary, d the hidden size and f the inner size.
  *
- *   llama.cpp     one graph of u tokens (n_ubatch) is laid out for the worst case. Logits of all of
- *                 them, 4 u (V + 2 d + 1), or the widest layer with the mask of attention,
- *                 4 u (3 f + 4 d + 6) + 2 u cells; experts 10 % more; with compressed attention
- *                 also queries as wide as the cache. Cells are rounded up to 256, windows have u
- *                 cells more.
- *   vLLM          uses 90 % of a device. Pages of 16 tokens; windows also keep the tokens of a
- *                 pass; the profile run computes logits of 256 sequences in float32, three times.
- *   transformers  eager: normalisation in float32, gate, activation, product; keys and values are
- *                 repeated for each head and copied when a layer's cache grows.
+ *   llama.cpp     allocates the graph of a pass of u tokens (n_ubatch) for the worst case. That is
+ *                 either the logits of all tokens, 4 u (V + 2 d + 1), or the widest layer with the
+ *                 mask of attention, 4 u (3 f + 4 d + 6) + 2 u cells. Experts need 10 % more. With
+ *                 compressed attention, queries as wide as the cache are added. The number of cells
+ *                 of the cache is rounded up to 256, and windows have u additional cells.
+ *   vLLM          uses 90 % of a device. The cache has pages of 16 tokens, and windows also keep
+ *                 the tokens of a pass. A profile run computes the logits of 256 sequences in
+ *                 float32, three times.
+ *   transformers  runs operators one by one: normalisation in float32, gate, activation, product.
+ *                 Keys and values are repeated for each head, and are copied when the cache of a
+ *                 layer grows.
  */
 
 #define RUNTIME_MIB (UINT64_C(1) << 20)
@@ -62,7 +65,8 @@ static uint64_t runtime_up(uint64_t count, uint64_t to) {
 
 static uint64_t runtime_most(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* The cache with the tokens of each group rounded as the run time does; states are not rounded. */
+/* Returns the bytes of the cache, with the tokens of each group rounded up to `page`. A window has
+ * `more` additional tokens. States are not rounded. */
 static uint64_t runtime_cache(const tn_llm *llm, const tn_llm_options *it,
                               const tn_llm_estimate *made, uint64_t page, uint64_t more) {
     uint64_t sum = tn__add_sat(made->cache_state, made->cache_cross);
@@ -84,7 +88,8 @@ static uint64_t runtime_llama_cpp(const tn_llm *llm, const tn_llm_options *it) {
     uint64_t wide = tn__add_sat(tn__mul_sat(llm->model.gated ? 3 : 2, llm->model.inner), 4 * d + 6);
     uint64_t queries = tn__add_sat(tn__mul_sat(3, llm->query_width), 4 * d + 6);
     bool compressed = llm->cache.group_count > 0 && llm->cache.groups[0].value == 0;
-    if (compressed) /* queries mapped into the space of the cache, and back */
+    /* llama.cpp maps queries to the width of the compressed cache, and the result back */
+    if (compressed)
         queries = tn__add_sat(queries, tn__mul_sat(2 * llm->model.heads, llm->cache.groups[0].key));
     uint64_t layer = tn__mul_sat(4 * u, runtime_most(wide, queries));
     if (llm->experts > 0) layer = tn__add_sat(layer, layer / 10);
@@ -112,13 +117,15 @@ static uint64_t runtime_transformers(const tn_llm *llm, const tn_llm_options *it
         widest = runtime_most(widest, tn__llm_cache_bytes(&one, it->cache_type, 1));
     }
     bool attends = llm->cache.group_count > 0;
-    uint64_t repeated = attends ? tn__mul_sat(4, llm->query_width) : 0; /* keys and values */
+    /* keys and values, repeated for each head of queries */
+    uint64_t repeated = attends ? tn__mul_sat(4, llm->query_width) : 0;
     uint64_t grown = tn__mul_sat(tokens, tn__add_sat(widest, repeated));
     uint64_t logits = tn__mul_sat(10, tn__mul_sat(it->batch, llm->model.vocabulary));
     return tn__add_sat(tn__add_sat(tn__mul_sat(it->pass, layer), grown), logits);
 }
 
-/* Fills in the run time's memory of an estimate that has weights, cache and workspace. */
+/* Adds the memory of the program that runs the model to an estimate that has weights, cache and
+ * workspace. */
 static void llm_runtime_add(const tn_llm *llm, const tn_llm_options *it, tn_llm_estimate *made) {
     uint64_t buffers = made->workspace;
     made->cache_allocated = made->cache;
@@ -176,7 +183,8 @@ static tn_status estimate_complete(const tn_llm *llm, const tn_llm_options *give
     if (it->pass == 0) it->pass = llm_runtime_pass(it, tokens);
     if (it->pass < it->batch) it->pass = it->batch;
     if (it->pass > tokens) it->pass = tokens;
-    if (it->pass < llm->cache.cross_tokens) it->pass = llm->cache.cross_tokens; /* for an encoder */
+    /* an encoder processes all its tokens in one pass */
+    if (it->pass < llm->cache.cross_tokens) it->pass = llm->cache.cross_tokens;
     if (it->batch > TN__LLM_MOST || it->sequence > TN__LLM_MOST)
         TN_FAIL(error, TN_E_INVALID, "%llu sequences of %llu tokens make no sense",
                 (unsigned long long)it->batch, (unsigned long long)it->sequence);
@@ -213,7 +221,7 @@ static uint64_t estimate_weights(const tn_llm *llm, const tn_llm_options *it) {
     return sum;
 }
 
-/* The keys and values of a token in one layer. */
+/* Returns the bytes of the keys and values of one token in one layer. */
 static uint64_t estimate_token(const tn_llm_cache_group *group, tn_weight_type type) {
     uint64_t key = tn_weight_type_bytes(type, 1, group->key);
     return tn__add_sat(key, tn_weight_type_bytes(type, 1, group->value));
@@ -246,8 +254,8 @@ static void estimate_cache(const tn_llm *llm, const tn_llm_options *it, tn_llm_e
                               tn__add_sat(made->cache_state, made->cache_cross));
 }
 
-/* The bytes that the widest step reads and writes, plus the hidden state of the residual
- * connection. */
+/* Computes the workspace: the bytes that the widest operator reads and writes, plus the hidden
+ * state of the residual connection. */
 static void estimate_workspace(const tn_llm *llm, const tn_llm_options *it, tn_llm_estimate *made) {
     uint64_t hidden = llm->model.hidden, query = llm->query_width, keys = 2 * llm->key_width;
     uint64_t attention = tn__add_sat(tn__mul_sat(2, query), keys);
@@ -298,7 +306,7 @@ uint64_t tn_llm_most(const tn_llm *llm, const tn_llm_options *options, uint64_t 
         high *= 2;
     }
     if (high > most + 1) high = most + 1;
-    while (high - low > 1) { /* low fits; high does not fit, or is not wanted */
+    while (high - low > 1) { /* `low` fits; `high` does not fit, or is above the maximum */
         uint64_t middle = low + (high - low) / 2;
         if (estimate_fits(llm, options, limit, longest, middle))
             low = middle;

@@ -1,8 +1,9 @@
-/* llm_families.c - the parts of each family of transformers, by its "model_type".
+/* llm_families.c - the table of families of transformers, by their "model_type".
  *
  * A row describes a family completely: its parts (traits), the kinds of its layers, the defaults of
- * its class, and the names of sizes that only it uses. A new family of known parts is a new row.
- * tests/estimate/test_families.c compares the rows with published counts.
+ * its class, and the names of sizes that only this family uses. A new family with parts that are
+ * already known needs only a new row. tests/estimate/test_families.c compares the rows with
+ * published counts.
  */
 #include "report/estimate/llm/llm.h"
 
@@ -203,7 +204,8 @@ static const tn__llm_family families[] = {
 };
 /* clang-format on */
 
-/* "x_text" is the text of "x". */
+/* Returns whether `type` is `row`, or `row` without "_text": the text model of "x" may have the
+ * type "x_text". */
 static bool families_is(const char *row, const char *type) {
     size_t length = strlen(row);
     return strncmp(row, type, length) == 0 &&

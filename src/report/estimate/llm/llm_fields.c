@@ -1,6 +1,5 @@
-/* llm_fields.c - the fields of a config.json: sizes, flags, parts that no family here supports, and
- * fields that affect neither parameters nor cache.
- */
+/* llm_fields.c - tables of the fields of a config.json: sizes, flags, parts that the estimate does
+ * not support, and fields that affect neither parameters nor cache. */
 #include "report/estimate/llm/llm.h"
 
 #define HAS(name) TN__LLM_TRAIT(name)
@@ -166,7 +165,7 @@ const tn__llm_part tn__llm_parts[] = {
     {NULL, NULL, 0, 0},
 };
 
-/* Fields that affect neither parameters nor cache. */
+/* Fields that affect neither parameters nor cache, so they are ignored. */
 static const char *const fields_harmless[] = {
     "*_alpha",
     "*_chunk_size",

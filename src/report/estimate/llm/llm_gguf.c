@@ -1,32 +1,36 @@
-/* llm_gguf.c - reads sizes and cache of a transformer from the keys of a .gguf file, as llama.cpp
- * does.
+/* llm_gguf.c - reads the sizes and the cache of a transformer from the keys of a .gguf file, as
+ * llama.cpp does.
  *
  * The windows and states of an architecture are compiled into llama.cpp and need not be in the
- * file: the table gguf_archs contains them, a row for each architecture. For an architecture
- * without a row all layers count as full attention, as in llama.cpp; this is an upper bound, and
- * the result says so unless the architecture is known to be plain. An architecture without a row
- * but with keys about states or an index is an error, because its cache is unknown.
- * Source: llama.cpp b10256 (llama-model.cpp, llama-hparams.cpp, llama-kv-cache.cpp,
- * llama-memory-recurrent.cpp); its own context sizes for 28 files are in
- * tests/estimate/test_gguf_cache.c.
+ * file. The table gguf_archs has them, with a row for each architecture. For an architecture
+ * without a row, all layers are counted with full attention, as llama.cpp does. That is an upper
+ * bound, and the result says so unless the architecture is known to have full attention only. If an
+ * architecture without a row has keys about states or an index, the result is an error, because its
+ * cache is not known. Source: llama.cpp b10256 (llama-model.cpp, llama-hparams.cpp,
+ * llama-kv-cache.cpp, llama-memory-recurrent.cpp). The context sizes that llama.cpp itself reports
+ * for 28 files are in tests/estimate/test_gguf_cache.c.
  */
 #include <stdio.h>
 
 #include "report/estimate/llm/llm.h"
 
-typedef enum gguf_state { /* which layers keep a state of a constant size */
+typedef enum gguf_state { /* which layers of an architecture keep a state of constant size */
                           GGUF_NONE,
-                          GGUF_ALL,      /* every layer, without attention */
-                          GGUF_BOTH,     /* every layer, in addition to attention */
-                          GGUF_NO_HEADS, /* layers with 0 heads of keys */
-                          GGUF_NO_PARTS, /* layers with neither heads of keys nor an inner layer */
-                          GGUF_INTERVAL  /* all but each full_attention_interval-th */
+                          GGUF_ALL,  /* every layer keeps a state, and no layer has attention */
+                          GGUF_BOTH, /* every layer keeps a state in addition to its attention */
+                          GGUF_NO_HEADS, /* layers with 0 heads of keys keep a state */
+                          /* layers with neither heads of keys nor an inner layer keep a state */
+                          GGUF_NO_PARTS,
+                          /* all layers but every full_attention_interval-th keep a state */
+                          GGUF_INTERVAL
 } gguf_state;
 
-typedef enum gguf_list {                /* effect of the key sliding_window_pattern */
-                         GGUF_COMPILED, /* ignored: the compiled pattern counts */
-                         GGUF_LISTED,   /* a list replaces the compiled pattern */
-                         GGUF_ONLY      /* only the list: there is no compiled pattern */
+typedef enum gguf_list { /* effect of a list in the key sliding_window_pattern */
+                         /* the list is ignored; the pattern compiled into llama.cpp applies */
+                         GGUF_COMPILED,
+                         GGUF_LISTED, /* the list replaces the compiled pattern */
+                         /* only a list in the file applies, because there is no compiled pattern */
+                         GGUF_ONLY
 } gguf_list;
 
 typedef enum gguf_index {
@@ -38,15 +42,15 @@ typedef enum gguf_index {
 
 typedef struct gguf_arch {
     const char *name;
-    uint32_t window; /* used without a key; 0: no window */
-    uint32_t period; /* of full attention; 1: every layer has a window */
-    bool first;      /* full attention is first in a period, else last */
-    bool fixed;      /* the compiled window counts, not the key (except 0: none) */
+    uint32_t window; /* window in tokens if the file has no key for it; 0: no window */
+    uint32_t period; /* one layer per period has full attention; 1: every layer has a window */
+    bool first;      /* the layer with full attention is the first of its period, not the last */
+    bool fixed; /* the compiled window applies, except if the key is 0, which means no window */
     gguf_list list;
     gguf_state state;
     gguf_index index;
-    bool not_further; /* layers that predict further tokens have no cache */
-    bool encoder;     /* an encoder: no cache */
+    bool not_further; /* true if layers that predict further tokens have no cache */
+    bool encoder;     /* true if the architecture is an encoder, which has no cache */
 } gguf_arch;
 
 static const gguf_arch gguf_archs[] = {
@@ -100,7 +104,7 @@ static const gguf_arch gguf_archs[] = {
     {"step35", .list = GGUF_ONLY, .not_further = true},
 };
 
-/* Architectures with full attention in all layers, for which no note is needed. */
+/* Architectures that have full attention in all layers. For them no note is printed. */
 static const char *const gguf_plain[] = {
     "apertus",     "arcee",     "arctic",     "baichuan",   "bailingmoe", "bailingmoe2",
     "bloom",       "chatglm",   "codeshell",  "cogvlm",     "command-r",  "dbrx",
@@ -118,8 +122,8 @@ static const char *const gguf_plain[] = {
 typedef struct gguf_reading {
     const tn_weights *weights;
     const char *type;
-    const gguf_arch *arch; /* NULL: no row */
-    uint64_t cached;       /* layers that may have a cache */
+    const gguf_arch *arch; /* the row for the architecture in gguf_archs, or NULL */
+    uint64_t cached;       /* number of layers that may have a cache */
     uint64_t window, interval, borrowed;
     tn_error *error;
 } gguf_reading;
@@ -137,14 +141,15 @@ static bool gguf_find(const gguf_reading *it, const char *name, uint64_t *number
     return tn_weights_number(it->weights, key, number);
 }
 
-/* A key that must exist. */
+/* Reads a key that must exist and must be at least 1. */
 static tn_status gguf_need(const gguf_reading *it, const char *name, uint64_t *number) {
     if (gguf_find(it, name, number) && *number >= 1 && *number <= TN__LLM_MOST) return TN_OK;
     TN_FAIL(it->error, TN_E_INVALID, "the file has no key %.39s.%s with a number above 0", it->type,
             name);
 }
 
-/* One number for all layers, or a list with one for each. */
+/* Returns whether a key has a list with one number per layer, instead of one number for all
+ * layers. */
 static bool gguf_is_list(const gguf_reading *it, const char *name) {
     char key[GGUF_KEY];
     uint64_t first;
@@ -175,7 +180,7 @@ static bool gguf_is(const gguf_reading *it, const char *type) {
 
 /* --- windows --- */
 
-/* The window of the layers that have one; 0: no layer has one. */
+/* Returns the window of the layers that have one, in tokens, or 0 if no layer has a window. */
 static uint64_t gguf_window(const gguf_reading *it, uint64_t layers) {
     const gguf_arch *arch = it->arch;
     uint64_t window = 0;
@@ -199,17 +204,19 @@ static tn_status gguf_is_windowed(const gguf_reading *it, uint64_t layer, bool *
         *windowed = value != 0;
         return TN_OK;
     }
-    /* a number: all or none; without a key full attention, an upper bound */
+    /* a number other than 0 means that all layers have a window; without the key all are counted
+     * with full attention, an upper bound */
     if (arch->list == GGUF_ONLY) {
         *windowed = gguf_find(it, name, &value) && value != 0;
         return TN_OK;
     }
-    if (arch->period == 1) { /* every layer, whatever the key says */
+    if (arch->period == 1) { /* every layer has a window; the key is ignored */
         *windowed = true;
         return TN_OK;
     }
     bool is_stated = gguf_find(it, name, &value) && value > 0;
-    if (gguf_is(it, "cohere2moe") && !is_stated) return TN_OK; /* it has no compiled pattern */
+    /* for cohere2moe, llama.cpp has no compiled pattern of windows */
+    if (gguf_is(it, "cohere2moe") && !is_stated) return TN_OK;
     period = is_stated ? value : arch->period;
     uint64_t at = layer % period;
     *windowed = period == 1 || (arch->first ? at != 0 : at != period - 1);
@@ -239,7 +246,8 @@ static tn_status gguf_has_state(const gguf_reading *it, uint64_t layer, uint64_t
     }
 }
 
-/* Numbers of the state of one layer, by the keys that the file has. */
+/* Computes how many numbers the state of one layer has. The kind of state follows from the keys in
+ * the file. */
 static tn_status gguf_state_size(const gguf_reading *it, const tn_llm *llm, uint64_t *size) {
     uint64_t k = 0, inner = 0, n = 0, groups = 0, head = 0, taps;
     if (gguf_find(it, "wkv.head_size", &head)) {
@@ -267,8 +275,8 @@ static tn_status gguf_state_size(const gguf_reading *it, const tn_llm *llm, uint
     return TN_OK;
 }
 
-/* The first key about states, an index or a compressed cache in a file without a row for its
- * architecture. */
+/* For an architecture without a row: returns the first key of the file that is about states, an
+ * index or a compressed cache, or NULL if there is none. */
 static const char *gguf_unknown_part(const gguf_reading *it) {
     static const char *const names[] = {"ssm.state_size",
                                         "ssm.inner_size",
@@ -289,9 +297,9 @@ static const char *gguf_unknown_part(const gguf_reading *it) {
 
 /* --- the cache --- */
 
-typedef struct gguf_widths { /* of one head */
+typedef struct gguf_widths { /* widths of keys and values of one head */
     uint64_t key, value, window_key, window_value;
-    bool compressed; /* the cache only holds keys */
+    bool compressed; /* the cache has only one compressed vector per token, counted as key */
 } gguf_widths;
 
 static tn_status gguf_read_widths(const gguf_reading *it, const tn_llm *llm, gguf_widths *to) {
@@ -331,7 +339,8 @@ static tn_status gguf_add_index(const gguf_reading *it, const gguf_widths *width
     return TN_OK;
 }
 
-/* One layer: full attention or a window, a state, or neither. */
+/* Adds the cache of one layer, which may have full attention, a window, a state, or none of
+ * them. */
 static tn_status gguf_add_layer(const gguf_reading *it, const gguf_widths *widths, uint64_t layer,
                                 tn_llm *llm) {
     uint64_t heads = 0, query_heads = 0;
@@ -353,8 +362,8 @@ static tn_status gguf_add_layer(const gguf_reading *it, const gguf_widths *width
     return gguf_add_index(it, widths, layer, &llm->cache);
 }
 
-/* Layers that may have a cache: layers for further tokens are not run, but most have a cache all
- * the same. */
+/* Finds how many layers may have a cache. Layers that predict further tokens are not run, but in
+ * most architectures they have a cache. */
 static tn_status gguf_layers(gguf_reading *it, const tn_llm *llm) {
     uint64_t further = 0, loops = 1;
     gguf_find(it, "nextn_predict_layers", &further);
@@ -413,7 +422,7 @@ static tn_status gguf_cache(gguf_reading *it, tn_llm *llm) {
 
 /* --- sizes --- */
 
-/* The largest of a list, or the number. */
+/* Reads a key as one number: the largest one of a list. */
 static tn_status gguf_largest(const gguf_reading *it, const char *name, uint64_t layers,
                               uint64_t *most) {
     uint64_t value = 0;
@@ -463,7 +472,8 @@ static tn_status gguf_heads(const gguf_reading *it, tn_llm *llm) {
             "the file has no key %.39s.attention.head_count with a number above 0", it->type);
 }
 
-/* The number of layers without a tensor: then the file is only a part of its model. */
+/* Returns how many layers have no tensor in the files. If there are any, the files are only a part
+ * of the model. */
 static uint64_t gguf_missing(const tn_weights *weights, uint64_t layers) {
     bool seen[TN__LLM_LAYERS_MOST] = {false};
     uint64_t missing = 0;
@@ -499,8 +509,7 @@ tn_status tn_llm_gguf(const tn_weights *weights, tn_llm *llm, tn_error *error) {
     if (llm->model.vocabulary == 0) gguf_find(&it, "vocab_size", &llm->model.vocabulary);
     if (llm->model.vocabulary > TN__LLM_MOST)
         TN_FAIL(error, TN_E_INVALID, "a vocabulary above 2^40");
-    llm->model.gated =
-        true; /* not less than without a gate, if the first layer is of another kind */
+    llm->model.gated = true; /* an upper bound: an inner layer without a gate needs less */
     TN_TRY(gguf_inner(&it, llm));
     TN_TRY(gguf_cache(&it, llm));
     llm->missing = gguf_missing(weights, llm->model.layers);

@@ -1,9 +1,10 @@
-/* llm_layers.c - finds the kind of each layer: full attention or a window, a state of a constant
- * size, an inner layer or experts, its own cache or that of another layer.
+/* llm_layers.c - finds the kind of each layer: full attention or a window, a state of constant
+ * size, an inner layer or experts, a cache of its own or the cache of another layer.
  *
- * Files describe this in some fifteen ways: lists of words, strings of letters, lists of numbers,
- * periods. Each way has a function that sets the kinds if its field exists; the first that finds
- * its field decides. An unknown word counts as full attention and is reported.
+ * Files describe this in some fifteen ways, such as lists of names, strings of letters, lists of
+ * numbers and periods. For each way there is a function that sets the kinds if its field exists.
+ * The first function that finds its field decides. A layer of an unknown type is counted as full
+ * attention, and the type is reported.
  */
 #include <stdio.h>
 
@@ -33,7 +34,8 @@ static const json_t *layers_get(const layers_reading *it, const char *key) {
     return value != NULL && !json_is_null(value) ? value : NULL;
 }
 
-/* A list with an item for each layer; NULL: not present. */
+/* Finds a list that has one item per layer. *list is NULL if the file does not have the list or if
+ * it is empty. */
 static tn_status layers_list(const layers_reading *it, const char *key, const json_t **list) {
     *list = layers_get(it, key);
     if (*list == NULL || (json_is_array(*list) && json_array_size(*list) == 0)) {
@@ -57,7 +59,7 @@ static void layers_name(const layers_reading *it, const char *word) {
 
 typedef struct layers_word {
     const char *word;
-    uint8_t kind; /* 0: an error, if the family has no such part */
+    uint8_t kind; /* bits TN__LLM_KIND_* of a layer with this name of a type */
     bool state, expert;
 } layers_word;
 
@@ -98,7 +100,7 @@ static tn_status layers_word_read(const layers_reading *it, const char *key, con
     return TN_OK;
 }
 
-/* Lists of words. */
+/* Reads a list of names of layer types, one per layer. */
 static tn_status layers_types(const layers_reading *it, bool *found) {
     static const char *const keys[] = {"layer_types", "layers_block_type", "attention_layer_types"};
     for (size_t k = 0; k < 3 && !*found; k++) {
@@ -111,7 +113,7 @@ static tn_status layers_types(const layers_reading *it, bool *found) {
     return TN_OK;
 }
 
-/* "M-M*-E": one letter for each layer. */
+/* Reads a string with one letter per layer, such as "M-M*-E". */
 static tn_status layers_letters(const layers_reading *it, bool *found) {
     const char *text = json_string_value(layers_get(it, "hybrid_override_pattern"));
     if (*found || text == NULL || !HAS(it, PARTS)) return TN_OK;
@@ -131,7 +133,8 @@ static tn_status layers_letters(const layers_reading *it, bool *found) {
     return TN_OK;
 }
 
-/* A list of numbers, one for each layer: `one` where it is not 0, else `zero`. */
+/* Reads a list of numbers, one per layer. Layers with a number other than 0 get the kind `one`, the
+ * others `zero`. */
 static tn_status layers_numbers(const layers_reading *it, const char *key, uint8_t one,
                                 uint8_t zero, bool *found) {
     const json_t *list;
@@ -146,7 +149,8 @@ static tn_status layers_numbers(const layers_reading *it, const char *key, uint8
     return TN_OK;
 }
 
-/* A list of the layers with attention, numbered from `base`; all others keep a state. */
+/* Reads a list of the numbers of layers with attention, which count from `base`. All other layers
+ * keep a state. */
 static tn_status layers_numbered(const layers_reading *it, const char *key, const json_t *list,
                                  int64_t base, bool *found) {
     if (*found || !json_is_array(list)) return TN_OK;
@@ -184,7 +188,8 @@ static tn_status layers_kda(const layers_reading *it, bool *found) {
     return layers_numbered(it, "full_attn_layers", full, 1, found);
 }
 
-/* "LLLG": a pattern of windows (L) that is repeated. */
+/* Reads a string that is repeated over the layers, such as "LLLG", where L is a layer with a
+ * window. */
 static bool layers_pattern_text(const layers_reading *it) {
     const char *text = json_string_value(layers_get(it, "sliding_window_pattern"));
     size_t length = text != NULL ? strlen(text) : 0;
@@ -262,7 +267,8 @@ static bool layers_listed(const json_t *list, uint64_t layer) {
     return false;
 }
 
-/* "moe_layer_freq": a number, or one for each layer. */
+/* Reads "moe_layer_freq": into *every if it is one number, into *list if it is a list with one
+ * number per layer. */
 static tn_status layers_frequency(const layers_reading *it, uint64_t *every, const json_t **list) {
     const json_t *value = layers_get(it, "moe_layer_freq");
     *list = NULL;

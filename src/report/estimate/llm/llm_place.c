@@ -1,15 +1,15 @@
-/* llm_place.c - divides a model over several devices, or partly into host memory: computes the
- * bytes of the fullest device.
+/* llm_place.c - divides a model among several devices, or partly into host memory, and computes the
+ * bytes of the device that needs most memory.
  *
- * Devices get whole layers in order, as in llama.cpp (split mode "layer") and transformers
- * (device_map). With tensor parallelism (vLLM, llama.cpp's split mode "row") each device holds a
- * part of every matrix. Vectors are copied, and so are the keys and values of a head if there are
- * more devices than such heads.
+ * Each device gets consecutive whole layers, as in llama.cpp (split mode "layer") and transformers
+ * (device_map). With tensor parallelism (vLLM, llama.cpp's split mode "row") each device has a part
+ * of every matrix. Vectors are copied to all devices. If there are more devices than heads of keys,
+ * the keys and values of a head are copied, too.
  *
  * Every number is an upper bound for one device. It is not known which layers have which cache, so
- * the layers with the largest caches are counted. Tensors outside the layers count on the fullest
- * device, including the embedding, which llama.cpp keeps in host memory. Buffers are not divided.
- * Cost: O(weights + layers).
+ * the largest caches are counted for the layers of a device. Tensors outside the layers are counted
+ * on the device that needs most memory. This includes the embedding, which llama.cpp keeps in host
+ * memory. Buffers are not divided. Cost: O(weights + layers).
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -19,8 +19,10 @@
 
 /* --- weights by layer --- */
 
-typedef struct place_loose { /* matrices of some layers; unknown which */
-    uint64_t layers, bytes;  /* bytes in each */
+/* matrices that only some layers have; it is not known which ones */
+typedef struct place_loose {
+    /* number of layers that have the matrices; bytes in each of these layers */
+    uint64_t layers, bytes;
     bool experts;
 } place_loose;
 
@@ -76,13 +78,15 @@ static tn_status place_find(const tn_llm *llm, const tn_llm_options *it, place_w
     return TN_OK;
 }
 
-/* Bytes of a layer, without its routed experts if it is one of the first `experts`. */
+/* Returns the bytes of a layer. The routed experts of the first `experts` layers are not
+ * counted. */
 static uint64_t place_layer(const place_weights *weights, uint64_t layer, uint64_t experts) {
     const tn_llm_stored *stored = &weights->stored;
     return stored->layer[layer] - (layer < experts ? stored->experts[layer] : 0);
 }
 
-/* An upper bound of the bytes of `run` consecutive layers, beginning with layer `from` or later. */
+/* Returns an upper bound of the bytes of `run` consecutive layers that begin with layer `from` or
+ * later. */
 static uint64_t place_run(const place_weights *weights, uint64_t from, uint64_t run,
                           uint64_t experts) {
     const uint64_t layers = weights->stored.layers;
@@ -101,7 +105,7 @@ static uint64_t place_run(const place_weights *weights, uint64_t from, uint64_t 
     return most;
 }
 
-/* The first `count` layers. */
+/* Returns the bytes of the first `count` layers. */
 static uint64_t place_first(const place_weights *weights, uint64_t count) {
     uint64_t sum = 0;
     for (uint64_t i = 0; i < count; i++) sum = tn__add_sat(sum, place_layer(weights, i, 0));
@@ -113,7 +117,8 @@ static uint64_t place_first(const place_weights *weights, uint64_t count) {
     return sum;
 }
 
-/* The routed experts of layers `from` to `to`. */
+/* Returns the bytes of the routed experts of the layers from `from` up to, but not including,
+ * `to`. */
 static uint64_t place_experts(const place_weights *weights, uint64_t from, uint64_t to) {
     uint64_t sum = 0;
     for (uint64_t i = from; i < to; i++) sum = tn__add_sat(sum, weights->stored.experts[i]);
@@ -131,12 +136,13 @@ static uint64_t place_up(uint64_t bytes, uint64_t parts) {
 
 /* --- the cache --- */
 
-/* Bytes of all layers, and their number. */
+/* A part of the cache: its number of layers, and the bytes of all of them. */
 typedef struct place_part {
     uint64_t layers, bytes;
 } place_part;
 
-/* An upper bound of the bytes of `count` layers: the largest ones. */
+/* Returns an upper bound of the bytes of the cache of `count` layers: the bytes of the layers with
+ * the largest caches. */
 static uint64_t place_cache(const tn_llm *llm, const tn_llm_options *it,
                             const tn_llm_estimate *made, uint64_t count) {
     const tn_llm_cache *cache = &llm->cache;
@@ -171,12 +177,13 @@ static uint64_t place_cache(const tn_llm *llm, const tn_llm_options *it,
     return sum < made->cache ? sum : made->cache;
 }
 
-/* The part of a cache that one device of a tensor-parallel run holds. */
+/* Returns the part of a cache that is on one device of a tensor-parallel run. */
 static uint64_t place_heads(const tn_llm *llm, uint64_t cache, uint64_t devices) {
     bool compressed = llm->cache.group_count > 0 && llm->cache.groups[0].value == 0;
     uint64_t heads = llm->model.kv_heads > 0 ? llm->model.kv_heads : llm->model.heads;
     if (compressed || heads == 0) return cache;
-    uint64_t held = place_up(heads, devices); /* at least one; copied if there are fewer heads */
+    /* if there are fewer heads than devices, a head is copied to several devices */
+    uint64_t held = place_up(heads, devices);
     return tn__mul_sat(place_up(cache, heads), held);
 }
 
@@ -243,8 +250,9 @@ static bool place_is_word(const char *word, size_t length) {
     return false;
 }
 
-/* The number after the first "layers." or similar; UINT32_MAX: no number, or the tensor is of a
- * tower. */
+/* Returns the number of the layer in a tensor's name: the number after the first "layers." or a
+ * similar part. Returns UINT32_MAX if there is no number, or if the tensor is part of a tower for
+ * images. */
 static uint32_t place_named(const char *name) {
     if (strncmp(name, "v.", 2) == 0 || strstr(name, "vision") != NULL ||
         strstr(name, "visual") != NULL)

@@ -1,8 +1,8 @@
-/* llm_rows.c - the matrices of transformers: one row each, with the kind of layers and the traits
- * of families that have it.
+/* llm_rows.c - the tables of the matrices of transformers. A row has one matrix, with the layers in
+ * which it occurs and the traits of the families that have it.
  *
- * A row with a size of 0 does not exist, so an optional part needs no trait of its own. Parameters,
- * bytes and cache of a family follow from its rows.
+ * A row with a size of 0 is ignored, so an optional part needs no trait of its own. The parameters,
+ * the bytes and the cache of a family follow from its rows.
  */
 #include "report/estimate/llm/llm.h"
 
@@ -12,10 +12,11 @@
     { name, TN_LLM_##role, TN__LLM_##place, S(rows), S(columns), S(ONE), with, without }
 #define EXPERTS_OF(name, rows, columns, with)                                                      \
     { name, TN_LLM_EXPERTS, TN__LLM_SPARSE, S(rows), S(columns), S(EXPERTS), HAS(EXPERT) | with, 0 }
-/* A small matrix that is never quantised: the taps of a convolution. */
+/* A small matrix that is never quantised, such as the taps of a convolution. */
 #define TAPS(name, place, rows, columns, with)                                                     \
     { name, TN_LLM_VECTOR, TN__LLM_##place, S(rows), S(columns), S(ONE), with, 0 }
-/* A vector is one row; a normalisation as many rows as it has vectors. */
+/* A vector is counted as one row. A normalisation (NORM_OF) is counted once per vector that it
+ * has. */
 #define VECTOR(name, place, length, with, without)                                                 \
     { name, TN_LLM_VECTOR, TN__LLM_##place, S(ONE), S(length), S(ONE), with, without }
 #define NORM_OF(name, place, length, with, without)                                                \
@@ -57,19 +58,19 @@ static const tn__llm_row rows_text[] = {
     VECTOR("kv_a_norm", ATTENDS, KV_RANK, HAS(MLA), 0),
     MATRIX("kv_b_proj", ATTENTION, ATTENDS, UP, KV_RANK, HAS(MLA), 0),
     MATRIX("o_proj", ATTENTION, ATTENDS, HIDDEN, OUT, HAS(MLA), 0),
-    /* an index of keys, which chooses the tokens that attention reads */
+    /* an index of keys, which chooses the tokens for attention */
     MATRIX("index_q", ATTENTION, INDEXED, INDEX_WIDTH, Q_RANK, 0, 0),
     MATRIX("index_k", ATTENTION, INDEXED, INDEX_SIZE, HIDDEN, 0, 0),
     VECTOR("index_norm", INDEXED, INDEX_NORM, 0, 0),
     MATRIX("index_weights", ROUTER, INDEXED, INDEX_HEADS, HIDDEN, 0, 0),
-    /* gated delta net */
+    /* matrices of a gated delta net */
     MATRIX("in_proj", ATTENTION, STATES_IN, GDN_IN, HIDDEN, HAS(GDN), 0),
     MATRIX("in_proj_gates", ATTENTION, STATES_IN, GDN_GATES, HIDDEN, HAS(GDN), 0),
     TAPS("conv1d", STATES_IN, GDN_MIXED, LINEAR_KERNEL, HAS(GDN)),
     VECTOR("decay", STATES_IN, GDN_GATES, HAS(GDN), 0),
     VECTOR("state_norm", STATES_IN, LINEAR_VALUE_SIZE, HAS(GDN), 0),
     MATRIX("out_proj", ATTENTION, STATES_IN, HIDDEN, GDN_OUT, HAS(GDN), 0),
-    /* Kimi's delta attention */
+    /* matrices of Kimi's delta attention */
     MATRIX("q_proj", ATTENTION, STATES_IN, KDA_WIDTH, HIDDEN, HAS(KDA), 0),
     MATRIX("k_proj", ATTENTION, STATES_IN, KDA_WIDTH, HIDDEN, HAS(KDA), 0),
     MATRIX("v_proj", ATTENTION, STATES_IN, KDA_WIDTH, HIDDEN, HAS(KDA), 0),
@@ -81,14 +82,14 @@ static const tn__llm_row rows_text[] = {
     MATRIX("g_b_proj", ATTENTION, STATES_IN, KDA_WIDTH, LINEAR_KEY_SIZE, HAS(KDA), 0),
     MATRIX("b_proj", ATTENTION, STATES_IN, LINEAR_VALUES, HIDDEN, HAS(KDA), 0),
     VECTOR("decay", STATES_IN, KDA_VECTORS, HAS(KDA), 0),
-    /* lightning attention */
+    /* matrices of lightning attention */
     MATRIX("q_proj", ATTENTION, STATES_IN, LIGHT_WIDTH, HIDDEN, HAS(LIGHTNING), 0),
     MATRIX("k_proj", ATTENTION, STATES_IN, LIGHT_WIDTH, HIDDEN, HAS(LIGHTNING), 0),
     MATRIX("v_proj", ATTENTION, STATES_IN, LIGHT_WIDTH, HIDDEN, HAS(LIGHTNING), 0),
     MATRIX("output_gate", ATTENTION, STATES_IN, LIGHT_WIDTH, HIDDEN, HAS(LIGHTNING), 0),
     MATRIX("out_proj", ATTENTION, STATES_IN, HIDDEN, LIGHT_WIDTH, HAS(LIGHTNING), 0),
     VECTOR("state_norm", STATES_IN, LIGHT_WIDTH, HAS(LIGHTNING), 0),
-    /* Mamba, the second and the first */
+    /* matrices of Mamba 2, then those of Mamba 1 */
     MATRIX("in_proj", ATTENTION, STATES_IN, STATE_IN, HIDDEN, HAS(MAMBA2), 0),
     TAPS("conv1d", STATES_IN, STATE_MIXED, STATE_TAPS, HAS(MAMBA2)),
     VECTOR("decay", STATES_IN, STATE_VECTORS, HAS(MAMBA2), 0),
@@ -101,7 +102,7 @@ static const tn__llm_row rows_text[] = {
     VECTOR("decay", STATES_IN, STATE_VECTORS, HAS(MAMBA), 0),
     VECTOR("state_norms", STATES_IN, STATE_TURNED, HAS(MAMBA) | HAS(STATE_NORMS), 0),
     MATRIX("out_proj", ATTENTION, STATES_IN, HIDDEN, STATE_INNER, HAS(MAMBA), 0),
-    /* a short convolution */
+    /* matrices of a short convolution */
     MATRIX("in_proj", ATTENTION, STATES_IN, HIDDEN_3, HIDDEN, HAS(CONV), 0),
     TAPS("conv", STATES_IN, HIDDEN, CONV_KERNEL, HAS(CONV)),
     MATRIX("out_proj", ATTENTION, STATES_IN, HIDDEN, HIDDEN, HAS(CONV), 0),
@@ -112,7 +113,7 @@ static const tn__llm_row rows_text[] = {
     MATRIX("output", ATTENTION, STATES_IN, HIDDEN, HIDDEN, HAS(RWKV), 0),
     MATRIX("inner_receptance", INNER, STATES_IN, HIDDEN, HIDDEN, HAS(RWKV), 0),
     VECTOR("decay", STATES_IN, HIDDEN_7, HAS(RWKV), 0),
-    /* the inner layer */
+    /* matrices of the inner layer (MLP) */
     MATRIX("gate_proj", INNER, DENSE, INNER, HIDDEN, HAS(GATED), 0),
     MATRIX("up_proj", INNER, DENSE, INNER, HIDDEN, 0, 0),
     MATRIX("down_proj", INNER, DENSE, HIDDEN, INNER, 0, 0),
@@ -136,7 +137,7 @@ static const tn__llm_row rows_text[] = {
     MATRIX("shared_down_proj", INNER, SPARSE, HIDDEN, SHARED_WIDTH, HAS(EXPERT), 0),
     MATRIX("shared_router", ROUTER, SPARSE, ONE, HIDDEN, HAS(SHARED_GATE), 0),
     VECTOR("expert_scales", SPARSE, EXPERT_SCALES, HAS(GEMMA4), 0),
-    /* inputs of each layer, several streams of them (gemma3n, gemma4) */
+    /* inputs of each layer, and several streams of hidden states (gemma3n, gemma4) */
     MATRIX("input_gate", INNER, LAYER, INPUT_SIZE, HIDDEN, 0, 0),
     MATRIX("input_proj", INNER, LAYER, HIDDEN, INPUT_SIZE, 0, 0),
     VECTOR("layer_vectors", LAYER, LAYER_SCALARS, 0, 0),
@@ -152,21 +153,21 @@ static const tn__llm_row rows_text[] = {
     NORM_OF("post_attention_norm", LAYER, HIDDEN, 0, HAS(ONE_NORM)),
     NORM_OF("pre_inner_norm", LAYER, HIDDEN, HAS(FOUR_NORMS), 0),
     NORM_OF("post_inner_norm", LAYER, HIDDEN, HAS(FOUR_NORMS), 0),
-    /* after the layers */
+    /* matrices after the last layer */
     MATRIX("project_out", ATTENTION, ONCE, EMBEDDED, HIDDEN, HAS(NARROWED), 0),
     NORM_OF("final_norm", ONCE, HIDDEN, 0, HAS(NO_FINAL_NORM)),
     MATRIX("lm_head", HEAD, ONCE, VOCABULARY, EMBEDDED, HAS(UNTIED), 0),
     VECTOR("lm_head_bias", ONCE, VOCABULARY, HAS(HEAD_BIAS), 0),
     MATRIX("pooler", ATTENTION, ONCE, HIDDEN, HIDDEN, HAS(POOLED), 0),
     VECTOR("pooler_bias", ONCE, HIDDEN, HAS(POOLED), 0),
-    /* a layer that predicts a further token has these in addition to a layer's own */
+    /* what a layer that predicts a further token has in addition to the matrices of a layer */
     MATRIX("further_proj", HEAD, AHEAD, HIDDEN, TWICE_HIDDEN, 0, 0),
     MATRIX("further_embed", EMBEDDING, AHEAD, VOCABULARY, HIDDEN, HAS(MTP), 0),
     MATRIX("further_head", HEAD, AHEAD, VOCABULARY, HIDDEN, HAS(MTP), 0),
     VECTOR("further_norms", AHEAD, HIDDEN_3, 0, 0),
-    /* another tower, counted as a whole (llm_towers.c) */
+    /* a tower for images that llm_towers.c counts as a whole */
     MATRIX("vision_tower", VISION, ONCE, ONE, TOWER, 0, 0),
-    /* SigLIP, and its projector */
+    /* matrices of the vision tower SigLIP and its projector */
     MATRIX("vision_patches", VISION, ONCE, VISION, VISION_PATCH, HAS(SEES), 0),
     VECTOR("vision_patches_bias", ONCE, VISION, HAS(SEES), 0),
     MATRIX("vision_positions", VISION, ONCE, VISION_PATCHES, VISION, HAS(SEES), 0),
@@ -194,7 +195,7 @@ static const tn__llm_row rows_t5[] = {
     MATRIX("shared", EMBEDDING, ONCE, VOCABULARY, HIDDEN, 0, 0),
     ATTENTION_OF(ENCODER),
     ATTENTION_OF(DECODER),
-    ATTENTION_OF(DECODER), /* to the encoder's tokens */
+    ATTENTION_OF(DECODER), /* matrices of the cross-attention to the encoder's tokens */
     MATRIX("relative_bias", TABLE, ONCE, BUCKETS, HEADS, 0, 0),
     MATRIX("relative_bias", TABLE, ONCE, BUCKETS, HEADS, 0, 0),
     MATRIX("wi_0", INNER, ENCODER, INNER, HIDDEN, HAS(GATED), 0),
@@ -213,7 +214,7 @@ static const tn__llm_row rows_t5[] = {
     MATRIX("lm_head", HEAD, ONCE, VOCABULARY, HIDDEN, HAS(UNTIED), 0),
 };
 
-/* Keys have no bias. */
+/* Biases of an attention; in Whisper, keys have no bias. */
 #define WHISPER_BIASES(place)                                                                      \
     VECTOR("q_bias", place, HIDDEN, 0, 0), VECTOR("v_bias", place, HIDDEN, 0, 0),                  \
         VECTOR("o_bias", place, HIDDEN, 0, 0)
@@ -230,7 +231,7 @@ static const tn__llm_row rows_whisper[] = {
     WHISPER_BIASES(ENCODER),
     ATTENTION_OF(DECODER),
     WHISPER_BIASES(DECODER),
-    ATTENTION_OF(DECODER), /* to the encoder's tokens */
+    ATTENTION_OF(DECODER), /* matrices of the cross-attention to the encoder's tokens */
     WHISPER_BIASES(DECODER),
     MATRIX("fc1", INNER, ENCODER, INNER, HIDDEN, 0, 0),
     VECTOR("fc1_bias", ENCODER, INNER, 0, 0),

@@ -1,11 +1,12 @@
-/* llm_schemes.c - quantisation schemes, and llama.cpp's mixes of storage types: which matrices are
- * packed, and their bytes.
+/* llm_schemes.c - quantisation schemes, and llama.cpp's mixes of storage types: which matrices they
+ * quantise, and how many bytes these take.
  *
- * Products of layers are packed; embeddings, output matrix, router, normalisations and biases are
- * not. Bits of scales: GPTQ and AWQ have a 16-bit scale for each group, and a zero point with as
- * many bits as a weight; GPTQ also a 32-bit number for each input. NF4 has a 32-bit scale for 64
- * weights (or one of 8 bits, with 32 bits for 256 of those). LLM.int8 has a 32-bit scale for each
- * row; DeepSeek's 8 bits have one for each tile of 128 x 128; MXFP4 has one of 8 bits for 32.
+ * The matrix products of layers are quantised. Embeddings, the output matrix, the router,
+ * normalisations and biases are not. The scales take these bits: GPTQ and AWQ have a 16-bit scale
+ * per group, and a zero point with as many bits as a weight. GPTQ also has a 32-bit number per
+ * input. NF4 has a 32-bit scale per 64 weights, or an 8-bit scale and 32 bits per 256 of these
+ * scales. LLM.int8 has a 32-bit scale per row. DeepSeek's 8-bit weights have a 32-bit scale per
+ * tile of 128 x 128. MXFP4 has an 8-bit scale per 32 weights.
  */
 #include "report/estimate/llm/llm.h"
 
@@ -14,26 +15,26 @@
 
 /* --- llama.cpp's mixes ------------------------------------------------------------------------ */
 
-/* Llama.cpp's mixes: the storage type of each tensor of a .gguf file.
+/* Llama.cpp's mixes: the storage type of each tensor in a .gguf file.
  *
- * Vectors, the router and tables of positions stay in 32 bits. For the rest each mix has a main
- * type, and other types for tensors that lose most from quantisation: the output matrix, values,
- * the down projection, in some layers or all. A row that is not a whole number of blocks gets a
- * type of smaller blocks.
- * Source: the rules of llama-quant.cpp, without an importance matrix; tests/estimate/test_llm.c has
- * the published sizes.
+ * Vectors, the router and tables of positions are stored in 32 bits. For the other tensors each mix
+ * has a main type. It has other types for the tensors that lose most from quantisation, in some or
+ * all layers: the output matrix, the matrix of values and the down projection. If a row is not a
+ * whole number of blocks, a type of smaller blocks is used. Source: the rules of llama-quant.cpp
+ * without an importance matrix. tests/estimate/test_llm.c has the published sizes.
  */
 
 typedef enum mix_when {
     NEVER,
     ALWAYS,
-    MORE,    /* an eighth of the layers at both ends, and every third in between */
+    MORE,    /* the first and the last eighth of the layers, and every third layer in between */
     FIRST_4, /* layers */
-    EIGHTH,  /* the first eighth of the layers */
-    SHARED   /* four or more heads of queries share one of values */
+    EIGHTH,  /* the rule applies to the first eighth of the layers */
+    SHARED   /* the rule applies if at least four heads of queries share one head of values */
 } mix_when;
 
-/* A layer with an unknown number: every rule that may apply does, which takes the most bytes. */
+/* Stands for a layer of unknown number. Every rule that may apply to some layer is applied, which
+ * gives an upper bound of the bytes. */
 #define MIX_ANY UINT64_MAX
 
 typedef struct mix_rule {
@@ -44,10 +45,11 @@ typedef struct mix_rule {
 typedef struct mix_row {
     const char *name;
     tn_weight_type type, head;
-    /* of attention's value, of the down projection, of attention's output */
+    /* rules for the matrix of values, the down projection and the output of attention */
     mix_rule value, down, output;
-    tn_weight_type otherwise; /* of values, if its rule does not apply */
-    bool few;                 /* 2 to 4 bits: rules for 8 experts and 80 layers */
+    tn_weight_type otherwise; /* type of the matrix of values if its rule does not apply */
+    /* a mix of 2 to 4 bits, which has further rules for models with 8 experts or 80 layers */
+    bool few;
     tn_weight_type experts;
 } mix_row;
 
@@ -123,7 +125,7 @@ static uint32_t llm_mix_find(const char *name) {
     return TN__LLM_MIX_NONE;
 }
 
-/* NULL: no such mix */
+/* Returns the name of a mix of weight types, or NULL if no mix has this number. */
 static const char *llm_mix_name(uint32_t mix) {
     return mix < sizeof mix_rows / sizeof *mix_rows ? mix_rows[mix].name : NULL;
 }
@@ -169,7 +171,7 @@ static bool mix_is_tied(const tn_llm *llm) {
     return true;
 }
 
-/* Does some mix store it in different types in different layers? */
+/* Returns whether any mix stores the matrix in different types in different layers. */
 static bool llm_mix_varies(const tn_llm_weight *weight) {
     return !weight->scattered && (mix_is(weight, "v_proj") || mix_is(weight, "kv_b_proj") ||
                                   mix_is(weight, "o_proj") || mix_is(weight, "down_proj"));
@@ -192,7 +194,7 @@ static tn_weight_type mix_type(const tn_llm *llm, const tn_llm_weight *weight, c
     return mix_is(weight, "down_proj") ? mix_of(llm, mix->down, layer, base) : base;
 }
 
-/* A type whose blocks divide a row. */
+/* Returns `type`, or a type of smaller blocks if a row is not a whole number of blocks. */
 static tn_weight_type mix_fitting(tn_weight_type type, uint64_t columns) {
     if (columns % tn_weight_type_block(type) == 0) return type;
     switch (type) {
@@ -214,7 +216,7 @@ static tn_weight_type mix_fitting(tn_weight_type type, uint64_t columns) {
     return columns % tn_weight_type_block(type) == 0 ? type : TYPE(F16);
 }
 
-/* Bytes of a matrix in layer `layer` under a mix. */
+/* Returns the bytes of a matrix in layer `layer` if it is stored by a mix. */
 static uint64_t llm_mix_bytes(const tn_llm *llm, const tn_llm_weight *weight, uint32_t mix,
                               uint64_t layer) {
     if (weight->scattered) layer = MIX_ANY;
@@ -287,7 +289,7 @@ static uint64_t schemes_tiles(uint64_t rows, uint64_t columns) {
     return tn__add_sat(tn__mul_sat(rows, columns), tn__mul_sat(4, tiles));
 }
 
-/* Bytes of one matrix, except under a mix. */
+/* Returns the bytes of one matrix that is stored by a scheme other than a mix. */
 static uint64_t schemes_one(const tn_llm_weight *weight, const tn_llm_scheme *scheme) {
     uint64_t rows = weight->rows, columns = weight->columns;
     bool product = schemes_is_product(weight);
@@ -355,7 +357,8 @@ static void schemes_grouped(const json_t *quantised, tn_llm *llm) {
     json_int_t said = json_integer_value(json_object_get(quantised, "group_size"));
     tn_llm_scheme *scheme = &llm->stored;
     scheme->bits = bits;
-    scheme->group = group > 0 ? group : said < 0 ? UINT32_MAX : 128; /* -1: one for a row */
+    /* a stated group size of -1 means one group per row */
+    scheme->group = group > 0 ? group : said < 0 ? UINT32_MAX : 128;
     scheme->group_bits = 16 + bits;
     size_t used = strlen(scheme->name);
     snprintf(scheme->name + used, sizeof scheme->name - used, " %u bits", bits);
@@ -370,7 +373,7 @@ static void schemes_bitsandbytes(const json_t *quantised, tn_llm *llm) {
     llm->stored.outer_bits = 32;
 }
 
-/* 8 bits with a scale for a tensor or a row. */
+/* Returns whether weights have 8 bits with one scale per tensor or per row. */
 static bool schemes_is_f8(const json_t *quantised, const char *method) {
     const char *how = json_string_value(json_object_get(quantised, "quant_algo"));
     const json_t *tile = json_object_get(quantised, "weight_block_size");
@@ -398,9 +401,12 @@ static tn_status schemes_quantised(const json_t *quantised, tn_llm *llm, tn_erro
              json_integer_value(json_array_get(tile, 1)) == 128)
         schemes_take(llm, "f8");
     else if (schemes_is_f8(quantised, method)) {
-        schemes_take(llm, "int8"); /* 8 bits; at most a scale of 4 bytes for a row */
+        /* float8 weights with scales per row need as much as int8: 8 bits per weight, and at most
+         * one scale of 4 bytes per row */
+        schemes_take(llm, "int8");
         snprintf(llm->stored.name, sizeof llm->stored.name, "f8, scales of rows");
-    } else if (*llm->note == '\0') /* unpacked: an upper bound */
+        /* weights of an unknown packing are counted as not packed, an upper bound */
+    } else if (*llm->note == '\0')
         snprintf(llm->note, sizeof llm->note,
                  "the packing '%.40s' is not known; weights are counted before packing", method);
     return TN_OK;

@@ -1,9 +1,10 @@
-/* llm_towers.c - counts the parameters of towers that read images, from the sizes of each kind.
+/* llm_towers.c - counts the parameters of towers that read images, by a formula for each kind of
+ * tower.
  *
- * A tower is a row of sizes with their names in files and the defaults of its class, and a function
- * that sums its matrices. D is its width, F its inner width, L its layers, p the edge of a patch, O
- * the width of the text.
- * Source: the published totals in docs/llm-evidence.md, which the sums match exactly.
+ * A row of the table has the sizes of a kind of tower, with their names in files and the defaults
+ * of its class, and a function that sums its matrices. D is the width of the tower, F its inner
+ * width, L its number of layers, P the edge of a patch in pixels, and O the width of the text
+ * model. Source: the published totals in docs/llm-evidence.md, which the sums match exactly.
  */
 #include <stdio.h>
 
@@ -27,9 +28,11 @@ typedef enum towers_size {
 
 #define TOWERS_NAMES 3
 typedef struct towers_row {
-    const char *model; /* "model_type" of a vision_config that identifies it, in any wrapper */
+    /* the "model_type" of a vision_config that identifies this tower in any wrapper, or NULL */
+    const char *model;
     const char *names[TOWERS_SIZES][TOWERS_NAMES];
-    uint64_t otherwise[TOWERS_SIZES]; /* 0: the file must state it */
+    /* default sizes of the tower; 0: the file must state the size */
+    uint64_t otherwise[TOWERS_SIZES];
     uint64_t (*count)(const uint64_t size[TOWERS_SIZES], uint64_t text);
 } towers_row;
 
@@ -46,14 +49,14 @@ static uint64_t towers_sum(const uint64_t *terms, size_t count) {
 #define X2(a, b) towers_product(a, b)
 #define X3(a, b, c) towers_product(a, towers_product(b, c))
 
-/* A layer with biases and two normalisations with shifts. */
+/* Returns the parameters of a layer that has biases, and two normalisations with a shift. */
 static uint64_t towers_layer(uint64_t d, uint64_t f) {
     return SUM(X3(4, d, d), X2(4, d), X3(2, d, f), f, d, X2(4, d));
 }
 
 static uint64_t towers_patches(const uint64_t *s) { return X3(3, s[T], X3(s[P], s[P], s[D])); }
 
-/* The merger of `merge` x `merge` patches. */
+/* Returns the parameters of the merger, which joins `merge` x `merge` patches to one token. */
 static uint64_t towers_merger(const uint64_t *s) {
     uint64_t m = X3(s[MERGE], s[MERGE], s[D]);
     return SUM(X2(m, m), m, X2(m, s[O]), s[O]);
@@ -142,7 +145,7 @@ static const towers_row towers_rows[] = {
                               towers_intern},
 };
 
-/* A number, or the first of a list (some files write [14, 14]). */
+/* Returns a number, or the first number of a list, because some files write [14, 14]. */
 static json_int_t towers_number(const json_t *value) {
     if (json_is_array(value)) value = json_array_get(value, 0);
     return json_is_integer(value) ? json_integer_value(value) : 0;

@@ -1,15 +1,18 @@
-/* pytorch.c - builds a training step as eager PyTorch runs it, as a Graph for the same estimators.
+/* pytorch.c - builds a graph of the training step that eager PyTorch runs, so that the estimators
+ * of Tenure can be used for it.
  *
- * Only the summing of gradients works in place, every tensor is released after its last use, and
- * tensors that an operator saves for its backward function are operands of the backward operator.
- * So live ranges follow from the graph. Views are not operators: an operator that reads a view
- * reads the bytes that the view shows. Gradients of parameters are outputs: they live to the end.
+ * In this graph only the summing of gradients works in place, and every tensor is released after
+ * its last use. Tensors that an operator saves for its backward function are operands of the
+ * backward operator. The live ranges therefore follow from the graph. Views are not operators: an
+ * operator that reads a view reads the tensor that has the bytes. Gradients of parameters are
+ * outputs, so they are live until the end.
  *
  *     x ──▶ Conv ──▶ Relu ──▶ ... loss           saved:  Conv: x, weights    Relu: its output
  *            ▲ x       ▲ y                                Add, Flatten: nothing
  *     gx ◀── ConvBackward ◀── ReluBackward ◀── g
  *
  * Cost: O(operands).
+ *
  * Source: PyTorch 1.13, tools/autograd/derivatives.yaml, and its allocations as the profiler shows
  * them.
  */
@@ -23,7 +26,8 @@ tn_status tn__pytorch_emit(tn__pytorch *it, const char *name, const char *type,
                            const tn_tensor_id *inputs, uint32_t input_count,
                            const tn_tensor_id *outputs, uint32_t output_count, uint64_t workspace) {
     tn_op_id id;
-    bool aten = strchr(type, '.') != NULL; /* in place, or a view, as its rule says */
+    /* the rule of its type says whether the operator works in place or makes a view */
+    bool aten = strchr(type, '.') != NULL;
     tn_op_spec spec = {.name = name,
                        .type = type,
                        .domain = aten ? "aten" : "pytorch",
@@ -105,7 +109,8 @@ static void pytorch_want(tn__pytorch *it) {
     for (uint32_t i = 0; i < block->output_count; i++) it->readers[block->outputs[i]]++;
 }
 
-/* The Pad that exporters insert before an AveragePool for its own padding; or TN_NONE. */
+/* Returns the Pad operator that exporters insert before an AveragePool with padding, or TN_NONE.
+ * PyTorch pads within the pool. */
 static tn_op_id pytorch_padding(const tn__pytorch *it, const tn_op *op) {
     if (!tn__op_is(op, "AveragePool") || op->input_count == 0 || op->inputs[0] == TN_NONE)
         return TN_NONE;
@@ -114,8 +119,9 @@ static tn_op_id pytorch_padding(const tn__pytorch *it, const tn_op *op) {
     return only && tn__op_is(tn_graph_op(it->model, pad), "Pad") ? pad : TN_NONE;
 }
 
-/* Links slices of one tensor, the latest first; finds factors that are part of an activation, and
- * padding. */
+/* Links the Slice operators of each tensor, the latest first. Also marks operators that PyTorch
+ * computes within their reader: a factor that is part of an activation, and the padding of a
+ * pool. */
 static void pytorch_link(tn__pytorch *it) {
     const tn_block *block = tn_graph_block(it->model, 0);
     for (uint32_t i = 0; i < block->op_count; i++) {
@@ -157,7 +163,8 @@ static tn_status pytorch_copy_tensors(tn__pytorch *it) {
 
 /* --- loss --- */
 
-/* Softmax cross-entropy of the first output: saves the log-probabilities. */
+/* Adds the softmax cross-entropy of the model's first output, and its gradient. PyTorch saves the
+ * log-probabilities for the gradient. */
 static tn_status pytorch_loss(tn__pytorch *it) {
     tn_tensor_id scores = tn_graph_block(it->model, 0)->outputs[0], logs, gradient;
     const tn_tensor *tensor = tn__pytorch_tensor(it, scores);
@@ -181,7 +188,8 @@ static tn_status pytorch_update(tn__pytorch *it, tn_tensor_id parameter) {
     tn_op_id id;
     inputs[count++] = parameter;
     tn_tensor_id gradient = it->given[parameter].id, seen;
-    if (it->given[parameter].part) { /* part of one operator's gradient for several parameters */
+    /* one operator computed the gradients of several parameters together */
+    if (it->given[parameter].part) {
         TN_TRY(tn__pytorch_like(it, parameter, tn__pytorch_tensor(it, parameter)->dtype,
                                 TN_KIND_GRADIENT, "part", &seen));
         TN_TRY(tn__pytorch_emit(it, "part", "view.default", &gradient, 1, &seen, 1, 0));
@@ -212,7 +220,8 @@ static tn_status pytorch_update(tn__pytorch *it, tn_tensor_id parameter) {
                      sizeof *it->workspaces))
         return tn__no_memory(it->error, "workspaces");
     it->workspaces[id] = tn__mul_sat(bytes, it->options->scratch_count);
-    if (it->options->scratch_count > 0) { /* scratch of the previous update is released only now */
+    /* the scratch of the previous update is released only now */
+    if (it->options->scratch_count > 0) {
         it->workspaces[id] = tn__add_sat(it->workspaces[id], it->scratch_before);
         it->scratch_before = bytes;
     }
@@ -231,7 +240,7 @@ static tn_status pytorch_finish(tn__pytorch *it) {
     for (uint32_t i = 0; i < block->input_count; i++)
         if (!tn_tensor_is_static(tn__pytorch_tensor(it, block->inputs[i])))
             list[inputs++] = block->inputs[i];
-    size_t data = inputs; /* the caller keeps them: they are also outputs */
+    size_t data = inputs; /* the caller keeps the inputs, so they are also outputs of the graph */
     list[inputs++] = it->rate;
     list[inputs++] = it->step;
     outputs = inputs;

@@ -1,5 +1,6 @@
-/* pytorch_backward.c - adds gradients in PyTorch's order: operators in reverse, each as soon as the
- * gradient of its result is complete; the tensors that PyTorch saves for them. */
+/* pytorch_backward.c - adds gradients to the training step in PyTorch's order: operators are
+ * processed in reverse, each as soon as the gradient of its result is complete. The file also has
+ * the table of the tensors that PyTorch saves for gradients. */
 #include "report/estimate/pytorch/pytorch.h"
 #include "graph/attr.h"
 
@@ -7,8 +8,8 @@
 
 /* --- saved tensors ---------------------------------------------------------------------------- */
 
-/* The table of tensors that PyTorch saves of each operator for its gradient.
- * Source: PyTorch 1.13, tools/autograd/derivatives.yaml. */
+/* For each type of operator, the tensors that PyTorch saves for its gradient. Source: PyTorch 1.13,
+ * tools/autograd/derivatives.yaml. */
 
 static const pytorch_rule pytorch_rules[] = {
     {"Abs", PYTORCH_SAME, SAVES_0},
@@ -72,7 +73,8 @@ static const pytorch_rule pytorch_rules[] = {
 
 static const pytorch_rule pytorch_nothing = {"Identity", PYTORCH_VIEW, SAVES_NOTHING};
 
-/* A dropout with probability 0: PyTorch returns its input. */
+/* Returns whether a Dropout can change its input. With probability 0, PyTorch returns the input
+ * itself. */
 static bool pytorch_drops(const tn_graph *graph, const tn_op *op) {
     if (op->input_count > 1 && op->inputs[1] != TN_NONE) {
         const tn_value *ratio = tn_graph_tensor(graph, op->inputs[1])->value;
@@ -81,7 +83,7 @@ static bool pytorch_drops(const tn_graph *graph, const tn_op *op) {
     return tn__attr_float(op, "ratio", 0.5) != 0;
 }
 
-/* Inputs that an operator must have. */
+/* Returns the number of inputs that an operator of this kind must have. */
 static uint32_t pytorch_needs(pytorch_how how) {
     bool two = how == PYTORCH_CONV || how == PYTORCH_MATMUL || how == PYTORCH_GATHER;
     return how == PYTORCH_LSTM ? 3 : two ? 2 : 1;
@@ -112,9 +114,9 @@ bool tn__pytorch_selects(const tn__pytorch *it, const tn_op *op) {
 
 /* --- sums --- */
 
-/* The gradient of a view of a parameter has the parameter's shape; that of a tensor padded by its
- * pool has the shape before padding.
- */
+/* Adds a tensor for the gradient of `of`. If `of` is a view of a whole parameter, the gradient has
+ * the shape of the parameter. If it is a tensor that a pool pads, the gradient has the shape before
+ * padding. */
 tn_status tn__pytorch_gradient(tn__pytorch *it, tn_tensor_id of, tn_tensor_id *id) {
     tn_op_id by = tn__pytorch_tensor(it, of)->producer;
     if (by != TN_NONE && it->fused[by]) of = tn_graph_op(it->model, by)->inputs[0];
@@ -127,8 +129,8 @@ tn_status tn__pytorch_gradient(tn__pytorch *it, tn_tensor_id of, tn_tensor_id *i
                             id);
 }
 
-/* Adds in place if the bytes are not shared with another gradient and are not a part of a
- * tensor. */
+/* The sum is computed in place, unless the bytes of the gradient so far are shared with another
+ * gradient or are a part of a tensor. */
 tn_status tn__pytorch_give(tn__pytorch *it, tn_tensor_id of, pytorch_place gradient) {
     pytorch_place *so_far = &it->given[of];
     if (so_far->id == TN_NONE) {
@@ -149,9 +151,9 @@ tn_status tn__pytorch_give(tn__pytorch *it, tn_tensor_id of, pytorch_place gradi
 
 /* --- operators --- */
 
-typedef struct pytorch_call { /* a backward operator being built */
+typedef struct pytorch_call { /* a backward operator that is being built */
     tn_tensor_id inputs[8], outputs[16];
-    tn_tensor_id of[16]; /* the tensors whose gradients are the outputs */
+    tn_tensor_id of[16]; /* the tensors of the model to which the gradients in `outputs` belong */
     uint32_t input_count, output_count;
 } pytorch_call;
 
@@ -165,7 +167,7 @@ static bool pytorch_wants(const tn__pytorch *it, const tn_op *op, uint32_t k) {
 
 static tn_status pytorch_sum_to(tn__pytorch *it, const tn_op *op, tn_tensor_id x,
                                 const pytorch_place *gradient) {
-    tn_tensor_id small; /* gradient of the operand that was broadcast */
+    tn_tensor_id small; /* gradient of the operand, which was broadcast */
     TN_TRY(tn__pytorch_gradient(it, x, &small));
     TN_TRY(tn__pytorch_emit(it, op->name, "SumBackward", &gradient->id, 1, &small, 1, 0));
     return tn__pytorch_give(it, x, (pytorch_place){.id = small});
@@ -204,21 +206,22 @@ static tn_status pytorch_backward_view(tn__pytorch *it, const tn_op *op, const p
     bool seen = rule->how == PYTORCH_TURN ? tn__pytorch_permute(it, op, true, &gradient)
                                           : tn__pytorch_regroup(it, to, from, &gradient);
     if (!seen) {
-        gradient.part = true; /* so that it is copied */
+        gradient.part = true; /* a gradient that is marked as a part of a tensor is copied */
         TN_TRY(tn__pytorch_contiguous(it, x, TN_KIND_GRADIENT, &gradient));
     }
     return tn__pytorch_give(it, x, gradient);
 }
 
-/* Parts of one tensor: all outputs of a Split, or all Slices if it has no other readers. PyTorch
- * joins their gradients in one operator. Otherwise each makes a gradient of the whole tensor, zero
- * except for its part. */
+/* Adds the gradient of a tensor that is read in parts: by a Split, or by Slice operators. PyTorch
+ * joins the gradients of all outputs of a Split in one operator, and those of all Slices if the
+ * tensor has no other readers. Otherwise each Slice makes a gradient of the whole tensor, which is
+ * zero outside its part. */
 static tn_status pytorch_backward_part(tn__pytorch *it, tn_op_id id, const tn_op *op,
                                        const pytorch_rule *rule) {
     tn_tensor_id x = op->inputs[0], whole;
     bool all = rule->how == PYTORCH_SLICE && it->slices[x] == it->readers[x];
     if (!it->wanted[x] || (all && it->slice_before[id] != TN_NONE))
-        return TN_OK; /* the first one handles all */
+        return TN_OK; /* The first Slice of a tensor adds the gradients of all its Slices. */
     size_t room = op->output_count + (all ? it->slices[x] : 0);
     tn_tensor_id *parts = tn__arena_array(&it->arena, room, sizeof *parts);
     uint32_t count = 0;
@@ -231,7 +234,7 @@ static tn_status pytorch_backward_part(tn__pytorch *it, tn_op_id id, const tn_op
         if (y != TN_NONE && it->given[y].id != TN_NONE) parts[count++] = it->given[y].id;
     }
     if (count == 0) return TN_OK;
-    /* the gates of a parameter in another order */
+    /* a parameter whose parts the exporter reordered: PyTorch has one gradient for the parameter */
     bool joined = tn__pytorch_tensor(it, x)->kind == TN_KIND_PARAMETER;
     for (uint32_t i = 1; i < count; i++) joined = joined && parts[i] == parts[0];
     if (joined && all && count > 1)
@@ -245,7 +248,8 @@ static void pytorch_saved(const tn__pytorch *it, tn_op_id id, const tn_op *op,
                           const pytorch_rule *rule, pytorch_call *call) {
     bool product = rule->how == PYTORCH_PRODUCT;
     bool matrices = rule->how == PYTORCH_MATMUL || rule->how == PYTORCH_LSTM;
-    bool gated = tn__pytorch_gate(it, op) != TN_NONE; /* saves the argument of its activation */
+    /* an activation (SiLU, hard swish), which saves its argument */
+    bool gated = tn__pytorch_gate(it, op) != TN_NONE;
     for (uint32_t k = 0; k < 2 && k < op->input_count; k++) {
         tn_tensor_id x = op->inputs[k];
         if (!(rule->saves & (k == 0 ? SAVES_0 : SAVES_1)) || x == TN_NONE) continue;
@@ -256,9 +260,11 @@ static void pytorch_saved(const tn__pytorch *it, tn_op_id id, const tn_op *op,
     pytorch_save(call, it->extra[id]);
 }
 
-/* While it goes back through the steps there are three gradients of R: of this step, the sum so far
- * and the next sum. Those of x and W are computed at the end, when the saved tensors of the steps
- * (7) have become the gradients of their products, in pieces and joined (8). */
+/* Returns the scratch bytes of the backward operator of an LSTM. While it goes back through the
+ * time steps, three gradients of the recurrent weights R exist at once: that of the step, the sum
+ * so far, and the next sum. The gradients of x and of the weights W are computed after the steps.
+ * By then the saved tensors of the steps (7 numbers per cell) have become the gradients of the
+ * products, in pieces and joined (8 numbers per cell). */
 static uint64_t pytorch_scratch_lstm(const tn__pytorch *it, const tn_op *op) {
     uint64_t steps = tn__pytorch_tensor(it, op->outputs[0])->bytes;
     uint64_t sums = tn__mul_sat(2, tn__pytorch_tensor(it, op->inputs[2])->bytes), later = 0;
@@ -327,11 +333,13 @@ static tn_status pytorch_backward_one(tn__pytorch *it, tn_op_id id, const tn_op 
                      "what PyTorch keeps for the gradient of %.60s is not known here", op->type);
         return tn__where(it->error, status, "node '%.80s'", op->name);
     }
-    if (it->fused[id]) /* padding of a pool: the pool made the gradient of its operand */
+    /* the padding of a pool: the gradient of the pool is already that of its unpadded operand */
+    if (it->fused[id])
         return gradient.id != TN_NONE ? tn__pytorch_give(it, op->inputs[0], gradient) : TN_OK;
     if (rule->how == PYTORCH_PART || rule->how == PYTORCH_SLICE || tn__pytorch_selects(it, op))
         return pytorch_backward_part(it, id, op, rule);
-    if (gradient.id == TN_NONE) return TN_OK; /* only its other results have one */
+    /* only other outputs of this operator have gradients, so there is nothing to add */
+    if (gradient.id == TN_NONE) return TN_OK;
     switch (rule->how) {
     case PYTORCH_ADD:
         return pytorch_backward_add(it, op, gradient);

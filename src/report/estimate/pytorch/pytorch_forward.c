@@ -1,35 +1,41 @@
-/* pytorch_forward.c - adds the forward pass: views, operators with results of their own, their
- * copies.
+/* pytorch_forward.c - adds the forward pass to the training step: views, operators that allocate
+ * their results, and the copies that operators make.
  *
- * On the CPU convolutions use oneDNN, which works in blocked formats: input, weights and output are
- * copied to those, and back. These copies are PyTorch allocations and count as workspace here:
- * forward max(x + w, y), backward x + gy. Blocked formats round channels up to 16; an input with
- * fewer channels is read unchanged.
+ * On the CPU, PyTorch's convolutions use oneDNN, which works in blocked formats. Input, weights and
+ * output are copied to these formats and back. The copies are allocations of PyTorch and are
+ * counted as workspace here: max(x + w, y) in the forward pass and x + gy in the backward pass,
+ * where x, w, y and gy are the bytes of the input, the weights, the output and its gradient.
+ * Blocked formats round the number of channels up to 16. An input with fewer channels is read
+ * without a copy.
  */
 #include "report/estimate/pytorch/pytorch.h"
 #include "graph/attr.h"
 
 /* --- strides ---------------------------------------------------------------------------------- */
 
-/* Computes strides as PyTorch does for tensors.
+/* Computes the strides of tensors as PyTorch does.
  *
- * Transposing, slicing and most reshaping move no data in PyTorch: the result is another view of
- * the same bytes, which live as long as any of their views. A copy is made if the strides cannot
- * express a shape. This determines the memory of attention:
+ * Transposing, slicing and most reshaping move no data in PyTorch. The result is another view of
+ * the same bytes, which stay allocated as long as any of their views exists. A copy is made if
+ * strides cannot express the new shape. This determines the memory of attention:
  *
  *     [b, t, 3 c] ──Split──▶ [b, t, c] ──Reshape──▶ [b, t, h, d] ──Transpose──▶ [b, h, t, d] views
- *                            ──▶ product of b x h matrices: b and h have no single stride: a copy
+ *                            ──▶ product of b x h matrices: b and h have no common stride: a copy
  *
  * A dimension of extent 1 may have any stride.
+ *
  * Cost: O(rank).
  */
 
-typedef struct view_runs { /* runs of contiguous dimensions, merged; innermost first */
+/* runs of dimensions that are contiguous in memory, merged to one dimension each; the innermost run
+ * first */
+typedef struct view_runs {
     int64_t size[TN_RANK_MAX], stride[TN_RANK_MAX];
     uint32_t count;
 } view_runs;
 
-/* Strides of a tensor in `place`; false: its shape is unknown, or it is empty. */
+/* Computes the strides of a tensor at `place`. Returns false if its shape is unknown or if it is
+ * empty. */
 static bool view_strides(const tn_tensor *tensor, const pytorch_place *place, int64_t *strides) {
     int64_t next = 1;
     if (tensor->rank == TN_RANK_UNKNOWN) return false;
@@ -56,7 +62,8 @@ static void view_merge(const int64_t *shape, const int64_t *strides, uint32_t ra
     }
 }
 
-/* Stores them, or NULL if they are those of a contiguous tensor. */
+/* Stores the strides in `place`, or NULL if they are those of a contiguous tensor. Returns false if
+ * memory ran out. */
 static bool view_keep(tn__pytorch *it, const tn_tensor *tensor, const int64_t *strides,
                       pytorch_place *place) {
     view_runs runs;
@@ -91,7 +98,7 @@ bool tn__pytorch_regroup(tn__pytorch *it, const tn_tensor *x, const tn_tensor *y
     return r == runs.count && view_keep(it, y, made, place);
 }
 
-/* NULL: absent, or of another length. */
+/* Returns the attribute `name`, or NULL if it is absent or does not have `count` numbers. */
 static const int64_t *view_ints(const tn_op *op, const char *name, uint32_t count) {
     uint32_t found;
     const int64_t *ints = tn__attr_ints(op, name, &found);
@@ -112,7 +119,8 @@ bool tn__pytorch_permute(tn__pytorch *it, const tn_op *op, bool back, pytorch_pl
     return view_keep(it, back ? x : y, made, place);
 }
 
-/* One index of a Gather: its dimension is removed, or has extent 1. */
+/* Changes `place` to the elements at one index of a Gather. The dimension of the index is removed
+ * or has extent 1. */
 static bool pytorch_select(tn__pytorch *it, const tn_op *op, const tn_tensor *x, const tn_tensor *y,
                            pytorch_place *place) {
     int64_t axis = tn__attr_int(op, "axis", 0), made[TN_RANK_MAX], strides[TN_RANK_MAX];
@@ -129,7 +137,8 @@ bool tn__pytorch_part(tn__pytorch *it, const tn_tensor *x, const tn_tensor *y,
                       pytorch_place *place) {
     int64_t strides[TN_RANK_MAX], made[TN_RANK_MAX];
     if (y->rank == TN_RANK_UNKNOWN || !view_strides(x, place, strides)) return false;
-    for (uint32_t d = 0; d < y->rank; d++) { /* leading dimensions are added by Expand */
+    /* the result may have more leading dimensions than x, which Expand adds */
+    for (uint32_t d = 0; d < y->rank; d++) {
         uint32_t behind = y->rank - d;
         bool is_new = behind > x->rank;
         int64_t extent = is_new ? 1 : x->shape[x->rank - behind];
@@ -152,13 +161,15 @@ bool tn__pytorch_collapses(const tn_tensor *x, const pytorch_place *place, uint3
 
 /* --- the forward pass ------------------------------------------------------------------------- */
 
-#define PYTORCH_CHANNELS 16u /* channels of a block */
-/* numbers saved per cell: four gates, its state, the tanh of the state, its output */
+#define PYTORCH_CHANNELS 16u /* number of channels in a block of oneDNN's formats */
+/* Numbers that an LSTM saves per cell: four gates, the cell's state, the tanh of the state, and the
+ * output. */
 #define PYTORCH_LSTM_KEEPS 7
 
 /* --- convolutions --- */
 
-/* Bytes in a blocked format: channels, dimension 1, rounded up. */
+/* Returns the bytes of a tensor in a blocked format, in which the channels (dimension 1) are
+ * rounded up. With `both` true, dimension 0 is rounded up as well, as for weights. */
 static uint64_t pytorch_blocked(const tn_tensor *tensor, bool both) {
     uint64_t bytes = tensor->bytes;
     for (uint32_t d = both ? 0 : 1; d < 2 && d < tensor->rank && bytes != TN_SIZE_UNKNOWN; d++) {
@@ -168,7 +179,7 @@ static uint64_t pytorch_blocked(const tn_tensor *tensor, bool both) {
     return bytes;
 }
 
-typedef struct pytorch_copies { /* bytes of a convolution's operands in blocked formats */
+typedef struct pytorch_copies { /* bytes of the operands of a convolution in blocked formats */
     uint64_t x, w, y;
 } pytorch_copies;
 
@@ -192,9 +203,10 @@ uint64_t tn__pytorch_conv_scratch(const tn__pytorch *it, const tn_op *op, bool b
     }
     const tn_tensor *weights = tn__pytorch_tensor(it, op->inputs[1]);
     bool depthwise = weights->rank > 1 && weights->shape[1] == 1;
-    if (depthwise && permuted) /* a block of 16 x 16 for each channel */
+    if (depthwise && permuted) /* the format has a block of 16 x 16 numbers per channel */
         copies.w = tn__mul_sat(weights->bytes, (uint64_t)PYTORCH_CHANNELS * PYTORCH_CHANNELS);
-    uint64_t w = weights->bytes; /* made after the copies were freed */
+    /* the gradient of the weights, which is allocated after the copies are freed */
+    uint64_t w = weights->bytes;
     uint64_t scratch = tn__add_sat(copies.x, copies.y);
     return copies.w > w ? tn__add_sat(scratch, copies.w - w) : scratch;
 }
@@ -216,7 +228,8 @@ tn_tensor_id tn__pytorch_gate(const tn__pytorch *it, const tn_op *op) {
     return TN_NONE;
 }
 
-/* The result of a matrix product to which this addition only adds a bias, or TN_NONE. */
+/* If the operator only adds a bias to the result of a matrix product, returns that result, else
+ * TN_NONE. */
 static tn_tensor_id pytorch_biased(const tn__pytorch *it, const tn_op *op) {
     if (!tn__op_is(op, "Add") || op->input_count != 2) return TN_NONE;
     for (uint32_t k = 0; k < 2; k++) {
@@ -229,8 +242,8 @@ static tn_tensor_id pytorch_biased(const tn__pytorch *it, const tn_op *op) {
     return TN_NONE;
 }
 
-/* The locations of an operator's operands, each once; returns their number. `ids` has room for its
- * inputs. */
+/* Stores the tensors of the new graph that an operator reads in `ids`, which has a place for each
+ * of its inputs. Returns their number. */
 static uint32_t pytorch_operands(const tn__pytorch *it, const tn_op *op, tn_tensor_id *ids) {
     uint32_t count = 0;
     for (uint32_t k = 0; k < op->input_count; k++)
@@ -239,7 +252,8 @@ static uint32_t pytorch_operands(const tn__pytorch *it, const tn_op *op, tn_tens
     return count;
 }
 
-/* An operator with its own results, and one more that is saved for the gradient. */
+/* Adds an operator that allocates its results. `extra` is one more result, which is saved for the
+ * gradient, or TN_NONE. */
 static tn_status pytorch_run(tn__pytorch *it, tn_op_id id, tn_tensor_id extra, uint64_t workspace) {
     const tn_op *op = tn_graph_op(it->model, id);
     size_t room = (size_t)op->input_count + op->output_count + 2;
@@ -253,11 +267,11 @@ static tn_status pytorch_run(tn__pytorch *it, tn_op_id id, tn_tensor_id extra, u
     }
     it->extra[id] = extra;
     if (extra != TN_NONE) ids[inputs + outputs++] = extra;
-    if (outputs == 0) return TN_OK; /* the result is known before the run */
+    if (outputs == 0) return TN_OK; /* the result is known before the run, so nothing is computed */
     return tn__pytorch_emit(it, op->name, op->type, ids, inputs, ids + inputs, outputs, workspace);
 }
 
-/* Elementwise results have the strides of the first operand of their shape. */
+/* Gives an elementwise result the strides of the first operand that has the shape of the result. */
 static void pytorch_keep_strides(tn__pytorch *it, const tn_op *op) {
     const tn_tensor *y = tn__pytorch_tensor(it, op->outputs[0]);
     for (uint32_t k = 0; k < op->input_count; k++) {
@@ -270,7 +284,8 @@ static void pytorch_keep_strides(tn__pytorch *it, const tn_op *op) {
     }
 }
 
-/* A matrix product views the leading dimensions as one, or copies. */
+/* Adds a matrix product. It views the leading dimensions of an operand as one dimension, or copies
+ * the operand if that is not possible. */
 static tn_status pytorch_matmul(tn__pytorch *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->model, id);
     tn_tensor_id b = op->inputs[1], y = op->outputs[0], ids[2];
@@ -310,7 +325,8 @@ static tn_status pytorch_forward_lstm(tn__pytorch *it, tn_op_id id) {
         .name = "cells", .dtype = y->dtype, .flags = TN_TENSOR_STATED, .rank = 2, .shape = shape};
     tn_tensor_id extra;
     TN_TRY(tn__pytorch_new(it, &kept, &extra));
-    pytorch_place x = it->place[op->inputs[0]]; /* its products for all steps are made at once */
+    /* x must be contiguous, because its products for all time steps are computed together */
+    pytorch_place x = it->place[op->inputs[0]];
     TN_TRY(tn__pytorch_contiguous(it, op->inputs[0], TN_KIND_ACTIVATION, &x));
     it->operands[2 * (size_t)id] = x.id;
     it->operands[2 * (size_t)id + 1] = it->place[op->inputs[1]].id;
@@ -336,8 +352,8 @@ static tn_status pytorch_compute(tn__pytorch *it, tn_op_id id, const pytorch_rul
     return TN_OK;
 }
 
-/* Parts of parameters that are joined, as when exporters write gates in another order: PyTorch has
- * the parameters themselves. */
+/* Returns whether a Concat only joins parts of parameters, as in exports that write the gates of an
+ * LSTM in another order. PyTorch uses the parameters directly. */
 static bool pytorch_rearranged(const tn__pytorch *it, const tn_op *op) {
     for (uint32_t k = 0; k < op->input_count; k++) {
         tn_tensor_id base = op->inputs[k] != TN_NONE ? it->place[op->inputs[k]].id : TN_NONE;
@@ -356,7 +372,8 @@ tn_status tn__pytorch_forward(tn__pytorch *it, tn_op_id id) {
     for (uint32_t k = 0; k < op->output_count; k++)
         flows = flows || (op->outputs[k] != TN_NONE && it->wanted[op->outputs[k]]);
     if (!flows || rule == NULL || op->outputs[0] == TN_NONE) return pytorch_run(it, id, TN_NONE, 0);
-    if (it->fused[id]) { /* its reader computes it */
+    /* PyTorch computes this operator as a part of the operator that reads its result. */
+    if (it->fused[id]) {
         if (tn__op_is(op, "Pad")) it->place[op->outputs[0]] = it->place[op->inputs[0]];
         return TN_OK;
     }

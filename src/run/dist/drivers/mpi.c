@@ -1,17 +1,17 @@
 /* mpi.c - the transport for ranks that are processes, started by Open MPI's mpirun.
  *
- * One thread, the helper, makes all calls of MPI. Open MPI moves messages only inside its calls, so
- * messages move while ranks compute. Other threads put transfers into a list and wait until the
- * helper reports them as done. Between rounds the helper sleeps for some microseconds, because
- * there may be fewer cores than ranks.
+ * One thread, the helper, makes all calls of MPI. Open MPI makes progress only inside its calls, so
+ * the helper allows messages to move while the rank computes. Other threads append transfers to a
+ * list and wait until the helper reports them as done. The helper sleeps for some microseconds
+ * between its rounds, because a machine may have fewer cores than ranks.
  *
- * Heartbeats: every rank sends one to the next rank and expects one from the previous. A rank that
- * hears no heartbeat for `silence_s`, waits longer than `patience_s`, or fails, sends a notice to
- * all others. The lowest rank alive reports the error to the user and ends the job (MPI_Abort),
- * since messages under way cannot be cancelled. If no message is under way (all ranks agreed that
- * they cannot begin), the ranks say goodbye and exit normally.
+ * Heartbeats: every rank regularly sends a heartbeat to the next rank. A rank that receives no
+ * heartbeat for `silence_s`, that waits longer than `patience_s`, or that fails, sends a notice to
+ * all others. The lowest rank that still runs reports the error to the user and ends the job with
+ * MPI_Abort, because messages that have begun cannot be cancelled. If no message has begun (all
+ * ranks agreed that they cannot start), the ranks exit normally after a last notice (MPI_BYE).
  *
- * Cost: a message and a sleep of the helper, some 50 us each way.
+ * Cost: a message, and a sleep of the helper; some 50 us each way.
  */
 #define _GNU_SOURCE /* dladdr */
 #include <dlfcn.h>
@@ -28,11 +28,11 @@
 #include "run/dist/mpi/shim.h"
 
 #define MPI_SLEEP_NS 20000
-#define MPI_IDLE_S 0.02  /* between looks for notices, if no message is under way */
-#define MPI_NOTICE_S 0.5 /* time for notices to leave before the job ends */
-#define MPI_BYE_S 5.0    /* after a failure: time for other ranks to end normally */
-/* Limit for MPI_Init, in which every rank waits for all others, unless TENURE_START_S is set; plus
- * START_EACH for each rank. */
+#define MPI_IDLE_S 0.02  /* seconds between checks for notices while no message is in progress */
+#define MPI_NOTICE_S 0.5 /* seconds for notices to be sent before the job is aborted */
+#define MPI_BYE_S 5.0    /* seconds after a failure in which other ranks can end normally */
+/* Limit for MPI_Init, in which every rank waits for all others: the environment variable
+ * TENURE_START_S, or MPI_START_S, plus MPI_START_EACH_S for each rank. */
 #define MPI_START_S 20.0
 #define MPI_START_EACH_S 0.01
 #define MPI_START_MOST_S 86400.0
@@ -41,11 +41,12 @@ typedef enum mpi_sort { MPI_BEAT, MPI_FAILED, MPI_BYE } mpi_sort;
 
 typedef struct mpi_notice {
     mpi_sort sort;
-    uint32_t from, silent; /* silent: the rank whose heartbeat is missing; TN_NONE */
+    /* `silent`: no heartbeat of this rank arrives; TN_NONE: no rank is silent */
+    uint32_t from, silent;
     tn_error why;
 } mpi_notice;
 
-typedef struct mpi_out { /* a notice to one rank; busy: under way */
+typedef struct mpi_out { /* A notice to one rank. `busy`: it is still being sent. */
     mpi_notice notice;
     void *request;
     bool busy;
@@ -58,20 +59,26 @@ typedef struct mpi_link {
     pthread_mutex_t lock; /* protects the fields that both threads use */
     pthread_cond_t changed;
     uint32_t rank, ranks;
-    bool ready, over, failed; /* MPI is initialised; the rank's job is done; no rank can go on */
+    /* MPI is initialised; this rank's job has ended; no rank can continue */
+    bool ready, over, failed;
     tn_error why;
     uint32_t silent;
     tn__transfer *posted, *posted_last;
-    /* used by the helper only */
-    tn__transfer *active; /* under way */
+    /* The fields from here on are used by the helper only. */
+    tn__transfer *active; /* transfers that have been posted and are not complete */
     mpi_notice in;
     void *in_request;
-    mpi_out *outs;              /* [2 ranks]: heartbeats, then notices */
-    bool *gone;                 /* [ranks] has said goodbye */
-    double heard, beat, closed; /* times of the last heartbeat in, out, and of the failure */
-    double looked;              /* time of the last look for a heartbeat */
-    bool is_reported;           /* the failure was reported, to ranks and user */
-    int status;                 /* exit status of the job then */
+    /* 2 * ranks entries: a heartbeat for each rank, then another notice for each rank */
+    mpi_out *outs;
+    /* for each other rank: whether its last notice has arrived; for this rank: whether the last
+     * notice was sent */
+    bool *gone;
+    /* when the last heartbeat arrived, when the last one was sent, and when the failure was
+     * found */
+    double heard, beat, closed;
+    double looked;    /* time of the last check for heartbeats */
+    bool is_reported; /* whether the failure was reported to other ranks and to the user */
+    int status;       /* exit status of the job after a failure */
     pthread_t thread;
 } mpi_link;
 
@@ -80,15 +87,15 @@ extern const tn__link_driver tn__link_mpi;
 /* --- the library --- */
 
 static const tn__shim *mpi_open(const char *path) {
-    /* global: Open MPI's own plug-ins need its symbols */
+    /* RTLD_GLOBAL, because Open MPI's own plug-ins need the library's symbols */
     void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     const tn__shim *shim = library != NULL ? dlsym(library, TN__SHIM_SYMBOL) : NULL;
     return shim != NULL && shim->version == TN__SHIM_VERSION ? shim : NULL;
 }
 
-/* The file that contains this code. For a program found through PATH the linker knows only its
- * name, which would be looked up in the current folder; then the path of the running program is
- * used. */
+/* Finds the file that contains this code. For a program that was found through PATH, the dynamic
+ * linker knows only a name without a folder, which would be looked up in the current folder. In
+ * that case the path of the running program is used. */
 static bool mpi_file(char file[PATH_MAX]) {
     Dl_info here;
     if (dladdr((const void *)&tn__link_mpi, &here) == 0 || here.dli_fname == NULL) return false;
@@ -100,7 +107,8 @@ static bool mpi_file(char file[PATH_MAX]) {
     return strchr(file, '/') != NULL;
 }
 
-/* The library lies next to this code, in a build tree or where it was installed. */
+/* Loads tenure-mpi.so, which is in a folder next to this code, in a build tree or where it was
+ * installed. Returns NULL if it cannot be loaded. */
 static const tn__shim *mpi_find(void) {
     static const char *const places[] = {"", "../", "tenure/", "../" TENURE_LIBDIR "/tenure/"};
     char path[PATH_MAX], file[PATH_MAX];
@@ -116,7 +124,7 @@ static const tn__shim *mpi_find(void) {
 
 /* --- failing --- */
 
-/* Called under the lock. Only the first failure is reported. */
+/* Records a failure; only the first one is reported. The caller must hold the lock. */
 static void mpi_fail(mpi_link *link, const tn_error *why, uint32_t silent) {
     if (!link->failed) {
         link->why = *why;
@@ -141,7 +149,8 @@ static bool mpi_has_failed(mpi_link *link) {
     return failed;
 }
 
-/* Reports MPI's error message. False: the call failed. */
+/* Checks the result of a call of MPI. If the call failed, reports MPI's error message and returns
+ * false. */
 static bool mpi_good(mpi_link *link, int code, const char *what) {
     char words[200], text[300];
     if (code == 0) return true;
@@ -179,8 +188,9 @@ static const tn__transfer *mpi_waits(const tn__transfer *transfers, uint32_t cou
     return NULL;
 }
 
-/* After a failure this returns only when no message is under way. If all ranks have agreed on the
- * failure, that happens by itself; otherwise the helper ends the job. */
+/* Waits until all transfers are done. After a failure it returns only when no message is in
+ * progress, because MPI would still write to the caller's memory. If all ranks have agreed on the
+ * failure, messages complete normally; otherwise the helper aborts the job. */
 static tn_status mpi_wait(void *self, tn__transfer *transfers, uint32_t count, tn_error *error) {
     mpi_link *link = self;
     struct timespec until = tn__link_until(link->options->patience_s);
@@ -218,7 +228,7 @@ static int mpi_kind(const tn__transfer *one) {
     return one->kind == TN__MESSAGE_TAGGED ? TN__SHIM_TAGGED : TN__SHIM_GROUP;
 }
 
-/* Appends the posted transfers to the active ones, in order; starts the sends. */
+/* Appends the posted transfers to the active ones, in order, and starts the sends. */
 static bool mpi_begin(mpi_link *link) {
     tn__transfer **end = &link->active;
     pthread_mutex_lock(&link->lock);
@@ -241,7 +251,8 @@ static bool mpi_begin(mpi_link *link) {
     return list != NULL;
 }
 
-/* Is no earlier transfer waiting for the same kind of message? */
+/* Whether this receive is the next one for messages of its rank, kind and number. An earlier
+ * receive must get its message first. */
 static bool mpi_is_next(const mpi_link *link, const tn__transfer *one) {
     for (const tn__transfer *at = link->active; at != one; at = at->next)
         if (!at->begun && at->peer == one->peer && at->kind == one->kind &&
@@ -250,7 +261,7 @@ static bool mpi_is_next(const mpi_link *link, const tn__transfer *one) {
     return true;
 }
 
-/* Has the message for this receive arrived? Then it is under way. */
+/* Starts a receive if its message has arrived. Returns whether it was started. */
 static bool mpi_match(mpi_link *link, tn__transfer *one) {
     bool there = false;
     int bytes = 0;
@@ -263,7 +274,7 @@ static bool mpi_match(mpi_link *link, tn__transfer *one) {
     return one->begun;
 }
 
-/* Is it complete? After an error no transfer completes. */
+/* Whether a transfer is complete. After an error of MPI, no transfer completes. */
 static bool mpi_done(mpi_link *link, tn__transfer *one) {
     bool done = false;
     int count;
@@ -271,8 +282,9 @@ static bool mpi_done(mpi_link *link, tn__transfer *one) {
     return mpi_good(link, link->shim->test(one->request, &done, &count), "a message") && done;
 }
 
-/* Runs after a failure too: other ranks may not know of it yet, and wait for messages from this
- * one. */
+/* Completes active transfers and wakes the threads that wait for them. It also runs after a
+ * failure, because other ranks may not know of the failure yet and may wait for messages of this
+ * rank. */
 static bool mpi_progress(mpi_link *link) {
     bool any = false;
     for (tn__transfer **at = &link->active; *at != NULL;) {
@@ -323,7 +335,7 @@ static void mpi_say(mpi_link *link, mpi_out *out, uint32_t to, const mpi_notice 
     int count = 0;
     if (out->busy) (void)link->shim->test(out->request, &done, &count);
     out->busy = !done;
-    if (out->busy) return; /* the previous notice is still on its way, and serves for this one */
+    if (out->busy) return; /* the previous notice is still being sent, so this one is dropped */
     out->notice = *notice;
     out->busy = link->shim->post(true, TN__SHIM_CONTROL, (int)to, 0, &out->notice,
                                  sizeof out->notice, out->request) == 0;
@@ -354,7 +366,7 @@ static void mpi_beat(mpi_link *link) {
     uint32_t before = (link->rank + link->ranks - 1) % link->ranks;
     const mpi_notice sign = {.sort = MPI_BEAT, .from = link->rank, .silent = TN_NONE};
     if (link->ranks == 1) return;
-    /* this process was suspended itself */
+    /* this process was suspended, so missing heartbeats mean nothing */
     if (now - link->looked > link->options->silence_s / 2) link->heard = now;
     link->looked = now;
     if (now - link->beat >= link->options->silence_s / 10 && !link->gone[next]) {
@@ -374,8 +386,8 @@ static void mpi_beat(mpi_link *link) {
 
 static bool mpi_speaks(const mpi_link *link) { return link->rank == (link->silent == 0 ? 1 : 0); }
 
-/* Reports the failure to all other ranks. One rank reports it to the user, before it says goodbye,
- * because mpirun ends the other ranks when one process exits with an error. */
+/* Reports the failure to all other ranks. One rank also reports it to the user, before any rank
+ * exits, because mpirun ends the other ranks when one process exits with an error. */
 static void mpi_report(mpi_link *link) {
     const tn_world_options *options = link->options;
     int code = tn_status_exit_code(link->why.status);
@@ -387,7 +399,8 @@ static void mpi_report(mpi_link *link) {
     link->status = code > 0 && code < 126 ? code : 4;
 }
 
-/* The job cannot end normally. Leaves the rank that reports to the user time for that. */
+/* Ends a job that cannot end normally, after a delay in which the rank that reports to the user can
+ * do this. */
 static void mpi_abort(mpi_link *link) {
     struct timespec grace = {.tv_sec = (time_t)MPI_BYE_S};
     if (!mpi_speaks(link)) nanosleep(&grace, NULL);
@@ -400,8 +413,8 @@ static bool mpi_all_gone(const mpi_link *link) {
     return true;
 }
 
-/* Has the world ended normally? A rank that failed has told the others. When its own job is done it
- * says goodbye, and waits for the goodbyes of the others. */
+/* Whether all ranks have ended. Also does what is due before: reports a failure, sends a last
+ * notice when this rank's job has ended, and aborts the job if it cannot end after a failure. */
 static bool mpi_ends(mpi_link *link) {
     double now = tn__clock_s();
     pthread_mutex_lock(&link->lock);
@@ -417,7 +430,8 @@ static bool mpi_ends(mpi_link *link) {
     return over && mpi_all_gone(link);
 }
 
-/* Sleeps some microseconds while messages are under way, otherwise until a transfer is posted. */
+/* Sleeps for some microseconds while messages are in progress, otherwise until a transfer is
+ * posted. */
 static void mpi_rest(mpi_link *link) {
     struct timespec nap = {.tv_nsec = MPI_SLEEP_NS}, until = tn__link_until(MPI_IDLE_S);
     if (link->active != NULL) {
@@ -512,8 +526,10 @@ static double mpi_start_s(void) {
            MPI_START_EACH_S * mpi_number("OMPI_COMM_WORLD_SIZE");
 }
 
-/* The helper is inside MPI_Init, so no notice can be sent: mpirun ends all ranks when one exits.
- * That should be the lowest rank alive, because it also reports the error to the user. */
+/* Ends this rank if MPI_Init does not return in time. The helper is inside MPI_Init, so no notice
+ * can be sent; but mpirun ends all ranks when one exits. The lowest rank that still runs should
+ * exit first, because it reports the error to the user; so each rank first waits according to its
+ * number. */
 static void mpi_never_begins(mpi_link *link) {
     const tn_world_options *options = link->options;
     double rank = mpi_number("OMPI_COMM_WORLD_RANK");
@@ -554,8 +570,8 @@ static tn_status mpi_rank(mpi_link *link, tn_error *error) {
     why.status = status;
     tn__world_words(link->rank, &why, &words);
     pthread_mutex_lock(&link->lock);
-    bool named = strncmp(why.where, "rank ", 5) == 0 ||
-                 (wanted != 0 && wanted != link->ranks); /* all ranks report the same */
+    /* all ranks report this error, so no rank's number is put in front of it */
+    bool named = strncmp(why.where, "rank ", 5) == 0 || (wanted != 0 && wanted != link->ranks);
     if (status != TN_OK) mpi_fail(link, named ? &why : &words, TN_NONE);
     link->over = true;
     pthread_cond_broadcast(&link->changed);

@@ -1,11 +1,11 @@
 /* threads.c - the transport for ranks that are threads of one process.
  *
- * A message waits in a list at its destination until the other end is posted; the end that is
- * posted second copies it, straight from the sender's memory to the receiver's. One lock protects
- * everything except the copying.
+ * The first end of a message (send or receive) that is posted is put into a list of the receiving
+ * rank. The second end copies the data, directly from the sender's memory to the receiver's. One
+ * lock protects everything except the copying.
  *
  * Use: tests, and trying several ranks without a cluster.
- * Cost: a post takes O(messages that wait at the destination).
+ * Cost: a post takes O(messages in the list of the receiving rank).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -21,21 +21,22 @@ typedef struct threads_hub {
     const tn__world_job *job;
     uint32_t ranks;
     struct threads_end *ends;
-    bool failed; /* no rank can go on */
+    bool failed; /* whether a rank has failed, so that no rank can continue */
     tn_error why;
 } threads_hub;
 
-typedef struct threads_end { /* one rank */
+typedef struct threads_end { /* one rank, which is a thread */
     threads_hub *hub;
     uint32_t rank;
-    tn__transfer *waiting; /* sends to this rank and its receives, in the order of posting */
+    /* messages to this rank of which only one end is posted, in the order of posting */
+    tn__transfer *waiting;
     bool over;
     pthread_t thread;
 } threads_end;
 
 /* --- failing --- */
 
-/* Only the first failure is reported. */
+/* Records a failure. Only the first one is reported. */
 static void threads_fail(threads_hub *hub, const tn_error *why) {
     if (!hub->failed) hub->why = *why;
     hub->failed = true;
@@ -77,7 +78,8 @@ static void threads_append(threads_end *place, tn__transfer *one) {
     *at = one;
 }
 
-/* Called under the lock, which is released during the copy. */
+/* Copies a message from its send to its receive. The caller must hold the lock; it is released
+ * during the copy. */
 static void threads_join(threads_hub *hub, tn__transfer *one, tn__transfer *other) {
     const tn__transfer *sends = one->sends ? one : other;
     tn__transfer *takes = one->sends ? other : one;
@@ -125,14 +127,15 @@ static tn_status threads_post(void *link, tn__transfer *transfers, uint32_t coun
 
 /* --- waiting --- */
 
-/* The first that is not done; NULL if all are. */
+/* Returns the first transfer that is not done, or NULL if all are done. */
 static const tn__transfer *threads_open(const tn__transfer *transfers, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         if (transfers[i].state != TN__TRANSFER_DONE) return &transfers[i];
     return NULL;
 }
 
-/* Removes the transfers from the lists; waits for those that are being copied, which is short. */
+/* Removes transfers from the lists after a failure, and waits for copies that have begun, which are
+ * short. */
 static void threads_abandon(threads_end *end, tn__transfer *transfers, uint32_t count) {
     threads_hub *hub = end->hub;
     for (uint32_t i = 0; i < count; i++) {
@@ -144,7 +147,8 @@ static void threads_abandon(threads_end *end, tn__transfer *transfers, uint32_t 
     }
 }
 
-/* The other end never comes: its rank has ended, or the time limit is over. */
+/* Records the failure that the other end of a transfer is never posted: its rank has ended
+ * (`over`), or has not posted it within the time limit. */
 static void threads_alone(threads_end *end, const tn__transfer *open, bool over) {
     tn_error why = {.status = over ? TN_E_CONFLICT : TN_E_STOPPED};
     if (over)
@@ -192,7 +196,8 @@ static void *threads_rank(void *self) {
     end->over = true;
     error.status = status;
     if (status != TN_OK && !hub->failed) {
-        bool named = strncmp(error.where, "rank ", 5) == 0; /* all ranks agreed on it */
+        /* the ranks agreed on this error, which already names a rank */
+        bool named = strncmp(error.where, "rank ", 5) == 0;
         tn__world_words(end->rank, &error, &why);
         threads_fail(hub, named ? &error : &why);
     }
@@ -211,7 +216,8 @@ static tn_status threads_start(threads_hub *hub, tn_error *error) {
     for (started = 0; started < hub->ranks; started++)
         if (pthread_create(&hub->ends[started].thread, NULL, threads_rank, &hub->ends[started]))
             break;
-    if (started < hub->ranks) { /* the ranks that run must not wait for the others */
+    /* make the ranks that run fail, so that they do not wait for ranks that never start */
+    if (started < hub->ranks) {
         tn_error why = {.status = TN_E_NO_MEMORY};
         snprintf(why.message, sizeof why.message, "no thread for rank %u", started);
         pthread_mutex_lock(&hub->lock);

@@ -1,11 +1,11 @@
-/* shim.c - tenure-mpi.so: the few calls of MPI that carry messages (shim.h). */
+/* shim.c - the library tenure-mpi.so: the few calls of MPI that carry messages (shim.h). */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "run/dist/mpi/shim.h"
 
-/* These belong to the process, as do all objects that MPI hands out. */
+/* Global variables, because MPI itself exists once per process. */
 static MPI_Comm shim_comms[TN__SHIM_KINDS];
 
 static int shim_start(int *rank, int *ranks, bool *serial) {

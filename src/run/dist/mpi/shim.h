@@ -1,10 +1,11 @@
 /* shim.h - the calls of MPI that Tenure needs, as a table that does not depend on mpi.h.
  *
- * Constants of MPI are addresses inside one implementation, so code that uses mpi.h is bound to the
- * library that it was built with. That code is tenure-mpi.so (shim.c): it is built where mpi.h is
- * found, and loaded when a world needs it. The library and the command do not need MPI.
+ * The constants of MPI are addresses inside one implementation, so code that includes mpi.h works
+ * only with the library for which it was built. Tenure has such code only in tenure-mpi.so
+ * (shim.c), which is built if mpi.h is found and loaded when a world of ranks needs it. The library
+ * and the command themselves do not need MPI.
  *
- * All functions return 0, or a code for MPI_Error_string. All are called by one thread.
+ * All functions return 0, or a code for MPI_Error_string. Only one thread may call them.
  */
 #ifndef TN_DIST_SHIM_H
 #define TN_DIST_SHIM_H
@@ -15,27 +16,27 @@
 #define TN__SHIM_VERSION 2
 #define TN__SHIM_SYMBOL "tenure_mpi_shim"
 
-enum { /* a message of one kind only matches receives of the same kind */
+enum { /* Kinds of messages. A receive gets only messages of the kind that it asks for. */
        TN__SHIM_TAGGED,
        TN__SHIM_GROUP,
-       TN__SHIM_CONTROL, /* from any rank */
+       TN__SHIM_CONTROL, /* a notice; received from any rank */
        TN__SHIM_KINDS
 };
 
 typedef struct tn__shim {
     int version;          /* TN__SHIM_VERSION */
-    size_t request_bytes; /* size of the request that post fills in */
+    size_t request_bytes; /* bytes of the request that `post` fills in */
     int (*start)(int *rank, int *ranks,
-                 bool *serial); /* serial: the calls of this thread are never concurrent */
+                 bool *serial); /* *serial: whether MPI allows this thread to make the calls */
     int (*post)(bool sends, int kind, int peer, int number, void *data, int bytes, void *request);
-    /* A receive. It is started only when its message has arrived and has this size, because Open
-     * MPI 4.1 writes past the buffer if the message is longer. *there: it has arrived, with *bytes;
-     * it is started if the sizes agree. */
+    /* Starts a receive if its message has arrived. *there: whether it has; *bytes: its size. The
+     * receive is started only if the message has exactly the expected size, because Open MPI 4.1
+     * writes past the buffer if a message is longer. */
     int (*match)(int kind, int peer, int number, void *data, int most, bool *there, int *bytes,
                  void *request);
-    /* Is it complete? count: bytes received. */
+    /* Sets *done to whether a request is complete, and *count to the bytes received. */
     int (*test)(void *request, bool *done, int *count);
-    int (*cancel)(void *request); /* and waits until it is cancelled */
+    int (*cancel)(void *request); /* Cancels a request and waits until it is cancelled. */
     void (*words)(int code, char *text, size_t room);
     int (*finish)(void);
     void (*abort)(int status);

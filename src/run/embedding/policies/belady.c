@@ -1,9 +1,10 @@
-/* belady.c - evicts the row that is used again latest: the optimum, which no policy can reach
- * without knowing the future.
+/* belady.c - evicts the row that has the latest next use. This is the optimum, which needs to know
+ * future uses.
  *
- * It is the upper bound on hits of every other policy in a recorded run. Like them it must take
- * each row in. With batches, the locked rows are those needed now, and the exchange argument of the
- * proof still holds. A heap with the latest next use on top; slots know their positions in it.
+ * Its hits are an upper bound for every policy on a recorded run. Like all policies, it must load
+ * each requested row into the cache. A batch locks several rows at once; the exchange argument of
+ * the optimality proof still holds, because the locked rows are those that are needed now. The rows
+ * are in a heap with the latest next use at the top; each slot knows its position in the heap.
  * Cost: O(log slots) a use; 16 bytes a slot.
  * Source: Belady: A study of replacement algorithms for a virtual-storage computer, 1966; Mattson,
  * Gecsei, Slutz, Traiger: Evaluation techniques for storage hierarchies, 1970 (proof).

@@ -1,10 +1,10 @@
-/* clock.c - a hand goes round the slots; a row that was used since the hand last passed stays for
- * another round.
+/* clock.c - the clock algorithm. A hand moves around the slots and evicts the first row that was
+ * not used since the hand last passed it; a row that was used stays for another round.
  *
- * Close to lru with one bit per row, and a use costs a single store instead of moving a list entry.
- * (It uses a byte here.)
- * Cost: O(1) a use; for each evicted row the hand passes each slot at most twice, amortised over
- * uses.
+ * It evicts nearly the same rows as lru, with one bit per row (stored in a byte). A use is a single
+ * store, and moves no list entry.
+ * Cost: O(1) a use. For each evicted row the hand passes every slot at most twice; amortised over
+ * the uses this is O(1).
  * Source: Corbato: A paging experiment with the Multics system, 1968.
  */
 #include "run/embedding/policy.h"

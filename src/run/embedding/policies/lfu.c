@@ -1,10 +1,12 @@
-/* lfu.c - evicts the row that the fewest batches have used; of equal ones the least recently used.
+/* lfu.c - evicts the row that the fewest batches have used; if several rows are equal, the least
+ * recently used one.
  *
- * Each slot has a count of up to 255, and each count a list of slots. So that formerly popular rows
- * are evicted, all counts are halved after LFU_ROUND uses per slot: this joins lists in pairs, 128
- * times, and a slot's own count is corrected when it is next seen. Counts of evicted rows are not
- * kept: a row that comes back begins with one. Suited to rows drawn at random by popularity, as in
- * recommendation models.
+ * Each slot has a count of uses, at most 255, and there is a list of slots for each count. All
+ * counts are halved after LFU_ROUND uses per slot, so that formerly popular rows are evicted
+ * eventually. To halve, each two lists are joined, and the count that a slot stores is corrected
+ * when the slot is next used. Counts of evicted rows are not kept: a row that comes back begins
+ * with one. This policy suits rows that are drawn at random by popularity, as in recommendation
+ * models.
  * Cost: O(1) a use; 10 bytes a slot.
  * Source: Einziger, Friedman, Manes: TinyLFU, 2017 (aging by halving); Shah, Mitra, Matani: An O(1)
  * algorithm for implementing the LFU cache eviction scheme, 2010 (lists by count).
@@ -19,12 +21,12 @@ typedef struct lfu_link {
 } lfu_link;
 
 typedef struct lfu_state {
-    uint64_t uses;     /* since the last halving */
-    uint64_t taken[4]; /* bit set of the lists that are not empty */
-    /* [slots + LFU_COUNTS]: those of slots, then both ends of each list */
+    uint64_t uses;     /* number of uses since counts were last halved */
+    uint64_t taken[4]; /* bit c is set if the list of slots with count c is not empty */
+    /* links of the slots, then LFU_COUNTS links that are both ends of a list each */
     lfu_link *links;
     uint8_t *counts, *epochs; /* [slots] */
-    uint8_t epoch;            /* halvings, modulo 256 */
+    uint8_t epoch;            /* how often counts were halved, modulo 256 */
 } lfu_state;
 
 static uint64_t lfu_bytes(uint32_t slots) {
@@ -50,7 +52,7 @@ static void lfu_append(lfu_state *state, uint32_t slots, uint32_t slot) {
     state->taken[count / 64] |= UINT64_C(1) << count % 64;
 }
 
-/* Appends the list `from` to the list `to`. */
+/* Appends one list to another. A list is given by its end: `from` is appended to `to`. */
 static void lfu_join(lfu_link *links, uint32_t from, uint32_t to) {
     if (links[from].newer == from) return;
     uint32_t first = links[from].newer, last = links[from].older, before = links[to].older;
@@ -72,8 +74,8 @@ static void lfu_halve(lfu_state *state, uint32_t slots) {
     }
 }
 
-/* The count of a slot after the halvings that it missed. After 256 halvings without a use the
- * number of missed ones wraps round to 0, and the slot gets its old count back. */
+/* Returns the count of a slot, corrected for the halvings since it was last used. `missed` is
+ * modulo 256, so after exactly 256 halvings without a use the slot gets its old count back. */
 static uint32_t lfu_count(const lfu_state *state, uint32_t slot) {
     uint8_t missed = (uint8_t)(state->epoch - state->epochs[slot]);
     return missed < 8 ? (uint32_t)state->counts[slot] >> missed : 0;
@@ -95,7 +97,7 @@ static void lfu_leave(tn__residents *r, uint32_t slot) {
     links[it.older].newer = it.newer;
     links[it.newer].older = it.older;
     if (it.older != it.newer || it.older < r->slot_count) return;
-    uint32_t count = it.older - r->slot_count; /* its list is empty now */
+    uint32_t count = it.older - r->slot_count; /* the list of slots with this count is empty now */
     state->taken[count / 64] &= ~(UINT64_C(1) << count % 64);
 }
 

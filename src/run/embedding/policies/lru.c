@@ -1,16 +1,16 @@
 /* lru.c - evicts the row that was not used for the longest time.
  *
- * A list through the slots, from the most to the least recently used. Right if recently used rows
- * are used again soon. If rows are drawn at random by popularity, it keeps many that were used
- * once; lfu keeps more of the popular ones.
- * Cost: O(1) and two cache lines in addition to the slot's for each use; 8 bytes a slot.
+ * The slots form a list from the most to the least recently used. This policy suits lookups in
+ * which recently used rows are used again soon. If rows are drawn at random by popularity, it keeps
+ * many rows that were used only once; lfu keeps more of the popular ones.
+ * Cost: O(1) a use, which accesses two cache lines in addition to the slot's; 8 bytes a slot.
  * Source: Belady: A study of replacement algorithms for a virtual-storage computer, 1966.
  */
 #include "run/embedding/policy.h"
 
 typedef struct lru_link {
     uint32_t older, newer;
-} lru_link; /* [slots + 1]; the last one holds both ends of the list */
+} lru_link; /* one for each slot; the last one is both ends of the list */
 
 static uint64_t lru_bytes(uint32_t slots) { return ((uint64_t)slots + 1) * sizeof(lru_link); }
 

@@ -1,18 +1,19 @@
-/* sampled.c - evicts the least recently used of K residents drawn at random.
+/* sampled.c - evicts the least recently used of K resident rows that are drawn at random.
  *
  * It needs no list: a use is one store, and a choice examines K slots. With K = 16 the evicted row
- * is usually among the oldest sixteenth of all. If most slots are locked, draws miss; after a
- * limited number of draws the next slot that may be evicted is taken.
- * Cost: O(1) a use, O(K) a choice; 4 bytes a slot. Deterministic for a seed.
- * Source: Psounis, Prabhakar: A randomized Web-cache replacement scheme, 2001; Redis does so.
+ * is usually among the least recently used sixteenth of all rows. If most slots are locked, most
+ * draws fail; after a limited number of draws, the next slot that may be evicted is chosen.
+ * Cost: O(1) a use, O(K) a choice; 4 bytes a slot. The choices are determined by a seed.
+ * Source: Psounis, Prabhakar: A randomized Web-cache replacement scheme, 2001; Redis uses it.
  */
 #include "run/embedding/policy.h"
 
-#define SAMPLED_DRAWS 8u /* limit for each draw that is wanted */
+/* number of draws, for each of the K rows, before the policy gives up drawing */
+#define SAMPLED_DRAWS 8u
 
 typedef struct sampled_state {
     uint32_t now, spare;
-    uint32_t used[]; /* [slots]: time of use, modulo 2^32 */
+    uint32_t used[]; /* for each slot: the time of its last use, modulo 2^32 */
 } sampled_state;
 
 static uint64_t sampled_bytes(uint32_t slots) {

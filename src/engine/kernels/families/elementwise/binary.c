@@ -1,13 +1,13 @@
-/* binary.c - operators on two or more inputs, with numpy broadcasting: arithmetic, comparisons,
+/* binary.c - operators on two or more inputs with numpy's broadcasting: arithmetic, comparisons,
  * logic, and Max, Min, Sum, Mean of any number of inputs.
  *
- * Integers of every width compute in 64 bits and wrap to their own; only what depends on the sign
- * (division, remainder, shift to the right) has loops of its own for uint64. Division cuts towards
- * zero; by zero it gives 0, as in numpy, because no answer is better and a run must not fail. Mod
- * has the sign of the divisor, or with fmod of the dividend. Pow computes in the type of the base:
- * integers exactly (wrapping; a negative power is the real result, cut towards zero), else in
- * float64 where the exponent may need its digits. Before opset 7 the second operand was aligned at
- * `axis`.
+ * Integers of every width are computed in 64 bits and wrap to their width. Only operations that
+ * depend on the sign (division, remainder, shift to the right) have separate loops for uint64.
+ * Division rounds towards zero. Integer division by zero gives 0, as in numpy, because a run must
+ * not fail. The result of Mod has the sign of the divisor, or with fmod the sign of the dividend.
+ * Pow computes in the type of the base: integers exactly (they wrap; a negative power is the real
+ * result, rounded towards zero), otherwise in float64 if the exponent may need its precision.
+ * Before opset 7, the second operand was aligned at the attribute `axis`.
  */
 #include <math.h>
 
@@ -55,7 +55,8 @@ static inline uint64_t binary_power_signed(int64_t base, int64_t exponent) {
 /* --- loops --- */
 
 typedef struct binary_loops {
-    tn__loop floats, doubles, ints, uints; /* uints NULL: as ints */
+    /* loops for each kind of type; `uints` NULL: unsigned integers use the loop `ints` */
+    tn__loop floats, doubles, ints, uints;
 } binary_loops;
 
 #define BINARY_REAL(name, of_float, of_double)                                                     \
@@ -83,7 +84,7 @@ BINARY_SIGNED(Fmod, fmodf(x, y), fmod(x, y), binary_remainder(x, y),
               binary_remainder_unsigned(x, y))
 BINARY_SIGNED(Pow, powf(x, y), pow(x, y), binary_power_signed(x, y), binary_power(x, y))
 
-/* Integers and bits, on 64-bit patterns. */
+/* Operations on the bits of 64-bit integers. */
 TN_LOOP_2(binary_and, uint64_t, uint64_t, x &y)
 TN_LOOP_2(binary_or, uint64_t, uint64_t, x | y)
 TN_LOOP_2(binary_xor, uint64_t, uint64_t, x ^ y)
@@ -105,7 +106,7 @@ static tn__loop binary_choose(const binary_loops *loops, tn_dtype type) {
     }
 }
 
-/* Both inputs load as `type`, which the loop makes, too. */
+/* Runs a loop that reads both inputs as `type` and writes `type`. */
 static tn_status binary_run(tn_kernel_call *call, tn__loop loop, tn_dtype type) {
     bool old = call->version < 7;
     return tn__elementwise_run(call,
@@ -136,7 +137,7 @@ static tn_status binary_run_Mod(tn_kernel_call *call) {
     return binary_run_loops(call, as_c ? &binary_Fmod : &binary_Mod);
 }
 
-/* Powers of one small whole exponent, as squares in variances and cubes in GELU. */
+/* Powers with the exponents 2 and 3, which occur in variances and in GELU. */
 TN_LOOP_2(binary_float_square, float, float, ((void)y, x *x))
 TN_LOOP_2(binary_float_cube, float, float, ((void)y, x *x *x))
 
@@ -147,7 +148,7 @@ static bool binary_is_signed(tn_dtype dtype) {
     return dtype == TN_INT8 || dtype == TN_INT16 || dtype == TN_INT32 || dtype == TN_INT64;
 }
 
-/* The type that holds base and exponent, which decides the type of the computation. */
+/* Returns the type in which a power is computed; it can represent base and exponent. */
 static tn_dtype binary_power_type(const tn_operand *base, const tn_operand *exponent) {
     if (!binary_is_real(base->dtype) && !binary_is_real(exponent->dtype))
         return binary_is_signed(exponent->dtype) ? TN_INT64 : TN_UINT64;
@@ -195,8 +196,9 @@ static bool binary_accepts_whole(const tn_kernel_setup *setup) {
 
 /* --- comparisons, logic and selection ---
  *
- * Comparisons are exact: 64-bit integers do not pass through floating types. Every comparison with
- * NaN is false. The operator Where copies bytes of any type. */
+ * Comparisons are exact: 64-bit integers are not converted to floats. Every comparison with NaN is
+ * false. The operator Where copies elements of any type.
+ */
 
 /* clang-format off */
 #define COMPARE(name, relation)                                                                \
@@ -212,7 +214,7 @@ static bool binary_accepts_whole(const tn_kernel_setup *setup) {
     }
 /* clang-format on */
 
-/* loops: of float32, float64, int64, uint64 */
+/* `loops`: one each for float32, float64, int64 and uint64 */
 static tn_status compare_run(tn_kernel_call *call, const tn__loop *loops) {
     tn_dtype type = tn__computed_type(call->inputs[0].dtype);
     uint32_t which = type == TN_FLOAT32 ? 0 : type == TN_FLOAT64 ? 1 : type == TN_INT64 ? 2 : 3;
@@ -307,9 +309,10 @@ static tn_status compare_run_Where(tn_kernel_call *call) {
 
 /* --- Max, Min, Sum and Mean of any number of inputs ---
  *
- * Inputs combine from the left, always, so that a result does not depend on which of them the plan
- * let the output overwrite: a block of the output is written only after that block of every input
- * was read. Max and Min pass NaN on. */
+ * Inputs are always combined from left to right, so the result does not depend on which input the
+ * plan allows the output to overwrite. This is correct because a block of the output is written
+ * only after that block of every input was read. If an input is NaN, Max and Min return NaN.
+ */
 
 #define VARIADIC_LOOPS(name, of_float, of_double, of_int, of_uint)                                 \
     TN_LOOP_2(variadic_float_##name, float, float, of_float)                                       \
@@ -327,11 +330,14 @@ VARIADIC_LOOPS(Sum, x + y, x + y, (uint64_t)x + (uint64_t)y, x + y)
 TN_LOOP_1(variadic_float_mean, float, float, x / (float)p[0])
 TN_LOOP_1(variadic_double_mean, double, double, x / p[0])
 
-enum { VARIADIC_KEPT = 8 }; /* readers made once; further inputs' are made for every block */
+/* number of inputs with readers that are prepared once; the readers of further inputs are prepared
+ * again for every block */
+enum { VARIADIC_KEPT = 8 };
 
 typedef struct variadic_state {
     tn_kernel_call *call;
-    tn__loop loop, last; /* last: NULL, or a loop applied to the combination */
+    /* `last`: a loop that is applied to the combination at the end; NULL: none */
+    tn__loop loop, last;
     tn_dtype type;
     tn__operand_reader kept[VARIADIC_KEPT], other;
 } variadic_state;

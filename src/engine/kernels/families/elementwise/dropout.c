@@ -1,9 +1,10 @@
-/* dropout.c - Dropout, in ONNX's form and in the form of training steps.
+/* dropout.c - Dropout as ONNX defines it, and DropoutTrain of training steps.
  *
- * ONNX's Dropout hands its input on outside of training. In training it draws one number per
- * element: with attribute seed those of the Mersenne Twister that ONNX's definition (numpy) uses,
- * so that a seeded model gives the values of its tests; without, the run's own.
- * Source: operator texts of ONNX, opsets 1 to 17; Matsumoto, Nishimura 1998.
+ * Outside of training, ONNX's Dropout copies its input. In training, it draws one random number per
+ * element. With the attribute `seed`, the numbers are those of the Mersenne Twister that ONNX's
+ * definition (numpy) uses, so that models with a seed give the values of ONNX's tests. Without it,
+ * they come from the counter of the run.
+ * Source: the ONNX specifications, opsets 1 to 17; Matsumoto, Nishimura 1998.
  */
 #include <math.h>
 
@@ -11,7 +12,7 @@
 
 /* --- random numbers --- */
 
-#define DROPOUT_WORDS 624u /* the state of a Mersenne twister (MT19937) */
+#define DROPOUT_WORDS 624u /* words of the state of a Mersenne Twister (MT19937) */
 
 typedef struct dropout_random {
     bool seeded;
@@ -51,7 +52,8 @@ static uint32_t dropout_random_word(dropout_random *random) {
     return word ^ word >> 18;
 }
 
-static double dropout_random_unit(dropout_random *random) { /* 53 bits, in [0, 1) */
+/* Returns a random number in [0, 1), with 53 random bits. */
+static double dropout_random_unit(dropout_random *random) {
     if (!random->seeded) return (double)(tn__random_next(&random->plain) >> 11) * 0x1p-53;
     uint32_t high = dropout_random_word(random) >> 5, low = dropout_random_word(random) >> 6;
     return ((double)high * 0x1p26 + (double)low) * 0x1p-53;
@@ -59,7 +61,8 @@ static double dropout_random_unit(dropout_random *random) { /* 53 bits, in [0, 1
 
 /* --- Dropout --- */
 
-/* Opset 7 and 10 know no training; before, an attribute decides, from 12 on an input. */
+/* Finds out whether Dropout is in training mode: by an attribute before opset 7, never in opsets 7
+ * and 10, and by an input from opset 12 on. */
 static tn_status dropout_trains(const tn_kernel_call *call, bool *trains) {
     const tn_operand *mode = tn__call_input(call, 2);
     *trains = call->version < 7 && tn__attr_int(call->op, "is_test", 0) == 0;
@@ -81,7 +84,7 @@ static tn_status dropout_run_dropout(tn_kernel_call *call) {
         TN_TRY(tn__check_count(call, 1, 1));
         ratio = tn__operand_float(ratio_from, 0);
     }
-    if (!trains) ratio = 0; /* nothing is dropped */
+    if (!trains) ratio = 0; /* outside of training nothing is dropped */
     if (!(ratio >= 0 && ratio < 1))
         return tn__call_fail(call, TN_E_INVALID, "a ratio of %g is outside [0, 1)", ratio);
     dropout_random random = {0};
@@ -108,13 +111,14 @@ static bool dropout_accepts_dropout(const tn_kernel_setup *setup) {
            tn__output_may_be(setup, 1, TN__TYPE(BOOL) | same);
 }
 
-/* --- DropoutTrain: elements are dropped by chance, the others scaled up ---
+/* --- DropoutTrain: drops elements at random and scales the others up ---
  *
- * Whether element i is dropped follows from seed, operator, step, micro-batch and i alone: a
- * counter goes through splitmix64's output function (Steele, Lea, Flood 2014). So the backward pass
- * draws the mask again instead of keeping it, and a resumed run draws the same numbers as an
- * uninterrupted one. It works in place. A row may be added before and a tensor after, each sum
- * rounded as Add rounds it. */
+ * Whether element i is dropped depends only on seed, operator, step, micro-batch and i: these
+ * numbers are hashed with the output function of splitmix64 (Steele, Lea, Flood 2014). So the
+ * backward pass can recompute the mask, and a resumed training run draws the same numbers as an
+ * uninterrupted one. The output may have the address of the input. A row can be added before and a
+ * tensor after; each sum is rounded as the operator Add rounds it.
+ */
 
 static uint64_t dropout_mix(uint64_t z) {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -122,7 +126,7 @@ static uint64_t dropout_mix(uint64_t z) {
     return z ^ (z >> 31);
 }
 
-/* The key of one operator in one run; counters of elements are added to it. */
+/* Returns the hash of everything except the element's number, which is added to it later. */
 static uint64_t dropout_key(const tn_kernel_call *call) {
     const tn_operand *micro = tn__call_input(call, 2);
     uint64_t key = dropout_mix((uint64_t)tn__attr_int(call->op, "seed", 0) + 0x9e3779b97f4a7c15u);
@@ -131,15 +135,16 @@ static uint64_t dropout_key(const tn_kernel_call *call) {
     return dropout_mix(key + (micro != NULL ? (uint64_t)tn__operand_int(micro, 0) : 0));
 }
 
-/* The number of element `i` in the whole tensor: its random number does not depend on how the
- * tensor was cut. */
+/* Returns the number of element `i` in the undivided tensor, so that its random number does not
+ * depend on how the tensor was divided into tiles or among ranks. */
 static uint64_t dropout_place(const int64_t *places, uint64_t i) {
     if (places == NULL) return i;
     uint64_t run = (uint64_t)places[0];
     return i / run * (uint64_t)places[1] + i % run + (uint64_t)places[2];
 }
 
-/* values += those of a tensor of float32 from `at` on, which repeats after `width` elements. */
+/* Adds elements of a float32 tensor to the values, from element `at` on. The tensor repeats after
+ * `width` elements. */
 static void dropout_add(const tn_operand *addend, uint64_t width, uint64_t at, uint64_t count,
                         double *values) {
     const float *from = addend->data;
@@ -147,7 +152,8 @@ static void dropout_add(const tn_operand *addend, uint64_t width, uint64_t at, u
         values[i] = (double)((float)values[i] + from[(at + i) % width]);
 }
 
-/* Bit i % 8 of byte i / 8: element i stays. Tiles begin at whole bytes. */
+/* Writes which elements are kept: bit i % 8 of byte i / 8 is set for a kept element i. `at` is a
+ * multiple of 8. */
 static void dropout_keep(const tn_operand *bits, uint64_t at, uint64_t count, const bool *stays) {
     uint8_t *to = (uint8_t *)bits->data + at / 8;
     for (uint64_t i = 0; i < count; i += 8) {
@@ -199,7 +205,8 @@ static tn_status dropout_run_train(tn_kernel_call *call) {
     return TN_OK;
 }
 
-/* By a mask that was kept: the same numbers as by drawing it again. */
+/* Applies a mask that was stored in the forward pass. The result is that of recomputing the
+ * mask. */
 static tn_status dropout_run_bits(tn_kernel_call *call) {
     const tn_operand *x = &call->inputs[0];
     const uint8_t *bits = call->inputs[1].data;

@@ -1,9 +1,10 @@
-/* elementwise_dnnl.c - element-wise operators by oneDNN: activations, two operands with
+/* elementwise_dnnl.c - elementwise operators by oneDNN: activations, operators on two operands with
  * broadcasting, and gradients of activations.
  *
- * Only the layout matters, so shapes are first put into the order of memory, and neighbouring
- * dimensions that behave alike are merged. The library supports the remaining cases as a tensor of
- * channels against one value per channel, or as rows against one row.
+ * Only the memory layout matters for these operators. Shapes are therefore put into the order of
+ * memory first, and adjacent dimensions that are both broadcast, or both not, are merged. oneDNN
+ * supports the remaining cases as a tensor with one value per channel, or as rows with one common
+ * row.
  */
 #include "engine/kernels/dnnl.h"
 
@@ -16,7 +17,8 @@ static bool each_accepts(const tn_kernel_setup *setup) {
     return (x->format.order == TN_ORDER_NHWC) == (y->format.order == TN_ORDER_NHWC);
 }
 
-/* All elements in a row: the order does not matter. */
+/* Builds a sequence of activations on all elements, described as one row, because their order does
+ * not matter. */
 static tn_status each_build(const tn_kernel_setup *setup, tn__dnnl_work *work,
                             const tn__dnnl_after *after) {
     const tn__dnnl *library = setup->library;
@@ -53,7 +55,7 @@ tn_status tn__dnnl_times(tn__dnnl_work *work, const tn__dnnl *library, const tn_
     return tn__dnnl_bind(work, DNNL_ARG_DST, &all, to);
 }
 
-/* One activation: the operator's type, or another name that the library has for it. */
+/* Builds one activation, which oneDNN may know by another name than the operator's type. */
 static tn_status each_one(const tn_kernel_setup *setup, tn__dnnl_work *work, const char *activation,
                           double alpha) {
     tn__dnnl_after after = {.post_count = 1};
@@ -79,7 +81,7 @@ static tn_status each_gelu(tn_kernel_setup *setup, tn__dnnl_work *work) {
     return each_one(setup, work, each_is_tanh(setup) ? "GeluTanh" : "Gelu", 0);
 }
 
-/* One end of Clip: its contents when they are known now. False: they are not. */
+/* Reads a bound of Clip. Returns false if it is an input that is not known before the run. */
 static bool each_bound(const tn_kernel_setup *setup, uint32_t index, const char *name,
                        double *bound) {
     const tn_value *value = tn__setup_value(setup, index);
@@ -110,10 +112,12 @@ static tn_status each_hard(tn_kernel_setup *setup, tn__dnnl_work *work) {
 /* --- two operands --- */
 
 typedef struct each_pair {
-    tn_dtype dtype, narrow; /* type of the output and the first operand; of the second */
+    /* `dtype`: type of the output and of the first operand; `narrow`: type of the second operand */
+    tn_dtype dtype, narrow;
     uint32_t rank;
     int64_t shape[TN_RANK_MAX]; /* shape of the output, in the order of memory */
-    bool wide[TN_RANK_MAX];     /* the second operand has the extent, too; else it has 1 */
+    /* for each dimension: whether the second operand has its extent; otherwise it is broadcast */
+    bool wide[TN_RANK_MAX];
 } each_pair;
 
 static bool each_accepts_pair(const tn_kernel_setup *setup) {
@@ -122,7 +126,7 @@ static bool each_accepts_pair(const tn_kernel_setup *setup) {
            tn__setup_input(setup, 0) != NULL && tn__setup_input(setup, 1) != NULL;
 }
 
-/* Whether `tensor` has the shape of `y` and lies as it does. */
+/* Whether `tensor` has the type, the shape and the format of `y`. */
 static bool each_same(const tn_tensor *tensor, const tn_tensor *y) {
     return tensor->dtype == y->dtype && tensor->rank == y->rank && tensor->bytes == y->bytes &&
            (tensor->rank == 0 ||
@@ -130,8 +134,8 @@ static bool each_same(const tn_tensor *tensor, const tn_tensor *y) {
            (tensor->format.order == TN_ORDER_NHWC) == (y->format.order == TN_ORDER_NHWC);
 }
 
-/* The extents of the second operand against those of `y`, in the order in which `y` lies. False: it
- * lies in another order. */
+/* Finds along which dimensions the second operand is broadcast to `y`, in the order of y's memory.
+ * Returns false if the two have different orders. */
 static bool each_align(const tn_tensor *narrow, const tn_tensor *y, each_pair *pair) {
     bool last = y->format.order == TN_ORDER_NHWC && y->rank > 2;
     uint32_t wide_count = 0;
@@ -169,7 +173,7 @@ static tn_status each_describe(const tn__dnnl *library, const each_pair *pair,
                                dnnl_memory_desc_t *wide, dnnl_memory_desc_t *narrow) {
     int64_t shape[TN_RANK_MAX], other[TN_RANK_MAX], strides[TN_RANK_MAX], steps[TN_RANK_MAX];
     int64_t stride = 1, step = 1;
-    /* One value per row: the rows are channels, with a batch of one in front. */
+    /* If there is one value per row, describe the rows as channels, with a batch of 1 in front. */
     uint32_t front = pair->rank == 2 && pair->wide[0] ? 1 : 0, rank = pair->rank + front;
     if (rank == 0)
         return tn__dnnl_strided(library, pair->dtype, 0, NULL, NULL, wide) == TN_OK
@@ -207,7 +211,8 @@ tn_status tn__dnnl_pair(tn_kernel_setup *setup, tn__dnnl_work *work, dnnl_alg_ki
     return tn__dnnl_bind(work, DNNL_ARG_DST, &wide, TN__DNNL_OUT(0));
 }
 
-/* The algorithm of the library is in the row. All but division and subtraction commute. */
+/* Builds an operator on two operands; the kernel's row has the algorithm of oneDNN. The operands
+ * can be exchanged if the algorithm is an addition or a multiplication. */
 static tn_status each_pair_build(tn_kernel_setup *setup, tn__dnnl_work *work) {
     const tn_tensor *y = tn__setup_output(setup, 0);
     const dnnl_alg_kind_t kind = (dnnl_alg_kind_t)setup->kernel->kind;
@@ -240,15 +245,18 @@ static tn_status each_bias(tn_kernel_setup *setup, tn__dnnl_work *work) {
 
 /* --- gradients ---
  *
- * An activation's gradient is computed from the forward operator's output or input, as
- * graph/gradients/unary_gradients.def states; the library supports both. Gradients that it defines
- * differently from ONNX are left to our own loops (unary.c). */
+ * The gradient of an activation is computed from the output or the input of the forward operator,
+ * as graph/gradients/unary_gradients.def states. oneDNN supports both. Gradients that oneDNN
+ * defines differently from ONNX are left to our own loops (unary.c).
+ */
 
 typedef struct gradient_kind {
     const char *type;
     dnnl_alg_kind_t ahead, back;
-    double alpha; /* default of the attribute */
-    bool output;  /* the second operand is the forward operator's output */
+    double alpha; /* default value of the attribute alpha */
+    /* whether the second operand of the gradient is the output of the forward operator; otherwise
+     * it is the input */
+    bool output;
 } gradient_kind;
 
 static const gradient_kind gradient_kinds[] = {
@@ -276,7 +284,7 @@ static bool gradient_accepts(const tn_kernel_setup *setup) {
            gradient_same_order(dx, value);
 }
 
-/* All elements in a row: the order does not matter. */
+/* Builds a gradient on all elements, described as one row, because their order does not matter. */
 static tn_status gradient_read(const tn_kernel_setup *setup, tn__dnnl_work *work,
                                const gradient_kind *kind) {
     const tn__dnnl *library = setup->library;

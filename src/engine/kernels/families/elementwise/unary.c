@@ -1,12 +1,13 @@
-/* unary.c - operators on single elements: mathematics, activations, Cast, and all their gradients.
+/* unary.c - operators on single elements: mathematical functions, activations, Cast, and all their
+ * gradients.
  *
- * float16 and bfloat16 compute in float32. Integers that are given to a function of real numbers
- * (Erf takes them) compute in float64 and are cut towards zero. float32 exp, erf and tanh are those
- * of approximate.h, all else the C library's.
+ * float16 and bfloat16 are computed in float32. If integers are given to a function of real numbers
+ * (Erf accepts them), they are computed in float64 and rounded towards zero. exp, erf and tanh of
+ * float32 are those of approximate.h, all other functions those of the C library.
  *
- * Expressions are written so that neither large nor tiny numbers lose digits: Elu and its like use
- * exp(x) - 1 as one function, Softplus is max(x, 0) + log(1 + exp(-|x|)), and Mish's
- * tanh(log(1 + e)) is e (e + 2) / (e (e + 2) + 2).
+ * Expressions are written so that neither large nor small numbers lose precision. Elu and similar
+ * functions use exp(x) - 1 as one function. Softplus is max(x, 0) + log(1 + exp(-|x|)). Mish uses
+ * tanh(log(1 + e)) = e (e + 2) / (e (e + 2) + 2) with e = exp(x).
  */
 #include <math.h>
 
@@ -53,7 +54,7 @@ UNARY_ANY(Floor, floorf(x), floor(x), x, x)
 UNARY_REAL(Log, logf(x), log(x))
 UNARY_ANY(Neg, -x, -x, 0 - (uint64_t)x, 0 - x)
 UNARY_REAL(Reciprocal, 1.0f / x, 1 / x)
-UNARY_ANY(Round, rintf(x), rint(x), x, x) /* halves to even */
+UNARY_ANY(Round, rintf(x), rint(x), x, x) /* Round: ties are rounded to even */
 UNARY_ANY(Sign,
           x > 0   ? 1.0f
           : x < 0 ? -1.0f
@@ -111,7 +112,7 @@ static tn_status unary_run_Not(tn_kernel_call *call) {
 
 static inline float activation_mish_float(float x) {
     float e = tn__expf(x < 20.0f ? x : 20.0f), n = e * (e + 2.0f);
-    return x < 20.0f ? x * (n / (n + 2.0f)) : x; /* 1 to the last digit from 20 on */
+    return x < 20.0f ? x * (n / (n + 2.0f)) : x; /* from x = 20 on, the rounded factor is 1 */
 }
 static inline double activation_mish(double x) {
     double e = exp(x < 40 ? x : 40), n = e * (e + 2);
@@ -121,15 +122,16 @@ static inline double activation_logistic(double x) {
     double e = exp(-fabs(x));
     return (x < 0 ? e : 1) / (1 + e);
 }
-/* Clamps to between 0 and 1; NaN stays NaN. */
+/* Limits x to [0, 1]; NaN stays NaN. */
 static inline float activation_unit_float(float x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
 static inline double activation_unit(double x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
-/* exp(x) - 1 where x is negative; elsewhere of no use, but finite. */
+/* Returns exp(x) - 1 for a negative x; otherwise a finite number that is not used. */
 static inline float activation_below_float(float x) { return tn__expm1f(x < 0 ? x : 0); }
 static inline double activation_below(double x) { return expm1(x < 0 ? x : 0); }
 
-/* One name, loops for both types, up to two attributes (NULL: not used) and their defaults. Within
- * the expressions `a` and `b` are the loop's operands, so parameters are F(0), D(0). */
+/* Defines an activation: loops for float32 and float64, and up to two attributes (NULL: not used)
+ * with their defaults. `a` and `b` are names inside the loops, so the expressions use F(0), F(1),
+ * D(0) and D(1) for the attributes. */
 #define F(i) ((float)p[i])
 #define D(i) (p[i])
 #define ACTIVATION(name, of_float, of_double, first, first_value, second, second_value)            \
@@ -166,7 +168,7 @@ TN_LOOP_1(activation_float_Selu, float, float,
 TN_LOOP_1(activation_double_Selu, double, double, D(1) * (x > 0 ? x : D(0) * activation_below(x)))
 
 static tn_status activation_run_Selu(tn_kernel_call *call) {
-    bool old = call->version < 6; /* fewer digits */
+    bool old = call->version < 6; /* before opset 6 the constants have fewer digits */
     return tn__unary_run(call,
                          &(tn__unary){.floats = activation_float_Selu,
                                       .doubles = activation_double_Selu,
@@ -289,12 +291,14 @@ static tn_status cast_run(tn_kernel_call *call) {
 
 /* --- BiasGelu: GELU of x + row, and its gradient, in one pass ---
  *
- * The sum is never a tensor. The result has the same bits as Add, Gelu and GeluGrad. In place: an
- * element is read before its place is written. oneDNN has no gradient of a sum without the sum. */
+ * The sum needs no tensor. The results have the bits that the operators Add, Gelu and GeluGrad
+ * compute one after the other. The output may have the address of the input, because an element is
+ * read before it is written. oneDNN has no gradient that recomputes the sum.
+ */
 
 typedef struct bias_rows {
     uint64_t rows, width;
-    const float *dy, *x, *row; /* dy NULL: forward */
+    const float *dy, *x, *row; /* `dy` NULL: compute the function, not the gradient */
     float *to;
     bool by_tanh;
 } bias_rows;
@@ -390,7 +394,8 @@ static bool activation_accepts_curve(const tn_kernel_setup *setup) {
            tn__input_is(setup, 0, TN__TYPE(FLOAT32));
 }
 
-/* Swish of domain "tenure", of operands in any format. */
+/* Swish of domain "tenure". Its operands may have any format, because the order of elements does
+ * not matter. */
 static tn_status fused_run_swish(tn_kernel_call *call) {
     tn_operand *to = &call->outputs[0];
     const float *from = call->inputs[0].data;
@@ -405,9 +410,10 @@ static bool fused_accepts_swish(const tn_kernel_setup *setup) {
 
 /* --- gradients (graph/gradients/unary_gradients.def) ---
  *
- * x is the given gradient, y the output or input of the forward operator. Where a difference of
- * near numbers would lose digits it is written as one function (expm1). Functions without an
- * approximation of ours compute in float64. */
+ * x is the gradient of the output, y the output or the input of the forward operator. A difference
+ * of nearly equal numbers would lose precision, so it is written as one function (expm1). Functions
+ * without an approximation of ours are computed in float64.
+ */
 
 /* --- loops: both operands have the shape of the result --- */
 
@@ -440,19 +446,21 @@ static tn_status gradient_run(tn_kernel_call *call, tn__loop floats, tn__loop do
                                                   .parameters = parameters});
 }
 
-/* Up to two attributes, `p` and `q` in the expressions, and their defaults. */
+/* Defines the kernel function of a gradient with up to two attributes, `p` and `q` in the
+ * expressions, and their defaults. An empty name means that the attribute is not used. */
 #define GRADIENT_RUN(name, first, p, second, q)                                                    \
     static tn_status gradient_run_##name(tn_kernel_call *call) {                                   \
         const double parameters[2] = {first[0] ? tn__attr_float(call->op, first, p) : 0,           \
                                       second[0] ? tn__attr_float(call->op, second, q) : 0};        \
         return gradient_run(call, gradient_float_##name, gradient_double_##name, parameters);      \
     }
-/* One expression for float32 and for the rest; integer literals alone keep its type. */
+/* Defines a gradient by one expression for float32 and float64. Its literals must be integers;
+ * other literals would change the type of the expression. */
 #define GRADIENT(name, expression, first, p, second, q)                                            \
     GRADIENT_LOOP(float_##name, float, float, expression)                                          \
     GRADIENT_LOOP(double_##name, double, double, expression)                                       \
     GRADIENT_RUN(name, first, p, second, q)
-/* Loops that compute the expression in float64 for any element type of the operands. */
+/* Defines loops that compute the expression in float64 for any element type of the operands. */
 #define GRADIENT_WIDE(name, expression)                                                            \
     GRADIENT_LOOP(float_##name, float, double, expression)                                         \
     GRADIENT_LOOP(double_##name, double, double, expression)                                       \
@@ -465,14 +473,15 @@ static tn_status gradient_run(tn_kernel_call *call, tn__loop floats, tn__loop do
 
 /* --- helpers --- */
 
-/* tanh(log(1 + e)) = n / (n + 2) with n = e (e + 2), and its slope by x = log(e). */
+/* Returns the derivative of Mish. With e = exp(x) and n = e (e + 2), tanh(log(1 + e)) is n / (n +
+ * 2). */
 static inline double gradient_mish(double x) {
     double e = exp(x < 40 ? x : 40), n = e * (e + 2), t = n / (n + 2);
     return t + x * (1 - t) * (1 + t) * activation_logistic(x);
 }
 static inline float gradient_mish_float(float x) {
     float e = tn__expf(x < 20.0f ? x : 20.0f), n = e * (e + 2.0f), t = n / (n + 2.0f);
-    /* 1 - t = 2 / (n + 2) keeps its digits */
+    /* 1 - t, written as 2 / (n + 2), which loses no precision */
     return t + x * (2.0f / (n + 2.0f)) * (1.0f + t) * tn__logisticf(x);
 }
 
@@ -485,7 +494,7 @@ static inline float gradient_swish_float(float x, float alpha) {
     return s + alpha * x * s * (1.0f - s);
 }
 
-#define GRADIENT_ERF 1.12837916709551257390 /* 2 / sqrt(pi) */
+#define GRADIENT_ERF 1.12837916709551257390 /* the value 2 / sqrt(pi) */
 
 static inline double gradient_gelu(double x) {
     return 0.5 * erfc(-x * TN__GELU_ROOT) + x * TN__GELU_DENSITY * exp(-0.5 * x * x);

@@ -1,7 +1,7 @@
-/* formats.c - runs operators on tensors with channels last: by the plain kernel of each, between
- * two copies (inner.h). rewrites/formats.c gives such tensors to exactly these operators. The
- * families with the plain kernels are asked afterwards, because they do not look at formats.
- */
+/* formats.c - runs operators on tensors with channels last: with the C-order kernel of the
+ * operator, between two copies (inner.h). These are the operators to which rewrites/formats.c gives
+ * such tensors. This family precedes the families of those kernels, because the latter do not check
+ * formats. */
 #include "engine/kernels/inner.h"
 
 static bool formats_is_last(const tn_tensor *tensor) {
@@ -13,7 +13,8 @@ static bool formats_accepts(const tn_kernel_setup *setup) {
     return formats_is_last(tn__setup_output(setup, 0));
 }
 
-/* Gradients have results without channels, too. */
+/* For gradients, an input in channels-last order is sufficient, because some of their outputs have
+ * no channels. */
 static bool formats_accepts_gradient(const tn_kernel_setup *setup) {
     for (uint32_t i = 0; i < setup->op->input_count; i++)
         if (formats_is_last(tn__setup_input(setup, i))) return true;

@@ -1,6 +1,6 @@
-/* wide.c - runs operators on 16-bit floats without another kernel: by a kernel for float32 on
- * copies (inner.h), rounded once. So every kernel for float32 also serves float16 and bfloat16;
- * kernels with loops of their own for these types save the copies. */
+/* wide.c - runs operators on float16 and bfloat16 for which no kernel exists: with a kernel for
+ * float32 on copies (inner.h). Results are rounded once. So every kernel for float32 also supports
+ * the 16-bit floats. Kernels with own loops for these types need no copies. */
 #include "engine/kernels/inner.h"
 
 static tn_status wide_prepare(tn_kernel_setup *setup) {

@@ -1,8 +1,7 @@
-/* wide_dnnl.c - runs products and convolutions of 16-bit floats by oneDNN's kernels for float32, on
- * copies (inner.h), if the library has no kernel for the type itself: float16 on any machine,
- * bfloat16 without AVX-512. Our own loops need no copies, but take many times as long. Operators
- * that only move or map elements are left to our own loops.
- */
+/* wide_dnnl.c - runs matrix products and convolutions of 16-bit floats with oneDNN's kernels for
+ * float32, on copies (inner.h). This is used if oneDNN has no kernel for the type: float16 on every
+ * machine, bfloat16 without AVX-512. Our own loops need no copies, but are many times slower.
+ * Operators that only copy elements or compute them one by one are left to our own loops. */
 #include "engine/kernels/inner.h"
 
 static tn_status wide_prepare(tn_kernel_setup *setup) {

@@ -1,8 +1,9 @@
-/* create.c - operators that create tensors: Constant, ConstantOfShape, EyeLike, Range, OneHot,
- * the windows of signal processing, and random numbers.
+/* create.c - operators that create tensors: Constant, ConstantOfShape, EyeLike, Range, OneHot, the
+ * window functions of signal processing, and random numbers.
  *
- * A Constant with a tensor as value is a view of it, so there is no work when it runs.
- * Source: operator texts of ONNX, opsets 1 to 17.
+ * If the value of a Constant is a tensor, its output is a view of that tensor, so a run has nothing
+ * to compute.
+ * Source: the ONNX specifications of these operators, opsets 1 to 17.
  */
 #include <math.h>
 
@@ -92,7 +93,8 @@ static tn_status create_eye(tn_kernel_call *call) {
     return TN_OK;
 }
 
-/* An index outside [-depth, depth) leaves its line at the value for off. */
+/* Runs OneHot. If an index is outside [-depth, depth), all elements of its line get the `off`
+ * value. */
 static tn_status create_one_hot(tn_kernel_call *call) {
     const tn_operand *indices = &call->inputs[0], *values = &call->inputs[2];
     tn_operand *to = &call->outputs[0];
@@ -121,12 +123,14 @@ static tn_status create_one_hot(tn_kernel_call *call) {
 
 /* --- Range --- */
 
-/* How many of start, start + delta, ... lie before limit, in float64 or exactly. */
+/* Returns how many of the numbers start, start + delta, ... are before limit. Real types are
+ * computed in double precision, integers exactly. */
 static int64_t create_range_count(const tn_operand *inputs) {
     tn_dtype dtype = inputs[0].dtype;
     if (tn__is_real(dtype)) {
         double span = tn__operand_float(&inputs[1], 0) - tn__operand_float(&inputs[0], 0);
-        double narrow = dtype == TN_FLOAT64 ? span : (double)(float)span; /* as the type has it */
+        /* rounded to the element type, as ONNX computes it */
+        double narrow = dtype == TN_FLOAT64 ? span : (double)(float)span;
         double count = ceil(narrow / tn__operand_float(&inputs[2], 0));
         return count > 0 ? count < 0x1p62 ? (int64_t)count : INT64_MAX : 0;
     }
@@ -157,7 +161,8 @@ static tn_status create_range(tn_kernel_call *call) {
     char *to = call->outputs[0].data;
     for (int64_t i = 0; i < count; i++, to += width) {
         double way = (double)i * delta;
-        if (dtype == TN_FLOAT32) way = (double)(float)way; /* rounded twice, as the type would */
+        /* round after the product and after the sum, as arithmetic in float32 does */
+        if (dtype == TN_FLOAT32) way = (double)(float)way;
         if (tn__is_real(dtype))
             tn__store(dtype, to, start + way);
         else
@@ -202,13 +207,14 @@ static bool create_accepts_number(const tn_kernel_setup *setup) {
 #define MADE(name, condition, function)                                                            \
     { .type = #name, .accepts = condition, .run = function }
 
-/* --- RandomNormal, RandomUniform, their Like forms, Bernoulli, Multinomial ---
+/* --- RandomNormal, RandomUniform, their ...Like forms, Bernoulli, Multinomial ---
  *
- * Number i of a run is a mix of a start and i (splitmix64), so results depend only on the start:
- * the attribute `seed`, or else the run's own counter, which continues after the numbers drawn
- * before.
- * Source: operator texts of ONNX, opsets 1 to 15; normal numbers: G. E. P. Box, M. E. Muller, A
- * note on the generation of random normal deviates, 1958. */
+ * Random number i is a hash (splitmix64) of a start value and i, so results depend only on the
+ * start value. The start value is the attribute `seed`. Without it, the counter of the run is used,
+ * which continues after the numbers that earlier operators have drawn.
+ * Source: the ONNX specifications, opsets 1 to 15. Normal numbers: G. E. P. Box, M. E. Muller, A
+ * note on the generation of random normal deviates, 1958.
+ */
 
 static tn__random random_begin(const tn_kernel_call *call) {
     tn__random random = {call->random != NULL ? *call->random : 0};
@@ -223,7 +229,7 @@ static void random_end(const tn_kernel_call *call, tn__random random) {
     if (tn__attr(call->op, "seed") == NULL && call->random != NULL) *call->random = random.state;
 }
 
-/* Uniform in [0, 1): 53 bits. */
+/* Returns a random number that is uniform in [0, 1), with 53 bits. */
 static double random_unit(tn__random *random) {
     return (double)(tn__random_next(random) >> 11) * 0x1p-53;
 }
@@ -269,7 +275,8 @@ static tn_status random_bernoulli(tn_kernel_call *call) {
     return TN_OK;
 }
 
-/* A class of a row of logarithms of weights, by walking along the sum of the weights. */
+/* Draws a class from a row of logarithms of weights: the first class at which the sum of the
+ * weights up to it exceeds `aim`. */
 static int64_t random_class(const tn_operand *logs, uint64_t row, uint64_t classes, double most,
                             double aim) {
     double sum = 0;

@@ -1,26 +1,28 @@
-/* find.c - operators that search the data, so that the data decide the order or the size of the
- * result: TopK, NonMaxSuppression, Unique, NonZero.
+/* find.c - operators with results that have an order or size that depends on the data: TopK,
+ * NonMaxSuppression, Unique, NonZero.
  *
- * Elements are compared by keys with the same order (tn__order_key), ties by place, so that the
- * result is unique.
- * Source: operator texts of ONNX, opsets 1 to 13.
+ * Elements are compared by integer keys that have their order (tn__order_key), and equal elements
+ * by position, so that the result is unique.
+ * Source: the ONNX specifications of these operators, opsets 1 to 13.
  */
 #include "base/heap.h"
 #include "engine/kernels/loops/box.h"
 
 /* --- Unique ---
  *
- * Unique sorts the elements (or the slices along an axis) by value, ties by place, so that the
- * first of each run of equals is its first occurrence. Entries are then in the order of values, or,
- * with sorted = 0, of first occurrences. NaNs are equal to each other and come last.
- * Cost: O(n log n) comparisons, 4 n numbers of scratch for n elements or slices. */
+ * Unique sorts the elements (or the slices along an axis) by value, and equal ones by position. The
+ * first of each run of equal elements is then its first occurrence. The results are in the order of
+ * values, or, with sorted = 0, in the order of first occurrences. All NaNs count as equal and come
+ * last.
+ * Cost: O(n log n) comparisons, and 4 n integers of scratch memory, for n elements or slices.
+ */
 
 typedef struct unique_slices {
     const char *data;
     tn_dtype dtype;
     uint32_t width;
     int64_t count;         /* slices */
-    uint64_t outer, inner; /* elements of a slice: outer x inner */
+    uint64_t outer, inner; /* a slice is `outer` x `inner` elements */
 } unique_slices;
 
 static const char *unique_at(const unique_slices *of, int64_t slice, uint64_t outer) {
@@ -41,8 +43,9 @@ static bool unique_before(const void *self, int64_t a, int64_t b) {
     return unique_compare(self, a, b) < 0;
 }
 
-/* From the sorted `order`: `group` [count] says which entry each slice became, `entry` [found] the
- * slice of each entry. `leader` is scratch. */
+/* Finds the groups of equal slices from their sorted order, and returns their number. group[i]
+ * becomes the number of the group of slice i, and entry[g] the first slice of group g. `leader` is
+ * scratch memory. */
 static int64_t unique_groups(const unique_slices *of, bool sorted, const int64_t *order,
                              int64_t *leader, int64_t *group, int64_t *entry) {
     int64_t found = 0;
@@ -115,7 +118,8 @@ static uint64_t unique_workspace(const tn_kernel_setup *setup) {
     const tn_tensor *data = tn__setup_input(setup, 0);
     uint64_t count = tn__setup_count(data), most = 0;
     if (data == NULL || data->rank > TN_RANK_MAX) return 0;
-    for (uint32_t d = 0; d < data->rank; d++) /* empty slices are slices, too */
+    /* slices may be empty, so an axis may have more slices than the tensor has elements */
+    for (uint32_t d = 0; d < data->rank; d++)
         if (data->shape[d] > 0 && (uint64_t)data->shape[d] > most) most = (uint64_t)data->shape[d];
     return tn__mul_sat(count > most ? count : most, 4 * sizeof(int64_t));
 }
@@ -152,12 +156,13 @@ static tn_status unique_nonzero(tn_kernel_call *call) {
 
 /* --- TopK ---
  *
- * It keeps the k best elements so far in a heap with the worst of them at the root, then empties
- * the heap. NaN counts as the largest.
- * Cost: O(n log k), scratch 16 k. */
+ * A heap has the k best elements found so far, with the worst of them at its root. At the end the
+ * heap is emptied in order. NaN counts as the largest number.
+ * Cost: O(n log k), and 16 k bytes of scratch memory.
+ */
 
 typedef struct rank_entry {
-    uint64_t key; /* larger is better */
+    uint64_t key; /* entries with a larger key are better */
     int64_t place;
 } rank_entry;
 
@@ -167,7 +172,8 @@ static bool rank_worse(const rank_entry *a, const rank_entry *b) {
 
 TN__HEAP(rank_heap, rank_entry, rank_worse)
 
-/* One line of elements, `stride` bytes apart; leaves the k best in the heap, best first. */
+/* Finds the k best of a line of elements, which are `stride` bytes apart. Afterwards `heap`
+ * contains them with the best first. */
 static void rank_line(rank_entry *heap, uint64_t k, const char *line, uint64_t extent,
                       uint64_t stride, tn_dtype dtype, bool largest) {
     for (uint64_t i = 0; i < extent; i++) {
@@ -216,7 +222,8 @@ static tn_status rank_top_k(tn_kernel_call *call) {
     return TN_OK;
 }
 
-/* The workspace of TopK: entries for as many elements as the output may have along the axis. */
+/* Returns the scratch bytes of TopK: as many heap entries as the output can have elements along the
+ * axis. */
 static uint64_t rank_top_k_workspace(const tn_kernel_setup *setup) {
     const tn_tensor *to = tn__setup_output(setup, 0);
     if (to == NULL) to = tn__setup_output(setup, 1);
@@ -229,9 +236,10 @@ static uint64_t rank_top_k_workspace(const tn_kernel_setup *setup) {
 
 /* --- NonMaxSuppression ---
  *
- * It goes through the boxes of a class by falling score and keeps a box unless it overlaps one that
- * was kept; kept ones are read back from the output.
- * Cost: O(n log n + n kept) per class. */
+ * For each class, the boxes are visited in the order of falling scores. A box is selected unless it
+ * overlaps a selected box of its class too much. The selected boxes are read from the output.
+ * Cost: O(n log n + n * selected) per class.
+ */
 
 typedef struct rank_box {
     double top, left, bottom, right;
@@ -240,13 +248,13 @@ typedef struct rank_box {
 static rank_box rank_read_box(const tn_operand *boxes, uint64_t index, bool center) {
     double v[4];
     for (uint32_t i = 0; i < 4; i++) v[i] = tn__operand_float(boxes, 4 * index + i);
-    if (center) /* x, y, width, height */
+    if (center) /* the four numbers are center x, center y, width, height */
         return (rank_box){v[1] - v[3] / 2, v[0] - v[2] / 2, v[1] + v[3] / 2, v[0] + v[2] / 2};
     return (rank_box){v[0] < v[2] ? v[0] : v[2], v[1] < v[3] ? v[1] : v[3],
                       v[0] < v[2] ? v[2] : v[0], v[1] < v[3] ? v[3] : v[1]};
 }
 
-/* Whether two boxes have more than `limit` of their union in common. */
+/* Whether the intersection of two boxes is larger than `limit` times their union. */
 static bool rank_overlaps(rank_box a, rank_box b, double limit) {
     double top = a.top > b.top ? a.top : b.top, left = a.left > b.left ? a.left : b.left;
     double bottom = a.bottom < b.bottom ? a.bottom : b.bottom;
@@ -260,9 +268,12 @@ static bool rank_overlaps(rank_box a, rank_box b, double limit) {
 typedef struct rank_nms {
     const tn_operand *boxes, *scores;
     bool center;
-    uint64_t extent;       /* boxes of a batch element */
-    uint64_t score, batch; /* where those of the class, of the batch element begin */
-    double overlap, least; /* least: scores below are out */
+    uint64_t extent; /* number of boxes in each batch entry */
+    /* index of the first score of the current class, and of the first box of the current batch
+     * entry */
+    uint64_t score, batch;
+    /* `overlap`: limit of the overlap; `least`: only boxes with larger scores are considered */
+    double overlap, least;
     bool has_least;
 } rank_nms;
 
@@ -272,8 +283,9 @@ static bool rank_scores_more(const void *self, int64_t a, int64_t b) {
            tn__operand_float(nms->scores, nms->score + (uint64_t)b);
 }
 
-/* One class of one batch element; `rows` gets (batch, class, box) of at most `most`. A box for
- * which there is no room (`room` rows) is counted, but not written. */
+/* Selects at most `most` boxes of one class of a batch entry and writes (batch, class, box) for
+ * each to `rows`, which has space for `room` of them. Returns the number of selected boxes. If more
+ * than `room` would be selected, returns `room` + 1. */
 static int64_t rank_suppress(const rank_nms *nms, int64_t *order, int64_t *spare, int64_t most,
                              int64_t room, int64_t batch, int64_t class, int64_t *rows) {
     int64_t count = 0, kept = 0;

@@ -1,10 +1,10 @@
 /* gather.c - operators that read elements by index: Gather, GatherElements, GatherND, Compress,
  * GatherPart, and the gradient of Gather.
  *
- * Every index is checked before it is used, because models are untrusted input. Gather copies whole
- * pieces of the dimensions after the axis; a piece that is in place already (one constant index as
- * a view) is skipped.
- * Source: operator texts of ONNX, opsets 1 to 17.
+ * Every index is checked before it is used, because models are untrusted input. Gather copies
+ * contiguous ranges that consist of all dimensions after the axis. A range is not copied if the
+ * output is a view of it, which is possible with one constant index.
+ * Source: the ONNX specifications of these operators, opsets 1 to 17.
  */
 #include "engine/kernels/loops/box.h"
 #include "engine/kernels/operands.h"
@@ -159,7 +159,8 @@ static bool gather_accepts_part(const tn_kernel_setup *setup) {
            tn__input_is(setup, 1, TN__TYPES_INDEX);
 }
 
-/* Row `index` of the whole, where it is here, else zeros. */
+/* Copies a row of a table of which this rank has only `extent` rows. A row that another rank has
+ * becomes zeros. */
 static void gather_part_row(char *to, const char *rows, int64_t row, int64_t extent,
                             uint64_t piece) {
     if (row >= 0 && row < extent)
@@ -192,10 +193,11 @@ static tn_status gather_run_part(tn_kernel_call *call) {
 
 /* --- the gradient of Gather ---
  *
- * The result is zero at first. An element may have been taken several times: gradients are added in
- * the order of the elements, so that the result is the same in every run. */
+ * An element of the input may have been gathered several times, so its gradient is a sum. The terms
+ * are added in a fixed order, so that the result is the same in every run.
+ */
 
-/* to[at ...] += from[source ...] */
+/* Computes to[at + i] += from[source + i] for i from 0 to count - 1. */
 static void gather_grad_add(tn_operand *to, uint64_t at, const tn_operand *from, uint64_t source,
                             uint64_t count) {
     if (to->dtype == TN_FLOAT32) {
@@ -217,11 +219,13 @@ static void gather_grad_add(tn_operand *to, uint64_t at, const tn_operand *from,
 typedef struct gather_grad {
     const tn_operand *dy, *indices;
     tn_operand *dx;
-    uint64_t outer, extent, inner, count; /* count: of indices */
-    int64_t first, whole;                 /* it is the rows from `first` on, of `whole` rows */
+    uint64_t outer, extent, inner, count; /* `count`: number of indices */
+    /* the tensor has the rows from `first` on, of a table with `whole` rows */
+    int64_t first, whole;
 } gather_grad;
 
-/* Row `extent` means that it is not one of these rows. */
+/* Finds the row of dx for index i. *row is `extent` if dx does not have this row, because another
+ * rank has it. */
 static tn_status gather_grad_index(const tn_kernel_call *call, const gather_grad *job, uint64_t i,
                                    uint64_t *row) {
     int64_t index = tn__index(job->indices, i), whole = job->whole;
@@ -232,7 +236,8 @@ static tn_status gather_grad_index(const tn_kernel_call *call, const gather_grad
     return TN_OK;
 }
 
-/* Types that hold many summands: one after the other, where they belong. */
+/* Computes the gradient for float32 and float64, which can sum many terms without large errors:
+ * each term is added directly to the result. */
 static tn_status gather_grad_direct(const tn_kernel_call *call, const gather_grad *job) {
     uint64_t row = 0;
     memset(job->dx->data, 0, tn__operand_bytes(job->dx));
@@ -246,7 +251,8 @@ static tn_status gather_grad_direct(const tn_kernel_call *call, const gather_gra
     return TN_OK;
 }
 
-/* Row `row`, with its summands in a chain, in float64. */
+/* Computes one row of the gradient. Its terms are in a linked list (`head`, `next`) and are summed
+ * in float64. */
 static void gather_grad_row(const gather_grad *job, uint64_t outer, uint64_t row, uint64_t head,
                             const uint64_t *next) {
     double sums[TN__REAL_TILE], values[TN__REAL_TILE];
@@ -262,12 +268,14 @@ static void gather_grad_row(const gather_grad *job, uint64_t outer, uint64_t row
     }
 }
 
-/* Short types would lose all but the first few hundred summands of a frequent word: rows are summed
- * one by one, along chains of the indices that name them. */
+/* Computes the gradient for 16-bit floats. A sum in such a type would ignore all terms after the
+ * first few hundred, for example for a frequent word. Therefore the terms of each row are collected
+ * in a linked list, and each row is summed in float64. */
 static tn_status gather_grad_rows(const tn_kernel_call *call, const gather_grad *job) {
     uint64_t *next = call->workspace, *heads = next + job->count, row = 0;
     TN_TRY(tn__check_scratch(call, (job->count + job->extent) * sizeof *next));
-    for (uint64_t r = 0; r < job->extent; r++) heads[r] = job->count; /* the end of a chain */
+    /* the number `count` marks the end of a list */
+    for (uint64_t r = 0; r < job->extent; r++) heads[r] = job->count;
     for (uint64_t i = job->count; i-- > 0;) {
         TN_TRY(gather_grad_index(call, job, i, &row));
         if (row == job->extent) continue;

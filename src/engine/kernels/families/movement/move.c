@@ -1,11 +1,11 @@
-/* move.c - operators that move elements: Transpose, DepthToSpace, SpaceToDepth, Expand, Tile,
- * ReverseSequence, Trilu, Reorder; and those that only give them another shape or type: Reshape and
- * its like, Shape, Size.
+/* move.c - operators that copy elements to other positions (Transpose, DepthToSpace, SpaceToDepth,
+ * Expand, Tile, ReverseSequence, Trilu, Reorder), and operators that only change the shape or type
+ * (Reshape and similar, Shape, Size).
  *
- * Most are one copy between two strided memories (box.h): the operator only gives the strides.
- * Expand and Tile read with stride 0 along repeated dimensions. A view needs no work if the plan
- * laid the output on the input.
- * Source: operator texts of ONNX, opsets 1 to 21 (Shape has `start` and `end` from 15).
+ * Most of them are one copy between two memories with strides (box.h), for which the operator only
+ * computes the strides. Expand and Tile read with stride 0 along repeated dimensions. If the plan
+ * has placed an output at the address of its input, a change of shape needs no copy.
+ * Source: the ONNX specifications, opsets 1 to 21 (Shape has `start` and `end` from opset 15).
  */
 #include "engine/kernels/inner.h"
 #include "engine/kernels/loops/box.h"
@@ -41,10 +41,13 @@ static tn_status move_transpose(tn_kernel_call *call) {
     return move_copy(call, &box);
 }
 
-/* --- DepthToSpace, SpaceToDepth -----------------------------------------------------------------
- * [N, C, H b, W b] <-> [N, C b b, H, W]: six dimensions (n, c, y in the block, x in the block, h,
- * w) with strides in the wide picture and in the deep one. In mode CRD the channel of the deep one
- * is c b b + y b + x, else (y b + x) C + c. */
+/* --- DepthToSpace, SpaceToDepth ---
+ *
+ * They convert between [N, C, H b, W b] (space) and [N, C b b, H, W] (depth), for block size b. The
+ * copy has six dimensions: n, c, y in the block, x in the block, h, w. Each has a stride in the
+ * space tensor and one in the depth tensor. The channel in the depth tensor is c b b + y b + x in
+ * mode CRD, and (y b + x) C + c otherwise.
+ */
 
 static tn_status move_blocks(tn_kernel_call *call, bool to_space) {
     const tn_operand *from = &call->inputs[0];
@@ -104,7 +107,8 @@ static tn_status move_expand(tn_kernel_call *call) {
     return move_copy(call, &box);
 }
 
-/* Before opset 6: (input, how often, along which axis). */
+/* Reads the repeats of Tile for each axis. Before opset 6, Tile has two scalar inputs instead: the
+ * number of repeats, and the axis. */
 static tn_status move_repeats(const tn_kernel_call *call, int64_t *repeats) {
     uint32_t rank = call->inputs[0].rank, count, axis;
     bool given;
@@ -207,7 +211,8 @@ static tn_status move_run_reorder(tn_kernel_call *call) {
     tn_operand *to = &call->outputs[0];
     const tn_operand *from = &call->inputs[0];
     bool last = to->format.order == TN_ORDER_NHWC;
-    if (to->data == from->data) return TN_OK; /* the same bytes, by definition */
+    /* The plan shares the address only if both orders have the same bytes. */
+    if (to->data == from->data) return TN_OK;
     if (last == (from->format.order == TN_ORDER_NHWC))
         tn__operand_copy(to, from);
     else
@@ -235,7 +240,7 @@ static tn_status views_run(tn_kernel_call *call) {
     return TN_OK;
 }
 
-/* The same bits under another type. */
+/* BitCast: copies the bits to an output of another type. */
 static tn_status views_run_bits(tn_kernel_call *call) {
     const tn_operand *from = &call->inputs[0];
     tn_operand *to = &call->outputs[0];

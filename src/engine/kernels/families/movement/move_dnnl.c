@@ -1,8 +1,9 @@
-/* move_dnnl.c - copies by oneDNN: transposition, other orders of channels, and joining channels
- * that lie last.
+/* move_dnnl.c - copies by oneDNN: transpositions, conversions between channels first and channels
+ * last, and the concatenation of channels in channels-last tensors.
  *
- * Joining in the order of memory is left to the plain kernel: there the plan may have placed the
- * inputs in the output already, and otherwise it takes one copy per input and row.
+ * Concatenations in C order are left to the plain kernel. For these the plan may have placed the
+ * inputs inside the output, so that no copy is needed; otherwise one copy per input and row is
+ * sufficient.
  */
 #include "engine/kernels/dnnl.h"
 
@@ -13,7 +14,8 @@ static bool move_accepts(const tn_kernel_setup *setup) {
 
 /* --- Transpose --- */
 
-/* If no element moves, the output may lie on the input: the plain kernel handles that. */
+/* Not for transpositions that move no element: there the output may have the address of the input,
+ * which only the plain kernel supports. */
 static bool move_accepts_transpose(const tn_kernel_setup *setup) {
     return move_accepts(setup) && tn__setup_view(setup, 0).source == TN_NONE;
 }

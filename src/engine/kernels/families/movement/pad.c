@@ -1,17 +1,19 @@
-/* pad.c - Pad: adds elements around a tensor, filled by a constant or from nearby elements; its
- * gradient; and CenterCropPad.
+/* pad.c - Pad, which adds elements around a tensor, with a constant value or copied from nearby
+ * elements; its gradient; and CenterCropPad.
  *
- * A negative pad crops, and nearby elements are then those of the cropped tensor. For constants the
- * output is filled, and the input copied into it; the other modes store per axis, in scratch, the
- * index of the element that each place takes.
- * Source: operator texts of ONNX, opsets 1 to 19 (pads are inputs from 11, axes from 18).
+ * A negative pad removes elements; nearby elements are then taken from the cropped tensor. In
+ * constant mode, the output is filled and then the input is copied into it. The other modes first
+ * store in scratch memory, for each axis, the input index of every output index.
+ * Source: the ONNX specifications, opsets 1 to 19 (pads are inputs from opset 11, axes from opset
+ * 18).
  */
 #include "engine/kernels/loops/box.h"
 #include "engine/kernels/operands.h"
 
-typedef struct pad_plan { /* per axis */
+typedef struct pad_plan { /* The pads of each axis. */
     int64_t before[TN_RANK_MAX];
-    int64_t first[TN_RANK_MAX], kept[TN_RANK_MAX]; /* elements of the input that stay */
+    /* the range of the input that is copied along each axis: first index and length */
+    int64_t first[TN_RANK_MAX], kept[TN_RANK_MAX];
     int64_t shape[TN_RANK_MAX];
 } pad_plan;
 
@@ -81,7 +83,7 @@ static tn_status pad_constant(tn_kernel_call *call, const pad_plan *plan, const 
     return tn__box_copy(call, &box, width, out, in);
 }
 
-/* The value is input 2, or an attribute before opset 11. */
+/* Reads the value of constant mode: input 2, or an attribute before opset 11. */
 static tn_status pad_value(const tn_kernel_call *call, char element[16]) {
     const tn_operand *input = tn__call_input(call, 2);
     memset(element, 0, 16);
@@ -96,7 +98,8 @@ static tn_status pad_value(const tn_kernel_call *call, char element[16]) {
 
 /* --- edge, reflect, wrap --- */
 
-/* The element among `kept` that place `at`, counted from the first of them, takes. */
+/* Returns the index that output index `at` copies. Both are counted from the first of the `kept`
+ * elements. `mode` is 'e' for edge, 'w' for wrap, else reflect. */
 static int64_t pad_near(char mode, int64_t at, int64_t kept) {
     if (mode == 'e') return at < 0 ? 0 : at >= kept ? kept - 1 : at;
     int64_t period = mode == 'w' ? kept : 2 * (kept - 1);
@@ -199,12 +202,14 @@ static tn_status pad_center(tn_kernel_call *call) {
     return pad_constant(call, &plan, nought);
 }
 
-/* --- the gradient of a pad that is not constant ---
+/* --- the gradient of Pad in the modes edge, reflect and wrap ---
  *
- * Each gradient goes back to the place that its element came from. Gradients of one element are
- * added in the order of the elements. */
+ * The gradient of an output element is added to the gradient of the input element that it copies,
+ * in the order of the output elements.
+ */
 
-/* The element of x that element `at` of the padded tensor is a copy of. */
+/* Returns the index along axis d of the input element that element `at` of the padded tensor
+ * copies. */
 static int64_t pad_source(const pad_plan *pad, char mode, uint32_t d, int64_t at) {
     return pad->first[d] + pad_near(mode, at - pad->before[d], pad->kept[d]);
 }

@@ -1,9 +1,10 @@
-/* scatter.c - updates written by index into a copy of the data: ScatterElements (Scatter before
- * opset 11) and ScatterND.
+/* scatter.c - ScatterElements (called Scatter before opset 11) and ScatterND, which write updates
+ * by index into a copy of their data.
  *
- * The copy is skipped if the plan laid the output on the data. Updates of the same place are
- * applied in order, so the last one stays, and sums are the same in every run.
- * Source: operator texts of ONNX, opsets 9 to 18.
+ * The copy is not needed if the plan has placed the output at the address of the data. Updates of
+ * the same element are applied in their order, so the last one remains, and sums are the same in
+ * every run.
+ * Source: the ONNX specifications, opsets 9 to 18.
  */
 #include <math.h>
 
@@ -41,7 +42,7 @@ static double scatter_real(scatter_reduction reduction, double a, double b) {
     }
 }
 
-/* Integers: as the 64 bits that they are, wrapped when stored. */
+/* Combines two integers in 64 bits; storing the result wraps it to the element type. */
 static uint64_t scatter_whole(scatter_reduction reduction, uint64_t a, uint64_t b, bool is_signed) {
     bool above = is_signed ? (int64_t)a > (int64_t)b : a > b;
     switch (reduction) {
@@ -56,8 +57,9 @@ static uint64_t scatter_whole(scatter_reduction reduction, uint64_t a, uint64_t 
     }
 }
 
-/* Combines `count` elements of `updates` into those at `to`. Rounding a float32 result from double
- * once has the bits of float32 arithmetic (graph/rules/fold.h). */
+/* Combines `count` elements of `updates` with the elements at `to`. Real types are computed in
+ * double precision. For float32 this gives the bits of float32 arithmetic, because rounding to
+ * double first does not change the rounded result of one operation (graph/rules/fold.h). */
 static void scatter_combine(scatter_reduction reduction, tn_dtype dtype, char *to,
                             const char *updates, uint64_t count) {
     uint32_t width = tn__width(dtype);
@@ -120,7 +122,8 @@ static tn_status scatter_elements(tn_kernel_call *call) {
 
 /* --- ScatterND --- */
 
-/* updates are [indices without the last axis] + [data after the indexed axes]. */
+/* Checks the shape of the updates of ScatterND: the dimensions of the indices without the last one,
+ * then those dimensions of the data that are not indexed. */
 static tn_status scatter_nd_check(const tn_kernel_call *call, uint32_t length) {
     const tn_operand *data = &call->inputs[0], *indices = &call->inputs[1];
     const tn_operand *updates = &call->inputs[2];
@@ -164,7 +167,7 @@ static tn_status scatter_nd(tn_kernel_call *call) {
     return TN_OK;
 }
 
-/* Reductions need arithmetic; plain updates are bytes of any type. */
+/* Any type of whole bytes is accepted without a reduction, but only numeric types with one. */
 static bool scatter_accepts(const tn_kernel_setup *setup) {
     scatter_reduction reduction;
     if (!scatter_reduction_of(setup->op, &reduction)) return false;

@@ -1,10 +1,11 @@
 /* slice.c - operators that cut and join tensors: Slice, Split, Concat, Part of domain "tenure", and
  * the gradient of Slice.
  *
- * A part that is in place already (a view of Slice or Split, an input of Concat that was computed
- * in place) is not copied; equal addresses show this.
- * Source: operator texts of ONNX, opsets 1 to 17; attributes may be inputs since 10
- * (Slice) and 13 (Split).
+ * A part is not copied if its address is already that of its bytes in the whole. This is the case
+ * for an output of Slice or Split that is a view, and for an input of Concat that was computed in
+ * place.
+ * Source: the ONNX specifications, opsets 1 to 17. Attributes may be inputs since opset 10 (Slice)
+ * and 13 (Split).
  */
 #include "engine/kernels/loops/box.h"
 #include "engine/kernels/operands.h"
@@ -12,7 +13,8 @@
 
 /* --- Slice --- */
 
-/* `at` from the end when negative, then into [low, high]. */
+/* Converts a start or end of a slice: a negative one counts from the end of the axis; the result is
+ * limited to [low, high]. */
 static int64_t slice_clamp(int64_t at, int64_t extent, int64_t low, int64_t high) {
     if (at < 0) at = at < -extent ? low : at + extent;
     return at < low ? low : at > high ? high : at;
@@ -38,8 +40,8 @@ static tn_status slice_read(const tn_kernel_call *call, slice_bounds *lists) {
     return TN_OK;
 }
 
-/* Cuts dimension `axis` of the box: its extent becomes that of the part, stride[1] the step's;
- * returns the first element. */
+/* Limits dimension `axis` of a box to a slice with a step: changes its extent and its stride in the
+ * source. Returns the byte offset of the first element of the slice. */
 static int64_t slice_cut(tn__walk *box, uint32_t axis, int64_t from, int64_t to, int64_t step) {
     int64_t extent = box->extent[axis];
     bool forward = step > 0;
@@ -51,7 +53,8 @@ static int64_t slice_cut(tn__walk *box, uint32_t axis, int64_t from, int64_t to,
     uint64_t whole = span > 0 ? (uint64_t)span : 0;
     box->extent[axis] = (int64_t)(whole / stride + (whole % stride != 0));
     int64_t first = from * box->stride[1][axis];
-    if (box->extent[axis] > 1) box->stride[1][axis] *= step; /* else never taken */
+    /* the stride of a single element is not used, and could overflow */
+    if (box->extent[axis] > 1) box->stride[1][axis] *= step;
     return first;
 }
 
@@ -83,7 +86,7 @@ static tn_status slice_slice(tn_kernel_call *call) {
 
 /* --- Split --- */
 
-/* The size of equal parts; the last ones may be smaller. */
+/* Returns the size of a part if Split makes equal parts. The last part may be smaller. */
 static int64_t slice_equal(const tn_kernel_call *call, int64_t extent, int64_t begin) {
     int64_t parts = tn__attr_int(call->op, "num_outputs", call->output_count);
     if (parts < 1) parts = 1;
@@ -132,7 +135,8 @@ static tn_status slice_split(tn_kernel_call *call) {
 
 /* --- Concat --- */
 
-/* The extents of the whole: sums along the axis, agreement elsewhere. */
+/* Computes the shape of a concatenation: extents along the axis are added, all others must be
+ * equal. */
 static tn_status slice_whole(const tn_kernel_call *call, uint32_t axis, int64_t *shape) {
     const tn_operand *first = &call->inputs[0];
     memcpy(shape, first->shape, first->rank * sizeof *shape);

@@ -1,8 +1,10 @@
-/* signal.c - spectra: DFT, STFT, MelWeightMatrix.
+/* signal.c - operators of signal processing: DFT, STFT, MelWeightMatrix.
  *
- * A line is gathered into scratch memory as doubles, transformed there, and written.
- * Scratch: one line and the tables of its transform, for the longest line that static shapes allow.
- * Source: operator texts of ONNX, opset 17 (DFT's axis as an input: 20).
+ * A line is copied to scratch memory as complex numbers in double precision, transformed there, and
+ * written to the output.
+ * Scratch memory: one line, and the tables of its transform, for the longest line that the shapes
+ * of the graph allow.
+ * Source: the ONNX specifications, opset 17 (opset 20 for DFT with the axis as an input).
  */
 #include <math.h>
 
@@ -10,23 +12,27 @@
 #include "engine/kernels/loops/box.h"
 #include "engine/kernels/operands.h"
 
-/* --- discrete Fourier transforms of any length, in memory that the caller brings ---
+/* --- discrete Fourier transforms of any length, in memory that the caller provides ---
  *
- * The transform is the forward one without a factor. The inverse one is the same with real and
- * imaginary parts exchanged before and after, divided by the length. A power of two: radix 2,
- * decimation in time. Any other length: with jk = (j^2 + k^2 - (k-j)^2)/2 the sum becomes a
- * convolution with a chirp, which two transforms of a power of two of at least twice the length
- * compute. All in double; the angles are exact multiples, never accumulated.
+ * The forward transform has no factor. The inverse transform is computed by the forward one: real
+ * and imaginary parts are exchanged before and after it, and the result is divided by the length. A
+ * length that is a power of two uses radix 2 with decimation in time. For any other length, the
+ * identity jk = (j^2 + k^2 - (k-j)^2)/2 turns the sum into a convolution with a chirp. Two
+ * transforms compute the convolution; their length is a power of two of at least twice the length.
+ * All numbers are in double precision; each angle is computed directly, so that errors do not
+ * accumulate.
  * Cost: O(n log n).
- * Source: Cooley, Tukey 1965; Bluestein 1970. */
+ * Source: Cooley, Tukey 1965; Bluestein 1970.
+ */
 
 #define SPECTRUM_MAX (UINT64_C(1) << 40)
 
 typedef struct signal_spectrum {
-    uint64_t length, size; /* size: the power of two that is transformed */
-    double *turns;         /* [size / 2] pairs: e^(-2 pi i k / size) */
-    double *chirp;         /* [length] pairs: e^(-pi i k^2 / length); NULL: length is the size */
-    double *filter, *work; /* [size] pairs */
+    uint64_t length, size; /* `size`: length of the transforms that are computed, a power of two */
+    double *turns;         /* table of size / 2 complex numbers: e^(-2 pi i k / size) for each k */
+    /* `length` complex numbers: e^(-pi i k^2 / length); NULL: `length` is a power of two */
+    double *chirp;
+    double *filter, *work; /* two arrays of `size` complex numbers each */
 } signal_spectrum;
 
 #define SPECTRUM_PI 3.14159265358979323846
@@ -37,7 +43,8 @@ static uint64_t spectrum_power(uint64_t least) {
     return power;
 }
 
-/* Doubles of scratch memory; grows with the length. UINT64_MAX beyond SPECTRUM_MAX. */
+/* Returns the number of doubles of scratch memory for a transform; UINT64_MAX for a length above
+ * SPECTRUM_MAX. A longer transform never needs less. */
 static uint64_t spectrum_scratch(uint64_t length) {
     if (length > SPECTRUM_MAX) return UINT64_MAX;
     return 2 * length + 5 * spectrum_power(2 * length);
@@ -46,7 +53,8 @@ static uint64_t spectrum_scratch(uint64_t length) {
 /* --- powers of two --- */
 
 static void spectrum_exchange(double *line, uint64_t size) {
-    for (uint64_t i = 1, j = 0; i < size; i++) { /* j: the bits of i reversed */
+    /* in each turn, j has the bits of i in reverse order */
+    for (uint64_t i = 1, j = 0; i < size; i++) {
         uint64_t bit = size / 2;
         for (; (j & bit) != 0; bit /= 2) j ^= bit;
         j |= bit;
@@ -92,7 +100,7 @@ static void spectrum_plan(signal_spectrum *spectrum, uint64_t length, double *sc
     spectrum->work = spectrum->filter + 2 * size;
     spectrum->chirp = spectrum->work + 2 * size;
     memset(spectrum->filter, 0, 2 * size * sizeof *spectrum->filter);
-    uint64_t square = 0; /* k^2 modulo the period 2 length */
+    uint64_t square = 0; /* k^2 modulo 2 * length, the period of the chirp */
     for (uint64_t k = 0; k < length; k++) {
         double angle = -SPECTRUM_PI * (double)square / (double)length;
         double real = cos(angle), imaginary = sin(angle);
@@ -123,7 +131,8 @@ static void spectrum_run(const signal_spectrum *spectrum, double *line) {
     for (uint64_t k = 0; k < spectrum->length; k++)
         spectrum_multiply(line + 2 * k, spectrum->chirp + 2 * k, work + 2 * k);
     spectrum_power_run(spectrum, work);
-    for (uint64_t k = 0; k < size; k++) { /* conjugated, so that the way back is forward too */
+    /* conjugate the product, so that the inverse transform can be computed by the forward one */
+    for (uint64_t k = 0; k < size; k++) {
         spectrum_multiply(work + 2 * k, spectrum->filter + 2 * k, work + 2 * k);
         work[2 * k + 1] = -work[2 * k + 1];
     }
@@ -134,13 +143,14 @@ static void spectrum_run(const signal_spectrum *spectrum, double *line) {
     }
 }
 
-/* Bytes for lines of `length`. */
+/* Returns the scratch bytes for lines of `length` numbers. */
 static uint64_t signal_scratch(uint64_t length) {
     uint64_t doubles = spectrum_scratch(length);
     return tn__mul_sat(tn__add_sat(doubles, tn__mul_sat(2, length)), sizeof(double));
 }
 
-/* The spectrum's plan, and the line in front of it. */
+/* Divides the scratch memory into a line and the tables of its transform, and computes the
+ * tables. */
 static tn_status signal_plan(const tn_kernel_call *call, uint64_t length, signal_spectrum *spectrum,
                              double **line) {
     if (length < 1) return tn__call_fail(call, TN_E_INVALID, "the length is below 1");
@@ -161,9 +171,11 @@ static tn_status signal_scalar(const tn_kernel_call *call, uint32_t index, int64
 
 typedef struct signal_dft {
     const tn_operand *x, *y;
-    uint64_t given, length, result; /* lengths of a line: input, transform, output */
+    /* numbers of a line of the input, of the transform, of the output */
+    uint64_t given, length, result;
     uint64_t outer, inner, parts_in, parts_out;
-    bool inverse, mirrored; /* mirrored: the input is half of a spectrum, the output is real */
+    /* `mirrored`: the input is the first half of a symmetric spectrum, and the output is real */
+    bool inverse, mirrored;
 } signal_dft;
 
 static tn_status signal_dft_read(tn_kernel_call *call, signal_dft *job) {
@@ -200,8 +212,8 @@ static tn_status signal_dft_read(tn_kernel_call *call, signal_dft *job) {
     return tn__check_result(call, 0, x->rank, shape);
 }
 
-/* Loads line `at` (one of outer * inner) as pairs, followed by zeros; real and imaginary parts are
- * exchanged for the inverse. */
+/* Loads a line that begins at element `first` as complex numbers, and fills it up with zeros. For
+ * the inverse transform, real and imaginary parts are exchanged. */
 static void signal_dft_load(const signal_dft *job, uint64_t first, double *line) {
     uint64_t half = job->length / 2 + 1,
              count = job->given < job->length ? job->given : job->length;
@@ -212,7 +224,8 @@ static void signal_dft_load(const signal_dft *job, uint64_t first, double *line)
             line[2 * k + (part ^ job->inverse)] = tn__real_get(job->x, from + part);
     }
     for (uint64_t k = 1; k < half && job->mirrored && k < job->length - k; k++) {
-        line[2 * (job->length - k) + 1] = line[2 * k + 1]; /* conjugates, parts exchanged */
+        /* the conjugate, with real and imaginary part exchanged */
+        line[2 * (job->length - k) + 1] = line[2 * k + 1];
         line[2 * (job->length - k)] = -line[2 * k];
     }
 }
@@ -246,7 +259,8 @@ static uint64_t signal_workspace_dft(const tn_kernel_setup *setup) {
     int64_t axis = tn__attr_int(setup->op, "axis", 1);
     uint64_t length = 0, rank = y->rank;
     if (axis < 0) axis += (int64_t)rank;
-    for (uint32_t d = 0; d + 1 < rank; d++) /* opset 20 may not know the axis yet */
+    /* from opset 20 on, the axis may be known only during the run: take the longest one */
+    for (uint32_t d = 0; d + 1 < rank; d++)
         if (y->shape[d] > 0 && (setup->version >= 20 || d == axis) &&
             (uint64_t)y->shape[d] > length)
             length = (uint64_t)y->shape[d];
@@ -321,17 +335,18 @@ static bool signal_accepts_stft(const tn_kernel_setup *setup) {
 /* --- MelWeightMatrix --- */
 
 typedef struct signal_mel {
-    double low, step; /* on the mel scale */
+    double low, step; /* distance of the band edges from 0 and from each other, on the mel scale */
     double length, rate;
 } signal_mel;
 
-/* The bin of the spectrum where edge `edge` of the bands lies. */
+/* Returns the bin of the spectrum in which edge number `edge` of the bands is. */
 static double signal_mel_bin(const signal_mel *mel, int64_t edge) {
     double hertz = 700 * (pow(10, ((double)edge * mel->step + mel->low) / 2595) - 1);
     return floor((mel->length + 1) * hertz / mel->rate);
 }
 
-/* A triangle from `low` over `center`, where it is 1, to `high`. */
+/* Returns the weight of a bin in a band: a triangle that rises from 0 at `low` to 1 at `center` and
+ * falls to 0 at `high`. */
 static double signal_mel_weight(double bin, double low, double center, double high) {
     if (bin == center) return 1;
     if (bin >= low && bin < center) return (bin - low) / (center - low);

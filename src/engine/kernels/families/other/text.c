@@ -1,20 +1,22 @@
-/* text.c - TfIdfVectorizer: how often each n-gram of a given pool occurs in a row of numbers.
+/* text.c - TfIdfVectorizer, which counts how often each n-gram of a given list (the pool) occurs in
+ * a row of integers.
  *
- * Each n-gram of the pool is searched at every place and skip: slow, but exact and without memory.
- * A skip of k takes every (k+1)-th item; a 1-gram has no skips. Pools of strings have no kernel,
- * because tensors of strings have none.
+ * Every n-gram of the pool is compared at every position and for every skip. This is slow, but
+ * exact, and needs no memory. With a skip of k, the items of an n-gram are k + 1 positions apart;
+ * single items have no skips. Pools of strings are not supported, because no kernel supports
+ * tensors of strings.
  * Cost: O(pool x row x skips).
- * Source: operator text of ONNX, opset 9.
+ * Source: the ONNX specification, opset 9.
  */
 #include "engine/kernels/operands.h"
 
 typedef struct text_job {
     const tn_operand *x;
     const int64_t *pool, *starts, *indexes;
-    const double *weights; /* or NULL */
+    const double *weights; /* a weight for each n-gram; NULL: all are 1 */
     uint32_t pool_count, start_count, index_count, weight_count;
     int64_t least, most, skips;
-    bool counts, weighs; /* counts: TF, TFIDF; weighs: IDF, TFIDF */
+    bool counts, weighs; /* `counts`: the mode is TF or TFIDF; `weighs`: it is IDF or TFIDF */
     uint64_t row, rows, columns;
 } text_job;
 
@@ -45,12 +47,13 @@ static tn_status text_read(tn_kernel_call *call, text_job *job) {
     return TN_OK;
 }
 
-/* How often `gram` of `length` items occurs in a row. */
+/* Returns how often an n-gram of `length` items occurs in a row, over all skips. */
 static uint64_t text_count(const text_job *job, uint64_t row, const int64_t *gram,
                            uint64_t length) {
     uint64_t found = 0;
     for (uint64_t step = 1; step <= (uint64_t)job->skips + 1; step++) {
-        if (length > 1 && (job->row - 1) / (length - 1) < step) break; /* nor do larger ones fit */
+        /* a longer step does not fit into the row either */
+        if (length > 1 && (job->row - 1) / (length - 1) < step) break;
         for (uint64_t at = 0; at + (length - 1) * step < job->row; at++) {
             uint64_t same = 0;
             while (same < length &&
@@ -63,7 +66,8 @@ static uint64_t text_count(const text_job *job, uint64_t row, const int64_t *gra
     return found;
 }
 
-/* N-grams of one length: their items lie one after the other; *gram counts over all lengths. */
+/* Counts the n-grams of one length, which are adjacent in the pool. *gram is the number of the
+ * n-gram over all lengths. */
 static tn_status text_length(const tn_kernel_call *call, const text_job *job, uint64_t row,
                              uint32_t length, uint32_t *gram) {
     float *to = (float *)call->outputs[0].data + row * job->columns;

@@ -1,13 +1,14 @@
 /* einsum.c - Einsum and Det.
  *
- * A label of the equation is a dimension with one stride per operand: 0 if the operand does not
- * have it, and the sum of both strides if it has it twice (a diagonal). Axes under an ellipsis are
- * labels of their own. For every place of the output, the product of one element per operand is
- * summed over the labels that the output lacks, in float64 or in wrapping 64-bit integers.
+ * A label of an Einsum equation is a dimension with one stride per operand: 0 if the operand does
+ * not have the label, and the sum of both strides if it has the label twice (a diagonal). Axes
+ * under an ellipsis get labels of their own. For every element of the output, the products of one
+ * element per operand are summed over the labels that the output does not have. Sums are in
+ * float64, or in 64-bit integers that wrap around.
  *
- * Det eliminates with row exchanges in a float64 copy (scratch).
+ * Det uses elimination with partial pivoting, in a float64 copy in scratch memory.
  * Cost:   Einsum O(product of all extents); Det O(n^3).
- * Source: operator texts of ONNX, opsets 11 to 12; elimination with partial pivoting.
+ * Source: the ONNX specifications, opsets 11 to 12.
  */
 #include <ctype.h>
 #include <math.h>
@@ -17,18 +18,23 @@
 enum { EINSUM_OPERANDS = 16, EINSUM_LABELS = 52 + TN_RANK_MAX };
 
 typedef struct einsum_plan {
-    uint32_t operands, dots;                        /* dots: axes under the ellipsis */
-    int64_t extent[EINSUM_LABELS];                  /* -1: not used */
-    int64_t stride[EINSUM_OPERANDS][EINSUM_LABELS]; /* in elements */
-    uint32_t order[EINSUM_LABELS], outer, all;      /* labels of the output, then summed ones */
+    /* `dots`: number of axes that an ellipsis in the equation stands for */
+    uint32_t operands, dots;
+    /* extent of each label; -1: the equation does not use the label */
+    int64_t extent[EINSUM_LABELS];
+    /* strides of each operand along each label, in elements */
+    int64_t stride[EINSUM_OPERANDS][EINSUM_LABELS];
+    /* the `outer` labels of the output, then those that are summed; `all` labels altogether */
+    uint32_t order[EINSUM_LABELS], outer, all;
 } einsum_plan;
 
-/* Letters are labels 0 to 51; axes under the ellipsis follow, counted from the last. */
+/* Returns the number of a letter's label, 0 to 51. Labels from 52 on are the axes under the
+ * ellipsis, counted from the last axis. */
 static uint32_t einsum_letter(char c) {
     return islower((unsigned char)c) ? (uint32_t)(c - 'a') : (uint32_t)(c - 'A') + 26;
 }
 
-/* Letters of a term, and whether it has an ellipsis. */
+/* Counts the letters of a term of the equation, and finds out whether it has an ellipsis. */
 static tn_status einsum_count(const tn_kernel_call *call, const char *term, size_t length,
                               uint32_t *letters, bool *dots) {
     *letters = 0;
@@ -91,7 +97,7 @@ static void einsum_dots(einsum_plan *plan) {
     for (uint32_t k = plan->dots; k-- > 0;) plan->order[plan->outer++] = 52 + k;
 }
 
-/* The labels of the output, as written after "->". */
+/* Reads the labels of the output, which are written after "->". */
 static tn_status einsum_written(const tn_kernel_call *call, einsum_plan *plan, const char *term) {
     uint32_t letters;
     bool dots;
@@ -114,7 +120,8 @@ static tn_status einsum_written(const tn_kernel_call *call, einsum_plan *plan, c
     return TN_OK;
 }
 
-/* Without "->": the ellipsis, then the labels that stand once, capitals first, in their order. */
+/* Chooses the labels of the output if the equation has no "->": those of the ellipsis, then each
+ * letter that occurs once, in the order A to Z, a to z. */
 static void einsum_implied(einsum_plan *plan, const char *equation) {
     uint32_t seen[52] = {0};
     einsum_dots(plan);
@@ -154,7 +161,7 @@ static tn_status einsum_read(const tn_kernel_call *call, einsum_plan *plan) {
     return TN_OK;
 }
 
-/* The sum over one run of the innermost summed label. */
+/* A sum of products: `real` for real types, `whole` for integer types. */
 typedef struct einsum_sum {
     double real;
     uint64_t whole;
@@ -187,7 +194,8 @@ static void einsum_run_of(const tn_kernel_call *call, const einsum_plan *plan, c
     }
 }
 
-/* Steps `place` through the labels order[first, last), carrying the operands' places. */
+/* Moves to the next combination of the labels order[first] to order[last - 1], and updates the
+ * position `at` in each operand. Returns false after the last combination. */
 static bool einsum_step(const einsum_plan *plan, uint32_t first, uint32_t last, int64_t *place,
                         int64_t *at) {
     for (uint32_t i = last; i-- > first;) {

@@ -1,7 +1,7 @@
-/* experts.c - mixtures of experts: MoE and QMoE of ONNX Runtime, in float32.
+/* experts.c - mixtures of experts in float32: the operators MoE and QMoE of ONNX Runtime.
  *
- * A router chooses the best experts of each token. Weights of few bits are read where they are
- * stored, number by number.
+ * A router chooses the best experts for each token. Quantised weights are expanded one by one when
+ * they are read, without a copy.
  * Source: docs/ContribOperators.md of ONNX Runtime 1.30.
  */
 #include <math.h>
@@ -11,11 +11,12 @@
 #include "engine/kernels/operands.h"
 
 typedef struct experts_shape {
-    uint64_t tokens, hidden, experts, inner, wide, chosen; /* wide: rows of the first weights */
-    int64_t bits, block;                                   /* bits 0: float32 */
+    /* `wide`: number of rows of an expert's first weight matrix */
+    uint64_t tokens, hidden, experts, inner, wide, chosen;
+    int64_t bits, block; /* `bits`: number of bits of a weight; 0: weights are float32 */
     int64_t fusion;
     bool swiglu;
-    uint32_t second; /* the input that holds the second weights */
+    uint32_t second; /* index of the input that has the second weights of the experts */
 } experts_shape;
 
 static tn_status experts_read(const tn_kernel_call *call, bool packed, experts_shape *it) {
@@ -74,7 +75,8 @@ static tn_status experts_read(const tn_kernel_call *call, bool packed, experts_s
     return tn__check_result(call, 0, x->rank, x->shape);
 }
 
-/* A row of weights times a vector: row `row` of all experts' rows, `count` elements. */
+/* Returns the product of a row of weights and the vector x, which has `count` elements. `row`
+ * counts over the rows of all experts. */
 static float experts_dot(const tn_kernel_call *call, const experts_shape *it, bool second,
                          uint64_t row, uint64_t count, const float *x) {
     const tn_operand *w = &call->inputs[second ? it->second : 2];
@@ -117,7 +119,8 @@ static float experts_activate(const tn_kernel_call *call, const experts_shape *i
     return value > 0 ? value : 0;
 }
 
-/* The chosen experts of one token, best first, and their shares. */
+/* Chooses the experts of a token. shares[e] becomes the share of expert e, 0 if it is not chosen.
+ * `left` is scratch memory. */
 static void experts_route(const tn_kernel_call *call, const experts_shape *it, uint64_t token,
                           float *shares, float *left) {
     const float *router = (const float *)call->inputs[1].data + token * it->experts;
@@ -133,7 +136,7 @@ static void experts_route(const tn_kernel_call *call, const experts_shape *it, u
         uint64_t best = it->experts;
         for (uint64_t e = 0; e < it->experts; e++)
             if (left[e] >= 0 && (best == it->experts || left[e] > left[best])) best = e;
-        if (best == it->experts) break; /* not-a-numbers alone are left */
+        if (best == it->experts) break; /* the scores of all other experts are NaN */
         shares[best] = (float)((double)left[best] / sum);
         kept += (double)shares[best];
         left[best] = -1;

@@ -1,7 +1,9 @@
-/* fused.c - products and convolutions with a bias, a summand and activations: Conv and MatMul of
- * domain "tenure" (src/graph/ops/tenure.c), FusedConv and FusedGemm of ONNX Runtime.
+/* fused.c - matrix products and convolutions with a fused bias, summand and activations, in plain
+ * loops: Conv and MatMul of domain "tenure" (src/graph/ops/domains/tenure.c), FusedConv and FusedGemm of
+ * ONNX Runtime.
  *
- * They are the reference for oneDNN's kernels. Only float32, because rewrites make no other type.
+ * They are the reference for oneDNN's kernels. They support only float32, because rewrites make no
+ * other type.
  */
 #include <math.h>
 
@@ -12,7 +14,7 @@
 #include "engine/kernels/loops/post.h"
 #include "engine/kernels/loops/product.h"
 
-/* float32, and activations that are known. */
+/* Whether the operands are float32 and all activations are known. */
 static bool fused_accepts(const tn_kernel_setup *setup) {
     tn__post post;
     if (!tn__post_read(setup->op, &post)) return false;
@@ -46,7 +48,7 @@ static tn_status fused_run_conv(tn_kernel_call *call) {
 
 /* --- MatMul --- */
 
-typedef struct fused_side { /* an operand as the product sees it */
+typedef struct fused_side { /* An operand of a product, after its dimensions are permuted. */
     const tn_operand *operand;
     uint32_t rank;
     int64_t shape[TN_RANK_MAX], strides[TN_RANK_MAX];
@@ -76,7 +78,8 @@ static tn_status fused_read(const tn_kernel_call *call, const tn_operand *operan
     return TN_OK;
 }
 
-/* Where batch number `batch` of the result begins in an operand, which may repeat. */
+/* Returns the offset in an operand of the matrix for matrix number `batch` of the result. Batch
+ * dimensions of the operand may be broadcast. */
 static int64_t fused_batch(const fused_side *side, const fused_side *y, uint64_t batch) {
     int64_t at = 0;
     for (uint32_t d = y->rank - 2; d-- > 0;) {

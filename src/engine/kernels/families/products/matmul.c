@@ -1,10 +1,11 @@
-/* matmul.c - products of matrices: MatMul, Gemm, the product with transposed factors, and the 8-bit
- * MatMulInteger and QLinearMatMul.
+/* matmul.c - matrix products in plain loops: MatMul, Gemm, products of transposed factors, and the
+ * 8-bit operators MatMulInteger and QLinearMatMul.
  *
- * Real and wide integer types go through product.h, one product per matrix of the batch; a right
- * side without batch takes all rows of the left at once. Bytes are multiplied in tiles of 64
- * columns here, as their zero points may differ by row and column.
- * Source: operator texts of ONNX, opsets 1 to 17; numpy.matmul for the batch.
+ * Real types and integers of 32 and 64 bits use product.h, with one product per matrix of the
+ * batch. If the right factor is a single matrix, one product has the rows of all left matrices.
+ * 8-bit integers are multiplied here, in tiles of 64 columns, because their zero points may differ
+ * by row and column.
+ * Source: the ONNX specifications, opsets 1 to 17; numpy.matmul for batches.
  */
 #include "engine/kernels/loops/product.h"
 #include "engine/kernels/loops/quantise.h"
@@ -13,8 +14,9 @@
 
 typedef struct matmul_frame {
     uint64_t batch, rows, inner, columns;
-    uint32_t rank;                                                         /* rank of the batch */
-    int64_t extent[TN_RANK_MAX], a_step[TN_RANK_MAX], b_step[TN_RANK_MAX]; /* in matrices */
+    uint32_t rank; /* number of batch dimensions */
+    /* extents of the batch; strides of a and b along it, counted in matrices */
+    int64_t extent[TN_RANK_MAX], a_step[TN_RANK_MAX], b_step[TN_RANK_MAX];
 } matmul_frame;
 
 static tn_status matmul_frame_read(const tn_kernel_call *call, const tn_operand *a,
@@ -48,7 +50,8 @@ static tn_status matmul_frame_read(const tn_kernel_call *call, const tn_operand 
     return tn__check_result(call, 0, at, shape);
 }
 
-/* The matrices of a and b that make matrix `at` of the result. */
+/* Matrix `at` of the result is the product of a matrix of a and a matrix of b. Finds the numbers of
+ * these two matrices. */
 static void matmul_frame_at(const matmul_frame *frame, uint64_t at, uint64_t *a, uint64_t *b) {
     *a = *b = 0;
     for (uint32_t d = frame->rank; d-- > 0; at /= (uint64_t)frame->extent[d]) {
@@ -70,7 +73,7 @@ static tn_status matmul_run(tn_kernel_call *call) {
     uint64_t size = tn_dtype_bits(a->dtype) / 8;
     matmul_frame frame;
     TN_TRY(matmul_frame_read(call, a, b, &frame));
-    if (b->rank <= 2) { /* one right side: the batch is rows */
+    if (b->rank <= 2) { /* one right matrix: treat the rows of all left matrices as one matrix */
         frame.rows *= frame.batch;
         frame.batch = 1;
     }
@@ -112,7 +115,8 @@ static tn_status matmul_run_gemm(tn_kernel_call *call) {
         return tn__call_fail(call, TN_E_INVALID, "the factors are not matrices that fit");
     int64_t shape[2] = {a->shape[flip_a], b->shape[!flip_b]};
     TN_TRY(tn__check_result(call, 0, 2, shape));
-    if (c != NULL) { /* broadcast to the product, never the other way round */
+    /* C may be broadcast to the shape of the product, but not the other way round */
+    if (c != NULL) {
         bool fits = c->rank <= 2;
         for (uint32_t d = 0; fits && d < c->rank; d++)
             fits = c->shape[d] == 1 || c->shape[d] == shape[d + 2 - c->rank];
@@ -141,19 +145,22 @@ static tn_status matmul_run_gemm(tn_kernel_call *call) {
 
 /* --- bytes --- */
 
-#define MATMUL_TILE 64u /* columns: their sums stay in a cache */
+/* number of columns for which sums are computed together, so that these sums stay in a cache */
+#define MATMUL_TILE 64u
 
-typedef struct matmul_factor { /* a factor, or the result */
+typedef struct matmul_factor { /* describes a factor of a quantised product, or its result */
     const tn_operand *data, *scale, *zero;
 } matmul_factor;
 
 typedef struct matmul_bytes {
     const tn_kernel_call *call;
     matmul_frame frame;
-    matmul_factor a, b, y; /* y.scale NULL: sums stay integers */
+    /* the two factors and the result; if y.scale is NULL, the result is the int32 sums */
+    matmul_factor a, b, y;
 } matmul_bytes;
 
-/* A scale or zero point: one for all, one per row (column), or one per row of every matrix. */
+/* Returns the index of the scale or zero point for a row (or column) of a matrix. There may be one
+ * for everything, one per row, or one per row of every matrix. */
 static uint64_t matmul_which(const tn_operand *operand, uint64_t matrix, uint64_t lines,
                              uint64_t line) {
     uint64_t count = tn__operand_count(operand);
@@ -209,7 +216,9 @@ static void matmul_bytes_tile(const matmul_bytes *job, uint64_t at, uint64_t col
     for (uint64_t j = 0; j < count; j++)
         zeros[j] = of_b.bias + matmul_zero(job->b.zero, at_b, frame->columns, column + j);
     for (uint64_t i = 0; i < frame->rows; i++) {
-        uint32_t sums[MATMUL_TILE] = {0}; /* wrap around, as int32 does everywhere else */
+        /* the sums are unsigned, so that they wrap around as int32 does, without undefined
+         * behaviour */
+        uint32_t sums[MATMUL_TILE] = {0};
         int32_t zero = matmul_zero(job->a.zero, at_a, frame->rows, i);
         for (uint64_t k = 0; k < frame->inner; k++) {
             const uint8_t *row = b + k * frame->columns + column;
@@ -252,7 +261,8 @@ static tn_status matmul_run_integer(tn_kernel_call *call) {
 }
 
 static bool matmul_accepts_qlinear(const tn_kernel_setup *setup) {
-    for (uint32_t i = 0; i < 8; i++) { /* a, b, y: data (of y its zero point), scale, zero point */
+    /* inputs: data, scale and zero point of a and of b; scale and zero point of y */
+    for (uint32_t i = 0; i < 8; i++) {
         bool scale = i == 1 || i == 4 || i == 6;
         if (!tn__input_is(setup, i, scale ? TN__TYPES_REAL : TN__TYPES_BYTE)) return false;
     }
@@ -270,7 +280,8 @@ static tn_status matmul_run_qlinear(tn_kernel_call *call) {
 
 /* --- transposed factors: gradients of products, and FusedMatMul --- */
 
-/* One product per matrix of the result; `flip`: the factor is stored transposed. */
+/* Computes one product per matrix of the result. `flip_a`, `flip_b`: the factor is stored
+ * transposed. */
 static void matmul_flipped(const tn_kernel_call *call, bool flip_a, bool flip_b, double scale) {
     const tn_operand *a = &call->inputs[0], *b = &call->inputs[1];
     const tn_operand *y = &call->outputs[0];

@@ -1,15 +1,16 @@
-/* matmul_dnnl.c - matrix products by oneDNN: MatMul, Gemm, the product of transposed factors, and
- * the product of domain "tenure" (operands and result transposed in place, scale, bias, summand,
- * activation).
+/* matmul_dnnl.c - matrix products by oneDNN: MatMul, Gemm, products of transposed factors, and the
+ * product of domain "tenure", which has transposed operands and result, scale, bias, summand and
+ * activation.
  *
- * Transposed operands are read in place, by strides. A left operand with batches against one matrix
- * on the right is one tall product. Weights are packed at set-up. Only the matmul primitive is
- * used, because the inner product primitive packs on the heap while it runs. If it would step
- * through memory by powers of two (AVX2), slices are copied into rows of another length first.
+ * Transposed operands are read directly, with strides. A batch of left matrices and one right
+ * matrix are computed as one product with more rows. Weights are packed once, when the engine is
+ * created. Only oneDNN's matmul primitive is used, because its inner product primitive packs on the
+ * heap while it runs. On AVX2, this primitive is slow if it reads memory at distances that are
+ * powers of two; then slices of the operands are first copied to rows of another length.
  */
 #include "engine/kernels/dnnl.h"
 
-/* A tensor as the product sees it: [batch..., rows, columns], each dimension with its stride. */
+/* An operand of the product: dimensions [batch..., rows, columns], each with its stride. */
 typedef struct matmul_operand {
     tn_dtype dtype;
     uint32_t rank;
@@ -19,7 +20,9 @@ typedef struct matmul_operand {
 typedef struct matmul_plan {
     matmul_operand a, b, y;
     uint32_t a_index, b_index;
-    const tn_tensor *bias; /* added, broadcasting, after the scale is applied; NULL: no bias */
+    /* the bias, which is added after the scale is applied, with broadcasting; NULL: there is no
+     * bias */
+    const tn_tensor *bias;
     uint32_t bias_index;
     const tn_tensor *summand;
     uint32_t summand_index;
@@ -39,7 +42,8 @@ static bool matmul_accepts(const tn_kernel_setup *setup) {
     return y != NULL && y->format.order != TN_ORDER_NHWC;
 }
 
-/* Dimension d of the operand is dimension perm[d] of the tensor; NULL: dimension d. */
+/* Describes a tensor with permuted dimensions: dimension d of the operand is dimension perm[d]
+ * of the tensor, or the reverse if `inverse` is true. perm NULL: no permutation. */
 static bool matmul_operand_of(const tn_tensor *tensor, const int64_t *perm, uint32_t perm_count,
                               bool inverse, matmul_operand *operand) {
     int64_t strides[TN_RANK_MAX];
@@ -59,7 +63,7 @@ static bool matmul_operand_of(const tn_tensor *tensor, const int64_t *perm, uint
     return true;
 }
 
-/* Batches in front until the rank is `rank`. */
+/* Adds dimensions of extent 1 in front until the operand has `rank` dimensions. */
 static void matmul_pad(matmul_operand *operand, uint32_t rank) {
     uint32_t more = rank - operand->rank;
     int64_t outer = 1;
@@ -82,20 +86,22 @@ static void matmul_remove(matmul_operand *operand, uint32_t at) {
     }
 }
 
-/* Whether dimensions d and d + 1 are one: where one of them is 1 its stride does not matter. */
+/* Whether dimensions d and d + 1 can be merged: they are adjacent in memory, or one of them has
+ * extent 1, so that its stride does not matter. */
 static bool matmul_joins(const matmul_operand *operand, uint32_t d) {
     return operand->shape[d] == 1 || operand->shape[d + 1] == 1 ||
            operand->strides[d] == operand->shape[d + 1] * operand->strides[d + 1];
 }
 
-/* Makes them one, d + 1. */
+/* Merges dimensions d and d + 1; the result is dimension d + 1. */
 static void matmul_join(matmul_operand *operand, uint32_t d) {
     if (operand->shape[d + 1] == 1) operand->strides[d + 1] = operand->strides[d];
     operand->shape[d + 1] *= operand->shape[d];
 }
 
-/* Drops batch dimensions of 1, and merges neighbours that are contiguous in all three operands.
- * Batches of the left operand against one matrix on the right become rows. */
+/* Removes batch dimensions of extent 1, and merges batch dimensions that are adjacent in all three
+ * operands. If there is a single right matrix, the batch of the left operand is merged with its
+ * rows. */
 static void matmul_simplify(matmul_operand *a, matmul_operand *b, matmul_operand *y) {
     for (uint32_t d = 0; y->rank > 2 && d + 2 < y->rank;) {
         bool last = d + 3 == y->rank;
@@ -129,9 +135,10 @@ static tn_status matmul_desc(const tn__dnnl *library, const matmul_operand *oper
                             operand->strides, desc);
 }
 
-/* Describes an addend of a product (`tensor`, a bias or residual that broadcasts to the result
- * `whole`) in the dimensions of `y`, the form of the result that oneDNN gets. The addend must have
- * the shape of the result, or be one row, one column or one number; else E_UNSUPPORTED. */
+/* Describes a tensor that is added to a product, such as a bias or a residual, for oneDNN. `whole`
+ * is the result as a tensor, `y` the result in the dimensions that oneDNN gets. Errors:
+ * E_UNSUPPORTED (the tensor is neither of the result's shape nor one row, one column or one
+ * number). */
 static tn_status matmul_addend(const tn__dnnl *library, const tn_tensor *tensor,
                                const tn_tensor *whole, const matmul_operand *y,
                                dnnl_memory_desc_t *desc) {
@@ -163,22 +170,22 @@ static bool matmul_is_row(const tn_tensor *tensor) {
     return tensor->rank > 0;
 }
 
-/* A way to ask for the product. */
+/* One way to describe the product to oneDNN, with the best implementation for it. */
 typedef struct matmul_form {
     matmul_operand a, b, y;
     dnnl_memory_desc_t a_desc, b_desc, y_desc, bias_desc, add_desc;
     bool has_bias, has_add;
-    bool dense; /* operands are moved to scratch and back */
+    bool dense; /* whether operands are copied to dense scratch memory, and the result back */
     tn__dnnl_after after;
     dnnl_primitive_desc_t chosen;
-    uint32_t rank; /* rank of the implementation */
+    uint32_t rank; /* rating of the implementation (tn__dnnl_rank_of) */
 } matmul_form;
 
 static tn_status matmul_describe_bias(const tn_kernel_setup *setup, const matmul_plan *plan,
                                       matmul_form *form) {
     const tn_tensor *y = tn__setup_output(setup, 0), *bias = plan->bias;
     if (bias == NULL) return TN_OK;
-    /* The library's own bias is scaled with the product: then it is an addend. */
+    /* oneDNN multiplies its own bias by the scale; with a scale, the bias must be an addend. */
     bool own = plan->scale == 1 && matmul_is_row(bias) &&
                bias->shape[bias->rank - 1] == form->y.shape[form->y.rank - 1];
     form->has_bias = own;
@@ -188,7 +195,8 @@ static tn_status matmul_describe_bias(const tn_kernel_setup *setup, const matmul
                          own ? &form->bias_desc : &form->add_desc);
 }
 
-/* The best implementation of a form; E_UNSUPPORTED: none. */
+/* Finds the best implementation for a description of the product. Errors: E_UNSUPPORTED (oneDNN has
+ * no implementation). */
 static tn_status matmul_ask(const tn_kernel_setup *setup, const matmul_plan *plan,
                             matmul_form *form) {
     const tn__dnnl *library = setup->library;
@@ -218,10 +226,10 @@ static bool matmul_make_dense(matmul_operand *operand) {
     return changed;
 }
 
-/* Sets the next form of the operands to try. Form 0: as they lie in memory. Form 1: with an
- * additional first dimension of 1, because oneDNN supports [1, batch, rows, columns] with the
- * middle two exchanged, but not [batch, rows, columns] with the first two exchanged. Later forms:
- * copied to dense memory. */
+/* Makes description number `which` of the operands; returns false if it does not apply. 0: as they
+ * are in memory. 1: with an additional first dimension of 1, because oneDNN supports [1, batch,
+ * rows, columns] with exchanged middle dimensions, but not [batch, rows, columns] with exchanged
+ * first dimensions. 2: copied to dense memory. */
 static bool matmul_next_form(const matmul_plan *plan, uint32_t which, matmul_form *form) {
     *form = (matmul_form){.a = plan->a, .b = plan->b, .y = plan->y};
     if (which == 0) return true;
@@ -258,7 +266,8 @@ static tn_status matmul_pick(const tn_kernel_setup *setup, const matmul_plan *pl
     return best->rank > 0 ? TN_OK : TN_E_UNSUPPORTED;
 }
 
-/* An operand where the primitive reads or writes it: itself, or dense scratch. */
+/* Chooses the memory that the primitive uses for an operand: the operand itself, or dense scratch
+ * memory. */
 static tn_status matmul_place(tn__dnnl_work *work, const matmul_form *form,
                               const dnnl_memory_desc_t *lies, const dnnl_memory_desc_t *wanted,
                               const tn__dnnl *library, tn__dnnl_at *at) {
@@ -270,7 +279,7 @@ static tn_status matmul_build(tn_kernel_setup *setup, tn__dnnl_work *work, const
                               const matmul_form *form, const dnnl_memory_desc_t *wants) {
     const tn__dnnl *library = setup->library;
     dnnl_primitive_desc_t chosen = form->chosen;
-    dnnl_memory_desc_t a, b, y; /* as the operands lie */
+    dnnl_memory_desc_t a, b, y; /* describe the operands in their own memory */
     const tn__dnnl_at a_lies = TN__DNNL_IN(plan->a_index);
     tn__dnnl_at a_at = a_lies, b_at = TN__DNNL_IN(plan->b_index), y_at = TN__DNNL_OUT(0);
     tn_status status;
@@ -310,7 +319,8 @@ static void matmul_exchange(matmul_operand *operand) {
     operand->shape[c] = rows, operand->strides[c] = stride;
 }
 
-/* If columns of the result are contiguous, computes y' = b' a' instead, in which rows are. */
+/* If the columns of the result are contiguous and its rows are not, computes the transposed product
+ * y' = b' a'; its rows are contiguous. */
 static void matmul_flip_roles(const tn_kernel_setup *setup, matmul_plan *plan) {
     const matmul_operand *y = &plan->y, a = plan->a;
     if (y->strides[y->rank - 1] == 1 || y->strides[y->rank - 2] != 1 || plan->bias != NULL ||
@@ -327,24 +337,27 @@ static void matmul_flip_roles(const tn_kernel_setup *setup, matmul_plan *plan) {
 
 /* --- slices --- */
 
-#define MATMUL_SLICE 256                           /* columns or rows */
-#define MATMUL_SLICE_BYTES (INT64_C(2) << 20)      /* that stay in a core's cache */
-#define MATMUL_GAP ((int64_t)(64 / sizeof(float))) /* a line of the cache */
+#define MATMUL_SLICE 256 /* largest number of columns or rows in a slice */
+/* largest size of a slice, so that it stays in a core's cache */
+#define MATMUL_SLICE_BYTES (INT64_C(2) << 20)
+#define MATMUL_GAP ((int64_t)(64 / sizeof(float))) /* number of float32 elements in a cache line */
 #define MATMUL_SLICES_MAX 1024
 
-/* How a product is cut: operands that are copied, in slices of this number of rows or columns. */
+/* How a product is divided into slices: which operands are copied, and how many rows and columns a
+ * slice has. */
 typedef struct matmul_slices {
     bool copies_a, copies_b;
     int64_t rows, columns;
     tn__dnnl_at a_at, b_at;
 } matmul_slices;
 
-/* A step along the sum that falls into few sets of the cache. */
+/* Whether terms of the sum that are this many elements apart are in few sets of the cache. */
 static bool matmul_step_is_bad(int64_t elements) { return elements % 512 == 0; }
 
-/* The library's kernels for AVX2 do not pack operands if an extent of the result is small (its
- * gemm_driver: 1 / rows + 1 / columns above about 0.0038). Then they take up to 1.8 times as long
- * if terms of the sum lie a power of two apart. */
+/* Whether the product should be computed in slices that are copied. oneDNN's kernels for AVX2 do
+ * not pack operands if an extent of the result is small (in its gemm_driver: 1 / rows + 1 / columns
+ * above about 0.0038). They then take up to 1.8 times as long if the terms of a sum are a power of
+ * two apart. */
 static bool matmul_wants_slices(const tn_kernel_setup *setup, const matmul_plan *plan,
                                 matmul_slices *slices) {
     const matmul_operand *a = &plan->a, *b = &plan->b, *y = &plan->y;
@@ -358,7 +371,8 @@ static bool matmul_wants_slices(const tn_kernel_setup *setup, const matmul_plan 
     slices->copies_a = a->strides[0] == 1 && matmul_step_is_bad(a->strides[1]);
     slices->copies_b = b->strides[1] == 1 && matmul_step_is_bad(b->strides[0]);
     int64_t slice = MATMUL_SLICE_BYTES / (int64_t)sizeof(float) / k / 64 * 64;
-    if (slice == 0) return false; /* long sums: a copy would leave the cache */
+    /* the sums are so long that even a small slice would not stay in the cache */
+    if (slice == 0) return false;
     slice = slice > MATMUL_SLICE ? MATMUL_SLICE : slice;
     slices->rows = slices->copies_a && slice < m ? slice : m;
     slices->columns = slices->copies_b && slice < n ? slice : n;
@@ -372,7 +386,8 @@ static matmul_operand matmul_slice(const matmul_operand *whole, uint32_t along, 
     return slice;
 }
 
-/* Rows (along 0) or columns of an operand from `at` on, where they lie or copied to `copy`. */
+/* Makes a slice of an operand available: rows (along 0) or columns (along 1), directly, or copied
+ * to `copy` by a step that is added. */
 static tn_status matmul_take(tn__dnnl_work *work, const tn__dnnl *library,
                              const matmul_operand *slice, uint32_t along, bool copies,
                              tn__dnnl_at lies, tn__dnnl_at copy, dnnl_memory_desc_t *desc,
@@ -394,8 +409,8 @@ static tn__dnnl_at matmul_at(tn__dnnl_place place, uint32_t index, int64_t eleme
     return (tn__dnnl_at){place, index, (uint64_t)elements * sizeof(float)};
 }
 
-/* The product of the rows from `row` on, which lie as `a` says, and the columns from `column` on.
- */
+/* Adds the product of a slice of rows, which `a` describes, and the slice of columns that begins at
+ * `column`. */
 static tn_status matmul_add_slice(tn__dnnl_work *work, const tn__dnnl *library,
                                   const matmul_plan *plan, const matmul_slices *slices,
                                   const dnnl_memory_desc_t *a, tn__dnnl_at a_at, int64_t row,
@@ -449,7 +464,7 @@ static tn_status matmul_build_slices(tn__dnnl_work *work, const tn__dnnl *librar
 
 /* --- the operators --- */
 
-/* Finishes a product after the shapes of its operands were read; y may be permuted. */
+/* Builds the product after its operands are described. y may be permuted. */
 static tn_status matmul_finish(tn_kernel_setup *setup, tn__dnnl_work *work, matmul_plan *plan) {
     uint32_t rank = plan->y.rank;
     if (plan->a.rank > rank || plan->b.rank > rank) return TN_E_UNSUPPORTED;
@@ -476,7 +491,7 @@ static tn_status matmul_read(tn_kernel_setup *setup, tn__dnnl_work *work) {
     return matmul_finish(setup, work, &plan);
 }
 
-/* Y = alpha A' B' + beta C */
+/* Reads Gemm: Y = alpha A' B' + beta C, where A' and B' may be transposed. */
 static tn_status matmul_read_gemm(tn_kernel_setup *setup, tn__dnnl_work *work) {
     static const int64_t swap[2] = {1, 0};
     bool left = tn__attr_int(setup->op, "transA", 0) != 0;
@@ -488,7 +503,8 @@ static tn_status matmul_read_gemm(tn_kernel_setup *setup, tn__dnnl_work *work) {
     const tn_tensor *y = tn__setup_output(setup, 0);
     if (plan.bias != NULL && plan.bias->dtype == y->dtype && plan.bias->bytes == y->bytes &&
         plan.bias->rank == y->rank) {
-        plan.summand = plan.bias; /* the output may lie on it: it must be read before */
+        /* the output may have the address of C, so C must be read before the output is written */
+        plan.summand = plan.bias;
         plan.summand_index = 2;
         plan.bias = NULL;
     }
@@ -499,7 +515,8 @@ static tn_status matmul_read_gemm(tn_kernel_setup *setup, tn__dnnl_work *work) {
     return matmul_finish(setup, work, &plan);
 }
 
-/* tenure's: inputs A, B, bias, summand; `alpha`, `perm_a`, `perm_b`, `perm_y`. */
+/* Reads MatMul of domain "tenure": inputs A, B, bias, summand; attributes alpha, perm_a, perm_b,
+ * perm_y. */
 static tn_status matmul_read_fused(tn_kernel_setup *setup, tn__dnnl_work *work) {
     const tn_op *op = setup->op;
     uint32_t a, b, y;
@@ -519,7 +536,7 @@ static tn_status matmul_read_fused(tn_kernel_setup *setup, tn__dnnl_work *work) 
     return matmul_finish(setup, work, &plan);
 }
 
-/* The last two dimensions of an operand, exchanged where the attribute says so. */
+/* Describes an input. If attribute `name` is not 0, its last two dimensions are exchanged. */
 static bool matmul_flip(const tn_kernel_setup *setup, uint32_t index, const char *name,
                         matmul_operand *operand) {
     const tn_tensor *tensor = tn__setup_input(setup, index);

@@ -1,10 +1,11 @@
-/* packed.c - weights of 2, 4 or 8 bits that are read where they are stored (rewrites/packed.c):
+/* packed.c - products with weights of 2, 4 or 8 bits, which are stored packed (rewrites/packed.c):
  * PackedMatMul, and MatMulNBits and GatherBlockQuantized of ONNX Runtime.
  *
- * Packed weights stay packed. PackedMatMul has those of ONNX's DequantizeLinear: w = (q - zero) *
- * scale, with a scale for the whole matrix, for each row or column, or for each block of either. A
- * few columns of the product are expanded to float32 at a time, and multiplied. They are columns of
- * the matrix, or rows if the file holds it transposed.
+ * The weights stay packed in memory. PackedMatMul has the weights of ONNX's DequantizeLinear: w =
+ * (q - zero) * scale, with one scale for the whole matrix, for each row or column, or for each
+ * block of a row or column. The weights for a few columns of the product at a time are expanded to
+ * float32 and multiplied. They are columns of the stored matrix, or its rows if it is stored
+ * transposed.
  * Source: docs/ContribOperators.md of ONNX Runtime 1.30.
  */
 #include "engine/kernels/convert.h"
@@ -12,18 +13,19 @@
 #include "engine/kernels/loops/product.h"
 #include "engine/kernels/operands.h"
 
-#define PACKED_COLUMNS 64u /* of the product, expanded at a time */
+#define PACKED_COLUMNS 64u /* weights are expanded for this many columns of the product at a time */
 #define PACKED_WHOLE                                                                               \
     (TN__TYPE(INT8) | TN__TYPE(UINT8) | TN__TYPE(INT4) | TN__TYPE(UINT4) | TN__TYPE(INT2) |        \
      TN__TYPE(UINT2))
 
 typedef struct packed_weights {
-    const uint8_t *codes, *zeros; /* zeros NULL: 0 */
+    /* the packed weights and their zero points; `zeros` NULL: all zero points are 0 */
+    const uint8_t *codes, *zeros;
     const float *scales;
     uint64_t rows, columns;
     uint32_t bits;
     bool is_signed;
-    /* Element (r, c) has scale r / row_block * row_step + c / column_block * column_step. */
+    /* Element (r, c) has scale number r / row_block * row_step + c / column_block * column_step. */
     uint64_t row_block, row_step, column_block, column_step;
 } packed_weights;
 
@@ -33,7 +35,7 @@ static int32_t packed_code(const packed_weights *it, const uint8_t *bytes, uint6
     return tn__packed_number(bytes, at, it->bits, it->is_signed);
 }
 
-/* Which scale belongs to which element. */
+/* Finds out from the shape of the scales which elements of the weights share a scale. */
 static tn_status packed_read_scales(const tn_kernel_call *call, packed_weights *it) {
     const tn_operand *w = &call->inputs[1], *scale = &call->inputs[2];
     int64_t block = tn__attr_int(call->op, "block_size", 0);
@@ -82,7 +84,7 @@ static float packed_zero(const packed_weights *it, uint64_t which) {
     return it->zeros != NULL ? (float)packed_code(it, it->zeros, which) : 0;
 }
 
-/* Scales and zero points of `count` columns in one row. */
+/* Reads the scales and zero points of `count` columns in one row. */
 static void packed_forms(const packed_weights *it, uint64_t row, uint64_t first, uint64_t count,
                          float *scales, float *zeros) {
     for (uint64_t c = 0; c < count; c++) {
@@ -92,7 +94,7 @@ static void packed_forms(const packed_weights *it, uint64_t row, uint64_t first,
     }
 }
 
-/* Bytes with two numbers of 4 bits. `flip` 8: numbers with a sign, else 0. */
+/* Expands PACKED_COLUMNS weights of 4 bits. `flip` is 8 for signed weights, else 0. */
 TN_WIDE static void packed_halves(const uint8_t *bytes, int32_t flip, const float *scales,
                                   const float *zeros, float *to) {
     int32_t codes[PACKED_COLUMNS];
@@ -103,14 +105,14 @@ TN_WIDE static void packed_halves(const uint8_t *bytes, int32_t flip, const floa
     for (uint32_t c = 0; c < PACKED_COLUMNS; c++) to[c] = ((float)codes[c] - zeros[c]) * scales[c];
 }
 
-/* Bytes; `flip` 128: with a sign, else 0. */
+/* Expands PACKED_COLUMNS weights of 8 bits. `flip` is 128 for signed weights, else 0. */
 TN_WIDE static void packed_bytes(const uint8_t *bytes, int32_t flip, const float *scales,
                                  const float *zeros, float *to) {
     for (uint32_t c = 0; c < PACKED_COLUMNS; c++)
         to[c] = ((float)((bytes[c] ^ flip) - flip) - zeros[c]) * scales[c];
 }
 
-/* Columns [first, first + count) of one row; at most PACKED_COLUMNS. */
+/* Expands columns [first, first + count) of one row; at most PACKED_COLUMNS. */
 static void packed_expand(const packed_weights *it, uint64_t row, uint64_t first, uint64_t count,
                           const float *scales, const float *zeros, float *to) {
     uint64_t at = row * it->columns + first;
@@ -123,7 +125,7 @@ static void packed_expand(const packed_weights *it, uint64_t row, uint64_t first
             to[c] = ((float)packed_code(it, it->codes, at + c) - zeros[c]) * scales[c];
 }
 
-/* Columns [first, first + count) of all rows, PACKED_COLUMNS floats a row. */
+/* Expands columns [first, first + count) of all rows to PACKED_COLUMNS floats per row. */
 static void packed_expand_columns(const packed_weights *it, uint64_t first, uint64_t count,
                                   float *to) {
     float scales[PACKED_COLUMNS], zeros[PACKED_COLUMNS];
@@ -133,7 +135,7 @@ static void packed_expand_columns(const packed_weights *it, uint64_t first, uint
     }
 }
 
-/* Rows [first, first + count), whole, block by block. */
+/* Expands all columns of rows [first, first + count), one block with a common scale at a time. */
 static void packed_expand_rows(const packed_weights *it, uint64_t first, uint64_t count,
                                float *to) {
     for (uint64_t r = first; r < first + count; r++)
@@ -203,7 +205,8 @@ static uint64_t packed_workspace(const tn_kernel_setup *setup) {
 
 /* --- MatMulNBits, GatherBlockQuantized: weights in blocks of few bits --- */
 
-/* Element `at` of packed bits, the lowest first, without a sign. */
+/* Returns element `at` of packed unsigned integers; the first element of a byte is in its lowest
+ * bits. */
 static int32_t packed_bits(const uint8_t *bytes, uint64_t at, uint32_t bits) {
     return tn__packed_number(bytes, at, bits, false);
 }
@@ -213,10 +216,12 @@ typedef struct packed_nbits {
     uint32_t bits;
     const uint8_t *weights, *zeros;
     const float *real_zeros, *scales;
-    const int32_t *groups; /* of each row of the weights; NULL: its block */
+    /* for each row index of the weights: its block; NULL: block_size rows each, in order */
+    const int32_t *groups;
 } packed_nbits;
 
-/* A group for each of K, or for each place of all blocks. */
+/* Reads the input that assigns a block to each index along K. It has K entries, or entries for
+ * complete blocks. */
 static tn_status packed_read_groups(const tn_kernel_call *call, packed_nbits *it) {
     const tn_operand *groups = tn__call_input(call, 4);
     if (groups == NULL) return TN_OK;
@@ -270,7 +275,7 @@ static float packed_zero_nbits(const packed_nbits *it, uint64_t n, uint64_t grou
                                   : (float)(1 << (it->bits - 1));
 }
 
-/* Row n of the weights, expanded. */
+/* Expands all weights of column n of the product. */
 static void packed_expand_nbits(const packed_nbits *it, uint64_t n, float *row) {
     for (uint64_t b = 0; b < it->blocks; b++) {
         const uint8_t *bytes = it->weights + (n * it->blocks + b) * it->block_bytes;
@@ -288,12 +293,13 @@ static void packed_expand_nbits(const packed_nbits *it, uint64_t n, float *row) 
 }
 
 enum {
-    NBITS_COLUMNS = 16, /* rows of the weights that are expanded at once */
-    NBITS_ROWS = 4      /* rows of the input for which expanding would take longer than reading */
+    NBITS_COLUMNS = 16, /* weights are expanded for this many columns of the product at a time */
+    /* up to this many input rows, it is faster to multiply the packed weights directly */
+    NBITS_ROWS = 4
 };
 
-/* Whether the rows of the input can be multiplied with the packed weights. Each row of the input is
- * prepared once. */
+/* Whether the input is multiplied with the packed weights directly, without expanding them. Each
+ * row of the input is then reordered once (tn__packed_pair). */
 static bool packed_reads_packed(const packed_nbits *it, uint64_t rows) {
     return rows <= NBITS_ROWS && it->bits == 4 && it->groups == NULL &&
            it->block % (2 * TN__DOT_BYTES) == 0;
@@ -318,7 +324,8 @@ static void packed_multiply_packed(const packed_nbits *it, uint64_t rows, const 
     }
 }
 
-/* Bytes for expanded rows of the weights, or for prepared rows of the input and zero points. */
+/* Returns the bytes of scratch memory for expanded weights, or for reordered rows of the input and
+ * zero points, whichever is larger. */
 static uint64_t packed_nbits_scratch(uint64_t inner, uint64_t blocks, uint64_t block) {
     uint64_t expanded = tn__mul_sat(NBITS_COLUMNS * sizeof(float), inner),
              packed = tn__mul_sat(sizeof(float), tn__mul_sat(blocks, NBITS_ROWS * block + 1));
@@ -380,7 +387,7 @@ static uint64_t packed_workspace_nbits(const tn_kernel_setup *setup) {
 }
 
 typedef struct packed_table {
-    uint64_t extent[TN_RANK_MAX]; /* extents of the data, unpacked */
+    uint64_t extent[TN_RANK_MAX]; /* extents of the data, counted in unpacked elements */
     uint32_t rank, gather, quantise, bits;
     uint64_t block, blocks;
     bool is_signed;
@@ -416,7 +423,8 @@ static tn_status packed_read_table(const tn_kernel_call *call, packed_table *it)
 static float packed_table_at(const tn_kernel_call *call, const packed_table *it, uint64_t at) {
     const tn_operand *zeros = tn__call_input(call, 3);
     uint64_t scale = 0, rest = at, step = 1;
-    for (uint32_t d = it->rank; d-- > 0; rest /= it->extent[d]) { /* the place of its scale */
+    /* compute the index of the element's scale */
+    for (uint32_t d = it->rank; d-- > 0; rest /= it->extent[d]) {
         uint64_t place = rest % it->extent[d];
         bool along = d == it->quantise;
         scale += (along ? place / it->block : place) * step;
@@ -424,7 +432,7 @@ static float packed_table_at(const tn_kernel_call *call, const packed_table *it,
     }
     int32_t value = packed_bits(call->inputs[0].data, at, it->bits);
     int32_t zero = call->inputs[0].dtype == TN_UINT8 ? 1 << (it->bits - 1) : 0;
-    if (zeros != NULL) { /* packed along the last axis, each row for itself */
+    if (zeros != NULL) { /* zero points are packed along the last axis; each row begins at a byte */
         uint64_t row = it->quantise == it->rank - 1 ? it->blocks : it->extent[it->rank - 1];
         uint64_t bytes = (row * it->bits + 7) / 8;
         zero = call->inputs[0].dtype == TN_UINT8
@@ -469,7 +477,7 @@ static tn_status packed_run_table(tn_kernel_call *call) {
         for (uint64_t i = 0; i < count; i++) {
             int64_t at = tn__index(indices, i);
             if (at < 0 && at >= -extent) at += extent;
-            bool inside = at >= 0 && at < extent; /* outside: zeros */
+            bool inside = at >= 0 && at < extent; /* an index outside of the table gives zeros */
             uint64_t from = inside ? (o * (uint64_t)extent + (uint64_t)at) * inner : 0;
             for (uint64_t e = 0; e < inner; e++)
                 *y++ = inside ? packed_table_at(call, &it, from + e) : 0;

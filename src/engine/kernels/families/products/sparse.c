@@ -1,13 +1,15 @@
-/* sparse.c - weights of which most are zero: convolutions and products from their lists
- * (graph/rules/sparse_weights.h), and the two operators that make the lists at set-up.
+/* sparse.c - convolutions and matrix products with sparse weights, that is, weights most of which
+ * are zero, in a compressed form of three lists (graph/rules/sparse_weights.h); and the two
+ * operators that make the lists when the engine is created.
  *
- * PruneWeights leaves the largest magnitudes, SparseWeights writes elements that are not zero into
- * lists. SparseConv reads its input in planes, SparseMatMul reads blocks of transposed rows of x:
- * so each weight costs a few vector operations for many positions. If x has few rows, they are
- * taken one by one. Each product and each sum is rounded separately, in the order of a row's
- * places, so results are the same on every machine, for any vector width and division of positions
- * into tiles. Cost: 2 operations per value and position, and a copy of the input; to make the
- * lists, three passes over the weights.
+ * PruneWeights keeps the weights of largest magnitude. SparseWeights writes the elements that are
+ * not zero to lists. SparseConv reads its input from planes (below); SparseMatMul reads blocks of
+ * transposed rows of x. In both, one weight is multiplied with many adjacent numbers, which costs a
+ * few vector operations. If x has few rows, they are computed one by one. Products and sums are
+ * rounded separately and added in the order of a row's columns, so results are equal on all
+ * machines, for every width of vectors and every division into tiles.
+ * Cost: 2 operations per value and output position, and a copy of the input. Making the lists takes
+ * three passes over the weights.
  */
 #include "engine/kernels/convert.h"
 #include "engine/kernels/kernel.h"
@@ -44,10 +46,10 @@ typedef struct prune_lists {
     uint8_t *bytes;
     uint16_t *words;
     uint32_t *starts;
-    uint64_t count, started; /* values, starts so far */
+    uint64_t count, started; /* number of values and starts that are written so far */
 } prune_lists;
 
-/* An element that is not zero. */
+/* Appends an element that is not zero to the lists. */
 static void prune_push(prune_lists *lists, uint64_t row, uint64_t column, float value) {
     uint64_t width = (lists->form.columns + 7) / 8, span = tn__sparse_span(&lists->form);
     if (lists->form.bits == 1)
@@ -78,7 +80,7 @@ static tn_status prune_begin(tn_kernel_call *call, prune_lists *lists) {
     return TN_OK;
 }
 
-/* Columns [first, first + count) of a row, which lie together. */
+/* Appends the elements of columns [first, first + count) of a row. They are adjacent in memory. */
 static tn_status prune_columns(prune_lists *lists, const tn_kernel_call *call, const float *from,
                                uint64_t row, uint64_t first, uint64_t count) {
     uint64_t span = tn__sparse_span(&lists->form);
@@ -122,39 +124,44 @@ static bool prune_accepts_sparse(const tn_kernel_setup *setup) {
            tn__output_is(setup, 2, TN__TYPE(UINT32));
 }
 
-/* --- planes: the input of a convolution, laid out for one weight at all positions ---
+/* --- planes: the input of a convolution in a layout in which one weight is multiplied with
+ * adjacent numbers ---
  *
- * There is a plane for each channel and phase of the strides, padding included: element q of phase
- * p is input q * stride + p - begin. For every o, the result at o then reads, under the tap at t,
- * element o + t / stride of phase t % stride: one distance for each tap. Positions between two
- * lines of results are computed too and ignored. Windows of one tap need no planes. The copy is
- * made in bands of a few lines of results, so that the planes stay in the second-level cache and
- * scratch is bounded. */
+ * There is a plane for each channel and each phase of the strides, including padding. In one
+ * dimension, element q of phase p is input q * stride + p - begin, where `begin` is the padding.
+ * For every output o, the weight at tap t is multiplied with element o + t / stride of phase t %
+ * stride, so the distance between o and this element depends only on the tap. Positions between two
+ * lines of the output are computed as well, and ignored. Windows of one element need no planes.
+ * Planes are made for a few lines of the output at a time (a band), so that they stay in the
+ * second-level cache and the scratch memory is bounded.
+ */
 
-#define PLANES_LANES 16u /* positions are computed in multiples of this */
+#define PLANES_LANES 16u /* positions are computed in multiples of this number */
 
 typedef struct sparse_planes {
-    bool flat;                      /* the input is used directly: windows of one tap */
-    uint64_t channels;              /* in all groups */
-    uint64_t band;                  /* lines of the result (positions, when flat) at a time */
-    uint64_t extent[TN__SLIDE_MAX]; /* extents of a plane, for a band */
+    bool flat; /* whether the window has one element, so that the input is used without planes */
+    uint64_t channels; /* number of channels in all groups together */
+    uint64_t band;     /* lines of the output in a band (with `flat`, positions) */
+    /* extents of a plane, which has the input for one band of output lines */
+    uint64_t extent[TN__SLIDE_MAX];
     uint64_t phases[TN__SLIDE_MAX], phase_count;
-    uint64_t area, plane; /* area covered by a line; size of a plane */
-    uint64_t tail;        /* part of the last line up to its last result */
-    uint64_t positions;   /* positions of a band, in whole lanes */
-    uint64_t floats;      /* floats of all planes, plus those that may be read beyond them */
+    uint64_t area, plane; /* elements of a plane for one line of the output; elements of a plane */
+    uint64_t tail; /* number of elements from the beginning of a line to the line's last output */
+    uint64_t positions; /* positions of a band, rounded up to a multiple of PLANES_LANES */
+    uint64_t floats;    /* floats of all planes, and those that may be read beyond the last one */
 } sparse_planes;
 
 static inline uint64_t planes_up(uint64_t count, uint64_t step) {
     return tn__mul_sat(count / step + (count % step != 0), step);
 }
 
-#define PLANES_BAND 65536u /* floats of planes: 256 KiB */
-/* positions in a band, if the output has that number: weights are read once for them */
+/* number of floats that all planes of a band have together, if possible: 256 KiB */
+#define PLANES_BAND 65536u
+/* least number of positions in a band, because each band reads all weights */
 #define PLANES_LEAST 256u
 
-/* Positions from the first result of `lines` > 0 lines to the last, in whole lanes: none of them
- * reads beyond the planes. */
+/* Returns the number of positions from the first output of `lines` lines to their last output,
+ * rounded up to a multiple of PLANES_LANES. None of these positions reads beyond the planes. */
 static uint64_t planes_positions(const sparse_planes *planes, uint64_t lines) {
     if (lines == 0 || planes->flat) return planes_up(lines, PLANES_LANES);
     uint64_t before = tn__mul_sat(lines - 1, planes->area);
@@ -170,7 +177,7 @@ static void planes_plan_flat(const tn__slide *slide, sparse_planes *planes) {
     planes->positions = planes_up(planes->band, PLANES_LANES);
 }
 
-/* The window may have any extents (not transposed). */
+/* Chooses the bands and the extents of planes. The window may be any that is not transposed. */
 static void planes_plan(const tn__slide *slide, uint64_t channels, sparse_planes *planes) {
     *planes = (sparse_planes){.flat = tn__slide_is_flat(slide),
                               .channels = channels,
@@ -189,7 +196,8 @@ static void planes_plan(const tn__slide *slide, uint64_t channels, sparse_planes
         planes->extent[d] = tn__add_sat((uint64_t)slide->output[d], reach / stride);
     }
     for (uint32_t d = slide->spatial; d-- > 1;) {
-        planes->tail += ((uint64_t)slide->output[d] - 1) * planes->area; /* a part of the plane */
+        /* cannot overflow, because it is a part of the plane */
+        planes->tail += ((uint64_t)slide->output[d] - 1) * planes->area;
         planes->area = tn__mul_sat(planes->area, planes->extent[d]);
     }
     uint64_t lines = (uint64_t)slide->output[0], halo = planes->extent[0] - lines;
@@ -207,7 +215,8 @@ static void planes_plan(const tn__slide *slide, uint64_t channels, sparse_planes
     planes->floats = tn__add_sat(planes->floats, PLANES_LANES);
 }
 
-/* Where the inputs of each column begin: channel, phase and shift of its tap. */
+/* Fills a table with the offset at which the inputs of each column of the weights begin, which
+ * follows from the column's channel and tap. */
 static void planes_table(const tn__slide *slide, const sparse_planes *planes, uint64_t columns,
                          uint64_t *table) {
     for (uint64_t c = 0; c < columns; c++) {
@@ -225,8 +234,8 @@ static void planes_table(const tn__slide *slide, const sparse_planes *planes, ui
     }
 }
 
-/* Copies `count` elements of one line of a plane, those at `first`, first + stride, and so on, to
- * `to`. Elements outside of [0, extent) are 0. */
+/* Copies `count` elements of a line of the input, at `first`, first + stride, and so on, to `to`.
+ * Elements outside of [0, extent) are 0. */
 static void planes_line(const float *line, int64_t extent, int64_t first, int64_t stride,
                         uint64_t count, float *to) {
     uint64_t i = 0;
@@ -241,7 +250,7 @@ static void planes_line(const float *line, int64_t extent, int64_t first, int64_
     for (; i < count; i++) to[i] = 0;
 }
 
-/* The plane of one channel and phase: the inputs of lines from output line `begin` on. */
+/* Fills the plane of one channel and phase for the band that begins at output line `begin`. */
 static void planes_one(const tn__slide *slide, const sparse_planes *planes, const float *channel,
                        uint64_t phase, uint64_t begin, float *to) {
     uint32_t last = slide->spatial - 1;
@@ -264,7 +273,7 @@ static void planes_one(const tn__slide *slide, const sparse_planes *planes, cons
     }
 }
 
-/* The planes for the results of output line `begin` and on. */
+/* Fills all planes for the band that begins at output line `begin`. */
 static void planes_fill(const tn__slide *slide, const sparse_planes *planes, const float *image,
                         uint64_t begin, float *to) {
     for (uint64_t c = 0; c < planes->channels; c++)
@@ -272,16 +281,17 @@ static void planes_fill(const tn__slide *slide, const sparse_planes *planes, con
             planes_one(slide, planes, image + c * slide->input_area, p, begin, to);
 }
 
-/* --- terms: rows of a sparse matrix times adjacent columns ---
+/* --- terms: the products of one row of a sparse matrix and adjacent inputs ---
  *
- * The inputs of one weight at positions p, p + 1, ... are contiguous; a table has the place for
- * each column of the matrix. Then every value costs one table lookup and, for each 64 positions, a
- * few vector operations. */
+ * The inputs of one weight for positions p, p + 1, ... are adjacent in memory; a table has their
+ * offset for each column of the matrix. Each weight then costs one access to the table and, for
+ * every 64 positions, a few vector operations.
+ */
 
-#define TERMS_MOST 64u /* terms that are summed up before they are added to a sum of sums */
-#define TERMS_TILE 64u /* positions that are computed together */
+#define TERMS_MOST 64u /* number of terms that are summed before the sum is added to a total */
+#define TERMS_TILE 64u /* number of positions that are computed together */
 
-/* A matrix as its three lists say. */
+/* A sparse matrix as three lists (graph/rules/sparse_weights.h). */
 typedef struct terms_matrix {
     tn__sparse form;
     const float *values;
@@ -289,18 +299,20 @@ typedef struct terms_matrix {
     const uint32_t *starts;
 } terms_matrix;
 
-/* Some terms of a row: values, and where the table says that their columns begin. */
+/* Some terms of a row: their weights, and the offset of the inputs of each. */
 typedef struct sparse_terms {
     uint32_t count;
     const float *values;
     uint64_t at[TERMS_MOST];
 } sparse_terms;
 
-/* Where a row goes on. */
+/* The position in a row from which terms_next continues. */
 typedef struct terms_cursor {
-    uint64_t row, block; /* of form.bits 1: the byte of the row */
-    uint64_t next;       /* value */
-    uint64_t left;       /* bits before that byte that are still to come */
+    /* `block`: the current block of columns; if form.bits is 1, the byte after the bits in
+     * `left` */
+    uint64_t row, block;
+    uint64_t next; /* value */
+    uint64_t left; /* bits before byte `block` for which no term was made yet */
 } terms_cursor;
 
 static inline terms_cursor terms_begin(const terms_matrix *matrix, uint64_t row) {
@@ -310,8 +322,9 @@ static inline terms_cursor terms_begin(const terms_matrix *matrix, uint64_t row)
 
 /* --- the lists --- */
 
-/* Reads inputs first, first + 1, first + 2 of the call, and the attributes rows, columns, bits. For
- * any data in them, all terms then lie within the lists and the matrix. E_INVALID. */
+/* Reads a sparse matrix from the three inputs from `first` on and the attributes rows, columns,
+ * bits. Checks it so that every term is within the lists and the matrix for all possible data.
+ * Errors: E_INVALID. */
 static tn_status terms_read(const tn_kernel_call *call, uint32_t first, terms_matrix *matrix) {
     int64_t rows = tn__attr_int(call->op, "rows", 0);
     int64_t columns = tn__attr_int(call->op, "columns", 0);
@@ -335,7 +348,7 @@ static tn_status terms_read(const tn_kernel_call *call, uint32_t first, terms_ma
     return TN_OK;
 }
 
-/* Eight bytes of bits of a row, or the remaining ones. */
+/* Returns the next 64 bits of a row, or the remaining ones. */
 static uint64_t terms_word(const uint8_t *bytes, uint64_t at, uint64_t width) {
     uint64_t word = 0;
     if (width - at >= sizeof word) {
@@ -346,7 +359,8 @@ static uint64_t terms_word(const uint8_t *bytes, uint64_t at, uint64_t width) {
     return word;
 }
 
-/* Bit by bit; no more terms than the row has values. */
+/* Makes terms from a row that has one bit per column. There are never more terms than the row has
+ * values. */
 static void terms_bits(const terms_matrix *matrix, terms_cursor *cursor, const uint64_t *table,
                        sparse_terms *terms) {
     uint64_t columns = matrix->form.columns, width = columns / 8 + (columns % 8 != 0);
@@ -363,7 +377,8 @@ static void terms_bits(const terms_matrix *matrix, terms_cursor *cursor, const u
     }
 }
 
-/* Places within blocks: the remaining ones of this block, then those of later blocks. */
+/* Makes terms from a row that has a list of columns for each block of columns: first the rest of
+ * the current block, then the following blocks. */
 static void terms_blocks(const terms_matrix *matrix, terms_cursor *cursor, const uint64_t *table,
                          sparse_terms *terms) {
     const uint8_t *bytes = matrix->places;
@@ -382,7 +397,8 @@ static void terms_blocks(const terms_matrix *matrix, terms_cursor *cursor, const
     }
 }
 
-/* The next terms; `table` [columns]. False: the row is done. */
+/* Makes the next terms of a row. `table`: offset of the inputs of each column. Returns false at the
+ * end of the row. */
 static bool terms_next(const terms_matrix *matrix, terms_cursor *cursor, const uint64_t *table,
                        sparse_terms *terms) {
     terms->count = 0;
@@ -397,7 +413,8 @@ static bool terms_next(const terms_matrix *matrix, terms_cursor *cursor, const u
 
 /* --- the loops --- */
 
-/* Vectors by name: sums in arrays gcc keeps in memory, or takes two terms at a time in scalars. */
+/* An explicit vector type, because gcc keeps sums in an array in memory, or computes two terms at a
+ * time without vectors. */
 typedef float terms_vector __attribute__((vector_size(64), aligned(4), may_alias));
 #define TERMS_LANES 16u
 #define TERMS_VECTORS (TERMS_TILE / TERMS_LANES)
@@ -418,14 +435,15 @@ TN_WIDE static void terms_lanes(const sparse_terms *terms, const float *from, fl
     *to += part;
 }
 
-/* The sum of the terms at one position. */
+/* Returns the sum of the terms at one position. */
 static float terms_sum(const sparse_terms *terms, const float *from) {
     float sum = 0;
     for (uint32_t k = 0; k < terms->count; k++) sum += terms->values[k] * from[terms->at[k]];
     return sum;
 }
 
-/* sums[i] += the terms at `from` + i, for i in [0, count); reads nothing beyond those. */
+/* Adds the terms at position `from` + i to sums[i], for i in [0, count). Reads no inputs of other
+ * positions. */
 static void terms_add(const sparse_terms *terms, const float *from, uint64_t count, float *sums) {
     uint64_t p = 0;
     for (; count - p >= TERMS_TILE; p += TERMS_TILE) terms_tile(terms, from + p, sums + p);
@@ -433,9 +451,9 @@ static void terms_add(const sparse_terms *terms, const float *from, uint64_t cou
     for (; p < count; p++) sums[p] += terms_sum(terms, from + p);
 }
 
-#define SPARSE_BAND 65536u /* floats of transposed rows: 256 KiB */
-#define SPARSE_MOST 256u   /* positions that are computed at once */
-#define SPARSE_FEW 8u      /* fewer rows are taken one by one */
+#define SPARSE_BAND 65536u /* number of floats in a block of transposed rows: 256 KiB */
+#define SPARSE_MOST 256u   /* largest number of positions that are computed together */
+#define SPARSE_FEW 8u      /* if x has fewer rows than this, each row is computed separately */
 #define SPARSE_ALIGN 64u
 
 /* --- functions of both operators --- */
@@ -444,7 +462,7 @@ typedef struct sparse_job {
     const tn_kernel_call *call;
     terms_matrix matrix;
     tn__post post;
-    const float *x, *bias, *summand; /* NULL: none */
+    const float *x, *bias, *summand; /* bias, summand: NULL if the operator has no such input */
     float *y;
     float alpha;
     bool one_bias;
@@ -469,7 +487,7 @@ static tn_status sparse_read(tn_kernel_call *call, sparse_job *job) {
     return job->one_bias ? TN_OK : tn__check_count(call, 4, job->matrix.form.rows);
 }
 
-/* Row `row` of the matrix at `count` positions from `from` on, into the sums. */
+/* Computes the sums of row `row` of the matrix at `count` positions; inputs begin at `from`. */
 static void sparse_row(const sparse_job *job, uint64_t row, const float *from, uint64_t count) {
     terms_cursor cursor = terms_begin(&job->matrix, row);
     sparse_terms terms;
@@ -482,7 +500,8 @@ static float sparse_bias(const sparse_job *job, uint64_t row) {
     return job->bias == NULL ? 0 : job->bias[job->one_bias ? 0 : row];
 }
 
-/* Results that lie together, from element `at` on. */
+/* Writes `count` adjacent results from element `at` of the output on: sum, bias, summand,
+ * activations. */
 static void sparse_put(const sparse_job *job, uint64_t row, const float *sums, uint64_t count,
                        uint64_t at) {
     float bias = sparse_bias(job, row), *to = job->y + at;
@@ -494,14 +513,15 @@ static void sparse_put(const sparse_job *job, uint64_t row, const float *sums, u
     tn__post_run(&job->post, to, count);
 }
 
-/* Scratch: table, sums, planes. */
+/* Returns the bytes of scratch memory: the table, the sums and the planes. */
 static uint64_t sparse_scratch(uint64_t columns, uint64_t positions, uint64_t floats) {
     uint64_t table = planes_up(tn__mul_sat(columns, sizeof(uint64_t)), SPARSE_ALIGN);
     uint64_t sums = planes_up(tn__mul_sat(positions, sizeof(float)), SPARSE_ALIGN);
     return tn__add_sat(tn__add_sat(table, sums), tn__mul_sat(floats, sizeof(float)));
 }
 
-/* Returns where planes begin. */
+/* Divides the scratch memory into the table, the sums and the planes. Returns the address of the
+ * planes. */
 static float *sparse_divide(sparse_job *job, uint64_t positions) {
     char *at = job->call->workspace;
     job->table = (uint64_t *)at;
@@ -512,7 +532,8 @@ static float *sparse_divide(sparse_job *job, uint64_t positions) {
 
 /* --- SparseConv --- */
 
-/* Writes the sums of `lines` lines as results from `at` on, without the positions between lines. */
+/* Writes the sums of `lines` lines to the output, from element `at` on, without the positions
+ * between lines. */
 static void sparse_put_lines(const sparse_job *job, const tn__slide *slide,
                              const sparse_planes *planes, uint64_t row, uint64_t lines,
                              uint64_t at) {
@@ -584,7 +605,8 @@ static tn_status sparse_run_conv(tn_kernel_call *call) {
 static tn_operand sparse_as_operand(const tn_tensor *tensor) {
     return (tn_operand){.dtype = tensor->dtype,
                         .rank = tensor->rank,
-                        .shape = (int64_t *)(uintptr_t)tensor->shape}; /* only read */
+                        /* the cast only removes const */
+                        .shape = (int64_t *)(uintptr_t)tensor->shape};
 }
 
 static uint64_t sparse_workspace_conv(const tn_kernel_setup *setup) {
@@ -593,7 +615,8 @@ static uint64_t sparse_workspace_conv(const tn_kernel_setup *setup) {
     const tn_kernel_call call = {.op = setup->op};
     sparse_planes planes;
     tn__slide slide;
-    if (tn__slide_read(&call, &x, NULL, &y, false, &slide) != TN_OK) return 0; /* so says run */
+    /* the call `run` will report the error */
+    if (tn__slide_read(&call, &x, NULL, &y, false, &slide) != TN_OK) return 0;
     planes_plan(&slide, (uint64_t)x.shape[1], &planes);
     uint64_t columns = (uint64_t)tn__attr_int(setup->op, "columns", 0);
     return sparse_scratch(columns, planes.positions, planes.floats);
@@ -601,7 +624,8 @@ static uint64_t sparse_workspace_conv(const tn_kernel_setup *setup) {
 
 /* --- SparseMatMul --- */
 
-/* Rows of x that are taken together; fewer than SPARSE_FEW are not transposed. */
+/* Returns the number of rows of x that are computed together. Fewer than SPARSE_FEW rows are not
+ * transposed. */
 static uint64_t sparse_rows_at_once(uint64_t rows, uint64_t columns) {
     uint64_t most = SPARSE_BAND / columns, all = planes_up(rows, PLANES_LANES);
     if (rows < SPARSE_FEW) return rows;
@@ -627,7 +651,7 @@ static void sparse_transpose(const float *from, uint64_t rows, uint64_t columns,
     }
 }
 
-/* The sums of `count` rows of x, from row `first` on, are a column of the result. */
+/* Writes the sums of rows [first, first + count) of x as a part of column `row` of the result. */
 static void sparse_put_column(const sparse_job *job, uint64_t row, uint64_t first, uint64_t count) {
     uint64_t columns = job->matrix.form.rows;
     float bias = sparse_bias(job, row);
@@ -638,7 +662,8 @@ static void sparse_put_column(const sparse_job *job, uint64_t row, uint64_t firs
     }
 }
 
-/* Computes each row of x separately, in place. */
+/* Computes one column of the result for a few rows of x, one row at a time, without a transposed
+ * copy. */
 static void sparse_few(const sparse_job *job, uint64_t row, uint64_t count) {
     terms_cursor cursor = terms_begin(&job->matrix, row);
     uint64_t columns = job->matrix.form.columns;

@@ -1,8 +1,10 @@
 /* contrib_quant.c - operators on quantised numbers of ONNX Runtime's domain com.microsoft, in plain
- * loops: each element is made real, computed in float32, rounded half to even and saturated.
+ * loops. Each element is converted to a real number, computed in float32, rounded (ties to even)
+ * and saturated.
  *
- * The run time does some of these by tables or in integers; results may differ by 1 in the last
- * place. Source: docs/ContribOperators.md of ONNX Runtime 1.30.
+ * ONNX Runtime computes some of these operators with tables or in integers, so its results may
+ * differ by 1 in the last place.
+ * Source: docs/ContribOperators.md of ONNX Runtime 1.30.
  */
 #include <math.h>
 
@@ -13,7 +15,7 @@
 
 #define QUANT_BYTES (TN__TYPE(UINT8) | TN__TYPE(INT8))
 
-/* How bytes stand for numbers: real = (byte - zero) * scale. */
+/* How bytes represent numbers: real = (byte - zero) * scale. */
 typedef struct quant_form {
     float scale;
     int32_t zero;
@@ -24,7 +26,8 @@ static tn_status quant_lacks(const tn_kernel_call *call, uint32_t input) {
     return tn__call_fail(call, TN_E_INVALID, "input %u is not one number", input);
 }
 
-/* Scale and zero point of an operand; both scalars, the zero point may be omitted. */
+/* Reads the scale and the zero point of an operand. Both must be single numbers; the zero point may
+ * be omitted. */
 static tn_status quant_read(const tn_kernel_call *call, uint32_t scale, uint32_t zero,
                             tn_dtype dtype, quant_form *form) {
     const tn_operand *s = tn__call_input(call, scale), *z = tn__call_input(call, zero);
@@ -64,7 +67,8 @@ static tn_status quant_broadcasts(const tn_kernel_call *call, const tn_operand *
                                 input);
 }
 
-/* The element of `x` for element `at` of the result. */
+/* Returns the index of the element of an operand with these strides that belongs to element `at` of
+ * the result, with broadcasting. */
 static uint64_t quant_place(const tn_operand *y, const int64_t *strides, uint64_t at) {
     uint64_t place = 0;
     for (uint32_t d = y->rank; d-- > 0; at /= (uint64_t)y->shape[d])
@@ -157,7 +161,8 @@ static bool quant_accepts_one(const tn_kernel_setup *setup) {
            quant_is_scalar_form(setup, 1, 2) && quant_is_scalar_form(setup, 3, 4);
 }
 
-/* Before opset 13 everything from the axis on is one row; attribute `opset` says which. */
+/* Softmax on quantised numbers. Before opset 13, all dimensions from the axis on form one row; the
+ * attribute `opset` has the version. */
 static tn_status quant_run_softmax(tn_kernel_call *call) {
     const tn_operand *x = &call->inputs[0], *y = &call->outputs[0];
     bool rows = tn__attr_int(call->op, "opset", 13) < 13;
@@ -227,9 +232,10 @@ static bool quant_accepts_concat(const tn_kernel_setup *setup) {
 
 /* --- pools --- */
 
-/* Where element [n, c, place] of an image lies. */
+/* How an image is stored: numbers of channels and pixels, and the distances between channels,
+ * pixels and images. */
 typedef struct quant_image {
-    uint64_t channels, area, channel, place, entry; /* counts, then steps */
+    uint64_t channels, area, channel, place, entry; /* numbers, then distances in elements */
 } quant_image;
 
 static tn_status quant_image_of(const tn_kernel_call *call, const tn_operand *x, bool last,
@@ -266,11 +272,11 @@ static tn_status quant_run_global(tn_kernel_call *call) {
     return TN_OK;
 }
 
-/* One window: sums the elements inside the input. */
+/* The window of an average pool. */
 typedef struct quant_window {
     uint32_t spatial;
     int64_t extent[8], kernel[8], stride[8], begin[8], end[8];
-    bool padded; /* padding counts */
+    bool padded; /* whether an average counts elements of the padding */
 } quant_window;
 
 static tn_status quant_read_window(const tn_kernel_call *call, const tn_operand *x,
@@ -304,7 +310,8 @@ static tn_status quant_read_window(const tn_kernel_call *call, const tn_operand 
     return TN_OK;
 }
 
-/* Mean over the window of the output place `at` (by spatial extents `shape`). */
+/* Returns the average over the window of output element `at`. `shape`: spatial extents of the
+ * output; `step`: distance between pixels. */
 static double quant_window_mean(const quant_form *from, const uint8_t *bytes, uint64_t step,
                                 const quant_window *window, const int64_t *shape, uint64_t at) {
     int64_t low[8], high[8], place[8];
@@ -367,7 +374,7 @@ typedef struct quant_conv {
     const tn_operand *weights, *scale, *zero, *bias;
 } quant_conv;
 
-/* The same image with its channels before the places; `shape` is for its extents. */
+/* Describes an image as if its channels preceded its pixels. `shape` receives the extents. */
 static tn_operand quant_channels_first(const tn_operand *x, bool last, int64_t *shape) {
     tn_operand image = *x;
     image.shape = shape;
@@ -405,7 +412,8 @@ static tn_status quant_read_conv(const tn_kernel_call *call, quant_conv *it) {
                              (long long)w->shape[1], (long long)group);
     it->group_channels = (uint64_t)w->shape[1];
     it->group_filters = it->out.channels / (uint64_t)group;
-    const uint32_t each[] = {4, 5, 8}; /* one number, or one for each filter */
+    /* inputs with one number, or with one number for each filter */
+    const uint32_t each[] = {4, 5, 8};
     for (uint32_t i = 0; i < 3; i++) {
         const tn_operand *operand = tn__call_input(call, each[i]);
         if (operand != NULL && (i == 2 || tn__operand_count(operand) != 1))
@@ -414,7 +422,8 @@ static tn_status quant_read_conv(const tn_kernel_call *call, quant_conv *it) {
     return TN_OK;
 }
 
-/* The place of the input that tap `tap` of the window at `position` meets; false: padding. */
+/* Finds the input pixel that element `tap` of the window reads at an output position. Returns false
+ * if it is padding. */
 static bool quant_meets(const tn__slide *slide, const int64_t *position, uint64_t tap,
                         uint64_t *place) {
     uint64_t step = 1;
@@ -430,7 +439,7 @@ static bool quant_meets(const tn__slide *slide, const int64_t *position, uint64_
     return true;
 }
 
-/* The sum of one output, which may wrap around, as in integers of 32 bits. */
+/* Returns the sum of products for one output element, as a 32-bit integer that wraps around. */
 static uint32_t quant_conv_sum(const quant_conv *it, const uint8_t *image, uint64_t filter,
                                const int64_t *position) {
     const uint8_t *weights = (const uint8_t *)it->weights->data;
@@ -484,7 +493,8 @@ static bool quant_accepts_conv(const tn_kernel_setup *setup) {
 
 /* --- products --- */
 
-/* Operands of a product of matrices: a scale and a zero point, or one of them for each column. */
+/* A factor of a matrix product: its values, scales and zero points. There is one scale and zero
+ * point, or one for each column. */
 typedef struct quant_side {
     const tn_operand *values, *scale, *zero;
 } quant_side;
@@ -506,7 +516,8 @@ static double quant_scale(const quant_side *side, uint64_t column) {
     return tn__operand_float(side->scale, tn__operand_count(side->scale) == 1 ? 0 : column);
 }
 
-/* Rows of a times columns of b, where b is one matrix or one for each matrix of a. */
+/* Describes products of matrices of a and b; b is a single matrix, or has one matrix for each
+ * matrix of a. */
 typedef struct quant_product {
     quant_side a, b;
     uint64_t batch, rows, inner, columns;
@@ -586,7 +597,8 @@ static bool quant_accepts_matmul(const tn_kernel_setup *setup) {
            tn__input_may_be(setup, 4, QUANT_BYTES) && tn__input_may_be(setup, 5, QUANT_BYTES);
 }
 
-/* A is quantised first, over its whole range: to uint8, as DynamicQuantizeLinear does. */
+/* DynamicQuantizeMatMul: A is first quantised to uint8 over its whole range, as
+ * DynamicQuantizeLinear does. */
 static tn_status quant_run_dynamic(tn_kernel_call *call) {
     const tn_operand *x = &call->inputs[0];
     const float *values = x->data;
@@ -621,7 +633,8 @@ static uint64_t quant_workspace_dynamic(const tn_kernel_setup *setup) {
     return tn__setup_count(tn__setup_input(setup, 0));
 }
 
-/* [M, N]: real, or quantised where there is a scale of the result. C is int32, of scale sA sB. */
+/* QGemm: the result is quantised if it has a scale, and real otherwise. C is int32 with the scale
+ * sA * sB, the product of the scales of A and B. */
 static tn_status quant_run_gemm(tn_kernel_call *call) {
     const tn_operand *a = &call->inputs[0], *b = tn__call_input(call, 3),
                      *c = tn__call_input(call, 6), *y = &call->outputs[0];

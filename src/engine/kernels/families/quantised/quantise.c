@@ -1,9 +1,12 @@
-/* quantise.c - between real and quantised numbers: QuantizeLinear, DequantizeLinear,
- * DynamicQuantizeLinear, both ways in one step for training, and 8-bit weights.
+/* quantise.c - conversions between real and quantised numbers: QuantizeLinear, DequantizeLinear,
+ * DynamicQuantizeLinear, FakeQuantize for training (both conversions in one step), and 8-bit
+ * weights.
  *
- * Scales and zero points hold one value, one per element of an axis, or one per block of elements
- * along an axis. Element by element, so in place where the widths agree. Numbers of 4 and 2 bits
- * are read where they are packed. Source: operator texts of ONNX, opsets 10 to 25.
+ * There is one scale and zero point for all elements, one for each index along an axis, or one for
+ * each block of elements along an axis. Elements are converted one by one, so the output may have
+ * the address of the input if both have equal widths. Integers of 4 and 2 bits are read directly
+ * from packed bytes.
+ * Source: the ONNX specifications, opsets 10 to 25.
  */
 #include <math.h>
 
@@ -16,11 +19,14 @@
     (TN__TYPES_BYTE | TN__TYPE(INT32) | TN__TYPE(INT16) | TN__TYPE(UINT16) | TN__TYPE(INT4) |      \
      TN__TYPE(UINT4) | TN__TYPE(INT2) | TN__TYPE(UINT2))
 
-/* Which scale belongs to an element: at / inner % extent; extent 1: the same for all. With blocks,
- * one for each of `blocks` of them along the axis, at each place of the other axes. */
+/* Which scale belongs to an element. Without blocks it is number at / inner % extent, and `extent`
+ * is 1 if there is a single scale. With blocks, the axis is divided into `blocks` blocks, and each
+ * index of the other axes has a scale for each block. */
 typedef struct quantise_frame {
-    const tn_operand *scale, *zero;               /* zero NULL: 0 */
-    uint64_t count, inner, extent, block, blocks; /* block 0: no blocks */
+    /* scales and zero points of a tensor; `zero` NULL: all zero points are 0 */
+    const tn_operand *scale, *zero;
+    /* `block`: number of elements that share a scale; 0: the tensor is not divided into blocks */
+    uint64_t count, inner, extent, block, blocks;
 } quantise_frame;
 
 static tn_status quantise_read(tn_kernel_call *call, quantise_frame *frame) {
@@ -59,7 +65,7 @@ static uint64_t quantise_which(const quantise_frame *frame, uint64_t at) {
     return frame->extent == 1 ? 0 : at / frame->inner % frame->extent;
 }
 
-/* An integer of any width. */
+/* Returns element `at` of a tensor of integers of 2 bits or more. */
 static int64_t quantise_int(const tn_operand *x, uint64_t at) {
     uint32_t bits = tn_dtype_bits(x->dtype);
     if (bits >= 8) return tn__operand_int(x, at);
@@ -69,7 +75,8 @@ static int64_t quantise_int(const tn_operand *x, uint64_t at) {
     return is_signed && value >> (bits - 1) != 0 ? value - (1 << bits) : value;
 }
 
-/* The range of an integer type of at most 16 bits; false: another type. */
+/* Finds the smallest and the largest value of an integer type of at most 16 bits. Returns false for
+ * other types. */
 static bool quantise_range(tn_dtype to, int32_t *least, int32_t *most) {
     uint32_t bits = tn_dtype_bits(to);
     bool is_signed = to == TN_INT2 || to == TN_INT4 || to == TN_INT8 || to == TN_INT16;
@@ -126,7 +133,7 @@ bool tn__quantise_accepts_from(const tn_kernel_setup *setup) {
            tn__input_is(setup, 1, TN__TYPES_REAL) && tn__input_may_be(setup, 2, QUANTISE_WHOLE);
 }
 
-/* The range of the data, which zero always belongs to, on 0..255. */
+/* DynamicQuantizeLinear: maps the range of the data, extended to include 0, to 0..255. */
 static tn_status quantise_run_dynamic(tn_kernel_call *call) {
     const tn_operand *x = &call->inputs[0], *y = tn__call_output(call, 0);
     const tn_operand *scale_to = tn__call_output(call, 1), *zero_to = tn__call_output(call, 2);
@@ -139,7 +146,7 @@ static tn_status quantise_run_dynamic(tn_kernel_call *call) {
         if (values[i] > most) most = values[i];
     }
     float scale = (most - least) / 255;
-    if (!(scale > 0)) scale = 1; /* nothing but zeros */
+    if (!(scale > 0)) scale = 1; /* if all elements are 0, any scale is right */
     int32_t zero = tn__quantise(-least / scale, 0, 0, 255);
     if (scale_to != NULL) *(float *)scale_to->data = scale;
     if (zero_to != NULL) *(uint8_t *)zero_to->data = (uint8_t)zero;
@@ -155,13 +162,13 @@ static bool quantise_accepts_dynamic(const tn_kernel_setup *setup) {
            tn__output_may_be(setup, 2, TN__TYPE(UINT8));
 }
 
-/* --- FakeQuantize and FakeQuantizeGrad: quantised and back --- */
+/* --- FakeQuantize and FakeQuantizeGrad: numbers are quantised and converted back --- */
 
 static tn_dtype fake_type(const tn_op *op) {
     return (tn_dtype)tn__attr_int(op, "to", TN_UNDEFINED);
 }
 
-/* Inputs x, scale, zero point; of the gradient also d y. */
+/* Runs FakeQuantize, with inputs x, scale and zero point, or its gradient, which also reads dy. */
 static tn_status fake_run(tn_kernel_call *call) {
     const tn_operand *x = &call->inputs[0], *dy = tn__call_input(call, 3);
     tn_operand *y = &call->outputs[0];
@@ -204,10 +211,11 @@ static bool fake_accepts(const tn_kernel_setup *setup) {
 
 /* --- QuantizeWeights, DequantizeWeights: 8-bit weights with one scale per channel ---
  *
- * rewrites/weights.c makes these operators. q = round(w / scale), scale = max |w| / 127: symmetric,
- * so zero stays zero and no channel needs an offset. QuantizeWeights runs once, at set-up;
- * DequantizeWeights runs right before the reader of the weights. Both see them as [outer, channels,
- * inner] around the axis of channels. */
+ * rewrites/weights.c makes these operators. q = round(w / scale) with scale = max |w| / 127. This
+ * is symmetric, so 0 is represented exactly and no zero points are needed. QuantizeWeights runs
+ * once, when the engine is created. DequantizeWeights runs directly before the operator that reads
+ * the weights. Both see the weights as [outer, channels, inner].
+ */
 
 typedef struct weights_frame {
     uint64_t outer, channels, inner;
@@ -229,12 +237,13 @@ static float weights_scale(const float *w, const weights_frame *frame, uint64_t 
         for (uint64_t i = 0; i < frame->inner; i++)
             if (fabsf(row[i]) > most || isnan(row[i])) most = fabsf(row[i]);
     }
-    return most / 127; /* NaN stays NaN, and makes the whole channel NaN */
+    return most / 127; /* a NaN among the weights makes this NaN, and thereby the whole channel */
 }
 
 static int8_t weights_round(float value) {
     float near = nearbyintf(value);
-    return (int8_t)(near >= 127 ? 127 : near > -127 ? near : -127); /* not-a-number: -127 */
+    /* the largest and smallest codes are 127 and -127; a NaN becomes -127 */
+    return (int8_t)(near >= 127 ? 127 : near > -127 ? near : -127);
 }
 
 static tn_status weights_run_quantize(tn_kernel_call *call) {

@@ -1,11 +1,12 @@
-/* batch_norm.c - normalisations by the statistics of channels: BatchNormalization (statistics that
- * are given), Instance- and GroupNormalization (those of a slice), and the batch normalisation of
- * training, with its gradient.
+/* batch_norm.c - normalisations with statistics per channel or group: BatchNormalization (with
+ * given statistics), InstanceNormalization and GroupNormalization (with the statistics of a slice),
+ * and the batch normalisation of training with its gradient.
  *
- * Statistics are computed in double in two passes, mean first, so that a large mean costs no
- * digits. A slice is read before it is written, so they work in place.
- * Source: operator texts of ONNX, opsets 1 to 17 (GroupNormalization: 18 and 21); Ioffe, Szegedy
- *         2015.
+ * Statistics are computed in double precision in two passes, the mean first, so that a large mean
+ * costs no precision. A slice is read before it is written, so the output may have the address of
+ * the input.
+ * Source: the ONNX specifications, opsets 1 to 17 (GroupNormalization: 18 and 21); Ioffe, Szegedy
+ * 2015.
  */
 #include <math.h>
 
@@ -13,7 +14,8 @@
 
 /* --- slices: elements that are normalised together --- */
 
-/* Elements of one slice: `runs` stretches of `run` elements, `step` apart. */
+/* The elements that are normalised together: `runs` contiguous runs of `run` elements, which begin
+ * `step` elements apart. */
 typedef struct batch_norm_slice {
     uint64_t first, runs, run, step;
 } batch_norm_slice;
@@ -22,9 +24,8 @@ typedef struct batch_norm_moments {
     double mean, variance;
 } batch_norm_moments;
 
-/* Loops over the elements of a slice, in runs of `count` elements from `at` on, at most a tile
- * each.
- */
+/* Loops over the elements of a slice, in contiguous parts of `count` elements from element `at` on.
+ * A part has at most TN__REAL_TILE elements. */
 #define BATCH_NORM_EACH(slice, at, count)                                                          \
     for (uint64_t r_ = 0; r_ < (slice)->runs; r_++)                                                \
         for (uint64_t i_ = 0, at = (slice)->first + r_ * (slice)->step,                            \
@@ -53,7 +54,7 @@ static batch_norm_moments batch_norm_measure(const tn_operand *x, const batch_no
     return moments;
 }
 
-/* y = (x - mean) * factor + addend over a slice, with `relu` at least 0. */
+/* Computes y = (x - mean) * factor + addend for a slice, followed by Relu if `relu` is true. */
 static void batch_norm_scale(const tn_operand *x, const tn_operand *y,
                              const batch_norm_slice *slice, double mean, double factor,
                              double addend, bool relu) {
@@ -68,7 +69,8 @@ static void batch_norm_scale(const tn_operand *x, const tn_operand *y,
 
 /* --- BatchNormalization --- */
 
-/* Before opset 14 the number of outputs says whether it trains: the test mode has one. */
+/* Whether BatchNormalization is in training mode. Before opset 14 this follows from the number of
+ * outputs: inference has one. */
 static bool batch_norm_trains(const tn_kernel_call *call) {
     if (call->version >= 14) return tn__attr_int(call->op, "training_mode", 0) != 0;
     return call->output_count > 1 &&
@@ -121,7 +123,7 @@ static tn_status batch_norm_run_batch(tn_kernel_call *call) {
 }
 
 static bool batch_norm_accepts_batch(const tn_kernel_setup *setup) {
-    for (uint32_t i = 1; i < 5; i++) /* statistics may be of another real type than the data */
+    for (uint32_t i = 1; i < 5; i++) /* the statistics may have another real type than the data */
         if (!tn__input_is(setup, i, TN__TYPES_REAL) || !tn__output_may_be(setup, i, TN__TYPES_REAL))
             return false;
     return tn__types_agree(setup, TN__TYPES_REAL, 1, 0);
@@ -129,14 +131,14 @@ static bool batch_norm_accepts_batch(const tn_kernel_setup *setup) {
 
 /* --- InstanceNormalization, GroupNormalization --- */
 
-/* Each of `groups` groups of channels of each image by its own statistics. */
+/* Normalises each of `groups` groups of channels of each image with its own statistics. */
 static tn_status batch_norm_groups(tn_kernel_call *call, uint64_t groups) {
     const tn_operand *x = &call->inputs[0], *y = &call->outputs[0];
     const tn_operand *scale = &call->inputs[1], *addend = &call->inputs[2];
     double epsilon = tn__attr_float(call->op, "epsilon", 1e-5f);
     uint64_t batch = (uint64_t)x->shape[0], channels = (uint64_t)x->shape[1];
     uint64_t area = tn__operand_span(x, 2, x->rank), each = groups > 0 ? channels / groups : 0;
-    /* opset 18 scales by group, 21 by channel */
+    /* opset 18 has a scale per group, opset 21 one per channel */
     bool by_group = tn__operand_count(scale) == groups;
     TN_TRY(tn__check_count(call, 1, by_group ? groups : channels));
     TN_TRY(tn__check_count(call, 2, by_group ? groups : channels));
@@ -177,13 +179,14 @@ static bool batch_norm_accepts_scaled(const tn_kernel_setup *setup) {
 
 /* --- training ---
  *
- * The running statistics take a share of those of the batch: its mean and its unbiased variance, as
- * PyTorch has it. The output follows from mean and variance as they are stored, so that
- * BatchNormApply on those gives the same bits. With n elements a channel, h the normalised input
- * and s = 1 / deviation:
- *     d bias = sum dy,  d scale = sum dy h,  dx = scale s (dy - (d bias + h d scale) / n) */
+ * The running statistics are moved towards the mean and the unbiased variance of the batch, as in
+ * PyTorch. The output is computed from mean and variance as they were stored, so that
+ * BatchNormApply computes the same bits from them later. The gradients for n elements per channel,
+ * with normalised input h and s = 1 / deviation:
+ *     d bias = sum dy,  d scale = sum dy h,  dx = scale s (dy - (d bias + h d scale) / n)
+ */
 
-/* The elements of one channel in all samples. */
+/* Finds the elements of the first channel in all samples, and the number of channels. */
 static tn_status batch_norm_channels(const tn_kernel_call *call, const tn_operand *x,
                                      uint64_t *channels, batch_norm_slice *slice) {
     if (x->rank < 2) return tn__call_fail(call, TN_E_INVALID, "an input of rank %u", x->rank);
@@ -193,7 +196,7 @@ static tn_status batch_norm_channels(const tn_kernel_call *call, const tn_operan
     return TN_OK;
 }
 
-/* `statistics`: mean and variance. */
+/* Normalises channel c. `statistics`: two operands, with the means and the variances. */
 static void batch_norm_apply(const tn_kernel_call *call, const batch_norm_slice *slice,
                              const tn_operand *statistics, uint64_t c) {
     const tn_operand *in = call->inputs;

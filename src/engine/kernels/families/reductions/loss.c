@@ -1,7 +1,8 @@
-/* loss.c - losses and their gradients: those of training steps, and ONNX's.
+/* loss.c - losses and their gradients, for training steps and for ONNX's operators.
  *
- * Sums are in double for every type. The largest score is subtracted first, so nothing overflows.
- * Source: operator texts of ONNX, opsets 1 to 17.
+ * Sums are in double precision for every type. The largest score is subtracted first, so no
+ * exponential overflows.
+ * Source: the ONNX specifications, opsets 1 to 17.
  */
 #include <math.h>
 
@@ -11,17 +12,19 @@
 
 /* --- NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss ---
  *
- * A mean is taken over the samples that are not ignored, by their weights. */
+ * A mean counts only samples that are not ignored, with their weights.
+ */
 
 typedef struct loss_job {
-    const tn_operand *x, *target, *weight; /* weight NULL: ones */
-    uint64_t classes, inner;               /* number of elements after the classes */
-    bool softmax;                          /* x are scores, not logarithms of probabilities */
+    /* scores, labels and class weights; `weight` NULL: all weights are 1 */
+    const tn_operand *x, *target, *weight;
+    uint64_t classes, inner; /* `inner`: product of the extents after the classes */
+    bool softmax; /* whether x has scores; otherwise it has logarithms of probabilities */
     bool ignores;
     int64_t ignored;
 } loss_job;
 
-/* Logarithm of the sum of exponentials over the classes of one sample. */
+/* Returns the logarithm of the sum of the exponentials of a sample's scores. */
 static double loss_total(const loss_job *job, uint64_t first) {
     double most = -INFINITY, sum = 0;
     if (!job->softmax) return 0;
@@ -99,13 +102,15 @@ static bool loss_onnx_accepts(const tn_kernel_setup *setup) {
            tn__output_may_be(setup, 1, same);
 }
 
-/* --- CrossEntropy: mean over samples of log(sum of exp(scores)) - score of the label ---
+/* --- CrossEntropy: the mean over samples of log(sum of exp(scores)) - score of the label ---
  *
  * `correct` counts the samples in which the label has the highest score; among equal scores the
- * first counts, as in argmax. The gradient, (softmax - one at the label) / samples, may overwrite
- * the scores: a sample is read before it is written. */
+ * first one counts, as in argmax. The gradient is (softmax - 1 at the label) / samples. It may
+ * overwrite the scores, because a sample is read before it is written.
+ */
 
-typedef struct loss_sample { /* scores of a sample: `classes` elements, `step` apart */
+/* The scores of a sample: `classes` elements that are `step` elements apart. */
+typedef struct loss_sample {
     uint64_t first, step, classes;
     int64_t label;
 } loss_sample;
@@ -124,7 +129,8 @@ static tn_status loss_read(const tn_kernel_call *call, loss_shape *frame) {
     return tn__check_count(call, 1, frame->samples);
 }
 
-/* Sample `i`. If this rank has a part of the classes, the label is counted from its first class. */
+/* Finds the scores and the label of sample `i`. If this rank has only some of the classes, the
+ * label is counted from the rank's first class. */
 static tn_status loss_at(const tn_kernel_call *call, const loss_shape *frame, uint64_t i,
                          loss_sample *sample) {
     int64_t label = tn__operand_int(&call->inputs[1], i);
@@ -144,7 +150,7 @@ static double loss_score(const tn_operand *x, const loss_sample *sample, uint64_
     return tn__real_get(x, sample->first + class * sample->step);
 }
 
-/* Scores of at most a tile of classes, from class `c` on; how many. */
+/* Loads the scores of the classes from `c` on, at most a tile of them. Returns their number. */
 static uint64_t loss_tile(const tn_operand *x, const loss_sample *sample, uint64_t c,
                           double *scores) {
     uint64_t left = sample->classes - c, count = left < TN__REAL_TILE ? left : TN__REAL_TILE;
@@ -152,7 +158,8 @@ static uint64_t loss_tile(const tn_operand *x, const loss_sample *sample, uint64
     return count;
 }
 
-/* exp(values - less), where float32 is not asked for more than it has: by its own function. */
+/* Replaces the values by exp(values - less). The float32 exponential is used unless x is float64,
+ * because it is precise enough for all other types. */
 TN_WIDE static void loss_powers(const tn_operand *x, uint64_t count, double less, double *values) {
     if (x->dtype == TN_FLOAT64) {
         for (uint64_t i = 0; i < count; i++) values[i] = exp(values[i] - less);
@@ -161,7 +168,8 @@ TN_WIDE static void loss_powers(const tn_operand *x, uint64_t count, double less
     for (uint64_t i = 0; i < count; i++) values[i] = (double)tn__expf((float)(values[i] - less));
 }
 
-/* The largest score and the logarithm of the sum of exponentials. */
+/* Returns the class with the largest score, and the logarithm of the sum of exponentials in
+ * *total. */
 static uint64_t loss_most(const tn_operand *x, const loss_sample *sample, double *total) {
     uint64_t best = 0, count;
     double most = -INFINITY, sum = 0, scores[TN__REAL_TILE];
@@ -201,8 +209,8 @@ static tn_status loss_run(tn_kernel_call *call) {
     return TN_OK;
 }
 
-/* The gradient of one sample: (softmax - one at the label) * factor. `total`: the logarithm of the
- * sum of exponentials. */
+/* Writes the gradient of one sample: (softmax - 1 at the label) * factor. `total`: the logarithm of
+ * the sum of the exponentials of its scores. */
 static void loss_share(const tn_kernel_call *call, const loss_sample *sample, double total,
                        double factor) {
     const tn_operand *x = &call->inputs[0];
@@ -232,7 +240,7 @@ static tn_status loss_run_grad(tn_kernel_call *call) {
     return TN_OK;
 }
 
-/* --- classes of which each rank has a part (graph/ops/ranks.c) --- */
+/* --- classes of which each rank has a part (graph/ops/training/ranks.c) --- */
 
 enum { LOSS_SUM, LOSS_OF_LABEL, LOSS_BEFORE, LOSS_SUMS };
 

@@ -1,10 +1,11 @@
-/* normalise.c - normalisations of rows: Layer-, RMSNormalization, ONNX Runtime's with a residual or
- * embeddings, MeanVarianceNormalization, LpNormalization, LRN (by neighbouring channels), and
- * gradients.
+/* normalise.c - normalisations of rows: LayerNormalization, RMSNormalization, ONNX Runtime's forms
+ * with a residual or embeddings, MeanVarianceNormalization, LpNormalization, LRN (over neighbouring
+ * channels), and gradients.
  *
- * Statistics are computed in double in two passes, mean first, so that a large mean costs no
- * digits. All but LRN read a slice before they write it, so they work in place.
- * Source: operator texts of ONNX, opsets 1 to 17; docs/ContribOperators.md of ONNX Runtime 1.30.
+ * Statistics are computed in double precision in two passes, the mean first, so that a large mean
+ * costs no precision. All operators except LRN read a slice before they write it, so the output may
+ * have the address of the input.
+ * Source: the ONNX specifications, opsets 1 to 17; docs/ContribOperators.md of ONNX Runtime 1.30.
  */
 #include <math.h>
 
@@ -19,7 +20,7 @@
     for (uint64_t i = 0, some = (count) < TN__REAL_TILE ? (count) : TN__REAL_TILE; i < (count);    \
          i += some, some = (count)-i < TN__REAL_TILE ? (count)-i : TN__REAL_TILE)
 
-/* The mean of `count` elements, or with `square` the mean of (x - mean)^2. */
+/* Returns the mean of `count` elements, or, with `square`, the mean of (x - mean)^2. */
 static double normalise_moment(const tn_operand *x, uint64_t first, uint64_t count, double mean,
                                bool square) {
     double sum = 0, values[TN__REAL_TILE];
@@ -35,7 +36,8 @@ static double normalise_moment(const tn_operand *x, uint64_t first, uint64_t cou
 
 /* --- LayerNormalization --- */
 
-/* Scale and bias are broadcast to the input: which of their elements belongs to element `at`. */
+/* Returns the index of the element of the scale or bias that belongs to element `at` of the input,
+ * with broadcasting. */
 static uint64_t normalise_layer_which(const tn_operand *x, const int64_t *steps, uint64_t at) {
     uint64_t which = 0;
     for (uint32_t d = x->rank; d-- > 0; at /= (uint64_t)x->shape[d])
@@ -43,7 +45,8 @@ static uint64_t normalise_layer_which(const tn_operand *x, const int64_t *steps,
     return which;
 }
 
-/* Its steps; *plain when it has one element for each place in the slice. */
+/* Computes the strides of a scale or bias along the input. *plain becomes true if there is one
+ * element for each position of a slice. */
 static tn_status normalise_layer_steps(const tn_kernel_call *call, uint32_t index, uint32_t axis,
                                        int64_t *steps, bool *plain) {
     const tn_operand *x = &call->inputs[0], *weight = tn__call_input(call, index);
@@ -61,7 +64,8 @@ static tn_status normalise_layer_steps(const tn_kernel_call *call, uint32_t inde
     return TN_OK;
 }
 
-/* LayerNormalization, and RMSNormalization, which subtracts no mean and outputs none. */
+/* LayerNormalization if `centered` is true. Otherwise RMSNormalization, which subtracts no mean and
+ * has no output for it. */
 static tn_status normalise_rows(tn_kernel_call *call, bool centered) {
     const tn_operand *x = &call->inputs[0], *y = &call->outputs[0];
     const tn_operand *scale = &call->inputs[1], *addend = tn__call_input(call, 2);
@@ -115,7 +119,8 @@ static bool normalise_accepts_layer(const tn_kernel_setup *setup) {
 
 /* --- MeanVarianceNormalization: a slice runs over any set of axes --- */
 
-typedef struct normalise_axes { /* dimensions on one side: kept, or normalised */
+/* either the dimensions that are normalised together, or all other dimensions */
+typedef struct normalise_axes {
     uint32_t count;
     uint64_t extent[TN_RANK_MAX], step[TN_RANK_MAX], total;
 } normalise_axes;
@@ -191,7 +196,7 @@ static tn_status normalise_run_power(tn_kernel_call *call) {
             sum += power == 2 ? value * value : fabs(value);
         }
         if (power == 2) sum = sqrt(sum);
-        for (uint64_t k = 0; k < run; k++) { /* zeros stay zeros */
+        for (uint64_t k = 0; k < run; k++) { /* if all elements of a slice are 0, they stay 0 */
             double value = tn__real_get(x, first + k * inner);
             tn__real_set(y, first + k * inner, sum != 0 ? value / sum : 0);
         }
@@ -241,7 +246,8 @@ static bool normalise_accepts(const tn_kernel_setup *setup) {
 
 /* --- Skip(Simplified)LayerNormalization, EmbedLayerNormalization, in float32 --- */
 
-/* One row: (x - mean) / deviation * gamma + beta, or without the mean. y may be x. */
+/* Normalises one row: (x - mean) / deviation * gamma + beta. Without `centred`, the mean is not
+ * subtracted. y may be x. `found` receives the mean and 1 / deviation. */
 static void normalise_row(const float *x, float *y, uint64_t count, const float *gamma,
                           const float *beta, double epsilon, bool centred, double found[2]) {
     double mean = 0, square = 0;
@@ -265,7 +271,8 @@ static const float *normalise_floats(const tn_kernel_call *call, uint32_t input)
     return x != NULL ? x->data : NULL;
 }
 
-/* The skip connection has the shape of the input, or is repeated over the batch. */
+/* SkipLayerNormalization, or its simplified form if `centred` is false. The residual (`skip`) has
+ * the shape of the input, or is broadcast over the batch. */
 static tn_status normalise_run_any_skip(tn_kernel_call *call, bool centred) {
     const tn_operand *x = &call->inputs[0], *skip = &call->inputs[1];
     const tn_operand *sum_to = tn__call_output(call, 3);
@@ -294,7 +301,8 @@ static tn_status normalise_run_any_skip(tn_kernel_call *call, bool centred) {
         const float *more = (const float *)skip->data + r * hidden % repeats;
         for (uint64_t i = 0; i < hidden; i++)
             row[i] = from[i] + more[i] + (bias != NULL ? bias[i] : 0);
-        /* the sum before the norm: output 0 may lie over the input and output 3 over the skip */
+        /* store the sum before row r of output 0, because output 0 may have the address of the
+         * input, and output 3 that of the residual */
         if (sum_to != NULL) memcpy((float *)sum_to->data + r * hidden, row, hidden * sizeof *row);
         normalise_row(row, (float *)call->outputs[0].data + r * hidden, hidden,
                       normalise_floats(call, 2), beta, epsilon, centred, found);
@@ -385,14 +393,14 @@ static bool normalise_accepts_embed(const tn_kernel_setup *setup) {
            tn__output_may_be(setup, 1, TN__TYPE(INT32));
 }
 
-/* --- the gradient of a normalisation by slices ---
+/* --- the gradient of a normalisation of slices ---
  *
- * With h = (x - mean) / deviation and g = dy scale, over a slice of n:
+ * With h = (x - mean) / deviation and g = dy * scale, over a slice of n elements:
  *     dx = (g - (sum g + h sum g h) / n) / deviation
- * (without the first sum if no mean was subtracted); d scale = sum dy h and d bias = sum dy over
- * all slices. Mean and deviation are computed again: a slice is read three times, but from memory
- * once. Sums in float64, in the order of the elements. In place: an element is read before it is
- * written.
+ * The first sum is absent if no mean was subtracted. d scale = sum dy h and d bias = sum dy, over
+ * all slices. Mean and deviation are recomputed: a slice is read three times, but only the first
+ * time from memory. Sums are in float64 and in a fixed order. The output may have the address of an
+ * input, because an element is read before it is written.
  */
 enum { NORMALISE_LANES = 8 };
 
@@ -402,7 +410,8 @@ typedef struct normalise_grad {
     uint64_t count, cycle, each, run;
     bool centered;
     double epsilon;
-    double *scales, *biases; /* sums, one per scale */
+    /* sums for the gradients of scale and bias, one for each of their elements */
+    double *scales, *biases;
 } normalise_grad;
 
 static tn_status normalise_grad_read(tn_kernel_call *call, normalise_grad *job) {
@@ -437,7 +446,8 @@ static tn_status normalise_grad_read(tn_kernel_call *call, normalise_grad *job) 
     return TN_OK;
 }
 
-/* The scales of elements [i, i + some) of a slice: neighbours, or each for a run of them. */
+/* Loads the scales of elements [i, i + some) of a slice. Each element has its own scale, or a run
+ * of elements shares one. */
 static void normalise_grad_scales(const normalise_grad *job, uint64_t base, uint64_t i,
                                   uint64_t some, double *scale) {
     if (job->run == 1) {
@@ -455,7 +465,7 @@ static void normalise_grad_scales(const normalise_grad *job, uint64_t base, uint
     }
 }
 
-/* The contributions of a tile's elements to the gradients of their scales and biases. */
+/* Adds the contributions of a tile's elements to the gradients of their scales and biases. */
 static void normalise_grad_add(const normalise_grad *job, uint64_t base, uint64_t i, uint64_t some,
                                const double *dy, const double *h) {
     double *scales = job->scales + base, *biases = job->biases + base;
@@ -477,7 +487,7 @@ static void normalise_grad_add(const normalise_grad *job, uint64_t base, uint64_
     }
 }
 
-/* Slices of float32 with one scale per element. */
+/* Slices of float32 in which each element has its own scale. */
 
 static double normalise_lanes(const double *lanes) {
     double sum = 0;
@@ -485,7 +495,8 @@ static double normalise_lanes(const double *lanes) {
     return sum;
 }
 
-/* Several sums at once, so that no addition waits for another. */
+/* Returns the sum of the values. Several partial sums are computed at once, so that no addition
+ * must wait for the one before. */
 TN_WIDE static double normalise_total(uint64_t count, const float *values) {
     const uint64_t whole = count - count % NORMALISE_LANES;
     double lanes[NORMALISE_LANES] = {0};
@@ -540,7 +551,7 @@ TN_WIDE static void normalise_grad_slice_floats(const normalise_grad *job, uint6
     }
 }
 
-/* Any slices. */
+/* Slices of any real type and any arrangement of scales. */
 
 static void normalise_grad_slice(const normalise_grad *job, uint64_t slice) {
     uint64_t first = slice * job->count, base = slice % job->cycle * job->each;
@@ -608,24 +619,26 @@ static uint64_t normalise_workspace_grad(const tn_kernel_setup *setup) {
  *
  *     dx_i = dy_i s_i^-beta - 2 alpha beta / size * x_i * sum of dy_c x_c s_c^(-beta - 1)
  *
- * over the channels c in whose window i lies. The sums s are computed again, for a tile of places
- * at a time, so nothing is kept but the input. Scratch: two numbers per channel and place of a
- * tile. Cost: O(elements x size). */
+ * The sum is over the channels c that have channel i in their window. The values s are recomputed
+ * for a tile of positions at a time, so the forward pass keeps nothing but the input. Scratch
+ * memory: two numbers per channel and position of a tile. Cost: O(elements x size).
+ */
 
 typedef struct normalise_lrn_job {
     const tn_operand *dy, *x;
     tn_operand *dx;
-    double alpha, beta, bias; /* alpha: over the size */
+    double alpha, beta, bias; /* attributes; `alpha` is already divided by the size of the window */
     uint64_t channels, area, before, after;
     double *sums, *parts; /* [channels][TN__REAL_TILE] */
 } normalise_lrn_job;
 
-/* Sums of the windows, and the contribution of each output to its window. */
+/* Computes, for a tile of positions, s of every channel, and the term dy x s^(-beta - 1) of every
+ * channel. */
 static void normalise_lrn_measure(const normalise_lrn_job *job, uint64_t first, uint64_t count) {
     double x[TN__REAL_TILE], dy[TN__REAL_TILE];
     for (uint64_t i = 0; i < job->channels * TN__REAL_TILE; i++) job->sums[i] = job->bias;
     for (uint64_t c = 0; c < job->channels; c++) {
-        /* first channel with c in its window */
+        /* the first channel that has c in its window */
         uint64_t from = c > job->after ? c - job->after : 0;
         uint64_t to = job->channels - c > job->before ? c + job->before + 1 : job->channels;
         tn__real_load(job->x, first + c * job->area, 1, count, x);

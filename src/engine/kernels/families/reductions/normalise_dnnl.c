@@ -1,7 +1,8 @@
-/* normalise_dnnl.c - normalisations by oneDNN: batch (inference, training and its gradient), layer.
+/* normalise_dnnl.c - normalisations by oneDNN: batch normalisation (inference, training and its
+ * gradient) and layer normalisation.
  *
- * In training the library computes mean and biased variance, and reads them for the gradient; the
- * running statistics are computed here afterwards.
+ * In training, oneDNN computes the mean and the biased variance, and reads both for the gradient.
+ * The running statistics are updated here afterwards.
  */
 #include "engine/kernels/dnnl.h"
 
@@ -18,10 +19,12 @@ static bool norm_accepts_batch(const tn_kernel_setup *setup) {
     const tn_tensor *x = tn__setup_input(setup, 0), *y = tn__setup_output(setup, 0);
     if (!tn__dnnl_all_fit(setup) || x == NULL || x->rank < 2 || x->rank > 5 ||
         setup->op->input_count != 5 || tn__attr_int(setup->op, "training_mode", 0) != 0 ||
+        /* one descriptor describes both x and y, so their formats must be equal */
         tn__attr_int(setup->op, "spatial", 1) != 1 || y == NULL || y->dtype != x->dtype ||
-        y->format.order != x->format.order) /* one descriptor is that of both */
+        y->format.order != x->format.order)
         return false;
-    for (uint32_t i = 1; i < 5; i++) /* the library reads them as float32, for every type of x */
+    /* oneDNN reads scale, shift and statistics as float32, also if x has another type */
+    for (uint32_t i = 1; i < 5; i++)
         if (tn__setup_input(setup, i) == NULL || tn__setup_input(setup, i)->dtype != TN_FLOAT32)
             return false;
     for (uint32_t k = 1; k < setup->op->output_count; k++)
@@ -56,7 +59,8 @@ static bool norm_is_plain(const tn_kernel_setup *setup) {
            x->format.order != TN_ORDER_NHWC && y->format.order != TN_ORDER_NHWC && x->rank > 0;
 }
 
-/* Along the last axis alone, so that scale and shift are rows; without the statistics. */
+/* Accepts normalisations over the last axis only, so that scale and shift are rows, and without
+ * outputs for the statistics. */
 static bool norm_accepts_layer(const tn_kernel_setup *setup) {
     const tn_tensor *x = tn__setup_input(setup, 0), *scale = tn__setup_input(setup, 1);
     const tn_tensor *shift = tn__setup_input(setup, 2);
@@ -134,8 +138,8 @@ static tn_status norm_forward(const tn__dnnl *library, const dnnl_memory_desc_t 
     return tn__dnnl_choose(library, &desc, NULL, chosen, NULL);
 }
 
-/* With Relu the library writes down which elements passed. Its own gradient would read that; ours
- * looks at the output, so the scratch is forgotten. */
+/* Reserves scratch memory in which oneDNN stores which elements Relu passed. Only oneDNN's own
+ * gradient of Relu would read it; ours reads the output, so the memory is not kept. */
 static tn_status norm_room_for_signs(tn__dnnl_work *work, const tn__dnnl *library,
                                      const_dnnl_primitive_desc_t chosen, dnnl_memory_desc_t *signs,
                                      tn__dnnl_at *at) {
@@ -146,8 +150,8 @@ static tn_status norm_room_for_signs(tn__dnnl_work *work, const tn__dnnl *librar
     return tn__dnnl_scratch(work, library->dnnl_memory_desc_get_size(signs), at);
 }
 
-/* BatchNormTrain writes the statistics of the batch, BatchNormApply reads them: but for that they
- * are the same code, and give the same bits. */
+/* Builds BatchNormTrain, which writes the statistics of the batch, or BatchNormApply, which reads
+ * them. Otherwise both use the same primitive, so they compute the same bits. */
 static tn_status norm_build_own(tn_kernel_setup *setup, tn__dnnl_work *work) {
     const tn__dnnl *library = setup->library;
     const bool relu = tn__attr_int(setup->op, "relu", 0) != 0;
@@ -216,7 +220,7 @@ static tn_status norm_read_grad(tn_kernel_setup *setup, tn__dnnl_work *work) {
     TN_TRY(tn__dnnl_bind(work, DNNL_ARG_DIFF_DST, &x, TN__DNNL_IN(0)));
     TN_TRY(tn__dnnl_bind(work, DNNL_ARG_SRC, &x, TN__DNNL_IN(1)));
     TN_TRY(tn__dnnl_bind(work, DNNL_ARG_SCALE, &channel, TN__DNNL_IN(2)));
-    /* The library insists on a shift that it does not read. */
+    /* oneDNN requires a shift, but does not read it; any memory will do. */
     TN_TRY(tn__dnnl_bind(work, DNNL_ARG_SHIFT, &channel, TN__DNNL_IN(2)));
     TN_TRY(tn__dnnl_bind(work, DNNL_ARG_MEAN, &channel, TN__DNNL_IN(3)));
     TN_TRY(tn__dnnl_bind(work, DNNL_ARG_VARIANCE, &channel, TN__DNNL_IN(4)));

@@ -1,13 +1,13 @@
-/* reduce.c - reductions and running sums along axes: ReduceSum and its like, ArgMax, ArgMin,
- * CumSum, CumProd.
+/* reduce.c - reductions and cumulative sums along axes: ReduceSum and similar operators, ArgMax,
+ * ArgMin, CumSum, CumProd.
  *
- * Neighbouring axes of one sort (reduced, kept) are merged, so that the innermost is a run: a
- * reduced run is summed in eight lanes, a kept one adds row upon row to a block of totals. Floating
- * types accumulate in float64: a sum of 10^6 float32 is then correct to the last digit in any
- * order. Integers wrap. LogSumExp subtracts the maximum first, in a pass of its own. The result for
- * no elements is the neutral number, and NaN for a mean. The axes are an attribute up to opset 12
- * (ReduceSum) or 17, an input since.
- * Cost: O(elements), twice for LogSumExp.
+ * Adjacent axes that are both reduced, or both kept, are merged. If the innermost axis is reduced,
+ * it is summed in eight lanes; if it is kept, row after row is added to a block of totals. Real
+ * types are summed in float64, so a sum of 10^6 float32 is correct to the last digit in any order.
+ * Integers wrap around. LogSumExp first finds the maximum, in a pass of its own, and subtracts it.
+ * The result for no elements is the neutral number, and NaN for a mean. The axes are an attribute
+ * up to opset 12 (ReduceSum) or 17 (others), and an input since then.
+ * Cost: O(elements), twice that for LogSumExp.
  */
 #include <math.h>
 
@@ -17,9 +17,9 @@
 
 enum { REDUCE_LANES = 8 };
 
-/* Reduces `count` elements into one total, or each into its own of `count` totals: by adding,
- * multiplying, or taking the largest or smallest. `top`, for LogSumExp only: the largest element,
- * or one for each total. */
+/* A loop that combines `count` elements with one total, or each element with its own of `count`
+ * totals. To combine means to add, to multiply, or to take the larger or smaller number. `top` is
+ * for LogSumExp only: the largest element of the one total, or of each total. */
 typedef void (*reduce_loop)(size_t count, const void *x, void *total, const double *top);
 
 /* `step`: total s and element v to a new total; `join`: of totals s and v. */
@@ -82,7 +82,7 @@ REDUCE_LOOPS(uint_max, uint64_t, uint64_t, 0, s > v ? s : v, s > v ? s : v)
 REDUCE_LOOPS(uint_min, uint64_t, uint64_t, UINT64_MAX, s < v ? s : v, s < v ? s : v)
 /* clang-format on */
 
-/* Powers of e; float32 by blocks, so that they become vector instructions. */
+/* Adds exp(x - *top) to the total. float32 is computed in blocks, which compilers vectorise. */
 static void reduce_run_float_exp(size_t count, const void *elements, void *total,
                                  const double *top) {
     const float *x = elements, most = (float)*top;
@@ -127,7 +127,7 @@ typedef enum reduce_sort {
     REDUCE_SORTS
 } reduce_sort;
 
-/* The function that is applied to each total. */
+/* The function that is applied to each total at the end. */
 typedef enum reduce_end { REDUCE_AS_IT_IS, REDUCE_MEAN, REDUCE_ROOT, REDUCE_LOG } reduce_end;
 
 typedef struct reduce_pair {
@@ -150,7 +150,7 @@ static const reduce_pair reduce_uints[REDUCE_EXP] = {
 
 /* --- geometry --- */
 
-/* Axes of one sort, innermost first. */
+/* All axes that are reduced, or all that are kept; the innermost first. */
 typedef struct reduce_axes {
     uint32_t count;
     uint64_t extents[TN_RANK_MAX], strides[TN_RANK_MAX];
@@ -159,11 +159,12 @@ typedef struct reduce_axes {
 typedef struct reduce_state {
     tn_kernel_call *call;
     reduce_axes kept, reduced;
-    bool run;           /* the innermost axis is reduced */
-    uint64_t width;     /* elements of the innermost axis */
-    uint64_t terms;     /* elements for each result */
-    uint64_t sweeps;    /* combinations of the reduced axes, without the run */
-    tn_dtype load, sum; /* types of elements and totals */
+    bool run;       /* whether the innermost axis is reduced */
+    uint64_t width; /* extent of the innermost axis */
+    uint64_t terms; /* number of elements that are combined to each result */
+    /* number of index combinations of the reduced axes, without the innermost axis */
+    uint64_t sweeps;
+    tn_dtype load, sum; /* types in which elements are loaded and totals are computed */
     tn__block_room room;
 } reduce_state;
 
@@ -176,7 +177,8 @@ static void reduce_add_axis(reduce_axes *axes, uint64_t extent, uint64_t stride,
     axes->strides[axes->count++] = stride;
 }
 
-/* The number of results. */
+/* Divides the axes into kept and reduced ones. `set` has a bit for each axis that is reduced.
+ * Returns the number of results. */
 static uint64_t reduce_measure(reduce_state *frame, uint64_t set) {
     const tn_operand *x = &frame->call->inputs[0];
     uint64_t stride = 1, results = 1;
@@ -193,13 +195,14 @@ static uint64_t reduce_measure(reduce_state *frame, uint64_t set) {
         stride *= extent;
         last = sort;
     }
-    if (last < 0) { /* one element */
+    if (last < 0) { /* all extents are 1, so there is no innermost axis */
         frame->run = true;
         reduce_add_axis(&frame->reduced, 1, 1, false);
     }
     reduce_axes *inner = frame->run ? &frame->reduced : &frame->kept;
     frame->width = inner->extents[0];
-    for (uint32_t i = 1; i < inner->count; i++) { /* the run is handled apart */
+    /* remove the innermost axis, which is handled separately */
+    for (uint32_t i = 1; i < inner->count; i++) {
         inner->extents[i - 1] = inner->extents[i];
         inner->strides[i - 1] = inner->strides[i];
     }
@@ -220,7 +223,8 @@ static uint64_t reduce_offset(const reduce_axes *axes, uint64_t index) {
 
 /* --- totals --- */
 
-/* Adds all terms of the results that begin at element `base`: one, or (rows) `count` neighbours. */
+/* Combines all elements of the results that begin at element `base` with their totals. This is one
+ * result if the innermost axis is reduced, otherwise `count` adjacent results. */
 static void reduce_add(reduce_state *frame, const reduce_pair *pair, uint64_t base, size_t count,
                        void *totals, const double *top) {
     const tn_operand *x = &frame->call->inputs[0];
@@ -247,7 +251,7 @@ static void reduce_add(reduce_state *frame, const reduce_pair *pair, uint64_t ba
 typedef struct reduce_plan {
     reduce_sort sort;
     reduce_end end;
-    const reduce_pair *pairs; /* functions for the type that is loaded */
+    const reduce_pair *pairs; /* loops for the type in which elements are loaded */
 } reduce_plan;
 
 static void reduce_start(const reduce_state *frame, reduce_sort sort, size_t count,
@@ -284,8 +288,7 @@ static void reduce_finish(const reduce_state *frame, reduce_end end, size_t coun
     }
 }
 
-/* Computes `count` neighbouring results from result `first` on. Their terms begin at `base` and,
- * for rows, at the elements after it. */
+/* Computes `count` adjacent results. The elements of the first one begin at element `base`. */
 static void reduce_results(reduce_state *frame, const reduce_plan *plan, uint64_t base,
                            size_t count, tn__block_room *totals) {
     double top[TN__BLOCK];
@@ -349,8 +352,9 @@ static tn_status reduce_run(tn_kernel_call *call, reduce_sort sort, reduce_end e
     }
     reduce_state frame = {.call = call, .load = tn__computed_type(x->dtype)};
     bool whole = frame.load == TN_INT64 || frame.load == TN_UINT64;
-    bool real = sort == REDUCE_EXP || end == REDUCE_ROOT || end == REDUCE_LOG ||
-                tn__operand_count(x) == 0; /* ends of the type, when there is nothing */
+    /* without elements, the result is the smallest or largest value of the type */
+    bool real =
+        sort == REDUCE_EXP || end == REDUCE_ROOT || end == REDUCE_LOG || tn__operand_count(x) == 0;
     if (whole && real) frame.load = TN_FLOAT64;
     frame.sum = frame.load == TN_FLOAT32 ? TN_FLOAT64 : frame.load;
     const reduce_plan plan = {.sort = sort,
@@ -382,17 +386,20 @@ REDUCE(ReduceSumSquare, REDUCE_SQUARE, REDUCE_AS_IT_IS)
 
 /* --- ArgMax, ArgMin: the position of the largest or smallest element along an axis ---
  *
- * Among equal elements the first wins, or the last on request. NaN counts as better than any
- * number, and the first NaN wins. The smallest element is the largest after a change of sign
- * (floating types) or of all bits (integers), both of which reverse the order exactly. Rows of
- * neighbours go through a block of best values, so that memory is read in order. */
+ * Among equal elements the first one counts, or the last one with select_last_index. A NaN counts
+ * as better than any number, and the first NaN counts. The smallest element is found as the largest
+ * one after changing the sign (real types) or all bits (integers), which reverses the order
+ * exactly. Adjacent results are computed together, with a block of the best values, so that memory
+ * is read in order.
+ */
 
 typedef struct arg_frame {
     bool smallest, last;
     tn_dtype load;
 } arg_frame;
 
-/* Compares `count` elements at place `at` with the best so far, each with its own. */
+/* A loop that compares `count` elements at index `at` of the axis with the best values so far, each
+ * with its own. */
 typedef void (*arg_loop)(const arg_frame *frame, size_t count, const void *elements, void *best,
                          int64_t *places, int64_t at);
 
@@ -458,7 +465,7 @@ static int64_t arg_compare_run(const arg_frame *frame, size_t count, const void 
     }
 }
 
-/* One result from `extent` neighbours. */
+/* Returns the position of the best of `extent` adjacent elements. */
 static int64_t arg_of_run(const arg_frame *frame, const tn_operand *x, uint64_t base,
                           uint64_t extent) {
     const size_t size = tn__element_size(x->dtype);
@@ -475,7 +482,7 @@ static int64_t arg_of_run(const arg_frame *frame, const tn_operand *x, uint64_t 
     return place;
 }
 
-/* `count` neighbouring results; the elements of each lie `stride` apart. */
+/* Computes `count` adjacent results. The elements of a result are `stride` elements apart. */
 static void arg_of_rows(const arg_frame *frame, const tn_operand *x, uint64_t base, uint64_t extent,
                         uint64_t stride, size_t count, int64_t *places) {
     const size_t size = tn__element_size(x->dtype);
@@ -516,19 +523,21 @@ static tn_status arg_run(tn_kernel_call *call, bool smallest) {
 static tn_status arg_run_max(tn_kernel_call *call) { return arg_run(call, false); }
 static tn_status arg_run_min(tn_kernel_call *call) { return arg_run(call, true); }
 
-/* --- CumSum, CumProd: running sums and products along an axis ---
+/* --- CumSum, CumProd: cumulative sums and products along an axis ---
  *
- * They run forwards or backwards, with or without the element itself.
- * Floating types keep the sum in float64 and round each result once. An element is read before its
- * place is written, so the output may lie on the input. */
+ * They run forwards or backwards, and include the element itself or not. Real types keep the sum in
+ * float64 and round each result once. The output may have the address of the input, because an
+ * element is read before its result is written.
+ */
 
 typedef struct cumulate_frame {
-    tn_dtype dtype, load; /* load: float64, int64 or uint64 */
+    tn_dtype dtype, load; /* `load`: the type of the sums: float64, int64 or uint64 */
     uint64_t extent, stride;
     bool exclusive, reverse, product;
 } cumulate_frame;
 
-/* One step along the axis for `count` neighbours: elements x to results, which may be x. */
+/* Advances one index along the axis for `count` adjacent sums. y, which may be x, receives the
+ * results. */
 static void cumulate_step(const cumulate_frame *frame, size_t count, tn__block_room *sums,
                           const void *x, void *y) {
     tn__block_room room, before;
@@ -596,10 +605,11 @@ static tn_status cumulate_run(tn_kernel_call *call) {
     return TN_OK;
 }
 
-/* --- sums over all but the channels of a tensor that lies channels last ---
+/* --- sums over all dimensions except the channels of a channels-last tensor ---
  *
- * This is the gradient of a convolution's bias. Rows of channels are added one after the other, in
- * float64, so no element is moved first. */
+ * This is the gradient of a convolution's bias. Rows of channels are added one after the other in
+ * float64, without moving elements first.
+ */
 
 static bool reduce_channels_accepts(const tn_kernel_setup *setup) {
     const tn_tensor *x = tn__setup_input(setup, 0);

@@ -1,11 +1,12 @@
-/* softmax.c - Softmax, LogSoftmax, Hardmax and the masked softmax of attention, and gradients.
+/* softmax.c - Softmax, LogSoftmax, Hardmax, the masked softmax of attention, and gradients.
  *
- * The largest element is subtracted first, so that no power overflows; sums are in float64. Rows of
- * float32 keep the powers in the output between the second and the third pass, so each is computed
- * once; 16-bit types would lose digits there, and compute them twice. All else (an inner axis,
- * float64, Hardmax) goes by neighbours: a block of rows that lie side by side takes one step along
- * the axis at a time. In place: within the pass that writes, each element is read before its place
- * is written. Before opset 13 everything from the axis on is one row.
+ * The largest element of a row is subtracted first, so that no exponential overflows. Sums are in
+ * float64. For rows of float32, the exponentials are stored in the output between the second and
+ * the third pass, so each is computed once. A 16-bit output would lose digits, so 16-bit types
+ * compute each exponential twice. All other cases (an inner axis, float64, Hardmax) compute a block
+ * of adjacent rows together, one index along the axis at a time. The output may have the address of
+ * the input, because every pass reads an element before it writes it. Before opset 13, all
+ * dimensions from the axis on form one row.
  */
 #include <math.h>
 
@@ -32,7 +33,8 @@ static float softmax_most(uint64_t count, const float *x) {
     return most;
 }
 
-/* Several sums at once, so that no addition waits for another. weights NULL: 1 each. */
+/* Returns the sum of values[i] * weights[i]. weights NULL: the sum of the values. Several partial
+ * sums are computed at once, so that no addition must wait for the one before. */
 TN_WIDE static double softmax_dot(uint64_t count, const float *values, const float *weights) {
     const uint64_t whole = count - count % SOFTMAX_LANES;
     double lanes[SOFTMAX_LANES] = {0}, sum = 0;
@@ -49,7 +51,7 @@ TN_WIDE static double softmax_dot(uint64_t count, const float *values, const flo
     return sum;
 }
 
-/* A row of a short floating type, block by block. */
+/* A row of float32 or a 16-bit float, which is converted block by block. */
 typedef struct softmax_row {
     tn_dtype dtype;
     uint64_t extent;
@@ -77,7 +79,8 @@ static float softmax_row_most(softmax_row *row) {
     return most;
 }
 
-/* The sum of the powers, which are left in y where it is float32 and `keep` says so. */
+/* Returns the sum of exp(x - most). With `keep`, the exponentials are stored in y, which must be
+ * float32. */
 static double softmax_row_sum(softmax_row *row, float most, bool keep) {
     tn__block_room powers;
     const float *x;
@@ -131,11 +134,13 @@ void tn__softmax_floats(uint64_t extent, const float *x, float *y) {
 
 typedef struct softmax_frame {
     softmax_sort sort;
-    tn_dtype dtype, load; /* load: float32 or float64 */
+    tn_dtype dtype, load; /* `load`: the type of the computation, float32 or float64 */
     uint64_t extent, stride;
-    size_t count;           /* neighbours */
-    tn__block_room most;    /* largest element of each, in type `load` */
-    double sums[TN__BLOCK]; /* of powers; their logarithms; or the place of the largest */
+    size_t count;        /* neighbours */
+    tn__block_room most; /* for each row: its largest element, in the type `load` */
+    /* for each row: the sum of the exponentials of its elements, the logarithm of this sum, or the
+     * index of the largest element */
+    double sums[TN__BLOCK];
 } softmax_frame;
 
 /* clang-format off */
@@ -221,7 +226,8 @@ static tn_status softmax_run(tn_kernel_call *call, softmax_sort sort) {
     uint32_t axis;
     TN_TRY(tn__call_expect(call, x->dtype, tn__operand_count(x)));
     if (tn__operand_count(x) == 0) return TN_OK;
-    if (old && given == (int64_t)x->rank) /* rows of one */
+    /* the softmax is along no axis, so each element is a row of its own */
+    if (old && given == (int64_t)x->rank)
         axis = x->rank;
     else if (x->rank == 0 && given >= -1 && given <= 0)
         axis = 0;
@@ -259,10 +265,12 @@ static tn_status softmax_run_hard(tn_kernel_call *call) { return softmax_run(cal
 
 /* --- MaskedSoftmax: softmax of alpha x + mask along the last axis, in one pass ---
  *
- * It goes row by row, so that neither the product nor the sum is ever a tensor. The result has the
- * same bits as Mul, Add and Softmax. */
+ * It computes row by row, so neither the product nor the sum needs a tensor. The result has the
+ * bits that the operators Mul, Add and Softmax compute one after the other.
+ */
 
-/* step: 0 where one number of the mask serves the whole row. */
+/* Computes y = alpha x + mask for one row. `step` is 0 if the row has a single number as its mask,
+ * else 1. */
 TN_WIDE static void masked_row(uint64_t extent, float alpha, const float *x, const float *mask,
                                uint64_t step, float *y) {
     if (step == 0) {
@@ -284,7 +292,7 @@ static tn_status masked_check(const tn_kernel_call *call) {
     return tn__check_result(call, 0, x->rank, x->shape);
 }
 
-/* Where the mask of row `row` begins. */
+/* Returns the index of the first element of the mask for row `row`. */
 static uint64_t masked_at(const tn_operand *x, const int64_t *strides, uint64_t row) {
     uint64_t at = 0;
     for (uint32_t d = x->rank - 1; d-- > 0; row /= (uint64_t)x->shape[d])
@@ -315,13 +323,14 @@ static bool masked_accepts(const tn_kernel_setup *setup) {
 
 /* --- gradients ---
  *
- * Softmax: dx = y (dy - sum dy y); LogSoftmax: dx = dy - exp(y) sum dy. */
+ * Softmax: dx = y (dy - sum dy y); LogSoftmax: dx = dy - exp(y) sum dy.
+ */
 
 typedef struct softmax_grad_frame {
     uint64_t outer, extent, inner;
     const tn_operand *dy, *y;
     tn_operand *dx;
-    double alpha; /* a factor that the gradient gets */
+    double alpha; /* a factor by which the gradient is multiplied */
     bool log;
 } softmax_grad_frame;
 

@@ -1,8 +1,8 @@
 /* softmax_dnnl.c - softmax, its logarithm, the masked softmax of attention, and gradients by
  * oneDNN.
  *
- * Before opset 13 softmax flattens all dimensions from its axis on into one; since then it goes
- * along that axis alone. Either way the tensor is seen as [outer, along, inner].
+ * Before opset 13, softmax merges all dimensions from its axis on; since then it uses the axis
+ * alone. In both cases the tensor is described as [outer, along, inner].
  */
 #include "engine/kernels/dnnl.h"
 
@@ -12,7 +12,7 @@ static bool softmax_accepts(const tn_kernel_setup *setup) {
            x->format.order != TN_ORDER_NHWC && y->format.order != TN_ORDER_NHWC && x->rank > 0;
 }
 
-/* A step: softmax (`kind`) along the middle dimension of tn__dnnl_rows. */
+/* Adds a step that computes a softmax along the middle one of the dimensions of tn__dnnl_rows. */
 static tn_status softmax_step(tn__dnnl_work *work, const tn__dnnl *library,
                               const dnnl_memory_desc_t *rows, dnnl_alg_kind_t kind,
                               tn__dnnl_at from) {

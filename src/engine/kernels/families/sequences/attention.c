@@ -1,8 +1,9 @@
 /* attention.c - Attention and RotaryEmbedding of ONNX in plain loops (attend.h), in float32.
  *
- * Keys and values of earlier calls and the new ones become one sequence in `present`; if that
- * output is not wanted, in scratch. Without a past the inputs are read in place. Source: operator
- * texts of ONNX, opsets 23 to 25.
+ * The keys and values of earlier calls (the past) and the new ones become one sequence, in the
+ * output `present` or, if that output is not wanted, in scratch memory. Without a past, the inputs
+ * are read directly.
+ * Source: the ONNX specifications, opsets 23 to 25.
  */
 #include <math.h>
 
@@ -75,8 +76,8 @@ static tn_status attention_check_outputs(const tn_kernel_call *call, const atten
 
 /* --- masks --- */
 
-/* Broadcasts to [batch, heads, queries, keys] from the right; shorter in keys: the rest is not
- * seen. */
+/* Computes the strides of the mask, which is broadcast to [batch, heads, queries, keys]. If it has
+ * fewer keys, the remaining keys are masked; *keys is their number in the mask. */
 static tn_status attention_mask(const tn_kernel_call *call, const attention_shape *dims,
                                 int64_t strides[4], uint64_t *keys) {
     const tn_operand *mask = tn__call_input(call, 3);
@@ -100,7 +101,8 @@ static tn_status attention_mask(const tn_kernel_call *call, const attention_shap
 
 /* --- the run --- */
 
-/* Keys or values of one entry: in place, or after their past in `present` or scratch. */
+/* Finds the keys (which = 0) or values (1) of one batch entry: in the input, or copied to the place
+ * after the past rows, in `present` or scratch memory. */
 static tn__attend_side attention_sequence(const tn_kernel_call *call, const attention_shape *dims,
                                           uint64_t b, uint32_t which, float *scratch) {
     const tn_operand *fresh = &call->inputs[1 + which], *past = tn__call_input(call, 4 + which);
@@ -202,7 +204,7 @@ static bool attention_accepts(const tn_kernel_setup *setup) {
            tn__attr_float(setup->op, "scale", 1) != 0;
 }
 
-/* From upper bounds. */
+/* Computed from the shapes of the graph, which may be upper bounds. */
 static uint64_t attention_workspace(const tn_kernel_setup *setup) {
     const tn_tensor *q = tn__setup_input(setup, 0), *k = tn__setup_input(setup, 1),
                     *v = tn__setup_input(setup, 2), *past = tn__setup_input(setup, 4),

@@ -1,10 +1,12 @@
-/* contrib_attention.c - attention of ONNX Runtime's domain com.microsoft in plain loops (attend.h),
- * in float32: GroupQueryAttention, MultiHeadAttention, Attention, QAttention, RotaryEmbedding.
+/* contrib_attention.c - attention operators of ONNX Runtime's domain com.microsoft in plain loops
+ * (attend.h), in float32: GroupQueryAttention, MultiHeadAttention, Attention, QAttention,
+ * RotaryEmbedding.
  *
- * If the plan laid a present cache over its past, it is extended in place: only the new rows are
- * written. Options that no model builder writes are refused by name, before anything is computed.
- * Source: docs/ContribOperators.md of ONNX Runtime 1.30; details missing there were tested with the
- * run time.
+ * If the plan has placed a present KV cache at the address of its past, only the new rows are
+ * written. Options that no model builder uses are refused, with their name, before anything is
+ * computed.
+ * Source: docs/ContribOperators.md of ONNX Runtime 1.30. Details that it does not state were
+ * determined by running ONNX Runtime.
  */
 #include <math.h>
 
@@ -21,7 +23,7 @@ static float contrib_scale(const tn_op *op, uint64_t size) {
     return (float)(scale != 0 ? scale : 1 / sqrt((double)(size > 0 ? size : 1)));
 }
 
-/* attention_bias [B or 1, H or 1, S, T] of one entry. */
+/* Describes the part of attention_bias, [B or 1, H or 1, S, T], that is for one batch entry. */
 static tn_status contrib_bias(const tn_kernel_call *call, uint32_t input, uint64_t b,
                               const uint64_t extents[4], tn__attend_bias *bias) {
     const tn_operand *x = tn__call_input(call, input);
@@ -43,7 +45,7 @@ static tn_status contrib_bias(const tn_kernel_call *call, uint32_t input, uint64
 
 /* --- RotaryEmbedding: another order of inputs than ONNX has, and one position for all --- */
 
-/* The row of the tables for token t of entry b. */
+/* Finds the row of the cosine and sine tables for token t of batch entry b. */
 static tn_status contrib_position(const tn_kernel_call *call, const tn_operand *ids, uint64_t b,
                                   uint64_t t, uint64_t length, uint64_t rows, uint64_t *position) {
     bool one = tn__operand_count(ids) == 1;
@@ -178,7 +180,8 @@ static tn_status contrib_read_tables(const tn_kernel_call *call, contrib_grouped
                : TN_OK;
 }
 
-/* Rows of queries or keys, turned by their positions, at another place. */
+/* Applies the rotary embedding, with the position of each token, to the rows of queries or keys
+ * from row `first` on. */
 static tn_status contrib_turn(const tn_kernel_call *call, const contrib_grouped *dims, uint64_t b,
                               uint64_t before, tn__attend_side at, uint64_t first, uint64_t heads) {
     const tn_operand *cosines = tn__call_input(call, 7), *ids = tn__call_input(call, 9);
@@ -197,7 +200,8 @@ static tn_status contrib_turn(const tn_kernel_call *call, const contrib_grouped 
     return TN_OK;
 }
 
-/* Where query, key or value rows of entry b are: in an operand of its own, or packed. */
+/* Describes the rows of the queries, keys or values of batch entry b. They are an input, or a part
+ * of an input that has all three. */
 static tn__attend_side contrib_fresh(const tn_kernel_call *call, const contrib_grouped *dims,
                                      uint64_t b, uint32_t which) {
     uint64_t size = dims->size, heads = which == 0 ? dims->heads : dims->groups;
@@ -211,12 +215,14 @@ static tn__attend_side contrib_fresh(const tn_kernel_call *call, const contrib_g
                              row};
 }
 
-/* One entry of the batch: new rows follow `before` rows of its caches. */
+/* Prepares one batch entry: copies its new keys and values to its caches, after `before` rows, and
+ * rotates queries and keys. */
 static tn_status contrib_group_entry(const tn_kernel_call *call, const contrib_grouped *dims,
                                      uint64_t b, tn__attend *it) {
     int64_t keys = tn__operand_int(&call->inputs[5], b), s = (int64_t)dims->queries;
     int64_t all = tn__operand_int(tn__call_input(call, 6), 0);
-    bool prompt = all == s; /* rows after its own end are padding */
+    /* a prompt may be shorter than `s`; the rows after its end are padding */
+    bool prompt = all == s;
     int64_t before = prompt ? 0 : keys + 1 - s;
     if (keys < 0 || before < 0 || (uint64_t)(before + s) > dims->total ||
         (uint64_t)before > dims->past)
@@ -238,7 +244,8 @@ static tn_status contrib_group_entry(const tn_kernel_call *call, const contrib_g
                 dims->groups, dims->past, dims->size);
         tn__attend_copy(cache[i], (uint64_t)before, contrib_fresh(call, dims, b, 1 + i),
                         dims->groups, dims->queries, dims->size);
-        for (uint64_t h = 0; h < dims->groups && dims->past < dims->total; h++) /* never garbage */
+        /* the rest of the cache becomes zeros instead of uninitialised bytes */
+        for (uint64_t h = 0; h < dims->groups && dims->past < dims->total; h++)
             for (uint64_t r = (uint64_t)(before + s); r < dims->total; r++)
                 if (r >= dims->past)
                     memset(cache[i].data + h * cache[i].head + r * cache[i].row, 0,
@@ -362,8 +369,9 @@ static tn_status contrib_read_multi(const tn_kernel_call *call, contrib_headed *
     return TN_OK;
 }
 
-/* A mask of the keys: [B] lengths, [B, T], or [B, S, T], 0: `filter` is added. Written as numbers,
- * one row for all queries or one for each. */
+/* Converts a mask of keys to numbers that are added to scores: 0 for a key that is seen, `filter`
+ * for a masked key. The mask has lengths ([B]), or 0 for masked keys ([B, T] or [B, S, T]). Writes
+ * one row for all queries, or one row for each. */
 static tn_status contrib_mask(const tn_kernel_call *call, uint32_t input, uint64_t b,
                               uint64_t queries, uint64_t keys, uint64_t batch, float *numbers,
                               tn__attend_bias *bias) {
@@ -403,8 +411,8 @@ static void contrib_add_bias(tn__attend_side to, const float *bias, uint64_t hea
                 to.data[h * to.head + r * to.row + e] += bias[h * size + e];
 }
 
-/* Number of elements of scratch after the scores: a mask, then queries, keys and values of one
- * entry. */
+/* Returns the bytes of scratch memory after the scores: a mask, then queries, keys and values of
+ * one batch entry. */
 static uint64_t contrib_multi_scratch(const contrib_headed *dims) {
     uint64_t numbers = tn__mul_sat(dims->queries, dims->total);
     numbers =
@@ -414,8 +422,8 @@ static uint64_t contrib_multi_scratch(const contrib_headed *dims) {
     return tn__mul_sat(numbers, sizeof(float));
 }
 
-/* Keys (which 0) or values of one entry after their past, with the bias: in `present` or
- * scratch. */
+/* Finds the keys (which = 0) or values (1) of one batch entry: in the input, or, with their bias
+ * added, after the past rows in `present` or scratch memory. */
 static tn__attend_side contrib_sequence(const tn_kernel_call *call, const contrib_headed *dims,
                                         uint64_t b, uint32_t which, float *scratch) {
     const tn_operand *fresh = &call->inputs[1 + which], *past = tn__call_input(call, 6 + which);
@@ -556,7 +564,8 @@ static tn_status contrib_read_self(const tn_kernel_call *call, contrib_self *dim
     return TN_OK;
 }
 
-/* After the scores: the projection of one entry, a mask, keys and values after their past. */
+/* Returns the bytes of scratch memory after the scores: the projection of one batch entry, a mask,
+ * and the past and new keys and values. */
 static uint64_t contrib_self_scratch(const contrib_self *dims) {
     uint64_t numbers = tn__mul_sat(dims->length, tn__add_sat(dims->columns, dims->total));
     uint64_t row = tn__mul_sat(dims->heads, tn__add_sat(dims->size, dims->value_size));
@@ -585,7 +594,8 @@ static void contrib_project_float(const tn_kernel_call *call, const contrib_self
     tn__product_run(&product, TN_FLOAT32);
 }
 
-/* (x - zx) (w - zw) sx sw + bias; scales and zero points of w may be one for each column. */
+/* Computes the projection (x - zx) (w - zw) sx sw + bias of 8-bit operands, where zx, zw are zero
+ * points and sx, sw scales. Those of w may be one number, or one for each column. */
 static tn_status contrib_project_bytes(const tn_kernel_call *call, const contrib_self *dims,
                                        uint64_t b, float *to) {
     const tn_operand *x = &call->inputs[0], *w = &call->inputs[1], *bias = tn__call_input(call, 2);
@@ -706,7 +716,8 @@ static uint64_t contrib_workspace_any_self(const tn_kernel_setup *setup, uint32_
                          .heads = (uint64_t)heads,
                          .columns = (uint64_t)w->shape[1],
                          .total = (uint64_t)x->shape[1]};
-    dims.size = dims.value_size = dims.columns / (uint64_t)heads; /* more than either */
+    /* upper bounds of both, because the columns include queries, keys and values */
+    dims.size = dims.value_size = dims.columns / (uint64_t)heads;
     if (past != NULL && past->rank == 5)
         dims.total = tn__add_sat(dims.total, (uint64_t)past->shape[3]);
     return tn__add_sat(tn__attend_scratch(dims.length, dims.total), contrib_self_scratch(&dims));

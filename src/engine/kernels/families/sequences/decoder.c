@@ -1,11 +1,12 @@
-/* decoder.c - operators of decoders in addition to attention: SwiGLU, TensorScatter (rows written
- * into a cache), a convolution with a state, and linear attention. ONNX and ONNX Runtime's contrib
- * domain name the last two the same.
+/* decoder.c - operators of decoders other than attention: SwiGLU, TensorScatter (which writes rows
+ * into a cache), a convolution with a state, and linear attention. ONNX and ONNX Runtime have the
+ * last two operators under the same names.
  *
- * Linear attention keeps a state [D, Dv] for each key head; a token decays it, subtracts the value
- * that it already holds for the key (delta rules), adds the outer product of key and value, and
- * reads it with the query. The state lies in the output, which may lie on the past state.
- * Source: operator texts of ONNX, opsets 24 to 28; S. Yang et al., Gated Delta Networks, 2024.
+ * Linear attention has a state [D, Dv] for each key head. Each token first decays the state; with a
+ * delta rule, the value that the state already has for the key is subtracted from the token's
+ * value. Then the outer product of key and value is added to the state, and the query is multiplied
+ * with it. The state is computed in the output, which may have the address of the past state.
+ * Source: the ONNX specifications, opsets 24 to 28; S. Yang et al., Gated Delta Networks, 2024.
  */
 #include <math.h>
 
@@ -33,9 +34,9 @@ static bool decoder_accepts_swiglu(const tn_kernel_setup *setup) {
 
 /* --- TensorScatter --- */
 
-/* Rows of the update go to rows write_indices[b], ... of the cache; a circular cache continues at
- * row 0 after the last row. If the plan laid the output on the cache, only these rows are
- * written. */
+/* TensorScatter: copies the rows of the update for batch entry b to the rows from write_indices[b]
+ * on of the cache. A circular cache continues with row 0 after its last row. If the plan has placed
+ * the output at the address of the cache, only these rows are written. */
 static tn_status decoder_run_scatter(tn_kernel_call *call) {
     const tn_operand *past = &call->inputs[0], *update = &call->inputs[1],
                      *indices = tn__call_input(call, 2);
@@ -126,9 +127,9 @@ static bool causal_accepts(const tn_kernel_setup *setup) {
 
 typedef struct linear_frame {
     uint64_t batch, length, heads, groups, size, value_size;
-    uint64_t decays, betas; /* number of each per token; 0: not used */
+    uint64_t decays, betas; /* number of decay factors and of betas per token; 0: not used */
     float scale;
-    float *read; /* [value_size], scratch */
+    float *read; /* scratch memory for a row of value_size floats */
 } linear_frame;
 
 static tn_status linear_read(const tn_kernel_call *call, linear_frame *it) {
@@ -179,7 +180,7 @@ static tn_status linear_read(const tn_kernel_call *call, linear_frame *it) {
     return TN_OK;
 }
 
-/* The state decays: by one number, or by one for each row. */
+/* Multiplies the state by the exponential of the decay: one number, or one for each row. */
 static void linear_decay(const linear_frame *it, const float *decay, uint64_t head, float *state) {
     bool each = it->decays == it->groups * it->size && it->size != 1;
     for (uint64_t d = 0; d < it->size; d++) {
@@ -188,7 +189,8 @@ static void linear_decay(const linear_frame *it, const float *decay, uint64_t he
     }
 }
 
-/* state += key (value)^T, or of beta (value - state^T key). */
+/* Computes state += key value^T. With `beta`, the value is replaced by beta * (value - state^T
+ * key). */
 static void linear_update(const linear_frame *it, const float *key, const float *value,
                           const float *beta, float *state) {
     for (uint64_t e = 0; e < it->value_size; e++) it->read[e] = 0;

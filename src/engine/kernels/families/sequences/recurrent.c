@@ -1,11 +1,11 @@
-/* recurrent.c - RNN, GRU and LSTM, and the way backward through them.
+/* recurrent.c - RNN, GRU and LSTM, and their gradients.
  *
- * Forward, each direction of each sequence runs alone, step by step: the gates' sums come from two
- * products with a vector (dot products along the rows of W and R, biases added), the rest is
- * element by element. A sequence that is shorter than the longest one ends early: its state stays,
- * its outputs beyond are zero; in reverse it starts at its own last step. Scratch: the sums of all
- * gates twice, the state, and the state after the reset gate.
- * Source: operator texts of ONNX, opsets 1 to 17.
+ * Forward, each direction of each sequence is computed separately, step by step. The sums of the
+ * gates are two products of a matrix and a vector, with W and R, and the biases; the rest is
+ * elementwise. A sequence that is shorter than the longest one ends early: its state remains, and
+ * its later outputs are zero. In reverse direction, it starts at its own last step. Scratch memory:
+ * the sums of all gates for W and for R, the state, the cell, and the state after the reset gate.
+ * Source: the ONNX specifications, opsets 1 to 17.
  */
 #include <math.h>
 #include <strings.h>
@@ -82,25 +82,27 @@ typedef struct recurrent_job {
     const tn_kernel_call *call;
     recurrent_kind kind;
     tn_dtype dtype;
-    uint64_t width; /* bytes of an element */
+    uint64_t width; /* size of an element in bytes */
     uint64_t steps, batch, input, hidden, directions, gates;
-    bool batch_first, backward_first; /* backward_first: the only direction is reverse */
+    /* `backward_first`: the operator has one direction, which is reverse */
+    bool batch_first, backward_first;
     bool linear_before_reset, input_forget;
     double clip;
-    /* activations of the first direction, then of the second */
+    /* activations of the first direction, then those of the second */
     recurrent_activation activations[6];
-    /* scratch: elements of `dtype` */
+    /* matrices in scratch memory, with elements of type `dtype` */
     tn_operand from_input, from_state, state, cell, reset;
-    /* of gradients */
-    bool rectified;        /* RNN with Relu */
-    uint64_t direction;    /* the current one */
-    bool backwards;        /* it runs from the last step to the first */
-    tn_operand wide, deep; /* [steps, batch, gates hidden]; the same but for GRU */
-    tn_operand h, c;       /* [steps + 1, batch, hidden], in the order of time of the sequence */
-    tn_operand dh, dc;     /* [batch, hidden] */
+    /* The fields from here on are used by gradients only. */
+    bool rectified;     /* whether the RNN has the activation Relu */
+    uint64_t direction; /* number of the current direction */
+    bool backwards;     /* whether the current direction runs from the last step to the first */
+    /* gates, [steps, batch, gates * hidden]; `deep`: the part from R, separate only for GRU */
+    tn_operand wide, deep;
+    tn_operand h, c; /* states, [steps + 1, batch, hidden], in the order of the sequence's steps */
+    tn_operand dh, dc; /* gradients of the state and of the cell, [batch, hidden] */
 } recurrent_job;
 
-/* The extents, from X and R, for the forward operator and its gradient. */
+/* Reads the extents from X and R, for the forward operator or its gradient. */
 static tn_status recurrent_begin(const tn_kernel_call *call, recurrent_kind kind, bool batch_first,
                                  recurrent_job *job) {
     const tn_operand *x = &call->inputs[0], *r = &call->inputs[2];
@@ -140,7 +142,7 @@ static tn_status recurrent_activation_read(recurrent_job *job) {
                                  name);
         const recurrent_known *known = &recurrent_table[k];
         job->activations[i] = known->usual;
-        /* values are used up by the activations that have them, in order */
+        /* the values are assigned, in order, to those activations that have a parameter */
         if (known->has_alpha && alpha < alphas) job->activations[i].alpha = given_alpha[alpha++];
         if (known->has_beta && beta < betas) job->activations[i].beta = given_beta[beta++];
     }
@@ -171,7 +173,7 @@ static tn_status recurrent_check(const recurrent_job *job) {
     return tn__check_result(call, 2, 3, last[job->batch_first]);
 }
 
-/* Elements of scratch memory. */
+/* Returns the number of elements of scratch memory of the forward operator. */
 static uint64_t recurrent_scratch(uint64_t gates, uint64_t hidden) {
     return tn__mul_sat(tn__add_sat(2 * gates, 3), hidden);
 }
@@ -212,7 +214,8 @@ static void *recurrent_to(const recurrent_job *job, const tn_operand *operand, u
     return (char *)operand->data + at * job->width;
 }
 
-/* Elements of an operand from `at` on to another one; NULL: zeros. */
+/* Copies elements from index `at` of one operand to index `to_at` of another. `from` NULL: writes
+ * zeros. */
 static void recurrent_move(const recurrent_job *job, uint64_t count, const tn_operand *from,
                            uint64_t at, const tn_operand *to, uint64_t to_at) {
     if (from != NULL)
@@ -221,7 +224,8 @@ static void recurrent_move(const recurrent_job *job, uint64_t count, const tn_op
         memset(recurrent_to(job, to, to_at), 0, count * job->width);
 }
 
-/* c [rows, columns] = a b + addend (NULL: none): steps in elements. */
+/* A factor of recurrent_multiply, which computes c = a b + addend, with [rows, columns] elements
+ * and no addend if it is NULL. Strides are in elements. */
 typedef struct recurrent_factor {
     const void *data;
     uint64_t row, column; /* steps */
@@ -251,7 +255,8 @@ static void recurrent_multiply(const recurrent_job *job, uint64_t rows, uint64_t
 
 /* --- one step --- */
 
-/* to[first, first + rows) = W or R times a vector, plus bias; rows counted in one direction. */
+/* Computes rows [first, first + rows) of W (or, with `recurrence`, R) times a vector, plus bias.
+ * Rows are counted within one direction. */
 static void recurrent_product(const recurrent_job *job, uint64_t direction, bool recurrence,
                               const void *vector, uint64_t first, uint64_t rows) {
     const tn_operand *matrix = &job->call->inputs[recurrence ? 2 : 1];
@@ -276,7 +281,7 @@ static void recurrent_step_rnn(const recurrent_job *job, const recurrent_activat
         tn__real_set(&job->state, j, recurrent_apply(f, job->clip, recurrent_sum(job, 0, j)));
 }
 
-/* Gates z (update), r (reset), h. */
+/* Computes the state after one step of a GRU. Gates: z (update), r (reset), h. */
 static void recurrent_step_gru(const recurrent_job *job, uint64_t direction,
                                const recurrent_activation *f) {
     uint64_t hidden = job->hidden;
@@ -299,7 +304,8 @@ static void recurrent_step_gru(const recurrent_job *job, uint64_t direction,
     }
 }
 
-/* Gates i (input), o (output), f (forget), c (cell); peepholes for i, o, f. */
+/* Computes cell and state after one step of an LSTM. Gates: i (input), o (output), f (forget), c
+ * (cell). Peepholes exist for i, o and f. */
 static void recurrent_step_lstm(const recurrent_job *job, uint64_t direction,
                                 const recurrent_activation *f) {
     const tn_operand *peep = tn__call_input(job->call, 7);
@@ -325,7 +331,8 @@ static void recurrent_step(const recurrent_job *job, uint64_t direction, uint64_
     const recurrent_activation *f = &job->activations[direction * recurrent_functions[job->kind]];
     uint64_t row = job->batch_first ? batch * job->steps + step : step * job->batch + batch;
     uint64_t rows = job->gates * job->hidden;
-    bool late = job->kind == RECURRENT_GRU && !job->linear_before_reset; /* its last gate waits */
+    /* the sums of GRU's last gate need the reset gate first */
+    bool late = job->kind == RECURRENT_GRU && !job->linear_before_reset;
     recurrent_product(job, direction, false,
                       (const char *)job->call->inputs[0].data + row * job->input * job->width, 0,
                       rows);
@@ -401,19 +408,20 @@ static uint64_t recurrent_workspace(const tn_kernel_setup *setup) {
 
 /* --- gradients: LstmGrad, GruGrad, RnnGrad ---
  *
- * Only the operands are kept from the forward pass: gates and states are recomputed, one direction
- * at a time, into scratch, then visited backwards. Sums of gates and gradients of weights are
- * products over whole sequences; only h R^T and its gradient go step by step. With a the sums of
- * the gates, in the gates' order of ONNX:
+ * Only the operands of the forward pass are kept. Gates and states are recomputed in scratch
+ * memory, one direction at a time, and then visited backwards. The sums of gates over W and the
+ * gradients of weights are products over whole sequences; only h R^T and its gradient are computed
+ * step by step. The equations, with the gates in ONNX's order and `a` the sum of an RNN's gate:
  *
  *     LSTM  i, o, f, g: c' = f c + i g, h' = o tanh(c')
  *     GRU   z, r, n: n = tanh(W x + r (R h + b)), h' = (1 - z) n + z h   (linear_before_reset)
  *     RNN   h' = tanh(a) or relu(a)
  *
- * Curves are computed as approximate.h has them, but of float64. Scratch of `wide` holds activated
- * gates first and their gradients afterwards; GRU keeps its recurrent half apart (`deep`), as r
- * scales that half alone.
- * Source: Hochreiter, Schmidhuber 1997; Werbos 1990 (backpropagation through time). */
+ * Activations of float32 are those of approximate.h, those of float64 from the C library. The
+ * scratch memory `wide` first has the activated gates and then their gradients. For GRU, the part
+ * of the gates from R is separate (`deep`), because r multiplies that part alone.
+ * Source: Hochreiter, Schmidhuber 1997; Werbos 1990 (backpropagation through time).
+ */
 
 enum {
     RECURRENT_IN_X,
@@ -435,9 +443,9 @@ enum {
     RECURRENT_OUT_C
 };
 
-/* Where things are. */
-
-/* Time of the k-th step of this direction; the slot of the state before it and after it. */
+/* Positions in the scratch memory. recurrent_time: the step that this direction visits as its k-th.
+ * recurrent_slot: index of the state before or after a step. recurrent_part: index of this
+ * direction's part of an operand. */
 static uint64_t recurrent_time(const recurrent_job *job, uint64_t k) {
     return job->backwards ? job->steps - 1 - k : k;
 }
@@ -448,7 +456,7 @@ static uint64_t recurrent_part(const recurrent_job *job) {
     return job->direction * job->batch * job->hidden;
 }
 
-/* Elements [at, at + count) of an operand that may be omitted: zeros then. */
+/* Loads elements [at, at + count) of an operand; zeros if the operand is omitted. */
 static void recurrent_load(const tn_operand *operand, uint64_t at, uint64_t count, double *to) {
     if (operand != NULL && operand->data != NULL)
         tn__real_load(operand, at, 1, count, to);
@@ -463,7 +471,8 @@ static void recurrent_copy(const recurrent_job *job, const tn_operand *from, uin
 
 /* --- forward, again --- */
 
-/* The biases of a direction in every row of a gate operand; `half` 0: of W, 1: of R, 2: both. */
+/* Writes the biases of the current direction to every row of gates. `half`: 0 for the biases of W,
+ * 1 for those of R, 2 for their sum. */
 static void recurrent_bias(const recurrent_job *job, const tn_operand *gates, uint32_t half,
                            uint64_t first, uint64_t rows) {
     const tn_operand *bias = tn__call_input(job->call, RECURRENT_IN_B);
@@ -501,10 +510,11 @@ static void recurrent_tanh(const recurrent_job *job, double *values, uint64_t co
         for (uint64_t i = 0; i < count; i++) values[i] = tanh(values[i]);
 }
 
-typedef struct recurrent_tile {    /* some hidden units of one batch element at one time */
-    uint64_t wide;                 /* of gate 0 */
-    uint64_t before, after;        /* in h and c */
-    uint64_t state, output, count; /* in dh and dc; in dY */
+/* Some hidden units of one batch entry at one step: where they are in each operand. */
+typedef struct recurrent_tile {
+    uint64_t wide;                 /* index of the first gate of the tile's units */
+    uint64_t before, after;        /* indices of the states before and after the step, in h and c */
+    uint64_t state, output, count; /* index in dh and dc; index in dY; number of units */
 } recurrent_tile;
 
 static void recurrent_gates_load(const recurrent_job *job, const tn_operand *from,
@@ -550,7 +560,7 @@ TN_WIDE static void recurrent_forward_tile(const recurrent_job *job, const recur
     tn__real_store(&job->h, t->after, t->count, h);
 }
 
-/* Calls `each` for all hidden units of a step. */
+/* Calls `each` for all hidden units of all batch entries at one step, a tile at a time. */
 static void recurrent_back_step(const recurrent_job *job, uint64_t time,
                                 void (*each)(const recurrent_job *, const recurrent_tile *)) {
     uint64_t width = job->gates * job->hidden;
@@ -616,7 +626,7 @@ TN_WIDE static void recurrent_lstm_back(const recurrent_job *job, const recurren
         g[2][i] = d * before[i] * forget * (1 - forget);
         g[3][i] = d * in * (1 - cell * cell);
         dc[i] = d * forget;
-        dh[i] = 0; /* all of it comes through the gates */
+        dh[i] = 0; /* an LSTM's state influences the next step only through its gates */
     }
     tn__real_store(&job->dc, t->state, t->count, dc);
 }
@@ -679,7 +689,8 @@ static void recurrent_backward(const recurrent_job *job) {
 
 /* --- gradients of operands --- */
 
-/* Sums over all rows of the gates' gradients, for both halves of the biases. */
+/* Writes the gradients of the biases of W or R: the gates' gradients, summed over all steps and
+ * batch entries. */
 static void recurrent_give_bias(const recurrent_job *job, const tn_operand *gates, uint64_t to) {
     uint64_t width = job->gates * job->hidden, rows = job->steps * job->batch;
     double sum[TN__REAL_TILE], row[TN__REAL_TILE];
@@ -731,7 +742,8 @@ static void recurrent_give(const recurrent_job *job) {
 
 /* --- the operator --- */
 
-/* Elements of scratch: gates, recurrent halves of GRU, states, cells, carried gradients. */
+/* Returns the number of elements of scratch memory of the gradient: gates, the parts of GRU's gates
+ * from R, states, cells, and the gradients of state and cell. */
 static uint64_t recurrent_back_elements(uint64_t gates, uint64_t steps, uint64_t batch,
                                         uint64_t hidden) {
     uint64_t state = tn__mul_sat(batch, hidden), all = tn__mul_sat(steps, state);

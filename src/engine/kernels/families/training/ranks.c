@@ -1,10 +1,11 @@
-/* ranks.c - operators of a model that is divided among ranks (graph/ops/ranks.c) and of buckets of
- * gradients (graph/ops/bucket.c).
+/* ranks.c - the kernels of operators that a division among ranks adds to a graph
+ * (graph/ops/training/ranks.c), and of buckets of gradients (graph/ops/training/bucket.c).
  *
- * Values that are combined over all ranks afterwards are only copied to their places. A bucket is
- * one piece of memory for several tensors. Tensors that the plan placed in the bucket are there
- * already. Then only the gaps are written, so that readers of the whole bucket never read
- * uninitialised bytes.
+ * A kernel for values that are combined over all ranks only copies its rank's values to their
+ * offset; messages between ranks (run/dist) do the rest. A bucket is one buffer for several
+ * tensors. If the plan has placed a tensor inside the bucket, it is not copied. Gaps between
+ * tensors are set to zero, so that a message that sends the whole bucket reads no uninitialised
+ * bytes.
  */
 #include "engine/kernels/convert.h"
 #include "engine/kernels/loops/box.h"
@@ -48,8 +49,8 @@ static tn_status ranks_copy(tn_kernel_call *call) {
     return TN_OK;
 }
 
-/* The place of a part in the whole, in bytes. Communication is not done by these kernels but by
- * dist: each kernel computes as if the other ranks had only zeros. */
+/* Computes the offset of a part in the whole tensor, in bytes. These kernels do not communicate:
+ * each computes the result that is correct if all other ranks have zeros. */
 static tn_status ranks_place(tn_kernel_call *call, const tn_operand *whole, const tn_operand *part,
                              uint64_t *at) {
     const char *name = strncmp(call->op->type, "Shard", 5) == 0 ? "part" : "rank";

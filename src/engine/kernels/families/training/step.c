@@ -1,12 +1,13 @@
-/* step.c - optimizers, accumulation and the scale of the loss: operands are updated in place.
+/* step.c - optimizers, the accumulation of gradients, and the scale of the loss. They update their
+ * operands in place.
  *
- * Every element is read, computed in double and written once. With micro-batches only the last one
- * updates; the first overwrites the sum of gradients, so it is never cleared. A factor of 0 from an
- * adaptive loss scale means that nothing is updated; such skipped steps do not count for Adam's
- * bias correction.
- * Source: Kingma, Ba 2015; Loshchilov, Hutter 2019 (decay apart); momentum, its place relative to
- * the learning rate, and the place of epsilon, as in PyTorch. For float32, the same is computed
- * directly on the operands, in the widest vectors available: the same bits.
+ * Every element is read once, computed in double precision, and written once. With micro-batches,
+ * the parameters are updated only in the last one. The first micro-batch overwrites the sum of
+ * gradients, so the sum need not be cleared. If the adaptive loss scale gives the factor 0, nothing
+ * is updated, and the step does not count for Adam's bias correction.
+ * For float32, specialised loops compute the same bits with the widest vectors of the machine.
+ * Source: Kingma, Ba 2015; Loshchilov, Hutter 2019 (decoupled weight decay). Momentum, its position
+ * relative to the learning rate, and the position of epsilon are as in PyTorch.
  */
 #include <math.h>
 
@@ -17,9 +18,11 @@ typedef enum step_sort { STEP_SGD, STEP_MOMENTUM, STEP_ADAM } step_sort;
 
 typedef struct step_job {
     step_sort sort;
-    const tn_operand *operands[4]; /* parameter, gradient, state */
+    /* the parameter, its gradient, and up to two tensors of optimizer state */
+    const tn_operand *operands[4];
     double rate, scale, decay, momentum, beta1, beta2, epsilon;
-    double correction1, correction2; /* 1 - beta^t, of the second its root */
+    /* bias corrections of Adam: 1 - beta1^t and sqrt(1 - beta2^t) */
+    double correction1, correction2;
     bool nesterov, decay_apart;
 } step_job;
 
@@ -132,7 +135,8 @@ static void step_apply(const step_job *job, uint64_t total) {
     }
 }
 
-/* Which of the micro-batches it is; whether they are as many as the operand says. */
+/* Reads the number of the current micro-batch from an input (0 if the operator has no such input).
+ * Fails if it is not below `most`. */
 static tn_status step_micro(const tn_kernel_call *call, uint32_t index, int64_t most,
                             int64_t *micro) {
     const tn_operand *operand = tn__call_input(call, index);
@@ -143,8 +147,8 @@ static tn_status step_micro(const tn_kernel_call *call, uint32_t index, int64_t 
     return TN_OK;
 }
 
-/* The updated part of the parameter: all of it, or from `from` on as many elements as there are
- * gradients. */
+/* Finds the part of the parameter that is updated: the whole parameter, or, if the operator has the
+ * attribute `from`, as many elements from there on as the gradient has. */
 static tn_status step_take(const tn_kernel_call *call, tn_operand *parameter, uint64_t *count) {
     uint64_t all = tn__operand_count(parameter), end;
     const tn_attr *from = tn__attr(call->op, "from");
@@ -162,7 +166,8 @@ static tn_status step_take(const tn_kernel_call *call, tn_operand *parameter, ui
 static tn_status step_run(tn_kernel_call *call, step_sort sort) {
     uint32_t states = (uint32_t)sort, rate = 2 + states;
     int64_t most = tn__attr_int(call->op, "micro_batches", 1), micro = 0;
-    uint32_t at = rate + (sort == STEP_ADAM ? 2 : 1); /* of micro */
+    /* index of the input that has the number of the micro-batch */
+    uint32_t at = rate + (sort == STEP_ADAM ? 2 : 1);
     tn_operand parameter = call->inputs[0];
     uint64_t count = 0;
     const tn_operand *factor = tn__call_input(call, at + 1);
@@ -226,12 +231,14 @@ static bool step_accepts(const tn_kernel_setup *setup) {
 
 /* --- the adaptive scale of the loss (src/graph/train/mixed.c) --- */
 
-#define SCALE_MOST 40 /* limit of the exponent, either way: no scale leaves float32 */
+/* largest magnitude of the scale's exponent, so that float32 can represent the scale */
+#define SCALE_MOST 40
 
 enum { SCALE_EXPONENT, SCALE_GOOD, SCALE_SKIPPED, SCALE_STATE };
 
 static double scale_of(const tn_kernel_call *call, const int64_t *state) {
-    int64_t exponent = state[SCALE_EXPONENT]; /* a checkpoint may hold anything */
+    /* limited, because the state may come from a damaged checkpoint */
+    int64_t exponent = state[SCALE_EXPONENT];
     exponent = exponent > SCALE_MOST ? SCALE_MOST : exponent < -SCALE_MOST ? -SCALE_MOST : exponent;
     return ldexp(tn__attr_float(call->op, "first", 1), (int)exponent);
 }
@@ -244,7 +251,7 @@ static tn_status scale_run(tn_kernel_call *call) {
     return TN_OK;
 }
 
-/* Whether all elements are finite: their exponents are not all ones. */
+/* Whether all elements are finite, that is, no exponent has all bits set. */
 #define SCALE_FINITE(name, type, mask)                                                             \
     TN_WIDE static bool scale_finite_##name(const type *bits, uint64_t count) {                    \
         type any = 0;                                                                              \
@@ -292,7 +299,8 @@ static tn_status scale_run_step(tn_kernel_call *call) {
         return TN_OK;
     }
     tn__real_set(factor, 0, 1 / scale_of(call, state));
-    if (state[SCALE_GOOD] < interval) state[SCALE_GOOD]++; /* or it stands at INT64_MAX */
+    /* the count of good steps is limited, so that it cannot overflow */
+    if (state[SCALE_GOOD] < interval) state[SCALE_GOOD]++;
     if (state[SCALE_GOOD] < interval) return TN_OK;
     if (state[SCALE_EXPONENT] < SCALE_MOST) state[SCALE_EXPONENT]++;
     state[SCALE_GOOD] = 0;

@@ -1,10 +1,11 @@
 /* conv.c - convolutions in plain loops: Conv, ConvTranspose, ConvInteger, QLinearConv, and the
  * gradient of the weights. (The gradient of the input is a transposed convolution.)
  *
- * Direct: no copy of the input is made, so none needs scratch memory. The loops are in
- * conv_loops.h, the geometry in slide.h; a transposed convolution gathers too, so that every output
- * is written once. Half precision is summed up in float32, bytes in int32.
- * Source: operator texts of ONNX, opsets 1 to 17.
+ * The convolutions are computed directly, without a rearranged copy of the input, so most need no
+ * scratch memory. The loops are in conv_loops.h, the geometry in slide.h. A transposed convolution
+ * also computes each output from all its inputs, so that every output is written once. 16-bit
+ * floats are summed in float32, 8-bit integers in int32.
+ * Source: the ONNX specifications of these operators, opsets 1 to 17.
  */
 #include "engine/kernels/loops/quantise.h"
 #include "engine/kernels/loops/slide.h"
@@ -12,23 +13,27 @@
 typedef struct conv_job {
     const tn_kernel_call *call;
     tn__slide slide;
-    uint64_t batch, groups, channels, filters;      /* channels and filters of one group */
+    /* `channels`, `filters`: input and output channels of one group */
+    uint64_t batch, groups, channels, filters;
     uint64_t filter_step, channel_step, group_step; /* strides of the weights, in elements */
     const void *input, *weights;
-    const tn_operand *bias; /* or NULL */
+    const tn_operand *bias; /* the bias, a value for each filter; NULL: no bias */
     tn_operand *output;
-    /* of bytes */
+    /* the fields from here on are for 8-bit operands */
     tn__byte_coding of_input, of_weights;
     int32_t input_zero;
-    const tn_operand *weights_zero, *weights_scale; /* or NULL */
+    /* zero points and scales of the weights; NULL: all zero points are 0, or there is no scale */
+    const tn_operand *weights_zero, *weights_scale;
     float input_scale, output_scale;
     int32_t output_zero;
 } conv_job;
 
-/* a tile of one image: outputs of one line for a few filters */
+/* A part of the output of one image that is computed together: a part of one line, for a few
+ * filters. */
 typedef struct conv_tile {
-    uint64_t input, weights, output; /* first elements */
-    uint64_t filter, filters;        /* counted over all groups */
+    /* index of the first element of the image's channels, of the weights, of the output */
+    uint64_t input, weights, output;
+    uint64_t filter, filters; /* first filter, counted over all groups, and number of filters */
     uint64_t line, first, count;
 } conv_tile;
 
@@ -125,7 +130,7 @@ static void conv_byte_store(const conv_job *job, uint64_t filter, uint64_t at, u
 #define CONV_STORE conv_half_store
 #include "engine/kernels/families/windows/conv_loops.h"
 
-/* Without sign, as sums may wrap around. */
+/* elements are read as unsigned, because sums may wrap around */
 #define CONV_READ_BYTE(job, value)                                                                 \
     (uint32_t)(tn__byte_read((job)->of_input, value) - (job)->input_zero)
 #define CONV_WEIGHT_BYTE(job, value) (uint32_t) tn__byte_read((job)->of_weights, value)
@@ -158,9 +163,9 @@ static void conv_tile_run(const conv_job *job, tn_dtype dtype, const conv_tile *
     }
 }
 
-#define CONV_AT_ONCE 8u /* filters of a tile */
+#define CONV_AT_ONCE 8u /* number of filters of a tile, which are computed together */
 
-/* Some filters of one image: all lines. */
+/* Computes all lines of the output for a few filters of one image. */
 static void conv_filters_run(const conv_job *job, tn_dtype dtype, conv_tile tile) {
     uint64_t width = (uint64_t)job->slide.output[job->slide.spatial - 1], output = tile.output;
     for (tile.line = 0; tile.line < job->slide.lines; tile.line++)
@@ -173,7 +178,8 @@ static void conv_filters_run(const conv_job *job, tn_dtype dtype, conv_tile tile
 
 static void conv_job_run(conv_job *job, tn_dtype dtype) {
     if (!job->slide.transposed && tn__slide_is_flat(&job->slide))
-        tn__slide_flat(&job->slide, job->slide.output_area); /* long lines */
+        /* all output rows are treated as one long line instead of many short ones */
+        tn__slide_flat(&job->slide, job->slide.output_area);
     for (uint64_t n = 0; n < job->batch; n++)
         for (uint64_t g = 0; g < job->groups; g++)
             for (uint64_t f = 0; f < job->filters; f += CONV_AT_ONCE) {
@@ -200,7 +206,7 @@ static tn_status conv_read(tn_kernel_call *call, uint32_t weights, uint32_t bias
                              x->rank, w->rank);
     *job = (conv_job){.call = call, .input = x->data, .weights = w->data, .output = y};
     TN_TRY(tn__slide_read(call, x, w->shape + 2, y, transposed, &job->slide));
-    /* channels come first in the weights of a transposed convolution, filters otherwise */
+    /* the first two extents of the weights: filters, channels; transposed: channels, filters */
     int64_t outer = w->shape[0], inner = w->shape[1];
     int64_t channels = x->shape[1], filters = y->shape[1];
     if (group < 1 || outer % group != 0 || (transposed ? channels : filters) != outer ||
@@ -242,7 +248,7 @@ static tn_status conv_run_transpose(tn_kernel_call *call) {
 
 /* --- bytes --- */
 
-/* One value, or one per filter. */
+/* Checks that an input has one element, or one element per filter. */
 static tn_status conv_check_each(const conv_job *job, uint32_t index) {
     const tn_operand *operand = tn__call_input(job->call, index);
     if (operand == NULL || tn__operand_count(operand) == 1) return TN_OK;
@@ -276,7 +282,8 @@ static tn_status conv_run_integer(tn_kernel_call *call) {
 }
 
 static bool conv_accepts_qlinear(const tn_kernel_setup *setup) {
-    for (uint32_t i = 0; i < 8; i++) { /* x, w, y: data (of y its zero point), scale, zero point */
+    /* inputs: data, scale and zero point of x and of w; scale and zero point of y */
+    for (uint32_t i = 0; i < 8; i++) {
         bool scale = i == 1 || i == 4 || i == 6;
         if (!tn__input_is(setup, i, scale ? TN__TYPES_REAL : TN__TYPES_BYTE)) return false;
     }
@@ -300,15 +307,17 @@ static tn_status conv_run_qlinear(tn_kernel_call *call) {
 
 /* --- the gradient of the weights ---
  *
- * That of one weight is the inner product of the given gradient with the inputs of that weight:
- * line by line, sums in double. */
+ * The gradient of one weight is the inner product of the output's gradient and the inputs with
+ * which the weight was multiplied. It is summed line by line in double precision.
+ */
 
 typedef struct conv_weights {
     const tn_operand *dy, *x;
     tn_operand *dw;
     tn__slide slide;
-    uint64_t batch, groups, channels, filters; /* channels and filters of one group */
-    double *sums;                              /* [taps] */
+    /* `channels`, `filters`: input and output channels of one group */
+    uint64_t batch, groups, channels, filters;
+    double *sums; /* [taps] */
 } conv_weights;
 
 static double conv_grad_dot(const tn_operand *a, uint64_t at_a, uint64_t step_a,
@@ -325,7 +334,8 @@ static double conv_grad_dot(const tn_operand *a, uint64_t at_a, uint64_t step_a,
     return sum;
 }
 
-/* One image: adds the contributions of its lines to the taps of one filter and channel. */
+/* Adds the contributions of one image to the gradients of the weights that connect one channel with
+ * one filter. */
 static void conv_grad_plane(const conv_weights *job, uint64_t dy, uint64_t x) {
     const tn__slide *slide = &job->slide;
     uint64_t width = (uint64_t)slide->output[slide->spatial - 1];

@@ -1,42 +1,46 @@
-/* conv_dnnl.c - convolutions, transposed ones and gradients of weights by oneDNN, with fused
- * operations. (The gradient of an input is a transposed convolution.)
+/* conv_dnnl.c - convolutions, transposed convolutions and gradients of weights by oneDNN, with
+ * fused operations. (The gradient of an input is a transposed convolution.)
  *
- * First the kernel asks for the formats that the operands have, with weights in any form (packed at
- * set-up). If only an implementation that packs on the heap takes those (usually for channels
- * first), the library may choose the forms of input and output as well, with reorders through
- * scratch around it: this takes more scratch, but all of it is planned.
+ * The kernel first asks oneDNN for an implementation that uses the formats of the operands, with
+ * weights in any format, because they are packed once. If the only such implementation packs on the
+ * heap while it runs (usual for channels first), oneDNN may choose the formats of input and output
+ * as well. Reorders then copy the operands through scratch memory. This needs more scratch, but all
+ * of it is planned.
  *
- * Other ways with less scratch (kernel.h) run the same in pieces, images first, then rows of each,
- * one after the other through the same scratch. Rows that windows of two pieces need are read
- * twice; the arithmetic of each element stays the same.
+ * Variants with less scratch (tn_kernel.ways) divide the convolution into pieces that run one after
+ * the other and share their scratch. A piece is first some of the images, then some rows of one
+ * image. Rows of the input that two pieces need are read twice. The arithmetic of each output
+ * element does not change.
  *
- * Transposed convolutions (gradients of inputs) are slow on AVX2 with channels last, like gradients
- * of weights: in every way, pieces that stay in a core's cache are copied into fast forms.
+ * On AVX2, transposed convolutions (gradients of inputs) and gradients of weights are slow with
+ * channels last. In all variants, they are divided into pieces that fit into a core's cache and are
+ * copied into faster formats.
  *
- * The primitive adds its result to the destination, which must hold the summand (the fourth input
- * of the operator of domain "tenure"): it lies there already if the plan put the output on it, and
- * is copied there otherwise.
+ * If the operator of domain "tenure" has a summand (its fourth input), the primitive adds its
+ * result to the destination. The summand is therefore copied to the destination first, unless the
+ * plan has placed the output at the summand's address.
  */
 #include "engine/kernels/dnnl.h"
 
-/* A convolution is cut into images * rows pieces; those of an image follow each other. */
+/* How a convolution is divided into images * rows pieces. The pieces of an image are adjacent. */
 typedef struct piece_parts {
     tn__dnnl_window window; /* window of the whole convolution */
     bool transposed;
     uint32_t images, rows;
 } piece_parts;
-#define PIECE_BYTES (UINT64_C(2) << 20) /* that stay in a core's cache */
+/* total size of the operands of a piece, chosen so that they stay in a core's cache */
+#define PIECE_BYTES (UINT64_C(2) << 20)
 #define PIECES_MAX 128u
-typedef struct conv_piece { /* some rows of some images */
+typedef struct conv_piece { /* One piece: a few images, or a few rows of one image. */
     tn__dnnl_window window;
-    dnnl_memory_desc_t x, y;     /* as the operands are */
+    dnnl_memory_desc_t x, y;     /* describe the piece in the formats of the operands */
     uint64_t x_offset, y_offset; /* bytes */
-    /* It has no images or no rows. Lengths are rounded up, so nothing may be left for the last
-     * pieces: 5 rows in 4 parts are 2, 2, 1 and 0. */
+    /* Whether the piece has no images or no rows. The size of pieces is rounded up, so the last
+     * pieces may be empty: 5 rows in 4 pieces are 2, 2, 1 and 0 rows. */
     bool empty;
 } conv_piece;
 
-/* [first, last) of `count`, cut into pieces as long as each other. */
+/* Computes the range [first, last) of part number `part` if `count` is divided into equal parts. */
 static void piece_part(int64_t count, uint32_t parts, uint32_t part, int64_t *first,
                        int64_t *last) {
     int64_t length = (count + parts - 1) / parts;
@@ -57,7 +61,8 @@ static tn_status piece_view(const tn__dnnl *library, const tn_tensor *tensor,
     return tn__dnnl_strided(library, tensor->dtype, tensor->rank, shape, strides, desc);
 }
 
-/* `count` pieces: images first, then the rows of each. */
+/* Divides a convolution into about `count` pieces: first by images, then by the rows of each
+ * image. */
 static void piece_cut(piece_parts *parts, const tn_tensor *y, uint64_t count) {
     uint64_t images = (uint64_t)y->shape[0];
     if (count == 0) count = 1;
@@ -66,8 +71,9 @@ static void piece_cut(piece_parts *parts, const tn_tensor *y, uint64_t count) {
     if (parts->rows > (uint64_t)y->shape[2]) parts->rows = 1;
 }
 
-/* The rows of the input for rows [from, to) of the output: *first to *last, and the window's
- * padding there. False: only padding. */
+/* Computes the input rows [*first, *last) that the output rows [from, to) read, and the padding
+ * before and after them. `there`: rows of the input. Returns false if the output rows read only
+ * padding. */
 static bool piece_rows(tn__dnnl_window *window, int64_t from, int64_t to, int64_t there,
                        int64_t *first, int64_t *last) {
     const int64_t reach = (window->kernel[0] - 1) * (window->dilation[0] + 1) + 1;
@@ -80,7 +86,8 @@ static bool piece_rows(tn__dnnl_window *window, int64_t from, int64_t to, int64_
     return *first < *last;
 }
 
-/* The same of a transposed one: input row i reaches output rows i * stride - begin and on. */
+/* Computes the input rows of a piece as piece_rows does, for a transposed convolution, where input
+ * row i contributes to the output rows from i * stride - begin on. */
 static bool piece_rows_back(tn__dnnl_window *window, int64_t from, int64_t to, int64_t there,
                             int64_t *first, int64_t *last) {
     const int64_t stride = window->stride[0], begin = window->begin[0];
@@ -93,9 +100,10 @@ static bool piece_rows_back(tn__dnnl_window *window, int64_t from, int64_t to, i
     return *first < *last && window->begin[0] >= 0;
 }
 
-/* Piece `index`, from 0: the output rows that it makes and the input rows that it reads. Rows that
- * a window reaches beyond those are padding, or cut off for a transposed convolution.
- * Errors: E_UNSUPPORTED (it would read only padding). */
+/* Computes piece number `index`: the part of the output that it writes, and the part of the input
+ * that it reads. Where the window extends beyond this input, the piece has padding; in a transposed
+ * convolution, outputs beyond the piece are dropped. Errors: E_UNSUPPORTED (the piece would read
+ * only padding). */
 static tn_status piece_of(const tn__dnnl *library, const piece_parts *parts, const tn_tensor *x,
                           const tn_tensor *y, uint32_t index, conv_piece *piece) {
     int64_t from[2], to[2], in_from[2], in_to[2];
@@ -120,9 +128,9 @@ static tn_status piece_of(const tn__dnnl *library, const piece_parts *parts, con
 typedef struct conv_plan {
     const tn_tensor *x, *w, *bias, *summand, *y;
     bool transposed;
-    bool blocks; /* in pieces, in forms that the library chooses */
+    bool blocks; /* whether the pieces are copied into formats that oneDNN chooses */
     tn__dnnl_after after;
-    dnnl_memory_desc_t w_desc, bias_desc; /* as the operands are */
+    dnnl_memory_desc_t w_desc, bias_desc; /* describe weights and bias in their own formats */
     piece_parts parts;
 } conv_plan;
 
@@ -132,8 +140,8 @@ static bool conv_accepts(const tn_kernel_setup *setup) {
            w->rank == x->rank && w->format.order != TN_ORDER_NHWC;
 }
 
-/* The weights of a convolution (or a transposed one) with `group` groups as the library sees them:
- * [group, out, in, kernel...], without `group` if it is 1. */
+/* Describes the weights to oneDNN: [group, out, in, kernel...], without the first dimension if
+ * there is one group. */
 static tn_status conv_weights_desc(const tn__dnnl *library, const tn_tensor *w, bool transposed,
                                    int64_t group, dnnl_memory_desc_t *desc) {
     int64_t shape[TN_RANK_MAX], strides[TN_RANK_MAX], plain[TN_RANK_MAX];
@@ -171,10 +179,11 @@ static tn_status conv_read(const tn_kernel_setup *setup, bool transposed, conv_p
                              &plan->w_desc);
 }
 
-/* With channels last, the transposed kernels of AVX2 step over all channels of a pixel for each
- * eight of them. This takes up to twice as long as copies with channels in blocks of eight, a few
- * images or rows at a time (a U-Net's training step: 6 % less). Kernels of AVX-512 do not do this,
- * nor do kernels of one pixel; forward kernels gain only as much as copying costs. */
+/* Whether pieces should be copied into a format with channels in blocks of eight. With channels
+ * last, oneDNN's transposed kernels for AVX2 read all channels of a pixel again for every eight of
+ * them, which can take twice as long as the copies. Kernels for AVX-512 and kernels with a window
+ * of one pixel do not have this problem, and forward kernels would gain only as much as the copies
+ * cost. */
 static bool conv_wants_blocks(const tn_kernel_setup *setup, const conv_plan *plan) {
     bool point = true;
     for (uint32_t d = 2; d < plan->w->rank; d++) point = point && plan->w->shape[d] == 1;
@@ -185,7 +194,8 @@ static bool conv_wants_blocks(const tn_kernel_setup *setup, const conv_plan *pla
            strcmp(tn__dnnl_isa(setup->library), "avx2") == 0;
 }
 
-/* How a way cuts: images first, which costs nothing, then the rows of each. */
+/* Chooses the number of pieces for variant `way`, which is twice that of the variant before. Images
+ * are divided first, because this costs nothing, then the rows of each image. */
 static tn_status conv_cut(conv_plan *plan, uint32_t way) {
     int64_t images = plan->y->shape[0], rows = plan->y->shape[2];
     int64_t pieces = INT64_C(1) << way;
@@ -207,8 +217,9 @@ static tn_status conv_cut(conv_plan *plan, uint32_t way) {
     return TN_OK;
 }
 
-/* The best implementation of a piece with operands as they are (`given`), or in any form. Weights
- * have the form that is `wanted`; NULL: any. */
+/* Finds the best implementation for a piece. `given`: input and output have the formats of the
+ * operands; otherwise oneDNN chooses them. `wanted`: format of the weights; NULL: oneDNN chooses
+ * it. */
 static tn_status conv_choose(const tn__dnnl *library, const conv_plan *plan,
                              const conv_piece *piece, bool given, const dnnl_memory_desc_t *wanted,
                              dnnl_primitive_desc_t *chosen, uint32_t *rank) {
@@ -237,7 +248,8 @@ static tn_status conv_choose(const tn__dnnl *library, const conv_plan *plan,
     return tn__dnnl_choose(library, &desc, &plan->after, chosen, rank);
 }
 
-/* Chooses for the first piece; the others follow its forms. */
+/* Chooses the implementation of the first piece, and whether operands keep their formats. All other
+ * pieces use the same formats. */
 static tn_status conv_pick(const tn__dnnl *library, const conv_plan *plan, const conv_piece *piece,
                            dnnl_primitive_desc_t *chosen, bool *given) {
     dnnl_primitive_desc_t any;
@@ -261,13 +273,17 @@ static tn_status conv_pick(const tn__dnnl *library, const conv_plan *plan, const
     return TN_OK;
 }
 
-typedef struct conv_choice { /* kernels of each piece, and scratch for the largest of them */
+/* The implementation of each piece, and scratch memory for copies of the largest piece. */
+typedef struct conv_choice {
     dnnl_primitive_desc_t of[PIECES_MAX];
-    bool x_copied, y_copied, y_lies; /* by some piece; some piece's result where it belongs */
+    /* `x_copied`, `y_copied`: some piece copies its input or output; `y_lies`: some piece writes
+     * its output directly */
+    bool x_copied, y_copied, y_lies;
     tn__dnnl_at x_at, y_at;
 } conv_choice;
 
-/* The place of an operand in the form that a piece wants: itself, or `bytes` of scratch. */
+/* Whether an operand must be copied because a piece needs another format. Then raises *bytes to the
+ * size of the copy. */
 static bool conv_is_copied(const tn__dnnl *library, const dnnl_memory_desc_t *has,
                            const dnnl_memory_desc_t *wants, uint64_t *bytes) {
     if (library->dnnl_memory_desc_equal(has, wants)) return false;
@@ -276,7 +292,8 @@ static bool conv_is_copied(const tn__dnnl *library, const dnnl_memory_desc_t *ha
     return true;
 }
 
-/* On failure the caller destroys the objects made so far. */
+/* Chooses the implementations of all pieces and reserves scratch memory for copies. If it fails,
+ * the caller destroys the descriptors in `choice`. */
 static tn_status conv_choose_all(const tn__dnnl *library, const conv_plan *plan,
                                  tn__dnnl_work *work, conv_choice *choice) {
     uint64_t x_bytes = 0, y_bytes = 0;
@@ -302,14 +319,14 @@ static tn_status conv_choose_all(const tn__dnnl *library, const conv_plan *plan,
     return TN_OK;
 }
 
-/* The steps of a piece: reorders around it where it has forms of its own. */
+/* Adds the steps of a piece: its primitive, and reorders before and after it if formats differ. */
 static tn_status conv_add_piece(tn__dnnl_work *work, const tn__dnnl *library, const conv_plan *plan,
                                 conv_choice *choice, uint32_t index, tn__dnnl_at w_at) {
     dnnl_primitive_desc_t *chosen = &choice->of[index];
     conv_piece piece;
     TN_TRY(piece_of(library, &plan->parts, plan->x, plan->y, index, &piece));
     if (piece.empty) return TN_OK;
-    /* the descriptor goes with its step */
+    /* the descriptors are copied, because they are destroyed with the step to which they belong */
     dnnl_memory_desc_t x = *tn__dnnl_wants(library, *chosen, dnnl_query_src_md, 0);
     dnnl_memory_desc_t y = *tn__dnnl_wants(library, *chosen, dnnl_query_dst_md, 0);
     dnnl_memory_desc_t w = *tn__dnnl_wants(library, *chosen, dnnl_query_weights_md, 0);
@@ -363,8 +380,8 @@ static tn_status conv_prepare_in(tn_kernel_setup *setup, bool transposed, bool b
     return tn__dnnl_end(setup, work, status);
 }
 
-/* Whether the first way of a transposed one is in blocks: then all are, as all have the same bits.
- */
+/* Determines whether a transposed convolution runs in blocks, by preparing its fastest variant. All
+ * variants must do as the fastest one does, because all must compute the same bits. */
 static tn_status conv_in_blocks(tn_kernel_setup *setup, bool *blocks) {
     const uint32_t way = setup->way;
     setup->way = 0;
@@ -402,19 +419,20 @@ static tn_status conv_prepare_transposed(tn_kernel_setup *setup) {
 
 /* --- the gradient of the weights ---
  *
- * As with convolutions, the kernel first asks for the operands' own formats, with the weights'
- * gradient in any form. If only an implementation that packs on the heap takes those, the library
- * chooses the forms of all three, with reorders through planned scratch around it. The gradient is
- * written in the order of its shape, because optimizers and checkpoints read that.
+ * As for convolutions, the kernel first asks for the formats of the operands, with the gradient in
+ * any format. If the only such implementation packs on the heap, oneDNN chooses all three formats,
+ * and reorders copy the operands through planned scratch memory. The gradient is written in C
+ * order, because optimizers and checkpoints read it.
  *
- * If kernels are slow with channels last (AVX2), pieces are copied into a fast form, and their
- * gradients are added up in an order that follows from shapes alone.
+ * If kernels are slow with channels last (AVX2), pieces are copied into a faster format. The
+ * gradients of the pieces are added in an order that depends only on the shapes, so results are
+ * reproducible.
  */
 
 typedef struct back_plan {
     const tn_tensor *x_tensor, *dy_tensor;
     piece_parts parts;
-    dnnl_memory_desc_t x, dw, dy; /* as the operands are */
+    dnnl_memory_desc_t x, dw, dy; /* describe the operands in their own formats */
 } back_plan;
 
 static bool back_accepts(const tn_kernel_setup *setup) {
@@ -425,10 +443,10 @@ static bool back_accepts(const tn_kernel_setup *setup) {
            dw->format.order != TN_ORDER_NHWC;
 }
 
-/* oneDNN (2.6, and 3.12 according to its issues) has a kernel for convolutions of one pixel with a
- * stride, channels last, that steps through its scratchpad by whole blocks of 16 channels but asks
- * only for the room of the existing ones: with fewer than 16 it writes beyond its end. Such layers
- * are small; our own loops run them. */
+/* Whether oneDNN would write beyond its scratchpad. It has a kernel for a window of one pixel with
+ * a stride and channels last that uses its scratchpad in blocks of 16 channels, but requests only
+ * one byte per channel. With fewer than 16 channels it overruns. This affects version 2.6, and 3.12
+ * according to its issues. Such layers are small, so our own loops run them. */
 static bool back_overruns(const tn_tensor *dw, const tn__dnnl_window *window) {
     bool point = true, strides = false;
     for (uint32_t d = 2; d < dw->rank; d++) {
@@ -456,7 +474,7 @@ static tn_status back_read(const tn_kernel_setup *setup, back_plan *plan) {
     return conv_weights_desc(library, dw, false, group, &plan->dw);
 }
 
-/* dw: its form, or NULL for any. */
+/* Finds the best implementation. `dw`: format of the gradient; NULL: oneDNN chooses it. */
 static tn_status back_choose(const tn__dnnl *library, const back_plan *plan,
                              const conv_piece *piece, bool given, const dnnl_memory_desc_t *wanted,
                              dnnl_primitive_desc_t *chosen, uint32_t *rank) {
@@ -502,7 +520,8 @@ static tn_status back_pick(const tn__dnnl *library, const back_plan *plan,
     return TN_OK;
 }
 
-/* An input in the form that is wanted: itself, or a copy in scratch. */
+/* Makes an input available in the format that an implementation needs: the input itself, or a copy
+ * in scratch memory, for which a step is added. */
 static tn_status back_input(tn__dnnl_work *work, const tn__dnnl *library, uint32_t index,
                             const dnnl_memory_desc_t *has, const dnnl_memory_desc_t *wants,
                             tn__dnnl_at *at) {
@@ -535,9 +554,10 @@ static tn_status back_build(tn__dnnl_work *work, const tn__dnnl *library, const 
                : TN_OK;
 }
 
-/* With channels last, the kernels of AVX2 step over all channels of a pixel for each eight of them.
- * This takes up to 3.5 times as long as copies with channels in blocks of eight, a few images or
- * rows at a time. Kernels of AVX-512 do not do this, nor do kernels of one pixel. */
+/* Whether the gradient is computed in pieces that are copied into a format with channels in blocks
+ * of eight. With channels last, oneDNN's kernels for AVX2 read all channels of a pixel again for
+ * every eight of them, which can take 3.5 times as long as the copies. Kernels for AVX-512 and
+ * kernels with a window of one pixel do not have this problem. */
 static bool back_in_pieces(const tn_kernel_setup *setup, const back_plan *plan) {
     const tn_tensor *dw = tn__setup_output(setup, 0);
     bool point = true;
@@ -548,7 +568,8 @@ static bool back_in_pieces(const tn_kernel_setup *setup, const back_plan *plan) 
            strcmp(tn__dnnl_isa(setup->library), "avx2") == 0;
 }
 
-/* A piece has at least as many bytes as the gradient, which is added up once for each of them. */
+/* Chooses the number of pieces. A piece is at least as large as the gradient, because every piece
+ * adds to the whole gradient. */
 static void back_cut(const tn_kernel_setup *setup, back_plan *plan) {
     uint64_t bytes = plan->x_tensor->bytes + plan->dy_tensor->bytes;
     uint64_t goal = tn__setup_output(setup, 0)->bytes;
@@ -557,7 +578,7 @@ static void back_cut(const tn_kernel_setup *setup, back_plan *plan) {
     piece_cut(&plan->parts, plan->dy_tensor, count < PIECES_MAX ? count : PIECES_MAX);
 }
 
-/* A step: `sum` += `part`, of that many bytes of float32 each. */
+/* Adds a step that computes `sum` += `part` for this number of bytes of float32. */
 static tn_status back_add(tn__dnnl_work *work, const tn__dnnl *library, uint64_t bytes,
                           tn__dnnl_at sum, tn__dnnl_at part) {
     const int64_t count = (int64_t)(bytes / sizeof(float)), one = 1;
@@ -574,7 +595,8 @@ static tn_status back_add(tn__dnnl_work *work, const tn__dnnl *library, uint64_t
     return tn__dnnl_bind(work, DNNL_ARG_DST, &all, sum);
 }
 
-typedef struct back_copies { /* copies of each piece, and places for the largest of them */
+/* The implementation of each piece, and scratch memory for copies of the largest piece. */
+typedef struct back_copies {
     dnnl_primitive_desc_t of[PIECES_MAX];
     dnnl_memory_desc_t dw;
     uint64_t x_bytes, dy_bytes;
@@ -587,7 +609,8 @@ static void back_larger(const tn__dnnl *library, dnnl_primitive_desc_t chosen, d
     if (size > *bytes) *bytes = size;
 }
 
-/* On failure the caller destroys the objects made so far. */
+/* Chooses the implementations of all pieces and reserves scratch memory. If it fails, the caller
+ * destroys the descriptors in `copies`. */
 static tn_status back_choose_all(tn__dnnl_work *work, const tn__dnnl *library,
                                  const back_plan *plan, back_copies *copies) {
     const uint32_t pieces = plan->parts.images * plan->parts.rows;
@@ -633,7 +656,7 @@ static tn_status back_piece(tn__dnnl_work *work, const tn__dnnl *library, const 
     const tn__dnnl_at dy_from = {TN__DNNL_INPUT, 0, piece.y_offset};
     TN_TRY(back_copy(work, library, &piece.x, x_from, &x, copies->x, &x_at));
     TN_TRY(back_copy(work, library, &piece.y, dy_from, &dy, copies->dy, &dy_at));
-    copies->of[index] = NULL; /* it goes with its step */
+    copies->of[index] = NULL; /* the step owns the copy from now on */
     TN_TRY(tn__dnnl_step(work, chosen, 3));
     TN_TRY(tn__dnnl_bind(work, DNNL_ARG_SRC, &x, x_at));
     TN_TRY(tn__dnnl_bind(work, DNNL_ARG_DIFF_DST, &dy, dy_at));
@@ -679,7 +702,7 @@ static tn_status back_prepare(tn_kernel_setup *setup) {
     return status == TN_E_UNSUPPORTED ? back_prepare_as(setup, false) : status;
 }
 
-#define CONV_WAYS 6u /* each cuts into twice as many pieces as the one before */
+#define CONV_WAYS 6u /* number of variants; each has twice as many pieces as the one before */
 #define CONV_ROW(in_domain, in_type, in_accepts, in_prepare, in_ways)                              \
     {                                                                                              \
         .domain = in_domain, .type = in_type, .accepts = in_accepts, .prepare = in_prepare,        \

@@ -1,16 +1,17 @@
-/* conv_loops.h - the loops of a convolution for one element type. Included by conv.c once
- * per type, with CONV(name), CONV_TYPE, CONV_SUM, CONV_DIRECT (they are the same, and CONV_READ
- * changes nothing), CONV_READ(job, value), CONV_WEIGHT(job, value), CONV_SHIFT(job, filter) and
- * CONV_STORE defined.
+/* conv_loops.h - the loops of a convolution for one element type. conv.c includes this file once
+ * per type, after it has defined CONV(name), CONV_TYPE (of elements), CONV_SUM (type of sums),
+ * CONV_DIRECT (whether both are one type and CONV_READ does nothing), CONV_READ(job, value),
+ * CONV_WEIGHT(job, value), CONV_SHIFT(job, filter) and CONV_STORE.
  *
- * A tile of outputs, one line of at most 64 for up to 8 filters, gathers its taps: the innermost
- * loop runs along a line of the input. Sums of 64 taps are added to sums of sums, which keeps the
- * error of n taps near n / 64.
+ * A tile of outputs is at most 64 positions of one line, for up to 8 filters. For each weight, the
+ * innermost loop runs along a line of the input. The products are summed in groups of 64, and these
+ * sums are added to a total, which keeps the error of a sum of n products near n / 64.
  */
 #define CONV_FILTERS 8u
 #define CONV_TERMS 64u
 
-/* The inputs of a run side by side: where they are, or else made so in `room`. */
+/* Returns the inputs of a run as adjacent numbers of type CONV_SUM: the input itself if possible,
+ * else a copy in `room`. */
 static inline const CONV_SUM *CONV(gather)(const conv_job *job, const CONV_TYPE *source,
                                            const tn__slide_run *run, CONV_SUM *room) {
     (void)job;
@@ -38,7 +39,7 @@ static void CONV(flush)(CONV_SUM (*total)[TN__SLIDE_TILE], CONV_SUM (*part)[TN__
         }
 }
 
-/* One tap of one channel for all filters of the tile. */
+/* Adds the products of one window element of one channel, for all filters of the tile. */
 static inline void CONV(tap)(const conv_job *job, uint64_t filters,
                              CONV_SUM (*part)[TN__SLIDE_TILE], const CONV_TYPE *source,
                              const CONV_TYPE *weights, const CONV_SUM *shift,

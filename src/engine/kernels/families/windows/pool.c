@@ -1,10 +1,11 @@
-/* pool.c - pools over windows and over everything: MaxPool, AveragePool, LpPool, their global
+/* pool.c - pooling over windows and over whole images: MaxPool, AveragePool, LpPool, their global
  * forms, MaxUnpool, and their gradients.
  *
- * Elements of any type are loaded as doubles, a line at a time: maxima stay exact, sums keep all
- * digits. A NaN in a window is its maximum. Padding is never the maximum; an average counts it with
- * count_include_pad, but not the padding that ceil_mode adds beyond it.
- * Source: operator texts of ONNX, opsets 1 to 17 (AveragePool's dilations: 19).
+ * Elements of any type are loaded as doubles, a line at a time, so maxima are exact and sums lose
+ * no digits. If a window contains a NaN, its maximum is NaN. Padding is never the maximum. An
+ * average counts padding with count_include_pad, but never the padding that ceil_mode adds.
+ * Source: the ONNX specifications of these operators, opsets 1 to 17 (dilations of AveragePool:
+ * opset 19).
  */
 #include <math.h>
 
@@ -17,18 +18,21 @@
 typedef enum pool_kind { POOL_MAX, POOL_AVERAGE, POOL_POWER } pool_kind;
 
 typedef struct pool_job {
-    const tn_operand *input, *output, *places; /* places: where maxima are, or NULL */
+    /* `places`: receives the indices of the maxima; NULL: not wanted */
+    const tn_operand *input, *output, *places;
     tn__slide slide;
     pool_kind kind;
     double power;
     bool count_padding, column_major;
-    uint8_t *map;  /* MaxPoolTrain's: which tap of each window has the maximum; or NULL */
-    uint32_t bits; /* of an entry */
+    uint8_t *map;  /* MaxPoolTrain: receives which window element has the maximum; else NULL */
+    uint32_t bits; /* number of bits of an entry of `map` */
 } pool_job;
 
 typedef struct pool_tile {
     double values[TN__SLIDE_TILE];
-    uint64_t places[TN__SLIDE_TILE]; /* in the plane, or the tap; POOL_NOWHERE: none yet */
+    /* index of the maximum in the plane (in the window if there is a map); POOL_NOWHERE: none
+     * yet */
+    uint64_t places[TN__SLIDE_TILE];
 } pool_tile;
 
 /* --- windows --- */
@@ -38,7 +42,8 @@ static double pool_power(double value, double power) {
     return power == 1 ? size : power == 2 ? size * size : pow(size, power);
 }
 
-/* Without a place, a loop that the compiler makes one of vectors. */
+/* Updates maxima and their indices. If indices are not wanted, a separate loop is used, which
+ * compilers vectorise. */
 static void pool_add_most(const pool_job *job, pool_tile *tile, const tn__slide_run *run,
                           const double *values, uint64_t place) {
     double *to = tile->values + run->target;
@@ -67,7 +72,8 @@ static void pool_add(const pool_job *job, pool_tile *tile, const tn__slide_run *
         for (uint64_t i = 0; i < run->count; i++) to[i] += pool_power(values[i], job->power);
 }
 
-/* Taps of dimension d that meet the input (and its padding) at output `at`. */
+/* Returns how many window elements of dimension d are inside the input (with `padding`, inside the
+ * padded input) at output coordinate `at`. */
 static uint64_t pool_taps(const tn__slide *slide, bool padding, uint32_t d, int64_t at) {
     int64_t base = at * slide->stride[d] - slide->begin[d], dilation = slide->dilation[d];
     int64_t least = padding ? -slide->begin[d] : 0;
@@ -96,7 +102,8 @@ static void pool_finish(const pool_job *job, uint64_t line, uint64_t first, uint
     }
 }
 
-/* An element of the input's plane, counted with its first dimension innermost. */
+/* Converts an index into the input's plane in C order to one in which the first dimension is
+ * innermost. */
 static uint64_t pool_column_major(const tn__slide *slide, uint64_t place) {
     uint64_t result = 0, step = slide->input_area;
     for (uint32_t d = slide->spatial; d-- > 0; place /= (uint64_t)slide->input[d]) {
@@ -106,8 +113,8 @@ static uint64_t pool_column_major(const tn__slide *slide, uint64_t place) {
     return result;
 }
 
-/* Entries of a map are written in their order, so the second of a byte finds the first there.
- * Layout: graph/rules/window.h. */
+/* Writes entry `at` of a map (layout: graph/rules/window.h). Entries must be written in order,
+ * because the second entry of a byte keeps the first one. */
 static void pool_map_set(uint8_t *map, uint32_t bits, uint64_t at, uint64_t tap) {
     if (bits == 8)
         map[at] = (uint8_t)tap;
@@ -234,8 +241,9 @@ static tn_status pool_run_whole_power(tn_kernel_call *call) {
 
 /* --- back again --- */
 
-/* The place in the output of element `index` of the tensor that MaxPool had as its input. Its
- * extents follow from the window; the output may be larger when its shape is given. */
+/* Finds the element of MaxUnpool's output for `index`, which counts the elements of the tensor from
+ * which MaxPool took the maximum. The extents of that tensor follow from the window; the output may
+ * be larger if its shape is given. Returns false if there is no such element. */
 static bool pool_unpool_place(const tn_operand *y, const int64_t *extents, int64_t index,
                               uint64_t *place) {
     uint64_t left = (uint64_t)index, step = 1;
@@ -280,10 +288,12 @@ static bool pool_accepts_unpool(const tn_kernel_setup *setup) {
     return tn__types_agree(setup, TN__TYPES_REAL, 1, 0) && tn__input_is(setup, 1, TN__TYPE(INT64));
 }
 
-/* --- MaxPoolTrain: a maximum pool that stores which tap of each window has the maximum ---
+/* --- MaxPoolTrain: a maximum pool that stores which element of each window has the maximum ---
  *
- * The first element with the maximum wins, and the first NaN before all numbers, as in MaxPoolGrad.
- * A window that is all padding has tap 0, which is padding, so its gradient is dropped. */
+ * If several elements are equal, the first one is stored; a NaN precedes all numbers, as in
+ * MaxPoolGrad. A window without any input element gets entry 0, which is in the padding, so its
+ * gradient is dropped.
+ */
 
 static tn_status pool_run_map(tn_kernel_call *call) {
     const tn_operand *x = &call->inputs[0], *y = &call->outputs[0], *map = &call->outputs[1];
@@ -304,11 +314,14 @@ static bool pool_accepts_map(const tn_kernel_setup *setup) {
 
 /* --- gradients ---
  *
- * The gradient of a maximum goes to the first element that has it: MaxPoolGrad searches it in the
- * input, MaxPoolMapGrad reads it from the map. Overlapping windows add up, in the order of the
- * windows, so both give the same bits. A window that is all padding gives nothing. */
+ * The gradient of a maximum is added to the gradient of the first element that has this maximum.
+ * MaxPoolGrad searches for that element in the input, MaxPoolMapGrad reads it from the map. If
+ * windows overlap, their gradients are added in the order of the windows, so both operators compute
+ * the same bits. A window without any input element contributes nothing.
+ */
 
-/* Where tap `tap` of the window at `position` lies in the plane; false: in the padding. */
+/* Finds the index in the input's plane of element `tap` of the window at an output position.
+ * Returns false if the element is in the padding. */
 static bool pool_tap_place(const tn__slide *slide, const int64_t *position, uint64_t tap,
                            uint64_t *place) {
     uint64_t step = 1;
@@ -368,8 +381,9 @@ typedef struct pool_grad {
     bool max, count_padding;
 } pool_grad;
 
-/* Taps of the window at `position` that meet the input: places in its plane. Visits them in the
- * order of the window; returns the place of the maximum, or their number in *met. */
+/* Visits the window elements at an output position that are inside the input, and sets *met to
+ * their number. For a maximum pool, returns the index of the maximum. For an average, adds `add` to
+ * the gradient of each element. */
 static uint64_t pool_grad_window(const pool_grad *job, uint64_t plane, const int64_t *position,
                                  double add, uint64_t *met) {
     const tn__slide *slide = &job->slide;
@@ -394,7 +408,8 @@ static uint64_t pool_grad_window(const pool_grad *job, uint64_t plane, const int
     return best;
 }
 
-/* Number of taps in an average with padding: without those after the padded end (ceil_mode). */
+/* Returns the number of elements that an average with padding counts; the padding that ceil_mode
+ * adds is not counted. */
 static uint64_t pool_grad_padded(const tn__slide *slide, const int64_t *position) {
     uint64_t count = 1;
     for (uint32_t d = 0; d < slide->spatial; d++) count *= pool_taps(slide, true, d, position[d]);

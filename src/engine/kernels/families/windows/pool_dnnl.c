@@ -1,11 +1,12 @@
-/* pool_dnnl.c - pooling by oneDNN, over windows and over all of an image, and gradients.
+/* pool_dnnl.c - pooling by oneDNN, over windows and over whole images, and the gradients.
  *
- * Averages that count padding are accepted only if every window ends inside the padding of the
- * attributes: ONNX does not count padding that ceil_mode adds.
+ * Averages that count padding are accepted only if every window ends inside the padding that the
+ * attributes state, because ONNX does not count the padding that ceil_mode adds.
  *
- * The library's maximum pool remembers the index of each maximum in the forward pass. MaxPoolTrain
- * outputs these as a map (graph/rules/window.h), which MaxPoolMapGrad reads. MaxPoolGrad has no
- * map: the pool is repeated into scratch, right before its gradient, with the same result.
+ * oneDNN's maximum pool stores the window index of each maximum for its gradient. MaxPoolTrain
+ * outputs these indices as a map (graph/rules/window.h), which MaxPoolMapGrad reads. MaxPoolGrad
+ * has no map: it repeats the pool in scratch memory directly before the gradient, with the same
+ * result.
  */
 #include "engine/kernels/convert.h"
 #include "engine/kernels/dnnl.h"
@@ -34,7 +35,7 @@ static tn_status pool_build(tn_kernel_setup *setup, tn__dnnl_work *work, dnnl_al
     return tn__dnnl_bind(work, DNNL_ARG_DST, &y, TN__DNNL_OUT(0));
 }
 
-/* Whether each window meets the input, which the library's pools want. */
+/* Whether every window contains an input element, which oneDNN requires. */
 static bool pool_meets(const tn__dnnl_window *window) {
     for (uint32_t i = 0; i < window->spatial; i++) {
         int64_t reach = (window->kernel[i] - 1) * (window->dilation[i] + 1) + 1;
@@ -43,7 +44,8 @@ static bool pool_meets(const tn__dnnl_window *window) {
     return true;
 }
 
-/* The window of the attributes over `wide`. */
+/* Reads the window of a pool from the attributes. `wide` is the larger operand, `narrow` the pooled
+ * one. Errors: E_UNSUPPORTED (oneDNN cannot express the window). */
 static tn_status pool_window(const tn_kernel_setup *setup, const tn_tensor *wide,
                              const tn_tensor *narrow, tn__dnnl_window *window) {
     uint32_t count;
@@ -75,7 +77,7 @@ static tn_status pool_average(tn_kernel_setup *setup, tn__dnnl_work *work) {
     return pool_build(setup, work, kind, &window);
 }
 
-/* Over all of an image. */
+/* Builds a pool over a whole image. */
 static tn_status pool_whole(tn_kernel_setup *setup, tn__dnnl_work *work) {
     const tn_tensor *x = tn__setup_input(setup, 0);
     tn__dnnl_window window = {.spatial = x->rank - 2};
@@ -96,7 +98,7 @@ static bool pool_grad_accepts(const tn_kernel_setup *setup) {
            (x == NULL || (x->dtype == dx->dtype && x->rank == dx->rank && x->bytes == dx->bytes));
 }
 
-/* The two primitives of a pool. */
+/* The forward and the backward primitive of a pool. */
 typedef struct pool_primitives {
     dnnl_memory_desc_t x, dx, dy;
     dnnl_primitive_desc_t forward, backward;
@@ -115,7 +117,8 @@ static tn_status pool_grad_choose(const tn__dnnl *library, const tn__dnnl_window
     return tn__dnnl_choose_back(library, &desc, NULL, pool->forward, &pool->backward, NULL);
 }
 
-/* Repeats the pool for the indices that its gradient needs. */
+/* Adds a step that repeats the pool in scratch memory, to get the indices that the gradient
+ * needs. */
 static tn_status pool_grad_again(tn__dnnl_work *work, const tn__dnnl *library,
                                  pool_primitives *pool, dnnl_memory_desc_t *winners,
                                  tn__dnnl_at *at) {
@@ -176,14 +179,15 @@ static tn_status pool_grad_max(tn_kernel_setup *setup, tn__dnnl_work *work) {
 
 /* --- pools with a map: x -> y, map; dy, map -> dx --- */
 
-/* The library's winners are a byte each, and lie as y does. Entries of 4 bits are packed from, and
- * unpacked to, bytes in the order of the shape at the begin of the scratch. */
+/* The map of a maximum pool and oneDNN's form of it. oneDNN's indices (`winners`) are one byte
+ * each, in the format of y. A map with entries of 4 bits is packed from bytes in C order, which are
+ * at the beginning of the scratch memory, and unpacked to them. */
 typedef struct pool_grad_map {
     tn__dnnl_window window;
     pool_primitives pool;
     dnnl_memory_desc_t winners, plain;
     uint64_t outputs;
-    bool packed; /* 4 bits */
+    bool packed; /* whether the entries of the map have 4 bits */
 } pool_grad_map;
 
 TN_WIDE static void pool_grad_pack(const uint8_t *winners, uint64_t count, uint8_t *map) {
@@ -215,7 +219,7 @@ static bool pool_grad_accepts_back(const tn_kernel_setup *setup) {
                                  tn__setup_input(setup, 1));
 }
 
-/* Fills in all but `winners`. */
+/* Sets all fields except `winners`. */
 static tn_status pool_grad_read_map(const tn_kernel_setup *setup, const tn_tensor *wide,
                                     const tn_tensor *narrow, pool_grad_map *it) {
     const tn__dnnl *library = setup->library;
@@ -236,7 +240,8 @@ static tn_status pool_grad_read_map(const tn_kernel_setup *setup, const tn_tenso
     return tn__dnnl_desc(library, narrow, &it->pool.dy);
 }
 
-/* Windows with more taps than a byte can number have wider indices. */
+/* Sets `winners`. Errors: E_UNSUPPORTED (oneDNN needs more than a byte per index, because the
+ * window has too many elements). */
 static tn_status pool_grad_winners(const tn__dnnl *library, pool_grad_map *it,
                                    dnnl_primitive_desc_t of) {
     const dnnl_memory_desc_t *wants = tn__dnnl_wants(library, of, dnnl_query_workspace_md, 0);
@@ -245,7 +250,8 @@ static tn_status pool_grad_winners(const tn__dnnl *library, pool_grad_map *it,
     return TN_OK;
 }
 
-/* Where bytes in the order of the shape are: the map itself, or the begin of the scratch. */
+/* Finds the memory of the indices as bytes in C order: the map itself, or scratch memory if the map
+ * is packed. */
 static tn_status pool_grad_bytes(tn__dnnl_work *work, const pool_grad_map *it, tn__dnnl_at map,
                                  tn__dnnl_at *at) {
     *at = map;

@@ -1,17 +1,20 @@
 /* resize.c - Resize and Upsample, and their gradient.
  *
- * Resampling is separable: along each axis, every output coordinate is a weighted sum of one
- * (nearest), two (linear) or four (cubic) input coordinates. A table in scratch holds these taps
- * for each axis. Each output row is then the sum, over all choices of a tap per outer axis, of
- * input rows resampled along the last axis. The gradient goes the other way: every given element
- * goes back to its taps, by their weights, row by row in the order of the elements.
+ * Resampling is separable: along each axis, an output coordinate is a weighted sum of one
+ * (nearest), two (linear) or four (cubic) input coordinates, called its taps. A table in scratch
+ * memory has the taps of each axis. An output row is the sum, over all combinations of one tap per
+ * outer axis, of input rows that are resampled along the last axis. The gradient does the reverse:
+ * each element of the output's gradient is added to its taps with their weights, row by row in a
+ * fixed order.
  *
- * Nearest moves bytes, of any type; the others sum in float64 and round once. An axis that keeps
- * its coordinates has one tap of weight 1. Coordinates are computed in float64. `align_corners`
- * takes the length that the scale makes, fraction and all, as the operator's reference does.
- * Cost:   O(outputs x taps^(resized axes)); scratch 16 bytes per tap and extent, 8 per column.
- * Source: operator texts and function definition of ONNX, opsets 7 to 19; cubic: R. Keys, Cubic
- *         convolution interpolation for digital image processing, IEEE TASSP 29, 1981.
+ * Nearest copies elements of any type. Linear and cubic sum in float64 and round once. If the
+ * coordinates along an axis do not change, it has one tap of weight 1. Coordinates are computed in
+ * float64. With `align_corners`, the output length is the product of input length and scale without
+ * rounding, as in ONNX's reference implementation.
+ * Cost:   O(outputs x taps^(resized axes)); scratch memory: 16 bytes per tap and extent, 8 bytes
+ * per element of a row.
+ * Source: the ONNX specifications and function definition, opsets 7 to 19; cubic: R. Keys, Cubic
+ * convolution interpolation for digital image processing, IEEE TASSP 29, 1981.
  */
 #include <math.h>
 
@@ -27,21 +30,24 @@ typedef enum resample_kind { RESAMPLE_NEAREST, RESAMPLE_LINEAR, RESAMPLE_CUBIC }
 
 typedef struct resample_axis {
     uint32_t taps;
-    bool same;       /* every coordinate is itself */
-    int64_t *source; /* [extent][taps] input coordinates; -1: outside, extrapolated */
-    double *weight;  /* [extent][taps] */
+    bool same; /* whether the coordinates of the axis do not change */
+    /* extent x taps input coordinates; -1: outside the input, replaced by a constant */
+    int64_t *source;
+    double *weight; /* [extent][taps] */
 } resample_axis;
 
 typedef struct resize_plan {
     resample_kind mode;
     const char *coordinates, *nearest;
-    bool simple, exclude;   /* simple: Upsample, and Resize before opset 11 */
-    bool crops;             /* tf_crop_and_resize: the only way to lie outside */
-    const tn_operand *from; /* the tensor that is resampled, or one of its shape */
+    bool simple, exclude; /* `simple`: the rules of Upsample, and of Resize before opset 11 */
+    /* mode tf_crop_and_resize; only with this mode can coordinates be outside the input */
+    bool crops;
+    const tn_operand *from; /* the tensor that is resampled, or another tensor of the same shape */
     double cubic, outside;
     int64_t shape[TN_RANK_MAX];
-    double scale[TN_RANK_MAX], length[TN_RANK_MAX]; /* length: the output's, perhaps a fraction */
-    /* bounds of the region, for tf_crop_and_resize */
+    /* `length`: length of the output before it is rounded */
+    double scale[TN_RANK_MAX], length[TN_RANK_MAX];
+    /* the region of tf_crop_and_resize, relative to the input */
     double begin[TN_RANK_MAX], end[TN_RANK_MAX];
     resample_axis axis[TN_RANK_MAX];
 } resize_plan;
@@ -86,7 +92,7 @@ static int64_t resample_clamp(double at, int64_t extent) {
     return !(at > 0) ? 0 : at > (double)(extent - 1) ? extent - 1 : (int64_t)at;
 }
 
-/* The taps of one place. */
+/* Computes the taps of output coordinate `at` along axis d. */
 static void resample_taps(const resize_plan *plan, uint32_t d, int64_t extent, int64_t at,
                           int64_t *source, double *weight) {
     double x = resample_coordinate(plan, d, extent, at), low = floor(x), sum = 0;
@@ -141,7 +147,7 @@ static tn_status resample_extents(const tn_kernel_call *call, resize_plan *plan,
         plan->shape[d] =
             (int64_t)(sizes != NULL ? length : tn__window_scaled(from->shape[d], plan->scale[d]));
         if (sizes != NULL) plan->scale[d] = length / in;
-        double whole = nearbyint(length); /* a scale in float32 is not exact */
+        double whole = nearbyint(length); /* remove the rounding error of a scale in float32 */
         plan->length[d] = fabs(length - whole) <= 1e-6 * whole ? whole : length;
         if (plan->shape[d] > 0 && from->shape[d] == 0)
             return tn__call_fail(call, TN_E_INVALID, "axis %u is empty", d);
@@ -149,7 +155,8 @@ static tn_status resample_extents(const tn_kernel_call *call, resize_plan *plan,
     return TN_OK;
 }
 
-/* The region of interest, relative: all begins, then all ends. */
+/* Reads the region of tf_crop_and_resize: an input with all begins, then all ends, relative to the
+ * extents. */
 static tn_status resample_region(const tn_kernel_call *call, resize_plan *plan) {
     const tn_operand *roi = call->version >= 11 ? tn__call_input(call, 1) : NULL;
     uint32_t axis_count, rank = plan->from->rank;
@@ -169,7 +176,7 @@ static tn_status resample_region(const tn_kernel_call *call, resize_plan *plan) 
     return TN_OK;
 }
 
-/* False: an unknown mode. */
+/* Reads the attribute `mode`. Returns false if the mode is unknown. */
 static bool resample_mode(const tn_op *op, resample_kind *mode) {
     const char *name = tn__attr_string(op, "mode", "nearest");
     *mode = strcmp(name, "cubic") == 0     ? RESAMPLE_CUBIC
@@ -178,7 +185,8 @@ static bool resample_mode(const tn_op *op, resample_kind *mode) {
     return *mode != RESAMPLE_LINEAR || strcmp(name, "linear") == 0 || strcmp(name, "bilinear") == 0;
 }
 
-/* Makes the tables of all axes in the workspace; `*row` is the rest of it: one row of sums. */
+/* Fills the tables of all axes in the workspace. *row gets the memory after them, for the sums of
+ * one row. */
 static tn_status resample_tables(tn_kernel_call *call, resize_plan *plan, double **row) {
     const tn_operand *from = plan->from;
     uint64_t entries = 0, done = 0, columns = 0;
@@ -213,7 +221,8 @@ static tn_status resample_tables(tn_kernel_call *call, resize_plan *plan, double
     return TN_OK;
 }
 
-/* From the operator's attributes, and scales or sizes (NULL: none). simple: as before opset 11. */
+/* Reads a resize_plan from the attributes and from scales or sizes; one of these two may be NULL.
+ * `simple`: use the rules before opset 11. */
 static tn_status resample_read(tn_kernel_call *call, const tn_operand *from, bool simple,
                                const tn_operand *scales, const tn_operand *sizes,
                                resize_plan *plan) {
@@ -236,7 +245,7 @@ static tn_status resample_read(tn_kernel_call *call, const tn_operand *from, boo
     return resample_extents(call, plan, scales, sizes);
 }
 
-/* of that workspace */
+/* Returns the bytes of the workspace that resample_tables needs. */
 static uint64_t resample_bytes(const tn_tensor *to) {
     uint64_t bytes = 0;
     if (to == NULL || to->rank > TN_RANK_MAX) return 0;
@@ -248,7 +257,8 @@ static uint64_t resample_bytes(const tn_tensor *to) {
 
 /* --- rows --- */
 
-/* Nearest: one tap everywhere, so elements are copied. `from` NULL: all is outside. */
+/* Copies a row for mode nearest, which has one tap per element. `from` NULL: the whole row is
+ * outside the input. */
 static inline __attribute__((always_inline)) void resize_row_pick(const resample_axis *axis,
                                                                   int64_t count, char *to,
                                                                   const char *from, size_t width,
@@ -275,7 +285,7 @@ static void resize_row_nearest(const resize_plan *plan, uint32_t last, char *to,
         resize_row_pick(axis, count, to, from, width, outside);
 }
 
-/* Adds `scale` times the row at `from`, resampled along the last axis. */
+/* Adds `scale` times the input row at `from`, resampled along the last axis, to `row`. */
 static inline __attribute__((always_inline)) void resize_row_floats(const resample_axis *axis,
                                                                     int64_t count, uint32_t taps,
                                                                     double *row, const float *from,
@@ -313,7 +323,8 @@ static void resize_row_add(const resize_plan *plan, uint32_t last, double *row, 
     }
 }
 
-/* The taps that one choice per outer axis picks: their weight, and where they begin. */
+/* For one combination of taps of the outer axes: returns the product of their weights, and sets *at
+ * to the offset of the input row. */
 static double resize_choice(const resize_plan *plan, const tn__walk *taps, const int64_t *place,
                             const int64_t *strides, int64_t *at) {
     double scale = 1;
@@ -326,7 +337,8 @@ static double resize_choice(const resize_plan *plan, const tn__walk *taps, const
     return scale;
 }
 
-/* All choices of taps at `place` of the outer axes. False: it lies outside. */
+/* Prepares the iteration over all combinations of taps at `place` of the outer axes. Returns false
+ * if the place is outside the input. */
 static bool resize_choices(const resize_plan *plan, uint32_t outer, const int64_t *place,
                            tn__walk *taps) {
     *taps = (tn__walk){.rank = outer};
@@ -337,8 +349,8 @@ static bool resize_choices(const resize_plan *plan, uint32_t outer, const int64_
     return true;
 }
 
-/* One output row at `place` of the outer axes: the sum over all choices of taps there. False: it
- * lies outside. */
+/* Computes the output row at `place` of the outer axes, as a sum over all combinations of taps.
+ * Returns false if the row is outside the input. */
 static bool resize_row(const resize_plan *plan, const tn_operand *from, const int64_t *strides,
                        const int64_t *place, double *row) {
     uint32_t last = from->rank - 1;
@@ -419,7 +431,7 @@ static tn_status resize_run_as(tn_kernel_call *call, bool upsample) {
 static tn_status resize_run(tn_kernel_call *call) { return resize_run_as(call, false); }
 static tn_status resize_run_upsample(tn_kernel_call *call) { return resize_run_as(call, true); }
 
-/* Whether the attributes are those that these kernels have. */
+/* Whether these kernels support the attributes of the operator. */
 static bool resize_is_known(const tn_kernel_setup *setup) {
     resample_kind mode;
     const char *policy = tn__attr_string(setup->op, "keep_aspect_ratio_policy", "stretch");
@@ -464,7 +476,8 @@ static void resize_back_row(const resize_plan *plan, uint32_t last, const tn_ope
     }
 }
 
-/* Row `row` of dy, at `place` of the outer axes, to all choices of taps there. */
+/* Adds row `row` of dy, which is at `place` of the outer axes, to the rows of dx at all
+ * combinations of its taps. */
 static void resize_back_rows(const resize_plan *plan, const tn_operand *dy, const int64_t *place,
                              uint64_t row, const int64_t *strides, tn_operand *dx) {
     uint32_t last = dx->rank - 1;

@@ -1,18 +1,19 @@
-/* sample.c - pictures read between their pixels: GridSample, RoiAlign, MaxRoiPool.
+/* sample.c - operators that read images between pixels: GridSample, RoiAlign, MaxRoiPool.
  *
- * Each sample is a weighted sum over a box of pixels around it: one weight per axis and tap. Sums
- * are in float64 and rounded once. RoiAlign in mode max takes the largest weighted corner, not the
- * largest sample, as the operator's reference implementations all do.
+ * A sample is a weighted sum over the pixels around it, with one weight for each axis and pixel
+ * coordinate (tap). Sums are in float64 and rounded once. In mode max, RoiAlign returns the largest
+ * product of a pixel and its weight, not the largest sample; all reference implementations do this.
  *
- * Cost:   O(samples x taps), no scratch.
- * Source: operator texts of ONNX, opsets 1 to 20; RoiAlign: K. He et al., Mask R-CNN, 2017;
- *         MaxRoiPool: R. Girshick, Fast R-CNN, 2015; cubic: R. Keys, 1981, with a = -0.75.
+ * Cost:   O(samples x taps), no scratch memory.
+ * Source: the ONNX specifications, opsets 1 to 20; RoiAlign: K. He et al., Mask R-CNN, 2017;
+ * MaxRoiPool: R. Girshick, Fast R-CNN, 2015; cubic: R. Keys, 1981, with a = -0.75.
  */
 #include <math.h>
 
 #include "engine/kernels/loops/box.h"
 
-enum { SAMPLE_TAPS = 4, SAMPLE_AXES = 8, SAMPLE_FAR = 65536 /* pixels: no larger pictures */ };
+/* SAMPLE_FAR: regions with coordinates beyond this number of pixels are refused */
+enum { SAMPLE_TAPS = 4, SAMPLE_AXES = 8, SAMPLE_FAR = 65536 };
 
 /* --- GridSample: X [N, C, in...], grid [N, out..., axes], coordinates of the last axis first
  * ------ */
@@ -23,12 +24,14 @@ typedef struct sample_plan {
     uint32_t axes, taps;
     bool align, cubic, nearest;
     sample_padding padding;
-    int64_t extent[SAMPLE_AXES], stride[SAMPLE_AXES]; /* strides in elements */
-    int64_t source[SAMPLE_AXES][SAMPLE_TAPS];         /* pixels of the present sample; -1: zero */
+    /* extents and strides of the input; strides are in elements */
+    int64_t extent[SAMPLE_AXES], stride[SAMPLE_AXES];
+    /* pixel coordinates of the current sample; -1: a pixel outside the image, which counts as 0 */
+    int64_t source[SAMPLE_AXES][SAMPLE_TAPS];
     double weight[SAMPLE_AXES][SAMPLE_TAPS];
 } sample_plan;
 
-/* Folds x back and forth into [low, high]. */
+/* Reflects x at `low` and `high` until it is between them. */
 static double sample_reflect(double x, double low, double high) {
     double span = high - low;
     if (!(span > 0) || !isfinite(x)) return low;
@@ -36,7 +39,8 @@ static double sample_reflect(double x, double low, double high) {
     return low + (way > span ? 2 * span - way : way);
 }
 
-/* Into the picture, as the padding has it; coordinates that stay outside are zeros. */
+/* Moves a coordinate into the image as the padding mode requires. With zero padding, it may stay
+ * outside. */
 static double sample_inside(const sample_plan *plan, uint32_t d, double x) {
     double last = (double)(plan->extent[d] - 1);
     if (plan->padding == SAMPLE_BORDER) return !(x > 0) ? 0 : x > last ? last : x;
@@ -62,7 +66,7 @@ static void sample_cubic(double r, double *weight) {
     }
 }
 
-/* The taps along axis d for the coordinate `given` in [-1, 1]. */
+/* Computes the taps along axis d for a coordinate in [-1, 1]. */
 static void sample_taps(sample_plan *plan, uint32_t d, double given) {
     double extent = (double)plan->extent[d];
     double x = plan->align ? (given + 1) / 2 * (extent - 1) : ((given + 1) * extent - 1) / 2;
@@ -76,7 +80,8 @@ static void sample_taps(sample_plan *plan, uint32_t d, double given) {
     for (uint32_t t = 0; t < plan->taps; t++) plan->source[d][t] = sample_pixel(plan, d, low + t);
 }
 
-/* The sum over all choices of one tap per axis, in the picture that begins at `first`. */
+/* Returns the weighted sum over all combinations of one tap per axis, in the image that begins at
+ * element `first`. */
 static double sample_sum(const sample_plan *plan, const tn_operand *from, uint64_t first) {
     uint32_t choice[SAMPLE_AXES] = {0}, d;
     double sum = 0;
@@ -155,10 +160,11 @@ static bool sample_accepts_grid(const tn_kernel_setup *setup) {
 
 typedef struct sample_roi {
     int64_t batch;
-    double top, left, height, width; /* in pixels of the picture */
+    double top, left, height, width; /* region of interest, in pixels of the image */
 } sample_roi;
 
-/* One sample at (y, x): four corners and their weights. False: outside, 0. */
+/* Finds the four pixels around the point (y, x) and their weights. Returns false if the point is
+ * outside the image; its value is then 0. */
 static bool sample_corners(double y, double x, int64_t height, int64_t width, uint64_t at[4],
                            double weight[4]) {
     if (!(y >= -1 && y <= (double)height && x >= -1 && x <= (double)width)) return false;
@@ -175,7 +181,8 @@ static bool sample_corners(double y, double x, int64_t height, int64_t width, ui
     return true;
 }
 
-/* One output element: samples on a regular grid in a cell of the region. */
+/* Computes one output element: the average or maximum of samples on a regular grid in one cell of a
+ * region. */
 static double sample_cell(const tn_operand *from, uint64_t first, double top, double left,
                           double height, double width, int64_t rows, int64_t columns, bool max) {
     double sum = 0, most = 0;
@@ -208,7 +215,7 @@ static tn_status sample_read_roi(const tn_kernel_call *call, uint64_t index, sam
     roi->top = v[1];
     roi->width = v[2] - v[0];
     roi->height = v[3] - v[1];
-    if (!half) { /* at least a pixel */
+    if (!half) { /* a region is made at least one pixel high and wide */
         roi->width = fmax(roi->width, 1);
         roi->height = fmax(roi->height, 1);
     }
@@ -256,7 +263,8 @@ static tn_status sample_align(tn_kernel_call *call) {
 /* --- MaxRoiPool: rois [R, 5] of (batch, left, top, right, bottom), both ends inside
  * --------------- */
 
-/* Pixels of cell `at` of `cells` along an axis: [*first, *last) within the extent. */
+/* Computes the pixels [*first, *last) of cell `at` of `cells` along an axis, limited to the
+ * image. */
 static void sample_bin(double begin, double size, int64_t at, int64_t cells, int64_t extent,
                        int64_t *first, int64_t *last) {
     double low = begin + floor((double)at * size / (double)cells);
@@ -267,7 +275,7 @@ static void sample_bin(double begin, double size, int64_t at, int64_t cells, int
 
 static double sample_most(const tn_operand *from, uint64_t first, const int64_t rows[2],
                           const int64_t columns[2]) {
-    double most = 0; /* value of an empty cell */
+    double most = 0; /* 0 is also the value of a cell without pixels */
     bool any = false;
     for (int64_t y = rows[0]; y < rows[1]; y++)
         for (int64_t x = columns[0]; x < columns[1]; x++) {

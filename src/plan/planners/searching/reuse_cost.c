@@ -1,0 +1,998 @@
+/* reuse_cost.c - searches for the placement within the capacity with the least reuse cost (the sum
+ * of the costs of pairs that share bytes).
+ *
+ * The method is ruin and recreate: a move removes a small set of buffers, mostly neighbours of a
+ * buffer that pays, and places them again one by one, each at the start of least added cost. The
+ * cost of a buffer as a function of its start is a step function: each placed neighbour adds its
+ * cost (or forbids the start) within one interval. So one sweep over the sorted ends of these
+ * intervals gives the cost of every start. The ends stay sorted from one sweep to the next, because
+ * few buffers move in between. Candidates are the starts at which the buffer touches a neighbour or
+ * an end of the memory. A move that raises the cost is undone unless annealing allows the rise; the
+ * temperature falls with the work or time that is used. The search begins with the best plan of the
+ * greedy planners, so the result is never worse than theirs.
+ *
+ * Small problems are searched completely. In some optimal placement, every buffer starts at 0, at
+ * the end of a reserved range, or at the end of a neighbour, each rounded up to its alignment,
+ * because any other buffer could move down without sharing more bytes. Buffers are placed in order
+ * of start, then number. A branch ends when the cost so far, plus the least cost of each unplaced
+ * buffer against the placed ones, reaches the best cost. If the search ends, its result is proved
+ * optimal.
+ *
+ * For larger problems there is a bound: buffers that are together larger than the memory outside of
+ * reserved ranges must share bytes, so some of them pay (search/cliques.c).
+ *
+ * In a run that minimises the peak, the same search asks whether the buffers fit into the capacity,
+ * with separations and reserved ranges. A set of buffers of which no two may share bytes, and which
+ * is larger than the memory, proves that they do not fit.
+ *
+ * Cost: O(d) and the moved ends for each placement of a buffer with d neighbours; O(n^2) for the
+ * lists of neighbours.
+ * Source: Shaw 1998, Schrimpf et al. 2000 (ruin and recreate). The problem, dynamic storage
+ * allocation with reuse penalties, is that of dsa-solver 2026 (its documents, not its code).
+ */
+#include "plan/frame/planner_run.h"
+#include "plan/search/search.h"
+
+/* limit of buffers; problems with more are left to the greedy planners */
+#define REUSE_BODIES 4096u
+/* limit of pairs of neighbours; problems with more are left to the greedy planners */
+#define REUSE_EDGES ((size_t)1 << 22)
+/* limit of the height, so that sums of an offset and two sizes fit in 64 bits */
+#define REUSE_HEIGHT ((int64_t)1 << 61)
+#define REUSE_SIMPLE 16384u  /* limit of buffers for which all greedy planners run */
+#define REUSE_WORK 200000u   /* placements if there is no limit */
+#define REUSE_SMALL 24u      /* limit of buffers for the complete search */
+#define REUSE_NODES 1000000u /* limit of placements in the complete search */
+/* limit of the number of placements of all buffers that are tried with a judge */
+#define REUSE_ALL 1e9
+/* limit of buffers for the complete search if the caller asks for a proof */
+#define REUSE_SMALL_EXACT 64u
+#define REUSE_NODES_EXACT ((uint64_t)1 << 28)
+#define REUSE_FIRST 20000u /* placements before the complete search */
+#define REUSE_RUIN 25u     /* limit of buffers that one move removes */
+#define REUSE_SETS 20000u  /* limit of sets of buffers that the bound tries */
+#define REUSE_STARTS 512u  /* number of random orders that are tried to meet the capacity */
+#define REUSE_HARD UINT64_MAX
+
+/* A pair of neighbours: with buffer `other` at offset o, this buffer pays `cost` if it starts
+ * between o - below and o + above. */
+typedef struct reuse_edge {
+    uint32_t other;
+    int64_t below, above;
+    uint64_t cost; /* REUSE_HARD: sharing bytes is forbidden */
+} reuse_edge;
+
+/* One end of the interval of an edge: from start `at` on, the cost is higher or lower by `cost`. */
+typedef struct reuse_end {
+    int64_t at;
+    int64_t beyond; /* distance of `at` from the offset of `other` */
+    uint64_t cost;
+    uint32_t other;
+} reuse_end;
+
+/* The ends of the intervals of placed neighbours in ascending order, as the sweep reads them. The
+ * last one is at INT64_MAX and is never reached. */
+typedef struct reuse_step {
+    int64_t at;
+    uint64_t cost;
+} reuse_step;
+
+typedef struct reuse {
+    tn_run *run;
+    const tn_run_body *bodies;
+    uint32_t count, free_count;
+    uint32_t *free; /* [free_count], buffers that are not pinned */
+    size_t *begin;  /* [count + 1] */
+    reuse_edge *edges;
+    int64_t capacity, usable; /* usable: bytes of the memory outside of reserved ranges */
+    int64_t *offset;          /* [count + 1]; the last one stands for reserved ranges and is 0 */
+    bool *placed;             /* [count + 1] */
+    size_t *end_begin;        /* [count + 1] */
+    /* begins and ends of the intervals of each buffer's edges and of reserved ranges */
+    reuse_end *from, *until;
+    reuse_step *rises, *falls;
+    uint64_t *keep; /* [count], scratch memory for tn__run_keep_offsets */
+    uint32_t shift; /* costs are in units of 2^shift, so that their sum fits in 64 bits */
+    double unit;    /* average cost of a pair, the scale of random changes */
+    uint64_t cost;  /* reuse cost of the present placement */
+    uint64_t value; /* with a judge: the number of waits, or the time, of the present placement */
+    double value_unit; /* a typical change of `value` */
+    /* all edges are between whole buffers, so complete searches and bounds are possible */
+    bool plain;
+    uint64_t work_at; /* work of the run when the search began */
+    double started_s;
+    bool exact; /* the caller asks for a proof, so the complete search has larger limits */
+    tn__random random;
+} reuse;
+
+/* --- neighbours --- */
+
+static bool reuse_is_hard(const reuse *state, uint32_t a, uint32_t b, uint32_t piece_a,
+                          uint32_t piece_b) {
+    return tn__run_pieces_meet(state->run, state->bodies[a].piece_first + piece_a,
+                               state->bodies[b].piece_first + piece_b);
+}
+
+/* Adds an edge to buffer `id`; with `fills` false it only counts it. */
+static void reuse_add(reuse *state, size_t *at, bool fills, reuse_edge edge) {
+    if (fills) state->edges[*at] = edge;
+    ++*at;
+}
+
+/* Adds the edges of buffer `id`; with `fills` false they are only counted. */
+static void reuse_list(reuse *state, uint32_t id, bool fills, size_t *at) {
+    const tn_run_body *body = &state->bodies[id];
+    const tn_run_piece *pieces = tn__run_pieces(state->run);
+    const tn__prepared_bank *p = state->run->prepared;
+    for (uint32_t other = 0; other < state->count && body->size > 0; other++) {
+        const tn_run_body *theirs = &state->bodies[other];
+        if (other == id ||
+            (p->begins == NULL && (theirs->last <= body->first || body->last <= theirs->first)))
+            continue;
+        for (uint32_t a = 0; a < body->piece_count; a++) {
+            for (uint32_t b = 0; b < theirs->piece_count; b++) {
+                const tn_run_piece *x = &pieces[body->piece_first + a];
+                const tn_run_piece *y = &pieces[theirs->piece_first + b];
+                if (!reuse_is_hard(state, id, other, a, b)) continue;
+                reuse_add(state, at, fills,
+                          (reuse_edge){.other = other,
+                                       .below = (int64_t)x->hi - (int64_t)y->lo,
+                                       .above = (int64_t)y->hi - (int64_t)x->lo,
+                                       .cost = REUSE_HARD});
+            }
+        }
+    }
+    for (int costs = 0; costs < 2; costs++) {
+        const tn__besides *lists = costs ? &p->costs : &p->apart;
+        if (lists->begin == NULL || (costs && !p->by_cost)) continue;
+        for (size_t i = lists->begin[id]; i < lists->begin[id + 1]; i++) {
+            const tn__beside *pair = &lists->items[i];
+            uint64_t cost = pair->cost >> state->shift;
+            reuse_add(state, at, fills,
+                      (reuse_edge){.other = pair->other,
+                                   .below = (int64_t)pair->hi - (int64_t)pair->other_lo,
+                                   .above = (int64_t)pair->other_hi - (int64_t)pair->lo,
+                                   .cost = !costs     ? REUSE_HARD
+                                           : cost > 0 ? cost
+                                                      : 1});
+        }
+    }
+}
+
+/* Divides costs by a power of two, so that their sum fits in 64 bits. */
+static void reuse_scale(reuse *state) {
+    const tn__besides *costs = &state->run->prepared->costs;
+    __extension__ unsigned __int128 sum = 0;
+    for (size_t i = 0; i < costs->item_count; i++) sum += costs->items[i].cost;
+    while (sum >> state->shift >> 61 != 0) state->shift++;
+    sum >>= state->shift;
+    state->unit = costs->item_count > 0 ? (double)sum / (double)costs->item_count : 1;
+    if (state->unit < 1) state->unit = 1;
+}
+
+static void reuse_add_end(reuse *state, size_t *at, const reuse_edge *edge) {
+    state->from[*at] =
+        (reuse_end){.beyond = 1 - edge->below, .cost = edge->cost, .other = edge->other};
+    state->until[*at] =
+        (reuse_end){.beyond = edge->above, .cost = edge->cost, .other = edge->other};
+    ++*at;
+}
+
+/* Lists the ends of the intervals of all edges. A reserved range is an edge to an imaginary buffer
+ * at 0 that is always placed. */
+static tn_status reuse_ends(reuse *state, size_t edges, size_t most, bool *possible) {
+    const tn__prepared_bank *p = state->run->prepared;
+    uint32_t ranges = 0;
+    size_t at = 0;
+    while (ranges < p->reserved_count && p->reserved[ranges].first < (uint64_t)state->capacity)
+        ranges++;
+    *possible = ranges <= (REUSE_EDGES - edges) / ((size_t)state->count + 1);
+    if (!*possible) return TN_OK;
+    size_t total = edges + (size_t)ranges * state->count;
+    state->end_begin = tn__run_scratch(state->run, (size_t)state->count + 1, sizeof(size_t));
+    state->from = tn__run_scratch(state->run, total, sizeof *state->from);
+    state->until = tn__run_scratch(state->run, total, sizeof *state->until);
+    state->rises = tn__run_scratch(state->run, most + ranges + 1, sizeof *state->rises);
+    state->falls = tn__run_scratch(state->run, most + ranges + 1, sizeof *state->falls);
+    if (!state->end_begin || !state->from || !state->until || !state->rises || !state->falls)
+        return TN_E_NO_MEMORY;
+    for (uint32_t i = 0; i < state->count; i++) {
+        for (size_t k = state->begin[i]; k < state->begin[i + 1]; k++)
+            reuse_add_end(state, &at, &state->edges[k]);
+        for (uint32_t k = 0; k < ranges; k++) {
+            uint64_t last = p->reserved[k].last, end = (uint64_t)state->capacity;
+            reuse_edge edge = {.other = state->count,
+                               .below =
+                                   (int64_t)state->bodies[i].size - (int64_t)p->reserved[k].first,
+                               .above = (int64_t)(last < end ? last : end),
+                               .cost = REUSE_HARD};
+            reuse_add_end(state, &at, &edge);
+        }
+        state->end_begin[i + 1] = at;
+    }
+    return TN_OK;
+}
+
+/* Lists the neighbours of all buffers. *possible: false if there are too many buffers or pairs. */
+static tn_status reuse_neighbours(reuse *state, bool *possible) {
+    size_t total = 0, most = 0;
+    *possible = state->count <= REUSE_BODIES;
+    if (!*possible) return TN_OK;
+    reuse_scale(state);
+    state->begin = tn__run_scratch(state->run, (size_t)state->count + 1, sizeof *state->begin);
+    if (state->begin == NULL) return TN_E_NO_MEMORY;
+    for (uint32_t i = 0; i < state->count; i++) {
+        size_t before = total;
+        reuse_list(state, i, false, &total);
+        if (total - before > most) most = total - before;
+        state->begin[i + 1] = total;
+        *possible = total <= REUSE_EDGES;
+        if (!*possible) return TN_OK;
+        TN_TRY(tn__run_work(state->run, 1 + state->count / 1024));
+    }
+    state->edges = tn__run_scratch(state->run, total, sizeof *state->edges);
+    if (state->edges == NULL) return TN_E_NO_MEMORY;
+    state->plain = true;
+    for (uint32_t i = 0, at = 0; i < state->count; i++) {
+        size_t fill = state->begin[i];
+        reuse_list(state, i, true, &fill);
+        for (; at < fill; at++) {
+            const reuse_edge *edge = &state->edges[at];
+            bool whole = edge->below == (int64_t)state->bodies[i].size &&
+                         edge->above == (int64_t)state->bodies[edge->other].size;
+            state->plain = state->plain && whole;
+        }
+    }
+    return reuse_ends(state, total, most, possible);
+}
+
+/* Sets up the search. *possible: false if a pinned buffer ends beyond the capacity, or there are
+ * too many buffers or pairs. */
+static tn_status reuse_init(reuse *state, bool *possible) {
+    tn_run *run = state->run;
+    uint32_t n = state->count;
+    const tn__prepared_bank *p = run->prepared;
+    uint64_t capacity = tn__run_capacity(run), taken = 0;
+    state->capacity = capacity < (uint64_t)REUSE_HEIGHT ? (int64_t)capacity : REUSE_HEIGHT;
+    for (uint32_t i = 0; i < p->reserved_count; i++) {
+        uint64_t last = p->reserved[i].last, end = (uint64_t)state->capacity;
+        if (p->reserved[i].first >= end) break;
+        taken += (last < end ? last : end) - p->reserved[i].first;
+    }
+    state->usable = state->capacity - (int64_t)taken;
+    state->offset = tn__run_scratch(run, (size_t)n + 1, sizeof *state->offset);
+    state->placed = tn__run_scratch(run, (size_t)n + 1, sizeof *state->placed);
+    state->keep = tn__run_scratch(run, n, sizeof *state->keep);
+    state->free = tn__run_scratch(run, n, sizeof *state->free);
+    if (!state->offset || !state->placed || !state->keep || !state->free) return TN_E_NO_MEMORY;
+    state->placed[n] = true;
+    *possible = true;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t end = tn__run_pinned(run, i) ? p->pins[i] : 0;
+        end = tn__add_sat(end, state->bodies[i].size);
+        *possible = *possible && end <= (uint64_t)state->capacity;
+        if (tn__run_pinned(run, i)) {
+            state->offset[i] = (int64_t)p->pins[i];
+            state->placed[i] = true;
+        } else if (state->bodies[i].size > 0) {
+            state->free[state->free_count++] = i;
+        }
+    }
+    return TN_OK;
+}
+
+/* --- the step function of a buffer --- */
+
+/* Sorts the begins (or the ends) of a buffer's intervals, and lists those of placed neighbours.
+ * They stay in this order for the next call; few buffers move in between, so they are almost
+ * sorted. */
+static void reuse_sort(const reuse *state, reuse_end *ends, size_t count, reuse_step *steps) {
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        reuse_end moved = ends[i];
+        size_t at = i;
+        moved.at = state->offset[moved.other] + moved.beyond;
+        for (; at > 0 && ends[at - 1].at > moved.at; at--) ends[at] = ends[at - 1];
+        ends[at] = moved;
+    }
+    for (size_t i = 0; i < count; i++) {
+        steps[used] = (reuse_step){ends[i].at, ends[i].cost};
+        used += state->placed[ends[i].other];
+    }
+    steps[used].at = INT64_MAX;
+}
+
+/* State of a sweep over the starts of a buffer, in ascending order. */
+typedef struct reuse_sweep {
+    const reuse_step *rise, *fall;
+    /* cost: cost of the present start; hard: number of neighbours that forbid it */
+    uint64_t cost, hard;
+} reuse_sweep;
+
+static reuse_sweep reuse_begin(reuse *state, uint32_t id) {
+    size_t first = state->end_begin[id], count = state->end_begin[id + 1] - first;
+    reuse_sort(state, state->from + first, count, state->rises);
+    reuse_sort(state, state->until + first, count, state->falls);
+    return (reuse_sweep){.rise = state->rises, .fall = state->falls};
+}
+
+/* Moves the sweep to `start`; returns whether the interval of a neighbour ended on the way. */
+static bool reuse_advance(reuse_sweep *sweep, int64_t start) {
+    bool ended = sweep->fall->at <= start;
+    for (; sweep->rise->at <= start; sweep->rise++) {
+        if (sweep->rise->cost == REUSE_HARD)
+            sweep->hard++;
+        else
+            sweep->cost += sweep->rise->cost;
+    }
+    for (; sweep->fall->at <= start; sweep->fall++) {
+        if (sweep->fall->cost == REUSE_HARD)
+            sweep->hard--;
+        else
+            sweep->cost -= sweep->fall->cost;
+    }
+    return ended;
+}
+
+/* The next start at which the cost may change; at most `end`. */
+static int64_t reuse_next(const reuse_sweep *sweep, int64_t end) {
+    int64_t rise = sweep->rise->at, fall = sweep->fall->at, next = rise < fall ? rise : fall;
+    return next < end ? next : end;
+}
+
+/* The highest aligned start at which a buffer ends within the capacity; negative if there is
+ * none. */
+static int64_t reuse_most(const reuse *state, uint32_t id) {
+    const tn_run_body *body = &state->bodies[id];
+    if (body->size > (uint64_t)state->capacity) return -1;
+    uint64_t most = (uint64_t)state->capacity - body->size;
+    return (int64_t)(most & ~(body->alignment - 1));
+}
+
+typedef struct reuse_choice {
+    uint64_t allowed; /* starts of a higher cost are not considered */
+    /* limit of the random number, in sixteenths of a unit, that is added to the cost of a start */
+    uint32_t noise;
+    bool found;
+    double score;
+    int64_t start;
+    uint64_t cost;
+} reuse_choice;
+
+static void reuse_consider(reuse *state, reuse_choice *choice, int64_t start, uint64_t cost) {
+    if (cost > choice->allowed) return;
+    double score = (double)cost;
+    if (choice->noise > 0)
+        score += state->unit / 16 * (double)tn__random_below(&state->random, choice->noise);
+    if (choice->found && score >= choice->score) return;
+    choice->found = true;
+    choice->score = score;
+    choice->start = start;
+    choice->cost = cost;
+}
+
+/* Chooses the best start of a buffer that is not placed, among those at which it touches a
+ * neighbour or an end of the memory. */
+static void reuse_choose(reuse *state, uint32_t id, reuse_choice *choice) {
+    int64_t most = reuse_most(state, id), mask = (int64_t)state->bodies[id].alignment - 1;
+    choice->found = false;
+    if (most < 0) return;
+    reuse_sweep sweep = reuse_begin(state, id);
+    bool top = true; /* the lowest aligned start at or above `from` touches the buffer below */
+    for (int64_t from = 0, to; from <= most; from = to) {
+        top |= reuse_advance(&sweep, from);
+        to = reuse_next(&sweep, most + 1); /* the cost is equal for all starts in [from, to) */
+        if (sweep.hard > 0 || sweep.cost > choice->allowed) {
+            int64_t low = (from + mask) & ~mask;
+            top &= low >= to;
+            continue;
+        }
+        int64_t low = (from + mask) & ~mask, high = (to - 1) & ~mask;
+        if (top && low < to) {
+            reuse_consider(state, choice, low, sweep.cost);
+            top = false;
+        }
+        /* at the highest start of the range, the buffer touches the buffer above */
+        bool begins = to > most || sweep.rise->at == to;
+        if (begins && high > low && high >= from) reuse_consider(state, choice, high, sweep.cost);
+    }
+}
+
+/* The cost that buffer `id` at its present offset pays together with placed neighbours. */
+static uint64_t reuse_paid(const reuse *state, uint32_t id) {
+    uint64_t sum = 0;
+    int64_t start = state->offset[id];
+    for (size_t i = state->begin[id]; i < state->begin[id + 1]; i++) {
+        const reuse_edge *edge = &state->edges[i];
+        int64_t offset = state->offset[edge->other];
+        if (edge->cost == REUSE_HARD || !state->placed[edge->other]) continue;
+        if (start > offset - edge->below && start < offset + edge->above) sum += edge->cost;
+    }
+    return sum;
+}
+
+/* --- keeping --- */
+
+static void reuse_keep(reuse *state) {
+    for (uint32_t i = 0; i < state->count; i++) state->keep[i] = (uint64_t)state->offset[i];
+    tn__run_keep_offsets(state->run, state->keep);
+}
+
+/* Makes the best placement kept by the run the present one; false if it exceeds the capacity. */
+static bool reuse_take_best(reuse *state) {
+    if (tn__run_best(state->run) > (uint64_t)state->capacity) return false;
+    const uint64_t *best = tn__run_best_offsets(state->run);
+    state->cost = 0;
+    for (uint32_t i = 0; i < state->count; i++) state->placed[i] = tn__run_pinned(state->run, i);
+    for (uint32_t k = 0; k < state->free_count; k++) {
+        uint32_t id = state->free[k];
+        state->offset[id] = (int64_t)best[id];
+        state->cost += reuse_paid(state, id);
+        state->placed[id] = true;
+    }
+    for (uint32_t i = 0; i < state->count; i++) /* costs between pinned buffers count as well */
+        if (tn__run_pinned(state->run, i)) {
+            for (size_t k = state->begin[i]; k < state->begin[i + 1]; k++) {
+                const reuse_edge *edge = &state->edges[k];
+                int64_t offset = state->offset[edge->other], start = state->offset[i];
+                if (edge->cost == REUSE_HARD || edge->other < i ||
+                    !tn__run_pinned(state->run, edge->other))
+                    continue;
+                if (start > offset - edge->below && start < offset + edge->above)
+                    state->cost += edge->cost;
+            }
+        }
+    state->value = tn__run_best_cost(state->run);
+    return true;
+}
+
+/* --- ruin and recreate --- */
+
+static double reuse_progress(const reuse *state) {
+    const tn_run *run = state->run;
+    double deadline_s = run->prepared->deadline_s, part = 0;
+    uint64_t done = tn__run_work_done(run) - state->work_at;
+    uint64_t limit = run->work_limit > state->work_at ? run->work_limit - state->work_at : 1;
+    if (run->work_limit == 0 && deadline_s == 0) return (double)done / REUSE_WORK;
+    if (run->work_limit != 0) part = (double)done / (double)limit;
+    if (deadline_s == 0) return part;
+    double now_s = tn__clock_s(), span_s = deadline_s - state->started_s;
+    double passed = span_s > 0 ? (now_s - state->started_s) / span_s : 1;
+    return passed > part ? passed : part;
+}
+
+/* An approximately exponentially distributed random number. */
+static double reuse_exponential(reuse *state) {
+    uint64_t bits = tn__random_next(&state->random);
+    int zeros = bits != 0 ? __builtin_clzll(bits) : 63;
+    double rest = (double)(tn__random_next(&state->random) >> 11) / 9007199254740992.0;
+    return 0.6931471805599453 * (zeros + rest);
+}
+
+static uint32_t reuse_below(reuse *state, uint32_t bound) {
+    return (uint32_t)tn__random_below(&state->random, bound);
+}
+
+/* Whether a neighbour shares bytes with the buffer or lies near it, so that moving both together
+ * may help. */
+static bool reuse_is_close(const reuse *state, uint32_t id, const reuse_edge *edge) {
+    int64_t start = state->offset[id], offset = state->offset[edge->other];
+    int64_t near = state->capacity / 8;
+    return start > offset - edge->below - near && start < offset + edge->above + near;
+}
+
+/* Chooses the buffers that a move removes; returns their number. */
+static uint32_t reuse_ruin(reuse *state, uint32_t number, uint32_t *chosen) {
+    uint32_t most = number % 7 == 0 ? REUSE_RUIN : 11, count = 1, tries = 0;
+    uint32_t wanted = 2 + reuse_below(state, most - 1);
+    bool anywhere = number % 5 == 0;
+    if (wanted > state->free_count) wanted = state->free_count;
+    for (int i = 0; i < 6; i++) {
+        chosen[0] = state->free[reuse_below(state, state->free_count)];
+        if (reuse_paid(state, chosen[0]) > 0) break;
+    }
+    while (count < wanted && tries++ < 8 * wanted) {
+        uint32_t member = chosen[reuse_below(state, count)], id;
+        uint32_t degree = (uint32_t)(state->begin[member + 1] - state->begin[member]);
+        if (anywhere || degree == 0) {
+            id = state->free[reuse_below(state, state->free_count)];
+        } else {
+            const reuse_edge *edge =
+                &state->edges[state->begin[member] + reuse_below(state, degree)];
+            id = edge->other;
+            if (reuse_below(state, 3) > 0 && !reuse_is_close(state, member, edge)) continue;
+        }
+        bool again = tn__run_pinned(state->run, id) || state->bodies[id].size == 0;
+        for (uint32_t i = 0; i < count && !again; i++) again = chosen[i] == id;
+        if (!again) chosen[count++] = id;
+    }
+    return count;
+}
+
+static void reuse_order(reuse *state, uint32_t *chosen, uint32_t count) {
+    for (uint32_t i = count; i > 1; i--) {
+        uint32_t k = reuse_below(state, i), swap = chosen[i - 1];
+        chosen[i - 1] = chosen[k];
+        chosen[k] = swap;
+    }
+    if (reuse_below(state, 2) == 0) return;
+    /* sorts the buffers of the move by size, largest first */
+    for (uint32_t i = 1; i < count; i++) {
+        uint32_t id = chosen[i], at = i;
+        for (; at > 0 && state->bodies[chosen[at - 1]].size < state->bodies[id].size; at--)
+            chosen[at] = chosen[at - 1];
+        chosen[at] = id;
+    }
+}
+
+/* With a judge, computes the value of the new placement and accepts it if it is at most `rise`
+ * units above that of the present one. */
+static tn_status reuse_judge(reuse *state, double rise, bool *accepted) {
+    tn__judge *judge = state->run->prepared->judge;
+    *accepted = true;
+    if (judge == NULL) return TN_OK;
+    for (uint32_t i = 0; i < state->count; i++) state->keep[i] = (uint64_t)state->offset[i];
+    uint64_t value = tn__judge_value(judge, state->keep);
+    *accepted = (double)value <= (double)state->value + rise * state->value_unit;
+    if (*accepted) state->value = value;
+    return tn__run_work(state->run, tn__judge_units(judge));
+}
+
+/* The number that the search lowers: the judge's value, or the reuse cost. */
+static uint64_t reuse_goal(const reuse *state) {
+    return state->run->prepared->judge != NULL ? state->value : state->cost;
+}
+
+/* Makes one move. If it is not accepted, the placement and its cost are restored. */
+static tn_status reuse_move(reuse *state, uint32_t number, double temperature) {
+    uint32_t chosen[REUSE_RUIN], count = reuse_ruin(state, number, chosen), done = 0;
+    int64_t before[REUSE_RUIN];
+    uint64_t old = state->cost, removed = 0, added = 0;
+    reuse_order(state, chosen, count);
+    for (uint32_t i = 0; i < count; i++) {
+        before[i] = state->offset[chosen[i]];
+        removed += reuse_paid(state, chosen[i]);
+        state->placed[chosen[i]] = false;
+    }
+    double rise = temperature * reuse_exponential(state);
+    uint64_t allowed = removed + (uint64_t)(rise * state->unit);
+    bool accepted = false;
+    for (; done < count && added <= allowed; done++) {
+        reuse_choice choice = {.allowed = allowed - added,
+                               .noise = reuse_below(state, 4) == 0 ? 40 : 8};
+        reuse_choose(state, chosen[done], &choice);
+        if (!choice.found) break;
+        state->offset[chosen[done]] = choice.start;
+        state->placed[chosen[done]] = true;
+        added += choice.cost;
+    }
+    if (done == count) TN_TRY(reuse_judge(state, rise / 2, &accepted));
+    if (accepted) {
+        state->cost = old - removed + added;
+    } else {
+        for (uint32_t i = 0; i < count; i++) {
+            state->offset[chosen[i]] = before[i];
+            state->placed[chosen[i]] = true;
+        }
+    }
+    return tn__run_work(state->run, done + 1);
+}
+
+/* Anneals until the fraction `until` of the work or time limit is used, or `work` units of work (0:
+ * no such limit). */
+static tn_status reuse_anneal(reuse *state, double until, uint64_t work) {
+    uint64_t best = reuse_goal(state), start = tn__run_work_done(state->run);
+    double temperature = 2;
+    if (state->free_count < 1) return TN_OK;
+    for (uint32_t number = 0; !tn__run_is_done(state->run) && state->cost > 0; number++) {
+        if (number % 32 == 0) {
+            double progress = reuse_progress(state);
+            if (progress >= until) break;
+            temperature = 2;
+            for (int k = (int)(progress * 64); k > 0; k--) temperature *= 0.940705;
+        }
+        if (work != 0 && tn__run_work_done(state->run) - start >= work) break;
+        TN_TRY(reuse_move(state, number, temperature));
+        if (reuse_goal(state) >= best) continue;
+        best = reuse_goal(state);
+        reuse_keep(state);
+    }
+    return TN_OK;
+}
+
+/* --- complete search --- */
+
+typedef struct reuse_search {
+    reuse *state;
+    uint64_t best;  /* only placements of a lower cost are searched */
+    uint64_t nodes; /* number of placements left */
+    bool stopped;
+} reuse_search;
+
+typedef struct reuse_place {
+    int64_t start;
+    uint64_t cost;
+    uint32_t id;
+} reuse_place;
+
+/* Computes the least cost of an unplaced buffer over all starts from `least` on; false if it has no
+ * possible start. */
+static bool reuse_least(reuse *state, uint32_t id, int64_t least, uint64_t *cost) {
+    int64_t most = reuse_most(state, id), mask = (int64_t)state->bodies[id].alignment - 1;
+    bool found = false;
+    *cost = 0;
+    if (most < least) return false;
+    reuse_sweep sweep = reuse_begin(state, id);
+    for (int64_t from = least, to; from <= most; from = to) {
+        reuse_advance(&sweep, from);
+        to = reuse_next(&sweep, most + 1);
+        if (sweep.hard == 0 && ((from + mask) & ~mask) < to && (!found || sweep.cost < *cost)) {
+            found = true;
+            *cost = sweep.cost;
+        }
+    }
+    return found;
+}
+
+/* Computes the cost of buffer `id` at `start`; false if that start is not possible. */
+static bool reuse_cost_at(const reuse *state, uint32_t id, int64_t start, uint64_t *cost) {
+    const tn__prepared_bank *p = state->run->prepared;
+    uint64_t first = (uint64_t)start, last = first + state->bodies[id].size;
+    if (start > reuse_most(state, id)) return false;
+    for (uint32_t i = 0; i < p->reserved_count && p->reserved[i].first < last; i++)
+        if (p->reserved[i].last > first) return false;
+    *cost = 0;
+    for (size_t i = state->begin[id]; i < state->begin[id + 1]; i++) {
+        const reuse_edge *edge = &state->edges[i];
+        int64_t offset = state->offset[edge->other];
+        if (!state->placed[edge->other] || start <= offset - edge->below ||
+            start >= offset + edge->above)
+            continue;
+        if (edge->cost == REUSE_HARD) return false;
+        *cost += edge->cost;
+    }
+    return true;
+}
+
+static int reuse_by_cost(const void *a, const void *b) {
+    const reuse_place *x = a, *y = b;
+    if (x->cost != y->cost) return x->cost < y->cost ? -1 : 1;
+    if (x->start != y->start) return x->start < y->start ? -1 : 1;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+/* limit of the starts of all unplaced buffers; with more, the search ends without a proof */
+#define REUSE_PLACES 512u
+
+/* Lists all starts of the unplaced buffers that continue the order; UINT32_MAX if there are too
+ * many. */
+static uint32_t reuse_places(reuse *state, int64_t last, uint32_t last_id, reuse_place *places) {
+    const tn__prepared_bank *p = state->run->prepared;
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < state->free_count; k++) {
+        uint32_t id = state->free[k], own = count;
+        size_t edges = state->begin[id + 1] - state->begin[id];
+        int64_t mask = (int64_t)state->bodies[id].alignment - 1;
+        if (state->placed[id]) continue;
+        for (size_t i = 0; i <= p->reserved_count + edges; i++) {
+            int64_t start = 0; /* the last candidate is start 0 */
+            if (i < p->reserved_count) {
+                if (p->reserved[i].last > (uint64_t)state->capacity) continue;
+                start = (int64_t)p->reserved[i].last;
+            } else if (i < p->reserved_count + edges) {
+                const reuse_edge *edge = &state->edges[state->begin[id] + i - p->reserved_count];
+                if (!state->placed[edge->other]) continue;
+                start = state->offset[edge->other] + edge->above;
+            }
+            start = (start + mask) & ~mask;
+            bool again = start < last || (start == last && id < last_id);
+            for (uint32_t j = own; j < count && !again; j++) again = places[j].start == start;
+            uint64_t cost;
+            if (again || !reuse_cost_at(state, id, start, &cost)) continue;
+            if (count == REUSE_PLACES) return UINT32_MAX;
+            places[count++] = (reuse_place){start, cost, id};
+        }
+    }
+    if (count > 1) qsort(places, count, sizeof *places, reuse_by_cost);
+    return count;
+}
+
+/* Places the remaining buffers, by recursion: one level for each buffer. */
+static tn_status reuse_deeper(reuse_search *search, int64_t last, uint32_t last_id, uint64_t cost) {
+    reuse *state = search->state;
+    uint64_t bound = cost, least;
+    bool all = true;
+    if (search->nodes == 0) search->stopped = true;
+    if (search->stopped) return TN_OK;
+    search->nodes--;
+    TN_TRY(tn__run_work(state->run, 1));
+    for (uint32_t k = 0; k < state->free_count; k++) {
+        if (state->placed[state->free[k]]) continue;
+        all = false;
+        if (!reuse_least(state, state->free[k], last, &least)) return TN_OK;
+        bound += least;
+        if (bound >= search->best) return TN_OK;
+    }
+    if (all) {
+        search->best = cost;
+        reuse_keep(state);
+        return TN_OK;
+    }
+    reuse_place places[REUSE_PLACES];
+    uint32_t count = reuse_places(state, last, last_id, places);
+    if (count == UINT32_MAX) search->stopped = true, count = 0;
+    for (uint32_t i = 0; i < count && !search->stopped; i++) {
+        const reuse_place *place = &places[i];
+        if (cost + place->cost >= search->best) break; /* places are sorted by cost */
+        state->placed[place->id] = true;
+        state->offset[place->id] = place->start;
+        tn_status status = reuse_deeper(search, place->start, place->id, cost + place->cost);
+        state->placed[place->id] = false;
+        if (status != TN_OK) return status;
+    }
+    return TN_OK;
+}
+
+/* The cost that pinned buffers pay among each other, which is part of every placement. */
+static uint64_t reuse_pinned_cost(reuse *state) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < state->count; i++) state->placed[i] = false;
+    for (uint32_t i = 0; i < state->count; i++) {
+        if (!tn__run_pinned(state->run, i)) continue;
+        sum += reuse_paid(state, i);
+        state->placed[i] = true;
+    }
+    return sum;
+}
+
+/* Searches completely for a placement with a cost below `best`. *proved: no placement costs less
+ * than the best one found. */
+static tn_status reuse_complete(reuse *state, uint64_t best, bool *proved) {
+    reuse_search search = {
+        .state = state, .best = best, .nodes = state->exact ? REUSE_NODES_EXACT : REUSE_NODES};
+    *proved = false;
+    if (state->free_count > (state->exact ? REUSE_SMALL_EXACT : REUSE_SMALL) || !state->plain ||
+        state->shift > 0)
+        return TN_OK;
+    uint64_t pinned = reuse_pinned_cost(state);
+    TN_TRY(reuse_deeper(&search, 0, 0, pinned));
+    *proved = !search.stopped;
+    return TN_OK;
+}
+
+/* --- all placements, for a judge --- */
+
+/* State of a search over all aligned starts of all buffers. With a judge, sharing more bytes may be
+ * better, because a wait can imply others. So no start can be skipped, and all are tried if they
+ * are few. */
+typedef struct reuse_all {
+    reuse *state;
+    /* number of placements left; judging a placement of a large program counts as several */
+    uint64_t nodes;
+    bool stopped;
+} reuse_all;
+
+static tn_status reuse_all_from(reuse_all *all, uint32_t at) {
+    reuse *state = all->state;
+    if (at == state->free_count) {
+        uint64_t units = tn__judge_units(state->run->prepared->judge);
+        reuse_keep(state);
+        all->nodes -= units - 1 < all->nodes ? units - 1 : all->nodes;
+        return tn__run_work(state->run, units);
+    }
+    uint32_t id = state->free[at];
+    int64_t step = (int64_t)state->bodies[id].alignment, most = reuse_most(state, id);
+    for (int64_t start = 0; start <= most && !all->stopped; start += step) {
+        uint64_t cost;
+        all->stopped = all->nodes == 0;
+        if (all->stopped) break;
+        all->nodes--;
+        if (!reuse_cost_at(state, id, start, &cost)) continue;
+        state->offset[id] = start;
+        state->placed[id] = true;
+        tn_status status = reuse_all_from(all, at + 1);
+        state->placed[id] = false;
+        if (status != TN_OK) return status;
+        if (tn__run_is_done(state->run)) return TN_OK;
+    }
+    return TN_OK;
+}
+
+/* Tries all placements. *proved: the best one kept is optimal. */
+static tn_status reuse_everything(reuse *state, bool *proved) {
+    reuse_all all = {.state = state, .nodes = REUSE_NODES};
+    double starts = 1;
+    *proved = false;
+    for (uint32_t k = 0; k < state->free_count; k++) {
+        int64_t most = reuse_most(state, state->free[k]);
+        if (most < 0) return TN_OK;
+        starts *= 1 + (double)most / (double)state->bodies[state->free[k]].alignment;
+    }
+    if (starts > REUSE_ALL || state->free_count > REUSE_SMALL) return TN_OK;
+    for (uint32_t i = 0; i < state->count; i++) state->placed[i] = tn__run_pinned(state->run, i);
+    TN_TRY(reuse_all_from(&all, 0));
+    *proved = !all.stopped;
+    return TN_OK;
+}
+
+/* --- bounds --- */
+
+/* A lower bound of the reuse cost: pairs that are together larger than the memory share bytes in
+ * every placement. */
+static uint64_t reuse_must_share(const reuse *state) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < state->count && state->plain && state->shift == 0; i++) {
+        for (size_t k = state->begin[i]; k < state->begin[i + 1]; k++) {
+            const reuse_edge *edge = &state->edges[k];
+            uint64_t both = state->bodies[i].size + state->bodies[edge->other].size;
+            if (edge->cost == REUSE_HARD || edge->other < i) continue;
+            if (both > (uint64_t)state->usable) sum += edge->cost;
+        }
+    }
+    return sum;
+}
+
+/* Raises the bound with sets of more than two buffers, with a small part of the work. */
+static tn_status reuse_sets(reuse *state, uint64_t *bound) {
+    tn_run *run = state->run;
+    uint64_t left = tn__run_work_left(run) / 16;
+    if (!state->plain || state->shift > 0 || state->count > TN__CLIQUE_BODIES) return TN_OK;
+    size_t total = state->begin[state->count], used = 0;
+    tn__clique_pair *pairs = tn__run_scratch(run, total / 2 + 1, sizeof *pairs);
+    if (pairs == NULL) return TN_E_NO_MEMORY;
+    for (uint32_t i = 0; i < state->count; i++)
+        for (size_t k = state->begin[i]; k < state->begin[i + 1]; k++)
+            if (state->edges[k].other > i)
+                pairs[used++] = (tn__clique_pair){i, state->edges[k].other, state->edges[k].cost};
+    tn__cliques given = {.bodies = state->bodies,
+                         .count = state->count,
+                         .pairs = pairs,
+                         .pair_count = used,
+                         .usable = (uint64_t)state->usable,
+                         .attempts = left < REUSE_SETS ? (uint32_t)left : REUSE_SETS,
+                         .seed = tn__run_seed(run)};
+    return tn__clique_bound(run, &given, bound);
+}
+
+/* Proves that the buffers do not fit if possible: finds a set of buffers of which no two may share
+ * bytes, and which is larger than the memory. From each buffer on, the largest buffer that may be
+ * added to the set is added. */
+static tn_status reuse_clique(reuse *state, bool *proved) {
+    tn_run *run = state->run;
+    uint32_t n = state->count, count;
+    size_t words = (size_t)n / 64 + 1;
+    uint64_t *hard = tn__run_scratch(run, n * words, sizeof *hard);
+    uint64_t *both = tn__run_scratch(run, words, sizeof *both);
+    const uint32_t *order;
+    *proved = false;
+    if (!state->plain) return TN_OK;
+    if (hard == NULL || both == NULL) return TN_E_NO_MEMORY;
+    for (uint32_t i = 0; i < n; i++)
+        for (size_t k = state->begin[i]; k < state->begin[i + 1]; k++)
+            if (state->edges[k].cost == REUSE_HARD)
+                hard[i * words + state->edges[k].other / 64] |= 1ull << state->edges[k].other % 64;
+    for (uint32_t i = 0; i < n; i++)
+        if (tn__run_placed(run, i) && !tn__run_pinned(run, i)) tn__run_unplace(run, i);
+    TN_TRY(tn__run_order(run, tn__larger_first, &order, &count));
+    for (uint32_t k = 0; k < count && !*proved; k++) {
+        uint64_t sum = state->bodies[order[k]].size;
+        memcpy(both, hard + order[k] * words, words * sizeof *both);
+        for (uint32_t j = 0; j < count; j++) {
+            uint32_t id = order[j];
+            if ((both[id / 64] >> id % 64 & 1) == 0) continue;
+            sum = tn__add_sat(sum, state->bodies[id].size);
+            for (size_t w = 0; w < words; w++) both[w] &= hard[id * words + w];
+        }
+        *proved = sum > (uint64_t)state->usable;
+        TN_TRY(tn__run_work(run, 1 + count / 256));
+    }
+    return TN_OK;
+}
+
+/* --- does it fit? --- */
+
+/* Places all free buffers in an order by size times a random factor, each at its lowest possible
+ * start. *fits: all were placed. */
+static tn_status reuse_try(reuse *state, uint32_t spread, uint64_t *key, bool *fits) {
+    tn_run *run = state->run;
+    const uint32_t *order;
+    uint32_t count;
+    for (uint32_t i = 0; i < state->count; i++) {
+        state->placed[i] = tn__run_pinned(run, i);
+        uint64_t factor = 1024 + tn__random_below(&state->random, (uint64_t)spread + 1);
+        __extension__ unsigned __int128 size = state->bodies[i].size;
+        key[i] = ~(uint64_t)(size * factor >> 10 > UINT64_MAX / 2 ? UINT64_MAX / 2
+                                                                  : size * factor >> 10);
+        if (tn__run_placed(run, i) && !tn__run_pinned(run, i)) tn__run_unplace(run, i);
+    }
+    TN_TRY(tn__run_order_by_key(run, key, tn__larger_first, &order, &count));
+    *fits = true;
+    for (uint32_t k = 0; k < count && *fits; k++) {
+        reuse_choice choice = {.allowed = UINT64_MAX - 1};
+        TN_TRY(tn__run_work(run, 1));
+        if (state->bodies[order[k]].size == 0) continue;
+        /* without noise, the lowest of equally good starts is taken */
+        reuse_choose(state, order[k], &choice);
+        *fits = choice.found;
+        state->offset[order[k]] = choice.start;
+        state->placed[order[k]] = choice.found;
+    }
+    if (*fits) reuse_keep(state);
+    return TN_OK;
+}
+
+static tn_status reuse_fit(reuse *state) {
+    tn_run *run = state->run;
+    bool proved, fits = false;
+    uint64_t *key = tn__run_scratch(run, state->count, sizeof *key);
+    if (key == NULL) return TN_E_NO_MEMORY;
+    TN_TRY(reuse_clique(state, &proved));
+    for (uint32_t k = 0; k < REUSE_STARTS && !proved && !fits; k++)
+        TN_TRY(reuse_try(state, k * 16, key, &fits));
+    if (!proved && !fits) TN_TRY(reuse_complete(state, 1, &proved));
+    if (proved && tn__run_best(run) > tn__run_capacity(run))
+        tn__run_raise_bound(run, tn__add_sat(tn__run_capacity(run), 1));
+    return TN_OK;
+}
+
+/* --- the planner --- */
+
+static tn_status reuse_least_cost(reuse *state) {
+    tn_run *run = state->run;
+    bool proved = false;
+    uint64_t bound = reuse_must_share(state);
+    TN_TRY(reuse_sets(state, &bound));
+    tn__judge *judge = run->prepared->judge;
+    if (judge != NULL) {
+        bound = tn__judge_bound(judge, bound > 0);
+        state->value_unit = tn__judge_unit(judge);
+    }
+    tn__run_raise_cost_bound(run, bound);
+    if (!reuse_take_best(state) || tn__run_is_done(run)) return TN_OK;
+    bool small = state->free_count <= (state->exact ? REUSE_SMALL_EXACT : REUSE_SMALL);
+    state->started_s = tn__clock_s();
+    state->work_at = tn__run_work_done(run);
+    if (small) {
+        TN_TRY(reuse_anneal(state, 0.25, REUSE_FIRST));
+        if (!tn__run_is_done(run))
+            TN_TRY(judge != NULL ? reuse_everything(state, &proved)
+                                 : reuse_complete(state, tn__run_best_cost(run), &proved));
+        if (proved) tn__run_raise_cost_bound(run, tn__run_best_cost(run));
+        if (tn__run_is_done(run) || !reuse_take_best(state)) return TN_OK;
+    }
+    return reuse_anneal(state, 1, 0);
+}
+
+static tn_status reuse_run(tn_run *run, bool exact) {
+    reuse state = {.run = run,
+                   .exact = exact,
+                   .bodies = tn__run_bodies(run),
+                   .count = tn__run_count(run),
+                   .random = {tn__run_seed(run)}};
+    bool possible;
+    TN_TRY(tn__run_quick_portfolio(run));
+    if (state.count <= REUSE_SIMPLE) TN_TRY(tn__run_simple_planners(run));
+    if (tn__run_is_done(run) || !tn__run_has_capacity(run)) return TN_OK;
+    TN_TRY(reuse_init(&state, &possible));
+    if (possible) TN_TRY(reuse_neighbours(&state, &possible));
+    if (!possible) return TN_OK;
+    return tn__run_by_cost(run) ? reuse_least_cost(&state) : reuse_fit(&state);
+}
+
+static tn_status reuse_solve(tn_run *run) { return reuse_run(run, false); }
+
+tn_status tn__reuse_exact(tn_run *run) {
+    if (!tn__run_has_capacity(run))
+        TN_FAIL(run->error, TN_E_UNSUPPORTED,
+                "planner exact needs a capacity for separations and reserved ranges; set "
+                "`capacity`, or use `planner` auto");
+    return reuse_run(run, true);
+}
+
+const tn_planner tn__planner_reuse_cost = {
+    .name = "reuse-cost",
+    .summary = "least cost of the pairs that share bytes, within a capacity: ruin and recreate",
+    .source = "Shaw 1998; dsa-solver 2026",
+    .features = TN_PLANS_ALL | TN_PLANS_APART | TN_PLANS_BY_COST,
+    .solve = reuse_solve,
+};
