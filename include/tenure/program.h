@@ -336,12 +336,6 @@ typedef struct tn_program_streams_options {
     TN_INIT(tn_program_streams_options,                                                            \
             TN_SET(struct_size, sizeof(tn_program_streams_options)) TN_SET(count, 1))
 
-typedef struct tn_program_streams_report {
-    uint32_t waits;     /* of one stream for an operator on another */
-    uint64_t serial_ps; /* time of all operators one after the other, in picoseconds */
-    uint64_t total_ps;  /* time on the streams, if nothing but the waits delays them */
-} tn_program_streams_report;
-
 /* Puts the operators of a program on streams that work at the same time. Operators keep their
  * order; each goes to the stream on which it can start first (list scheduling). An operator waits
  * for the operators on other streams that it must follow. The occupancy of the new program lets two
@@ -350,14 +344,23 @@ typedef struct tn_program_streams_report {
  *
  * program  only runs operators, as tn_program_create makes it, without blocks of control flow
  * made     out; release with tn_program_destroy
- * report   out; may be NULL
  *
  * Errors: E_INVALID (a number of streams out of range, a stream that does not exist), E_UNSUPPORTED
  * (other instructions, or control flow), E_NO_MEMORY. Cost: O(operators streams + operands).
  * Source: list scheduling, Graham 1969. */
 TN_API TN_CHECKED tn_status tn_program_on_streams(const tn_program *program,
                                                   const tn_program_streams_options *options,
-                                                  tn_program **made,
+                                                  tn_program **made, tn_error *error);
+
+typedef struct tn_program_streams_report {
+    uint32_t streams;   /* streams that run operators */
+    uint32_t waits;     /* instructions that wait for another stream */
+    uint64_t serial_ps; /* time of all operators one after the other, in picoseconds */
+    uint64_t total_ps;  /* time on the streams, if nothing but the waits delays them */
+} tn_program_streams_report;
+/* Computes the time of a program on its streams. Only operators take time; `times` are as in
+ * tn_program_streams_options. Errors: E_NO_MEMORY. Cost: O(instructions). */
+TN_API TN_CHECKED tn_status tn_program_streams_of(const tn_program *program, const uint64_t *times,
                                                   tn_program_streams_report *report,
                                                   tn_error *error);
 /* Makes a program of the caller's instructions (from a pass or a recorded run). They are copied and

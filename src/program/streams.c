@@ -34,7 +34,7 @@ typedef struct streams_state {
     uint32_t *place;  /* [count] the instruction's position in the new list */
     tn_instruction *list;
     size_t made, room;
-    uint32_t signals, waits;
+    uint32_t signals;
 } streams_state;
 
 /* --- reading the program --- */
@@ -115,10 +115,10 @@ static uint64_t streams_needs(streams_state *s, uint32_t step) {
 
 /* --- the choice of a stream --- */
 
-static uint64_t streams_time(const streams_state *s, tn_op_id op) {
+static uint64_t streams_time(const tn_graph *graph, const uint64_t *times, tn_op_id op) {
     tn__machine machine = TN__PLAIN_MACHINE;
-    if (s->options->times != NULL) return s->options->times[op];
-    double picoseconds = 1e12 * tn__op_takes(tn_program_graph(s->from), op, &machine, NULL);
+    if (times != NULL) return times[op];
+    double picoseconds = 1e12 * tn__op_takes(graph, op, &machine, NULL);
     return picoseconds < 9e18 ? (uint64_t)(picoseconds + 0.5) : (uint64_t)9e18;
 }
 
@@ -164,7 +164,6 @@ static void streams_issue(streams_state *s, uint32_t step, uint32_t stream) {
             streams_emit(s, wait);
         }
         made.wait = gives->signal;
-        s->waits++;
         streams_learn(row, &s->clock[(size_t)giver * s->width], s->width);
     }
     s->place[step] = (uint32_t)s->made;
@@ -185,7 +184,9 @@ static tn_status streams_place(streams_state *s) {
             TN_FAIL(s->error, TN_E_INVALID, "operator %u is on stream %u of %u", list[step].op,
                     stream, s->width);
         uint64_t start = s->idle[stream] > ready ? s->idle[stream] : ready;
-        s->end[step] = tn__add_sat(start, runs ? streams_time(s, list[step].op) : 0);
+        uint64_t time =
+            runs ? streams_time(tn_program_graph(s->from), s->options->times, list[step].op) : 0;
+        s->end[step] = tn__add_sat(start, time);
         s->idle[stream] = s->end[step];
         streams_issue(s, step, stream);
     }
@@ -194,18 +195,7 @@ static tn_status streams_place(streams_state *s) {
 
 /* --- the call --- */
 
-static void streams_report(const streams_state *s, tn_program_streams_report *report) {
-    const tn_instruction *list = tn_program_instructions(s->from);
-    *report = (tn_program_streams_report){.waits = s->waits};
-    for (uint32_t step = 0; step < s->count; step++)
-        if (list[step].opcode == TN_APPLY)
-            report->serial_ps = tn__add_sat(report->serial_ps, streams_time(s, list[step].op));
-    for (uint32_t k = 0; k < s->width; k++)
-        if (s->idle[k] > report->total_ps) report->total_ps = s->idle[k];
-}
-
-static tn_status streams_run(streams_state *s, tn_program **made,
-                             tn_program_streams_report *report) {
+static tn_status streams_run(streams_state *s, tn_program **made) {
     const tn_graph *graph = tn_program_graph(s->from);
     tn_order_task task = {.graph = graph};
     if (tn_program_region_count(s->from) > 0)
@@ -217,13 +207,12 @@ static tn_status streams_run(streams_state *s, tn_program **made,
     TN_TRY(streams_place(s));
     TN_TRY(tn_program_from(graph, s->list, (uint32_t)s->made, NULL, 0, made, s->error));
     (*made)->order = s->from->order;
-    if (report != NULL) streams_report(s, report);
     return TN_OK;
 }
 
 tn_status tn_program_on_streams(const tn_program *program,
                                 const tn_program_streams_options *options, tn_program **made,
-                                tn_program_streams_report *report, tn_error *error) {
+                                tn_error *error) {
     tn_program_streams_options asked = TN_PROGRAM_STREAMS_OPTIONS_INIT;
     tn__options(&asked, sizeof asked, options);
     if (asked.count < 1 || asked.count > TN_STREAM_MAX)
@@ -235,8 +224,49 @@ tn_status tn_program_on_streams(const tn_program *program,
                        .arena = {.context = &program->context},
                        .count = tn_program_count(program),
                        .width = asked.count};
-    tn_status status = streams_run(&s, made, report);
+    tn_status status = streams_run(&s, made);
     tn__order_model_release(&s.model);
     tn__arena_release(&s.arena);
     return status;
+}
+
+/* --- the report --- */
+
+/* Computes when each instruction ends: after the one before it on its stream, and after the
+ * instruction with the signal that it waits for. */
+static void streams_time_all(const tn_program *program, const uint64_t *times, uint64_t *given,
+                             tn_program_streams_report *report) {
+    const tn_instruction *list = tn_program_instructions(program);
+    uint64_t idle[TN_STREAM_MAX] = {0};
+    bool runs[TN_STREAM_MAX] = {false};
+    for (uint32_t i = 0; i < tn_program_count(program); i++) {
+        const tn_instruction *it = &list[i];
+        bool applies = it->opcode == TN_APPLY;
+        uint64_t time = applies ? streams_time(tn_program_graph(program), times, it->op) : 0;
+        uint64_t *end = &idle[it->stream];
+        if (it->wait != 0 && given[it->wait] > *end) *end = given[it->wait];
+        *end = tn__add_sat(*end, time);
+        if (it->signal != 0) given[it->signal] = *end;
+        if (*end > report->total_ps) report->total_ps = *end;
+        report->serial_ps = tn__add_sat(report->serial_ps, time);
+        report->waits += it->wait != 0;
+        runs[it->stream] |= applies;
+    }
+    for (uint32_t k = 0; k < TN_STREAM_MAX; k++) report->streams += runs[k];
+}
+
+tn_status tn_program_streams_of(const tn_program *program, const uint64_t *times,
+                                tn_program_streams_report *report, tn_error *error) {
+    const tn_instruction *list = tn_program_instructions(program);
+    uint32_t signals = 0;
+    *report = (tn_program_streams_report){0};
+    for (uint32_t i = 0; i < tn_program_count(program); i++)
+        if (list[i].signal > signals) signals = list[i].signal;
+    size_t room = (size_t)signals + 1;
+    uint64_t *given = tn__alloc_array(&program->context, room, sizeof *given);
+    if (given == NULL) return tn__no_memory(error, "the times of signals");
+    memset(given, 0, room * sizeof *given);
+    streams_time_all(program, times, given, report);
+    tn__free(&program->context, given, room * sizeof *given);
+    return TN_OK;
 }

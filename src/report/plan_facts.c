@@ -69,8 +69,24 @@ static void plan_of_model(const tn_report *report, tn__plan_fact_id id, tn__plan
 }
 
 /* Computes such a fact for a problem, which has no operators and no kinds of tensors. */
+static bool plan_is_of_streams(tn__plan_fact_id id) {
+    return id >= TN__PLAN_STREAMS && id <= TN__PLAN_SERIAL_TIME;
+}
+
+static void plan_of_streams(const tn_report *report, tn__plan_fact_id id, tn__plan_fact *fact) {
+    const tn_program *program = tn_occupancy_program(report->occupancy);
+    tn_program_streams_report of;
+    tn_error unused;
+    fact->absent = tn_program_streams_of(program, NULL, &of, &unused) != TN_OK || of.streams < 2;
+    fact->whole = id == TN__PLAN_STREAMS        ? of.streams
+                  : id == TN__PLAN_STREAM_WAITS ? of.waits
+                  : id == TN__PLAN_STREAM_TIME  ? of.total_ps
+                                                : of.serial_ps;
+}
+
 static void plan_of_problem(const tn_report *report, tn__plan_fact_id id, tn__plan_fact *fact) {
-    if (id == TN__PLAN_ORDER || id == TN__PLAN_ORDER_PROVED || id == TN__PLAN_STATIC)
+    if (id == TN__PLAN_ORDER || id == TN__PLAN_ORDER_PROVED || id == TN__PLAN_STATIC ||
+        plan_is_of_streams(id))
         fact->absent = true;
     fact->null = id == TN__PLAN_TENSORS || id == TN__PLAN_DEPENDENCIES;
     if (id == TN__PLAN_NAIVE) fact->whole = tn_problem_naive(report->problem);
@@ -142,7 +158,9 @@ static void plan_of_layout(const tn_report *report, tn__plan_fact_id id, tn__pla
 tn__plan_fact tn__plan_fact_of(const tn_report *report, tn__plan_fact_id id) {
     tn__plan_fact fact = plan_facts[id];
     plan_of_layout(report, id, &fact);
-    if (report->occupancy != NULL)
+    if (report->occupancy != NULL && plan_is_of_streams(id))
+        plan_of_streams(report, id, &fact);
+    else if (report->occupancy != NULL)
         plan_of_model(report, id, &fact);
     else
         plan_of_problem(report, id, &fact);

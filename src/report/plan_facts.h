@@ -60,6 +60,13 @@
     X(COUNT, DEPENDENCIES, "dependencies_added", "dependencies", NULL,                             \
       "pairs of operators that can run at the same time in the graph but not in this plan; null: " \
       "a problem, or a graph too wide to count")                                                   \
+    X(COUNT, STREAMS, "streams", "streams", NULL, "with --streams: number of streams that run operators") \
+    X(COUNT, STREAM_WAITS, "stream_waits", NULL, NULL,                                             \
+      "with --streams: how often a stream waits for another one")                                 \
+    X(COUNT, STREAM_TIME, "stream_time", NULL, NULL,                                               \
+      "with --streams: estimated time on the streams, in picoseconds")                            \
+    X(COUNT, SERIAL_TIME, "serial_time", NULL, NULL,                                               \
+      "with --streams: estimated time of all operators one after the other, in picoseconds")      \
     X(STAGES, STAGES, "seconds", NULL, NULL, "wall time by stage")                                 \
     X(COUNT, SEED, "seed", NULL, NULL, "seed of randomised planners")                              \
     X(COUNT, WORK, "work", NULL, NULL,                                                             \

@@ -123,7 +123,8 @@ static void check_seed(uint64_t seed, uint64_t *waits, uint64_t *above) {
     if (seed % 2 == 0) options.stream_of = stream_of;
     plan.work_limit = 1000;
     assert_ok(tn_program_create(graph, NULL, &plain, &failure));
-    assert_ok(tn_program_on_streams(plain, &options, &made, &report, &failure));
+    assert_ok(tn_program_on_streams(plain, &options, &made, &failure));
+    assert_ok(tn_program_streams_of(made, NULL, &report, &failure));
     assert_true(report.total_ps <= report.serial_ps || options.stream_of != NULL);
     assert_true(options.count > 1 || (report.waits == 0 && report.total_ps == report.serial_ps));
     for (uint32_t i = 0; i < tn_program_count(made); i++) {
@@ -151,7 +152,8 @@ static void check_seed(uint64_t seed, uint64_t *waits, uint64_t *above) {
 static void any_order_of_the_streams_computes_the_same(void **state) {
     uint64_t waits = 0, above = 0;
     (void)state;
-    for (uint64_t seed = 1; seed <= (uint64_t)case_count(2000, 100); seed++) check_seed(seed, &waits, &above);
+    for (uint64_t seed = 1; seed <= (uint64_t)case_count(2000, 100); seed++)
+        check_seed(seed, &waits, &above);
     assert_true(waits > 100 && above > 10);
 }
 
@@ -178,16 +180,18 @@ static void two_chains_run_beside_each_other(void **state) {
     assert_ok(tn_graph_infer(graph, &failure));
     assert_ok(tn_program_create(graph, NULL, &plain, &failure));
     options.count = 2;
-    assert_ok(tn_program_on_streams(plain, &options, &made, &report, &failure));
+    assert_ok(tn_program_on_streams(plain, &options, &made, &failure));
+    assert_ok(tn_program_streams_of(made, NULL, &report, &failure));
     assert_int_equal(report.total_ps * 2, report.serial_ps);
+    assert_int_equal(report.streams, 2);
     assert_int_equal(report.waits, 2);
     tn_program_destroy(made);
     options.count = TN_STREAM_MAX + 1;
-    assert_int_equal(tn_program_on_streams(plain, &options, &made, NULL, &failure), TN_E_INVALID);
+    assert_int_equal(tn_program_on_streams(plain, &options, &made, &failure), TN_E_INVALID);
     uint32_t nowhere[10] = {7};
     options.count = 2;
     options.stream_of = nowhere;
-    assert_int_equal(tn_program_on_streams(plain, &options, &made, NULL, &failure), TN_E_INVALID);
+    assert_int_equal(tn_program_on_streams(plain, &options, &made, &failure), TN_E_INVALID);
     tn_program_destroy(plain);
     tn_graph_destroy(graph);
 }

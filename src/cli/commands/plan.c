@@ -158,6 +158,8 @@ enum {
     PLAN_WORK,
     PLAN_OBJECTIVE,
     PLAN_WORKERS,
+    PLAN_STREAMS,
+    PLAN_STREAM,
     PLAN_HOLDERS,
     PLAN_SWEEP,
     PLAN_JSON
@@ -178,6 +180,12 @@ enum {
       "order of the operators, or the time of the program with these waits (default: bytes)")      \
     X(PLAN_WORKERS, "workers", "N",                                                                \
       "operators that run at once, for the time of a plan (default: no limit)")                    \
+    X(PLAN_STREAMS, "streams", "N",                                                                \
+      "put the operators on N streams that work at the same time: each goes to the stream on "     \
+      "which it can start first; buffers share bytes only if the streams' waits allow it")         \
+    X(PLAN_STREAM, "stream", "PATTERN=K",                                                          \
+      "with --streams: operators whose names match run on stream K, from 0 on; type:PATTERN "      \
+      "matches their types; may be repeated")                                                      \
     X(PLAN_BUDGET, "budget", "SIZE", "the same for the arena and the weights together")            \
     X(PLAN_THREADS, "threads", "N",                                                                \
       "number of threads; they never change the answer (default: 1)")                              \
@@ -201,6 +209,8 @@ enum {
     X('o', "output", "FILE", "write the plan as SUFFIXES; may be repeated")                        \
     X(PLAN_JSON, "json", NULL, "print one JSON object instead of the table")
 
+#define PLAN_STREAM_RULES_MAX 64u
+
 typedef struct plan_arguments {
     cli_input input;
     tn_plan_options options;
@@ -209,7 +219,8 @@ typedef struct plan_arguments {
     uint32_t output_count;
     bool json, objects, explain, tags;
     uint32_t holders; /* number of largest holders to print; 0: none */
-    uint32_t sweep;   /* number of points of the curve; 0: make one plan instead */
+    cli_stream_rule stream_rules[PLAN_STREAM_RULES_MAX];
+    uint32_t sweep; /* number of points of the curve; 0: make one plan instead */
     cli_training training;
     bool trains;
     const tn_hardware *device;
@@ -266,9 +277,29 @@ static void plan_set(struct argp_state *state, plan_arguments *arguments) {
     input->split.sweeps =
         arguments->sweep > 0 && arguments->options.objective == TN_OBJECTIVE_BYTES;
     plan_check_curve(state, arguments);
+    for (uint32_t i = 0; i < input->stream_rule_count; i++)
+        if (input->streams > 0 && input->stream_rules[i].stream >= input->streams)
+            cli_misuse(state, "--stream: there is no stream %u; --streams %u makes 0 to %u",
+                       input->stream_rules[i].stream, input->streams, input->streams - 1);
     plan_set_outputs(arguments);
     cli_condition_set(CLI_IF_MODEL, cli_input_is_model(input));
     cli_condition_set(CLI_IF_ONNX, tn__has_suffix(input->path, ".onnx"));
+}
+
+/* Adds a rule of --stream; the stream follows the last '='. */
+static void plan_add_stream(struct argp_state *state, plan_arguments *arguments, char *value) {
+    char *at = strrchr(value, '=');
+    if (at == NULL || at == value || at[1] == '\0')
+        cli_misuse(state, "--stream: '%.60s' is invalid; write PATTERN=K", value);
+    if (arguments->input.stream_rule_count == PLAN_STREAM_RULES_MAX)
+        cli_misuse(state, "--stream: given more than %u times", PLAN_STREAM_RULES_MAX);
+    *at = '\0';
+    uint64_t stream = cli_number(state, "stream", at + 1);
+    if (stream >= TN_STREAM_MAX)
+        cli_misuse(state, "--stream: %.20s is above %u", at + 1, TN_STREAM_MAX - 1);
+    arguments->stream_rules[arguments->input.stream_rule_count++] =
+        (cli_stream_rule){value, (uint32_t)stream};
+    arguments->input.stream_rules = arguments->stream_rules;
 }
 
 static error_t plan_parse(int key, char *value, struct argp_state *state) {
@@ -309,6 +340,12 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case PLAN_WORKERS:
         options->workers = (uint32_t)cli_count(state, "workers", value, 1024);
+        return 0;
+    case PLAN_STREAMS:
+        arguments->input.streams = (uint32_t)cli_count(state, "streams", value, TN_STREAM_MAX);
+        return 0;
+    case PLAN_STREAM:
+        plan_add_stream(state, arguments, value);
         return 0;
     case PLAN_BUDGET:
         arguments->budget = cli_size(state, "budget", value);

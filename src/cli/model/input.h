@@ -75,6 +75,12 @@ typedef struct cli_split {
     tn_setup_split options;
 } cli_split;
 
+/* --stream PATTERN=K */
+typedef struct cli_stream_rule {
+    const char *pattern; /* of names of operators, or after "type:" of their types */
+    uint32_t stream;
+} cli_stream_rule;
+
 typedef struct cli_input {
     const char *path;
     tn_import_options import;
@@ -102,8 +108,12 @@ typedef struct cli_input {
     cli_tflm_kernels tflm_kernels; /* kernels that run a .tflite model */
     cli_kernel_target target;
     tn_static_place statics;
-    cli_split split; /* options about tiles, for `plan` and `run` */
-    tn_rules rules;  /* rules about tensors, for `fit`, `run`, `train` and `estimate` */
+    /* streams on which `plan` puts the operators; 0: one */
+    uint32_t streams, stream_rule_count;
+    const cli_stream_rule
+        *stream_rules; /* [stream_rule_count] of --stream, the last match counts */
+    cli_split split;   /* options about tiles, for `plan` and `run` */
+    tn_rules rules;    /* rules about tensors, for `fit`, `run`, `train` and `estimate` */
     /* the training of which a step is planned; NULL: inference */
     const struct cli_training *training;
     /* [operators] scratch bytes of the kernels of a .tflite model, or NULL */
@@ -112,8 +122,9 @@ typedef struct cli_input {
     tn_graph *graph;
     /* the rewritten graph that is trained; NULL: `graph` is trained as it is */
     tn_graph *rewritten;
-    tn_training step; /* the training step; valid if `training` is not NULL */
-    tn_setup *setup;  /* the compiled model; NULL if the input is a problem file */
+    tn_training step;       /* the training step; valid if `training` is not NULL */
+    tn_program *on_streams; /* the program that `plan --streams` plans; NULL: none */
+    tn_setup *setup;        /* the compiled model; NULL if the input is a problem file */
     const tn_occupancy *occupancy;
     struct tn_foreign *foreign; /* a plan of another tool, with its buffers in `own`; NULL: none */
     tn_problem *own;            /* the problem that was loaded; NULL if the input is a model */

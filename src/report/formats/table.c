@@ -5,6 +5,7 @@
  * important number comes first. Names are not trusted, so tn__words_cell removes their control
  * characters.
  */
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "report/plan_facts.h"
@@ -164,6 +165,19 @@ static void table_waits(tn__text *text, const tn_report *report) {
         tn__text_printf(text, "    workers %u\n", layout->workers);
     else
         tn__text_put(text, "    any number of workers\n");
+}
+
+/* Adds the streams that run operators, the waits between them, and the time that they save. */
+static void table_streams(tn__text *text, const tn_report *report) {
+    tn__plan_fact streams = tn__plan_fact_of(report, TN__PLAN_STREAMS);
+    if (streams.absent) return;
+    uint64_t waits = tn__plan_fact_of(report, TN__PLAN_STREAM_WAITS).whole,
+             time = tn__plan_fact_of(report, TN__PLAN_STREAM_TIME).whole,
+             serial = tn__plan_fact_of(report, TN__PLAN_SERIAL_TIME).whole;
+    tn__text_printf(text,
+                    "  streams         %11" PRIu64 "  that wait %" PRIu64
+                    " times for each other; time estimated to %.1f %% of one stream's\n",
+                    streams.whole, waits, serial > 0 ? 100.0 * (double)time / (double)serial : 100);
 }
 
 static void table_answer(tn__text *text, const tn__scene *scene) {
@@ -452,6 +466,7 @@ static tn_status table_render(const tn_report *report, tn__text *text, tn_error 
         table_all(text, report);
         table_banks(text, report);
         table_dependencies(text, report);
+        table_streams(text, report);
         table_kinds(text, &scene);
         status = table_holders(text, &scene, error);
     }
