@@ -60,13 +60,13 @@
     X(COUNT, DEPENDENCIES, "dependencies_added", "dependencies", NULL,                             \
       "pairs of operators that can run at the same time in the graph but not in this plan; null: " \
       "a problem, or a graph too wide to count")                                                   \
-    X(COUNT, STREAMS, "streams", "streams", NULL, "with --streams: number of streams that run operators") \
+    X(COUNT, STREAMS, "streams", "streams", NULL, "for models: number of streams that run operators, if several") \
     X(COUNT, STREAM_WAITS, "stream_waits", NULL, NULL,                                             \
-      "with --streams: how often a stream waits for another one")                                 \
+      "if several streams run operators: how often one waits for another")                                 \
     X(COUNT, STREAM_TIME, "stream_time", NULL, NULL,                                               \
-      "with --streams: estimated time on the streams, in picoseconds")                            \
+      "if several streams run operators: their estimated time in picoseconds")                            \
     X(COUNT, SERIAL_TIME, "serial_time", NULL, NULL,                                               \
-      "with --streams: estimated time of all operators one after the other, in picoseconds")      \
+      "if several streams run operators: the time on one stream in picoseconds")      \
     X(STAGES, STAGES, "seconds", NULL, NULL, "wall time by stage")                                 \
     X(COUNT, SEED, "seed", NULL, NULL, "seed of randomised planners")                              \
     X(COUNT, WORK, "work", NULL, NULL,                                                             \

@@ -68,7 +68,8 @@ static void run_step(const play *p, uint32_t step) {
     for (uint32_t k = 0; k < op->output_count; k++) writes(p, op->outputs[k]);
 }
 
-/* Each time the next instruction of a random stream that does not wait for a signal still to come. */
+/* Runs the next instruction of a random stream, again and again, unless it waits for a signal that
+ * was not given yet. */
 static void play_once(play *p, tn__random *random) {
     const tn_instruction *list = tn_program_instructions(p->program);
     uint32_t count = tn_program_count(p->program), next[STREAMS], done = 0;
