@@ -120,7 +120,7 @@ typedef struct tn__pass_watch {
     void *self;
 } tn__pass_watch;
 /* Returns the time of a schedule including its copies, in the unit of costs: compute, both
- * directions of the host link and codecs run in parallel, as in simulate.h. The schedule must be
+ * directions of the host link and codecs run in parallel, as in tn_simulate. The schedule must be
  * one that tn__replay_schedule accepts. `watch` may be NULL. Returns UINT64_MAX if memory is
  * exhausted. Cost: O(actions + operands). */
 uint64_t tn__pass_time(const tn__pass_run *run, const tn__schedule *schedule,

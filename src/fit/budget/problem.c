@@ -31,7 +31,7 @@ typedef struct tn__node_value {
     const char *name; /* NULL: the value has no name */
     uint64_t bytes;
     bool kept, held;
-    /* an operator makes the value, so it does not exist from the start; set by tn__nodes_check */
+    /* an operator makes the value, so it does not exist from the start */
     bool made;
 } tn__node_value;
 

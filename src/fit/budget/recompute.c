@@ -5,7 +5,7 @@
  * memory of the result is measured with an occupancy and compared with that of the input program.
  * If it is not smaller, the result is a copy of the input. If the user gave rules (rules.c), they
  * are applied first, and the program that only obeys the rules takes the place of the input. Cost:
- * share.c, with an occupancy for each schedule that is compared.
+ * that of algorithms/work_budget.c, with an occupancy for each schedule that is compared.
  */
 #include <tenure/search.h>
 

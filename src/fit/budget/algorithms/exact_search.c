@@ -269,10 +269,10 @@ static void exact_useful(const exact_model *model, const uint64_t *ran, uint64_t
  * 1. A value that is needed and not live must be recomputed, together with all missing values that
  *    this needs. The jobs that make them run at least once more.
  * 2. During the first run of a job, the values that were made before and are read later may not all
- *    fit. Those with the least cost per byte are evicted, and recomputed later at the cost of the jobs
- *    that make them; of the last one, only the necessary fraction counts (relaxed knapsack). Jobs
- *    counted in part 1 are not counted here, and their values need no bytes. The largest result over
- *    all jobs is taken.
+ *    fit. Those with the least cost per byte are evicted, and recomputed later at the cost of the
+ *    jobs that make them; of the last one, only the necessary fraction counts (relaxed knapsack).
+ *    Jobs counted in part 1 are not counted here, and their values need no bytes. The largest
+ *    result over all jobs is taken.
  *
  * The parts count different jobs, so their sum is a lower bound. All outputs of a job are evicted
  * together for the cost of one repeat, which never overestimates the cost. Cost: at most O(jobs^2)

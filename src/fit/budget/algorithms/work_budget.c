@@ -272,7 +272,7 @@ static tn_status read_ranges(budget_ranges *it) {
  *     it is still live             nothing to do
  *     it is evicted, too           it is recomputed earlier than planned
  *     it is small, or ended late   it stays live until the repeat
- *     it ended long ago            it is recomputed only for this repeat, which makes a chain of jobs
+ *     it ended long ago            it is recomputed only for this repeat: a chain of jobs
  *
  * A chain costs the work of all its jobs, and no job runs more than twice in a round. The sweep
  * ends when the remaining work suffices for none of the live ranges that are idle at the worst
