@@ -1,11 +1,11 @@
 /* gist.c - encodes values that are kept for long, and decodes them directly before they are read.
  *
- *   bits    one bit per element, if all later readers only need to know which elements are positive,
- *           as the gradient of Relu does (the registry of operators knows this): 32 times smaller,
- *           with identical results
+ *   bits    one bit per element, if all later readers only need to know which elements are
+ *           positive, as the gradient of Relu does (the registry of operators knows this): 32 times
+ *           smaller, with identical results
  *   csr     sparse rows, if enough elements are 0 that they are smaller. The share of zeros is
- *           measured (tn_setup_zeros), never assumed. 5 % more elements than measured are planned; if
- *           a tensor has even more, the engine keeps it on the host instead
+ *           measured (tn_setup_zeros), never assumed. 5 % more elements than measured are planned;
+ *           if a tensor has even more, the engine keeps it on the host instead
  *   float16, float10, float8   for all other values, and where they are smaller than csr, if losses
  *           are allowed: the first of them that meets the budget
  *
