@@ -5,8 +5,8 @@
  * asked several times, each time as if other techniques were not allowed, and other passes are
  * asked, too:
  *
- *     repeats only ─────▶ copies: each of the swapping passes, then `joint` with both ─────────┐
- *                     └─▶ codecs: gist, then `joint` with both ────────────────────────────────┴▶ all
+ *     repeats only ─────▶ copies: each of the swapping passes, then `joint` with both ──────┐
+ *                     └─▶ codecs: gist, then `joint` with both ─────────────────────────────┴▶ all
  *
  * Each search knows the times of the earlier searches that allow only a part of its techniques, and
  * looks only for faster programs. It knows nothing of the other searches, so its result does not

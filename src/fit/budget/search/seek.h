@@ -2,8 +2,8 @@
  *
  *     calls.c      the public calls, and tn__fit_seek
  *     compete.c    the list of searches that compete, by the techniques that they allow
- *     decide.c     the first step of a search: whether any program is within the budget, and the least
- *                  budget
+ *     decide.c     the first step of a search: whether any program is within the budget, and the
+ *                  least budget
  *     within.c     the second step: the fastest program within the budget
  *     answer.c     the orders of operators from which passes start; one answer of a pass, as a
  *                  verified program with a layout, and a layout of its host pool
