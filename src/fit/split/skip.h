@@ -31,8 +31,8 @@ tn_status tn__skip_choose(const split_model *model, uint32_t first, uint32_t las
 
 /* Builds and infers the graph in which late readers read a copy of the recomputed tensor.
  *
- *   sources  out, in `arena`: [operators of the new graph] the operator of the given graph that it is,
- *            or of which it is a copy
+ *   sources  out, in `arena`: [operators of the new graph] the operator of the given graph that it
+ *            is, or of which it is a copy
  */
 tn_status tn__skip_graph(const split_model *model, const split_skip *skip,
                          const tn_context *context, tn__arena *arena, tn_graph **made,
