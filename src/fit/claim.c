@@ -4,7 +4,7 @@
  * file writes the error message: the techniques that were considered and those that were not tried,
  * whether the refusal is proved, and hints that would fit. The searches return facts and no message
  * (fit/budget/refusal.h), so this message is the only one that tn_fit_graph gives for a refusal. An
- * exception is one rank of several, whose message comes from the compile stage FIT.
+ * exception is one rank of several: its message comes from the compile stage FIT.
  */
 #include "fit/frame.h"
 

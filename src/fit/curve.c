@@ -206,8 +206,8 @@ static tn_status curve_tile(curve_points *job) {
 
 /* --- the curve --- */
 
-/* Removes points whose budget equals that of the previous point, and points for which a limit left
- * no program. */
+/* Removes points with the budget of the previous point, and points for which a limit left no
+ * program. */
 static void curve_compact(tn_fit_curve *curve) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < curve->count; i++) {

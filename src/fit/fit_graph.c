@@ -330,7 +330,7 @@ static tn_status graph_time_parts(void *self, const tn_setup *setup, uint64_t *t
 }
 
 /* Makes a compiled model with operators in tiles that is within the budget without other
- * techniques. If there is none, makes the one with the fewest bytes, which may fit with the
+ * techniques. If that is impossible, makes the one with the fewest bytes, which may fit with the
  * program's techniques. made->setup stays NULL if no tiles need fewer bytes than whole
  * operators. */
 static tn_status graph_cut(tn__graph_frame *f, tn__candidate *made) {
@@ -344,8 +344,8 @@ static tn_status graph_cut(tn__graph_frame *f, tn__candidate *made) {
     return status == TN_E_EXHAUSTED ? TN_OK : status;
 }
 
-/* Completes the result of a candidate whose graph was changed: its overhead is relative to the plan
- * of the unchanged graph. */
+/* Completes the result of a candidate with a changed graph: its overhead is relative to the plan of
+ * the unchanged graph. */
 static void graph_beside(const tn__graph_frame *f, tn__candidate *it) {
     it->result.plain_bytes = f->whole.result.bytes;
     if (f->whole.result.plain_time > 0) it->result.plain_time = f->whole.result.plain_time;
@@ -370,8 +370,8 @@ static tn_status graph_split_untimed(tn__graph_frame *f, tn__candidate *cut) {
 }
 
 /* Tries operators in tiles, and records a claim. If this graph has no tiles that can keep to a
- * budget (E_UNSUPPORTED), the claim has the reason and the call succeeds: this is not an error of
- * the caller, who only allowed the usual techniques. */
+ * budget (E_UNSUPPORTED), the claim has the reason and the call succeeds: this is not an error,
+ * because the caller only allowed the usual techniques. */
 static tn_status graph_split(tn__graph_frame *f, uint32_t allow) {
     tn__candidate cut = {0}, made = {0};
     tn__refusal refusal = {0};

@@ -228,7 +228,7 @@ tn_status tn__costs_plain(const tn_context *context, const tn_graph *graph, tn_c
  *
  * An operator is identified by the properties that make it equivalent to others (graph/key.h), not
  * by its name; `key` is a hash of these properties, as 32 hexadecimal digits. So a file can be used
- * for every graph whose operators occur in it. `ps` is the cost of a first run in picoseconds;
+ * for every graph with operators that occur in it. `ps` is the cost of a first run in picoseconds;
  * `again_ps` is the cost of the repeat form, and equals `ps` if it is absent. `type` and `name` are
  * for human readers. `format`, `version`, `operators`, `key` and `ps` are required; costs are
  * integers. jansson refuses bad UTF-8, duplicate members, NaN and trailing text. Cost: O(bytes +

@@ -29,7 +29,7 @@ tn_status tn__costs_check(const tn_costs *costs, const char *file, tn_error *err
 tn_status tn__costs_plain(const tn_context *context, const tn_graph *graph, tn_costs **costs,
                           tn_error *error);
 /* Calls tn_simulate with these costs. `given` has the speed of the host link and all other options.
- * Its costs are replaced, and the speed of codecs is filled in if it has none. */
+ * Its costs are replaced, and the speed of codecs is filled in if it is missing. */
 tn_status tn__costs_simulate(const tn_costs *costs, const tn_program *program,
                              const tn_simulate_options *given, tn_simulation *simulation,
                              tn_error *error);

@@ -483,8 +483,8 @@ static bool rules_match(const tn__rules_state *s, const tn_rule *rule, uint32_t 
     return s->dag->jobs[job].op != TN_NONE && tn__glob(pattern, rules_word(s, job, type));
 }
 
-/* Fails for a rule whose pattern matches nothing. The message lists some names or types that a
- * pattern could match. */
+/* Fails for a rule with a pattern that matches nothing. The message lists some names or types that
+ * a pattern could match. */
 static tn_status rules_refuse(const tn__rules_state *s, uint32_t index) {
     const bool type = rules_is_type(s->rules.list[index].pattern);
     const char *listed[RULES_LISTED];

@@ -37,7 +37,7 @@ typedef struct tn__stream_use {
 /* A read of a block. It serves the uses from step `first` to step `last`, during which the block is
  * held. */
 typedef struct tn__stream_fetch {
-    uint32_t block, begins; /* the block, and the step at whose begin the read begins */
+    uint32_t block, begins; /* the block, and the step before which its read begins */
     uint32_t first, last;   /* first and last step that use the block; it is dropped after `last` */
 } tn__stream_fetch;
 

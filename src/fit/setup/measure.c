@@ -30,7 +30,8 @@
  * equals the time of a step of the compiled model's program. The factor is 1 if no step can be
  * run. */
 typedef struct tn__measure_whole {
-    const tn_setup *setup; /* the compiled model whose program is run; NULL: no step is run */
+    /* the compiled model with the program that is run; NULL: no step is run */
+    const tn_setup *setup;
     const tn_context *context;
     double seconds; /* limit for the time of all measurements */
     uint64_t room;  /* bytes that a run of the step may use */
@@ -229,7 +230,7 @@ static bool step_computes(const tn_program *program) {
     return true;
 }
 
-/* Fills a tensor whose values the graph does not have, such as a weight, with random numbers. */
+/* Fills a tensor with random numbers if the graph does not have its values, as for a weight. */
 static tn_status step_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
                            uint64_t size, tn_error *error) {
     const tn_tensor *tensor = tn_graph_tensor(graph, id);
@@ -318,7 +319,7 @@ typedef struct measure_state {
 
 /* --- samples --- */
 
-/* Finds the sample for an operator: an existing one whose operator runs in the same way, or a new
+/* Finds the sample for an operator: an existing one, if its operator runs in the same way, or a new
  * one. */
 static tn_status measure_sample(measure_state *s, tn__executor *executor, tn_op_id id,
                                 const tn__prepared *prepared, uint64_t inplace, uint32_t *index) {

@@ -35,7 +35,7 @@ typedef struct tn__sample {
  * that were touched less than `reach` bytes ago. */
 typedef struct tn__measure_step {
     const tn_graph *graph;
-    /* the program whose order is simulated; NULL: operators run in the order of the graph */
+    /* the program that gives the simulated order; NULL: operators run in the order of the graph */
     const tn_occupancy *occupancy;
     tn__sample *samples;
     const uint32_t *of; /* [operators] index of the operator's sample; TN_NONE: it has no sample */

@@ -24,7 +24,7 @@ typedef struct reach_state {
     /* [body_count] buffers in the order of their first step, and of their last step */
     tn__sort_item *begin, *end;
     uint32_t body_count, begin_at, end_at;
-    /* [tensors] the buffer of the tensor's first live range; TN_NONE: it has none */
+    /* [tensors] the buffer of the tensor's first live range; TN_NONE: it has no live range */
     uint32_t *body;
     /* [buffers] whether most of the buffer's memory was in a cache when it was taken in this
      * step */
@@ -107,8 +107,8 @@ static void reach_take(reach_state *s, tn_body_id body) {
     s->near[body] = 2 * near > reach_size(s, body);
 }
 
-/* Releases the buffers whose live range ends before the step, then takes memory for those that
- * begin at it. */
+/* Releases the buffers with a live range that ends before the step, then takes memory for those
+ * that begin at it. */
 static void reach_bodies_at(reach_state *s, uint32_t step) {
     uint64_t now = tn__sort_key(step);
     for (; s->end_at < s->body_count && s->end[s->end_at].key <= now; s->end_at++)

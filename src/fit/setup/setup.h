@@ -150,8 +150,8 @@ tn_status tn__setup_count_statics(tn_setup *setup, const tn_program *program, bo
 /* The stage SCRATCH: chooses kernels with less scratch memory if that lowers the peak. */
 tn_status tn__setup_scratch(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 
-/* An engine of a compiled model with arrays for its inputs and outputs. It is used for runs whose
- * results are not read: to measure times, and to count zeros. */
+/* An engine of a compiled model with arrays for its inputs and outputs. It is used for runs with
+ * results that are not read: to measure times, and to count zeros. */
 
 typedef struct tn__made_up {
     tn_context context;

@@ -332,8 +332,8 @@ static tn_status split_within(split_state *state) {
     return split_fits(state) ? TN_OK : state->stopped ? TN_E_STOPPED : TN_E_EXHAUSTED;
 }
 
-/* Compiles a choice, and keeps it if it is within the budget and faster than the best, whose time
- * is *time. */
+/* Compiles a choice, and keeps it if it is within the budget and faster than the best; *time is the
+ * time of the best. */
 static tn_status split_time(split_state *state, const tn_split_choice *choice, uint64_t *time) {
     tn_setup *made;
     uint64_t other;

@@ -195,8 +195,8 @@ static uint32_t parts_largest(const stream_tiles *state, const tn_op *op) {
     return largest;
 }
 
-/* Finds the last axis of the result whose tiles need only a slice of the weights. Returns false if
- * there is none. */
+/* Finds the last axis of the result along which a tile needs only a slice of the weights. Returns
+ * false if there is no such axis. */
 static bool parts_axis(const stream_tiles *state, tn_op_id id, uint32_t *axis) {
     const tn_op *op = tn_graph_op(state->graph, id);
     uint32_t input = parts_largest(state, op);
@@ -232,8 +232,9 @@ static void parts_cut(stream_tiles *state, tn_op_id id, uint64_t room) {
     state->regions[state->count++] = region;
 }
 
-/* Chooses the operators whose weights exceed the memory that other live tensors leave free below
- * the limit. If none is left free, slices of weights do not help. Small weights are not split. */
+/* Chooses the operators with weights that exceed the memory that other live tensors leave free
+ * below the limit. If no memory is left free, slices of weights do not help. Small weights are not
+ * split. */
 static void parts_choose(stream_tiles *state, uint64_t limit) {
     const tn_program *program = tn_setup_program(state->whole);
     const tn_instruction *list = tn_program_instructions(program);

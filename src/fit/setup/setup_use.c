@@ -117,7 +117,7 @@ static tn_status setup_check(const tn_setup *setup, const tn_engine_options *opt
 }
 
 /* Returns the layout of host memory that was planned when the program was fitted; NULL if there is
- * none. */
+ * no such layout. */
 static const tn_layout *setup_host(const tn_setup *setup) {
     const tn_fit_result *fitted = tn_setup_fitted(setup);
     bool is_here = fitted != NULL && fitted->host != NULL;

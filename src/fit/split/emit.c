@@ -29,7 +29,8 @@ typedef struct emit_tiles {
     tn__draft *draft;
     /* records the origin of operators and tensors; NULL: the caller does not need it */
     emit_trace *trace;
-    tn_op_id source; /* the operator whose tile is being made; TN_NONE: there is no such operator */
+    /* the operator for which a tile is being made; TN_NONE: there is no such operator */
+    tn_op_id source;
     tn_op_id before; /* the operator of the graph before which the new operators are placed */
     uint32_t part[TN_SPLIT_AXES];
     uint32_t number;    /* number of the current tile, from 1 */
@@ -565,8 +566,8 @@ static tn_status emit_keep(emit_tiles *emit, uint32_t tensor) {
     return emit_part(emit, emit->now[tensor], &axis, &from, &to, 1, true, &emit->kept[tensor]);
 }
 
-/* Keeps elements for the next tile from those tensors whose last reader in this tile is operator
- * `at`. */
+/* Keeps elements for the next tile from those tensors that operator `at` is the last to read in
+ * this tile. */
 static tn_status emit_keep_behind(emit_tiles *emit, uint32_t at) {
     const split_region *region = emit->region;
     for (uint32_t t = 0; region->keep && t < region->tensor_count; t++) {

@@ -49,7 +49,7 @@ static void model_live_from(split_model *model, tn_tensor_id id, uint32_t place)
         (split_life){id, place, last == TN_NONE ? place : last, tn__split_bytes(tensor)};
 }
 
-/* Finds the input whose memory output 0 of an operator shares. */
+/* Finds the input that shares its memory with output 0 of an operator. */
 static void model_alias(split_model *model, uint32_t place) {
     const tn_graph *graph = model->order.graph;
     tn_op_id id = model->order.ops[place];
@@ -665,8 +665,8 @@ static void price_walk_op(price_state *price, const price_part *part, uint32_t a
     if (pricer->model->copies) price_window(price, part, at);
 }
 
-/* Releases the tensors whose last reader is this operator, except the elements that are kept for
- * the next tile. */
+/* Releases the tensors that this operator is the last to read, except the elements that are kept
+ * for the next tile. */
 static void price_walk_end(price_state *price, const price_part *part, uint32_t at) {
     const split_pricer *pricer = part->pricer;
     for (uint32_t entry = pricer->end[at]; entry != TN_NONE; entry = pricer->next[entry]) {
@@ -716,7 +716,7 @@ static void price_join_copies(price_state *price) {
         }
 }
 
-/* Counts the join of a result whose tiles are not contiguous in it: the tiles and the whole exist
+/* Counts the join of a result in which its tiles are not contiguous: the tiles and the whole exist
  * together. */
 static void price_join(price_state *price, uint32_t t) {
     const split_region *region = price->pricer->region;

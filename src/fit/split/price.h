@@ -121,8 +121,8 @@ typedef struct split_pricer {
     uint64_t kept;     /* permanent bytes that one copy of all operators in tiles needs */
     /* the following fields are for the region at its current length */
     uint32_t shared; /* first operator of the region for which the following fields were computed */
-    /* [made tensors] the tensor whose memory this one uses inside a tile, and the last reader of
-     * that memory */
+    /* [made tensors] the tensor that gives its memory to this one inside a tile, and the last
+     * reader of that memory */
     uint32_t *root, *last;
     /* [operators] first entry and [2 * made tensors] next entry of the lists of what ends after
      * each operator */

@@ -523,7 +523,7 @@ bool tn__split_part_need(const split_region *region, uint32_t at, uint32_t input
     return tn__split_ask(region->order, region->ops[at].id, whole, input, need);
 }
 
-#define RANGES_FEW 8u /* number of inputs whose needs are stored; few operators have more inputs */
+#define RANGES_FEW 8u /* number of inputs with stored needs; few operators have more inputs */
 
 /* Computes the needs of the inputs if an operator computes `made`. Its rule may require a larger
  * range, which *made then becomes. */

@@ -75,7 +75,7 @@ typedef struct search_path {
  */
 
 #define SEARCH_LENGTH 80u /* limit for the number of operators in a region */
-/* regions whose places all have fewer live bytes than 1/16 of the peak are ignored */
+/* a region is ignored if all of its places have fewer live bytes than 1/16 of the peak */
 #define SEARCH_SMALL 16u
 
 /* --- limits --- */
@@ -438,8 +438,8 @@ static uint64_t *path_budgets(const search_stage *stage, size_t *count) {
     return list;
 }
 
-/* Finds the smallest budget whose best path needs at most `limit` work. Without regions, it is the
- * peak of the graph. */
+/* Finds the smallest budget for which the best path needs at most `limit` work. Without regions, it
+ * is the peak of the graph. */
 static tn_status path_smallest(const search_stage *stage, uint64_t limit, search_path *path,
                                uint64_t *budget, tn_error *error) {
     size_t count, low = 0;

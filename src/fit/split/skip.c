@@ -297,7 +297,7 @@ tn_status tn__skip_choose(const split_model *model, uint32_t first, uint32_t las
 
 typedef struct skip_copy {
     tn__draft *draft;
-    tn_tensor_id *now; /* [tensors of the graph] the copy of the tensor; TN_NONE: there is none */
+    tn_tensor_id *now; /* [tensors of the graph] the copy of the tensor; TN_NONE: no copy */
     tn_op_id before;
 } skip_copy;
 

@@ -62,8 +62,8 @@ static inline bool exact_may_repeat(const exact_model *model, const uint64_t *ra
  *
  * The first run of a job is a bottleneck for memory, called a neck: a value that is made before it
  * and read after it is either live during it, which needs bytes, or is recomputed later, which
- * costs time. The sets `before` and `behind` of a job have the jobs whose first runs certainly come
- * earlier or later: all other jobs if the order is fixed, otherwise those that follow from
+ * costs time. The sets `before` and `behind` of a job have the jobs with a first run that certainly
+ * comes earlier or later: all other jobs if the order is fixed, otherwise those that follow from
  * dependencies. Cost: O(jobs^2 * values / 64).
  */
 

@@ -23,7 +23,8 @@ typedef struct exact_job {
     /* sets of values that a repeat of the job reads and makes */
     uint64_t recompute_in[EXACT_WORDS], recompute_out[EXACT_WORDS];
     uint64_t after[EXACT_WORDS], limits[EXACT_WORDS]; /* jobs */
-    /* sets of jobs whose first run always comes before, or after, the first run of this job */
+    /* sets of jobs with a first run that always comes before, or after, the first run of this
+     * job */
     uint64_t before[EXACT_WORDS], behind[EXACT_WORDS];
     bool repeats;
 } exact_job;

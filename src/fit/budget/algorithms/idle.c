@@ -3,8 +3,8 @@
  *
  * The schedule is built in a walk over the jobs. Before each job, the walk settles the copies to
  * the host and starts the copies back that are due there. It then restores the evicted inputs of
- * the job: it decodes them, or recomputes them after their own evicted sources. After the job, the
- * values whose idle interval begins there are evicted. A value is no longer live after its last
+ * the job: it decodes them, or recomputes them after their own evicted sources. After the job,
+ * values are evicted if their idle interval begins there. A value is no longer live after its last
  * access. If a later repeat needs it, it is recomputed, too; if that is impossible, it stays live
  * until the repeat. Cost: O(jobs + operands + repeated jobs).
  */
@@ -243,8 +243,8 @@ static tn_status idle_leave(idle_walk *walk, const tn__idle *gap) {
 }
 
 /* The three lists of idle intervals that each job has: those that begin after the job (leave),
- * those whose copy to the host it waits for (settle), and those whose copy back may start at it
- * (trigger). */
+ * those with a copy to the host that it waits for (settle), and those with a copy back that may
+ * start at it (trigger). */
 enum { IDLE_AT_LEAVE, IDLE_AT_SETTLE, IDLE_AT_TRIGGER };
 
 static uint32_t *idle_head(const tn__idles *gaps, int list, uint32_t job) {

@@ -1,8 +1,8 @@
 /* states.h - the states of a best-first search (A*): a set that stores each state once, and a queue
  * of the states to visit.
  *
- * A state is identified by a key of a fixed number of 64-bit words, whose meaning is up to the
- * search that uses it (exact_search.c, chain.c).
+ * A state is identified by a key of a fixed number of 64-bit words. The search that uses it defines
+ * their meaning (exact_search.c, chain.c).
  */
 #ifndef TN_ALGORITHMS_STATES_H
 #define TN_ALGORITHMS_STATES_H

@@ -42,8 +42,8 @@ typedef struct budget_range {
     /* positions of the accesses around the longest idle interval; equal if there is no idle
      * interval */
     uint32_t leave, back;
-    /* the live range whose memory this one takes over if it ends where this one begins; TN_NONE: no
-     * such live range */
+    /* the live range that gives its memory to this one if it ends where this one begins; TN_NONE:
+     * no such live range */
     uint32_t source;
     uint32_t earlier; /* the previous live range of this value; TN_NONE: this is the first one */
     bool fixed;       /* the value is live at the end, so the live range cannot be evicted */

@@ -46,7 +46,7 @@ static void keys_sum_life(tn__editable *edit, uint32_t making, int64_t *leaf) {
         leaf[tn__editable_key(edit, last) + 1] -= bytes;
 }
 
-/* Whether the first output of a run is written over an input whose live range ends there. */
+/* Whether the first output of a run is written over an input with a live range that ends there. */
 static bool editable_moves(const tn__editable *edit, const tn__editable_node *node) {
     if (node->job == TN_NONE || node->touch_count == node->input_count) return false;
     uint32_t source = edit->dag->jobs[node->job].inplace;
@@ -587,7 +587,8 @@ static tn_status ends_write_action(tn__schedule *schedule, uint8_t kind, uint32_
     return tn__schedule_add(schedule, (tn__action){.kind = kind, .what = what}, error);
 }
 
-/* Writes the action OUT for each value whose copy to the host starts after this run accessed it. */
+/* Writes the action OUT for each value with a copy to the host that starts after this run has
+ * accessed the value. */
 static tn_status ends_write_outs(const tn__editable *edit, const tn__editable_node *node,
                                  tn__schedule *schedule, tn_error *error) {
     for (uint32_t i = 0; i < node->touch_count; i++) {

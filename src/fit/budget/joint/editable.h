@@ -134,7 +134,7 @@ static inline uint32_t tn__editable_key(const tn__editable *edit, uint32_t touch
 static inline int64_t tn__editable_peak(const tn__editable *edit) { return edit->tree.most[1]; }
 
 tn_status tn__editable_write(const tn__editable *edit, tn__schedule *schedule, tn_error *error);
-/* Replaces the repeats of an editable schedule by those of `schedule`, whose first runs must be in
+/* Replaces the repeats of an editable schedule by those of `schedule`. Its first runs must be in
  * the order of the editable schedule. Actions other than runs are ignored. */
 tn_status tn__editable_read(tn__editable *edit, const tn__schedule *schedule);
 

@@ -264,8 +264,8 @@ static float repair_key(const tn__repair *r, const repair_idle *idle, float cost
     return r->row != NULL ? key + r->weights.advised * (float)r->row[idle->value] : key;
 }
 
-/* Returns the advice for the first advised job that does not run before `key`; NULL if there is
- * none. */
+/* Returns the advice for the first advised job that does not run before `key`; NULL if there is no
+ * such job. */
 static const int8_t *repair_row(const tn__repair *r, uint32_t key) {
     const tn__bound_advice *advice = r->advice;
     if (advice == NULL || r->weights.advised <= 0) return NULL;

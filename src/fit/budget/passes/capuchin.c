@@ -303,7 +303,7 @@ typedef struct capuchin_state {
     uint64_t *profile; /* [jobs] bytes during each job if all values were kept */
     /* [idle intervals] time for which a reader waited for the copy back, in the last timed run */
     uint64_t *late;
-    tn__text said;  /* explanations of the policy whose schedule was kept */
+    tn__text said;  /* explanations of the policy that made the kept schedule */
     uint32_t worst; /* the job at which the current schedule needs the most bytes */
     tn__replay found;
 } capuchin_state;
@@ -379,7 +379,7 @@ static void capuchin_explain(const capuchin_state *s, const capuchin_offer *offe
 }
 
 /* Chooses one more idle interval that contains the job with the most bytes. Returns false if there
- * is none to choose. */
+ * is no interval to choose. */
 static bool capuchin_choose(capuchin_state *s) {
     capuchin_offer hidden = {.gap = TN_NONE}, exposed = hidden, recompute = hidden;
     for (uint32_t g = 0; g < s->gaps.count; g++) {

@@ -7,7 +7,7 @@
  * states that are left in the queue give a lower bound on the cost.
  *
  * The smallest budget is found by bisection, beginning with small steps above the lower bound on
- * memory, because that bound is often sufficient. Each search either finds a schedule, whose peak
+ * memory, because that bound is often sufficient. Each search either finds a schedule, and its peak
  * becomes the upper end, or proves that none exists.
  */
 #include "fit/budget/algorithms/exact_search.h"

@@ -15,8 +15,8 @@
  *
  * The paper also encodes the input of a maximum pool after Relu as bits, because its pool stores
  * the position of the maximum. Training graphs of Tenure already contain such pools (MaxPoolTrain),
- * whose inputs are not kept. Bits are therefore used for outputs of Relu that go to operators of
- * other types which keep no inputs.
+ * and their inputs are not kept. Bits are therefore used for outputs of Relu that go to operators
+ * of other types which keep no inputs.
  *
  * Limits: types other than float32 are not encoded. Cost: O(choices * (actions + idle intervals)).
  * Source: Jain et al., "Gist" (2018).
@@ -65,7 +65,7 @@ static void gist_encode(gist_state *s, uint32_t index, tn__code form) {
 }
 
 /* Chooses the idle interval that contains the job with the most bytes and saves the most bytes per
- * time of the codec. Returns false if there is none. */
+ * time of the codec. Returns false if there is no such interval. */
 static bool gist_choose(gist_state *s) {
     double most = 0;
     uint32_t best = TN_NONE;

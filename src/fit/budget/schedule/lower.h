@@ -1,8 +1,8 @@
 /* lower.h - translation from a Program to a schedule graph, and from a schedule back to a Program.
  *
  * job      an instruction APPLY; for an operator with blocks, all instructions of its blocks, too
- * value    a tensor with memory of its own, together with its views view     an operator whose
- * outputs all lie in the memory of its inputs. It costs nothing and is no
+ * value    a tensor with memory of its own, together with its views view     an operator with all
+ * outputs in the memory of its inputs. It costs nothing and is no
  *          job; it is applied directly before a job that reads its output
  *
  * read.c fills in the map from jobs and values to instructions and tensors; schedule_emit.c uses

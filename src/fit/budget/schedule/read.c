@@ -111,7 +111,7 @@ static bool read_is_as_large(const tn__read_state *s, uint32_t value, uint32_t o
 }
 
 /* Returns the input that the first output overwrites in the program, or else the first input that
- * it may overwrite; TN_NONE if there is none. */
+ * it may overwrite; TN_NONE if there is no such input. */
 static uint32_t read_inplace(const tn__read_state *s, tn_op_id id) {
     const tn_op *op = tn_graph_op(s->graph, id);
     const tn__dag_map *map = s->map;
@@ -279,7 +279,7 @@ static tn_status read_orders(tn__read_state *s) {
     return TN_OK;
 }
 
-/* Adds the job of an operator whose instruction is at `step`. */
+/* Adds the job of an operator that has its instruction at `step`. */
 static tn_status read_job_of(tn__read_state *s, tn_op_id op, uint32_t step) {
     uint32_t id = s->job_count++;
     s->jobs[id].job = (tn__job){.op = op, .inplace = TN_NONE};

@@ -76,7 +76,7 @@ static inline bool tn__read_is_static(const tn__read_state *s, tn_tensor_id id) 
     return tn_tensor_is_static(tn_graph_tensor(s->graph, id));
 }
 
-/* Returns the tensor in whose memory an output of an operator lies, if the output is a view of an
+/* Returns the tensor that has an output of an operator in its memory, if the output is a view of an
  * input; otherwise TN_NONE. */
 static inline tn_tensor_id tn__read_view(const tn__read_state *s, tn_op_id id, uint32_t output) {
     tn_tensor_id tensor = tn_graph_op(s->graph, id)->outputs[output];

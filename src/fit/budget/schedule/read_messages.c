@@ -59,7 +59,7 @@ static void messages_mark(tn__read_state *s, bool *once) {
 }
 
 /* Returns the first instruction of stream 0 after which a message is known to be complete; TN_NONE
- * if there is none. `main` [count] has the steps of stream 0. */
+ * if there is no such instruction. `main` [count] has the steps of stream 0. */
 static uint32_t messages_over(const tn__happens *happens, const uint32_t *main, uint32_t count,
                               uint32_t message) {
     uint32_t low = 0, high = count;

@@ -18,8 +18,8 @@
 typedef struct replay_life {
     uint32_t value; /* the value; TN_NONE: this is the live range of an encoded form */
     uint32_t first, last;
-    /* the live range whose memory this one takes over if that one ends where this one begins; its
-     * bytes then count from the next action on. TN_NONE: no such live range */
+    /* the live range that gives its memory to this one if it ends where this one begins; its bytes
+     * then count from the next action on. TN_NONE: no such live range */
     uint32_t source;
 } replay_life;
 
@@ -27,9 +27,9 @@ typedef struct replay_value {
     uint32_t life; /* current live range of the value; TN_NONE: the value is not live */
     /* live range of the value's encoded form; TN_NONE: there is no encoded form */
     uint32_t encoded;
-    uint32_t leaving; /* the action OUT that is not settled yet; TN_NONE: there is none */
-    /* the action OUT that made the copy on the host, and the last IN of this copy; TN_NONE: there
-     * is none */
+    uint32_t leaving; /* the action OUT that is not settled yet; TN_NONE: no such action */
+    /* the action OUT that made the copy on the host, and the last IN of this copy; TN_NONE: no such
+     * action */
     uint32_t host, host_last;
     uint8_t codec;
 } replay_value;

@@ -44,7 +44,7 @@ typedef struct copies_state {
     tn__emit_copies *to;
     bool *ran; /* [jobs] */
     /* [values] the last OUT that is not settled, OUT that is not copied back, and ENCODE that is
-     * not decoded; TN_NONE: there is none */
+     * not decoded; TN_NONE: no such action */
     uint32_t *leaving, *unwanted, *encoded;
 } copies_state;
 
@@ -149,8 +149,8 @@ typedef struct emit_program {
     bool *ran;  /* [jobs] */
     /* [values] the view of the value that was made last and exists; TN_NONE: no view exists */
     tn_tensor_id *views;
-    /* [tensors] the existing view of the value that was made before this one; TN_NONE: there is
-     * none */
+    /* [tensors] the existing view of the value that was made before this one; TN_NONE: this is the
+     * first */
     tn_tensor_id *next_view;
     /* [values] signals of the last copy in (arrives) and copy out (left); 0: no wait is needed */
     uint32_t *arrives, *left;
@@ -231,7 +231,8 @@ static void emit_is_here(emit_program *s, tn_tensor_id id) {
     s->views[value] = id;
 }
 
-/* Writes an APPLY. `old` is the original instruction, whose wait and signal are copied, or NULL. */
+/* Writes an APPLY. `old` is NULL, or the original instruction; its wait and its signal are
+ * copied. */
 static tn_status emit_apply(emit_program *s, tn_op_id id, bool recompute,
                             const tn_instruction *old) {
     tn_op_form form = tn_op_form_of(s->map->graph, id, recompute);

@@ -76,8 +76,8 @@ typedef struct tn__dag {
     const tn__dag_value *values; /* [value_count] */
     const uint32_t *operands, *others;
     tn__lists
-        /* [values] the jobs whose first run reads the value. Together with `maker` these are all
-         * accesses of a schedule that runs each job once, in the order of the list */
+        /* [values] the jobs with a first run that reads the value. Together with `maker` these are
+         * all accesses of a schedule that runs each job once, in the order of the list */
         reads;
     tn__lists readers; /* [values] the jobs that read the value, in a first run or in a repeat */
     uint32_t job_count, value_count;
@@ -157,8 +157,8 @@ static inline const uint32_t *tn__job_outputs(const tn__dag *dag, uint32_t job, 
     return dag->operands + (recompute ? it->recompute_output_first : it->output_first);
 }
 
-/* Returns the last job whose first run reads a value, or else the job that makes it; TN_NONE if
- * there is no such job. */
+/* Returns the last job with a first run that reads a value, or else the job that makes it; TN_NONE
+ * if there is no such job. */
 static inline uint32_t tn__dag_last(const tn__dag *dag, uint32_t value) {
     uint32_t last = tn__lists_last(&dag->reads, value);
     return last != TN_NONE ? last : dag->values[value].maker;

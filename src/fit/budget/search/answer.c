@@ -391,8 +391,7 @@ tn_status tn__fit_lay_out(tn__fit *fit, tn__fit_care care, uint64_t enough, tn_f
     return answer_take_layout(fit, result);
 }
 
-/* Fills in a result whose program already has a layout in another result, by copying that
- * layout. */
+/* Fills in a result by copying the layout that another result with this program already has. */
 static tn_status answer_lay_out_as(tn__fit *fit, const tn_layout *from, tn_fit_result *result) {
     TN_TRY(answer_read(fit, result));
     TN_TRY(answer_copy_layout(fit, tn_occupancy_problem(result->occupancy), from, &result->layout));

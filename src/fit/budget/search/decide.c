@@ -18,7 +18,8 @@
  *
  * For a budget that is too small, the whole chain is searched, so the chain must be short. The
  * bisection stops early for an order that needs far more bytes than another one, and such an order
- * is not searched later. A program whose short layout is far too large gets no careful layout.
+ * is not searched later. If the short layout of a program is far too large, it gets no careful
+ * layout.
  */
 #include "fit/budget/search/seek.h"
 

@@ -157,12 +157,12 @@ uint64_t tn__fit_floor(const tn__fit *fit);
 uint64_t tn__fit_reached(const tn__fit *fit);
 /* Whether the search with only repeats had an answer, if the current search builds on it. */
 bool tn__fit_runs(const tn__fit *fit);
-/* Returns the search whose bounds hold for all allowed techniques. */
+/* Returns the search with the bounds that hold for all allowed techniques. */
 const tn__fit_competitor *tn__fit_widest(const tn__fit *fit);
 
 /* tn_fit_sweep and tn_fit without a message for a refusal; *refusal gets its facts (calls.c).
- * `laid`: a layout of the program with these options, so that it is not planned again; NULL: there
- * is none. */
+ * `laid`: a layout of the program with these options, so that it is not planned again; NULL: no
+ * such layout. */
 tn_status tn__fit_seek(const tn_program *program, const tn_layout *laid, const tn_costs *costs,
                        const tn_fit_options *options, tn_fit_result *result, tn__refusal *refusal,
                        tn_error *error);

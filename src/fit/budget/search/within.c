@@ -4,7 +4,7 @@
  * Live bytes and the bytes of a layout differ: alignment and holes add bytes, in-place outputs save
  * some. First the limit is the whole budget. If the layout is too large, the next limit is smaller
  * by the excess; if bytes are left over, the next limit is larger by them. Later limits lie between
- * the largest one whose layout was within the budget and the smallest one whose layout was not.
+ * the largest one with a layout within the budget and the smallest one with a layout above it.
  *
  * Before that, decide.c decides whether any program is within the budget. So every call gets one
  * and the same answer to this question, and the search starts with a result that it can improve.
@@ -35,10 +35,10 @@ bool tn__fit_has_host(const tn__fit *fit, const tn_fit_result *result) {
 
 typedef struct within_range {
     uint64_t target; /* bytes of the budget that are available for the arena */
-    /* the largest limit of live bytes whose layout was within the target; 0: there is none */
+    /* the largest limit of live bytes with a layout within the target; 0: no such limit yet */
     uint64_t fitted;
-    /* the smallest limit of live bytes whose layout was above the target; UINT64_MAX: there is
-     * none */
+    /* the smallest limit of live bytes with a layout above the target; UINT64_MAX: no such limit
+     * yet */
     uint64_t failed;
     /* the largest limit of live bytes for which the pass found nothing; 0: it always found
      * something */
