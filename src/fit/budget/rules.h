@@ -33,8 +33,8 @@ bool tn__rules_are_strict(const tn_program *program);
  *
  * strict   refuse rules that change nothing here; set for the first order of a whole program
  * explain  NULL, or a function that is called with a line for each tensor that a rule changes
- * Errors: E_INVALID (tn_fit has the reasons), E_NO_MEMORY. Cost: O((jobs + operands) log jobs +
- * jobs * rules).
+ * Errors: E_INVALID (tn_fit has the reasons), E_NO_MEMORY.
+ * Cost: O((jobs + operands) log jobs + jobs * rules).
  */
 tn_status tn__rules_apply(const tn_rules *rules, const tn_graph *graph, const tn__dag *dag,
                           bool strict, void (*explain)(void *self, const char *line),

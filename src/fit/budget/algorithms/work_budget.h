@@ -22,8 +22,9 @@ typedef struct tn__work_budget {
 /* Improves a schedule repeatedly, until its peak is at most the target or no step helps. The result
  * is never worse than the input.
  *
- * schedule  in and out; contains only actions of kind TN__RUN replay    out: measurements of the
- * final schedule Errors: E_NO_MEMORY, those of tn__replay_schedule and of goal->bytes.
+ * schedule  in and out; contains only actions of kind TN__RUN
+ * replay    out: measurements of the final schedule
+ * Errors: E_NO_MEMORY, those of tn__replay_schedule and of goal->bytes.
  */
 tn_status tn__work_budget_lower(const tn__dag *dag, const tn__work_budget *goal,
                                 tn__schedule *schedule, tn__replay *replay, tn_error *error);

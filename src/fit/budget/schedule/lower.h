@@ -1,9 +1,9 @@
 /* lower.h - translation from a Program to a schedule graph, and from a schedule back to a Program.
  *
- * job      an instruction APPLY; for an operator with blocks, all instructions of its blocks, too
- * value    a tensor with memory of its own, together with its views view     an operator with all
- * outputs in the memory of its inputs. It costs nothing and is no
- *          job; it is applied directly before a job that reads its output
+ *     job      an instruction APPLY; for an operator with blocks, all instructions of the blocks
+ *     value    a tensor with memory of its own, together with its views
+ *     view     an operator with all outputs in the memory of its inputs. A view costs nothing and
+ *              is not a job; it is applied directly before a job that reads its output
  *
  * read.c fills in the map from jobs and values to instructions and tensors; schedule_emit.c uses
  * the map to write a program.
@@ -20,10 +20,10 @@ typedef struct tn__dag_map tn__dag_map;
 
 /* Reads the jobs and values of a program, in program order. fixed_bytes becomes 0.
  *
- * costs   NULL: the costs of a standard machine that was not measured (graph/takes.h) memory
- * alignment and workspaces, as for the occupancy; NULL: defaults Errors: E_UNSUPPORTED (the program
- * already contains copies or encoded forms), E_UNKNOWN (a size), E_NO_MEMORY. Cost: O(instructions
- * + operands).
+ * costs   NULL: the costs of a standard machine that was not measured (graph/takes.h)
+ * memory  alignment and workspaces, as for the occupancy; NULL: defaults
+ * Errors: E_UNSUPPORTED (the program already contains copies or encoded forms), E_UNKNOWN (a size),
+ * E_NO_MEMORY. Cost: O(instructions + operands).
  */
 tn_status tn__dag_read(const tn_program *program, const tn_costs *costs,
                        const tn_occupancy_options *memory, tn__arena *arena, tn__dag *dag,

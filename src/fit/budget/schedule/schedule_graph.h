@@ -75,10 +75,9 @@ typedef struct tn__dag {
     const tn__job *jobs;         /* [job_count] */
     const tn__dag_value *values; /* [value_count] */
     const uint32_t *operands, *others;
-    tn__lists
-        /* [values] the jobs with a first run that reads the value. Together with `maker` these are
-         * all accesses of a schedule that runs each job once, in the order of the list */
-        reads;
+    /* [values] the jobs with a first run that reads the value. Together with `maker` these are all
+     * accesses of a schedule that runs each job once, in the order of the list */
+    tn__lists reads;
     tn__lists readers; /* [values] the jobs that read the value, in a first run or in a repeat */
     uint32_t job_count, value_count;
     uint64_t fixed_bytes; /* bytes that are always occupied; no sum below includes them */
@@ -138,8 +137,9 @@ typedef struct tn__replay {
  * repeatable jobs are repeated, ordering constraints and limits are kept, copies and codecs come in
  * pairs, and outputs are live at the end. The judge shares no code with the passes.
  *
- * profile   NULL, or [schedule->count] the bytes during each action Errors: E_INVALID with the
- * action and the reason; E_NO_MEMORY. Cost: O(actions + operands).
+ * profile   NULL, or [schedule->count] the bytes during each action
+ * Errors: E_INVALID with the action and the reason; E_NO_MEMORY.
+ * Cost: O(actions + operands).
  */
 tn_status tn__replay_schedule(const tn__dag *dag, const tn__schedule *schedule, tn__replay *replay,
                               uint64_t *profile, tn_error *error);
