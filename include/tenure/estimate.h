@@ -33,11 +33,12 @@ typedef struct tn_transformer {
     /* Width of the inner layer per token; 0: 4 hidden. With experts, it is the sum of the widths of
      * the chosen experts; if layers differ, the largest. */
     uint64_t inner;
-    uint64_t positions;     /* maximum number of tokens of the model; 0: not stated */
-    uint64_t position_rows; /* number of learned position embeddings; 0: the model has none */
-    uint64_t types;         /* number of token type embeddings (BERT) */
-    bool gated;             /* the inner layer has three matrices (LLaMA) */
-    bool rms_norm;          /* normalisation has no bias (LLaMA) */
+    uint64_t positions; /* maximum number of tokens of the model; 0: not stated */
+    /* number of learned position embeddings; 0: the model has no such embeddings */
+    uint64_t position_rows;
+    uint64_t types; /* number of token type embeddings (BERT) */
+    bool gated;     /* the inner layer has three matrices (LLaMA) */
+    bool rms_norm;  /* normalisation has no bias (LLaMA) */
     /* Products without a bias: those of query, key and value; the output product of attention;
      * those of the inner layer. LLaMA has no biases. */
     bool no_query_bias, no_output_bias, no_inner_bias;

@@ -353,8 +353,8 @@ typedef struct tn_fit_answer {
  *
  * answer  out; must be released, also after an error, and after the engines on its set-ups
  * Errors: E_INFEASIBLE (proved for everything that was allowed), E_EXHAUSTED (none was found); both
- * messages contain the scope of the claim, and the hints as values of `allow` as far as there is
- * room. E_STOPPED (a limit was reached before a program was found), and those of tn_setup_create,
+ * messages contain the scope of the claim, and as many hints, as values of `allow`, as fit in a
+ * message. E_STOPPED (a limit was reached before a program was found), and those of tn_setup_create,
  * tn_fit and the callbacks of the request. */
 TN_API TN_CHECKED tn_status tn_fit_graph(const tn_graph *graph, const tn_fit_request *request,
                                          tn_fit_answer *answer, tn_error *error);

@@ -12,8 +12,8 @@
  *     tn_foreign_destroy(foreign);
  *
  * XLA: a folder of `--xla_dump_to`, or one `*-buffer-assignment.txt` in it. The lists of live
- * ranges and the text of the module are read from the files next to it. ExecuTorch: a .pte file,
- * whose plan is the offset of each tensor; live ranges are computed from its instructions.
+ * ranges and the text of the module are read from the files next to it. ExecuTorch: a .pte file;
+ * the plan in it is the offset of each tensor; live ranges are computed from its instructions.
  *
  * A value is an array of the other tool's program. It has a live range of steps and a place in an
  * arena (XLA: an allocation; ExecuTorch: a memory). Only some arenas are planned: those in which

@@ -303,7 +303,7 @@ TN_API const tn_pair *tn_problem_reuse_costs(const tn_problem *problem, uint32_t
  *
  * Errors: E_INVALID (an event or body that does not exist; before >= after; a use before the write;
  * bytes outside the body; more than TN_EVENTS_MAX events, TN_SPANS_MAX spans, or 2^24 orders or
- * uses; spans times uses above 2^32; times whose sum is above 2^63 - 1), E_NO_MEMORY. */
+ * uses; spans times uses above 2^32; times with a sum above 2^63 - 1), E_NO_MEMORY. */
 #define TN_EVENTS_MAX 16384u
 #define TN_SPANS_MAX 65536u
 TN_API TN_CHECKED tn_status tn_problem_add_event(tn_problem *problem, uint64_t time, uint32_t *id,

@@ -387,10 +387,10 @@ TN_API TN_CHECKED tn_status tn_program_verify(const tn_program *program, tn_erro
  * k-th SEND from one rank to another with a tag matches the k-th RECV there with that tag, of equal
  * size. The k-th REDUCE, GATHER or SCATTER of a group matches the k-th one of every rank that calls
  * the group (group 0: all ranks). The check proves that no rank deadlocks, where stream 0 issues
- * the instructions in list order. A single program whose messages name peer 0 sends to itself
- * across two streams, stream 0 after the other.
- * Errors: E_INVALID (the message names rank, instruction, tensor and the missing match),
- * E_NO_MEMORY. Cost: O(instructions + operands + m log m) for m communicating instructions. */
+ * the instructions in list order. A single program with messages that name peer 0 sends to itself
+ * across two streams, stream 0 after the other. Errors: E_INVALID (the message names rank,
+ * instruction, tensor and the missing match), E_NO_MEMORY. Cost: O(instructions + operands + m log
+ * m) for m communicating instructions. */
 TN_API TN_CHECKED tn_status tn_programs_verify(const tn_program *const *programs, uint32_t count,
                                                tn_error *error);
 TN_API void tn_program_destroy(tn_program *program);

@@ -130,7 +130,7 @@ typedef struct tn_report {
     uint32_t columns; /* width of "table", in which long names are shortened. 0: 80 */
     /* for html: [bodies] facts about each body, if there is no occupancy; NULL: no facts */
     const tn_report_mark *marks;
-    /* bytes of weights and state outside the arena, as in tn_setup_need; 0: there are none, or the
+    /* bytes of weights and state outside the arena, as in tn_setup_need; 0: no such bytes, or the
      * number is not known */
     uint64_t static_bytes;
     /* capacity in bytes of the device that the plan is compared with; 0: no comparison */

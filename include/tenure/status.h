@@ -17,7 +17,7 @@
  * Structs of the stable headers grow without breaking programs:
  *
  * options  begin with `struct_size`, which TN_*_INIT sets, and grow at their end
- * results  and other structs of the caller end in `spare`, of which new fields take words. The
+ * results  and other structs of the caller end in `spare`, from which new fields take words. The
  *          caller leaves these words 0 in inputs. The library sets them to 0 in results: in a field
  *          that is newer than the library, 0 means "not known"
  * records  tn_tensor, tn_op, tn_block and tn_hardware are made by the library alone and grow at

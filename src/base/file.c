@@ -262,7 +262,7 @@ static tn_status file_write_through(const char *path, const void *bytes, size_t 
 }
 
 /* Writes the bytes to a new file and renames it to `path`. `replaced`: permissions of the existing
- * file at `path`; 0 if there is none. */
+ * file at `path`; 0 if there is no such file. */
 static tn_status file_write_part(const char *path, mode_t replaced, const void *bytes, size_t size,
                                  tn_error *error) {
     tn__new_file part;

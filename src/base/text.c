@@ -53,9 +53,9 @@ void tn__text_printf(tn__text *text, const char *format, ...) {
     va_end(again);
 }
 
-/* Returns the length of the well-formed UTF-8 sequence at `s`, or 0 if there is none (RFC 3629: no
- * overlong forms, no surrogates). It never reads past the first byte that is wrong, so the
- * terminating zero byte ends it. */
+/* Returns the length of the well-formed UTF-8 sequence at `s`, or 0 if there is no such sequence
+ * (RFC 3629: no overlong forms, no surrogates). It never reads past the first byte that is wrong,
+ * so the terminating zero byte ends it. */
 static size_t text_utf8(const unsigned char *s) {
     if (s[0] < 0x80) return 1;
     if (s[0] < 0xc2 || s[0] > 0xf4) return 0;
