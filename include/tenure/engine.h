@@ -1,6 +1,5 @@
 /* engine.h - runs a program under the caller's control: devices, kernels, engines, compiled models,
- * measured costs. tn_session (run.h) does the same in a few calls.
- */
+ * measured costs. tn_session (run.h) needs fewer calls. */
 #ifndef TENURE_ENGINE_H
 #define TENURE_ENGINE_H
 
@@ -502,13 +501,14 @@ TN_API bool tn_engine_may_fetch(const tn_program *program, const tn_kernels *ker
  *     tn_setup_destroy(less);
  *     tn_graph_destroy(graph);
  *
- * A set-up (`tn_setup`, a compiled model) is made by the stages in the table below; each stage uses
- * the results of the stages before it. tn_setup_from shares the early stages of a set-up and
- * repeats the later ones with other decisions, so that a search can try thousands of set-ups on one
- * rewritten graph and its kernels. tn_setup_open makes an engine of a set-up (engine.h); run.h
- * adds arrays for inputs and outputs.
+ * A compiled model (`tn_setup`) is made by the stages in the table below; each stage uses the
+ * results of the stages before it. tn_setup_from shares the early stages of a compiled model and
+ * repeats the later ones with other decisions, so that a search can try thousands of compiled
+ * models on one rewritten graph and its kernels. tn_setup_open makes an engine of a compiled model;
+ * run.h adds arrays for inputs and outputs.
  * Units: bytes, seconds.
- * Threads: a finished set-up is read-only: any number of threads may read it or derive from it.
+ * Threads: a finished compiled model is read-only: any number of threads may read it or derive
+ * others from it.
  */
 
 /* The stages, in order: X(NAME, text, result). */
@@ -667,23 +667,23 @@ TN_API TN_CHECKED tn_status tn_setup_from(const tn_setup *base, tn_setup_stage s
 /* Destroys a compiled model; NULL has no effect. Its engines must be destroyed first. */
 TN_API void tn_setup_destroy(tn_setup *setup);
 
-/* Computes the trade-off between memory and work of split operators. The set-ups are sorted: the
- * first needs the fewest bytes with at most `options->split->share` extra work; the last is
- * unsplit. Each needs more bytes and less work than the one before it. If `progress` stops the
- * call, the set-ups found so far are returned.
+/* Computes the trade-off between memory and work of split operators. The results are compiled
+ * models, sorted: the first needs the fewest bytes with at most `options->split->share` extra work;
+ * the last is unsplit. Each needs more bytes and less work than the one before it. If `progress`
+ * stops the call, the compiled models found so far are returned.
  *
  * options  `split->share` above 0; `fit` and the budget of `split` are ignored
  * count    capacity of `setups`, at least 2
  * setups   out, [count]; the first *found are set, and the caller destroys each
  *
- * Errors: as tn_setup_create; no set-up is returned then. Cost: one search, and the set-ups. */
+ * Errors: those of tn_setup_create; no compiled model is returned then. Cost: one search, and the
+ * compiled models. */
 TN_API TN_CHECKED tn_status tn_setup_split_sweep(const tn_graph *graph,
                                                  const tn_setup_options *options, uint32_t count,
                                                  tn_setup **setups, uint32_t *found,
                                                  tn_error *error);
 
-/* --- results; all of them live as long as the set-up --------------------------------------------
- */
+/* --- results; they live as long as the compiled model ----------------------------------------- */
 
 TN_API const tn_graph *tn_setup_given(const tn_setup *setup);
 TN_API const tn_graph *tn_setup_graph(const tn_setup *setup); /* Returns the graph that runs. */
@@ -748,7 +748,7 @@ TN_API double tn_setup_seconds(const tn_setup *setup, tn_setup_stage stage);
 /* --- to an engine ------------------------------------------------------------------------------
  */
 
-/* Creates an engine on a device of its own. The set-up must outlive it.
+/* Creates an engine on a device of its own. The compiled model must outlive the engine.
  *
  * device   NULL: defaults. Capacity 0: exactly the bytes needed, with no byte to spare
  * options  NULL: defaults; with a pool the layout is ignored
@@ -774,8 +774,8 @@ TN_API TN_CHECKED tn_status tn_setup_open(const tn_setup *setup, const tn_device
  * Identical operators (same type, attributes, shapes and element types) are run once, with the
  * kernels of a real run. Repeated forms are measured as well. The time of an operator depends on
  * the caches. So the operators run in rounds, in the order of the graph, each with its own memory.
- * Before an operator runs again, all others have used the caches, as in a real step. With a set-up
- * (a compiled model), whole steps are run as well.
+ * Before an operator runs again, all others have used the caches, as in a real step. With a
+ * compiled model, whole steps are run as well.
  *
  * The data is generated; an operator with data-dependent time can take another time in a real run.
  * Units: picoseconds (search.h), seconds, bytes.
@@ -832,7 +832,7 @@ TN_API TN_CHECKED tn_status tn_costs_measure(const tn_kernels *kernels,
 TN_API TN_CHECKED tn_status tn_setup_pieces_cost(const tn_setup *setup, double *seconds,
                                                  tn_error *error);
 
-/* Measures shares of elements that are 0 in one run of the set-up's program, for
+/* Measures shares of elements that are 0 in one run of the program of a compiled model, for
  * tn_fit_options.zeros. The plan must fit in the memory of this machine. Only `zeros` is changed:
  * parameters are copies.
  *
@@ -845,8 +845,9 @@ TN_API TN_CHECKED tn_status tn_setup_zeros(const tn_setup *setup, const tn_engin
                                            const tn_array *inputs, uint32_t input_count,
                                            float *zeros, tn_error *error);
 
-/* Predicts the time of a run of the set-up's program from costs: tn_simulate with its operators'
- * costs and its occupancy. If the options state no rate for encoding, the rate of a copy is used.
+/* Predicts the time of a run of a compiled model's program from costs: tn_simulate with the
+ * operators' costs and its occupancy. If the options state no rate for encoding, the rate of a copy
+ * is used.
  *
  * costs    of tn_setup_graph; NULL: measured now (E_INVALID: there are no kernels)
  * options  NULL: defaults; `costs`, `again` and `occupancy` are filled in

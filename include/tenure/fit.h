@@ -223,7 +223,7 @@ TN_API const char *tn_pass_summary(uint32_t index);
  * and streaming are also tried where they were not allowed. Each one that helps becomes a hint,
  * with the bytes that a call finds which allows it.
  *
- * A set-up (tn_setup) is a compiled model.
+ * `tn_setup` is a compiled model.
  * Units: bytes, picoseconds (search.h).
  * Threads: a graph is only read; an answer belongs to one thread.
  */
@@ -351,11 +351,11 @@ typedef struct tn_fit_answer {
 
 /* Finds the fastest program that runs the graph within the budget.
  *
- * answer  out; must be released, also after an error, and after the engines on its set-ups
- * Errors: E_INFEASIBLE (proved for everything that was allowed), E_EXHAUSTED (none was found); both
- * messages contain the scope of the claim, and as many hints, as values of `allow`, as fit in a
- * message. E_STOPPED (a limit was reached before a program was found), and those of tn_setup_create,
- * tn_fit and the callbacks of the request. */
+ * answer  out; must be released, also after an error, and after the engines on its compiled models
+ * Errors: E_INFEASIBLE (proved for everything that was allowed), E_EXHAUSTED (none was found);
+ * both messages contain the scope of the claim, and as many hints, as values of `allow`, as fit
+ * in a message. E_STOPPED (a limit was reached before a program was found), and those of
+ * tn_setup_create, tn_fit and the callbacks of the request. */
 TN_API TN_CHECKED tn_status tn_fit_graph(const tn_graph *graph, const tn_fit_request *request,
                                          tn_fit_answer *answer, tn_error *error);
 /* Releases an answer; a zeroed one has no effect. */

@@ -455,7 +455,7 @@ typedef struct tn_llm_estimate {
  * by layer if the model is divided).
  *
  * With several devices or with parts in host memory, `weights`, `cache`, `runtime` and `total` are
- * upper bounds for the fullest device: each device holds ceil(layers / devices) layers in a row;
+ * upper bounds for the fullest device: each device stores ceil(layers / devices) layers in a row;
  * the layers with the largest caches count for one device; tensors outside of the layers count on
  * it; buffers are not divided. cache_full, cache_window, cache_state and cache_cross describe the
  * whole model. */

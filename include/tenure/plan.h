@@ -297,8 +297,9 @@ TN_API const tn_pair *tn_problem_reuse_costs(const tn_problem *problem, uint32_t
  * tn_problem_add_event  adds an event, such as an operator, that takes `time` (in any unit). Events
  *                       are numbered 0, 1, 2, ... in one possible serial order
  * tn_problem_add_order  event `before` is over when event `after` starts, in every layout
- * tn_problem_add_wait   the same for a wait that the program has without any layout, such as one
- *                       for a copy: it is counted among the waits of every layout
+ * tn_problem_add_wait   event `after` waits for event `before`, in every layout: the program itself
+ *                       has this wait, such as one for a copy, and it counts as a wait of every
+ *                       layout
  * tn_problem_add_span   bytes of a body between a write and their uses
  *
  * Errors: E_INVALID (an event or body that does not exist; before >= after; a use before the write;
@@ -375,7 +376,7 @@ typedef struct tn_use {
  *          a use
  * arena    out: bytes of the arena
  *
- * tn_graph_allocate (run.h) does the same for a tn_graph.
+ * tn_graph_allocate (run.h) does this for a tn_graph.
  * Errors: E_INVALID (a use of tensor `count` or above, or of step UINT32_MAX), and those of
  * tn_plan. */
 TN_API TN_CHECKED tn_status tn_plan_uses(const uint64_t *sizes, uint32_t count, const tn_use *uses,

@@ -303,7 +303,7 @@ TN_API tn_effects tn_instruction_effects(const tn_instruction *instruction);
  *
  * An occupancy (`tn_occupancy`) is the result of liveness analysis and buffer assignment. It says
  * when each tensor is live (`tn_life`, a live range), and which tensors share one body (a buffer)
- * as views or in-place results. It also holds the problem for the planners (plan.h).
+ * as views or in-place results. It also contains the problem for the planners (plan.h).
  * Threads: any number of threads may read; one thread at a time may change.
  */
 

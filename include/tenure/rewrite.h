@@ -25,7 +25,7 @@ extern "C" {
  *     options.read = read;
  *     if (tn_prune(graph, &options, &pruning, &error)) // chosen, with the error of each weight
  *         return 2;
- *     rewrite.pruning = &pruning; // of tn_rewrite_options: applied at set-up, stored sparse
+ *     rewrite.pruning = &pruning; // of tn_rewrite_options: applied to the data, stored sparse
  *
  * Magnitudes are those of the weights in the file, before batch normalisations are folded into
  * them. Among equal magnitudes the first elements are kept: those of earlier operators, then
@@ -154,7 +154,7 @@ TN_API const char *tn_rewrite_summary(uint32_t index);
 
 /* --- split ----------------------------------------------------------------------------------- */
 
-/* Splits operators into parts, so that tensors between them never exist as a whole.
+/* Splits operators into tiles, so that tensors between them never exist as a whole.
  *
  *     // ... graph: from tn_graph_load, then tn_graph_rewrite with no_formats
  *     tn_split_region bands = {.first = 0, .last = 11, .axes = {2}, .parts = {7, 1}};
@@ -162,11 +162,11 @@ TN_API const char *tn_rewrite_summary(uint32_t index);
  *         return 2;
  *
  * A region is a run of operators in graph order, including branches, residuals and concatenations.
- * Its result is computed part by part: for each part, every operator computes only the elements
- * that later operators need. Windows of neighbouring parts overlap (a halo); the halo is recomputed
- * by each part, or kept from the part before. Tensors that cannot be split (inputs of an operator
+ * The result is computed tile by tile: for each tile, every operator computes only the elements
+ * that later operators need. Windows of neighbouring tiles overlap (a halo); the halo is recomputed
+ * by each tile, or kept from the tile before. Tensors that cannot be split (inputs of an operator
  * that reduces along the axis, operands that are needed whole) are computed whole before the first
- * part.
+ * tile.
  *
  * Results are the same to the bit if the kernels sum each element in an order that does not depend
  * on the extents. oneDNN may choose another order for other extents; results then differ by float32
@@ -189,18 +189,18 @@ typedef struct tn_split_region {
     bool slices;
 } tn_split_region;
 
-/* Makes a graph in which the given regions run in parts. Regions must not overlap. Tensors with
- * readers outside a region keep names and data. New operators take the region's place, part by
- * part. All parts share the weights. The result is inferred.
+/* Makes a graph in which the given regions run as tiles. Regions must not overlap. Tensors with
+ * readers outside a region keep names and data. New operators take the region's place, tile by
+ * tile. All tiles share the weights. The result is inferred.
  *
  * graph    inferred; payloads of the result refer to the file of `graph`
  * regions  [count]
  * context  NULL: that of the graph
  *
  * Errors: E_INVALID (a region that cannot be split; the message names the operator: the axis is not
- * independent in the last operator, more parts than elements, a result with readers before it is
+ * independent in the last operator, more tiles than elements, a result with readers before it is
  * complete), those of tn_graph_infer, E_NO_MEMORY.
- * Cost: O(operators x parts). Source: Alwani et al., "Fused-layer CNN accelerators" (MICRO 2016);
+ * Cost: O(operators x tiles). Source: Alwani et al., "Fused-layer CNN accelerators" (MICRO 2016);
  * Lin et al., "MCUNetV2" (NeurIPS 2021); Zhao et al., "AutoChunk" (ICLR 2024). */
 TN_API TN_CHECKED tn_status tn_graph_split(const tn_graph *graph, const tn_split_region *regions,
                                            uint32_t count, const tn_context *context,
@@ -267,8 +267,8 @@ typedef struct tn_split_choice {
     uint32_t again_count;
     uint64_t live_bytes; /* live bytes at the peak step */
     uint64_t extra;      /* number of operations in addition to those of the unsplit graph */
-    uint64_t moved; /* bytes copied (slices, kept halos, concatenations), and bytes that parts read
-                     * again (weights, keys and values of attention) if a part with all its inputs
+    uint64_t moved; /* bytes copied (slices, kept halos, concatenations), and bytes that tiles read
+                     * again (weights, keys and values of attention) if a tile with all its inputs
                      * exceeds a cache of 1 MiB */
     double
         work; /* extra work as a share of the graph's operations: `extra` + byte_flops * `moved` */
@@ -277,8 +277,8 @@ typedef struct tn_split_choice {
 
 /* Finds the candidate regions. Errors: E_NO_MEMORY, E_STOPPED (a limit, or `progress`, which is
  * called per operator, ended the search of the graph itself; graphs with recomputed tensors are
- * left out if a limit ends their search). Cost: for each operator, axis and number of parts
- * O(80 operators x parts); with `again` for at most 8 graphs. */
+ * left out if a limit ends their search). Cost: for each operator, axis and number of tiles
+ * O(80 operators x tiles); with `again` for at most 8 graphs. */
 TN_API TN_CHECKED tn_status tn_split_search_create(const tn_graph *graph,
                                                    const tn_split_options *options,
                                                    tn_split_search **search, tn_error *error);
@@ -476,14 +476,14 @@ TN_API TN_CHECKED tn_status tn_micro_workspaces(const char *path, const tn_impor
  *
  * The new file has ordinary operators: slices, padding, convolutions, concatenations. They need
  * memory for their results, also where they only copy. So each candidate is written in memory and
- * measured as that runtime would hold it, before one is chosen. All tiles (parts in the
- * identifiers) share the weights; inputs, outputs, names, quantisation and metadata are unchanged.
- * Integer results are the same bit by bit. Float results are the same if the runtime sums each
- * element in an order that does not depend on the extents.
+ * measured as it would be in the memory of that runtime, before one is chosen. All tiles (parts in
+ * the identifiers) share the weights; inputs, outputs, names, quantisation and metadata are
+ * unchanged. Integer results are the same bit by bit. Float results are the same if the runtime
+ * sums each element in an order that does not depend on the extents.
  *
  * Bytes for .tflite are the whole arena of TensorFlow Lite Micro (tn_micro_arena.total), including
  * its structures per operator and tensor, or only the head. Bytes for .onnx are activations in the
- * file's order, laid out by our planner, without weights.
+ * file's order, laid out by Tenure's planner, without weights.
  * Threads: one thread per call.
  */
 

@@ -62,7 +62,7 @@ struct tn_exchange;
  *          tensor is not in the arena (a parameter, a constant, or never used)
  * arena    out: bytes of the arena
  *
- * tn_plan_uses (plan.h) does the same for sizes and uses without a graph.
+ * tn_plan_uses (plan.h) does this for sizes and uses without a graph.
  * Errors: E_UNKNOWN (a size), and those of tn_plan. */
 TN_API TN_CHECKED tn_status tn_graph_allocate(const tn_graph *graph, const tn_plan_options *options,
                                               uint64_t *offsets, uint64_t *arena, tn_error *error);

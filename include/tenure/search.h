@@ -253,10 +253,10 @@ TN_API TN_CHECKED tn_status tn_fit_problem_load_memory(const char *name, const v
  *                (double)result.stall / 1e9);
  *     tn_stream_release(&result);
  *
- * The arena holds everything: static memory that stays (resident), fetched weights while they are
- * present, and all other buffers. A fetched weight occupies memory from the start of its read until
- * its use. Weights are prefetched in the order of use, as early as memory allows. The resident
- * weights are chosen so that the computation waits as little as possible.
+ * The arena contains everything: static memory that stays (resident), fetched weights while they
+ * are present, and all other buffers. A fetched weight occupies memory from the start of its read
+ * until its use. Weights are prefetched in the order of use, as early as memory allows. The
+ * resident weights are chosen so that the computation waits as little as possible.
  * Units: bytes, picoseconds (search.h).
  * Threads: the program and the costs are only read.
  */

@@ -191,7 +191,7 @@ TN_API uint32_t tn_batches_fill_test(tn_batches *batches, uint64_t number, tn_ar
  * outputs are `loss`, `correct` for a classification loss, and the model's own outputs and the
  * gradients if the options ask for them. Parameters, running statistics and optimizer state are
  * static memory that operators update (TN_TENSOR_UPDATED). tn_engine_get_static and
- * tn_engine_set_static copy them between runs; a checkpoint holds nothing else.
+ * tn_engine_set_static copy them between runs; a checkpoint contains nothing else.
  *
  * For speed, rewrite the model for TN_REWRITE_TO_TRAIN before tn_train (fused GELU and layer
  * normalisation with fused gradients), and the graph for TN_REWRITE_TRAINED after it (channels-last
@@ -544,9 +544,9 @@ typedef struct tn_checkpoint tn_checkpoint;
  */
 TN_API TN_CHECKED tn_status tn_checkpoint_open(const char *path, const tn_context *context,
                                                tn_checkpoint **checkpoint, tn_error *error);
-/* Like tn_checkpoint_open, from memory that is not copied and must outlive the checkpoint.
- * E_INVALID also for the main file of several ranks, because its shards are found by path.
- * name  used in messages; copied */
+/* Reads a checkpoint from memory, which is not copied and must outlive it; otherwise like
+ * tn_checkpoint_open. E_INVALID also for the main file of several ranks, because its shards are
+ * found by path. `name` is used in messages and copied. */
 TN_API TN_CHECKED tn_status tn_checkpoint_read(const char *name, const void *bytes, size_t size,
                                                const tn_context *context,
                                                tn_checkpoint **checkpoint, tn_error *error);
@@ -590,8 +590,8 @@ TN_API TN_CHECKED tn_status tn_checkpoint_model(const tn_checkpoint *checkpoint,
  *     printf("%.2f %% right\n", 100 * score.accuracy);
  *
  * examples/training/resume.c is the complete program. A program that is killed at any moment and
- * started again ends with the same bits as an uninterrupted run: a checkpoint holds all state that
- * persists between two steps, and everything else (the order of samples, the learning rate)
+ * started again ends with the same bits as an uninterrupted run: a checkpoint contains all state
+ * that persists between two steps, and everything else (the order of samples, the learning rate)
  * follows from the number of the step. The library handles no signals; `step` stops a run.
  *
  * Units: samples, steps (updates), seconds, bytes, nats.
@@ -714,7 +714,7 @@ typedef struct tn_trainer_options {
     const tn_exchange *exchange;
     uint32_t group;
     /* With `exchange`, for a model divided by tensor parallelism (tn_train_options.tensor_ranks):
-     * the group of the ranks that hold the parts of one copy of the model, in the order of the
+     * the group of the ranks that have the parts of one copy of the model, in the order of the
      * parts. These ranks also start and stop together. Checkpoints and tests cover the whole model;
      * rank 0 of `exchange` writes and reads the checkpoints. */
     uint32_t tensor_group;
