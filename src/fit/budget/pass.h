@@ -70,8 +70,8 @@ struct tn__pass_run {
     uint64_t host_budget; /* limit for the bytes of copies on the host; UINT64_MAX: no limit */
     uint32_t allow;       /* TN__ALLOW_*: the allowed techniques; a pass may support fewer */
     uint64_t seed;
-    const tn__schedule
-        *warm; /* a schedule for another budget of this schedule graph, to start from; NULL: none */
+    /* a schedule for another budget of this schedule graph, to start from; NULL: no schedule */
+    const tn__schedule *warm;
     bool no_bound; /* the caller does not need lower bounds for this budget */
     /* the cost of a known schedule within this budget; a schedule that costs more is useless; 0: no
      * such schedule is known */

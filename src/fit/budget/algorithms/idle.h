@@ -48,10 +48,9 @@ typedef struct tn__idles {
     tn__sort_item *by_back; /* [count] idle intervals in the order in which they end */
     /* [jobs + 1] first elements of the linked lists in `chained`; used while a schedule is built */
     uint32_t *by_job;
-    uint32_t
-        /* [idle intervals] links of the lists of idle intervals of each job; used while a schedule
-         * is built */
-        *chained;
+    /* [idle intervals] links of the lists of idle intervals of each job; used while a schedule is
+     * built */
+    uint32_t *chained;
     uint8_t *state; /* [values] flags of the value while a schedule is built */
     uint32_t *stack, *made;
     /* NULL, or [values] values that do not stay live when they are recomputed as sources, in spite
@@ -60,9 +59,8 @@ typedef struct tn__idles {
     /* NULL, or [values] values that are never recomputed; if a repeat reads them, they stay live
      * until then */
     const bool *stays;
-    bool
-        /* a value that is recomputed as a source of another stays live if a later job reads it */
-        recompute_first;
+    /* a value that is recomputed as a source of another stays live if a later job reads it */
+    bool recompute_first;
 } tn__idles;
 
 /* Finds all idle intervals of values that are not held, with the decision KEEP. The memory of the

@@ -45,10 +45,9 @@ typedef struct code_state {
     const code_choice **chosen; /* [chosen_count] */
     uint32_t *of; /* [values] index in `chosen` of the value; TN_NONE: it is not chosen */
     uint32_t chosen_count;
-    uint32_t *
-        /* [searched jobs] job of the original schedule graph; for the k-th chosen value, jobs + 2k
-         * encodes it, and jobs + 2k + 1 decodes it */
-        origin;
+    /* [searched jobs] job of the original schedule graph; for the k-th chosen value, jobs + 2k
+     * encodes it, and jobs + 2k + 1 decodes it */
+    uint32_t *origin;
     tn__dag searched;
     tn__schedule schedule;
 } code_state;

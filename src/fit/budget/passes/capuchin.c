@@ -37,9 +37,8 @@ typedef struct tn__capuchin_clock {
     /* the last job at which memory would be above the budget if all values were kept */
     uint32_t window_last;
     uint64_t *lead; /* [idle intervals] additional time by which the copy back starts earlier */
-    uint32_t
-        /* [idle intervals] the job before which compute waits for the copy out at the latest */
-        *settle_by;
+    /* [idle intervals] the job before which compute waits for the copy out at the latest */
+    uint32_t *settle_by;
     uint32_t *trigger_from; /* [idle intervals] the first job at which the copy back may start */
     tn__sort_item *order;   /* [swap_count] swapped idle intervals in the order of `leave` */
     tn__sort_item *returns; /* [swap_count] swapped idle intervals in the order of `back` */

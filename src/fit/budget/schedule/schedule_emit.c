@@ -21,10 +21,9 @@
 #include "graph/attr.h"
 
 typedef struct tn__emit_copies {
-    uint32_t *
-        /* [actions] for OUT, the action after which the value is copied; for ENCODE, the action
-         * itself; TN_NONE: never, because the value is not read back */
-        at;
+    /* [actions] for OUT, the action after which the value is copied; for ENCODE, the action itself;
+     * TN_NONE: never, because the value is not read back */
+    uint32_t *at;
     uint32_t *due,
         /* [actions] linked lists of the OUTs that are copied after each action; TN_NONE: end of the
          * list */
