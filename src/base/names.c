@@ -8,7 +8,7 @@
 #include "base/base.h"
 
 typedef struct names_slot {
-    const char *text; /* NULL: empty */
+    const char *text; /* the string; NULL: the slot is empty */
     size_t length;
     uint64_t hash;
     uint32_t value;

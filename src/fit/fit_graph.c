@@ -148,7 +148,7 @@ static void graph_claim_failed(tn__graph_frame *f, uint32_t techniques, const ch
  * releases it otherwise. The caller gives up ownership of `it`. */
 static void graph_take(tn__graph_frame *f, tn__candidate *it) {
     bool fits = graph_fits(f, it);
-    uint64_t time = it->result.time, best = f->best.result.time; /* 0: unknown */
+    uint64_t time = it->result.time, best = f->best.result.time; /* 0: not known */
     bool better = fits && (f->best.setup == NULL || (time > 0 && (best == 0 || time < best)));
     tn__candidate *place =
         better                                                                          ? &f->best
@@ -436,7 +436,7 @@ static tn_status graph_stream(tn__graph_frame *f, uint32_t allow) {
         TN_TRY(f->request.storage(f->request.self, &stream.bytes_per_s, f->error));
     if (stream.bytes_per_s == 0) stream.bytes_per_s = TN__PLAIN_STORAGE_PER_S;
     options.stream = &stream;
-    /* NULL: costs are measured if they are needed */
+    /* NULL means that costs are measured if they are needed */
     if (!stream.parts) options.costs = f->whole.costs;
     tn__refusal refusal;
     tn_status status =

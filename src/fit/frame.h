@@ -21,7 +21,7 @@
  * context. */
 typedef struct tn__graph_own {
     tn_context context, outer;
-    double deadline; /* 0: no deadline */
+    double deadline; /* a time of tn__clock_s; 0: no deadline */
     /* limit for the search of a hint, in processor time, so that hints do not depend on the load of
      * the machine; 0: no hint is being searched */
     clock_t hint_ends_at;
@@ -33,7 +33,7 @@ typedef struct tn__graph_own {
 } tn__graph_own;
 
 typedef struct tn__candidate {
-    tn_setup *setup; /* NULL: no candidate */
+    tn_setup *setup; /* the candidate; NULL: no candidate */
     tn_costs *costs;
     bool shares;          /* the costs are owned by another candidate with the same graph */
     tn_fit_result result; /* program, occupancy and layout are borrowed from `setup` */

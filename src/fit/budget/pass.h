@@ -62,7 +62,7 @@ typedef struct tn_pass {
 struct tn__pass_run {
     const tn_pass *pass;
     const tn__dag *dag;
-    const tn_graph *graph; /* NULL: a problem without a graph */
+    const tn_graph *graph; /* graph of the program; NULL: a problem without a graph */
     tn__arena *arena;      /* memory that is released when the pass ends */
     tn_context context;
     tn_error *error;

@@ -28,7 +28,7 @@
 #define TN__NODES_MOST ((size_t)1 << 26)
 
 typedef struct tn__node_value {
-    const char *name; /* NULL: the value has no name */
+    const char *name; /* name of the value; NULL: no name */
     uint64_t bytes;
     bool kept, held;
     /* an operator makes the value, so it does not exist from the start */
@@ -36,7 +36,7 @@ typedef struct tn__node_value {
 } tn__node_value;
 
 typedef struct tn__node {
-    const char *name; /* NULL: the operator has no name */
+    const char *name; /* name of the operator; NULL: no name */
     uint64_t cost, recompute_cost, scratch;
     bool once;                  /* the operator may not be repeated */
     uint32_t *inputs, *outputs; /* values */

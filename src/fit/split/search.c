@@ -34,7 +34,7 @@ typedef struct search_limits {
 
 /* One of the graphs of a search, with its prices. */
 typedef struct search_stage {
-    const tn_context *context; /* NULL: this stage is not open */
+    const tn_context *context; /* services of the caller; NULL: the stage is not open */
     search_limits *limits;
     tn__arena arena;
     const tn_graph *graph;

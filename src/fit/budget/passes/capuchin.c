@@ -334,7 +334,7 @@ static tn_status capuchin_build(capuchin_state *s, bool *possible) {
 /* --- choosing --- */
 
 typedef struct capuchin_offer {
-    uint32_t gap; /* TN_NONE: no idle interval was found */
+    uint32_t gap; /* the idle interval; TN_NONE: no idle interval was found */
     tn__idle_how how;
     int64_t ft;
     uint64_t overhead; /* time */
