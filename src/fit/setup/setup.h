@@ -60,8 +60,8 @@ struct tn_setup {
     const tn_graph *given;
     const tn_kernels *given_kernels; /* kernels that the caller gave; NULL: none */
     const tn_program *given_program;
-    tn__setup_part *parts
-        [PART_COUNT]; /* the components that stages made; NULL: not made, or given by the caller */
+    /* the components that stages made; NULL: not made, or given by the caller */
+    tn__setup_part *parts[PART_COUNT];
     double seconds[TN_SETUP_STAGE_COUNT];
     /* Where a stage that cannot keep to its budget puts the facts, without a message, while the
      * stages run; NULL: it writes a message. */
