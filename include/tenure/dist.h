@@ -33,22 +33,24 @@ extern "C" {
  */
 
 typedef struct tn_tensor_part {
-    tn_tensor_id tensor;   /* static: a parameter, statistic or optimizer state; or a parameter in
-                            * a shard (tn_trained.shard) */
-    uint32_t axis;         /* the axis that is cut */
-    uint32_t block_count;  /* number of matrices side by side; 1: a single one */
-    const int64_t *blocks; /* [block_count] their extents along the axis, each a multiple of the
-                            * number of ranks */
-    uint32_t rank;         /* of the tensor: number of axes */
-    const int64_t *shape;  /* [rank] of the whole tensor */
-    uint64_t bytes;        /* of the whole tensor */
+    /* A static tensor: a parameter, a statistic, optimizer state, or a parameter in a shard
+     * (tn_trained.shard). */
+    tn_tensor_id tensor;
+    uint32_t axis;        /* the axis along which the tensor is cut */
+    uint32_t block_count; /* number of matrices side by side in the tensor; 1: a single matrix */
+    /* [block_count] extent of each matrix along the axis, a multiple of the number of ranks */
+    const int64_t *blocks;
+    uint32_t rank;        /* number of axes of the tensor */
+    const int64_t *shape; /* [rank] shape of the whole tensor */
+    uint64_t bytes;       /* bytes of the whole tensor */
 } tn_tensor_part;
 
-/* Copies the part of `rank` out of the whole tensor (take) or into it (put). `whole` has
+/* Copy the part of rank `rank` out of the whole tensor (take) or into it (put). `whole` has
  * tn_tensor_part.bytes bytes, `mine` has bytes / ranks.
  *
  * ranks, rank  as in tn_train_options
- * Cost: O(bytes / ranks). */
+ * Cost: O(bytes / ranks).
+ */
 TN_API void tn_tensor_part_take(const tn_tensor_part *part, uint32_t ranks, uint32_t rank,
                                 const void *whole, void *mine);
 TN_API void tn_tensor_part_put(const tn_tensor_part *part, uint32_t ranks, uint32_t rank,
@@ -70,31 +72,38 @@ typedef enum tn_way { TN_WAY_FORWARD, TN_WAY_BACKWARD, TN_WAY_UPDATE } tn_way;
 /* The part, the round and the pass in which a tensor is made. */
 typedef struct tn_home {
     uint32_t part, round;
-    tn_way way;       /* UPDATE: after all passes; belongs to no round */
-    tn_tensor_id of;  /* a parameter: the tensor is made wherever that parameter is, possibly in
-                       * several parts; TN_NONE: only in `part` */
-    uint64_t readers; /* for static tensors of the model: bit p is set if part p reads it */
+    /* the pass in which the tensor is made; UPDATE: after all passes, so the tensor belongs to no
+     * round */
+    tn_way way;
+    /* a parameter: the tensor is made wherever the parameter is, possibly in several parts;
+     * TN_NONE: the tensor is made only in `part` */
+    tn_tensor_id of;
+    uint64_t readers; /* for static tensors of the model: bit p is set if part p reads the tensor */
 } tn_home;
 
 /* The tensors of one micro-batch in the step's graph. */
 typedef struct tn_round {
-    tn_tensor_id labels, loss, correct; /* TN_NONE: the step has no such tensor */
-    const tn_tensor_id *inputs;         /* [input_count] the model's inputs, in its order */
+    /* tensors of the step for the micro-batch; TN_NONE: the step has no such tensor */
+    tn_tensor_id labels, loss, correct;
+    /* [input_count] the inputs of the model for the micro-batch, in the model's order */
+    const tn_tensor_id *inputs;
 } tn_round;
 
 typedef struct tn_stages {
     uint32_t parts, rounds;
     const tn_round *round; /* [rounds] */
     uint32_t input_count;
-    const tn_home *homes; /* [tensors] of the graph as tn_train made it */
+    const tn_home *homes; /* [tensors] home of each tensor of the graph as tn_train made it */
     uint32_t tensors;
-    /* NULL; or [tensors]: all ranks that share a stage (tn_train_options.tensor_ranks) have the
-     * same value in it */
+    /* [tensors] whether all ranks that share a stage (tn_train_options.tensor_ranks) have equal
+     * values in the tensor; NULL: not known for any tensor */
     const bool *alike;
-    uint32_t tensor_ranks, tensor_rank; /* of the step, as in train.h; 1 and 0: not cut */
+    /* number of tensor-parallel ranks of the step and number of this rank, as in train.h; 1 and 0:
+     * the model is not cut */
+    uint32_t tensor_ranks, tensor_rank;
 } tn_stages;
 
-/* The order in which a stage goes through its passes. X(name, text, sentence) */
+/* The order in which a stage goes through its passes, in the form X(name, text, sentence) */
 /* clang-format off */
 #define TN_PIPELINE_TABLE(X)                                                                       \
     X(ONE_BACK, "1f1b", "one forward, one backward in turn, as soon as there is one to go back")   \
@@ -106,7 +115,8 @@ typedef enum tn_pipeline {
 #undef TN_X
         TN_PIPELINE_COUNT
 } tn_pipeline;
-/* "1f1b"; static, NULL outside. */
+/* Returns the name of a pipeline order, such as "1f1b"; a static string. NULL: the value is out of
+ * range. */
 TN_API const char *tn_pipeline_name(tn_pipeline schedule);
 
 /* --- exchange -------------------------------------------------------------------------------- */
@@ -129,29 +139,30 @@ TN_API const char *tn_pipeline_name(tn_pipeline schedule);
 typedef struct tn_exchange {
     size_t struct_size;
     void *self;
-    uint32_t rank, ranks; /* this rank, and the number of ranks */
-    /* Returns the number of ranks in a group and the index of this rank; 0: this rank is not a
-     * member. */
+    uint32_t rank, ranks; /* number of this rank, and number of all ranks */
+    /* Returns the number of ranks in a group and the index of this rank in `mine`; 0: this rank is
+     * not a member. */
     uint32_t (*members)(void *self, uint32_t group, uint32_t *mine);
-    /* Whether elements of the type can be reduced in this way. */
+    /* Whether elements of a type can be reduced with a given reduction. */
     bool (*reduces)(void *self, tn_dtype dtype, tn_reduction reduction);
     tn_status (*send)(void *self, uint32_t peer, uint32_t tag, const void *data, uint64_t bytes,
                       tn_error *error);
     tn_status (*recv)(void *self, uint32_t peer, uint32_t tag, void *data, uint64_t bytes,
                       tn_error *error);
-    /* Reduces `count` elements over all members, in place. */
+    /* Reduces `count` elements over all members of a group, in place. */
     tn_status (*reduce)(void *self, uint32_t group, void *data, uint64_t count, tn_dtype dtype,
                         tn_reduction reduction, tn_error *error);
     /* Sends the section of each member, `bytes` each, to all members, in the order of the members
      * (all-gather). `part` may point to its place in `all`. */
     tn_status (*gather)(void *self, uint32_t group, const void *part, void *all, uint64_t bytes,
                         tn_error *error);
-    /* Like reduce, but each member receives only its section of `count` elements (reduce-scatter).
-     * `part` may point to its place in `all`; the other data in `all` is then lost. */
+    /* Reduces like `reduce`, but each member receives only its section of `count` elements
+     * (reduce-scatter). `part` may point to its place in `all`; the other data in `all` is then
+     * lost. */
     tn_status (*scatter)(void *self, uint32_t group, void *all, void *part, uint64_t count,
                          tn_dtype dtype, tn_reduction reduction, tn_error *error);
-    /* Sends the data of member `root` to all members. It is used to set up ranks; no instruction
-     * calls it. */
+    /* Sends the data of member `root` to all members. Ranks use it when they are set up; no
+     * instruction calls it. */
     tn_status (*broadcast)(void *self, uint32_t group, uint32_t root, void *data, uint64_t bytes,
                            tn_error *error);
 } tn_exchange;
@@ -187,14 +198,18 @@ typedef struct tn_world tn_world;
 
 typedef struct tn_world_options {
     size_t struct_size;
-    const tn_context *context; /* NULL, or must outlive the world. All ranks call its allocator. */
-    const char *driver; /* transport; NULL: "mpi" if mpirun started this process, else "threads" */
-    uint32_t ranks;     /* number of ranks; 0: as many as mpirun has started, or 1 */
-    double silence_s;   /* 0 = 10 */
-    double patience_s;  /* 0 = 600 */
-    /* Called when a run failed, on one rank only and from any thread. It reports the error to the
-     * user and returns the exit status of the whole job. The process may end when it returns. NULL:
-     * not called. */
+    /* services of the caller; NULL: defaults; must outlive the world. All ranks call its
+     * allocator. */
+    const tn_context *context;
+    /* name of the transport; NULL: "mpi" if mpirun started this process, otherwise "threads" */
+    const char *driver;
+    uint32_t ranks; /* number of ranks; 0: as many as mpirun has started, or 1 */
+    /* seconds without a sign of life after which a rank counts as failed; 0: 10 */
+    double silence_s;
+    double patience_s; /* seconds that a rank may keep another one waiting; 0: 600 */
+    /* Called when a run failed, on one rank only and from any thread. The callback reports the
+     * error to the user and returns the exit status of the whole job. The process may end when the
+     * callback returns. NULL: not called. */
     int (*tell)(void *self, tn_status status, const tn_error *error);
     void *self;
 } tn_world_options;
@@ -215,13 +230,13 @@ TN_API TN_CHECKED tn_status tn_world_run(const tn_world_options *options,
 
 TN_API uint32_t tn_world_rank(const tn_world *world);
 TN_API uint32_t tn_world_ranks(const tn_world *world);
-/* The exchange for tn_engine_options.exchange and for direct calls; it lives as long as the world.
- */
+/* Returns the exchange for tn_engine_options.exchange and for direct calls; it lives as long as the
+ * world. */
 TN_API const tn_exchange *tn_world_exchange(tn_world *world);
 
 /* Defines a group of ranks; its members are numbered in the order of `ranks`. `group` is an unused
- * number above 0. All members must define it alike; other ranks need not know it. Other threads of
- * the rank may communicate meanwhile. Errors: E_INVALID, E_NO_MEMORY. */
+ * number above 0. All members must define the group with equal arguments; other ranks need not know
+ * it. Other threads of the rank may communicate meanwhile. Errors: E_INVALID, E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_world_group(tn_world *world, uint32_t group, const uint32_t *ranks,
                                            uint32_t count, tn_error *error);
 
@@ -240,36 +255,38 @@ TN_API TN_CHECKED tn_status tn_world_group(tn_world *world, uint32_t group, cons
  * communicate most are nearest, as in Megatron-LM. */
 
 typedef enum tn_grid_axis {
-    TN_GRID_TENSOR,   /* shards of one layer, on the same samples */
-    TN_GRID_DATA,     /* the same model on other samples */
-    TN_GRID_PIPELINE, /* other layers */
+    TN_GRID_TENSOR,   /* ranks with shards of one layer, on the same samples */
+    TN_GRID_DATA,     /* ranks with the same model, on other samples */
+    TN_GRID_PIPELINE, /* ranks with other layers */
     TN_GRID_AXES
 } tn_grid_axis;
 
-typedef struct tn_grid { /* number of ranks along each axis: at least 1 */
+typedef struct tn_grid { /* The number of ranks along each axis of a grid: at least 1. */
     uint32_t tensor, data, pipeline;
-    uint32_t interleave; /* groups of layers (model chunks) per stage; 1: not interleaved */
+    /* number of groups of layers (model chunks) per stage; 1: not interleaved */
+    uint32_t interleave;
 } tn_grid;
 #define TN_GRID_INIT                                                                               \
     TN_INIT(tn_grid, TN_SET(tensor, 1) TN_SET(data, 1) TN_SET(pipeline, 1) TN_SET(interleave, 1))
-#define TN_GRID_MOST (UINT32_C(1) << 20) /* along an axis */
+#define TN_GRID_MOST (UINT32_C(1) << 20) /* largest number of ranks along an axis */
 
-/* Parses "data=2,tensor=4,pipeline=2,interleave=2": each axis at most once, in any order; an axis
- * that is not given is 1. Errors: E_INVALID (another word, an axis given twice, a number outside 1
- * to TN_GRID_MOST, 2^32 ranks or more). */
+/* Parses a grid such as "data=2,tensor=4,pipeline=2,interleave=2": each axis at most once, in any
+ * order; an axis that is not given is 1. Errors: E_INVALID (another word, an axis given twice, a
+ * number outside 1 to TN_GRID_MOST, 2^32 ranks or more). */
 TN_API TN_CHECKED tn_status tn_grid_parse(const char *text, tn_grid *grid, tn_error *error);
-/* The number of ranks of a grid. */
+/* Returns the number of ranks of a grid. */
 TN_API uint32_t tn_grid_ranks(const tn_grid *grid);
 
-typedef struct tn_place { /* the position of a rank along each axis, from 0 */
+typedef struct tn_place { /* The position of a rank along each axis of a grid, from 0. */
     uint32_t tensor, data, pipeline;
 } tn_place;
-/* The place of a rank, and the rank of a place. */
+/* Return the place of a rank, and the rank of a place. */
 TN_API tn_place tn_grid_place(const tn_grid *grid, uint32_t rank);
 TN_API uint32_t tn_grid_rank(const tn_grid *grid, tn_place place);
-/* The number of the group of ranks that differ from `rank` only along `axis`; 0 if these are all
- * ranks. Every group of the grid has its own number, so that the programs of all ranks can be
- * verified together. For `axis` TN_GRID_AXES: the first number that the grid does not use. */
+/* Returns the number of the group of ranks that differ from `rank` only along `axis`; 0 if these
+ * are all ranks. Every group of the grid has its own number, so that the programs of all ranks can
+ * be verified together. For `axis` TN_GRID_AXES: returns the first number that the grid does not
+ * use. */
 TN_API uint32_t tn_grid_group(const tn_grid *grid, tn_grid_axis axis, uint32_t rank);
 
 /* Defines the three groups of this rank, with members in their order along the axis, including
@@ -280,22 +297,22 @@ TN_API TN_CHECKED tn_status tn_world_grid(tn_world *world, const tn_grid *grid, 
 /* --- agreement of all ranks --- */
 
 /* A barrier that combines the status of all ranks; all ranks must call it. Returns TN_OK if `mine`
- * is TN_OK on all ranks. Else it returns, on all ranks, the status and error message of the lowest
- * rank with an error. */
+ * is TN_OK on all ranks. Otherwise it returns, on all ranks, the status and error message of the
+ * lowest rank with an error. */
 TN_API TN_CHECKED tn_status tn_world_agree(tn_world *world, tn_status mine, tn_error *error);
 
-typedef struct tn_world_same { /* something that must be the same on all ranks */
-    const char *what;          /* "the model"; static */
+typedef struct tn_world_same { /* A thing that must be equal on all ranks, with its hash. */
+    const char *what;          /* name of the thing, such as "the model"; a static string */
     uint64_t hash;
 } tn_world_same;
 /* Compares hashes among all ranks; all must call it with the same number of hashes. Errors, on all
- * ranks alike: E_CONFLICT (names the thing that differs, and the first rank that differs from rank
- * 0). */
+ * ranks: E_CONFLICT (the message names the thing that differs, and the first rank that differs from
+ * rank 0). */
 TN_API TN_CHECKED tn_status tn_world_compare(tn_world *world, const tn_world_same *same,
                                              uint32_t count, tn_error *error);
 
-/* Compares the program that every rank is about to run, and its seed: version, graph, communication
- * with other ranks. Attributes "seed" of operators may differ. */
+/* Compares among all ranks the program that every rank is about to run, and its seed: version,
+ * graph, communication with other ranks. Attributes "seed" of operators may differ. */
 TN_API TN_CHECKED tn_status tn_world_alike(tn_world *world, const tn_program *program,
                                            uint64_t seed, tn_error *error);
 
@@ -307,21 +324,23 @@ TN_API TN_CHECKED tn_status tn_world_alike(tn_world *world, const tn_program *pr
  * machine. Errors: those of the exchange, as for tn_world_run. Cost: 16 round trips per rank. */
 TN_API TN_CHECKED tn_status tn_world_clock(tn_world *world, double *shift_s, tn_error *error);
 
-typedef struct tn_world_rates { /* of collective calls of all ranks, as in tn_simulate */
+/* The speed of collective calls of all ranks, in the form of tn_simulate. */
+typedef struct tn_world_rates {
     double latency_s, bytes_per_s;
 } tn_world_rates;
-/* Measures the speed of a small and a large REDUCE of all ranks: the medians of a few on rank 0,
- * the same result on all ranks. With one rank nothing is measured (0, 0: calls take no time).
- * Errors: E_NO_MEMORY, those of the exchange. */
+/* Measures the speed of a small and a large REDUCE of all ranks. The results are the medians of a
+ * few calls on rank 0, equal on all ranks. With one rank nothing is measured (0, 0: calls take no
+ * time). Errors: E_NO_MEMORY, those of the exchange. */
 TN_API TN_CHECKED tn_status tn_world_measure_link(tn_world *world, tn_world_rates *rates,
                                                   tn_error *error);
 
 typedef struct tn_world_usage {
-    uint64_t messages, bytes; /* sent by this rank so far */
-    uint64_t direct_bytes;    /* part sent to one rank (SEND), for example to another stage */
-    uint64_t scratch;         /* host memory for incoming messages, outside the plan, in bytes */
+    uint64_t messages, bytes; /* messages and bytes that this rank has sent so far */
+    /* bytes of these messages that went to one rank (SEND), for example to another stage */
+    uint64_t direct_bytes;
+    uint64_t scratch; /* bytes of host memory for incoming messages, outside the plan */
 } tn_world_usage;
-/* The communication of this rank so far. */
+/* Returns the communication of this rank so far. */
 TN_API tn_world_usage tn_world_measure(tn_world *world);
 
 /* The registry of transports (drivers), for lists. */
@@ -344,29 +363,31 @@ TN_API const char *tn_world_driver_summary(uint32_t index);
 TN_API TN_CHECKED tn_status tn_program_average(const tn_program *program, uint32_t group,
                                                tn_program **averaged, tn_error *error);
 
-/* Data parallelism with sharding (ZeRO). The program is of a step with tn_train_options.shard.
- * Buckets are summed as above, but each member receives only the shard that it updates (SCATTER);
- * with TN_SHARD_GRADIENTS it is stored separately, so that the bucket can be released. Updated
- * parameters are sent to all members (GATHER). With TN_SHARD_PARAMETERS, parameters are gathered
- * before they are read, on a stream of their own, dropped after the last reader, and gathered again
- * for the next one. Memory limits how far ahead: the gathered parameters take at most the bytes
- * that one instruction reads plus `ahead_bytes`. A parameter that is read again before that many
- * bytes of other parameters is kept. The programs of the ranks differ only in their shards. */
+/* Options of data parallelism with sharding (ZeRO). The program is that of a step with
+ * tn_train_options.shard. Buckets of gradients are summed over the group as tn_program_average
+ * does, but each member receives only the shard that it updates (SCATTER); with TN_SHARD_GRADIENTS
+ * the shard is stored separately, so that the bucket can be released. Updated parameters are sent
+ * to all members (GATHER). With TN_SHARD_PARAMETERS, parameters are gathered before they are read,
+ * on a stream of their own, dropped after the last reader, and gathered again for the next one.
+ * Memory limits how early: the gathered parameters take at most the bytes that one instruction
+ * reads plus `ahead_bytes`. A parameter that is read again before that many bytes of other
+ * parameters is kept. The programs of the ranks differ only in their shards. */
 typedef struct tn_program_shard_options {
     size_t struct_size;
     tn_shard shard;
-    uint32_t group; /* the members */
+    uint32_t group; /* the group of ranks that share the work */
     /* A second group with the same ranks, so that gathering parameters overlaps with reducing
-     * buckets. If it equals `group`, both share one stream. */
+     * buckets. If it equals `group`, reducing and gathering share one stream. */
     uint32_t gather_group;
-    /* of parameters to gather ahead; 0: those of the largest gathered shard */
+    /* bytes of parameters to gather ahead; 0: the bytes of the largest gathered shard */
     uint64_t ahead_bytes;
 } tn_program_shard_options;
 #define TN_PROGRAM_SHARD_OPTIONS_INIT                                                              \
     TN_INIT(tn_program_shard_options, TN_SET(struct_size, sizeof(tn_program_shard_options)))
 
-/* Errors: those of tn_program_average; E_INVALID (a step for another sharding), E_UNSUPPORTED (with
- * TN_SHARD_PARAMETERS: control flow, and programs that a budget has changed). */
+/* Makes the program of one rank with sharding. Errors: those of tn_program_average; E_INVALID (a
+ * step for another sharding), E_UNSUPPORTED (with TN_SHARD_PARAMETERS: control flow, and programs
+ * that a budget has changed). */
 TN_API TN_CHECKED tn_status tn_program_shard(const tn_program *program,
                                              const tn_program_shard_options *options,
                                              tn_program **sharded, tn_error *error);
@@ -390,31 +411,35 @@ TN_API TN_CHECKED tn_status tn_program_join(const tn_program *program, uint32_t 
  * tn_program_average can follow if a stage has several ranks. */
 typedef struct tn_program_pipeline_options {
     size_t struct_size;
-    const tn_stages *stages; /* of tn_training; read only during the call */
+    const tn_stages *stages; /* the stages of tn_training; read only during the call */
     uint32_t stage_count, stage;
     tn_pipeline schedule;
     const uint32_t *ranks; /* [stage_count] ranks of the stages; NULL: ranks 0, 1, ... */
     /* For a model that is also tensor parallel (tn_train_options.tensor_ranks): the number of ranks
-     * per stage, the index of this one, and the group of this stage's ranks, which combine partial
-     * results as in tn_program_join. `ranks` are then those with the same shard of the other
-     * stages. 0 and 1: one rank has the whole stage. */
+     * per stage, the index of this rank among them, and the group of this stage's ranks, which
+     * combine partial results as in tn_program_join. `ranks` are then the ranks of the other stages
+     * that have the same shard. 0 and 1: one rank has the whole stage. */
     uint32_t tensor_ranks, tensor_rank, tensor_group;
-    /* A tensor that all ranks of a stage have alike (tn_stages.alike) is sent to the next stage in
-     * sections, one from each rank, if their number divides it, and is assembled there. True: each
-     * rank sends all of it. This multiplies the bytes between stages by the number of ranks and
-     * saves communication within them. */
+    /* A tensor that has equal values on all ranks of a stage (tn_stages.alike) is sent to the next
+     * stage in sections, one from each rank, if their number divides it, and is assembled there.
+     * True: each rank sends the whole tensor. This multiplies the bytes between stages by the
+     * number of ranks and saves communication within the stages. */
     bool whole_sends;
 } tn_program_pipeline_options;
 #define TN_PROGRAM_PIPELINE_OPTIONS_INIT                                                           \
     TN_INIT(tn_program_pipeline_options, TN_SET(struct_size, sizeof(tn_program_pipeline_options)))
 
-/* program  of the step's graph, rewritten or not, as tn_program_create makes it; not changed; must
- *          outlive the graph of the new program
+/* Makes the program of one stage of a pipeline.
+ *
+ * program  of the step's graph, rewritten or not, as tn_program_create makes it; not changed; must
+ *           outlive the graph of the new program
  * staged   out
  * Errors: E_INVALID (the number of stages does not divide the chunks, or, when interleaved, the
  * micro-batches), E_UNSUPPORTED (control flow; a program that a budget or recomputation has
  * changed; a fused operator across a stage boundary that reads a tensor which another stage
- * updates; it is named), those of tn_programs_verify. Cost: O(stages x instructions). */
+ * updates, for which the message names the operator), those of tn_programs_verify. Cost: O(stages x
+ * instructions).
+ */
 TN_API TN_CHECKED tn_status tn_program_pipeline(const tn_program *program,
                                                 const tn_program_pipeline_options *options,
                                                 tn_program **staged, tn_error *error);
@@ -448,29 +473,32 @@ TN_API TN_CHECKED tn_status tn_program_pipeline(const tn_program *program,
  */
 
 typedef struct tn_cluster {
-    uint64_t devices;   /* identical devices */
-    uint64_t per_node;  /* devices connected by the fast link; 0 = 8 */
-    uint64_t memory;    /* of a device; 0: no limit */
-    double flops;       /* of a device, for products in the type of the weights */
+    uint64_t devices;   /* number of devices, which are identical */
+    uint64_t per_node;  /* number of devices that the fast link connects; 0: 8 */
+    uint64_t memory;    /* bytes of memory of a device; 0: no limit */
+    double flops;       /* rate of a device in FLOP/s, for products in the type of the weights */
     double bytes_per_s; /* memory bandwidth of a device */
-    double fast, slow;  /* bytes/s sent by a device: within its node, and to other nodes */
-    bool whole_sends;   /* each tensor rank sends the whole output of a stage, not its share */
+    double fast, slow;  /* bytes/s that a device sends: within its node, and to other nodes */
+    bool whole_sends;   /* each tensor rank sends the whole output of a stage, not only its share */
 } tn_cluster;
 /* The links of a node with eight A100: 300 GB/s inside, a network card of 25 GB/s per device. */
 #define TN_CLUSTER_INIT                                                                            \
     TN_INIT(tn_cluster, TN_SET(per_node, 8) TN_SET(fast, 300e9) TN_SET(slow, 25e9))
 
-typedef struct tn_cluster_time { /* seconds of an iteration */
+typedef struct tn_cluster_time { /* The predicted time of an iteration, in seconds. */
     double seconds;
-    /* Times of the stage that is busy longest; the rest of `pass` are bubbles and sends. */
-    double products, other, tensor; /* products; other operators; messages of tensor ranks */
-    double pass;                    /* forward and backward passes of all micro-batches */
-    double data, update;            /* summing gradients, updating parameters */
-    double bubble;                  /* share of `pass` that this stage is idle */
-    /* Utilisation of the devices' rate, by the operations of the iteration (tn_large_estimate).
-     * Recomputed operations count only with full recomputation, as in publications. */
+    /* Times of the stage that is busy longest; the rest of `pass` is spent in bubbles and sends. */
+    /* time of products; of other operators; of messages between tensor ranks */
+    double products, other, tensor;
+    double pass;         /* time of the forward and backward passes of all micro-batches */
+    double data, update; /* time of summing gradients; of updating parameters */
+    double bubble;       /* share of `pass` in which the busiest stage is idle */
+    /* Utilisation of the devices: the operations of the iteration (tn_large_estimate) as a share of
+     * what their rate allows. Recomputed operations count only with full recomputation, as in
+     * publications. */
     double share;
-    uint64_t slow_bytes; /* bytes that a device sends to other nodes; the maximum over devices */
+    /* bytes that a device sends to other nodes: the maximum over all devices */
+    uint64_t slow_bytes;
 } tn_cluster_time;
 
 /* Predicts one division (large->tensor, pipeline, data, micro, interleave, ...). Memory is not
@@ -482,7 +510,8 @@ typedef struct tn_cluster_time { /* seconds of an iteration */
 TN_API TN_CHECKED tn_status tn_cluster_time_make(const tn_cluster *cluster, const tn_large *large,
                                                  tn_cluster_time *time, tn_error *error);
 
-typedef struct tn_cluster_free { /* choices of the search; false: as in `large` */
+/* The choices of the search for a division; false: the value in `large` is used. */
+typedef struct tn_cluster_free {
     uint32_t struct_size;
     bool recompute, shard, sequence_parallel;
 } tn_cluster_free;
@@ -491,10 +520,10 @@ typedef struct tn_cluster_free { /* choices of the search; false: as in `large` 
                                  TN_SET(shard, true) TN_SET(sequence_parallel, true))
 
 typedef struct tn_cluster_found {
-    tn_large large; /* including the division */
+    tn_large large; /* the model with the division that was found */
     tn_large_estimate memory;
     tn_cluster_time time;
-    uint64_t tried, fitting; /* divisions in total, and those that fit */
+    uint64_t tried, fitting; /* number of divisions that were tried, and number of those that fit */
 } tn_cluster_found;
 
 /* Finds the division with the shortest predicted time among all that fit: tensor ranks within a

@@ -33,46 +33,56 @@ extern "C" {
 /* --- policies --------------------------------------------------------------------------- */
 
 TN_API uint32_t tn_evict_policy_count(void);
-/* index < tn_evict_policy_count(). The texts are static. */
-TN_API const char *tn_evict_policy_name(uint32_t index);    /* name for options */
-TN_API const char *tn_evict_policy_summary(uint32_t index); /* one line */
-TN_API const char *tn_evict_policy_source(uint32_t index);  /* publication of the idea */
+/* The eviction policies: index < tn_evict_policy_count(). The texts are static. */
+/* Returns the name of a policy, for options. */
+TN_API const char *tn_evict_policy_name(uint32_t index);
+/* Returns a summary of a policy in one line. */
+TN_API const char *tn_evict_policy_summary(uint32_t index);
+/* Returns the publication from which the idea of a policy comes. */
+TN_API const char *tn_evict_policy_source(uint32_t index);
 
-/* Counters since the beginning. */
+/* Counters of evictions and recomputations since the beginning. */
 typedef struct tn_evict_counts {
-    uint64_t plain_cost, plain_ops;      /* first runs of operators */
+    uint64_t plain_cost, plain_ops;      /* cost and number of first runs of operators */
     uint64_t remade_cost, remade_ops;    /* recomputations */
-    uint64_t drop_count, dropped_bytes;  /* evictions by dropping */
-    uint64_t swap_count, swapped_bytes;  /* evictions by copying to the host */
-    uint64_t fetch_count, fetched_bytes; /* copies back from the host */
-    uint64_t swap_cost;                  /* of copies both ways, at the rate of the link */
-    uint64_t move_count, moved_bytes;    /* by compaction */
-    uint64_t move_cost;                  /* at the rate of moves */
-    uint64_t search_count;               /* searches for a candidate */
-    uint64_t evaluation_count;           /* candidates considered */
-    uint64_t access_count;               /* records touched, counted as DTR's authors do */
+    uint64_t drop_count, dropped_bytes;  /* number and bytes of evictions by dropping */
+    uint64_t swap_count, swapped_bytes;  /* number and bytes of evictions by copying to the host */
+    uint64_t fetch_count, fetched_bytes; /* number and bytes of copies back from the host */
+    uint64_t swap_cost; /* cost of copies in both directions, at the rate of the link */
+    uint64_t move_count, moved_bytes; /* number and bytes of moves by compaction */
+    uint64_t move_cost;               /* cost of moves, at the rate of moves */
+    uint64_t search_count;            /* number of searches for a value to evict */
+    uint64_t evaluation_count;        /* number of candidates that were considered */
+    uint64_t access_count; /* number of records that were touched, counted as DTR's authors do */
     /* Seconds spent on choosing candidates and on updating the records of a policy (extrapolated:
-     * one in 16 updates is timed). Only if they are timed. */
+     * one in 16 updates is timed). 0 if they are not timed. */
     double search_s;
-    uint64_t bytes, peak_bytes; /* resident, now and at peak; including scratch */
-    uint64_t reach_bytes;       /* with addresses: the highest byte ever in use */
-    uint64_t hole_count; /* allocations for which enough bytes were free, but not contiguous */
-    uint64_t hole_bytes; /* additional bytes evicted for those */
-    uint64_t host_bytes, host_peak_bytes; /* of copies on the host */
-    uint64_t restart_count; /* times that locked operands were released to make room */
-    /* Values released because they were unreferenced and could not be recomputed. */
+    /* resident bytes, including scratch: at present, and at their peak */
+    uint64_t bytes, peak_bytes;
+    uint64_t reach_bytes; /* with addresses: the highest byte that was ever in use */
+    /* number of allocations for which enough bytes were free, but not contiguous */
+    uint64_t hole_count;
+    uint64_t hole_bytes; /* bytes that were evicted in addition for those allocations */
+    /* bytes of copies on the host: at present, and at their peak */
+    uint64_t host_bytes, host_peak_bytes;
+    uint64_t restart_count; /* number of times that locked operands were released to free memory */
+    /* Number and bytes of values that were released because nothing referred to them and they could
+     * not be recomputed. */
     uint64_t spent_count, spent_bytes;
 } tn_evict_counts;
 
 /* The memory that any policy needs if nothing is copied to the host: a lower bound of every budget.
- * Recomputation can need more. */
+ * Recomputation can need more memory. */
 typedef struct tn_evict_least {
-    uint64_t bytes;   /* at the operator that needs most */
-    uint64_t pinned;  /* part at fixed addresses: parameters, states, constants */
-    uint64_t held;    /* part that is referenced and cannot be recomputed: data, gradients */
-    uint64_t working; /* the operator's other operands, its results and its scratch */
-    uint64_t op;      /* number of operators before it; values from outside count, too */
-    const char *name; /* of the operator or the put tensor; NULL: all live values at the end */
+    uint64_t bytes;  /* bytes at the operator that needs most memory */
+    uint64_t pinned; /* section of `bytes` at fixed addresses: parameters, states, constants */
+    /* section of `bytes` that is referenced and cannot be recomputed: data, gradients */
+    uint64_t held;
+    uint64_t working; /* bytes of the operator's other operands, its results and its scratch */
+    /* number of operators before the operator that needs most; values from outside count, too */
+    uint64_t op;
+    /* name of the operator or of the put tensor; NULL: all live values at the end need most */
+    const char *name;
 } tn_evict_least;
 
 /* --- recorded runs ----------------------------------------------------------------------- */
@@ -81,17 +91,19 @@ typedef struct tn_evict_least {
  * of Tenure's recorder. */
 typedef struct tn_evict_log tn_evict_log;
 typedef struct tn_evict_log_facts {
-    uint32_t op_count, tensor_count; /* calls; values, including views and constants */
+    /* number of calls; number of values, including views and constants */
+    uint32_t op_count, tensor_count;
     uint32_t constant_count;
-    uint64_t constant_bytes; /* always resident */
-    uint64_t plain_cost;     /* nanoseconds of all calls */
+    uint64_t constant_bytes; /* bytes of constants, which are always resident */
+    uint64_t plain_cost;     /* time of all calls in nanoseconds */
 } tn_evict_log_facts;
 
 /* Reads a log. `path` "-" is standard input. Errors: E_INVALID (bad line; error.where has
  * file:line), E_IO, E_NO_MEMORY, E_UNSUPPORTED (a build without JSON). Cost: O(bytes). */
 TN_API TN_CHECKED tn_status tn_evict_log_load(const tn_context *context, const char *path,
                                               tn_evict_log **log, tn_error *error);
-/* Reads a log from memory; `file` is its name in messages. */
+/* Reads a log from memory; otherwise like tn_evict_log_load. `file` is the name of the log in
+ * messages. */
 TN_API TN_CHECKED tn_status tn_evict_log_parse(const tn_context *context, const void *bytes,
                                                size_t size, const char *file, tn_evict_log **log,
                                                tn_error *error);
@@ -102,36 +114,38 @@ TN_API const tn_evict_log_facts *tn_evict_log_about(const tn_evict_log *log);
 
 typedef struct tn_evict_options {
     size_t struct_size;        /* sizeof(tn_evict_options) */
-    const tn_context *context; /* NULL: that of the log */
-    const char *policy;        /* NULL: the default */
-    uint64_t budget;           /* bytes, including constants */
-    bool addresses;            /* in one arena with addresses; false: only bytes are counted */
-    uint64_t alignment;        /* with addresses: alignment of each value; 0: 64 */
-    double overhead_max;       /* stop above this multiple of the plain cost; 0: never */
-    uint64_t link_bytes_per_s; /* to the host, for policies that swap; 0: no link */
-    uint64_t host_bytes;       /* host memory; 0: no limit */
-    uint64_t move_bytes_per_s; /* speed of compaction; 0: 10^11 */
+    const tn_context *context; /* services of the caller; NULL: those of the log */
+    const char *policy;        /* name of the eviction policy; NULL: the default */
+    uint64_t budget;           /* budget in bytes, including constants */
+    bool addresses;     /* values have addresses in one arena; false: only bytes are counted */
+    uint64_t alignment; /* with addresses: alignment of each value; 0: 64 */
+    /* the simulation stops above this multiple of the plain cost; 0: it never stops early */
+    double overhead_max;
+    /* rate of the link to the host, for policies that swap; 0: there is no link */
+    uint64_t link_bytes_per_s;
+    uint64_t host_bytes;       /* limit of the bytes on the host; 0: no limit */
+    uint64_t move_bytes_per_s; /* rate of compaction in bytes per second; 0: 10^11 */
     uint64_t seed;
-    bool sample;      /* consider only sqrt(n) of n candidates */
-    bool time_search; /* measure counts.search_s */
+    bool sample;      /* only sqrt(n) of n candidates are considered */
+    bool time_search; /* whether counts.search_s is measured */
 } tn_evict_options;
 #define TN_EVICT_OPTIONS_INIT                                                                      \
     TN_INIT(tn_evict_options, TN_SET(struct_size, sizeof(tn_evict_options)))
 
 typedef enum tn_evict_end {
     TN_EVICT_DONE,
-    TN_EVICT_FULL, /* the budget is too small: nothing else can be evicted */
+    TN_EVICT_FULL, /* the budget is too small: no further value can be evicted */
     TN_EVICT_OVER  /* overhead_max was exceeded */
 } tn_evict_end;
 
 typedef struct tn_evict_outcome {
     tn_evict_end end;
-    uint32_t line;   /* line of the log at which it ended; 0: the end */
-    uint64_t needed; /* FULL: bytes that would have sufficed for that step */
-    uint64_t cost;   /* first runs, recomputations, swaps, moves */
-    double overhead; /* cost / plain cost of the log; valid if DONE */
+    uint32_t line;   /* line of the log at which the simulation ended; 0: it reached the end */
+    uint64_t needed; /* for FULL: bytes that would have sufficed for the step at `line` */
+    uint64_t cost;   /* total cost: first runs, recomputations, swaps, moves */
+    double overhead; /* cost / plain cost of the log; valid if the outcome is DONE */
     tn_evict_counts counts;
-    char message[400]; /* FULL: names the holders of the memory */
+    char message[400]; /* for FULL: a sentence that names the holders of the memory */
 } tn_evict_outcome;
 
 /* Replays a log under a budget. Without addresses, DTR's policies give the same integers as DTR's
@@ -143,7 +157,7 @@ typedef struct tn_evict_outcome {
 TN_API TN_CHECKED tn_status tn_evict_simulate(const tn_evict_log *log,
                                               const tn_evict_options *options,
                                               tn_evict_outcome *outcome, tn_error *error);
-/* Computes the peak in bytes if nothing is ever evicted. Errors: E_NO_MEMORY. */
+/* Computes the peak in bytes of a run in which nothing is evicted. Errors: E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_evict_plain_peak(const tn_evict_log *log, uint64_t *bytes,
                                                 tn_error *error);
 
@@ -195,27 +209,29 @@ typedef struct tn_eager tn_eager;
 /* A tensor of one interpreter, valid until tn_eager_del. Deleted handles and handles of another
  * interpreter are detected. */
 typedef uint64_t tn_handle;
-#define TN_HANDLE_NONE 0u /* an omitted operand, or no gradient */
+#define TN_HANDLE_NONE 0u /* in place of a handle: an omitted operand, or no gradient */
 
 typedef struct tn_eager_options {
     size_t struct_size;
-    const tn_context *context; /* NULL, or must outlive the interpreter */
-    /* Bytes, rounded down to a multiple of 64; 0: the memory of the device or, if the device states
-     * none, of the machine; nothing is evicted before it is full. */
+    /* services of the caller; NULL: defaults; must outlive the interpreter */
+    const tn_context *context;
+    /* Budget in bytes, rounded down to a multiple of 64; 0: the memory of the device or, if the
+     * device states none, of the machine. No tensor is evicted before the budget is full. */
     uint64_t budget;
-    const char *policy; /* eviction policy (eager.h); NULL: the default */
-    tn_device *device;  /* a device with host kernels; NULL: an own host device */
-    uint32_t threads;   /* threads of oneDNN; 0 = 1 */
-    bool plain;         /* use only our own loops, without oneDNN: the same bits on every machine */
-    bool poison;        /* fill and check unused memory; a stray write is E_CONFLICT. Slow */
-    bool no_tape;       /* gradients will not be requested */
-    bool record;        /* record for tn_eager_recorded and tn_eager_log */
+    const char *policy; /* name of the eviction policy; NULL: the default */
+    tn_device *device; /* a device with host kernels; NULL: the interpreter creates a host device */
+    uint32_t threads;  /* number of threads of oneDNN; 0: 1 */
+    /* use only Tenure's own loops, without oneDNN: results have the same bits on every machine */
+    bool plain;
+    bool poison;  /* fill unused memory and check it; a stray write is E_CONFLICT. This is slow */
+    bool no_tape; /* no tape is kept, because gradients will not be requested */
+    bool record;  /* the run is recorded, for tn_eager_recorded and tn_eager_log */
     /* Costs of operators are modelled from their arithmetic and bytes instead of measured, so that
-     * a policy decides the same in every run. */
+     * a policy makes the same decisions in every run. */
     bool model_costs;
-    bool all_candidates; /* policies consider small tensors, too, and all of them */
-    uint64_t seed;       /* start of the random numbers of operators */
-    bool find_least;     /* for tn_eager_least; costs O(tensors) per operator */
+    bool all_candidates; /* policies consider all tensors, including small ones */
+    uint64_t seed;       /* seed of the random numbers of operators */
+    bool find_least; /* the bound of tn_eager_least is computed; costs O(tensors) per operator */
 } tn_eager_options;
 #define TN_EAGER_OPTIONS_INIT                                                                      \
     TN_INIT(tn_eager_options, TN_SET(struct_size, sizeof(tn_eager_options)))
@@ -225,23 +241,24 @@ typedef struct tn_eager_options {
  * E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_eager_create(const tn_eager_options *options, tn_eager **eager,
                                             tn_error *error);
-/* Frees all memory, including that of tensors. Destroy optimizers first. NULL is fine. */
+/* Destroys an interpreter and frees all its memory, including that of tensors. Optimizers must be
+ * destroyed first. NULL has no effect. */
 TN_API void tn_eager_destroy(tn_eager *eager);
 
 /* --- four commands ---------------------------------------------------------------------------- */
 
-/* Tensor data from the host. */
+/* Tensor data that comes from the host. */
 typedef struct tn_eager_data {
     tn_dtype dtype;
-    /* ACTIVATION (0) and INPUT: any data. PARAMETER: at a fixed address, followed by the tape,
-     * updated by optimizers. OPTIMIZER_STATE, and GRADIENT for accumulated gradients: at a fixed
-     * address, operators can write into it. CONSTANT: few elements that shape rules can read, such
-     * as axes, new shapes, or numbers of a formula. */
+    /* Purpose of the tensor. ACTIVATION (0) and INPUT: any data. PARAMETER: at a fixed address,
+     * followed by the tape, updated by optimizers. OPTIMIZER_STATE, and GRADIENT for accumulated
+     * gradients: at a fixed address, operators can write into it. CONSTANT: few elements that shape
+     * rules can read, such as axes, new shapes, or numbers of a formula. */
     tn_kind kind;
     uint32_t rank;
     const int64_t *shape; /* [rank] */
-    const void *data;     /* C order, little endian; copied. NULL: zeros */
-    const char *name;     /* for messages and recorded runs; copied. NULL: no name */
+    const void *data; /* the elements in C order, little endian; copied. NULL: all elements are 0 */
+    const char *name; /* name for messages and recorded runs; copied. NULL: no name */
 } tn_eager_data;
 
 /* Copies data into the arena.
@@ -254,10 +271,10 @@ TN_API TN_CHECKED tn_status tn_eager_put(tn_eager *eager, const tn_eager_data *d
 
 typedef struct tn_eager_call {
     const char *type;   /* "MatMul" */
-    const char *domain; /* NULL or "": ONNX's; "tenure" */
-    uint32_t version;   /* operator set version of the domain; 0: newest (ONNX: 21) */
+    const char *domain; /* domain of the type: NULL or "": ONNX's; "tenure" */
+    uint32_t version;   /* operator set version of the domain; 0: the newest (ONNX: 21) */
     uint32_t input_count, output_count, attr_count;
-    const tn_handle *inputs; /* [input_count]; TN_HANDLE_NONE: omitted */
+    const tn_handle *inputs; /* [input_count] the inputs; TN_HANDLE_NONE: the input is omitted */
     /* [attr_count], without tensors and blocks. Attributes with names that the operator does not
      * have are ignored. */
     const tn_attr *attrs;
@@ -281,9 +298,9 @@ typedef struct tn_eager_call {
 TN_API TN_CHECKED tn_status tn_eager_apply(tn_eager *eager, const tn_eager_call *call,
                                            tn_handle *outputs, tn_error *error);
 
-/* Deletes a handle. Its bytes are free at once. The interpreter remembers how it was computed as
- * long as other tensors may be recomputed from it. TN_HANDLE_NONE is fine. Errors: E_INVALID
- * (already deleted). */
+/* Deletes a handle. Bytes of its tensor are free at once. The interpreter remembers how the tensor
+ * was computed as long as other tensors may be recomputed from it. TN_HANDLE_NONE has no effect.
+ * Errors: E_INVALID (already deleted). */
 TN_API tn_status tn_eager_del(tn_eager *eager, tn_handle handle, tn_error *error);
 
 /* Copies the data of a tensor to the host. It is recomputed if it was evicted.
@@ -299,13 +316,13 @@ TN_API TN_CHECKED tn_status tn_eager_get(tn_eager *eager, tn_handle handle, void
 TN_API TN_CHECKED tn_status tn_eager_set(tn_eager *eager, tn_handle handle, const void *data,
                                          uint64_t size, tn_error *error);
 
-/* Frees the bytes of a tensor now, with any policy. Its handle stays valid, and its next use
- * brings it back. Views of the same bytes go with it. A tensor that is not resident stays so.
- * tn_eager_drop: it is recomputed from its operands. tn_eager_offload: it is copied to the host,
- * and back at its next use; this needs a device with a link (`link_bytes_per_s`).
- * Errors: E_INVALID (handle), E_UNSUPPORTED (dropped: a value that was put, or otherwise cannot be
- * recomputed; offloaded: no link; both: a tensor at a fixed address, or one without memory),
- * E_EXHAUSTED (the host has no room), E_NO_MEMORY. */
+/* Free the bytes of a tensor now, with any policy. Its handle stays valid, and the next use of the
+ * tensor makes it resident again. Views of the same bytes are freed with it. If the tensor is not
+ * resident, the call has no effect. tn_eager_drop: the tensor is recomputed from its operands.
+ * tn_eager_offload: the tensor is copied to the host, and back at its next use; this needs a device
+ * with a link (`link_bytes_per_s`). Errors: E_INVALID (handle), E_UNSUPPORTED (dropped: a value
+ * that was put, or otherwise cannot be recomputed; offloaded: no link; both: a tensor at a fixed
+ * address, or one without memory), E_EXHAUSTED (the host limit is reached), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_eager_drop(tn_eager *eager, tn_handle handle, tn_error *error);
 TN_API TN_CHECKED tn_status tn_eager_offload(tn_eager *eager, tn_handle handle, tn_error *error);
 
@@ -313,9 +330,9 @@ typedef struct tn_eager_about {
     tn_dtype dtype;
     tn_kind kind;
     uint32_t rank;
-    const int64_t *shape; /* [rank]; lives as long as the interpreter */
+    const int64_t *shape; /* [rank] the extents; they live as long as the interpreter */
     uint64_t bytes;
-    bool resident; /* its bytes are in the arena now */
+    bool resident; /* whether the bytes of the tensor are in the arena now */
 } tn_eager_about;
 /* Describes a tensor. Errors: E_INVALID (handle). */
 TN_API TN_CHECKED tn_status tn_eager_describe(const tn_eager *eager, tn_handle handle,
@@ -337,16 +354,16 @@ TN_API TN_CHECKED tn_status tn_eager_backward(tn_eager *eager, tn_handle loss, c
                                               tn_error *error);
 /* Turns the tape on or off for the following operators (initially on); evaluation needs no tape. */
 TN_API void tn_eager_tape(tn_eager *eager, bool on);
-/* Empties the tape and releases the tensors that it held. */
+/* Empties the tape and releases the tensors that only the tape kept. */
 TN_API void tn_eager_forget(tn_eager *eager);
 
 typedef struct tn_eager_optimizer tn_eager_optimizer;
 typedef struct tn_eager_optimizer_options {
     size_t struct_size;
-    tn_optimizer optimizer; /* train.h; not NONE */
-    double momentum;        /* 0 = 0.9 */
-    double beta1, beta2;    /* of Adam; 0 = 0.9 and 0.999 */
-    double epsilon;         /* of Adam; 0 = 1e-8 */
+    tn_optimizer optimizer; /* the optimizer (train.h); not NONE */
+    double momentum;        /* momentum; 0: 0.9 */
+    double beta1, beta2;    /* decay rates of Adam; 0: 0.9 and 0.999 */
+    double epsilon;         /* epsilon of Adam; 0: 1e-8 */
     double weight_decay;
     bool nesterov;
 } tn_eager_optimizer_options;
@@ -360,7 +377,8 @@ TN_API TN_CHECKED tn_status tn_eager_optimizer_create(tn_eager *eager,
                                                       const tn_handle *parameters, uint32_t count,
                                                       tn_eager_optimizer **optimizer,
                                                       tn_error *error);
-TN_API void tn_eager_optimizer_destroy(tn_eager_optimizer *optimizer); /* NULL is fine */
+/* Destroys an optimizer; NULL has no effect. */
+TN_API void tn_eager_optimizer_destroy(tn_eager_optimizer *optimizer);
 /* Updates every parameter in place by its gradient; TN_HANDLE_NONE leaves a parameter unchanged.
  * Each gradient is deleted after its use, and gradients[i] becomes TN_HANDLE_NONE, even if a later
  * update fails. */
@@ -380,28 +398,29 @@ TN_API TN_CHECKED tn_status tn_eager_optimizer_step(tn_eager_optimizer *optimize
  * E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_eager_recorded(const tn_eager *eager, tn_graph **graph,
                                               tn_program **program, tn_error *error);
-/* Writes the same as a log, one JSON object per line, in the format of DTR's simulator: operators
- * with measured nanoseconds, bytes, aliases, and deletions of tensors. For `tenure simulate`. "-"
- * is standard output. Errors: E_INVALID (nothing was recorded), E_IO. */
+/* Writes the recorded run as a log, one JSON object per line, in the format of DTR's simulator:
+ * operators with measured nanoseconds, bytes, aliases, and deletions of tensors. For `tenure
+ * simulate`. "-" is standard output. Errors: E_INVALID (nothing was recorded), E_IO. */
 TN_API TN_CHECKED tn_status tn_eager_log(const tn_eager *eager, const char *path, tn_error *error);
-/* Restarts recording: existing tensors count as put. */
+/* Restarts recording; tensors that exist count as put. */
 TN_API TN_CHECKED tn_status tn_eager_restart(tn_eager *eager, tn_error *error);
 
 typedef struct tn_eager_counts {
-    uint64_t budget;       /* bytes of the arena */
-    uint64_t handles;      /* open handles */
-    uint64_t history;      /* operators that are remembered */
-    uint64_t recipes;      /* different operators on different types so far */
-    tn_evict_counts evict; /* evictions, recomputations and copies; costs in nanoseconds */
+    uint64_t budget;  /* bytes of the arena */
+    uint64_t handles; /* number of open handles */
+    uint64_t history; /* number of operators that are remembered for recomputation */
+    uint64_t recipes; /* number of different operators on different types so far */
+    /* counters of evictions, recomputations and copies; costs in nanoseconds */
+    tn_evict_counts evict;
 } tn_eager_counts;
-/* The counters of an interpreter. */
+/* Returns the counters of an interpreter. */
 TN_API void tn_eager_count(const tn_eager *eager, tn_eager_counts *counts);
-/* With `find_least`: a lower bound of the budget for the run so far if nothing is copied to the
- * host (tn_evict_least), with sizes rounded up to multiples of 64. The name is an operator type or
- * the name of a put tensor, and lives as long as the interpreter. */
+/* With `find_least`: computes a lower bound of the budget for the run so far if nothing is copied
+ * to the host (tn_evict_least), with sizes rounded up to multiples of 64. The name in the result is
+ * an operator type or the name of a put tensor, and lives as long as the interpreter. */
 TN_API void tn_eager_least(const tn_eager *eager, tn_evict_least *least);
-/* Checks all invariants and, with `poison`, that unused memory was not written to.
- * Errors: E_CONFLICT, E_INTERNAL. Cost: O(arena + history). */
+/* Checks all invariants of an interpreter and, with `poison`, that unused memory was not written
+ * to. Errors: E_CONFLICT, E_INTERNAL. Cost: O(arena + history). */
 TN_API TN_CHECKED tn_status tn_eager_check(const tn_eager *eager, tn_error *error);
 
 #ifdef __cplusplus

@@ -48,12 +48,13 @@
 extern "C" {
 #endif
 
-#define TN_EMBEDDING_ROWS_MAX 4294967294u /* 2^32 - 2 */
+#define TN_EMBEDDING_ROWS_MAX 4294967294u /* largest number of rows of a table: 2^32 - 2 */
 #define TN_EMBEDDING_DIM_MAX 65536u
-#define TN_EMBEDDING_OPEN_MAX 8u      /* batches open at the same time */
-#define TN_EMBEDDING_SAMPLE_MAX 4096u /* residents that the policy `sampled` compares */
+#define TN_EMBEDDING_OPEN_MAX 8u /* largest number of batches that are open at once */
+/* largest number of residents that the policy `sampled` compares */
+#define TN_EMBEDDING_SAMPLE_MAX 4096u
 
-/* Update rules with the state that they keep per row: X(name, text). */
+/* Update rules with the state that each keeps per row: X(name, text). */
 /* clang-format off */
 #define TN_EMBEDDING_RULE_TABLE(X)                                                             \
     X(SGD, "sgd")                     /* w -= rate g; no state */                              \
@@ -70,11 +71,11 @@ TN_API const char *tn_embedding_rule_name(tn_embedding_rule rule);
 
 typedef struct tn_embedding_table {
     size_t struct_size;     /* sizeof(tn_embedding_table) */
-    uint64_t rows;          /* from 1 to TN_EMBEDDING_ROWS_MAX */
-    uint32_t dim;           /* numbers per row, from 1 to TN_EMBEDDING_DIM_MAX */
-    tn_dtype type;          /* float32 (also for 0), float16 or bfloat16 */
-    tn_embedding_rule rule; /* its state is float32 */
-    uint64_t seed;          /* for the initial values */
+    uint64_t rows;          /* number of rows, from 1 to TN_EMBEDDING_ROWS_MAX */
+    uint32_t dim;           /* number of elements per row, from 1 to TN_EMBEDDING_DIM_MAX */
+    tn_dtype type;          /* element type: float32 (also for 0), float16 or bfloat16 */
+    tn_embedding_rule rule; /* update rule; its state is float32 */
+    uint64_t seed;          /* seed of the initial values */
     double scale;           /* initial values are uniform in [-scale, scale]; 0: all are 0 */
 } tn_embedding_table;
 #define TN_EMBEDDING_TABLE_INIT                                                                    \
@@ -94,25 +95,27 @@ typedef struct tn_embedding tn_embedding;
 
 typedef struct tn_embedding_options {
     size_t struct_size;        /* sizeof(tn_embedding_options) */
-    const tn_context *context; /* NULL, or must outlive the table */
-    /* Size of the one block that holds everything that grows with rows or batches: rows, their
+    const tn_context *context; /* services of the caller; NULL: defaults; must outlive the table */
+    /* Bytes of the one block of memory for everything that grows with rows or batches: rows, their
      * index, the state of the policy, open batches, queues of reads and writes, the buffer of the
-     * journal. Other memory: the paths of the three files; the note while a checkpoint is written
-     * or read; thread stacks; queues of the kernel and its page cache of the file, which it
-     * reclaims when it needs memory. */
+     * journal. Other memory is outside of the block: the paths of the three files; the note while a
+     * checkpoint is written or read; thread stacks; queues of the kernel and its page cache of the
+     * file, which the kernel reclaims when it needs memory. */
     uint64_t cache_bytes;
-    const char *policy; /* eviction policy; NULL: "lfu" */
-    /* "uring", "threads", or "plain" (reads synchronously); NULL: the first that is available. */
+    const char *policy; /* name of the eviction policy; NULL: "lfu" */
+    /* name of the reader: "uring", "threads", or "plain" (reads synchronously); NULL: the first
+     * that is available. */
     const char *reader;
-    uint32_t threads; /* for "threads": 0 means 4; at most 64 are used */
-    /* Most row numbers in a batch; 0: as many as an eighth of the cache can hold, at most 65,536.
-     */
+    /* number of threads of the reader "threads": 0 means 4; at most 64 are used */
+    uint32_t threads;
+    /* Largest number of row numbers in a batch; 0: as many as an eighth of the cache can store, at
+     * most 65,536. */
     uint32_t batch_rows;
-    uint32_t batch_count; /* most open batches, up to TN_EMBEDDING_OPEN_MAX; 0: 2 */
-    uint32_t sample;      /* residents that `sampled` compares; 0: 16 */
-    uint64_t seed;        /* for the samples */
+    uint32_t batch_count; /* largest number of open batches, up to TN_EMBEDDING_OPEN_MAX; 0: 2 */
+    uint32_t sample;      /* number of residents that the policy `sampled` compares; 0: 16 */
+    uint64_t seed;        /* seed of the samples that the policy `sampled` draws */
     bool read_only;
-    /* Leave it to the kernel when writes reach the disk. The table then survives the end of the
+    /* The kernel decides when writes reach the disk. The table then survives the end of the
      * process, but not of the machine. */
     bool unsynced;
 } tn_embedding_options;
@@ -128,17 +131,18 @@ typedef struct tn_embedding_options {
  * Cost: changes to undo are read and written once. */
 TN_API TN_CHECKED tn_status tn_embedding_open(const char *path, const tn_embedding_options *options,
                                               tn_embedding **embedding, tn_error *error);
-/* Closes a table; NULL is fine. Changes after the last checkpoint are undone by the next open. */
+/* Closes a table; NULL has no effect. Changes after the last checkpoint are undone when the table
+ * is next opened. */
 TN_API void tn_embedding_close(tn_embedding *embedding);
 
-/* Computes the cache_bytes that hold `rows` rows of a table at once.
- * Errors: those of the shape and of the options; more rows than the table has. */
+/* Computes the cache_bytes that suffice for `rows` rows of a table at once. Errors: those of the
+ * shape and of the options; more rows than the table has. */
 TN_API TN_CHECKED tn_status tn_embedding_bytes(const tn_embedding_table *table,
                                                const tn_embedding_options *options, uint32_t rows,
                                                uint64_t *bytes, tn_error *error);
 
-/* Computes the number of rows that a cache of options.cache_bytes holds; 0: not one.
- * Errors: those of the shape and of the options. */
+/* Computes the number of rows that fit a cache of options.cache_bytes; 0: not even one row. Errors:
+ * those of the shape and of the options. */
 TN_API TN_CHECKED tn_status tn_embedding_room(const tn_embedding_table *table,
                                               const tn_embedding_options *options, uint32_t *rows,
                                               tn_error *error);
@@ -153,12 +157,12 @@ typedef struct tn_embedding_batch {
      * row_count. */
     const uint32_t *bags;
     uint32_t bag_count;
-    const float *weights; /* [row_count], factor of each row in its sum; NULL: 1 */
-    bool mean; /* divide each sum by the number of rows in its bag (0 for an empty bag) */
+    const float *weights; /* [row_count] factor of each row in its sum; NULL: 1 */
+    bool mean; /* each sum is divided by the number of rows in its bag (0 for an empty bag) */
 } tn_embedding_batch;
 
 typedef struct tn_embedding_step {
-    float rate, epsilon; /* learning rate; epsilon of adagrad */
+    float rate, epsilon; /* learning rate, and epsilon of adagrad */
 } tn_embedding_step;
 
 /* Locks the rows of a batch in the cache and starts to read the missing ones. The arrays of the
@@ -174,31 +178,34 @@ typedef struct tn_embedding_step {
 TN_API TN_CHECKED tn_status tn_embedding_begin(tn_embedding *embedding,
                                                const tn_embedding_batch *batch, uint32_t *ticket,
                                                tn_error *error);
-/* Waits for the rows and computes the sums.
+/* Waits for the rows of a batch and computes its sums.
  *
  * sums  out, [bag_count x dim]
- * Errors: E_INVALID (ticket), E_IO (with the byte). */
+ * Errors: E_INVALID (ticket), E_IO (with the byte).
+ */
 TN_API TN_CHECKED tn_status tn_embedding_sums(tn_embedding *embedding, uint32_t ticket, float *sums,
                                               tn_error *error);
-/* Updates the rows by the table's rule.
+/* Updates the rows of a batch by the table's rule.
  *
  * gradients  [bag_count x dim], of the sums
  * Errors: those of tn_embedding_sums; E_UNSUPPORTED (read_only). If the journal cannot be written,
- * every later call fails with this error; close and open the table to continue from the last
- * checkpoint. */
+ * every later call fails with that error; close and open the table to continue from the last
+ * checkpoint.
+ */
 TN_API TN_CHECKED tn_status tn_embedding_update(tn_embedding *embedding, uint32_t ticket,
                                                 const float *gradients,
                                                 const tn_embedding_step *step, tn_error *error);
-/* Writes rows and sets their state to 0.
+/* Writes the rows of a batch and sets their state to 0.
  *
- * values  [row_count x dim], rounded to the table's type; the last one counts for a repeated row
- * Errors: those of tn_embedding_update. */
+ * values  [row_count x dim], rounded to the table's type; the last ones count for a repeated row
+ * Errors: those of tn_embedding_update.
+ */
 TN_API TN_CHECKED tn_status tn_embedding_put(tn_embedding *embedding, uint32_t ticket,
                                              const float *values, tn_error *error);
-/* Waits for pending reads and unlocks the rows. Errors: E_INVALID (ticket). */
+/* Ends a batch: waits for its pending reads and unlocks its rows. Errors: E_INVALID (ticket). */
 TN_API TN_CHECKED tn_status tn_embedding_end(tn_embedding *embedding, uint32_t ticket,
                                              tn_error *error);
-/* tn_embedding_begin, _sums and _end in one call. */
+/* Does the work of tn_embedding_begin, _sums and _end in one call. */
 TN_API TN_CHECKED tn_status tn_embedding_lookup(tn_embedding *embedding,
                                                 const tn_embedding_batch *batch, float *sums,
                                                 tn_error *error);
@@ -224,19 +231,20 @@ TN_API TN_CHECKED tn_status tn_embedding_note(const tn_embedding *embedding, voi
 typedef struct tn_embedding_facts {
     tn_embedding_table table;
     const char *policy, *reader;
-    uint64_t cache_bytes;          /* as given in the options */
-    uint64_t row_bytes;            /* of a row with its state, in the file and in the cache */
-    uint32_t slots;                /* rows that the cache can hold */
-    uint32_t batch_rows;           /* most row numbers in a batch */
-    uint32_t resident;             /* rows in the cache */
-    uint64_t checkpoints;          /* of the table since its creation */
-    uint64_t undone;               /* changes undone when it was opened */
-    uint64_t lookups, lookup_hits; /* row numbers in batches; those in the cache at `begin` */
-    uint64_t distinct, hits;       /* the same, each row of a batch counted once */
-    uint64_t written;              /* rows written back */
-    double waited_s;               /* time waited for reads and writes, in seconds */
+    uint64_t cache_bytes; /* bytes of the cache as given in the options */
+    uint64_t row_bytes;   /* bytes of a row with its state, in the file and in the cache */
+    uint32_t slots;       /* number of rows that the cache can store */
+    uint32_t batch_rows;  /* largest number of row numbers in a batch */
+    uint32_t resident;    /* number of rows in the cache */
+    uint64_t checkpoints; /* number of checkpoints of the table since its creation */
+    uint64_t undone;      /* number of changes that were undone when the table was opened */
+    /* row numbers in batches; row numbers that were in the cache at `begin` */
+    uint64_t lookups, lookup_hits;
+    uint64_t distinct, hits; /* lookups and hits with each row of a batch counted once */
+    uint64_t written;        /* number of rows that were written back to the file */
+    double waited_s;         /* time that calls waited for reads and writes, in seconds */
 } tn_embedding_facts;
-/* The description and the counters of an open table. */
+/* Returns the description and the counters of an open table. */
 TN_API void tn_embedding_tell(const tn_embedding *embedding, tn_embedding_facts *facts);
 
 /* Names, one-line summaries and sources of the policies, for lists and help texts. */
@@ -249,13 +257,14 @@ TN_API const char *tn_embedding_policy_source(uint32_t index);
 
 typedef struct tn_embedding_trace tn_embedding_trace;
 
-/* Reads row numbers, one per line. Empty lines and lines that begin with # are skipped.
+/* Reads a trace of row numbers, one per line. Empty lines and lines that begin with # are skipped.
  * Errors: E_IO, E_INVALID (with the line), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_embedding_trace_load(const char *path, const tn_context *context,
                                                     tn_embedding_trace **trace, tn_error *error);
 
 typedef struct tn_embedding_zipf {
-    /* From 0 (uniform) to 10: the row of rank k has a probability proportional to k^-exponent. */
+    /* Exponent from 0 (uniform) to 10: the row of rank k has a probability proportional to
+     * k^-exponent. */
     double exponent;
     uint64_t rows; /* number of rows; ranks are scattered over them */
     uint64_t lookups;
@@ -266,27 +275,28 @@ typedef struct tn_embedding_zipf {
 TN_API TN_CHECKED tn_status tn_embedding_trace_zipf(const tn_embedding_zipf *zipf,
                                                     const tn_context *context,
                                                     tn_embedding_trace **trace, tn_error *error);
-TN_API void tn_embedding_trace_destroy(tn_embedding_trace *trace); /* NULL is fine */
-/* The row numbers; they live as long as the trace. */
+/* Destroys a trace; NULL has no effect. */
+TN_API void tn_embedding_trace_destroy(tn_embedding_trace *trace);
+/* Returns the row numbers of a trace; they live as long as the trace. */
 TN_API const uint32_t *tn_embedding_trace_rows(const tn_embedding_trace *trace, uint64_t *count);
 
 typedef struct tn_embedding_replay_options {
     size_t struct_size;        /* sizeof(tn_embedding_replay_options) */
-    const tn_context *context; /* for the memory of the replay, and for progress */
-    const char *policy;        /* any policy, including those that know the future; NULL: "lfu" */
-    uint32_t slots;            /* rows that the cache can hold */
-    uint32_t batch;            /* lookups that lock their rows together; 0: 1 */
-    uint32_t sample;           /* for `sampled`; 0: 16 */
+    const tn_context *context; /* services of the caller for the replay: its memory, and progress */
+    const char *policy; /* name of any policy, including those that know the future; NULL: "lfu" */
+    uint32_t slots;     /* number of rows that the cache can store */
+    uint32_t batch;     /* number of lookups that lock their rows together; 0: 1 */
+    uint32_t sample;    /* number of residents that the policy `sampled` compares; 0: 16 */
     uint64_t seed;
 } tn_embedding_replay_options;
 #define TN_EMBEDDING_REPLAY_OPTIONS_INIT                                                           \
     TN_INIT(tn_embedding_replay_options, TN_SET(struct_size, sizeof(tn_embedding_replay_options)))
 
 typedef struct tn_embedding_replayed {
-    uint64_t lookups, lookup_hits; /* as in tn_embedding_facts */
+    uint64_t lookups, lookup_hits; /* numbers with the meaning that tn_embedding_facts gives them */
     uint64_t distinct, hits;
-    /* For policies that know the future: distinct rows of the run, which always miss once. Else 0.
-     */
+    /* For policies that know the future: distinct rows of the run, each of which misses once. 0 for
+     * other policies. */
     uint64_t cold;
 } tn_embedding_replayed;
 

@@ -1,6 +1,5 @@
 /* engine.h - runs a program under the caller's control: devices, kernels, engines, compiled models,
- * measured costs. tn_session (run.h) does the same in a few calls.
- */
+ * measured costs. tn_session (run.h) needs fewer calls. */
 #ifndef TENURE_ENGINE_H
 #define TENURE_ENGINE_H
 
@@ -60,32 +59,34 @@ extern "C" {
 typedef struct tn_device tn_device;
 typedef struct tn_stream tn_stream;
 typedef struct tn_fence tn_fence; /* a point in a stream that other streams can wait for */
-typedef uint64_t tn_address;      /* in a device's memory; 0: no address */
+typedef uint64_t tn_address;      /* an address in a device's memory; 0: no address */
 
 typedef struct tn_device_options {
     size_t struct_size;
-    const tn_context *context; /* NULL, or must outlive the device */
-    /* The technique; NULL = "host". "cuda:1" is the second CUDA device; "file:/var/tmp" an unnamed
-     * file in that folder. */
+    const tn_context *context; /* services of the caller; NULL: defaults; must outlive the device */
+    /* Name of the technique; NULL: "host". "cuda:1" is the second CUDA device; "file:/var/tmp" is
+     * an unnamed file in that folder. */
     const char *device;
-    uint64_t capacity;       /* total bytes, a hard limit; 0: the memory of the machine */
-    double link_bytes_per_s; /* limit for put and get, each way; 0: no limit */
+    /* capacity of the device in bytes, a hard limit; 0: the memory of the machine */
+    uint64_t capacity;
+    double link_bytes_per_s; /* limit of the rate of put and get, in each direction; 0: no limit */
 } tn_device_options;
 #define TN_DEVICE_OPTIONS_INIT                                                                     \
     TN_INIT(tn_device_options, TN_SET(struct_size, sizeof(tn_device_options)))
 
 typedef struct tn_device_limits {
-    const char *name;        /* "host"; static */
-    uint64_t capacity;       /* bytes; TN_SIZE_UNKNOWN: no limit of its own */
-    uint64_t alignment;      /* least alignment of every allocation */
-    double link_bytes_per_s; /* 0: no limit */
-    bool host_kernels;       /* kernels are host functions, and tn_device_pointer works */
+    const char *name;   /* name of the technique, such as "host"; a static string */
+    uint64_t capacity;  /* capacity in bytes; TN_SIZE_UNKNOWN: the device has no limit of its own */
+    uint64_t alignment; /* least alignment of every allocation */
+    double link_bytes_per_s; /* limit of the rate of put and get; 0: no limit */
+    bool host_kernels; /* whether kernels are host functions, so that tn_device_pointer works */
 } tn_device_limits;
 
 typedef struct tn_device_usage {
-    uint64_t allocated, allocated_peak; /* requested bytes: now, and peak */
+    /* requested bytes that are allocated at present, and their peak */
+    uint64_t allocated, allocated_peak;
     uint64_t alloc_count, free_count, failed_count;
-    uint64_t put_bytes, get_bytes; /* queued for copying so far */
+    uint64_t put_bytes, get_bytes; /* bytes that were queued for copying so far */
 } tn_device_usage;
 
 /* Opens a device.
@@ -98,9 +99,10 @@ typedef struct tn_device_usage {
  * TENURE_OPENCL in the environment name another file to load. */
 TN_API TN_CHECKED tn_status tn_device_create(const tn_device_options *options, tn_device **device,
                                              tn_error *error);
-/* Closes a device and frees its memory. Destroy streams and fences first. NULL is fine. */
+/* Closes a device and frees its memory. Streams and fences must be destroyed first. NULL has no
+ * effect. */
 TN_API void tn_device_destroy(tn_device *device);
-/* Memory and traffic so far, and the limits of a device. */
+/* Measures memory and traffic of a device so far, and its limits. */
 TN_API void tn_device_measure(tn_device *device, tn_device_usage *usage);
 TN_API tn_device_limits tn_device_limits_of(const tn_device *device);
 
@@ -112,28 +114,30 @@ TN_API tn_device_limits tn_device_limits_of(const tn_device *device);
  * is full), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_device_alloc(tn_device *device, uint64_t size, tn_address *address,
                                             tn_error *error);
-/* Frees a block; 0 is fine. No queued work may use the block. */
+/* Frees a block; address 0 has no effect. No queued work may use the block. */
 TN_API void tn_device_free(tn_device *device, tn_address address);
-/* For kernels only: the pointer to the bytes in the address space of the kernels. NULL: outside any
- * block, or kernels are not host functions. */
+/* Returns, for kernels only, the pointer to the bytes at an address, in the address space of the
+ * kernels. NULL: the address is outside any block, or kernels are not host functions. */
 TN_API void *tn_device_pointer(const tn_device *device, tn_address address);
 
-enum {                             /* tn_stream_create flags */
-       TN_STREAM_INLINE = 1u << 0, /* in the calling thread, done when the call returns */
+enum { /* Flags of tn_stream_create. */
+       /* the calling thread does the work, which is done when the call returns */
+       TN_STREAM_INLINE = 1u << 0,
 };
 /* Creates a stream. Errors: E_INVALID (flags), E_NO_MEMORY, and those of the device. */
 TN_API TN_CHECKED tn_status tn_stream_create(tn_device *device, uint32_t flags, tn_stream **stream,
                                              tn_error *error);
-TN_API void tn_stream_destroy(tn_stream *stream); /* waits for queued work */
-/* Waits for all queued work. Errors: the first error of a copy or launch since the last wait, E_IO
- * for a device that failed. Work that was queued after the error was skipped; fences have passed.
- * (INLINE: the call that queues returns its own error, and none is kept.) */
+/* Waits for queued work, then destroys the stream. */
+TN_API void tn_stream_destroy(tn_stream *stream);
+/* Waits for all queued work of a stream. Errors: the first error of a copy or launch since the last
+ * wait, E_IO for a device that failed. Work that was queued after the error was skipped; fences
+ * have passed. (INLINE: the call that queues work returns its own error, and no error is kept.) */
 TN_API TN_CHECKED tn_status tn_stream_wait(tn_stream *stream, tn_error *error);
-/* Reserves room for `count` queued items (copies, launches, waits for fences). Queuing up to that
+/* Reserves space for `count` queued items (copies, launches, waits for fences). Queuing up to that
  * many allocates nothing. Errors: E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_stream_reserve(tn_stream *stream, uint32_t count, tn_error *error);
 
-/* Copies from host to device, from device to host, and within the device (the ranges must not
+/* Copy from host to device, from device to host, and within the device (the ranges must not
  * overlap). Errors: E_INVALID (outside any block of the device), E_NO_MEMORY (queue). */
 TN_API TN_CHECKED tn_status tn_device_put(tn_stream *stream, tn_address to, const void *from,
                                           uint64_t size, tn_error *error);
@@ -156,13 +160,13 @@ TN_API void tn_fence_destroy(tn_fence *fence);
  * Threads: one thread at a time uses a fence. */
 TN_API TN_CHECKED tn_status tn_fence_record(tn_fence *fence, tn_stream *stream, tn_error *error);
 TN_API TN_CHECKED tn_status tn_fence_wait(tn_fence *fence, tn_stream *stream, tn_error *error);
-/* Whether the fence has passed; does not wait. */
+/* Whether the fence has passed; the call does not wait. */
 TN_API bool tn_fence_passed(const tn_fence *fence);
 
-/* measured rates of copies from and to host memory, bytes per second */
+/* Measured rates of copies from and to host memory, in bytes per second. */
 typedef struct tn_device_link {
-    double put_bytes_per_s, get_bytes_per_s; /* each way alone */
-    double both_bytes_per_s;                 /* both ways at once, the sum */
+    double put_bytes_per_s, get_bytes_per_s; /* rate of each direction alone */
+    double both_bytes_per_s; /* sum of the rates when both directions copy at once */
 } tn_device_link;
 /* Measures the link with copies of `bytes` of ordinary host memory: the best of a few rounds.
  *
@@ -195,16 +199,19 @@ typedef struct tn_kernels tn_kernels;
 
 typedef struct tn_kernels_options {
     size_t struct_size;
-    const tn_context *context; /* NULL, or must outlive the kernels */
-    uint32_t threads;          /* threads of oneDNN; 0 = 1. Kernels are chosen and sized for it */
-    bool plain;                /* use only our own loops, without oneDNN */
-    /* NULL, or kernels of another graph. Their prepared data is reused for identical operators (the
-     * same model with recomputation or in another order). `threads` and `plain` are taken from
-     * them. They need not outlive the new kernels, but their context must. */
+    /* services of the caller; NULL: defaults; must outlive the kernels */
+    const tn_context *context;
+    /* number of threads of oneDNN, for which kernels are chosen and sized; 0: 1 */
+    uint32_t threads;
+    bool plain; /* use only Tenure's own loops, without oneDNN */
+    /* Kernels of another graph, or NULL. Their prepared data is used again for identical operators
+     * (the same model with recomputation or in another order). `threads` and `plain` are taken from
+     * the given kernels. The given kernels need not outlive the new ones, but their context
+     * must. */
     const tn_kernels *with;
-    /* NULL, or [operator count] bytes of scratch that each operator may use. If the fastest variant
-     * needs more, the first variant within the limit is chosen (for example a convolution in
-     * tiles), or the one with the least scratch. Read only during the call. */
+    /* [operator count] bytes of scratch that each operator may use, or NULL: no limit. If the
+     * fastest variant needs more, the first variant within the limit is chosen (for example a
+     * convolution in tiles), or the variant with the least scratch. Read only during the call. */
     const uint64_t *scratch;
 } tn_kernels_options;
 #define TN_KERNELS_OPTIONS_INIT                                                                    \
@@ -216,21 +223,25 @@ typedef struct tn_kernels_options {
 TN_API TN_CHECKED tn_status tn_kernels_create(const tn_graph *graph,
                                               const tn_kernels_options *options,
                                               tn_kernels **kernels, tn_error *error);
-TN_API void tn_kernels_destroy(tn_kernels *kernels); /* NULL is fine; destroy engines first */
-/* [operator count] scratch bytes, for tn_occupancy_options.workspaces; they live as long as the
- * kernels. */
+/* Destroys kernels; NULL has no effect. Engines on the kernels must be destroyed first. */
+TN_API void tn_kernels_destroy(tn_kernels *kernels);
+/* Returns [operator count] scratch bytes, for tn_occupancy_options.workspaces; they live as long as
+ * the kernels. */
 TN_API const uint64_t *tn_kernels_workspaces(const tn_kernels *kernels);
-/* [operator count] scratch bytes of recomputed operators, for
- * tn_occupancy_options.workspaces_again. They differ from tn_kernels_workspaces for operators that
- * are recomputed by an operator of another type (tn_op_form_of). */
+/* Returns [operator count] scratch bytes of recomputed operators, for
+ * tn_occupancy_options.workspaces_again. They differ from those of tn_kernels_workspaces for
+ * operators that are recomputed by an operator of another type (tn_op_form_of). */
 TN_API const uint64_t *tn_kernels_workspaces_again(const tn_kernels *kernels);
-/* The family of the kernel of an operator ("conv", "dnnl_conv"); "": no kernel. */
+/* Returns the family of the kernel of an operator ("conv", "dnnl_conv"); "": the operator has no
+ * kernel. */
 TN_API const char *tn_kernels_name(const tn_kernels *kernels, tn_op_id op);
-/* The name of oneDNN's implementation ("brgconv:avx512_core"); "" for our own loops. */
+/* Returns the name of oneDNN's implementation ("brgconv:avx512_core"); "" for Tenure's own
+ * loops. */
 TN_API const char *tn_kernels_detail(const tn_kernels *kernels, tn_op_id op);
-/* The variant of the kernel: 0 is the fastest, 1, 2, ... use smaller tiles and less scratch. */
+/* Returns the variant of the kernel: 0 is the fastest; 1, 2, ... use smaller tiles and less
+ * scratch. */
 TN_API uint32_t tn_kernels_way(const tn_kernels *kernels, tn_op_id op);
-/* The instruction set that oneDNN uses: "sse41", "avx", "avx2", "avx512". It is that of the
+/* Returns the instruction set that oneDNN uses: "sse41", "avx", "avx2", "avx512". It is that of the
  * processor, or the limit of ONEDNN_MAX_CPU_ISA. "": oneDNN runs no operator. */
 TN_API const char *tn_kernels_isa(const tn_kernels *kernels);
 /* Whether oneDNN is installed. If not, `error` has the reason and the package to install.
@@ -268,56 +279,59 @@ typedef struct tn_engine tn_engine;
 
 typedef struct tn_engine_options {
     size_t struct_size;
-    const tn_context *context; /* NULL, or must outlive the engine */
-    /* Fills `bytes` (host memory, or device memory mapped for the call) with the plain data of a
-     * parameter or constant. Not called for data that the graph itself contains (a value without a
-     * payload), nor for optimizer state, which starts at zero. NULL: no other data is needed. */
+    const tn_context *context; /* services of the caller; NULL: defaults; must outlive the engine */
+    /* Provides the plain data of a parameter or constant: fills `bytes`, which is host memory, or
+     * device memory mapped for the call. Not called for data that the graph itself contains (a
+     * value without a payload), nor for optimizer state, which starts at zero. NULL: no other data
+     * is needed. */
     tn_status (*read)(void *self, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
                       uint64_t size, tn_error *error);
     void *self;
-    uint64_t seed; /* for operators that draw random numbers and have no seed of their own */
-    /* Check for stray writes. Released bytes are filled with NaNs. They must be unchanged when a
-     * buffer is defined, and so must the bytes between buffers. A violation ends the run with
-     * E_CONFLICT. */
+    uint64_t seed; /* seed for operators that draw random numbers and have no seed of their own */
+    /* Check for stray writes. Released bytes are filled with NaNs, which must be unchanged when a
+     * buffer is next defined there; the bytes between buffers must be unchanged, too. A violation
+     * ends the run with E_CONFLICT. */
     bool poison;
-    /* NULL: buffers have the offsets of the layout. Else the name of a pool of `pool_capacity`
-     * bytes that is the arena. Each buffer is allocated at its first step and freed after its last.
-     */
+    /* Name of a pool of `pool_capacity` bytes that is the arena. Each buffer is then allocated at
+     * its first step and freed after its last. NULL: buffers have the offsets of the layout. */
     const char *pool;
     uint64_t pool_capacity; /* bytes */
-    tn_trace *trace;        /* NULL, or records the events; must outlive the engine */
-    uint64_t host_capacity; /* bytes for swapped tensors, wherever they are kept; 0: no limit */
-    /* NULL, or [tensors of the graph], which must outlive the engine. Each run lowers zeros[t] to
-     * the share of elements that are 0 right after the tensor was computed, for
-     * tn_fit_options.zeros. Initialise it with -1; entries of tensors that are not computed or not
-     * float32 stay unchanged. */
+    tn_trace *trace; /* trace that records the events of runs, or NULL; must outlive the engine */
+    /* limit of the bytes for swapped tensors, wherever they are kept; 0: no limit */
+    uint64_t host_capacity;
+    /* [tensors of the graph] shares of zeros, or NULL; must outlive the engine. Each run lowers
+     * zeros[t] to the share of elements that are 0 right after the tensor was computed, for
+     * tn_fit_options.zeros. The caller initialises the array with -1; entries of tensors that are
+     * not computed or not float32 stay unchanged. */
     float *zeros;
-    /* NULL, or must outlive the engine: communicates with other ranks. Called in the thread of the
-     * run for instructions on stream 0, else in a thread of their stream, concurrently with the
-     * computation. */
+    /* Communication with other ranks, or NULL; must outlive the engine. Called in the thread of the
+     * run for instructions on stream 0, otherwise in a thread of their stream, concurrently with
+     * the computation. */
     const tn_exchange *exchange;
-    /* NULL: swapped tensors are kept in host memory. Else the name of a device
-     * (tn_device_options.device: "opencl", "cuda:1", "file:DIR") that keeps them, over its own
-     * link. It is opened only if something is swapped. */
+    /* Name of a device (tn_device_options.device: "opencl", "cuda:1", "file:DIR") that keeps
+     * swapped tensors, over its own link. The device is opened only if a tensor is swapped. NULL:
+     * swapped tensors are kept in host memory. */
     const char *swap_device;
-    double swap_bytes_per_s; /* limits the rate of copies to it, each way; 0: no limit */
-    /* For weight streaming (FETCH). NULL, or finds the file range with the plain data of a
-     * parameter. The parameter is then read from there on demand, by direct I/O in a thread of its
+    /* limit of the rate of copies to and from the swap device, in each direction; 0: no limit */
+    double swap_bytes_per_s;
+    /* For weight streaming (FETCH): finds the file range with the plain data of a parameter, or
+     * NULL. The parameter is then read from the range on demand, by direct I/O in a thread of its
      * stream. All other fetched data, and each packed form that a kernel needs, is written to an
-     * unnamed file in `forms_folder` (NULL: $TMPDIR, else /tmp) when the engine is created. */
+     * unnamed file in `forms_folder` (NULL: $TMPDIR, or else /tmp) when the engine is created. */
     tn_status (*where)(void *self, const tn_graph *graph, tn_tensor_id tensor, tn_file_range *range,
                        bool *found, tn_error *error);
     const char *forms_folder;
-    double storage_bytes_per_s; /* limits the rate of reads; 0: no limit */
-    /* Data that was read may stay in the page cache. False: its only memory is the arena. */
+    double storage_bytes_per_s; /* limit of the rate of reads from files; 0: no limit */
+    /* Data that was read from files may stay in the page cache. False: the arena is the only memory
+     * for it. */
     bool storage_cache;
     /* A tensor that a lossy codec would change by more than this relative error (tn_engine_loss) is
-     * kept on the host unencoded. 0: no limit. */
+     * kept on the host without encoding. 0: no limit. */
     double error_limit;
-    /* NULL, or the places of swapped tensors: a layout of tn_program_host(program, 0), such as
-     * tn_fit_result.host_layout. It is verified (E_CONFLICT) and not used after the call. NULL:
-     * they are planned; tn_setup_open uses the layout of the search for a budget, if there was
-     * one */
+    /* Places of swapped tensors on the host: a layout of tn_program_host(program, 0), such as
+     * tn_fit_result.host_layout. It is verified (E_CONFLICT) and not used after the call. NULL: the
+     * engine plans the places; tn_setup_open uses the layout of the search for a budget, if there
+     * was one */
     const tn_layout *host_layout;
 } tn_engine_options;
 #define TN_ENGINE_OPTIONS_INIT                                                                     \
@@ -344,7 +358,7 @@ TN_API TN_CHECKED tn_status tn_engine_create(const tn_occupancy *occupancy, cons
                                              const tn_kernels *kernels, tn_device *device,
                                              const tn_engine_options *options, tn_engine **engine,
                                              tn_error *error);
-TN_API void tn_engine_destroy(tn_engine *engine); /* NULL is fine */
+TN_API void tn_engine_destroy(tn_engine *engine); /* Destroys an engine; NULL has no effect. */
 
 /* Runs the program once.
  *
@@ -363,16 +377,16 @@ TN_API TN_CHECKED tn_status tn_engine_run(tn_engine *engine, const tn_array *inp
                                           uint32_t input_count, tn_array *outputs,
                                           uint32_t output_count, tn_error *error);
 
-/* Reads or writes the data of static memory between runs: trained parameters, optimizer state.
- * `size` is the size of the tensor. Errors: E_INVALID (another size, or a tensor that is not kept
- * in the form of the graph). */
+/* Read or write the data of static memory between runs: trained parameters, optimizer state. `size`
+ * is the size of the tensor. Errors: E_INVALID (another size, or a tensor that is not kept in the
+ * form of the graph). */
 TN_API TN_CHECKED tn_status tn_engine_get_static(tn_engine *engine, tn_tensor_id tensor,
                                                  void *bytes, uint64_t size, tn_error *error);
 TN_API TN_CHECKED tn_status tn_engine_set_static(tn_engine *engine, tn_tensor_id tensor,
                                                  const void *bytes, uint64_t size, tn_error *error);
 
-/* As tn_engine_get_static and tn_engine_set_static, for the bytes [from, from + size) of a tensor.
- */
+/* Read or write the bytes [from, from + size) of a tensor in static memory; otherwise like
+ * tn_engine_get_static and tn_engine_set_static. */
 TN_API TN_CHECKED tn_status tn_engine_get_static_at(tn_engine *engine, tn_tensor_id tensor,
                                                     uint64_t from, void *bytes, uint64_t size,
                                                     tn_error *error);
@@ -384,53 +398,56 @@ typedef struct tn_engine_usage {
     uint64_t planned_peak;  /* peak of the layout; 0 with a pool */
     uint64_t measured_peak; /* highest byte of the arena that any operand of any run used */
     uint64_t arena;         /* bytes allocated on the device for the arena */
-    /* Weights and folded tensors. They are inside the arena with a pool, or if the occupancy has
-     * buffers for them; else outside. */
+    /* Bytes of weights and folded tensors. They are inside the arena with a pool, or if the
+     * occupancy has buffers for them; otherwise outside. */
     uint64_t static_bytes;
     uint64_t run_count;
-    double seconds;      /* of the last run */
-    uint64_t host_bytes; /* host memory allocated for swapped tensors */
-    /* Of the last run: highest host byte used; bytes swapped out and in; seconds that the
-     * computation was stalled, waiting for copies or for other streams. */
+    double seconds;      /* seconds of the last run */
+    uint64_t host_bytes; /* bytes of host memory allocated for swapped tensors */
+    /* Swapping in the last run: highest host byte used; bytes swapped out and in; seconds that the
+     * computation was stalled, because it waited for copies or for other streams. */
     uint64_t host_peak, out_bytes, in_bytes;
     double stall_seconds;
-    /* Of the last run: tensors with more nonzero elements than CSR was planned for, which were kept
-     * raw in their own place (raw_count) or on the host (spill_count, which also counts tensors
-     * above `error_limit`). spill_bytes: host memory allocated for them so far. */
+    /* In the last run: number of tensors with more nonzero elements than CSR was planned for, which
+     * were kept raw in their own place (raw_count) or on the host (spill_count, which also counts
+     * tensors above `error_limit`). spill_bytes: host memory allocated for such tensors so far. */
     uint64_t raw_count, spill_count, spill_bytes;
-    /* Of the last run, communication: calls of the exchange, bytes of their tensors, and seconds in
+    /* Communication in the last run: calls of the exchange, bytes of their tensors, and seconds in
      * the calls, overlapped or not. */
     uint64_t talk_count, talk_bytes;
     double talk_seconds;
-    /* Of the last run: bytes fetched, seconds of reading, overlapped or not. forms_bytes: size of
-     * the file of packed forms. */
+    /* Weight streaming in the last run: bytes fetched, and seconds of reading, overlapped or not.
+     * forms_bytes: size of the file of packed forms. */
     uint64_t fetch_bytes;
     double fetch_seconds;
     uint64_t forms_bytes;
 } tn_engine_usage;
-/* The memory of an engine, and the statistics of its last run. */
+/* Measures the memory of an engine, and the statistics of its last run. */
 TN_API void tn_engine_measure(const tn_engine *engine, tn_engine_usage *usage);
 
-/* The error of one tensor in a lossy codec (float16, float10, float8): x before, y after. Without a
- * limit, the first and then every 16th run of the engine measures; with `error_limit` every run. */
+/* The error of one tensor in a lossy codec (float16, float10, float8): x is the value before
+ * encoding, y after it. Without a limit, the first and then every 16th run of the engine measures
+ * errors; with `error_limit` every run does. */
 typedef struct tn_engine_loss {
-    const char *name; /* of the tensor, owned by the graph of the program */
+    const char *name; /* name of the tensor, owned by the graph of the program */
     tn_codec codec;
-    uint64_t bytes, form_bytes; /* of the tensor, and of its form */
+    uint64_t bytes, form_bytes; /* bytes of the tensor, and of its encoded form */
     uint64_t measured;          /* number of times that it was encoded and measured */
-    uint64_t kept;              /* of these: above `error_limit`, so kept on the host unencoded */
-    double largest;             /* largest |x - y| of an element; of all that were measured */
-    double relative; /* |x - y| / |x| by the Euclidean norm; the largest that was measured */
+    /* number of these measurements with an error above `error_limit`, after which the tensor was
+     * kept on the host without encoding */
+    uint64_t kept;
+    double largest;  /* largest |x - y| of an element over all measurements */
+    double relative; /* largest |x - y| / |x| by the Euclidean norm over all measurements */
 } tn_engine_loss;
-/* Writes the losses of up to `room` tensors to `losses` and returns the number of tensors that were
+/* Writes the errors of up to `room` tensors to `losses` and returns the number of tensors that were
  * measured. */
 TN_API uint32_t tn_engine_losses(const tn_engine *engine, tn_engine_loss *losses, uint32_t room);
-/* The pool that is the arena, for statistics and holders; NULL without a pool. */
+/* Returns the pool that is the arena, for statistics and holders; NULL without a pool. */
 TN_API struct tn_pool *tn_engine_pool(tn_engine *engine);
-/* Bytes of static memory that an engine of this program needs with these kernels. */
+/* Returns the bytes of static memory that an engine of this program needs with these kernels. */
 TN_API uint64_t tn_engine_static_bytes(const tn_program *program, const tn_kernels *kernels);
 /* Writes the blocks of static memory to blocks[room], in the order in which they are requested from
- * a pool. Returns the number of blocks; TN_NONE if out of memory. For tn_estimate_options. */
+ * a pool. Returns the number of blocks; TN_NONE if memory runs out. For tn_estimate_options. */
 TN_API uint32_t tn_engine_static_blocks(const tn_program *program, const tn_kernels *kernels,
                                         tn_static_block *blocks, uint32_t room);
 /* Measures how fast an uncached file is read by FETCH: the faster of two sections of up to 128 MiB
@@ -484,13 +501,14 @@ TN_API bool tn_engine_may_fetch(const tn_program *program, const tn_kernels *ker
  *     tn_setup_destroy(less);
  *     tn_graph_destroy(graph);
  *
- * A set-up (`tn_setup`, a compiled model) is made by the stages in the table below; each stage uses
- * the results of the stages before it. tn_setup_from shares the early stages of a set-up and
- * repeats the later ones with other decisions, so that a search can try thousands of set-ups on one
- * rewritten graph and its kernels. tn_setup_open makes an engine of a set-up (engine.h); run.h
- * adds arrays for inputs and outputs.
+ * A compiled model (`tn_setup`) is made by the stages in the table below; each stage uses the
+ * results of the stages before it. tn_setup_from shares the early stages of a compiled model and
+ * repeats the later ones with other decisions, so that a search can try thousands of compiled
+ * models on one rewritten graph and its kernels. tn_setup_open makes an engine of a compiled model;
+ * run.h adds arrays for inputs and outputs.
  * Units: bytes, seconds.
- * Threads: a finished set-up is read-only: any number of threads may read it or derive from it.
+ * Threads: a finished compiled model is read-only: any number of threads may read it or derive
+ * others from it.
  */
 
 /* The stages, in order: X(NAME, text, result). */
@@ -522,26 +540,27 @@ typedef struct tn_divide {
     tn_status (*program)(void *self, const tn_program *program, tn_program **divided,
                          tn_error *error);
     void *self;
-    bool arranges; /* `program` orders the instructions itself (a pipeline). Then orders of one
-                    * device are not compared, and a budget is met from the arranged program. Costs
-                    * that are not given come from a model, since measurements would differ between
-                    * ranks. A tn_session does not rewrite the graph, since fused operators could be
-                    * of two stages */
+    /* `program` orders the instructions itself (a pipeline). Then orders of one device are not
+     * compared, and a budget is met from the arranged program. Costs that are not given come from a
+     * model, because measurements would differ between ranks. A tn_session does not rewrite the
+     * graph, because a fused operator could belong to two stages */
+    bool arranges;
 } tn_divide;
 
-/* Split operators: they run in parts, with the least extra work for a budget, or the least memory
- * for a work budget. */
+/* Options to split operators, so that they run as tiles: with the least extra work for a budget, or
+ * the least memory for a work budget. */
 typedef struct tn_setup_split {
-    uint64_t budget; /* bytes for all memory of the device (tn_setup_needs.total); 0: none */
-    double share;    /* work budget: extra work allowed, as a share of the graph's work
-                      * (tn_split_choice.work). 0 with a budget: no limit. DBL_MIN: no extra work */
-    const tn_split_region *regions; /* [region_count] use these regions instead of a search */
+    uint64_t budget; /* bytes for all memory of the device (tn_setup_needs.total); 0: no budget */
+    /* work budget: extra work that is allowed, as a share of the graph's work
+     * (tn_split_choice.work). 0 with a budget: no limit. DBL_MIN: no extra work */
+    double share;
+    const tn_split_region *regions; /* [region_count] regions to use instead of a search */
     uint32_t region_count;
-    const tn_graph *graph;       /* the graph that the regions refer to (as in tn_split_choice);
-                                  * read during the call. NULL: the rewritten graph, after `again`
-                                  * is applied to it */
-    const tn_split_again *again; /* [again_count] with regions: tensors that are recomputed first,
-                                  * as in tn_graph_split_again */
+    /* the graph that the regions refer to (as in tn_split_choice); read during the call. NULL: the
+     * rewritten graph, after `again` is applied to it */
+    const tn_graph *graph;
+    /* [again_count] with regions: tensors that are first recomputed, as in tn_graph_split_again */
+    const tn_split_again *again;
     uint32_t again_count;
 } tn_setup_split;
 
@@ -549,167 +568,187 @@ typedef struct tn_setup_split {
  * with all weights exceeds the budget. */
 typedef struct tn_setup_stream {
     uint64_t budget;    /* bytes for all memory of the device (tn_setup_needs.total) */
-    double bytes_per_s; /* rate of reading; above 0 */
-    double latency_s;   /* of one read */
-    bool parts;         /* operators with weights too large for the budget may run in parts, so
-                         * that their weights are read in slices; not together with the caller's own
-                         * costs, kernels or program */
+    double bytes_per_s; /* read rate of the weight file in bytes per second; above 0 */
+    double latency_s;   /* latency of one read */
+    /* operators with weights too large for the budget may run as tiles, so that their weights are
+     * read in slices; not together with the caller's own costs, kernels or program */
+    bool parts;
 } tn_setup_stream;
 
-/* The decisions, stage by stage; zero and NULL are the defaults. The structures that the pointers
- * refer to are copied. Pointers inside those (names, sequences, claims) must be valid until the
- * call returns. */
+/* The decisions of a compiled model, stage by stage; 0 and NULL are the defaults. The structures
+ * that the pointers refer to are copied. Pointers inside those structures (names, sequences,
+ * claims) must be valid until the call returns. */
 typedef struct tn_setup_options {
     size_t struct_size;
-    const tn_context *context; /* default of all stages; NULL, or must outlive the set-up */
-    /* REWRITE */
-    const tn_rewrite_options *rewrite; /* NULL: the graph is not rewritten */
-    /* KERNELS */
-    bool no_kernels;                   /* plan the graph alone: scratch by the operators' rules,
-                                        * static tensors in plain layout; it cannot be opened */
-    const tn_kernels_options *kernels; /* NULL: defaults */
-    const tn_kernels *given_kernels;   /* use these kernels of the (rewritten) graph; they must
-                                        * outlive the set-up. NULL: kernels are created */
-    /* ORDER. Without the caller's own program, candidate orders are compared by their layouts, as
-     * in tn_program_plan */
-    const tn_program_options *program; /* `memory` is filled in */
-    const tn_program *given_program;   /* use this program of the graph as it runs (from a pass); it
-                                        * must outlive the set-up */
-    /* RECOMPUTE. Recomputes tensors within a work budget (search.h). Candidate orders are then
-     * compared by their live bytes */
-    const tn_recompute_options *recompute; /* NULL, or share 0: none. `memory` is filled in */
-    /* SCRATCH. An operator with scratch memory that raises the peak runs in pieces
-     * (tn_kernels_way), which is a little slower. Not where operators run concurrently, nor with
-     * `without_reuse` */
-    bool fastest; /* use the fastest kernel for every operator, regardless of its scratch */
-    /* FIT. If the plan needs more than fit->budget: finds the fastest program within it (fit.h),
-     * starting from the program of ORDER, with occupancy and layout. Not with `without_reuse` or
-     * `unplanned` */
-    const tn_fit_options *fit; /* NULL, or budget 0: none. The budget covers all memory of the
-                                * device (tn_setup_needs.total); `fixed_bytes`, `memory` and `plan`
-                                * are filled in */
-    const tn_costs *costs;     /* of the graph as it runs; read during the call. NULL: measured when
-                                * needed; without kernels, modelled for a machine that does eight
-                                * operations in the time it moves one byte */
-    /* OCCUPY */
-    const tn_occupancy_options *memory; /* with kernels, `workspaces` are filled in */
-    tn_static_place statics;            /* ARENA, FIRST: `statics` of the occupancy are filled in */
-    bool without_reuse; /* memory of its own for every tensor: the baseline for plans */
-    /* PLAN */
-    const tn_plan_options *plan;
-    bool unplanned; /* no layout, for a pool or a layout made elsewhere. Candidate orders are then
-                     * compared by their live bytes */
-    /* DIVIDE, after FIT. The divided program has the same graph; it may add communication
-     * instructions and reorder the others */
-    const tn_divide *divide; /* NULL: one rank */
-    /* Split operators, after REWRITE (rewrite.h): a search finds regions if the plan of the unsplit
-     * graph misses the budget, or for a work budget. Concatenations of parts are written in place
+    /* services of the caller, the default of all stages; NULL: defaults; must outlive the compiled
+     * model */
+    const tn_context *context;
+    /* options of the stage REWRITE; NULL: the graph is not rewritten */
+    const tn_rewrite_options *rewrite;
+    /* for the stage KERNELS: plan the graph alone, with scratch bytes by the operators' rules,
+     * static tensors in plain layout; the compiled model cannot be opened */
+    bool no_kernels;
+    const tn_kernels_options *kernels; /* options of the stage KERNELS; NULL: defaults */
+    /* kernels of the (rewritten) graph to use; they must outlive the compiled model. NULL: kernels
+     * are created */
+    const tn_kernels *given_kernels;
+    /* options of the stage ORDER; `memory` is filled in by the library. Without the caller's own
+     * program, candidate orders are compared by their layouts, as in tn_program_plan */
+    const tn_program_options *program;
+    /* program to use, of the graph as it runs, from a pass; it must outlive the compiled model */
+    const tn_program *given_program;
+    /* options of the stage RECOMPUTE; NULL, or share 0: nothing is recomputed. `memory` is filled
+     * in by the library. The stage recomputes tensors within a work budget (search.h). Candidate
+     * orders are then compared by their live bytes */
+    const tn_recompute_options *recompute;
+    /* use the fastest kernel for every operator, regardless of its scratch. If false, the stage
+     * SCRATCH makes an operator with scratch memory that raises the peak run as tiles
+     * (tn_kernels_way), which is a little slower. The stage does this neither where operators run
+     * concurrently nor with `without_reuse` */
+    bool fastest;
+    /* options of the stage FIT; NULL, or budget 0: no budget. If the plan needs more than the
+     * budget, the stage finds the fastest program within it (fit.h), starting from the program of
+     * ORDER, with occupancy and layout. Not with `without_reuse` or `unplanned`. The budget covers
+     * all memory of the device (tn_setup_needs.total); `fixed_bytes`, `memory` and `plan` are
+     * filled in by the library */
+    const tn_fit_options *fit;
+    /* costs of the graph as it runs; read during the call. NULL: measured when needed; without
+     * kernels, modelled for a machine that does eight operations in the time it moves one byte */
+    const tn_costs *costs;
+    /* options of the stage OCCUPY; with kernels, `workspaces` is filled in by the library */
+    const tn_occupancy_options *memory;
+    /* place of static memory; with ARENA and FIRST, `statics` of the occupancy options are filled
+     * in by the library */
+    tn_static_place statics;
+    bool without_reuse;          /* give every tensor memory of its own: the baseline for plans */
+    const tn_plan_options *plan; /* options of the stage PLAN, for the layout; NULL: defaults */
+    /* make no layout, for a pool or a layout made elsewhere. Candidate orders are then compared by
+     * their live bytes */
+    bool unplanned;
+    /* for the stage DIVIDE, which comes after FIT; NULL: one rank. The divided program has the
+     * graph of the whole program; it may add communication instructions and reorder the others */
+    const tn_divide *divide;
+    /* Options for split operators, a step after REWRITE (rewrite.h); NULL: operators run whole. A
+     * search finds regions if the plan of the unsplit
+     * graph misses the budget, or for a work budget. Concatenations of tiles are written in place
      * (memory->fuse_concat). A search does not accept the caller's own kernels, program, costs,
      * `workspaces` or `claimed`, which refer to the unsplit graph. Given regions are applied
      * without a search, also by tn_setup_from. Not with `fit`: tn_fit_graph combines both
      * (fit.h). If the context's `progress` stops the search, the result is the smallest so far,
      * which may be unsplit; with a budget, E_STOPPED */
-    const struct tn_setup_split *split; /* NULL: operators run whole */
-    /* STREAM, after FIT; uses `costs` as FIT does. Static memory is then placed in the arena. Not
-     * with `divide`, `without_reuse` or `unplanned`. NULL: weights stay in memory */
+    const struct tn_setup_split *split;
+    /* Options of the stage STREAM, which comes after FIT and uses `costs` as FIT does. Static
+     * memory is then placed in the arena. Not with `divide`, `without_reuse` or `unplanned`. NULL:
+     * weights stay in memory */
     const tn_setup_stream *stream;
-    /* Makes the costs of the graph as it runs, if `costs` is NULL and they are needed. NULL: they
+    /* Makes the costs of the graph as it runs, if `costs` is NULL and costs are needed. NULL: costs
      * are measured or modelled, as described at `costs` */
     tn_status (*make_costs)(void *self, const tn_setup *setup, tn_costs **costs, tn_error *error);
     void *make_costs_self;
-    /* RECOMPUTE, and FIT within its budget: rules about single tensors (fit.h). Operators are
-     * then not split, and weights not streamed, for a budget. NULL: none */
+    /* Rules about single tensors (fit.h), for RECOMPUTE, and for FIT within its budget. Operators
+     * are then not split, and weights are not streamed, for a budget. NULL: no rules */
     const tn_rules *rules;
 } tn_setup_options;
 #define TN_SETUP_OPTIONS_INIT                                                                      \
     TN_INIT(tn_setup_options, TN_SET(struct_size, sizeof(tn_setup_options)))
 
-/* Runs all stages. The graph must outlive the set-up.
+/* Compiles a graph by running all stages. The graph must outlive the compiled model.
  *
  * Errors: those of tn_graph_rewrite, tn_kernels_create, tn_program_plan, tn_program_recompute,
- * tn_costs_measure and tn_fit. */
+ * tn_costs_measure and tn_fit.
+ */
 TN_API TN_CHECKED tn_status tn_setup_create(const tn_graph *graph, const tn_setup_options *options,
                                             tn_setup **setup, tn_error *error);
-/* Derives a set-up: it shares the results of `base` before `stage`, and runs the stages from there
- * on with `options`. Either of the two may be destroyed first. */
+/* Derives a compiled model from another: it shares the results of `base` before `stage`, and runs
+ * the stages from there on with `options`. Either of the two may be destroyed first. */
 TN_API TN_CHECKED tn_status tn_setup_from(const tn_setup *base, tn_setup_stage stage,
                                           const tn_setup_options *options, tn_setup **setup,
                                           tn_error *error);
-TN_API void tn_setup_destroy(tn_setup *setup); /* NULL is fine; destroy its engines first */
+/* Destroys a compiled model; NULL has no effect. Its engines must be destroyed first. */
+TN_API void tn_setup_destroy(tn_setup *setup);
 
-/* Computes the trade-off between memory and work of split operators. The set-ups are sorted: the
- * first needs the fewest bytes with at most `options->split->share` extra work; the last is
- * unsplit. Each needs more bytes and less work than the one before it. If `progress` stops the
- * call, the set-ups found so far are returned.
+/* Computes the trade-off between memory and work of split operators. The results are compiled
+ * models, sorted: the first needs the fewest bytes with at most `options->split->share` extra work;
+ * the last is unsplit. Each needs more bytes and less work than the one before it. If `progress`
+ * stops the call, the compiled models found so far are returned.
  *
  * options  `split->share` above 0; `fit` and the budget of `split` are ignored
  * count    capacity of `setups`, at least 2
  * setups   out, [count]; the first *found are set, and the caller destroys each
  *
- * Errors: as tn_setup_create; no set-up is returned then. Cost: one search, and the set-ups. */
+ * Errors: those of tn_setup_create; no compiled model is returned then. Cost: one search, and the
+ * compiled models. */
 TN_API TN_CHECKED tn_status tn_setup_split_sweep(const tn_graph *graph,
                                                  const tn_setup_options *options, uint32_t count,
                                                  tn_setup **setups, uint32_t *found,
                                                  tn_error *error);
 
-/* --- results; all of them live as long as the set-up --------------------------------------------
- */
+/* --- results; they live as long as the compiled model ----------------------------------------- */
 
 TN_API const tn_graph *tn_setup_given(const tn_setup *setup);
-TN_API const tn_graph *tn_setup_graph(const tn_setup *setup);     /* the graph that runs */
-TN_API const tn_kernels *tn_setup_kernels(const tn_setup *setup); /* NULL: no_kernels */
+TN_API const tn_graph *tn_setup_graph(const tn_setup *setup); /* Returns the graph that runs. */
+/* Returns the kernels; NULL with no_kernels. */
+TN_API const tn_kernels *tn_setup_kernels(const tn_setup *setup);
 TN_API const tn_program *tn_setup_program(const tn_setup *setup);
 TN_API const tn_occupancy *tn_setup_occupancy(const tn_setup *setup);
 /* Adds the events of the program to the problem of the occupancy (tn_occupancy_add_events), so that
- * tn_layout_waits counts the waits of any layout. Not while another thread uses the setup. */
+ * tn_layout_waits counts the waits of any layout. Must not be called while another thread uses the
+ * compiled model. */
 TN_API TN_CHECKED tn_status tn_setup_add_events(tn_setup *setup, tn_error *error);
-TN_API const tn_layout *tn_setup_layout(const tn_setup *setup); /* NULL: unplanned */
-/* Kernels that run in pieces to need less scratch. NULL: scratch does not raise the peak, or no
- * such kernel lowers it. */
+/* Returns the layout; NULL if the compiled model is unplanned. */
+TN_API const tn_layout *tn_setup_layout(const tn_setup *setup);
+/* Kernels that run as tiles to need less scratch. NULL: scratch does not raise the peak, or no such
+ * kernel lowers it. */
 typedef struct tn_scratch_report {
-    uint32_t operators;     /* number that run in pieces */
-    uint64_t before, after; /* live bytes at the peak step */
+    uint32_t operators;     /* number of operators that run as tiles */
+    uint64_t before, after; /* live bytes at the peak step, before and after the change */
 } tn_scratch_report;
 TN_API const tn_scratch_report *tn_setup_scratch(const tn_setup *setup);
-/* The additional work and the effect of the stage RECOMPUTE. NULL: not requested, or the stage FIT
- * chose again which tensors are recomputed. */
+/* Returns the additional work and the effect of the stage RECOMPUTE. NULL: not requested, or the
+ * stage FIT chose again which tensors are recomputed. */
 TN_API const tn_recompute_report *tn_setup_recomputed(const tn_setup *setup);
-/* The split operators. NULL: all operators run whole. */
+/* The split operators of a compiled model. NULL: all operators run whole. */
 typedef struct tn_split_report {
-    const tn_split_region *regions; /* [count] of the graph that was split: the rewritten graph,
-                                     * with the recomputed tensors */
+    /* [count] regions of the graph that was split: the rewritten graph, with the recomputed
+     * tensors */
+    const tn_split_region *regions;
     uint32_t count;
     const tn_split_again *again; /* [again_count] tensors that are recomputed for late readers */
     uint32_t again_count;
-    tn_cost whole, parts;              /* work of one run: unsplit, split */
-    double work;                       /* extra work as a share, as the search found it
-                                        * (tn_split_choice.work); 0: the regions were given */
-    uint64_t whole_arena, whole_total; /* bytes of the unsplit plan */
+    tn_cost whole, parts; /* work of one run, of the unsplit and of the split graph */
+    /* extra work as a share, as the search found it (tn_split_choice.work); 0: the regions were
+     * given */
+    double work;
+    /* bytes of the unsplit plan: its arena, and all its memory */
+    uint64_t whole_arena, whole_total;
 } tn_split_report;
 TN_API const tn_split_report *tn_setup_splits(const tn_setup *setup);
-/* How FIT met the budget. NULL: no budget was given, or the plan met it without FIT. Its occupancy
- * and layout moved to the set-up and are not in the result. */
+/* Returns how FIT met the budget. NULL: no budget was given, or the plan met it without FIT.
+ * Occupancy and layout of the result were moved to the compiled model and are not in the result. */
 TN_API const tn_fit_result *tn_setup_fitted(const tn_setup *setup);
-/* How weights are streamed. NULL: all of them stay in memory. Its program, occupancy and layout
- * moved to the set-up and are not in the result. */
+/* Returns how weights are streamed. NULL: all weights stay in memory. Program, occupancy and layout
+ * of the result were moved to the compiled model and are not in the result. */
 TN_API const tn_stream_result *tn_setup_streamed(const tn_setup *setup);
-/* The blocks of static memory, [*count]: in the layouts that the kernels need, or in plain layout
- * without kernels. If they are bodies of the problem, they are in the order of these. */
+/* Returns the blocks of static memory, [*count]: in the layouts that the kernels need, or in plain
+ * layout without kernels. If the blocks are bodies of the problem, they are in the order of those
+ * bodies. */
 TN_API const tn_static_block *tn_setup_statics(const tn_setup *setup, uint32_t *count);
 
 typedef struct tn_setup_needs {
-    uint64_t arena;   /* the layout's peak; unplanned: the lower bound */
+    uint64_t arena;   /* bytes of the arena: the layout's peak; without a layout, the lower bound */
     uint64_t statics; /* bytes of static memory, each block aligned */
-    uint64_t total;   /* all memory of the device: arena + statics, or the arena if it has both */
+    /* all memory of the device: arena + statics, or the arena alone if it contains both */
+    uint64_t total;
 } tn_setup_needs;
 TN_API tn_setup_needs tn_setup_need(const tn_setup *setup);
-/* Wall time of a stage in seconds; 0 if its result is shared with another set-up. */
+/* Returns the wall time of a stage in seconds; 0 if its result is shared with another compiled
+ * model. */
 TN_API double tn_setup_seconds(const tn_setup *setup, tn_setup_stage stage);
 
 /* --- to an engine ------------------------------------------------------------------------------
  */
 
-/* Creates an engine on a device of its own. The set-up must outlive it.
+/* Creates an engine on a device of its own. The compiled model must outlive the engine.
  *
  * device   NULL: defaults. Capacity 0: exactly the bytes needed, with no byte to spare
  * options  NULL: defaults; with a pool the layout is ignored
@@ -735,8 +774,8 @@ TN_API TN_CHECKED tn_status tn_setup_open(const tn_setup *setup, const tn_device
  * Identical operators (same type, attributes, shapes and element types) are run once, with the
  * kernels of a real run. Repeated forms are measured as well. The time of an operator depends on
  * the caches. So the operators run in rounds, in the order of the graph, each with its own memory.
- * Before an operator runs again, all others have used the caches, as in a real step. With a set-up
- * (a compiled model), whole steps are run as well.
+ * Before an operator runs again, all others have used the caches, as in a real step. With a
+ * compiled model, whole steps are run as well.
  *
  * The data is generated; an operator with data-dependent time can take another time in a real run.
  * Units: picoseconds (search.h), seconds, bytes.
@@ -745,30 +784,35 @@ TN_API TN_CHECKED tn_status tn_setup_open(const tn_setup *setup, const tn_device
 
 typedef struct tn_measure_options {
     size_t struct_size;
-    const tn_context *context; /* NULL, or must outlive the costs; calls `progress` */
-    double seconds;  /* no new round begins after this time; 0: 20. The first round always ends */
-    uint32_t rounds; /* most rounds, after a first one for warming up; 0: 7 */
-    uint64_t bytes;  /* memory limit, but at least that of the largest operator; 0: 2 GiB */
-    /* NULL, or of a program of the graph: its in-place operators are measured in place. */
+    /* services of the caller, which include `progress`; NULL: defaults; must outlive the costs */
+    const tn_context *context;
+    /* time limit in seconds: no new round begins after it; 0: 20. The first round always ends */
+    double seconds;
+    uint32_t rounds; /* largest number of rounds, after a first round for warming up; 0: 7 */
+    /* memory limit in bytes, but at least the memory of the largest operator; 0: 2 GiB */
+    uint64_t bytes;
+    /* Occupancy of a program of the graph: operators that are in place in it are measured in place.
+     * NULL: no operator is in place. */
     const tn_occupancy *occupancy;
-    const bool *only; /* NULL, or [operators] to measure: the others cost nothing */
-    /* NULL, or a set-up with these kernels. A few steps of its program are run, with generated
-     * weights and inputs, and all costs are scaled so that their sum is the time of a step. Skipped
-     * if the program does more than compute, or needs more than `bytes`. */
+    /* [operators] the operators to measure; all others cost nothing. NULL: all operators */
+    const bool *only;
+    /* A compiled model with these kernels, or NULL. A few steps of its program are run, with
+     * generated weights and inputs, and all costs are scaled so that their sum is the time of a
+     * step. Omitted if the program does more than compute, or needs more than `bytes`. */
     const tn_setup *setup;
 } tn_measure_options;
 #define TN_MEASURE_OPTIONS_INIT                                                                    \
     TN_INIT(tn_measure_options, TN_SET(struct_size, sizeof(tn_measure_options)))
 
 typedef struct tn_measure_report {
-    uint32_t operators; /* operators that run */
-    uint32_t alike;     /* different operators and repeated forms that were run */
-    /* Operators that could not run with generated data. They cost the time of copying their bytes.
-     */
+    uint32_t operators; /* number of operators that run */
+    uint32_t alike;     /* number of different operators and repeated forms that were run */
+    /* Number of operators that could not run with generated data. They cost the time of copying
+     * their bytes. */
     uint32_t unmeasured;
-    uint64_t bytes;      /* memory allocated for running single operators */
-    double step_seconds; /* fastest step of options->setup; 0: no step was run */
-    double scale;        /* factor of the costs for that; else 1 */
+    uint64_t bytes;      /* bytes allocated for running single operators */
+    double step_seconds; /* seconds of the fastest step of options->setup; 0: no step was run */
+    double scale; /* factor by which costs were scaled to the time of that step; 1 without a step */
     double seconds;
 } tn_measure_report;
 
@@ -781,13 +825,14 @@ TN_API TN_CHECKED tn_status tn_costs_measure(const tn_kernels *kernels,
                                              const tn_measure_options *options, tn_costs **costs,
                                              tn_measure_report *report, tn_error *error);
 
-/* Measures the additional seconds of a run in which operators of the set-up use tiles for less
- * scratch (tn_setup_scratch). Both variants are measured, with the memory of the fastest. Below 0:
- * tiles are faster. Errors: those of tn_costs_measure; E_INVALID (no operator uses tiles). */
+/* Measures the additional seconds of a run in which operators of the compiled model use tiles for
+ * less scratch (tn_setup_scratch). Both variants are measured, with the memory of the fastest
+ * variant. A result below 0 means that tiles are faster. Errors: those of tn_costs_measure;
+ * E_INVALID (no operator uses tiles). */
 TN_API TN_CHECKED tn_status tn_setup_pieces_cost(const tn_setup *setup, double *seconds,
                                                  tn_error *error);
 
-/* Measures shares of elements that are 0 in one run of the set-up's program, for
+/* Measures shares of elements that are 0 in one run of the program of a compiled model, for
  * tn_fit_options.zeros. The plan must fit in the memory of this machine. Only `zeros` is changed:
  * parameters are copies.
  *
@@ -800,8 +845,9 @@ TN_API TN_CHECKED tn_status tn_setup_zeros(const tn_setup *setup, const tn_engin
                                            const tn_array *inputs, uint32_t input_count,
                                            float *zeros, tn_error *error);
 
-/* Predicts the time of a run of the set-up's program from costs: tn_simulate with its operators'
- * costs and its occupancy. If the options state no rate for encoding, the rate of a copy is used.
+/* Predicts the time of a run of a compiled model's program from costs: tn_simulate with the
+ * operators' costs and its occupancy. If the options state no rate for encoding, the rate of a copy
+ * is used.
  *
  * costs    of tn_setup_graph; NULL: measured now (E_INVALID: there are no kernels)
  * options  NULL: defaults; `costs`, `again` and `occupancy` are filled in
@@ -812,8 +858,8 @@ TN_API TN_CHECKED tn_status tn_setup_predict(const tn_setup *setup, const tn_cos
 
 /* --- inside a session ------------------------------------------------------------------------ */
 
-/* The parts of a session: to read and set static tensors, to measure, to draw. The session owns
- * them. */
+/* Return the components of a session, to read and set static tensors, to measure, and to draw. The
+ * session owns them. */
 TN_API tn_engine *tn_session_engine(tn_session *session);
 TN_API const tn_setup *tn_session_setup(const tn_session *session);
 

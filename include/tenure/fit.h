@@ -45,19 +45,23 @@ struct tn_setup_options;
  */
 
 typedef enum tn_rule_kind {
-    TN_RULE_KEEP,      /* never recomputed, swapped or encoded */
-    TN_RULE_RECOMPUTE, /* released after the last early reader, recomputed before the first late
-                        * one. Sources that were released are recomputed first */
-    TN_RULE_SWAP,      /* copied to the host after the last early reader, and back */
+    TN_RULE_KEEP, /* the results are never recomputed, swapped or encoded */
+    /* each result is released after its last early reader and recomputed before its first late
+     * reader. Released inputs of the recomputation are recomputed first */
+    TN_RULE_RECOMPUTE,
+    /* each result is copied to the host after its last early reader, and copied back */
+    TN_RULE_SWAP,
     TN_RULE_COUNT
 } tn_rule_kind;
 
 typedef struct tn_rule {
-    const char *pattern; /* of operator names, or of operator types after "type:"; * and ? match
-                          * any characters, and any one character */
+    /* a pattern of operator names, or of operator types after "type:"; * matches any characters, ?
+     * matches any one character */
+    const char *pattern;
     tn_rule_kind kind;
-    uint32_t prefetch; /* SWAP: the copy back starts this many operators before the first late
-                        * reader; 0: one operator */
+    /* for SWAP: the copy back starts this many operators before the first late reader; 0: one
+     * operator */
+    uint32_t prefetch;
 } tn_rule;
 
 typedef struct tn_rules {
@@ -66,7 +70,7 @@ typedef struct tn_rules {
     uint32_t count;
     /* The operators of the forward pass form this many segments of equal length. In all but the
      * last segment, results that only their own segment and the backward pass read are recomputed,
-     * unless a rule of the list matches the operator. 0: no segments */
+     * unless a rule of `list` matches the operator. 0: no segments */
     uint32_t segments;
 } tn_rules;
 #define TN_RULES_INIT TN_INIT(tn_rules, TN_SET(struct_size, sizeof(tn_rules)))
@@ -103,80 +107,90 @@ typedef struct tn_rules {
  */
 
 enum {                         /* tn_fit_options.allow */
-       TN_FIT_ORDER = 1u << 0, /* reorder operators */
+       TN_FIT_ORDER = 1u << 0, /* operators may be reordered */
        TN_FIT_RECOMPUTE = 1u << 1,
-       TN_FIT_SWAP = 1u << 2,     /* over the link; its rates must be given */
-       TN_FIT_COMPRESS = 1u << 3, /* keep tensors encoded, without loss */
-       TN_FIT_LOSSY = 1u << 4,    /* also with loss: the results change */
-       /* Only for tn_fit_graph, as they change the graph or move weights: */
+       /* tensors may be copied to the host and back over the link; the rates of the link must be
+        * given */
+       TN_FIT_SWAP = 1u << 2,
+       TN_FIT_COMPRESS = 1u << 3, /* tensors may be kept encoded, if the encoding is lossless */
+       /* tensors may also be encoded with loss, which changes the results */
+       TN_FIT_LOSSY = 1u << 4,
+       /* Techniques only for tn_fit_graph, because they change the graph or move weights: */
        TN_FIT_SPLIT =
-           1u << 5, /* split operators into tiles; tensors between them may be recomputed */
-       TN_FIT_STREAM = 1u << 6 /* weight streaming: read weights from their file on demand */
+           1u << 5, /* operators may be split into tiles; tensors between tiles may be recomputed */
+       TN_FIT_STREAM = 1u << 6 /* weight streaming: weights may be read from their file on demand */
 };
 
 typedef struct tn_fit_options {
     size_t struct_size;
-    /* NULL: the context of the graph. If its progress callback cancels, the best result so far is
-     * returned, if one was found. */
+    /* Services of the caller; NULL: the context of the graph. If the progress callback cancels the
+     * call, the best result so far is returned, if a result was found. */
     const tn_context *context;
-    uint64_t budget;      /* bytes on the device; required */
+    uint64_t budget;      /* bytes on the device that the program may occupy; required */
     uint64_t fixed_bytes; /* bytes of the budget that are outside the arena: weights */
-    uint64_t host_budget; /* bytes for tensors that are swapped out; 0: no limit */
+    uint64_t host_budget; /* bytes on the host for tensors that are swapped out; 0: no limit */
     const char *pass;     /* name of the pass; NULL: "joint" */
-    uint32_t allow;       /* TN_FIT_*; 0: ORDER and RECOMPUTE */
-    double to_host_bytes_per_s, from_host_bytes_per_s; /* bytes per second for SWAP */
-    const struct tn_occupancy_options *memory;         /* how bytes are counted; NULL: defaults */
-    /* Options for layouts; NULL: defaults. Its capacity is not read. Without a planner it is
-     * "fast" (a fast planner). */
+    uint32_t allow;       /* the allowed techniques (TN_FIT_*); 0: ORDER and RECOMPUTE */
+    /* rates of the link in bytes per second, for SWAP */
+    double to_host_bytes_per_s, from_host_bytes_per_s;
+    const struct tn_occupancy_options *memory; /* how bytes are counted; NULL: defaults */
+    /* Options for layouts; NULL: defaults. The capacity in the options is not read. If they name no
+     * planner, the planner is "fast". */
     const tn_plan_options *plan;
     /* The budget is for the bytes that are live at once, without regard to addresses, as problems
-     * count them. A layout is still made and reported. */
+     * count bytes. A layout is still made and reported. */
     bool live;
     /* Accept any program that fits, found quickly, for callers that only need to know whether one
      * exists. If none is found, the smallest program is not searched for, and the result has no
      * program. */
     bool any;
-    uint64_t seed, work_limit; /* of the search; work_limit 0: the search ends at its own limit */
-    double timeout_s;          /* stops the search early; 0: no limit */
+    /* seed and work limit of the search; work_limit 0: the search ends at its own limit */
+    uint64_t seed, work_limit;
+    double timeout_s; /* time limit, which stops the search early; 0: no limit */
     /* for the pass "segments": patterns of operator names, with * and ? */
     const char *const *segments;
     uint32_t segment_count;
-    /* [tensors] measured share of elements that are 0; below 0: unknown. NULL: unknown for all
-     * tensors. */
+    /* [tensors] measured share of elements that are 0 in each tensor; below 0: not known. NULL: not
+     * known for all tensors. */
     const float *zeros;
-    uint32_t codecs; /* bit 1 << tn_codec for each codec to use; 0: all that `allow` permits */
+    /* codecs to use, bit 1 << tn_codec for each of them; 0: all that `allow` permits */
+    uint32_t codecs;
     /* receives each decision as a line of text; NULL: not called */
     void (*explain)(void *self, const char *line);
     void *explain_self;
-    /* Rules about single tensors; NULL: none. With RECOMPUTE or SWAP rules, operators keep their
-     * order. If the budget cannot be met, the message names the rule that prevents it. */
+    /* Rules about single tensors; NULL: no rules. With RECOMPUTE or SWAP rules, operators keep
+     * their order. If the budget cannot be met, the message names the rule that prevents it. */
     const tn_rules *rules;
 } tn_fit_options;
 #define TN_FIT_OPTIONS_INIT TN_INIT(tn_fit_options, TN_SET(struct_size, sizeof(tn_fit_options)))
 
 typedef struct tn_fit_result {
-    struct tn_program *program; /* NULL: no program was found */
+    struct tn_program *program; /* the program; NULL: no program was found */
     struct tn_occupancy *occupancy;
-    tn_layout layout;      /* of the arena, verified */
-    tn_problem *host;      /* layout problem of the host memory; NULL: not used */
-    tn_layout host_layout; /* its peak is the host memory needed, in bytes */
-    const char *pass;      /* the pass that found it, static; "none": no change was needed */
-    /* fixed_bytes + the peak of the layout; with `live`, fixed_bytes + the bytes that are live at
-     * once. */
+    tn_layout layout; /* verified layout of the arena */
+    tn_problem *host; /* layout problem of the host memory; NULL: no host memory is used */
+    /* layout of the host memory; its peak is the host memory needed, in bytes */
+    tn_layout host_layout;
+    /* name of the pass that found the program, a static string; "none": no change was needed */
+    const char *pass;
+    /* Bytes on the device: fixed_bytes + the peak of the layout. With `live`: fixed_bytes + the
+     * bytes that are live at once. */
     uint64_t bytes;
     uint64_t live_bytes;  /* live bytes of the arena at the peak step */
-    uint64_t plain_bytes; /* `bytes` of the given program */
-    uint64_t time;        /* predicted, including copies (tn_simulate) */
-    uint64_t plain_time;  /* predicted for the given program */
-    /* Proved: no allowed program within the budget takes less time. */
+    uint64_t plain_bytes; /* `bytes` of the given program, without changes */
+    uint64_t time;        /* predicted time of the program, including copies (tn_simulate) */
+    uint64_t plain_time;  /* predicted time of the given program, without changes */
+    /* Lower bound of the time: it is proved that no allowed program within the budget takes
+     * less. */
     uint64_t time_bound;
-    uint64_t bytes_bound; /* proved: no allowed program needs fewer bytes */
+    /* lower bound of the bytes: it is proved that no allowed program needs fewer */
+    uint64_t bytes_bound;
     uint64_t to_host_bytes, from_host_bytes, stall;
     uint64_t work;     /* effort of the search; deterministic */
     double seconds;    /* wall time of the search */
-    uint32_t rounds;   /* times that a pass was asked */
+    uint32_t rounds;   /* number of times that the pass was called */
     bool stopped;      /* a limit or the caller ended the search early */
-    uint64_t spare[8]; /* 0 (status.h) */
+    uint64_t spare[8]; /* reserved for later fields: 0 (status.h) */
 } tn_fit_result;
 
 /* The passes (`tenure list passes`). */
@@ -209,7 +223,7 @@ TN_API const char *tn_pass_summary(uint32_t index);
  * and streaming are also tried where they were not allowed. Each one that helps becomes a hint,
  * with the bytes that a call finds which allows it.
  *
- * A set-up (tn_setup) is a compiled model.
+ * `tn_setup` is a compiled model.
  * Units: bytes, picoseconds (search.h).
  * Threads: a graph is only read; an answer belongs to one thread.
  */
@@ -220,35 +234,40 @@ TN_API const char *tn_pass_summary(uint32_t index);
 
 typedef enum tn_claim_kind {
     TN_CLAIM_FITS,       /* a program was found, with `bytes` and `time` */
-    TN_CLAIM_INFEASIBLE, /* proved: no program with these techniques fits */
-    TN_CLAIM_NOT_FOUND,  /* none was found; a program needs at least `bytes_bound` */
+    TN_CLAIM_INFEASIBLE, /* it is proved that no program with these techniques fits */
+    TN_CLAIM_NOT_FOUND,  /* no program was found; a program needs at least `bytes_bound` */
     TN_CLAIM_STOPPED,    /* a limit ended the search before a program was found */
-    TN_CLAIM_NOT_TRIED,  /* `why` says the reason */
+    TN_CLAIM_NOT_TRIED,  /* the techniques were not tried, for the reason in `why` */
     TN_CLAIM_COUNT
 } tn_claim_kind;
-/* "fits", "infeasible", "not_found", "stopped", "not_tried". */
+/* Returns the word for a kind of claim: "fits", "infeasible", "not_found", "stopped",
+ * "not_tried". */
 TN_API const char *tn_claim_kind_name(tn_claim_kind kind);
 
 /* The claim about one set of techniques. */
 typedef struct tn_claim {
-    uint32_t techniques; /* TN_FIT_*; 0: the plan without changes */
+    uint32_t techniques; /* the set of techniques (TN_FIT_*); 0: the plan without changes */
     tn_claim_kind kind;
-    uint64_t bytes;       /* of the program, or of the smallest found if none fits; 0: none found */
-    uint64_t time;        /* of the program; 0: not known */
-    uint64_t bytes_bound; /* proved: no program with these techniques needs less; 0: not proved */
-    const char *why;      /* the reason for NOT_TRIED, else ""; owned by the answer */
-    uint64_t spare[2];    /* 0 (status.h) */
+    /* bytes of the program, or of the smallest program found if no program fits; 0: no program was
+     * found */
+    uint64_t bytes;
+    uint64_t time; /* time of the program; 0: not known */
+    /* lower bound: it is proved that no program with these techniques needs fewer bytes; 0: no
+     * bound */
+    uint64_t bytes_bound;
+    const char *why;   /* the reason for NOT_TRIED, otherwise ""; owned by the answer */
+    uint64_t spare[2]; /* reserved for later fields: 0 (status.h) */
 } tn_claim;
 
 /* Techniques that would help if they were allowed, and the result of a call that allows them. */
 typedef struct tn_hint {
-    uint32_t techniques; /* TN_FIT_*, in addition to the allowed ones */
-    /* whether `bytes` is within the budget; if not, `bytes` is a budget that can be met */
+    uint32_t techniques; /* techniques (TN_FIT_*) in addition to the allowed ones */
+    /* whether `bytes` is within the budget; if not, `bytes` is a larger budget that can be met */
     bool fits;
     uint64_t bytes;
     /* additional time as a share of the plain plan's time, predicted; below 0: not known */
     double more_time;
-    uint64_t spare[2]; /* 0 (status.h) */
+    uint64_t spare[2]; /* reserved for later fields: 0 (status.h) */
 } tn_hint;
 
 #define TN_CLAIMS_MAX 8u
@@ -256,92 +275,107 @@ typedef struct tn_hint {
 
 typedef struct tn_fit_request {
     size_t struct_size;
-    /* How the graph is compiled; NULL: defaults. `fit`, `split`, `stream`, `costs` and `make_costs`
-     * are not read. */
+    /* Options for compiling the graph; NULL: defaults. `fit`, `split`, `stream`, `costs` and
+     * `make_costs` are not read. */
     const struct tn_setup_options *setup;
-    /* Budget, rates, limits and `allow`: TN_FIT_*; 0: TN_FIT_USUAL and, with rates, SWAP. The time
-     * limit is for the whole call. `fixed_bytes`, `memory`, `plan`, `zeros` and `live` are not
-     * read. If `pass` is set, only that pass is used, and operators are split only if `allow`
-     * contains SPLIT. The pass "none" with `allow` SPLIT tries tiles alone. */
+    /* Budget, rates, limits and allowed techniques of the search. `allow` 0 means TN_FIT_USUAL and,
+     * with rates, SWAP. The time limit is for the whole call. `fixed_bytes`, `memory`, `plan`,
+     * `zeros` and `live` are not read. If `pass` is set, only that pass is used, and operators are
+     * split only if `allow` contains SPLIT. The pass "none" with `allow` SPLIT tries tiles
+     * alone. */
     const tn_fit_options *search;
-    double storage_bytes_per_s; /* read speed of the weight file, for STREAM; 0: 1e9 */
-    double storage_latency_s;   /* latency of one read */
-    /* Predict the time of the unchanged plan, too. Costs are then computed even if it fits. */
+    /* read rate of the weight file in bytes per second, for STREAM; 0: 1e9 */
+    double storage_bytes_per_s;
+    double storage_latency_s; /* latency of one read of the weight file */
+    /* Whether the time of the unchanged plan is predicted, too. Costs are then computed even if
+     * that plan fits. */
     bool timed;
-    bool no_hints; /* do not search for hints */
-    /* The budget is for the arena alone; weights are not counted. Claims and hints then count the
-     * arena alone, too, and weights are not streamed. */
+    bool no_hints; /* whether the search for hints is omitted */
+    /* The budget is for the arena alone; weights are not counted. Claims and hints then also count
+     * the arena alone, and weights are not streamed. */
     bool arena;
-    double hint_seconds; /* processor time for each hint; 0: 10 */
-    /* With SPLIT: the most additional work, as a share of the graph's work
+    double hint_seconds; /* processor time in seconds for each hint; 0: 10 */
+    /* With SPLIT: limit of the additional work, as a share of the graph's work
      * (tn_split_choice.work); 0: no limit. */
     double split_share;
     /* Returns the costs of the operators of `setup`'s graph, which is the model after rewriting and
-     * tiling. Called on demand, for each graph that the search tries. A callback that knows only
-     * the costs of the graph without tiles returns E_UNSUPPORTED for other graphs. NULL: costs are
-     * measured for some seconds if there are kernels, else modelled. */
+     * tiling. The callback is called on demand, for each graph that the search tries. A callback
+     * that knows only the costs of the graph without tiles returns E_UNSUPPORTED for other graphs.
+     * NULL: costs are measured for some seconds if there are kernels, otherwise taken from a
+     * model. */
     tn_status (*costs)(void *self, const struct tn_setup *setup, struct tn_costs **costs,
                        tn_error *error);
-    /* Returns shares of zeros for codecs (tn_fit_options.zeros), for the graph as it runs without
-     * tiles. The callback owns the memory. NULL: not known. */
+    /* Returns the share of zeros in each tensor for codecs (tn_fit_options.zeros), for the graph
+     * that runs without tiles. The callback owns the memory. NULL: the shares are not known. */
     tn_status (*zeros)(void *self, const struct tn_setup *setup, const float **zeros,
                        tn_error *error);
-    /* Returns the read speed of the weight file. Called on demand; NULL: as given above. */
+    /* Returns the read rate of the weight file. The callback is called on demand; NULL:
+     * `storage_bytes_per_s` is used. */
     tn_status (*storage)(void *self, double *bytes_per_s, tn_error *error);
-    void *self; /* passed to the three callbacks */
+    void *self; /* passed to the callbacks `costs`, `zeros` and `storage` */
 } tn_fit_request;
 #define TN_FIT_REQUEST_INIT TN_INIT(tn_fit_request, TN_SET(struct_size, sizeof(tn_fit_request)))
 
 typedef struct tn_fit_answer {
-    /* Three compiled models, which the answer owns. Two of them may be the same one. */
-    struct tn_setup *setup; /* stays within the budget; NULL: none was found */
-    struct tn_setup *whole; /* the plan without changes */
-    struct tn_setup *least; /* `setup`; if it is NULL, the smallest compiled model that was tried */
-    /* The result of `setup`, else of `least`. The compiled model owns it; do not release it. */
+    /* the compiled model that stays within the budget; NULL: no such model was found. The answer
+     * owns it, and also `whole` and `least`; two of the three may be one compiled model */
+    struct tn_setup *setup;
+    struct tn_setup *whole; /* the compiled model of the plan without changes */
+    /* equal to `setup`; if `setup` is NULL, the smallest compiled model that was tried */
+    struct tn_setup *least;
+    /* The result of `setup`, or of `least` if `setup` is NULL. The compiled model owns the result;
+     * do not release it. */
     tn_fit_result result;
-    uint64_t fixed_bytes;               /* bytes of the result outside the arena */
+    uint64_t fixed_bytes;               /* bytes outside the arena that belong to `result` */
     const struct tn_costs *costs;       /* costs of the graph of `result`; NULL: not needed */
     const struct tn_costs *whole_costs; /* costs of the graph of `whole`; NULL: not needed */
-    uint32_t techniques;          /* the set that found the program; 0: the plan without changes */
+    /* the set of techniques (TN_FIT_*) with which the program was found; 0: the plan without
+     * changes */
+    uint32_t techniques;
     uint32_t allowed;             /* TN_FIT_* */
-    uint64_t budget, host_budget; /* as given in the request */
-    uint64_t apart; /* with request.arena: bytes outside the arena, which no number counts */
-    tn_claim claims[TN_CLAIMS_MAX]; /* [claim_count], in the order of trying */
-    tn_hint hints[TN_HINTS_MAX];    /* [hint_count], if nothing fits */
+    uint64_t budget, host_budget; /* budgets in bytes, as given in the request */
+    /* with request.arena: bytes outside the arena, which no number in the answer counts */
+    uint64_t apart;
+    /* [claim_count] claims, in the order in which the sets of techniques were tried */
+    tn_claim claims[TN_CLAIMS_MAX];
+    tn_hint hints[TN_HINTS_MAX]; /* [hint_count] hints, if no program fits */
     uint32_t claim_count, hint_count;
-    double costs_seconds; /* spent on computing costs */
-    char detail[280];     /* if nothing fits, in words: the rule that prevents it, or the step that
-                           * needs most with streamed weights; else "" */
-    bool ruled;           /* the claims are about programs that obey the rules of the request */
+    double costs_seconds; /* seconds spent on computing costs */
+    /* if no program fits: a sentence about the rule that prevents it, or about the step that needs
+     * most memory with streamed weights; otherwise "" */
+    char detail[280];
+    bool ruled; /* whether the claims are about programs that obey the rules of the request */
     void *own;
-    uint64_t spare[8]; /* 0 (status.h) */
+    uint64_t spare[8]; /* reserved for later fields: 0 (status.h) */
 } tn_fit_answer;
 
 /* Finds the fastest program that runs the graph within the budget.
  *
- * answer  out; must be released, also after an error, and after the engines on its set-ups
- * Errors: E_INFEASIBLE (proved for everything that was allowed), E_EXHAUSTED (none was found); both
- * messages contain the scope of the claim, and the hints as values of `allow` as far as there is
- * room. E_STOPPED (a limit was reached before a program was found), and those of tn_setup_create,
- * tn_fit and the callbacks of the request. */
+ * answer  out; must be released, also after an error, and after the engines on its compiled models
+ * Errors: E_INFEASIBLE (proved for everything that was allowed), E_EXHAUSTED (none was found);
+ * both messages contain the scope of the claim, and as many hints, as values of `allow`, as fit
+ * in a message. E_STOPPED (a limit was reached before a program was found), and those of
+ * tn_setup_create, tn_fit and the callbacks of the request. */
 TN_API TN_CHECKED tn_status tn_fit_graph(const tn_graph *graph, const tn_fit_request *request,
                                          tn_fit_answer *answer, tn_error *error);
-TN_API void tn_fit_answer_release(tn_fit_answer *answer); /* a zeroed answer is fine */
+/* Releases an answer; a zeroed one has no effect. */
+TN_API void tn_fit_answer_release(tn_fit_answer *answer);
 
 /* A point of the curve of memory against time. */
 typedef struct tn_curve_point {
     uint64_t budget;
-    tn_fit_result result;         /* the curve owns it; do not release it */
-    const struct tn_setup *setup; /* compiled model of its graph: without tiles, or with some */
-    const struct tn_costs *costs; /* costs of its graph */
-    uint64_t fixed_bytes;         /* bytes of the result outside the arena */
-    uint64_t spare[2];            /* 0 (status.h) */
+    tn_fit_result result; /* result of the point; the curve owns it, so do not release it */
+    /* compiled model of the result's graph: without tiles, or with some */
+    const struct tn_setup *setup;
+    const struct tn_costs *costs; /* costs of the result's graph */
+    uint64_t fixed_bytes;         /* bytes outside the arena that belong to the result */
+    uint64_t spare[2];            /* reserved for later fields: 0 (status.h) */
 } tn_curve_point;
 typedef struct tn_fit_curve {
-    tn_curve_point *points; /* [count] by rising budget; the time never rises */
+    tn_curve_point *points; /* [count] points by rising budget; the time never rises */
     uint32_t count, room;
     void *own;
-    uint64_t spare[4]; /* 0 (status.h) */
+    uint64_t spare[4]; /* reserved for later fields: 0 (status.h) */
 } tn_fit_curve;
 
 /* Computes the curve of memory against time, and then the answer for the budget, as tn_fit_graph
@@ -358,12 +392,13 @@ typedef struct tn_fit_curve {
 TN_API TN_CHECKED tn_status tn_fit_graph_curve(const tn_graph *graph, const tn_fit_request *request,
                                                uint32_t count, tn_fit_answer *answer,
                                                tn_fit_curve *curve, tn_error *error);
-TN_API void tn_fit_curve_release(tn_fit_curve *curve); /* a zeroed curve is fine */
+/* Releases a curve; a zeroed one has no effect. */
+TN_API void tn_fit_curve_release(tn_fit_curve *curve);
 
-/* Writes techniques in the words of options and JSON: "order,recompute". */
+/* Writes a set of techniques in the words of options and JSON: "order,recompute". */
 #define TN_TECHNIQUES_TEXT 64
 TN_API const char *tn_techniques_text(uint32_t techniques, char text[TN_TECHNIQUES_TEXT]);
-/* The techniques that were not tried, whether they were allowed or not. */
+/* Returns the techniques that were not tried, whether they were allowed or not. */
 TN_API uint32_t tn_fit_answer_not_tried(const tn_fit_answer *answer);
 
 #ifdef __cplusplus

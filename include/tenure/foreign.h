@@ -12,8 +12,8 @@
  *     tn_foreign_destroy(foreign);
  *
  * XLA: a folder of `--xla_dump_to`, or one `*-buffer-assignment.txt` in it. The lists of live
- * ranges and the text of the module are read from the files next to it. ExecuTorch: a .pte file,
- * whose plan is the offset of each tensor; live ranges are computed from its instructions.
+ * ranges and the text of the module are read from the files next to it. ExecuTorch: a .pte file;
+ * the plan in it is the offset of each tensor; live ranges are computed from its instructions.
  *
  * A value is an array of the other tool's program. It has a live range of steps and a place in an
  * arena (XLA: an allocation; ExecuTorch: a memory). Only some arenas are planned: those in which
@@ -39,7 +39,7 @@ extern "C" {
 
 typedef struct tn_foreign tn_foreign;
 
-/* What an arena holds: X(NAME, "word"). */
+/* What an arena is used for, in the form X(NAME, "word"). */
 #define TN_FOREIGN_USE_TABLE(X)                                                                    \
     X(PLANNED, "planned")                                                                          \
     X(PARAMETER, "parameter")                                                                      \
@@ -58,8 +58,8 @@ TN_API const char *tn_foreign_use_name(uint32_t use);
 
 typedef struct tn_foreign_options {
     size_t struct_size;
-    /* The module of a dump, by number or name, or the method of a .pte file. NULL: the module with
-     * the most planned bytes, or the first method. */
+    /* Name or number of the module of a dump, or name of the method of a .pte file. NULL: the
+     * module with the most planned bytes, or the first method. */
     const char *module;
     const tn_context *context;
 } tn_foreign_options;
@@ -67,47 +67,55 @@ typedef struct tn_foreign_options {
     TN_INIT(tn_foreign_options, TN_SET(struct_size, sizeof(tn_foreign_options)))
 
 typedef struct tn_foreign_arena {
-    const char *name; /* "allocation 73", "memory 1" */
+    const char *name; /* name of the arena: "allocation 73", "memory 1" */
     uint64_t size;
     uint64_t
-        alignment;  /* the largest power of two that divides all its offsets, up to 512 in XLA and
+        alignment; /* the largest power of two that divides all its offsets, up to 512 in XLA and
                          * 16 in ExecuTorch */
-    uint32_t use;   /* tn_foreign_use */
-    uint64_t live;  /* planned: the most bytes that are live at once, without alignment */
-    int64_t step;   /* planned: the first step with these bytes */
-    uint64_t bound; /* planned: no layout with this alignment takes less */
+    uint32_t use;  /* tn_foreign_use */
+    /* for a planned arena: the most bytes that are live at once, without alignment */
+    uint64_t live;
+    int64_t step; /* for a planned arena: the first step with `live` live bytes */
+    /* for a planned arena: lower bound; no layout with this alignment takes fewer bytes */
+    uint64_t bound;
 } tn_foreign_arena;
 
 typedef struct tn_foreign_value {
-    const char *name;   /* "loop_add_fusion.12{}", "value 6"; unique */
-    const char *op;     /* type of the instruction that defines it; "" if unknown */
-    const char *source; /* the operator of the user's program, with file and line; "" if unknown */
+    const char *name; /* name of the value: "loop_add_fusion.12{}", "value 6"; unique */
+    const char *op;   /* type of the instruction that defines the value; "" if not known */
+    /* the operator of the user's program that the value belongs to, with file and line; "" if not
+     * known */
+    const char *source;
     uint64_t size, offset;
-    int64_t first, last; /* live in [first, last) */
+    int64_t first, last; /* live range of the value: [first, last) */
     uint32_t arena;
-    uint32_t buffer;  /* of tn_foreign_problem; UINT32_MAX: not in a planned arena, or 0 bytes */
-    bool has_no_life; /* the files list no live range, so it counts as live in all steps */
+    /* number of the value's buffer in tn_foreign_problem; UINT32_MAX: the value is not in a planned
+     * arena, or has 0 bytes */
+    uint32_t buffer;
+    /* whether the files list no live range for the value, so that it counts as live in all steps */
+    bool has_no_life;
 } tn_foreign_value;
 
 typedef struct tn_foreign_facts {
-    const char *tool;   /* "XLA", "ExecuTorch" */
+    const char *tool;   /* name of the other tool: "XLA", "ExecuTorch" */
     const char *form;   /* the variant of the format that was read */
     const char *module; /* name of the module or method */
-    uint32_t modules;   /* number of them in the folder or file */
+    uint32_t modules;   /* number of modules or methods in the folder or file */
     uint32_t arena_count, value_count, step_count;
-    uint32_t buffer_count; /* of tn_foreign_problem */
-    uint32_t joined;       /* values at the place of an earlier one: in place, views, loops */
-    uint32_t joined_seen;  /* of these: the later value's instruction reads the earlier one. XLA
-                            * with the module's text; else 0 */
-    uint32_t without_life; /* values without a live range */
-    uint32_t lives_alone;  /* live ranges without a value */
-    bool has_lives;        /* the files have live ranges */
-    uint64_t bytes[TN_FOREIGN_USE_COUNT]; /* of the arenas, by use */
+    uint32_t buffer_count; /* number of buffers in tn_foreign_problem */
+    uint32_t joined; /* number of values at the place of an earlier value: in place, views, loops */
+    /* number of these values for which the later value's instruction reads the earlier one; only
+     * for XLA with the module's text, otherwise 0 */
+    uint32_t joined_seen;
+    uint32_t without_life;                /* number of values without a live range */
+    uint32_t lives_alone;                 /* number of live ranges without a value */
+    bool has_lives;                       /* whether the files have live ranges */
+    uint64_t bytes[TN_FOREIGN_USE_COUNT]; /* bytes of the arenas, by use */
     uint64_t planned;                     /* bytes[TN_FOREIGN_PLANNED] */
-    uint64_t live, bound;                 /* sums of those of the planned arenas */
+    uint64_t live, bound;                 /* sums of `live` and `bound` over the planned arenas */
 } tn_foreign_facts;
 
-/* Whether this path can be a plan of another tool: a .pte file, a `*-buffer-assignment.txt`, or a
+/* Whether a path can be a plan of another tool: a .pte file, a `*-buffer-assignment.txt`, or a
  * folder with a file `module_*` of a dump. */
 TN_API bool tn_foreign_recognises(const char *path);
 /* Reads a plan.
@@ -118,19 +126,20 @@ TN_API bool tn_foreign_recognises(const char *path);
  * leads out of the folder); E_NO_MEMORY. Cost: O(size of the files log values). */
 TN_API TN_CHECKED tn_status tn_foreign_load(const char *path, const tn_foreign_options *options,
                                             tn_foreign **foreign, tn_error *error);
-TN_API void tn_foreign_destroy(tn_foreign *foreign); /* NULL is fine */
+TN_API void tn_foreign_destroy(tn_foreign *foreign); /* Destroys a plan; NULL has no effect. */
 
-/* The results of these calls are valid until the plan is destroyed. */
+/* Describe a plan. The results of these calls are valid until the plan is destroyed. */
 TN_API const tn_foreign_facts *tn_foreign_facts_of(const tn_foreign *foreign);
 TN_API const tn_foreign_arena *tn_foreign_arenas(const tn_foreign *foreign, uint32_t *count);
 TN_API const tn_foreign_value *tn_foreign_values(const tn_foreign *foreign, uint32_t *count);
-/* The instruction of a step: "fusion.12", "aten::add.out"; "" beyond the last one. */
+/* Returns the name of a step's instruction: "fusion.12", "aten::add.out"; "" after the last
+ * step. */
 TN_API const char *tn_foreign_step(const tn_foreign *foreign, int64_t step);
 
-/* The planned arenas as banks, and a buffer for each set of joined values. `offsets` (may be NULL)
- * receives the offsets of the other tool; release with tn_offsets_release and the number of
- * buffers.
- * Errors: E_UNSUPPORTED (the files have no live ranges), E_NO_MEMORY. */
+/* Makes a problem with the planned arenas as banks, and a buffer for each set of joined values.
+ * `offsets` (may be NULL) receives the offsets of the other tool; release them with
+ * tn_offsets_release and the number of buffers. Errors: E_UNSUPPORTED (the files have no live
+ * ranges), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_foreign_problem(const tn_foreign *foreign, tn_problem **problem,
                                                uint64_t **offsets, tn_error *error);
 
@@ -152,17 +161,18 @@ typedef struct tn_foreign_conflict {
 TN_API TN_CHECKED tn_status tn_foreign_verify(const tn_foreign *foreign,
                                               tn_foreign_conflict *conflict, tn_error *error);
 
-/* The values of an arena that hold memory at a step, the largest first, one for each buffer: fills
- * values[room] with their numbers and returns the number of all; 0 also on lack of memory. */
+/* Lists the values of an arena that occupy memory at a step, the largest first, one for each
+ * buffer. Fills values[room] with their numbers and returns the number of all; returns 0 also if
+ * memory runs out. */
 TN_API uint32_t tn_foreign_holders(const tn_foreign *foreign, uint32_t arena, int64_t step,
                                    uint32_t *values, uint32_t room);
 
 /* Writes the .pte file again with the offsets of a layout of tn_foreign_problem. Only the words of
- * offsets and of memory sizes change. FlatBuffers leave out an offset of 0; such a tensor gets a
- * new record behind the program, and the segments move by whole pages. The new file is read again
- * and compared before it is written. The file is replaced atomically.
- * Errors: E_UNSUPPORTED (not a .pte file), E_CONFLICT (an invalid layout), E_INVALID (a file whose
- * records overlap), E_IO, E_NO_MEMORY. */
+ * offsets and of memory sizes change. FlatBuffers omit an offset of 0; a tensor without a stored
+ * offset gets a new record after the program, and the segments move by whole pages. The new file is
+ * read again and compared before it is written. The file is replaced atomically. Errors:
+ * E_UNSUPPORTED (not a .pte file), E_CONFLICT (an invalid layout), E_INVALID (records of the file
+ * overlap), E_IO, E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_foreign_rewrite(const tn_foreign *foreign, const tn_layout *layout,
                                                const char *path, tn_error *error);
 

@@ -35,15 +35,16 @@ extern "C" {
 typedef struct tn_graph tn_graph;
 typedef uint32_t tn_tensor_id;
 typedef uint32_t tn_op_id;
-typedef uint32_t tn_block_id; /* 0 is the main block */
+typedef uint32_t tn_block_id; /* id of a block; 0 is the main block */
 
-#define TN_NONE UINT32_MAX         /* an omitted operand; no producer */
-#define TN_DIM_UNKNOWN INT64_MIN   /* the extent is not known (yet) */
-#define TN_RANK_UNKNOWN UINT32_MAX /* not even the rank is known */
+/* in place of an id: an operand is omitted, or a tensor has no producer */
+#define TN_NONE UINT32_MAX
+#define TN_DIM_UNKNOWN INT64_MIN   /* an extent that is not known (yet) */
+#define TN_RANK_UNKNOWN UINT32_MAX /* in place of a rank: not even the rank is known */
 #define TN_RANK_MAX 64u
 
-/* Element types of ONNX and TFLite: X(name, bits, text). 0 bits means no fixed size. A RESOURCE is
- * the number of a variable or table that is stored elsewhere. */
+/* Element types of ONNX and TFLite: X(name, bits, text). 0 bits: the type has no fixed size. A
+ * RESOURCE is the number of a variable or table that is stored elsewhere. */
 /* clang-format off */
 #define TN_DTYPE_TABLE(X)                                                                      \
     X(UNDEFINED, 0, "undefined")                                                               \
@@ -60,7 +61,7 @@ typedef uint32_t tn_block_id; /* 0 is the main block */
     X(INT2, 2, "int2")          X(RESOURCE, 32, "resource") X(VARIANT, 0, "variant")
 /* clang-format on */
 
-/* The first 27 values are ONNX's TensorProto.DataType numbers (0 to 26). */
+/* Element types. The first 27 values are ONNX's TensorProto.DataType numbers (0 to 26). */
 typedef enum tn_dtype {
 #define TN_X(name, bits, text) TN_##name,
     TN_DTYPE_TABLE(TN_X)
@@ -83,34 +84,38 @@ typedef enum tn_kind {
         TN_KIND_COUNT
 } tn_kind;
 
-/* How elements are laid out. NCHW and NHWC hold the same bytes. A blocked format (nChw8c: block 8)
- * rounds dimension 1 up to a multiple of the block. */
+/* The order in which the elements of a tensor are stored. NCHW and NHWC have equal numbers of
+ * bytes. A blocked format (nChw8c: block 8) rounds dimension 1 up to a multiple of the block. */
 typedef enum tn_layout_order { TN_ORDER_PLAIN, TN_ORDER_NCHW, TN_ORDER_NHWC } tn_layout_order;
 typedef struct tn_format {
     tn_layout_order order;
-    uint32_t block; /* 0: not blocked */
+    uint32_t block; /* elements per block; 0: the format is not blocked */
 } tn_format;
 
-enum {                                /* tn_tensor.flags */
-       TN_TENSOR_BOUND = 1u << 0,     /* shape is an upper bound (data-dependent size) */
-       TN_TENSOR_FOLDED = 1u << 1,    /* computed before the run: static, never in the arena */
-       TN_TENSOR_STATED = 1u << 2,    /* shape was read from the file, not inferred */
-       TN_TENSOR_SEQUENCE = 1u << 3,  /* a list of tensors: `repeat` elements of this shape */
-       TN_TENSOR_IS_OUTPUT = 1u << 4, /* a graph output of any kind (an input can be one) */
-       /* Static, but operators write into it, so it is never folded and changes from run to run (a
-        * trained parameter). */
+enum { /* tn_tensor.flags */
+       /* the shape is an upper bound, because the size depends on data */
+       TN_TENSOR_BOUND = 1u << 0,
+       /* the tensor is computed before the run: it is static, never in the arena */
+       TN_TENSOR_FOLDED = 1u << 1,
+       TN_TENSOR_STATED = 1u << 2, /* the shape was read from the file, not inferred */
+       /* the tensor is a list of tensors: `repeat` elements of this shape */
+       TN_TENSOR_SEQUENCE = 1u << 3,
+       /* the tensor is a graph output, of any kind (an input can be one) */
+       TN_TENSOR_IS_OUTPUT = 1u << 4,
+       /* The tensor is static, but operators write into it, so it is never folded and changes from
+        * run to run (a trained parameter). */
        TN_TENSOR_UPDATED = 1u << 5
 };
 
-/* Where the source file of a graph stores a tensor's data, in the encoding of that format.
- * tn_contents_read decodes it. Size 0: not stored, or not known. */
+/* The place of a tensor's data in the source file of a graph, in the encoding of that format.
+ * tn_contents_read decodes the data. Size 0: the data is not stored, or its place is not known. */
 typedef struct tn_payload {
-    uint64_t offset, size; /* bytes, in the file */
+    uint64_t offset, size; /* place of the data in the file, in bytes */
 } tn_payload;
 
-/* Where the plain bytes of a tensor are stored in a file, for callers that read them on demand. */
+/* The place of a tensor's plain bytes in a file, for callers that read them on demand. */
 typedef struct tn_file_range {
-    const char *path; /* owned by the function that filled in the range */
+    const char *path; /* path of the file; owned by the function that filled in the range */
     uint64_t offset, size;
 } tn_file_range;
 
@@ -119,24 +124,28 @@ typedef struct tn_file_range {
 #define TN_VALUE_MAX 4096u
 typedef struct tn_value {
     uint32_t count;
-    const int64_t *ints;  /* [count] for integer and bool types, else NULL */
-    const double *floats; /* [count] for floating types, else NULL */
+    const int64_t *ints;  /* [count] the data of integer and bool types; NULL for other types */
+    const double *floats; /* [count] the data of floating types; NULL for other types */
 } tn_value;
 
 typedef struct tn_tensor {
-    const char *name; /* UTF-8, never NULL; owned by the graph */
+    const char *name; /* name in UTF-8, never NULL; owned by the graph */
     tn_dtype dtype;
     tn_kind kind;
     tn_format format;
-    uint32_t flags;        /* TN_TENSOR_* */
-    uint32_t rank;         /* or TN_RANK_UNKNOWN */
-    const int64_t *shape;  /* [rank], outermost first; TN_DIM_UNKNOWN if not known */
-    uint64_t repeat;       /* elements of a sequence; 1 for a tensor */
-    uint64_t bytes;        /* not rounded up to the alignment; TN_SIZE_UNKNOWN before infer */
-    tn_op_id producer;     /* TN_NONE: input, parameter, constant, block input */
-    tn_block_id block;     /* block that defines the tensor */
-    const tn_value *value; /* data if small and known, else NULL */
-    tn_payload payload;    /* parameters and constants: where their data is stored */
+    uint32_t flags; /* TN_TENSOR_* */
+    uint32_t rank;  /* number of dimensions, or TN_RANK_UNKNOWN */
+    /* [rank] the extents, outermost first; TN_DIM_UNKNOWN if an extent is not known */
+    const int64_t *shape;
+    uint64_t repeat; /* number of elements of a sequence; 1 for a single tensor */
+    /* size in bytes, not rounded up to the alignment; TN_SIZE_UNKNOWN before tn_graph_infer */
+    uint64_t bytes;
+    /* the operator that defines the tensor; TN_NONE: it is an input, a parameter, a constant, or an
+     * input of a block */
+    tn_op_id producer;
+    tn_block_id block;     /* the block that defines the tensor */
+    const tn_value *value; /* the data, if it is small and known; otherwise NULL */
+    tn_payload payload; /* for parameters and constants: the place of the data in the source file */
 } tn_tensor;
 
 typedef enum tn_attr_type {
@@ -154,70 +163,78 @@ typedef struct tn_attr {
     const char *name;
     tn_attr_type type;
     uint32_t count;             /* number of ints, floats or strings; 1 for other types */
-    const int64_t *ints;        /* INT, INTS */
-    const double *floats;       /* FLOAT, FLOATS */
-    const char *const *strings; /* STRING, STRINGS; NUL-terminated */
-    tn_tensor_id tensor;        /* TENSOR: a tensor of kind constant */
-    tn_block_id block;          /* BLOCK: a subgraph */
+    const int64_t *ints;        /* for INT and INTS */
+    const double *floats;       /* for FLOAT and FLOATS */
+    const char *const *strings; /* for STRING and STRINGS; each string ends with NUL */
+    tn_tensor_id tensor;        /* for TENSOR: the id of a tensor of kind constant */
+    tn_block_id block;          /* for BLOCK: the id of the block */
 } tn_attr;
 
 typedef struct tn_op {
-    const char *name;   /* "" if unnamed; owned by the graph */
-    const char *type;   /* "Conv", "relu_.default" */
-    const char *domain; /* "" for ONNX's default, "com.microsoft", "aten", "tflite" */
-    uint32_t version;   /* operator set version of the domain; 0 = newest */
+    const char *name; /* name; "" if the operator has no name; owned by the graph */
+    const char *type; /* type of the operator: "Conv", "relu_.default" */
+    /* domain of the type: "" for ONNX's default, "com.microsoft", "aten", "tflite" */
+    const char *domain;
+    uint32_t version; /* operator set version of the domain; 0: the newest */
     tn_block_id block;
     uint32_t input_count, output_count, attr_count;
-    const tn_tensor_id *inputs;  /* [input_count], TN_NONE where omitted */
-    const tn_tensor_id *outputs; /* [output_count], TN_NONE where omitted */
-    const tn_attr *attrs;        /* [attr_count] */
+    const tn_tensor_id *inputs; /* [input_count] the inputs; TN_NONE where an input is omitted */
+    /* [output_count] the outputs; TN_NONE where an output is omitted */
+    const tn_tensor_id *outputs;
+    const tn_attr *attrs; /* [attr_count] */
 } tn_op;
 
 /* A list of operators with formal inputs and outputs: the main graph or a subgraph. */
 typedef struct tn_block {
     const char *name;
-    tn_op_id owner; /* the control-flow operator; TN_NONE for block 0 */
+    tn_op_id owner; /* the control-flow operator that owns the block; TN_NONE for block 0 */
     uint32_t op_count, input_count, output_count;
-    const tn_op_id *ops; /* [op_count], in file order; in topological order after infer */
+    /* [op_count] the operators: in file order at first, in topological order after
+     * tn_graph_infer */
+    const tn_op_id *ops;
     const tn_tensor_id *inputs, *outputs;
-    /* Set by infer: the block never runs, because the condition of its If is known. Its tensors
-     * need no memory, and their sizes may stay TN_SIZE_UNKNOWN. */
+    /* Set by tn_graph_infer: the block never runs, because the condition of its If is known.
+     * Tensors of the block need no memory, and their sizes may stay TN_SIZE_UNKNOWN. */
     bool dead;
 } tn_block;
 
 /* --- building: strings and arrays are copied --------------------------------------------- */
 
 typedef struct tn_tensor_spec {
-    const char *name; /* NULL: "" */
+    const char *name; /* name of the tensor; NULL: "" */
     tn_dtype dtype;
-    tn_kind kind; /* INPUT and OUTPUT also enter block 0's lists, in the order of adding */
+    /* kind of the tensor; one of kind INPUT or OUTPUT is also added to the inputs or outputs of
+     * block 0, in the order of adding */
+    tn_kind kind;
     tn_format format;
     uint32_t flags;
-    /* Rank 0 with shape NULL: a scalar if dtype is given, else the rank is unknown. */
+    /* number of dimensions. Rank 0 with shape NULL: a scalar if dtype is given; otherwise the rank
+     * is not known. */
     uint32_t rank;
     const int64_t *shape; /* [rank] */
     tn_block_id block;
-    tn_value value; /* count 0: data not known */
+    tn_value value; /* the data; count 0: the data is not known */
     tn_payload payload;
-    uint64_t spare[4]; /* 0 (status.h) */
+    uint64_t spare[4]; /* reserved for later fields: 0 (status.h) */
 } tn_tensor_spec;
 
 typedef struct tn_op_spec {
-    const char *name, *type, *domain; /* NULL: "" */
+    const char *name, *type, *domain; /* strings of the operator; NULL: "" */
     uint32_t version;
     tn_block_id block;
     const tn_tensor_id *inputs, *outputs;
     const tn_attr *attrs;
     uint32_t input_count, output_count, attr_count;
-    uint64_t spare[4]; /* 0 (status.h) */
+    uint64_t spare[4]; /* reserved for later fields: 0 (status.h) */
 } tn_op_spec;
 
 /* Creates an empty graph with its main block. `context` may be NULL and must outlive the graph.
  * Destroy the graph with tn_graph_destroy. Errors: E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_graph_create(const tn_context *context, tn_graph **graph,
                                             tn_error *error);
-TN_API void tn_graph_destroy(tn_graph *graph); /* NULL is fine */
-/* The context of the graph with all defaults filled in. It lives as long as the graph. */
+TN_API void tn_graph_destroy(tn_graph *graph); /* Destroys a graph; NULL has no effect. */
+/* Returns the context of the graph, with all defaults filled in. The context lives as long as the
+ * graph. */
 TN_API const tn_context *tn_graph_context(const tn_graph *graph);
 
 /* Adds a tensor and returns its id. Errors: E_INVALID (rank above TN_RANK_MAX, negative extent,
@@ -234,16 +251,17 @@ TN_API TN_CHECKED tn_status tn_graph_add_op(tn_graph *graph, const tn_op_spec *s
 /* Adds a block for a control-flow operator that is added later. */
 TN_API TN_CHECKED tn_status tn_graph_add_block(tn_graph *graph, const char *name, tn_block_id *id,
                                                tn_error *error);
-/* Sets the formal inputs and outputs of a block. Errors: E_INVALID (an unknown id),
+/* Sets the formal inputs and outputs of a block. Errors: E_INVALID (an id does not exist),
  * E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_graph_set_block_io(tn_graph *graph, tn_block_id block,
                                                   const tn_tensor_id *inputs, uint32_t input_count,
                                                   const tn_tensor_id *outputs,
                                                   uint32_t output_count, tn_error *error);
 
-/* Replaces dtype, shape, kind, format, flags and value of a tensor; NULL fields of `spec` mean the
- * same as in tn_graph_add_tensor. Name and block stay, and so does the payload unless `spec` gives
- * one. Importers use it, for example to apply a caller's input shape. */
+/* Replaces dtype, shape, kind, format, flags and value of a tensor; NULL fields of `spec` have the
+ * meaning that tn_graph_add_tensor gives them. Name and block do not change, nor does the payload
+ * unless `spec` gives a new one. Importers use this function, for example to apply a shape that the
+ * caller gave for an input. */
 TN_API TN_CHECKED tn_status tn_graph_set_tensor(tn_graph *graph, tn_tensor_id id,
                                                 const tn_tensor_spec *spec, tn_error *error);
 
@@ -265,13 +283,15 @@ TN_API uint32_t tn_graph_block_count(const tn_graph *graph);
 TN_API const tn_tensor *tn_graph_tensor(const tn_graph *graph, tn_tensor_id id);
 TN_API const tn_op *tn_graph_op(const tn_graph *graph, tn_op_id id);
 TN_API const tn_block *tn_graph_block(const tn_graph *graph, tn_block_id id);
-/* The first tensor in block 0 with this name, or TN_NONE. Cost: O(tensors); no index is kept. */
+/* Returns the first tensor in block 0 with this name, or TN_NONE. Cost: O(tensors); no index is
+ * kept. */
 TN_API tn_tensor_id tn_graph_find(const tn_graph *graph, const char *name);
 
 /* --- element types, kinds, sizes ----------------------------------------------------------- */
 
 TN_API const char *tn_dtype_name(tn_dtype dtype);
-TN_API uint32_t tn_dtype_bits(tn_dtype dtype); /* 0: no fixed size */
+/* Returns the bits of an element; 0: the type has no fixed size. */
+TN_API uint32_t tn_dtype_bits(tn_dtype dtype);
 TN_API const char *tn_kind_name(tn_kind kind);
 /* Whether a tensor's memory is allocated before a run and kept: parameters, constants, folded
  * tensors, and optimizer state and accumulated gradients that no operator defines. */
@@ -284,8 +304,8 @@ TN_API bool tn_tensor_is_constant(const tn_tensor *tensor);
  * Errors: E_INVALID (overflow, negative extent), E_UNKNOWN (unknown extent, no fixed size). */
 TN_API TN_CHECKED tn_status tn_tensor_size(tn_dtype dtype, tn_format format, uint32_t rank,
                                            const int64_t *shape, uint64_t *bytes, tn_error *error);
-/* Parses "plain", "nchw", "nhwc", "nChw8c", "nChw16c" and any other block size. Errors: E_UNKNOWN.
- */
+/* Parses the name of a format: "plain", "nchw", "nhwc", "nChw8c", "nChw16c", or a name with any
+ * other block size. Errors: E_UNKNOWN. */
 TN_API TN_CHECKED tn_status tn_format_parse(const char *text, tn_format *format, tn_error *error);
 
 /* --- array ----------------------------------------------------------------------------------- */
@@ -311,28 +331,30 @@ TN_API TN_CHECKED tn_status tn_format_parse(const char *text, tn_format *format,
 typedef struct tn_array {
     tn_dtype dtype;
     uint32_t rank;
-    int64_t shape[TN_RANK_MAX]; /* outermost first */
-    uint64_t bytes;             /* of `data`; for an output of a run: the space in `data` */
-    void *data;                 /* C order, little endian; owned by the caller */
-    uint64_t spare[2];          /* 0 (status.h) */
+    int64_t shape[TN_RANK_MAX]; /* the extents, outermost first */
+    uint64_t bytes;             /* bytes of `data`; for an output of a run: the space in `data` */
+    void *data;                 /* the elements in C order, little endian; owned by the caller */
+    uint64_t spare[2];          /* reserved for later fields: 0 (status.h) */
 } tn_array;
 
-/* Reads a .npy file (versions 1 to 3, C or Fortran order, little endian) or an ONNX TensorProto
- * (.pb, as in ONNX's test data). The format is recognised by content.
+/* Reads an array from a .npy file (versions 1 to 3, C or Fortran order, little endian) or an ONNX
+ * TensorProto (.pb, as in ONNX's test data). The format is recognised by content.
  *
- * context  NULL, or the one that is passed to tn_array_release
+ * context  NULL, or a context, which must also be passed to tn_array_release
  * array    out; free its data with tn_array_release
  * Errors: E_IO, E_INVALID (damaged, or neither format), E_UNSUPPORTED (big endian, strings,
- * structs, pickled objects, numpy extensions such as bfloat16), E_NO_MEMORY. */
+ * structs, pickled objects, numpy extensions such as bfloat16), E_NO_MEMORY.
+ */
 TN_API TN_CHECKED tn_status tn_array_load(const char *path, const tn_context *context,
                                           tn_array *array, tn_error *error);
-/* Frees the data of a loaded array and clears it; a cleared array is fine. */
+/* Frees the data of a loaded array and clears the array; a cleared array may be released again. */
 TN_API void tn_array_release(tn_array *array, const tn_context *context);
 
-/* Writes a .npy file, completely or not at all.
+/* Writes an array to a .npy file. The file is written completely or not at all.
  *
  * Errors: E_IO, E_INVALID (`bytes` does not match type and shape), E_UNSUPPORTED (a type that numpy
- * does not have: bfloat16, float8, types smaller than a byte), E_NO_MEMORY. */
+ * does not have: bfloat16, float8, types smaller than a byte), E_NO_MEMORY.
+ */
 TN_API TN_CHECKED tn_status tn_array_save(const char *path, const tn_array *array,
                                           const tn_context *context, tn_error *error);
 
@@ -357,14 +379,14 @@ TN_API TN_CHECKED tn_status tn_array_save(const char *path, const tn_array *arra
  * file, byte or node, and reason.
  */
 
-typedef struct tn_dim { /* a value for a symbolic dimension (option --dim N=8) */
+typedef struct tn_dim { /* A value for a symbolic dimension (option --dim N=8). */
     const char *name;
-    int64_t value; /* >= 0 */
+    int64_t value; /* the value, at least 0 */
 } tn_dim;
 
-/* A shape for a graph input (option --input-shape NAME=1,3,224,224). It also gives values to the
- * symbolic dimensions of that input. It may contradict the file; in that case the shapes that the
- * file states for computed tensors are dropped. */
+/* A shape for a graph input (option --input-shape NAME=1,3,224,224). The shape also gives values to
+ * the symbolic dimensions of the input. The shape may contradict the file; in that case the shapes
+ * that the file states for computed tensors are dropped. */
 typedef struct tn_input_shape {
     const char *name;
     uint32_t rank;
@@ -377,30 +399,31 @@ typedef struct tn_input_shape {
  * given exactly. */
 typedef struct tn_input_value {
     const char *name;
-    uint32_t count; /* at most TN_VALUE_MAX */
+    uint32_t count; /* number of elements, at most TN_VALUE_MAX */
     const double *numbers;
 } tn_input_value;
 
 typedef struct tn_import_options {
     size_t struct_size;
-    const tn_context *context; /* NULL: defaults; must outlive the graph */
+    const tn_context *context; /* services of the caller; NULL: defaults; must outlive the graph */
     const tn_dim *dims;
     const tn_input_shape *input_shapes;
     uint32_t dim_count, input_shape_count;
-    /* glob patterns: graph inputs that match become parameters (static) */
+    /* glob patterns: graph inputs with a name that matches become parameters (static) */
     const char *const *parameters;
     uint32_t parameter_count;
-    tn_format format; /* assumed for activations of rank 4 and 5, except graph inputs and outputs */
-    /* Variable tensors (.tflite) become parameters, outside the arena. Runtimes store them
-     * separately, and TensorFlow Lite Micro would place its own buffers over variable tensors that
-     * a plan puts into the head of the arena. */
+    /* format that is assumed for activations of rank 4 and 5, except graph inputs and outputs */
+    tn_format format;
+    /* Variable tensors (.tflite) become parameters, outside the arena. Runtimes store variable
+     * tensors separately, and TensorFlow Lite Micro would place its own buffers over variable
+     * tensors that a plan puts into the head of the arena. */
     bool variables_outside;
     const tn_input_value *values;
     uint32_t value_count;
-    /* The batch of an .onnx model: the first extent of its first input that has a rank of at least
-     * 1 and is no parameter. Every other input whose first extent is the same symbol or number gets
-     * it, too. 0: as stated by the file and `dims`. E_INVALID if that input is a single sample,
-     * [channels, height, width], from which the graph itself makes a batch. */
+    /* The batch of an .onnx model: the first extent of the first input that has a rank of at least
+     * 1 and is not a parameter. Every other input with a first extent of the same symbol or number
+     * gets the batch, too. 0: the batch that the file and `dims` state. E_INVALID if that input is
+     * a single sample, [channels, height, width], from which the graph itself makes a batch. */
     int64_t batch;
 } tn_import_options;
 
@@ -419,8 +442,8 @@ typedef struct tn_import_options {
 TN_API TN_CHECKED tn_status tn_graph_load(const char *path, const tn_import_options *options,
                                           tn_graph **graph, tn_error *error);
 
-/* Like tn_graph_load, from memory. `name` appears in error messages. The bytes may be freed after
- * the call. */
+/* Reads a model from memory; otherwise like tn_graph_load. `name` appears in error messages. The
+ * bytes may be freed after the call. */
 TN_API TN_CHECKED tn_status tn_graph_load_memory(const char *name, const void *bytes, size_t size,
                                                  const tn_import_options *options, tn_graph **graph,
                                                  tn_error *error);
@@ -439,19 +462,21 @@ typedef struct tn_contents tn_contents;
 TN_API TN_CHECKED tn_status tn_contents_open(const char *path, const tn_context *context,
                                              tn_contents **contents, tn_error *error);
 
-/* Like tn_contents_open, for models without their weights. Data that the model file does not
- * contain is generated, even if external data files exist. The generated data depends only on
- * `seed`, the tensor's name, element type and shape, and the operators of `graph` that use the
- * tensor. docs/contents.md states the rule, so other tools can generate the same data.
+/* Opens a model without its weights, like tn_contents_open with a model file. Data that the model
+ * file does not contain is generated, even if external data files exist. The generated data depends
+ * only on `seed`, the tensor's name, element type and shape, and the operators of `graph` that use
+ * the tensor. docs/contents.md states the rule, so other tools can generate the same data.
  *
  * path   NULL: there is no file; all data without a known value is generated
- * graph  as it was loaded, before rewriting; not needed after the call */
+ * graph  as it was loaded, before rewriting; not needed after the call
+ */
 TN_API TN_CHECKED tn_status tn_contents_generate(const char *path, const tn_graph *graph,
                                                  uint64_t seed, const tn_context *context,
                                                  tn_contents **contents, tn_error *error);
 
-/* Reads one tensor of `graph`: a parameter, a constant, or any tensor with a known value. `graph`
- * was loaded from this file, or was made from such a graph with its payloads.
+/* Reads the data of a tensor of `graph`: a parameter, a constant, or any tensor with a known value.
+ * `graph` must have been loaded from the file of `contents`, or made from such a graph with its
+ * payloads.
  *
  * bytes  out, [size]: plain, in C order, little endian; elements smaller than a byte are packed,
  *        low bits first. May be written to on failure
@@ -459,7 +484,8 @@ TN_API TN_CHECKED tn_status tn_contents_generate(const char *path, const tn_grap
  *
  * Errors: E_IO (external data is missing or too short: the message names both files), E_INVALID
  * (wrong size, damaged data, or a file of another graph), E_UNKNOWN (the tensor has no data),
- * E_UNSUPPORTED (strings), E_NO_MEMORY. */
+ * E_UNSUPPORTED (strings), E_NO_MEMORY.
+ */
 TN_API TN_CHECKED tn_status tn_contents_read(tn_contents *contents, const tn_graph *graph,
                                              tn_tensor_id tensor, void *bytes, uint64_t size,
                                              tn_error *error);
@@ -474,9 +500,9 @@ TN_API TN_CHECKED tn_status tn_contents_read(tn_contents *contents, const tn_gra
 TN_API TN_CHECKED tn_status tn_contents_where(tn_contents *contents, const tn_graph *graph,
                                               tn_tensor_id tensor, tn_file_range *range,
                                               bool *found, tn_error *error);
-TN_API void tn_contents_close(tn_contents *contents); /* NULL is fine */
+TN_API void tn_contents_close(tn_contents *contents); /* Closes contents; NULL has no effect. */
 
-/* Whether a model format claims the file, by its suffix; false for problem files. */
+/* Whether the suffix of a file is one of a model format; false for problem files. */
 TN_API bool tn_import_recognises(const char *path);
 
 /* The registry of formats (`tenure list formats`). */

@@ -76,24 +76,28 @@ typedef enum tn_weight_type {
 #undef TN_X
         TN_WEIGHT_TYPE_COUNT
 } tn_weight_type;
-TN_API const char *tn_weight_type_name(tn_weight_type type); /* "q4_k"; "?" if out of range */
-/* Finds a type by that name, ignoring case; TN_WEIGHT_TYPE_COUNT: unknown. */
+/* Returns the name of a storage type, such as "q4_k"; "?" if the value is out of range. */
+TN_API const char *tn_weight_type_name(tn_weight_type type);
+/* Finds a storage type by its name, ignoring case; TN_WEIGHT_TYPE_COUNT: not known. */
 TN_API tn_weight_type tn_weight_type_find(const char *name);
-TN_API tn_dtype tn_weight_type_dtype(tn_weight_type type); /* UNDEFINED: no such tn_dtype */
-TN_API uint32_t tn_weight_type_block(tn_weight_type type); /* numbers per block; 0: out of range */
-/* The bytes of `rows` rows of `columns` numbers. A row is a whole number of blocks, rounded up.
- * Saturates at UINT64_MAX. */
+/* Returns the element type of a storage type; UNDEFINED: no tn_dtype corresponds to it. */
+TN_API tn_dtype tn_weight_type_dtype(tn_weight_type type);
+/* Returns the numbers per block; 0: the value is out of range. */
+TN_API uint32_t tn_weight_type_block(tn_weight_type type);
+/* Returns the bytes of `rows` rows of `columns` numbers. A row is a whole number of blocks, rounded
+ * up. Saturates at UINT64_MAX. */
 TN_API uint64_t tn_weight_type_bytes(tn_weight_type type, uint64_t rows, uint64_t columns);
 
-typedef struct tn_weight { /* one tensor of a file */
+typedef struct tn_weight { /* A tensor in a file of weights. */
     const char *name;      /* UTF-8 */
     tn_weight_type type;
     uint32_t rank;
-    const int64_t *shape; /* [rank], outermost first (.gguf files store the reverse) */
+    /* [rank] the extents, outermost first (.gguf files store the reverse order) */
+    const int64_t *shape;
     uint64_t elements;
-    uint64_t size;        /* bytes */
-    const uint8_t *bytes; /* [size], unaligned; NULL: only a header or an index is present, without
-                           * the data */
+    uint64_t size; /* bytes */
+    /* [size] the data, unaligned; NULL: only a header or an index is present, without the data */
+    const uint8_t *bytes;
 } tn_weight;
 
 typedef struct tn_weights tn_weights;
@@ -111,67 +115,78 @@ typedef struct tn_weights tn_weights;
  * that is not in the table), E_NO_MEMORY. Cost: O(headers). */
 TN_API TN_CHECKED tn_status tn_weights_open(const char *path, const tn_context *context,
                                             tn_weights **weights, tn_error *error);
-/* As tn_weights_open, for one file in memory, which is not copied and must outlive the weights.
+/* Reads weights from one file in memory; otherwise like tn_weights_open. The memory is not copied
+ * and must outlive the weights.
  *
- * name  for messages; copied */
+ * name  for messages; copied
+ */
 TN_API TN_CHECKED tn_status tn_weights_read(const char *name, const void *bytes, size_t size,
                                             const tn_context *context, tn_weights **weights,
                                             tn_error *error);
-TN_API void tn_weights_close(tn_weights *weights); /* NULL is fine */
+TN_API void tn_weights_close(tn_weights *weights); /* Closes weights; NULL has no effect. */
 
-/* Whether tn_weights_open supports a file of this name, by suffix. */
+/* Whether the suffix of a file name is one that tn_weights_open supports. */
 TN_API bool tn_weights_recognises(const char *path);
-/* Whether this path is a folder, which may hold a model. */
+/* Whether a path is a folder, which may contain a model. */
 TN_API bool tn_weights_is_folder(const char *path);
-/* Advice how to export a model of an unsupported format, by the suffix of its file: one sentence
- * for messages. NULL: no advice, or the format is supported. */
+/* Returns advice how to export a model of an unsupported format, by the suffix of its file: one
+ * sentence for messages. NULL: there is no advice, or the format is supported. */
 TN_API const char *tn_weights_how_to_export(const char *path);
 
-TN_API const char *tn_weights_format(const tn_weights *weights); /* "safetensors", "gguf" */
-TN_API uint32_t tn_weights_files(const tn_weights *weights);     /* number of parts */
+/* Returns the format: "safetensors", "gguf". */
+TN_API const char *tn_weights_format(const tn_weights *weights);
+/* Returns the number of files of which the model consists. */
+TN_API uint32_t tn_weights_files(const tn_weights *weights);
 TN_API uint32_t tn_weights_count(const tn_weights *weights);
-TN_API const tn_weight *tn_weights_at(const tn_weights *weights, uint32_t index); /* NULL outside */
+/* Returns a tensor by its index; NULL if the index is out of range. */
+TN_API const tn_weight *tn_weights_at(const tn_weights *weights, uint32_t index);
 TN_API const tn_weight *tn_weights_find(const tn_weights *weights, const char *name);
 
 typedef struct tn_weights_sum {
-    uint64_t tensors, elements, bytes; /* bytes of tensor data, without padding and headers */
+    /* numbers of tensors and elements; bytes of tensor data, without padding and headers */
+    uint64_t tensors, elements, bytes;
     uint64_t type_tensors[TN_WEIGHT_TYPE_COUNT];
     uint64_t type_elements[TN_WEIGHT_TYPE_COUNT];
     uint64_t type_bytes[TN_WEIGHT_TYPE_COUNT];
 } tn_weights_sum;
 TN_API tn_weights_sum tn_weights_total(const tn_weights *weights);
 
-/* A metadata number of a .gguf file by its key, such as "llama.block_count". Integers of every
- * width; bools as 0 and 1. False: no such key, another kind of value, or a negative number. */
+/* Reads a metadata number of a .gguf file by its key, such as "llama.block_count": integers of
+ * every width, and bools as 0 and 1. False: there is no such key, or its value is of another kind
+ * or a negative number. */
 TN_API bool tn_weights_number(const tn_weights *weights, const char *key, uint64_t *number);
-/* A metadata string, such as "general.architecture". NULL: no such key. */
+/* Returns a metadata string of a .gguf file, such as "general.architecture". NULL: there is no such
+ * key. */
 TN_API const char *tn_weights_text(const tn_weights *weights, const char *key);
-/* The number at `index` of a metadata list. */
+/* Reads the number at `index` of a metadata list of a .gguf file. */
 TN_API bool tn_weights_number_at(const tn_weights *weights, const char *key, uint64_t index,
                                  uint64_t *number);
 
 /* --- as the weights of a graph ------------------------------------------------------------------
  */
 
-/* Prepares a graph for these weights: every parameter or constant of `graph` with the name of a
- * tensor of the file takes its data from the file. The graph's own data for it are dropped, so that
- * an engine asks for them (tn_engine_options.read), and tn_weights_fill provides them.
+/* Prepares a graph for weights: every parameter or constant of `graph` that has the name of a
+ * tensor of the file takes its data from the file. The graph's own data for that parameter or
+ * constant is dropped, so that an engine asks for the data (tn_engine_options.read), and
+ * tn_weights_fill provides it.
  *
- * taken  out, may be NULL: the number of such tensors
+ * taken  out, may be NULL: the number of such parameters and constants
  *
  * Errors: E_INVALID (no tensor of the file is in the graph; a shape differs, and the message gives
  * both), E_UNSUPPORTED (a type that does not convert to the graph's without loss), E_NO_MEMORY.
- * After an error the graph is not usable. */
+ * After an error the graph is not usable.
+ */
 TN_API TN_CHECKED tn_status tn_weights_bind(const tn_weights *weights, tn_graph *graph,
                                             uint32_t *taken, tn_error *error);
-/* Provides the data of `tensor`, in its type. The file's numbers are copied, or widened without
- * loss: float16 and bfloat16 to float32, these to float64.
- * False: the file has no such tensor, or its shape differs, or its type does not convert. */
+/* Provides the data of `tensor`, in the type of `tensor`. The file's numbers are copied, or widened
+ * without loss: float16 and bfloat16 to float32, these to float64. False: the file has no such
+ * tensor, or its shape differs, or its type does not convert. */
 TN_API bool tn_weights_fill(const tn_weights *weights, const tn_tensor *tensor, void *bytes,
                             uint64_t size);
-/* Finds the position of these data in their file, if they are stored in the type of `tensor`.
+/* Finds the range of a tensor's data in its file, if the data is stored in the type of `tensor`.
  *
- * range  out; its path is valid as long as the weights */
+ * range  out; its path is valid as long as the weights
+ */
 TN_API bool tn_weights_where(const tn_weights *weights, const tn_tensor *tensor,
                              tn_file_range *range);
 
@@ -221,17 +236,17 @@ typedef enum tn_llm_role {
 } tn_llm_role;
 TN_API const char *tn_llm_role_name(tn_llm_role role);
 
-typedef struct tn_llm_weight { /* matrices of the same size */
+typedef struct tn_llm_weight { /* A group of matrices of equal size. */
     const char *name;          /* "q_proj" */
     tn_llm_role role;
-    uint64_t rows, columns; /* outputs and inputs; for a vector 1 and its length */
-    /* the first layer and the number of layers; layers 0: outside the layers */
+    uint64_t rows, columns; /* number of outputs and of inputs; for a vector 1 and its length */
+    /* the first layer and the number of layers; layers 0: the matrices are outside the layers */
     uint64_t first, layers;
-    uint64_t each; /* matrices per layer: number of experts, else 1 */
-    /* Belongs to a layer that predicts further tokens (multi-token prediction); most runtimes do
-     * not load it. */
+    uint64_t each; /* number of matrices per layer: the number of experts, otherwise 1 */
+    /* The matrices belong to a layer that predicts further tokens (multi-token prediction); most
+     * runtimes do not load them. */
     bool extra;
-    bool scattered; /* its layers are not consecutive */
+    bool scattered; /* whether the layers of the group are not consecutive */
 } tn_llm_weight;
 
 #define TN_LLM_WEIGHTS_MAX 240u
@@ -240,73 +255,83 @@ typedef struct tn_llm_weight { /* matrices of the same size */
 /* Layers that keep the same amount of data per token. */
 typedef struct tn_llm_cache_group {
     uint64_t layers;
-    uint64_t window; /* only the last `window` tokens are kept; 0: all tokens */
-    /* Elements per token and layer. With compressed attention there is only `key`. */
+    uint64_t window; /* number of last tokens that are kept; 0: all tokens */
+    /* Elements of keys and of values per token and layer. With compressed attention there is only
+     * `key`. */
     uint64_t key, value;
 } tn_llm_cache_group;
 
 /* The cache of one sequence. */
 typedef struct tn_llm_cache {
     tn_llm_cache_group groups[TN_LLM_GROUPS_MAX];
-    uint32_t group_count;  /* 0 without state_layers and cross_layers: an encoder, without cache */
-    uint64_t state_layers; /* layers with a state that does not grow with the sequence */
-    uint64_t state;        /* elements of these states in all layers; kept as float32 */
-    uint64_t cross_layers; /* layers that attend to the tokens of an encoder */
-    uint64_t cross_tokens; /* tokens of the encoder; 0: as many as the sequence has */
-    uint64_t cross_key;    /* elements of a key there; a value has the same number */
+    /* number of groups; 0 without state_layers and cross_layers: the model is an encoder, without
+     * cache */
+    uint32_t group_count;
+    uint64_t state_layers; /* number of layers with a state that does not grow with the sequence */
+    uint64_t state;        /* number of elements of these states in all layers; kept as float32 */
+    uint64_t cross_layers; /* number of layers that attend to the tokens of an encoder */
+    uint64_t cross_tokens; /* number of tokens of the encoder; 0: as many as the sequence has */
+    uint64_t cross_key;    /* number of elements of a key in these layers; a value has as many */
 } tn_llm_cache;
-/* The number of layers that keep all tokens, or (windowed) only a window. */
+/* Returns the number of layers that keep all tokens, or with `windowed` only a window. */
 TN_API uint64_t tn_llm_cache_layers(const tn_llm_cache *cache, bool windowed);
 
-/* How weights are stored. */
+/* How the weights of a model are stored. */
 typedef enum tn_llm_packing {
-    TN_PACK_PLAIN,   /* all weights in `type` */
-    TN_PACK_GROUPS,  /* products in `bits`, with scales per group; the rest in `type` */
-    TN_PACK_ROWS,    /* products in 8 bits, with a 4-byte scale per row; the rest in `type` */
-    TN_PACK_TILES,   /* all in 8 bits, with a 4-byte scale per tile of 128 x 128 */
-    TN_PACK_EXPERTS, /* experts in MXFP4; the rest in `type` */
-    TN_PACK_MIX,     /* by the rules of llama.cpp, tensor by tensor */
+    TN_PACK_PLAIN, /* all weights are stored in `type` */
+    /* products are stored in `bits`, with scales per group; the other weights in `type` */
+    TN_PACK_GROUPS,
+    /* products are stored in 8 bits, with a 4-byte scale per row; the other weights in `type` */
+    TN_PACK_ROWS,
+    TN_PACK_TILES, /* all weights are stored in 8 bits, with a 4-byte scale per tile of 128 x 128 */
+    TN_PACK_EXPERTS, /* experts are stored in MXFP4; the other weights in `type` */
+    TN_PACK_MIX,     /* weights are stored by the rules of llama.cpp, tensor by tensor */
     TN_PACK_UNKNOWN  /* the file names an unsupported packing (see `name`) */
 } tn_llm_packing;
 typedef struct tn_llm_scheme {
     tn_llm_packing packing;
     tn_weight_type type;
-    uint32_t mix;               /* for TN_PACK_MIX */
-    uint32_t bits;              /* for TN_PACK_GROUPS */
-    uint32_t group, group_bits; /* elements of a group; bits of its scale data */
-    /* elements of a group of groups; bits of its scale data; 0: not used */
+    uint32_t mix;               /* number of the mix, for TN_PACK_MIX */
+    uint32_t bits;              /* bits per element, for TN_PACK_GROUPS */
+    uint32_t group, group_bits; /* elements of a group; bits of the scale data of a group */
+    /* elements of a group of groups; bits of the scale data of a group of groups; 0: not used */
     uint32_t outer, outer_bits;
     uint32_t input_bits; /* bits stored per input of a product */
-    char name[24];       /* "bf16", "int4", "q4_k_m" */
+    char name[24];       /* name of the scheme: "bf16", "int4", "q4_k_m" */
 } tn_llm_scheme;
-/* Finds a scheme by name: f32, f16, bf16, f8, int8, int4, nf4, gptq, awq, mxfp4, and the mixes of
- * llama.cpp (q8_0, q4_k_m, ...). Errors: E_UNKNOWN (the message lists all names). */
+/* Finds a scheme by its name: f32, f16, bf16, f8, int8, int4, nf4, gptq, awq, mxfp4, and the mixes
+ * of llama.cpp (q8_0, q4_k_m, ...). Errors: E_UNKNOWN (the message lists all names). */
 TN_API TN_CHECKED tn_status tn_llm_scheme_find(const char *name, tn_llm_scheme *scheme,
                                                tn_error *error);
 
 typedef struct tn_llm {
     char type[40]; /* "llama" */
-    bool guessed;  /* there is no "model_type"; the kind was inferred from the keys */
-    /* A .gguf file states its members from `hidden` to `positions`; the others are then 0, and
-     * `gated` is assumed. */
+    /* whether the file has no "model_type", so that the kind was inferred from the keys */
+    bool guessed;
+    /* Sizes of the model. A .gguf file states the members from `hidden` to `positions`; the others
+     * are then 0, and `gated` is assumed. */
     tn_transformer model;
-    /* width of queries and of keys per token; the widest, if layers differ */
+    /* width of queries and of keys per token; the largest width, if layers differ */
     uint64_t query_width, key_width;
-    uint64_t experts, chosen; /* per layer; 0: no experts */
-    tn_llm_cache cache;       /* all 0: an encoder, without cache */
-    uint64_t parameters;      /* each counted once, without the extra ones */
-    uint64_t active;          /* parameters used per token, counting only the chosen experts */
-    uint64_t extra;           /* parameters of layers that predict further tokens */
-    uint64_t missing;         /* layers without any tensor in a .gguf file */
-    tn_llm_scheme stored;     /* the packing stated by the file */
-    /* Unknown keys, separated by commas. If one of them changes the count, that change is missing.
-     */
+    /* number of experts per layer, and of those chosen for a token; 0: no experts */
+    uint64_t experts, chosen;
+    /* cache of one sequence; all members 0: the model is an encoder, without cache */
+    tn_llm_cache cache;
+    uint64_t parameters; /* number of parameters, each counted once, without those in `extra` */
+    /* number of parameters that are used per token, counting only the chosen experts */
+    uint64_t active;
+    uint64_t extra;       /* number of parameters of layers that predict further tokens */
+    uint64_t missing;     /* number of layers without any tensor in a .gguf file */
+    tn_llm_scheme stored; /* the packing that the file states */
+    /* Unknown keys, separated by commas. If such a key changes the number of parameters, that
+     * change is not counted. */
     char unread[400];
-    /* The model may need more than is counted: a key of a config.json or the architecture of a
-     * .gguf file is unknown, or a file next to it is not counted. A total below a limit then proves
-     * nothing. */
+    /* The model may need more memory than is counted: a key of a config.json or the architecture of
+     * a .gguf file is not known, or a file next to it is not counted. A total below a limit then
+     * proves nothing. */
     bool unproved;
-    char note[200]; /* a conservative assumption, as a sentence; empty: not needed */
+    /* a conservative assumption that was made, as a sentence; empty: no assumption was needed */
+    char note[200];
     /* A component with an unknown number of parameters; empty: everything is counted. If not empty,
      * the bytes of the weights must come from a file (tn_llm_options.weight_bytes). */
     char uncounted[96];
@@ -322,19 +347,21 @@ typedef struct tn_llm {
  * is not known for this family; built without jansson), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_llm_config(const char *name, const void *bytes, size_t size,
                                           tn_llm *llm, tn_error *error);
-/* The known families (`tenure list families`); NULL if the index is out of range. */
+/* Returns the name of a known family (`tenure list families`); NULL if the index is out of
+ * range. */
 TN_API const char *tn_llm_family(uint32_t index);
-/* Reads the description in a .gguf file. Sizes, cache and workspace are known, and weights are
- * those of the file (tn_weights_total). The cache is that of llama.cpp: windows and states by
- * architecture. In an unknown architecture every layer is counted in full (see `note`).
+/* Reads the description of a model in a .gguf file. Sizes, cache and workspace are known, and
+ * weights are those of the file (tn_weights_total). The cache is that of llama.cpp: windows and
+ * states by architecture. In an unknown architecture every layer is counted in full (see `note`).
  * Errors: E_INVALID (a missing or implausible key), E_UNSUPPORTED (an unknown architecture with
  * layers that keep a state). */
 TN_API TN_CHECKED tn_status tn_llm_gguf(const tn_weights *weights, tn_llm *llm, tn_error *error);
 
-/* Bytes of all matrices of weights[index] in this scheme. UINT64_MAX: overflow. */
+/* Returns the bytes of all matrices of weights[index] in a scheme. UINT64_MAX: overflow. */
 TN_API uint64_t tn_llm_weight_bytes(const tn_llm *llm, uint32_t index, const tn_llm_scheme *scheme);
 
-/* Runtimes. Each of them uses memory beyond weights, cache and workspace: X(name, text). */
+/* Runtimes, in the form X(name, text). Each of them uses memory in addition to weights, cache and
+ * workspace. */
 /* clang-format off */
 #define TN_LLM_RUNTIME_TABLE(X)                                                                    \
     X(NONE, "none")                   /* nothing is added: a lower bound */                        \
@@ -348,42 +375,51 @@ typedef enum tn_llm_runtime {
         TN_LLM_RUNTIME_COUNT
 } tn_llm_runtime;
 TN_API const char *tn_llm_runtime_name(tn_llm_runtime runtime);
-TN_API tn_llm_runtime tn_llm_runtime_find(const char *name); /* TN_LLM_RUNTIME_COUNT: not found */
-/* The bytes of a device with `capacity` bytes that this runtime uses by default (vllm: 90 %). */
+/* Finds a runtime by its name; TN_LLM_RUNTIME_COUNT: not found. */
+TN_API tn_llm_runtime tn_llm_runtime_find(const char *name);
+/* Returns the bytes of a device with `capacity` bytes that a runtime uses by default (vllm: 90
+ * %). */
 TN_API uint64_t tn_llm_runtime_usable(tn_llm_runtime runtime, uint64_t capacity);
 
-/* Bytes of weights by layer, as the files of a model store them. */
+/* Bytes of the weights of each layer, as the files of a model store them. */
 #define TN_LLM_LAYERS_MAX 1024u
 typedef struct tn_llm_stored {
-    uint32_t layers;  /* one more than the largest index of a layer; 0: no name contains one */
-    uint64_t outside; /* tensors outside of the layers: embeddings, output, towers */
-    uint64_t vectors; /* tensors of one row, which every device of a tensor-parallel run holds */
-    uint64_t layer[TN_LLM_LAYERS_MAX];   /* each layer, with its experts */
-    uint64_t experts[TN_LLM_LAYERS_MAX]; /* the routed experts of each layer */
+    /* one more than the largest index of a layer; 0: no name of a tensor contains an index */
+    uint32_t layers;
+    uint64_t outside; /* bytes of tensors outside of the layers: embeddings, output, towers */
+    /* bytes of tensors with one row, which every device of a tensor-parallel run stores */
+    uint64_t vectors;
+    uint64_t layer[TN_LLM_LAYERS_MAX];   /* bytes of each layer, with its experts */
+    uint64_t experts[TN_LLM_LAYERS_MAX]; /* bytes of the routed experts of each layer */
 } tn_llm_stored;
-/* Reads the layer of a tensor from its name ("blk.3.attn_q.weight", "model.layers.3.mlp.weight").
- * Cost: O(tensors). */
+/* Reads the layer of each tensor from its name ("blk.3.attn_q.weight",
+ * "model.layers.3.mlp.weight"), and adds up the bytes by layer. Cost: O(tensors). */
 TN_API void tn_llm_stored_read(const tn_weights *weights, tn_llm_stored *stored);
 
 typedef struct tn_llm_options {
     size_t struct_size;
-    uint64_t batch;    /* concurrent sequences; 0: 1 */
-    uint64_t sequence; /* tokens per sequence; 0: the model's maximum */
-    /* Tokens of one pass through the layers, over all sequences; 0: the default of the runtime
-     * (none 2048, llama.cpp 512, vllm 8192, transformers all). */
+    uint64_t batch;    /* number of concurrent sequences; 0: 1 */
+    uint64_t sequence; /* number of tokens per sequence; 0: the model's maximum */
+    /* Number of tokens of one pass through the layers, over all sequences; 0: the default of the
+     * runtime (none 2048, llama.cpp 512, vllm 8192, transformers all). */
     uint64_t pass;
     const tn_llm_scheme *scheme; /* how weights are stored; NULL: as the file states */
-    uint64_t weight_bytes;       /* bytes of the weights if known, as from a file; 0: counted */
-    tn_weight_type cache_type;   /* TN_WEIGHT_TYPE_COUNT: bf16 */
-    bool keep_all;               /* layers with a window keep all tokens, as in some runtimes */
-    bool extra;                  /* include the layers that predict further tokens */
+    /* bytes of the weights if they are known, as from a file; 0: they are counted */
+    uint64_t weight_bytes;
+    tn_weight_type cache_type; /* element type of the cache; TN_WEIGHT_TYPE_COUNT: bf16 */
+    bool keep_all;             /* layers with a window keep all tokens, as some runtimes do */
+    bool extra;                /* layers that predict further tokens are included */
     tn_llm_runtime runtime;
-    /* Several devices, and host memory: the estimate is that of the fullest device. */
-    uint32_t devices;      /* equal devices that share the model; 0: 1 */
-    bool by_tensor;        /* each device holds a part of every matrix; false: whole layers */
-    uint64_t host_layers;  /* the first so many layers stay in host memory with their cache */
-    uint64_t host_experts; /* of the first so many layers the routed experts stay in host memory */
-    const tn_llm_stored *stored; /* `weight_bytes` by layer; NULL: layers are counted */
+    /* number of equal devices that share the model; 0: 1. With several devices the estimate is that
+     * of the fullest device */
+    uint32_t devices;
+    /* each device stores a section of every matrix; false: each device stores whole layers */
+    bool by_tensor;
+    uint64_t host_layers; /* this number of first layers stays in host memory, with their cache */
+    /* in this number of first layers the routed experts stay in host memory */
+    uint64_t host_experts;
+    /* bytes of the weights by layer; NULL: the weights of layers are counted */
+    const tn_llm_stored *stored;
 } tn_llm_options;
 #define TN_LLM_OPTIONS_INIT                                                                        \
     TN_INIT(tn_llm_options,                                                                        \
@@ -391,19 +427,22 @@ typedef struct tn_llm_options {
 
 typedef struct tn_llm_estimate {
     uint64_t weights, cache, workspace;
-    /* Memory of the runtime beyond those three: its context on a device, wider buffers, rounding of
-     * the cache. */
+    /* Bytes of the runtime in addition to weights, cache and workspace: its context on a device,
+     * wider buffers, rounding of the cache. */
     uint64_t runtime;
-    uint64_t total;                                              /* the sum of the four */
-    uint64_t batch, sequence, pass;                              /* the values used */
-    uint64_t cache_full, cache_window, cache_state, cache_cross; /* categories of `cache` */
-    /* bytes per additional token of one sequence while windows are not full */
+    uint64_t total;                 /* sum of weights, cache, workspace and runtime */
+    uint64_t batch, sequence, pass; /* the values that were used */
+    /* categories of `cache`: full attention, windows, states, cross attention */
+    uint64_t cache_full, cache_window, cache_state, cache_cross;
+    /* bytes for each additional token of one sequence while windows are not full */
     uint64_t cache_token;
-    uint64_t cache_allocated; /* the cache as the runtime rounds it */
-    uint64_t context;         /* part of `runtime`: the context on the device */
-    const char *workspace_at; /* the step that needs most: "attention", "inner", "output" */
-    uint32_t devices;         /* the value used */
-    uint64_t host_weights, host_cache; /* bytes in host memory, at most; not part of `total` */
+    uint64_t cache_allocated; /* bytes of the cache as the runtime rounds it */
+    uint64_t context;         /* section of `runtime`: the context on the device */
+    /* the step that needs most workspace: "attention", "inner", "output" */
+    const char *workspace_at;
+    uint32_t devices; /* the number of devices that was used */
+    /* upper bounds of the bytes in host memory, which are not in `total` */
+    uint64_t host_weights, host_cache;
 } tn_llm_estimate;
 
 /* Estimates the memory to run a model. Workspace is the bytes that one step of a pass reads and
@@ -416,14 +455,14 @@ typedef struct tn_llm_estimate {
  * by layer if the model is divided).
  *
  * With several devices or with parts in host memory, `weights`, `cache`, `runtime` and `total` are
- * upper bounds for the fullest device: each device holds ceil(layers / devices) layers in a row;
+ * upper bounds for the fullest device: each device stores ceil(layers / devices) layers in a row;
  * the layers with the largest caches count for one device; tensors outside of the layers count on
  * it; buffers are not divided. cache_full, cache_window, cache_state and cache_cross describe the
  * whole model. */
 TN_API TN_CHECKED tn_status tn_llm_estimate_make(const tn_llm *llm, const tn_llm_options *options,
                                                  tn_llm_estimate *estimate, tn_error *error);
-/* The largest batch (longest false) or sequence (longest true) within `limit` bytes, with all other
- * `options`; 0: not even 1 fits. */
+/* Returns the largest batch (longest false) or sequence (longest true) within `limit` bytes, with
+ * all other `options`; 0: not even 1 fits. */
 TN_API uint64_t tn_llm_most(const tn_llm *llm, const tn_llm_options *options, uint64_t limit,
                             bool longest);
 

@@ -42,42 +42,45 @@ typedef enum tn_size_kind {
 #define TN_SIZE_RANK_MAX 4
 
 typedef struct tn_object_record {
-    uint64_t size[TN_SIZE_RANK_MAX]; /* depends on the kind; the product is below 2^63 */
-    int64_t first, last;             /* live in [first, last), first < last */
-    uint64_t alignment;              /* power of two, for tn_objects_offsets; 0 = 1 */
+    /* the size; its meaning depends on the kind; the product of the extents is below 2^63 */
+    uint64_t size[TN_SIZE_RANK_MAX];
+    int64_t first, last; /* live range [first, last), first < last */
+    uint64_t alignment;  /* a power of two, for tn_objects_offsets; 0: 1 */
 } tn_object_record;
 
-/* Adjacency lists: those of vertex v are target[begin[v]] ... target[begin[v + 1] - 1]. */
+/* Adjacency lists of a graph: the neighbours of vertex v are target[begin[v]] ... target[begin[v +
+ * 1] - 1]. */
 typedef struct tn_edges {
     uint32_t vertex_count;
     const uint32_t *begin;  /* [vertex_count + 1], rising, begin[0] == 0 */
     const uint32_t *target; /* [begin[vertex_count]], each below vertex_count */
 } tn_edges;
 
-/* The object of each record, and how close to optimal the assignment is known to be. */
+/* An assignment of records to objects, and how close to optimal the assignment is known to be. */
 typedef struct tn_objects {
-    uint32_t *object;                   /* [record_count], the object of each record */
+    uint32_t *object;                   /* [record_count] the object of each record */
     uint64_t (*size)[TN_SIZE_RANK_MAX]; /* [object_count] */
     uint32_t record_count, object_count;
     tn_size_kind kind;
     uint64_t total;       /* bytes (elements) of all objects */
-    uint64_t lower_bound; /* the sum of the positional maximums: no assignment needs less */
+    uint64_t lower_bound; /* sum of the positional maximums: no assignment needs less */
     tn_verdict verdict;   /* OPTIMAL if total == lower_bound */
-    const char *strategy; /* static string; the strategy that found it */
-    uint64_t work;        /* units of work; deterministic */
-    double seconds;       /* wall time */
+    const char *strategy; /* name of the strategy that found the assignment; a static string */
+    uint64_t work;        /* effort in units of work; deterministic */
+    double seconds;       /* wall time of the search */
 } tn_objects;
 
 typedef struct tn_objects_options {
     size_t struct_size; /* sizeof(tn_objects_options) */
     const tn_context *context;
-    const char *strategy; /* NULL = "auto", the best of all */
+    const char *strategy; /* name of the strategy; NULL: "auto", the best of all */
     tn_size_kind kind;
     /* Two records may use an object one after the other only along an edge of this graph (sorted
-     * lists), as from tn_reallocation_graph. NULL: if their live ranges do not overlap. */
+     * lists), as from tn_reallocation_graph. NULL: two records may share an object if their live
+     * ranges do not overlap. */
     const tn_edges *reallocation;
-    uint64_t work_limit; /* units of work; 0 = no limit; deterministic */
-    double timeout_s;    /* wall clock; 0 = no limit */
+    uint64_t work_limit; /* limit in units of work; 0: no limit; deterministic */
+    double timeout_s;    /* limit of the wall time; 0: no limit */
 } tn_objects_options;
 
 #define TN_OBJECTS_OPTIONS_INIT                                                                    \
@@ -96,11 +99,13 @@ typedef struct tn_objects_options {
 TN_API TN_CHECKED tn_status tn_objects_plan(const tn_object_record *records, uint32_t count,
                                             const tn_objects_options *options, tn_objects *objects,
                                             tn_error *error);
-TN_API void tn_objects_release(tn_objects *objects); /* NULL and zeroed are fine */
+/* Releases an assignment; NULL or a zeroed one has no effect. */
+TN_API void tn_objects_release(tn_objects *objects);
 
-/* Checks an assignment from any source: every record has an object that holds it, no two records of
- * an object are live at one step, and the total is the sum. `reallocation` may be NULL.
- * Errors: E_CONFLICT; the message names the records and the object. Cost: O(n log n). */
+/* Checks an assignment from any source: every record has an object that is large enough for it, no
+ * two records of an object are live at one step, and the total is the sum of the sizes of the
+ * objects. `reallocation` may be NULL. Errors: E_CONFLICT; the message names the records and the
+ * object. Cost: O(n log n). */
 TN_API TN_CHECKED tn_status tn_objects_verify(const tn_object_record *records, uint32_t count,
                                               const tn_edges *reallocation,
                                               const tn_objects *objects, tn_error *error);
@@ -127,15 +132,16 @@ TN_API TN_CHECKED tn_status tn_problem_records(const tn_problem *problem, tn_obj
                                                tn_edges *reallocation, tn_error *error);
 
 /* Computes the positional maximums: maximum k is the largest over all steps of the k-th largest
- * live size (bytes; elements for vectors and shapes), for k = 0, 1, ... `maximums` has room for
- * `count`; `found` receives their number. No assignment needs less than their sum.
+ * live size (bytes; elements for vectors and shapes), for k = 0, 1, ... `maximums` has space for
+ * `count` of them; `found` receives the number of all. No assignment needs less than their sum.
  * Cost: O(n log n). Source: Pisarchyk and Lee 2020 (arXiv:2001.03288). */
 TN_API TN_CHECKED tn_status tn_objects_maximums(const tn_object_record *records, uint32_t count,
                                                 tn_size_kind kind, const tn_context *context,
                                                 uint64_t *maximums, uint32_t *found,
                                                 tn_error *error);
-/* Lists the records that are live at `step`, larger sizes first, ties by number: `profile` has room
- * for `count`; `found` receives their number. Cost: O(n + k log k). */
+/* Lists the records that are live at `step`, larger sizes first, ties by number. `profile` has
+ * space for `count` records; `found` receives the number of all. Cost: O(n + k log k) for k live
+ * records. */
 TN_API void tn_objects_profile(const tn_object_record *records, uint32_t count, tn_size_kind kind,
                                int64_t step, uint32_t *profile, uint32_t *found);
 
@@ -159,7 +165,8 @@ TN_API TN_CHECKED tn_status tn_object_records_load(const char *path, const tn_co
                                                    tn_object_record **records, char ***names,
                                                    uint32_t *count, tn_size_kind *kind,
                                                    tn_error *error);
-/* As tn_object_records_load, from memory; `name` appears in messages. */
+/* Reads records of a CSV from memory; otherwise like tn_object_records_load. `name` appears in
+ * messages. */
 TN_API TN_CHECKED tn_status tn_object_records_load_memory(const char *name, const void *bytes,
                                                           size_t size, const tn_context *context,
                                                           tn_object_record **records, char ***names,

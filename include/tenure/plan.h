@@ -53,23 +53,23 @@ extern "C" {
 #endif
 
 typedef struct tn_problem tn_problem;
-typedef uint32_t tn_body_id; /* 0, 1, 2, ... in the order of adding */
-typedef uint32_t tn_bank_id; /* 0 is the default bank */
+typedef uint32_t tn_body_id; /* id of a body: 0, 1, 2, ... in the order of adding */
+typedef uint32_t tn_bank_id; /* id of a bank; 0 is the default bank */
 
 #define TN_STREAMS_MAX 65536u
 
 enum {                           /* tn_body.flags */
-       TN_BODY_PINNED = 1u << 0, /* `offset` is given, not chosen */
+       TN_BODY_PINNED = 1u << 0, /* the `offset` of the body is given, not chosen by the planner */
        /* set by the library: the body uses the problem's default alignment */
        TN_BODY_DEFAULT_ALIGNED = 1u << 1,
-       TN_BODY_TIED = 1u << 2,  /* lies `delta` bytes above the start of body `leader` */
-       TN_BODY_LEADS = 1u << 3, /* set by the library: other bodies are tied to this one */
-       /* the planner chooses the bank; `bank` does not bind it */
+       TN_BODY_TIED = 1u << 2,  /* the body lies `delta` bytes above the start of body `leader` */
+       TN_BODY_LEADS = 1u << 3, /* set by the library: other bodies are tied to the body */
+       /* the planner chooses the bank; `bank` does not bind the planner */
        TN_BODY_ANY_BANK = 1u << 4,
 };
 
 typedef struct tn_piece {
-    int64_t first, last; /* live in [first, last), first < last */
+    int64_t first, last; /* time during which the piece is live: [first, last), first < last */
     uint64_t lo, hi;     /* bytes [lo, hi) of the body, lo < hi <= size */
     /* [streams], copied; read only if the problem has more than one stream. begins[s]: the number
      * of events of stream s that are known to precede the definition of the piece. NULL: 0 on every
@@ -80,43 +80,50 @@ typedef struct tn_piece {
     const int64_t *begins, *ends;
 } tn_piece;
 
-/* One buffer that needs an offset. Zero means the default in every field. */
+/* A buffer that needs an offset. In every field 0 means the default. */
 typedef struct tn_body {
-    uint64_t size; /* bytes; 0 is allowed and takes no memory */
-    int64_t first; /* with piece_count 0: live in [first, last); else set to the pieces' hull */
+    uint64_t size; /* size in bytes; 0 is allowed and takes no memory */
+    /* with piece_count 0: the body is live in [first, last); otherwise set to the hull of the
+     * pieces */
+    int64_t first;
     int64_t last;
-    uint64_t alignment; /* power of two; 0 = the problem's default */
-    uint64_t offset;    /* bytes; read only with TN_BODY_PINNED */
+    uint64_t alignment; /* alignment, a power of two; 0: the problem's default */
+    uint64_t offset;    /* offset in bytes; read only with TN_BODY_PINNED */
     uint32_t flags;     /* TN_BODY_* */
     tn_bank_id bank;
-    const tn_piece *pieces; /* [piece_count], any order, may overlap; copied. NULL: one piece */
+    /* [piece_count] the pieces, in any order; they may overlap; copied. NULL: one piece */
+    const tn_piece *pieces;
     uint32_t piece_count;
-    const char *name; /* for messages and files; copied; NULL: its number is used */
-    int64_t hint;     /* the "hint" column of MiniMalloc's CSV, preserved; read if has_hint */
+    /* name for messages and files; copied; NULL: the number of the body is used */
+    const char *name;
+    int64_t hint; /* the "hint" column of MiniMalloc's CSV, preserved; read only if has_hint */
     bool has_hint;
-    /* With TN_BODY_TIED: an earlier body of the same bank, and a multiple of the alignment. In a
-     * body read back, `leader` is the root of the chain and `delta` the distance from the root. */
+    /* with TN_BODY_TIED: an earlier body of the same bank, and a distance that is a multiple of the
+     * alignment. In a body read back, `leader` is the root of the chain and `delta` the distance
+     * from the root. */
     tn_body_id leader;
     uint64_t delta; /* bytes */
-    /* bytes read and written during the live range, for the choice of a bank. 0 = twice the size:
-     * written once, read once */
+    /* bytes read and written during the live range, for the choice of a bank. 0: twice the size
+     * (the body is written once and read once) */
     uint64_t traffic;
-    uint64_t spare[2]; /* 0 (status.h) */
+    uint64_t spare[2]; /* reserved for later fields: 0 (status.h) */
 } tn_body;
 
 typedef struct tn_bank {
-    const char *name;   /* copied; NULL: "arena" */
-    uint64_t capacity;  /* bytes; 0 = no capacity: the peak is minimised */
-    double bytes_per_s; /* bandwidth; 0 = unknown: counts as slower than every known bandwidth */
+    const char *name;  /* name of the bank; copied; NULL: "arena" */
+    uint64_t capacity; /* capacity in bytes; 0: no capacity, and the peak is minimised */
+    /* bandwidth; 0: not known, which counts as slower than every known bandwidth */
+    double bytes_per_s;
 } tn_bank;
 
-/* Two bodies a < b. The byte range of a body is [offset, offset + size) in its bank. */
+/* Two bodies a < b, with a constraint or a cost between them. The byte range of a body is [offset,
+ * offset + size) in its bank. */
 typedef struct tn_pair {
     tn_body_id a, b;
-    uint64_t cost; /* reuse cost; 0 in a separation */
+    uint64_t cost; /* reuse cost of the pair; 0 for a separation */
 } tn_pair;
 
-/* Bytes [first, last) of a bank that hold no body. */
+/* Bytes [first, last) of a bank that no body may use. */
 typedef struct tn_reserved {
     tn_bank_id bank;
     uint64_t first, last;
@@ -129,17 +136,19 @@ typedef struct tn_reserved {
 typedef struct tn_span {
     tn_body_id body;
     uint64_t lo, hi; /* bytes [lo, hi) of the body; lo = hi = 0: all bytes */
-    uint32_t first;  /* the event that writes them; TN_EVENT_NONE: nothing waits to write them */
-    const uint32_t *uses; /* [use_count], copied: events that use them; `first` is a use, too */
+    /* the event that writes the bytes; TN_EVENT_NONE: no event has to wait to write them */
+    uint32_t first;
+    /* [use_count] the events that use the bytes, copied; `first` counts as a use, too */
+    const uint32_t *uses;
     uint32_t use_count;
 } tn_span;
 
-/* Event `after` must wait for event `before`. */
+/* A wait: event `after` must wait for event `before`. */
 typedef struct tn_wait {
     uint32_t before, after;
 } tn_wait;
 
-/* The objective of a planner: X(name, text). */
+/* The objective of a planner, in the form X(name, text). */
 /* clang-format off */
 #define TN_OBJECTIVE_TABLE(X) X(BYTES, "bytes") X(PAIRS, "pairs") X(WAITS, "waits") X(TIME, "time")
 /* clang-format on */
@@ -150,7 +159,7 @@ typedef enum tn_objective {
 } tn_objective;
 TN_API const char *tn_objective_name(tn_objective objective);
 
-/* The outcome of planning: X(name, text). */
+/* The outcome of planning, in the form X(name, text). */
 /* clang-format off */
 #define TN_VERDICT_TABLE(X)                                                                        \
     X(FEASIBLE, "feasible") X(OPTIMAL, "optimal") X(INFEASIBLE, "infeasible") X(STOPPED, "stopped")
@@ -162,56 +171,63 @@ typedef enum tn_verdict {
 } tn_verdict;
 TN_API const char *tn_verdict_name(tn_verdict verdict);
 
-/* The offsets of all bodies, and how close to optimal they are known to be. */
+/* The offsets of all bodies, and how close to optimal the layout is known to be. */
 typedef struct tn_layout {
-    uint64_t *offset; /* [body_count], bytes from the start of the body's bank */
-    tn_bank_id *bank; /* [body_count], the bank of each body */
+    uint64_t *offset; /* [body_count] offset of each body in bytes from the start of its bank */
+    tn_bank_id *bank; /* [body_count] bank of each body */
     uint32_t body_count;
     uint32_t bank_count;
-    uint64_t *bank_peak;        /* [bank_count], bytes */
-    uint64_t *bank_lower_bound; /* [bank_count], bytes; no layout of its bodies needs less */
-    uint64_t *bank_traffic;     /* [bank_count], bytes read and written by the bodies in it */
-    uint64_t peak;              /* bytes the arena needs: the sum over the banks */
-    uint64_t lower_bound;       /* the sum of bank_lower_bound */
-    /* OPTIMAL if peak == lower_bound, or if a search proved it. If bodies may choose their bank:
-     * OPTIMAL if no choice that fits makes the traffic take less time. With another objective than
-     * BYTES: OPTIMAL if reuse_cost, waits or time equals its bound */
+    uint64_t *bank_peak; /* [bank_count] peak of each bank in bytes */
+    /* [bank_count] lower bound in bytes: no layout of the bank's bodies needs less */
+    uint64_t *bank_lower_bound;
+    uint64_t *bank_traffic; /* [bank_count] bytes read and written by the bodies in the bank */
+    uint64_t peak;          /* bytes that the arena needs: the sum of the peaks of all banks */
+    uint64_t lower_bound;   /* sum of bank_lower_bound over all banks */
+    /* OPTIMAL if peak == lower_bound, or if a search proved that no layout needs less. If bodies
+     * may choose their bank: OPTIMAL if no choice that fits makes the traffic take less time. With
+     * another objective than BYTES: OPTIMAL if reuse_cost, waits or time equals its bound */
     tn_verdict verdict;
-    const char *planner; /* static string; the planner that found the layout */
+    const char *planner; /* name of the planner that found the layout; a static string */
     uint64_t seed;
-    uint64_t work;       /* placements tried; deterministic for the same problem and options */
-    double seconds;      /* wall time */
-    bool timed_out;      /* the wall clock ended the search early */
-    uint64_t reuse_cost; /* see tn_layout_reuse_cost; 0 for problems without reuse costs */
-    /* no layout within the capacities has a lower reuse cost; 0 if nothing is known */
+    /* number of placements that were tried; deterministic for equal problems and options */
+    uint64_t work;
+    double seconds; /* wall time of planning */
+    bool timed_out; /* whether the time limit ended the search early */
+    /* reuse cost of the layout (tn_layout_reuse_cost); 0 for problems without reuse costs */
+    uint64_t reuse_cost;
+    /* no layout within the capacities has a lower reuse cost; 0: no bound is known */
     uint64_t reuse_cost_bound;
-    tn_objective objective; /* what the planner minimised */
-    /* see tn_layout_waits; 0 for problems without events. The bounds hold for all layouts within
-     * the capacity; 0 if nothing is known */
+    tn_objective objective; /* objective that the planner minimised */
+    /* Results of tn_layout_waits; 0 for problems without events. The bounds hold for all layouts
+     * within the capacity; 0: no bound is known */
     uint32_t workers;
     uint64_t waits, waits_bound;
     uint64_t time, time_bound;
-    uint64_t spare[8]; /* 0 (status.h) */
+    uint64_t spare[8]; /* reserved for later fields: 0 (status.h) */
 } tn_layout;
 
 typedef struct tn_plan_options {
     size_t struct_size; /* sizeof(tn_plan_options) */
     const tn_context *context;
-    const char *planner; /* NULL = "auto" */
-    uint64_t capacity;   /* bytes of bank 0, if below the bank's own capacity; 0 = the bank's own */
-    uint64_t work_limit; /* placements to try; 0 = no limit; deterministic */
-    double timeout_s;    /* wall-clock limit of the search; 0 = no limit */
-    uint32_t threads;    /* 0 = 1. Never changes the result for a given work limit */
+    const char *planner; /* name of the planner; NULL: "auto" */
+    /* capacity of bank 0 in bytes, if it is below the capacity that the bank itself has; 0: that of
+     * the bank */
+    uint64_t capacity;
+    uint64_t work_limit; /* limit of the placements to try; 0: no limit; deterministic */
+    double timeout_s;    /* limit of the wall time of the search; 0: no limit */
+    /* number of threads; 0: 1. With a given work limit, the number of threads never changes the
+     * result */
+    uint32_t threads;
     uint64_t seed;
-    uint64_t enough; /* target in bytes for a bank without a capacity: the search ends at the first
-                      * layout within it. Larger layouts are still returned. 0 = search for the
-                      * smallest */
-    /* BYTES: the least peak. PAIRS: the least reuse cost within the capacities, among equal costs
-     * the least peak; every bank that holds a pair with a reuse cost must have a capacity. WAITS,
-     * TIME: the fewest waits, or the least time, of tn_layout_waits within the capacity, among
-     * equal ones the least peak; the problem has one bank, with a capacity, and events */
+    /* target in bytes for a bank without a capacity: the search ends at the first layout within the
+     * target. Larger layouts are still returned. 0: search for the smallest layout */
+    uint64_t enough;
+    /* Objective. BYTES: the least peak. PAIRS: the least reuse cost within the capacities, among
+     * equal costs the least peak; every bank of a pair with a reuse cost must have a capacity.
+     * WAITS, TIME: the fewest waits, or the least time, of tn_layout_waits within the capacity,
+     * among equal ones the least peak; the problem has one bank, with a capacity, and events */
     tn_objective objective;
-    uint32_t workers; /* for `time` of the layout: events that run at once; 0 = no limit */
+    uint32_t workers; /* for `time` of the layout: number of events that run at once; 0: no limit */
 } tn_plan_options;
 
 #define TN_PLAN_OPTIONS_INIT TN_INIT(tn_plan_options, TN_SET(struct_size, sizeof(tn_plan_options)))
@@ -221,7 +237,7 @@ typedef struct tn_plan_options {
 /* Creates an empty problem. `context` may be NULL and must outlive the problem. */
 TN_API TN_CHECKED tn_status tn_problem_create(const tn_context *context, tn_problem **problem,
                                               tn_error *error);
-TN_API void tn_problem_destroy(tn_problem *problem); /* NULL is fine */
+TN_API void tn_problem_destroy(tn_problem *problem); /* Destroys a problem; NULL has no effect. */
 
 /* Adds a body. Its pieces are copied and normalised (sorted by time, merged). The clocks of a
  * merged piece cover the clocks of all pieces in it. `id` (may be NULL) receives the body's id.
@@ -231,17 +247,17 @@ TN_API void tn_problem_destroy(tn_problem *problem); /* NULL is fine */
  * body with TN_BODY_ANY_BANK), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_problem_add(tn_problem *problem, const tn_body *body, tn_body_id *id,
                                            tn_error *error);
-/* Sets bank `id`, which may be one past the last bank (bank 0 always exists). */
+/* Sets bank `id`, which is an existing bank or one past the last bank. Bank 0 always exists. */
 TN_API TN_CHECKED tn_status tn_problem_set_bank(tn_problem *problem, tn_bank_id id,
                                                 const tn_bank *bank, tn_error *error);
-/* Gives a problem, such as one that was read from a file, the memories of a device. If all names
- * are names of its banks, those banks are changed; if none is, the given banks become banks 0, 1,
- * ... in order. (tn_problem_set_bank changes a single bank, by its number.) Bodies in bank 0 that
- * are not bound to it (pinned, or placed there by a file) may then choose their bank.
- * Errors: E_INVALID (some names are known and some are not), E_NO_MEMORY. */
+/* Gives a problem, such as one that was read from a file, the memories of a device. If all names of
+ * `banks` are names of banks of the problem, those banks are changed. If no name is, the given
+ * banks become banks 0, 1, ... in order. (tn_problem_set_bank changes a single bank, by its
+ * number.) Bodies in bank 0 that are not bound to it (pinned, or placed there by a file) may then
+ * choose their bank. Errors: E_INVALID (some names are known and some are not), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_problem_offer_banks(tn_problem *problem, const tn_bank *banks,
                                                    uint32_t count, tn_error *error);
-/* Sets the alignment of bodies that give none: a power of two, 1 by default. */
+/* Sets the default alignment, for bodies that give no alignment: a power of two, 1 by default. */
 TN_API TN_CHECKED tn_status tn_problem_set_alignment(tn_problem *problem, uint64_t alignment,
                                                      tn_error *error);
 
@@ -251,10 +267,10 @@ TN_API TN_CHECKED tn_status tn_problem_set_streams(tn_problem *problem, uint32_t
                                                    tn_error *error);
 TN_API uint32_t tn_problem_streams(const tn_problem *problem);
 
-/* Keeps the byte ranges of two bodies disjoint, also if their live ranges are. Bodies in different
- * banks, and bodies of 0 bytes, are apart in any case; giving a pair twice changes nothing.
- * Errors: E_INVALID (a == b; a body that does not exist; two bodies that are tied where they share
- * bytes; more than 2^30 pairs), E_NO_MEMORY. Cost: O(1) time and memory. */
+/* Keeps the byte ranges of two bodies disjoint, even if their live ranges are disjoint. Bodies in
+ * different banks, and bodies of 0 bytes, are apart in any case; giving a pair twice changes
+ * nothing. Errors: E_INVALID (a == b; a body that does not exist; two bodies that are tied so that
+ * they share bytes; more than 2^30 pairs), E_NO_MEMORY. Cost: O(1) time and memory. */
 TN_API TN_CHECKED tn_status tn_problem_keep_apart(tn_problem *problem, tn_body_id a, tn_body_id b,
                                                   tn_error *error);
 /* Keeps all bodies out of bytes [first, last) of a bank. Reserved ranges may overlap each other and
@@ -270,8 +286,8 @@ TN_API TN_CHECKED tn_status tn_problem_reserve(tn_problem *problem, tn_bank_id b
  * pairs), E_NO_MEMORY. Cost: O(1) time and memory. */
 TN_API TN_CHECKED tn_status tn_problem_add_reuse_cost(tn_problem *problem, tn_body_id a,
                                                       tn_body_id b, uint64_t cost, tn_error *error);
-/* The separations, reserved ranges and reuse costs as they were given, in the order of adding. The
- * pointers are valid until the problem is changed or destroyed. */
+/* Return the separations, reserved ranges and reuse costs as they were given, in the order of
+ * adding. The pointers are valid until the problem is changed or destroyed. */
 TN_API const tn_pair *tn_problem_separations(const tn_problem *problem, uint32_t *count);
 TN_API const tn_reserved *tn_problem_reserved(const tn_problem *problem, uint32_t *count);
 TN_API const tn_pair *tn_problem_reuse_costs(const tn_problem *problem, uint32_t *count);
@@ -281,13 +297,14 @@ TN_API const tn_pair *tn_problem_reuse_costs(const tn_problem *problem, uint32_t
  * tn_problem_add_event  adds an event, such as an operator, that takes `time` (in any unit). Events
  *                       are numbered 0, 1, 2, ... in one possible serial order
  * tn_problem_add_order  event `before` is over when event `after` starts, in every layout
- * tn_problem_add_wait   the same for a wait that the program has without any layout, such as one
- *                       for a copy: it is counted among the waits of every layout
+ * tn_problem_add_wait   event `after` waits for event `before`, in every layout: the program itself
+ *                       has this wait, such as one for a copy, and it counts as a wait of every
+ *                       layout
  * tn_problem_add_span   bytes of a body between a write and their uses
  *
  * Errors: E_INVALID (an event or body that does not exist; before >= after; a use before the write;
  * bytes outside the body; more than TN_EVENTS_MAX events, TN_SPANS_MAX spans, or 2^24 orders or
- * uses; spans times uses above 2^32; times whose sum is above 2^63 - 1), E_NO_MEMORY. */
+ * uses; spans times uses above 2^32; times with a sum above 2^63 - 1), E_NO_MEMORY. */
 #define TN_EVENTS_MAX 16384u
 #define TN_SPANS_MAX 65536u
 TN_API TN_CHECKED tn_status tn_problem_add_event(tn_problem *problem, uint64_t time, uint32_t *id,
@@ -298,7 +315,8 @@ TN_API TN_CHECKED tn_status tn_problem_add_wait(tn_problem *problem, uint32_t be
                                                 uint32_t after, tn_error *error);
 TN_API TN_CHECKED tn_status tn_problem_add_span(tn_problem *problem, const tn_span *span,
                                                 tn_error *error);
-/* As they were given, uses without repetitions; valid until the problem is changed or destroyed. */
+/* Return the events, orders, waits and spans as they were given, with uses without repetitions. The
+ * pointers are valid until the problem is changed or destroyed. */
 TN_API const uint64_t *tn_problem_events(const tn_problem *problem, uint32_t *count); /* times */
 TN_API const tn_wait *tn_problem_orders(const tn_problem *problem, uint32_t *count);
 TN_API const tn_wait *tn_problem_waits(const tn_problem *problem, uint32_t *count);
@@ -306,19 +324,19 @@ TN_API const tn_span *tn_problem_spans(const tn_problem *problem, uint32_t *coun
 
 TN_API uint32_t tn_problem_count(const tn_problem *problem);
 TN_API uint32_t tn_problem_bank_count(const tn_problem *problem);
-/* The pointers are valid until the problem is changed or destroyed. In a body read back, the
- * alignment is resolved (>= 1), `pieces` is NULL only if the size is 0, and `first` and `last` are
- * the hull of the pieces. With several streams no clock is NULL. */
+/* Returns a body, with pointers that are valid until the problem is changed or destroyed. In a body
+ * read back, the alignment is resolved (>= 1), `pieces` is NULL only if the size is 0, and `first`
+ * and `last` are the hull of the pieces. With several streams no clock is NULL. */
 TN_API const tn_body *tn_problem_body(const tn_problem *problem, tn_body_id id);
 TN_API const tn_bank *tn_problem_bank(const tn_problem *problem, tn_bank_id id);
 
-/* The bytes that memory without reuse takes: the sum of the sizes, each rounded up to its
+/* Returns the bytes of memory without reuse: the sum of the sizes, each rounded up to its
  * alignment. A group of tied bodies counts once, from its lowest byte to its highest. Saturates at
  * UINT64_MAX. */
 TN_API uint64_t tn_problem_naive(const tn_problem *problem);
-/* The peak of live bytes in a bank, alignment counted: no layout of bank `bank` needs less. Bodies
- * with TN_BODY_ANY_BANK count only if the problem has one bank. `step` (may be NULL) receives the
- * first step of the peak. Cost: O(n log n). */
+/* Computes the peak of live bytes in a bank, alignment counted: no layout of bank `bank` needs
+ * less. Bodies with TN_BODY_ANY_BANK count only if the problem has one bank. `step` (may be NULL)
+ * receives the first step of the peak. Cost: O(n log n). */
 TN_API TN_CHECKED tn_status tn_problem_lower_bound(const tn_problem *problem, tn_bank_id bank,
                                                    uint64_t *bytes, int64_t *step, tn_error *error);
 
@@ -340,9 +358,10 @@ TN_API TN_CHECKED tn_status tn_problem_lower_bound(const tn_problem *problem, tn
  * layout), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_plan(const tn_problem *problem, const tn_plan_options *options,
                                     tn_layout *layout, tn_error *error);
-TN_API void tn_layout_release(tn_layout *layout); /* NULL and zeroed are fine */
+/* Releases a layout; NULL or a zeroed one has no effect. */
+TN_API void tn_layout_release(tn_layout *layout);
 
-/* Tensor `tensor` is written or read in step `step`. */
+/* A use of a tensor: tensor `tensor` is written or read in step `step`. */
 typedef struct tn_use {
     uint32_t step, tensor;
 } tn_use;
@@ -357,20 +376,21 @@ typedef struct tn_use {
  *          a use
  * arena    out: bytes of the arena
  *
- * tn_graph_allocate (run.h) does the same for a tn_graph.
+ * tn_graph_allocate (run.h) does this for a tn_graph.
  * Errors: E_INVALID (a use of tensor `count` or above, or of step UINT32_MAX), and those of
  * tn_plan. */
 TN_API TN_CHECKED tn_status tn_plan_uses(const uint64_t *sizes, uint32_t count, const tn_use *uses,
                                          uint32_t use_count, const tn_plan_options *options,
                                          uint64_t *offsets, uint64_t *arena, tn_error *error);
 
-/* Makes a layout of given offsets, every body in its own `bank`. Computes peaks and bounds; checks
- * nothing (see tn_layout_verify). */
+/* Makes a layout from given offsets, with every body in its own `bank`. Computes peaks and bounds;
+ * checks nothing (see tn_layout_verify). */
 TN_API TN_CHECKED tn_status tn_layout_from_offsets(const tn_problem *problem,
                                                    const uint64_t *offsets, tn_layout *layout,
                                                    tn_error *error);
-/* As tn_layout_from_offsets, with a bank for each body (NULL: the body's own bank). E_INVALID if a
- * bank does not exist. */
+/* Makes a layout from given offsets and a bank for each body; `bank` NULL: the body's own bank.
+ * Computes peaks and bounds; checks nothing. Errors: those of tn_layout_from_offsets; E_INVALID (a
+ * bank does not exist). */
 TN_API TN_CHECKED tn_status tn_layout_from_places(const tn_problem *problem,
                                                   const uint64_t *offsets, const tn_bank_id *banks,
                                                   tn_layout *layout, tn_error *error);
@@ -379,12 +399,13 @@ TN_API TN_CHECKED tn_status tn_layout_from_places(const tn_problem *problem,
 TN_API TN_CHECKED tn_status tn_layout_without_reuse(const tn_problem *problem, tn_layout *layout,
                                                     tn_error *error);
 
-/* Why a layout is invalid: the first conflict in time, then by byte. */
+/* Why a layout is invalid: the first conflict in time, among equal times the one at the lowest
+ * byte. */
 typedef struct tn_conflict {
     enum tn_conflict_reason {
         TN_CONFLICT_NONE,
         TN_CONFLICT_OVERLAP,   /* a and b share bytes [lo, hi) at step `step` */
-        TN_CONFLICT_ALIGNMENT, /* a's offset `lo` is not a multiple of its alignment */
+        TN_CONFLICT_ALIGNMENT, /* the offset of a, `lo`, is not a multiple of its alignment */
         TN_CONFLICT_PIN,       /* a is at `lo` but pinned at `hi` */
         TN_CONFLICT_CAPACITY,  /* a ends at `hi`, beyond the capacity of its bank */
         TN_CONFLICT_PEAK,      /* a ends at `hi`, above the peak that the layout states */
@@ -402,7 +423,7 @@ typedef struct tn_conflict {
     tn_body_id a, b;
     int64_t step;
     uint64_t lo, hi;
-    uint64_t spare[4]; /* 0 (status.h) */
+    uint64_t spare[4]; /* reserved for later fields: 0 (status.h) */
 } tn_conflict;
 
 /* Checks a layout from any source against a problem. Shares no code with the planners.
@@ -449,7 +470,8 @@ TN_API TN_CHECKED tn_status tn_layout_reuse_cost(const tn_problem *problem, cons
 TN_API TN_CHECKED tn_status tn_layout_waits(const tn_problem *problem, const tn_layout *layout,
                                             uint32_t workers, tn_wait **list, uint64_t *count,
                                             uint64_t *time, tn_error *error);
-TN_API void tn_waits_release(tn_wait *list); /* NULL is fine */
+/* Releases the waits of tn_layout_waits; NULL has no effect. */
+TN_API void tn_waits_release(tn_wait *list);
 
 /* Names and one-line summaries of the planners, for lists and --help. */
 TN_API uint32_t tn_planner_count(void);
@@ -470,13 +492,14 @@ TN_API const char *tn_planner_summary(uint32_t index);
 TN_API TN_CHECKED tn_status tn_problem_load(const char *path, const tn_context *context,
                                             tn_problem **problem, uint64_t **offsets,
                                             tn_error *error);
-/* As tn_problem_load, from memory; `name` gives the suffix and appears in messages. */
+/* Reads a problem from memory; otherwise like tn_problem_load. `name` gives the suffix and appears
+ * in messages. */
 TN_API TN_CHECKED tn_status tn_problem_load_memory(const char *name, const void *bytes, size_t size,
                                                    const tn_context *context, tn_problem **problem,
                                                    uint64_t **offsets, tn_error *error);
 TN_API void tn_offsets_release(const tn_context *context, uint64_t *offsets, uint32_t count);
-/* Writes the CSV with a last column `offset` (omitted if layout is NULL) and with the optional
- * columns that at least one body needs. The file is replaced atomically. */
+/* Writes a problem as CSV with a last column `offset` (omitted if layout is NULL) and with the
+ * optional columns that at least one body needs. The file is replaced atomically. */
 TN_API TN_CHECKED tn_status tn_problem_save_csv(const tn_problem *problem, const tn_layout *layout,
                                                 const char *path, tn_error *error);
 

@@ -17,31 +17,36 @@ extern "C" {
 /* --- facts about one operator ---------------------------------------------------------------- */
 
 typedef struct tn_cost {
-    uint64_t flops;       /* a multiply-add counts 2; TN_SIZE_UNKNOWN without a rule */
-    uint64_t bytes_moved; /* inputs read + outputs written */
+    /* number of operations (a multiply-add counts 2); TN_SIZE_UNKNOWN: the operator has no rule */
+    uint64_t flops;
+    uint64_t bytes_moved; /* bytes of inputs read + bytes of outputs written */
 } tn_cost;
-/* The arithmetic and memory traffic of an operator. */
+/* Returns the arithmetic and the memory traffic of an operator. */
 TN_API tn_cost tn_op_cost(const tn_graph *graph, tn_op_id op);
 
-/* How output `output` may use the memory of an input. */
+/* How an output of an operator may use the memory of an input. */
 typedef struct tn_view {
-    tn_tensor_id source; /* an input, or Constant's tensor attribute; TN_NONE: not a view */
-    bool must;           /* the operator is an alias by definition (aten::view, relu_) */
-    bool whole;          /* the offset is not known: the view keeps all of `source` live */
-    uint64_t offset;     /* bytes from the start of source; 0 when whole */
+    /* the tensor with the memory: an input, or the tensor attribute of a Constant; TN_NONE: the
+     * output is not a view */
+    tn_tensor_id source;
+    /* the operator is an alias by definition (aten::view, relu_), so the output must be a view */
+    bool must;
+    bool whole;      /* the offset is not known: the view keeps all bytes of `source` live */
+    uint64_t offset; /* bytes from the start of `source` to the view; 0 if `whole` */
 } tn_view;
 /* Whether output `output` can be or must be a view of an input. */
 TN_API tn_view tn_op_view(const tn_graph *graph, tn_op_id op, uint32_t output);
 
-/* Bit i: the operator may write `output` over input i (same bytes, element by element). */
+/* Returns the inputs over which the operator may write `output` (same bytes, element by element):
+ * bit i is input i. */
 TN_API uint64_t tn_op_inplace(const tn_graph *graph, tn_op_id op, uint32_t output);
 
-/* Whether output 0 is the bytes of the inputs concatenated: a Concat along the outermost dimension
- * that is not 1, with sizes that do not depend on data. */
+/* Whether output 0 consists of the bytes of the inputs, concatenated: a Concat along the outermost
+ * dimension that is not 1, with sizes that do not depend on data. */
 TN_API bool tn_op_joins(const tn_graph *graph, tn_op_id op);
 
-/* Bit i: the operator writes into input i and returns it as an output (aten::relu_, an optimizer's
- * step). */
+/* Returns the inputs that the operator writes into and returns as outputs (aten::relu_, an
+ * optimizer's step): bit i is input i. */
 TN_API uint64_t tn_op_changes(const tn_graph *graph, tn_op_id op);
 
 /* Whether the operator has side effects beyond its outputs (tflite's ASSIGN_VARIABLE). Such
@@ -59,23 +64,27 @@ TN_API bool tn_op_may_repeat(const tn_graph *graph, tn_op_id op);
  * changes nothing, and defines only output 0. Every other operator is repeated as it is, if
  * tn_op_may_repeat allows it. */
 typedef struct tn_op_form {
-    const tn_op *op;       /* the operator with the operands; owned by the graph */
-    const char *type;      /* in the operator's domain; NULL: must not be repeated */
-    uint32_t input_count;  /* that of the operator */
-    uint32_t output_count; /* the first outputs of the operator, this many */
-    uint64_t changes;      /* bit i: it writes into input i and returns it */
-    uint64_t found;        /* bit i: it reads the operator's output i, not its input i */
+    const tn_op *op; /* the operator that has the operands; owned by the graph */
+    /* type of the operator that runs, in the domain of `op`; NULL: the operator must not be
+     * repeated */
+    const char *type;
+    uint32_t input_count;  /* number of inputs, equal to that of the operator */
+    uint32_t output_count; /* number of outputs: the first outputs of the operator */
+    uint64_t changes; /* inputs that are written into and returned as outputs: bit i is input i */
+    /* inputs that are replaced by results of the first run: if bit i is set, the operator's output
+     * i is read instead of its input i */
+    uint64_t found;
 } tn_op_form;
-/* The form of the first run, or of a repeated run (again). */
+/* Returns the form of the first run, or with `again` that of a repeated run. */
 TN_API tn_op_form tn_op_form_of(const tn_graph *graph, tn_op_id op, bool again);
-/* The id of input `index` of a form; TN_NONE: omitted. */
+/* Returns the id of input `index` of a form; TN_NONE: the input is omitted. */
 TN_API tn_tensor_id tn_op_form_input(const tn_op_form *form, uint32_t index);
 
-/* Scratch bytes of the operator while it runs; 0 if its rule names no scratch. */
+/* Returns the scratch bytes of the operator while it runs; 0 if its rule names no scratch. */
 TN_API uint64_t tn_op_workspace(const tn_graph *graph, tn_op_id op);
 
-/* The operator registry (`tenure list operators`). The order of indices is stable: by domain, then
- * by name. */
+/* The operator registry (`tenure list operators`). The order of indices is stable: operators are
+ * sorted by domain, then by name. */
 TN_API uint32_t tn_op_rule_count(void);
 TN_API const char *tn_op_rule_type(uint32_t index);
 TN_API const char *tn_op_rule_domain(uint32_t index);
@@ -167,7 +176,7 @@ typedef enum tn_codec {
         TN_CODEC_COUNT
 } tn_codec;
 
-/* How the values of the ranks are combined: X(name, text). */
+/* How the values of the ranks are combined, in the form X(name, text). */
 #define TN_REDUCTION_TABLE(X) X(SUM, "sum") X(MEAN, "mean") X(MAX, "max")
 typedef enum tn_reduction {
 #define TN_X(name, text) TN_REDUCTION_##name,
@@ -179,29 +188,33 @@ typedef enum tn_reduction {
 /* An instruction. Members that its opcode does not use keep the values of TN_INSTRUCTION_INIT. */
 typedef struct tn_instruction {
     tn_opcode opcode;
-    uint32_t stream;     /* 0: compute; less than TN_STREAM_MAX */
-    tn_op_id op;         /* APPLY: the operator; else TN_NONE */
-    tn_tensor_id tensor; /* the tensor of all other opcodes except WAIT; else TN_NONE */
-    /* ENCODE, DECODE: the encoded form. GATHER, SCATTER: the result, in memory of its own. Else
-     * TN_NONE. */
+    uint32_t stream; /* the stream that runs the instruction, less than TN_STREAM_MAX; 0: compute */
+    tn_op_id op;     /* for APPLY: the operator; otherwise TN_NONE */
+    tn_tensor_id tensor; /* the tensor of every opcode except APPLY and WAIT; otherwise TN_NONE */
+    /* for ENCODE and DECODE: the encoded form. For GATHER and SCATTER: the result, in memory of its
+     * own. Otherwise TN_NONE. */
     tn_tensor_id other;
-    uint32_t wait;   /* starts after this signal; 0: starts in the order of its stream */
-    uint32_t signal; /* a unique number, signalled when it has ended; 0: no signal */
-    /* SWAP_OUT, SWAP_IN: a buffer on the host that several tensors share over time, from 1 to the
-     * number of instructions. 0: a buffer of its own. */
+    /* the instruction starts after this signal; 0: it starts in the order of its stream */
+    uint32_t wait;
+    uint32_t signal; /* a unique number, signalled when the instruction has ended; 0: no signal */
+    /* for SWAP_OUT and SWAP_IN: number of a buffer on the host that several tensors share over
+     * time, from 1 to the number of instructions. 0: the tensor has a host buffer of its own. */
     uint32_t slot;
-    uint32_t peer; /* SEND, RECV: the other rank */
-    /* SEND, RECV: distinguishes messages between two ranks; messages with the same tag arrive in
-     * the order of sending. */
+    uint32_t peer; /* for SEND and RECV: the other rank */
+    /* for SEND and RECV: a number that distinguishes messages between two ranks; messages with one
+     * tag arrive in the order of sending. */
     uint32_t tag;
-    /* SEND, RECV: section number `part` of `parts` equal sections of the tensor, at its place in
-     * the tensor; 0, 0: the whole tensor. A GATHER in place brings the sections that other ranks
-     * have received. */
+    /* for SEND and RECV: section number `part` of `parts` equal sections of the tensor, at its
+     * place in the tensor; 0, 0: the whole tensor. A GATHER in place brings the sections that other
+     * ranks have received. */
     uint32_t part, parts;
-    uint32_t group;         /* REDUCE, GATHER, SCATTER: the members; 0: all ranks */
-    tn_codec codec;         /* ENCODE, DECODE */
-    tn_reduction reduction; /* REDUCE, SCATTER */
-    bool again;             /* APPLY: the repeated form (tn_op_form_of), after a first run */
+    /* for REDUCE, GATHER and SCATTER: the group of ranks that take part; 0: all ranks */
+    uint32_t group;
+    tn_codec codec;         /* for ENCODE and DECODE: the codec */
+    tn_reduction reduction; /* for REDUCE and SCATTER: how values are combined */
+    /* for APPLY: whether the operator runs in its repeated form (tn_op_form_of), after a first
+     * run */
+    bool again;
 } tn_instruction;
 #define TN_INSTRUCTION_INIT                                                                        \
     TN_INIT(tn_instruction, TN_SET(op, TN_NONE) TN_SET(tensor, TN_NONE) TN_SET(other, TN_NONE))
@@ -213,7 +226,7 @@ typedef enum tn_affects {
     TN_AFFECTS_NONE,
     TN_AFFECTS_TENSOR,  /* instruction.tensor */
     TN_AFFECTS_OTHER,   /* instruction.other */
-    TN_AFFECTS_OPERATOR /* the tensors that its operator reads, changes or defines */
+    TN_AFFECTS_OPERATOR /* the tensors that the instruction's operator reads, changes or defines */
 } tn_affects;
 
 typedef enum tn_link {
@@ -222,26 +235,27 @@ typedef enum tn_link {
     TN_LINK_TO_HOST,
     TN_LINK_FROM_PEER,
     TN_LINK_TO_PEER,
-    TN_LINK_GROUP, /* both directions */
+    TN_LINK_GROUP, /* the links to the ranks of a group, in both directions */
     TN_LINK_FROM_STORAGE
 } tn_link;
 
 typedef enum tn_blocks {
     TN_BLOCKS_NOBODY,
-    TN_BLOCKS_CALLER, /* the thread that runs the program, until the copy is done */
-    TN_BLOCKS_PEER,   /* itself and its peer, until both have arrived */
+    /* the instruction blocks the thread that runs the program, until the copy is done */
+    TN_BLOCKS_CALLER,
+    TN_BLOCKS_PEER, /* the instruction blocks its own rank and the peer, until both have arrived */
     TN_BLOCKS_GROUP
 } tn_blocks;
 
 enum { /* tn_opcode_facts.flags */
        TN_USES_SLOT = 1u << 0,
        TN_USES_CODEC = 1u << 1, /* required */
-       TN_USES_PEER = 1u << 2,  /* and a tag */
+       TN_USES_PEER = 1u << 2,  /* the instruction names a peer and a tag */
        TN_USES_GROUP = 1u << 3,
        TN_USES_REDUCTION = 1u << 4,
-       TN_USES_WAIT = 1u << 5, /* required; optional for others */
-       TN_KEEPS = 1u << 6,     /* the released memory can be reused only after this instruction */
-       TN_MAY_CHANGE = 1u << 7 /* `other` may be missing; then it works in place */
+       TN_USES_WAIT = 1u << 5, /* a wait is required; for other opcodes it is optional */
+       TN_KEEPS = 1u << 6, /* the released memory can be used again only after the instruction */
+       TN_MAY_CHANGE = 1u << 7 /* `other` may be missing; the instruction then works in place */
 };
 
 typedef struct tn_opcode_facts {
@@ -249,24 +263,26 @@ typedef struct tn_opcode_facts {
     tn_affects reads, changes, defines, releases;
     tn_link link;
     tn_blocks blocks;
-    uint32_t flags; /* TN_USES_*, TN_MAY_CHANGE */
+    uint32_t flags; /* flags of the opcode: TN_USES_*, TN_KEEPS, TN_MAY_CHANGE */
 } tn_opcode_facts;
-/* The row of an opcode; an empty row named "unknown" for an invalid opcode. */
+/* Returns the row of an opcode; for an invalid opcode an empty row named "unknown". */
 TN_API const tn_opcode_facts *tn_opcode_facts_of(tn_opcode opcode);
 TN_API const char *tn_opcode_name(tn_opcode opcode);
 TN_API const char *tn_codec_name(tn_codec codec);
-TN_API bool tn_codec_is_lossless(tn_codec codec); /* decoding restores every bit */
-/* Bytes of the encoded form of `count` elements of 4 bytes. `filled` of them are not zero (-0.0
- * counts as not zero); only CSR depends on it. Saturates. NONE: 4 bytes per element. */
+TN_API bool tn_codec_is_lossless(tn_codec codec); /* Whether decoding restores every bit. */
+/* Returns the bytes of the encoded form of `count` elements of 4 bytes. `filled` of the elements
+ * are not zero (-0.0 counts as not zero); only CSR depends on that number. Saturates. NONE: 4 bytes
+ * per element. */
 TN_API uint64_t tn_codec_bytes(tn_codec codec, uint64_t count, uint64_t filled);
 TN_API const char *tn_reduction_name(tn_reduction reduction);
 
-/* The tensors of one instruction, TN_NONE for none. Those of an APPLY are the operands of
- * tn_op_form_of(graph, instruction.op, instruction.again). A changed tensor is also read. */
+/* The tensors of one instruction; TN_NONE where there is no tensor. The tensors of an APPLY are the
+ * operands of tn_op_form_of(graph, instruction.op, instruction.again). A changed tensor is also
+ * read. */
 typedef struct tn_effects {
     tn_tensor_id reads, changes, defines, releases;
 } tn_effects;
-/* The tensors that an instruction reads, changes, defines and releases. */
+/* Returns the tensors that an instruction reads, changes, defines and releases. */
 TN_API tn_effects tn_instruction_effects(const tn_instruction *instruction);
 
 /* --- program --------------------------------------------------------------------------------- */
@@ -287,7 +303,7 @@ TN_API tn_effects tn_instruction_effects(const tn_instruction *instruction);
  *
  * An occupancy (`tn_occupancy`) is the result of liveness analysis and buffer assignment. It says
  * when each tensor is live (`tn_life`, a live range), and which tensors share one body (a buffer)
- * as views or in-place results. It also holds the problem for the planners (plan.h).
+ * as views or in-place results. It also contains the problem for the planners (plan.h).
  * Threads: any number of threads may read; one thread at a time may change.
  */
 
@@ -297,19 +313,23 @@ typedef struct tn_region {
     tn_op_id op;
     tn_block_id block;
     uint32_t first, last;
-    bool repeats; /* a loop body: tensors that it reads from outside stay live until `last` */
+    /* the region is the body of a loop: tensors that it reads from outside stay live until
+     * `last` */
+    bool repeats;
 } tn_region;
 
 typedef struct tn_program tn_program;
 
 typedef struct tn_program_options {
     size_t struct_size;
-    const char *order; /* "file" (NULL), "memory", or "auto": the order with the lowest peak of live
-                        * bytes; on a tie with the file's order, the file's */
-    const struct tn_occupancy_options *memory; /* how live bytes are counted; NULL: defaults.
-                                                * `claimed` is ignored */
-    const tn_op_id *sequence; /* [sequence_count] the caller's order, instead of `order`: every
-                               * operator that is not folded, once; checked */
+    /* name of the order: "file" (also for NULL), "memory", or "auto", which is the order with the
+     * lowest peak of live bytes; if the order of the file has the lowest peak, too, it is chosen */
+    const char *order;
+    /* how live bytes are counted; NULL: defaults. `claimed` of it is ignored */
+    const struct tn_occupancy_options *memory;
+    /* [sequence_count] the caller's own order, which replaces `order`: every operator that is not
+     * folded, once; the order is checked */
+    const tn_op_id *sequence;
     uint32_t sequence_count;
 } tn_program_options;
 #define TN_PROGRAM_OPTIONS_INIT                                                                    \
@@ -363,31 +383,32 @@ typedef struct tn_program_streams_report {
 TN_API TN_CHECKED tn_status tn_program_streams_of(const tn_program *program, const uint64_t *times,
                                                   tn_program_streams_report *report,
                                                   tn_error *error);
-/* Makes a program of the caller's instructions (from a pass or a recorded run). They are copied and
- * checked by tn_program_verify. */
+/* Makes a program from the caller's instructions, which come from a pass or a recorded run. The
+ * instructions are copied and checked by tn_program_verify. */
 TN_API TN_CHECKED tn_status tn_program_from(const tn_graph *graph,
                                             const tn_instruction *instructions, uint32_t count,
                                             const tn_region *regions, uint32_t region_count,
                                             tn_program **program, tn_error *error);
-/* An encoded (compressed) form of a tensor. It is a tensor of the program, not of the given graph,
- * since no operator computes it. */
+/* An encoded (compressed) form of a tensor. The form is a tensor of the program, not of the given
+ * graph, because no operator computes it. */
 typedef struct tn_encoded {
     tn_tensor_id tensor; /* the tensor that is encoded */
     tn_codec codec;
-    uint64_t bytes; /* reserved for the form; 0: enough for any tensor data (tn_codec_bytes) */
+    /* bytes reserved for the form; 0: enough for any tensor data (tn_codec_bytes) */
+    uint64_t bytes;
 } tn_encoded;
-/* As tn_program_from, with encoded forms. The program gets a graph of its own, with the ids of the
- * given graph; `encoded[k]` is tensor tn_graph_tensor_count(graph) + k of it. That graph lives as
- * long as the program. Only ENCODE, DECODE (as `other`), swaps and releases may name an encoded
- * form. The given graph must outlive the program.
- * Errors: E_INVALID (a tensor of unknown size or without whole bytes; fewer bytes than any tensor
- * data need; and those of tn_program_from), E_NO_MEMORY. */
+/* Makes a program from the caller's instructions (as tn_program_from does) that may name encoded
+ * forms. The program gets a graph of its own, with the ids of the given graph; `encoded[k]` is
+ * tensor tn_graph_tensor_count(graph) + k of it. That graph lives as long as the program. Only
+ * ENCODE, DECODE (as `other`), swaps and releases may name an encoded form. The given graph must
+ * outlive the program. Errors: E_INVALID (a tensor of unknown size or without whole bytes; fewer
+ * bytes than any tensor data need; and those of tn_program_from), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_program_from_encoded(
     const tn_graph *graph, const tn_encoded *encoded, uint32_t encoded_count,
     const tn_instruction *instructions, uint32_t count, const tn_region *regions,
     uint32_t region_count, tn_program **program, tn_error *error);
-/* The program's encoded forms, [*count]; they are the last *count tensors of its graph, in order.
- */
+/* Returns the encoded forms of a program, [*count]; they are the last *count tensors of its graph,
+ * in order. */
 TN_API const tn_encoded *tn_program_encoded(const tn_program *program, uint32_t *count);
 /* Checks that a program can run and computes what its graph says. tn_program_from accepts no other
  * program. The check uses the table of program.h and covers every interleaving of streams and
@@ -405,10 +426,10 @@ TN_API TN_CHECKED tn_status tn_program_verify(const tn_program *program, tn_erro
  * k-th SEND from one rank to another with a tag matches the k-th RECV there with that tag, of equal
  * size. The k-th REDUCE, GATHER or SCATTER of a group matches the k-th one of every rank that calls
  * the group (group 0: all ranks). The check proves that no rank deadlocks, where stream 0 issues
- * the instructions in list order. A single program whose messages name peer 0 sends to itself
- * across two streams, stream 0 after the other.
- * Errors: E_INVALID (the message names rank, instruction, tensor and the missing match),
- * E_NO_MEMORY. Cost: O(instructions + operands + m log m) for m communicating instructions. */
+ * the instructions in list order. A single program with messages that name peer 0 sends to itself
+ * across two streams, stream 0 after the other. Errors: E_INVALID (the message names rank,
+ * instruction, tensor and the missing match), E_NO_MEMORY. Cost: O(instructions + operands + m log
+ * m) for m communicating instructions. */
 TN_API TN_CHECKED tn_status tn_programs_verify(const tn_program *const *programs, uint32_t count,
                                                tn_error *error);
 TN_API void tn_program_destroy(tn_program *program);
@@ -417,11 +438,12 @@ TN_API const tn_graph *tn_program_graph(const tn_program *program);
 /* The order of a program, and how close to optimal it is known to be. Bytes are live bytes at the
  * peak step; every tensor is rounded up to its alignment. */
 typedef struct tn_program_order {
-    const char *name; /* the order chosen: "file" if the requested one is no better; "sequence" for
-                       * the caller's own; "" after tn_program_from. Static string */
-    uint64_t peak;    /* 0: not computed */
-    uint64_t bound;   /* no order of these operators needs less; 0: unknown */
-    bool proved;      /* peak == bound: no order of these operators is better */
+    /* name of the order that was chosen: "file" if the requested order is no better; "sequence" for
+     * the caller's own; "" after tn_program_from. Static string */
+    const char *name;
+    uint64_t peak;  /* live bytes at the peak step; 0: not computed */
+    uint64_t bound; /* lower bound: no order of these operators needs fewer bytes; 0: not known */
+    bool proved;    /* peak == bound: no order of these operators is better */
 } tn_program_order;
 TN_API tn_program_order tn_program_order_of(const tn_program *program);
 /* Names and summaries of the orders, for lists and --help; without "auto". */
@@ -438,40 +460,45 @@ TN_API const tn_region *tn_program_regions(const tn_program *program);
 typedef struct tn_occupancy tn_occupancy;
 
 typedef enum tn_inplace {
-    TN_INPLACE_CHOOSE, /* chosen by rule, for the lowest peak of live bytes */
+    /* tensors may share memory, chosen by rule for the lowest peak of live bytes */
+    TN_INPLACE_CHOOSE,
     TN_INPLACE_NONE,
-    TN_INPLACE_CLAIMED /* as CHOOSE, but tensors share memory only if `claimed` agrees */
+    /* like TN_INPLACE_CHOOSE, but tensors share memory only if `claimed` agrees */
+    TN_INPLACE_CLAIMED
 } tn_inplace;
 
-/* Which operators may run concurrently. SERIAL: the program's order; a program with several streams
- * gives the problem their clocks, or equivalent intervals. SAFE: all operators without a path
- * between them in the graph may overlap, and no plan adds a dependency between operators. */
+/* Which operators may run concurrently. SERIAL: only as the program orders them; for a program with
+ * several streams, the problem gets the clocks of the streams, or equivalent intervals. SAFE: all
+ * operators without a path between them in the graph may overlap, and no plan adds a dependency
+ * between operators. */
 typedef enum tn_parallel { TN_PARALLEL_SERIAL, TN_PARALLEL_SAFE } tn_parallel;
 
 typedef struct tn_occupancy_options {
     size_t struct_size;
-    uint64_t alignment; /* of every body; 0: 64 */
+    uint64_t alignment; /* alignment of every body; 0: 64 */
     tn_inplace inplace;
     bool no_views; /* optional views get memory of their own; aliases by definition never do */
-    const uint64_t *claimed; /* with CLAIMED: [tensor count] offsets; TN_SIZE_UNKNOWN: not given */
-    /* [bank_count], as in tn_problem_offer_banks: bodies may choose their bank. The traffic of a
-     * tensor is its bytes, once for its definition and once for each use */
+    /* with TN_INPLACE_CLAIMED: [tensor count] offset of each tensor; TN_SIZE_UNKNOWN: not given */
+    const uint64_t *claimed;
+    /* [bank_count] banks among which bodies may choose, as in tn_problem_offer_banks. The traffic
+     * of a tensor is its bytes, counted once for its definition and once for each use */
     const tn_bank *banks;
     uint32_t bank_count;
     tn_parallel parallel;
-    /* [operator count] scratch bytes of the kernels (tn_kernels_workspaces); NULL: those of
-     * tn_op_workspace. Read only during the call */
+    /* [operator count] scratch bytes of the kernels (tn_kernels_workspaces); NULL: the scratch
+     * bytes of tn_op_workspace. Read only during the call */
     const uint64_t *workspaces;
-    bool fuse_concat; /* inputs of a concatenation are written directly into its output, if that
-                       * raises the live bytes of no step; with CLAIMED: if the claims say so */
+    /* inputs of a concatenation are written directly into its output, if that raises the live bytes
+     * of no step; with TN_INPLACE_CLAIMED: if the claims say so */
+    bool fuse_concat;
     /* [static_count] static memory in the arena: one body per block, in this order after all other
-     * bodies, live in every step. Tensors that the program fetches (FETCH) are live from there, and
-     * take the bytes of their block. 0: static tensors are not in the arena */
+     * bodies, live in every step. Tensors that the program fetches (FETCH) are live from the FETCH
+     * on, in the bytes of their block. static_count 0: static tensors are not in the arena */
     const struct tn_static_block *statics;
     uint32_t static_count;
-    bool statics_first; /* static blocks are pinned one after another from the arena's start */
+    bool statics_first; /* static blocks are pinned one after another from the start of the arena */
     /* [operator count] scratch bytes of operators that run a second time in another form
-     * (tn_kernels_workspaces_again); NULL: as the first time */
+     * (tn_kernels_workspaces_again); NULL: the scratch bytes of the first time */
     const uint64_t *workspaces_again;
 } tn_occupancy_options;
 #define TN_OCCUPANCY_OPTIONS_INIT                                                                  \
@@ -481,7 +508,8 @@ typedef struct tn_occupancy_options {
  * layout that the kernel of an operator needs (packed). */
 typedef struct tn_static_block {
     tn_tensor_id tensor;
-    tn_op_id op; /* the operator that has a packed form of its own; TN_NONE: for all operators */
+    /* the operator for which the block is packed; TN_NONE: the block is for all operators */
+    tn_op_id op;
     uint64_t bytes;
 } tn_static_block;
 
@@ -490,27 +518,34 @@ typedef enum tn_share {
     TN_SHARE_OWN,
     TN_SHARE_VIEW,
     TN_SHARE_INPLACE,
-    TN_SHARE_FUSED /* a concatenation with inputs that were written into it, not copied */
+    TN_SHARE_FUSED /* a concatenation: its inputs were written into it, not copied */
 } tn_share;
 /* One live range of one tensor: from a definition to its last use. A tensor that is swapped or
- * recomputed has several. The output of an If has one at the end of each branch that writes it,
- * since only one of them runs. A static tensor (parameter, constant, folded) has one for each block
- * that the options put into the arena; its views have no live range. */
+ * recomputed has several live ranges. The output of an If has one at the end of each branch that
+ * writes it, since only one branch runs. A static tensor (parameter, constant, folded) has one for
+ * each block that the options put into the arena; views of a static tensor have no live range. */
 typedef struct tn_life {
-    tn_tensor_id tensor; /* TN_NONE: the workspace of `op` */
-    tn_op_id op; /* the operator that defines it; TN_NONE: PUT, or formal input of a block */
+    tn_tensor_id tensor; /* the tensor; TN_NONE: the live range is the workspace of `op` */
+    /* the operator that defines the tensor; TN_NONE: a PUT defines it, or it is a formal input of a
+     * block */
+    tn_op_id op;
     tn_body_id body;
-    uint64_t delta; /* bytes from the body's offset; 0 if `whole` */
-    uint64_t bytes; /* unaligned size of the tensor; for a view that repeats bytes (expand), of
-                     * the bytes it views */
-    uint32_t first, last; /* live in steps [first, last). With copies on other streams: until the
-                           * copy is known to be complete; if no interval can express that, `last`
-                           * counts list order only and the clocks of the problem say the rest */
-    tn_share share;       /* OWN: it shares no earlier tensor's memory */
-    tn_tensor_id source;  /* VIEW, INPLACE: the tensor whose memory it uses; FUSED: the first input
-                           * that lies in it; else TN_NONE */
-    bool whole;           /* a view at an unknown offset: it keeps the whole body live */
-    bool is_static;       /* a block of static memory; `op`: the operator of a packed form */
+    uint64_t delta; /* offset in bytes from that of the body; 0 if `whole` */
+    /* unaligned size of the tensor; for a view that repeats bytes (expand), the bytes that it
+     * views */
+    uint64_t bytes;
+    /* steps [first, last) in which the tensor is live. With copies on other streams: until the copy
+     * is known to be complete; if no interval can express that, `last` counts list order only, and
+     * the clocks of the problem have the rest */
+    uint32_t first, last;
+    /* how the live range gets its memory; OWN: it shares no earlier tensor's memory */
+    tn_share share;
+    /* for VIEW and INPLACE: the tensor that had the memory first; for FUSED: the first input that
+     * lies in it; otherwise TN_NONE */
+    tn_tensor_id source;
+    bool whole; /* the live range is a view at an unknown offset: it keeps the whole body live */
+    /* the live range is a block of static memory; `op` is then the operator of a packed form */
+    bool is_static;
 } tn_life;
 
 /* Computes the live ranges, merges views and in-place pairs into bodies, and builds the problem.
@@ -524,9 +559,10 @@ TN_API void tn_occupancy_destroy(tn_occupancy *occupancy);
 TN_API const tn_program *tn_occupancy_program(const tn_occupancy *occupancy);
 TN_API const tn_problem *tn_occupancy_problem(const tn_occupancy *occupancy);
 TN_API uint32_t tn_occupancy_life_count(const tn_occupancy *occupancy);
-TN_API const tn_life *tn_occupancy_lives(const tn_occupancy *occupancy); /* by first, then tensor */
-/* The kind of a live range: that of its tensor; WORKSPACE without a tensor; CONSTANT for folded
- * static memory. */
+/* The live ranges, sorted by first step, then by tensor. */
+TN_API const tn_life *tn_occupancy_lives(const tn_occupancy *occupancy);
+/* Returns the kind of a live range: that of its tensor; WORKSPACE without a tensor; CONSTANT for
+ * folded static memory. */
 TN_API tn_kind tn_life_kind(const tn_graph *graph, const tn_life *life);
 
 typedef struct tn_memory_summary {
@@ -539,17 +575,19 @@ typedef struct tn_memory_summary {
                            aliases by definition */
     uint64_t peak_live; /* the lower bound of the problem */
     uint32_t peak_step;
-    uint32_t bounded; /* tensors counted at an upper bound */
+    uint32_t bounded; /* number of tensors that are counted at an upper bound */
 } tn_memory_summary;
 TN_API tn_memory_summary tn_occupancy_summary(const tn_occupancy *occupancy);
 
 typedef struct tn_occupant {
-    uint32_t life;  /* index into tn_occupancy_lives */
-    uint64_t bytes; /* that it holds; bytes shared by several live ranges count for one of them */
+    uint32_t life; /* number of the live range: index into tn_occupancy_lives */
+    /* bytes that the live range occupies; bytes shared by several live ranges count for one of
+     * them */
+    uint64_t bytes;
 } tn_occupant;
-/* Lists the live ranges that hold the arena at a step (TN_NONE: the peak step). Fills holders[room]
- * with the largest (ties by index) and returns the number of all. The bytes of all add up to the
- * live bytes. Cost: O(lives log room). */
+/* Lists the live ranges that occupy memory of the arena at a step (TN_NONE: the peak step). Fills
+ * holders[room] with the largest (ties by index) and returns the number of all. The bytes of all
+ * add up to the live bytes. Cost: O(lives log room). */
 TN_API uint32_t tn_occupancy_holders(const tn_occupancy *occupancy, uint32_t step,
                                      tn_occupant *holders, uint32_t room);
 
@@ -616,8 +654,8 @@ TN_API TN_CHECKED tn_status tn_program_plan(const tn_graph *graph,
 
 /* --- tags: the allocation step by step -------------------------------------------------------- */
 
-/* An event of one tensor at one step. A tag names memory before its size is known. X(name, text).
- */
+/* An event of one tensor at one step, in a run-time allocator with tags. A tag names memory before
+ * its size is known. X(name, text). */
 /* clang-format off */
 #define TN_TAG_TABLE(X)                                                                        \
     X(OUTSIDE, "outside")  /* a graph input: the caller's memory, no tag */                    \
@@ -637,17 +675,18 @@ typedef enum tn_tag_kind {
 typedef struct tn_tag_event {
     tn_tag_kind kind;
     uint32_t step;
-    tn_op_id op;         /* the operator of the step; TN_NONE: another instruction */
-    tn_tensor_id tensor; /* TN_NONE: the workspace of `op` */
-    uint32_t tag;        /* TN_NONE: outside */
-    tn_tensor_id other;  /* VIEW, INPLACE: the tensor that had the memory; NEW: a live input */
-    uint32_t uses;       /* reads left: KEPT: of `tensor`; NEW: of `other` */
-    uint64_t bytes;      /* of the tag so far: the size of its largest tensor */
+    tn_op_id op;         /* the operator of the step; TN_NONE: the instruction is not an APPLY */
+    tn_tensor_id tensor; /* the tensor; TN_NONE: the event is for the workspace of `op` */
+    uint32_t tag;        /* the tag of the memory; TN_NONE: outside */
+    /* for VIEW and INPLACE: the tensor that had the memory; for NEW: a live input */
+    tn_tensor_id other;
+    uint32_t uses;  /* number of reads left: for KEPT of `tensor`, for NEW of `other` */
+    uint64_t bytes; /* bytes of the tag so far: the size of its largest tensor */
 } tn_tag_event;
 
 typedef struct tn_tag_summary {
     uint32_t tag_count;
-    uint64_t bytes; /* of all tags, placed end to end */
+    uint64_t bytes; /* bytes of all tags, placed end to end */
 } tn_tag_summary;
 
 /* Plays the program through a run-time allocator with use counts and a queue of free tags, and
@@ -683,10 +722,13 @@ TN_API TN_CHECKED tn_status tn_occupancy_tags(const tn_occupancy *occupancy,
  */
 
 typedef struct tn_host {
-    tn_problem *problem; /* on the steps of the program, like the problem of its occupancy */
-    tn_body_id *body;    /* [instructions] the body of a swap's copy; TN_NONE: not a swap */
-    uint64_t copied;     /* bytes of all copies, each counted once: the memory without reuse */
-    uint32_t count;      /* number of instructions */
+    /* layout problem of the host memory, on the steps of the program, like the problem of its
+     * occupancy */
+    tn_problem *problem;
+    /* [instructions] the body of a swap's copy; TN_NONE: the instruction is not a swap */
+    tn_body_id *body;
+    uint64_t copied; /* bytes of all copies, each counted once: the host memory without reuse */
+    uint32_t count;  /* number of instructions */
     tn_context context;
 } tn_host;
 
@@ -700,7 +742,8 @@ typedef struct tn_host {
  * Cost: O(instructions log n), and that of vector clocks with several streams. */
 TN_API TN_CHECKED tn_status tn_program_host(const tn_program *program, uint64_t alignment,
                                             tn_host *host, tn_error *error);
-TN_API void tn_host_release(tn_host *host); /* NULL and a zeroed host are fine */
+/* Releases host memory plans; NULL or a zeroed one has no effect. */
+TN_API void tn_host_release(tn_host *host);
 
 /* --- trace ----------------------------------------------------------------------------------- */
 
@@ -729,23 +772,25 @@ TN_API void tn_host_release(tn_host *host); /* NULL and a zeroed host are fine *
 typedef enum tn_event_kind {
     TN_EVENT_STEP,  /* an instruction ran */
     TN_EVENT_ALLOC, /* a tensor, or the workspace of `op`, got memory */
-    TN_EVENT_FREE,  /* it released that memory */
+    TN_EVENT_FREE,  /* the tensor, or the workspace, released its memory */
 } tn_event_kind;
 
 typedef struct tn_event {
     tn_event_kind kind;
-    tn_opcode opcode;    /* of the instruction */
-    uint32_t step;       /* its index in the program */
+    tn_opcode opcode;    /* opcode of the instruction */
+    uint32_t step;       /* index of the instruction in the program */
     uint32_t run;        /* number of the run, from 0 */
-    uint32_t stream;     /* the stream that ran it */
-    tn_op_id op;         /* APPLY, and the workspace of an operator; else TN_NONE */
-    tn_tensor_id tensor; /* of PUT, GET, ..., ALLOC, FREE; else TN_NONE */
-    tn_body_id body;   /* ALLOC, FREE: the buffer of the problem; STEP, and for weights: TN_NONE */
-    double start_s;    /* on any monotonic clock */
-    double duration_s; /* ALLOC, FREE: 0 */
-    uint64_t bytes;    /* PUT, GET, ...: bytes moved; ALLOC, FREE: size of the block; else 0 */
-    /* Bytes in use by kind. STEP: while it runs, including operands and workspace, as in the plan's
-     * curve (tn_occupancy_live); ALLOC, FREE: after it. */
+    uint32_t stream;     /* the stream that ran the instruction */
+    tn_op_id op;         /* the operator of an APPLY, and of a workspace; otherwise TN_NONE */
+    tn_tensor_id tensor; /* the tensor of PUT, GET, ..., ALLOC, FREE; otherwise TN_NONE */
+    /* for ALLOC and FREE: the buffer of the problem; for STEP, and for weights: TN_NONE */
+    tn_body_id body;
+    double start_s;    /* start in seconds, on any monotonic clock */
+    double duration_s; /* duration in seconds; 0 for ALLOC and FREE */
+    /* for PUT, GET, ...: bytes moved; for ALLOC and FREE: size of the block; otherwise 0 */
+    uint64_t bytes;
+    /* Bytes in use by kind. For STEP: while the instruction runs, including operands and workspace,
+     * as in the plan's curve (tn_occupancy_live). For ALLOC and FREE: after the event. */
     uint64_t live[TN_KIND_COUNT];
 } tn_event;
 
@@ -758,13 +803,16 @@ typedef struct tn_trace tn_trace;
  * Errors: E_INVALID (capacity), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_trace_create(const tn_context *context, uint64_t capacity,
                                             tn_trace **trace, tn_error *error);
-TN_API void tn_trace_destroy(tn_trace *trace); /* NULL is fine */
-/* Adds a copy of the event. A NULL trace ignores it. Cost: O(1), no allocation. */
+TN_API void tn_trace_destroy(tn_trace *trace); /* Destroys a trace; NULL has no effect. */
+/* Adds a copy of the event to a trace; with a NULL trace the call has no effect. Cost: O(1), no
+ * allocation. */
 TN_API void tn_trace_add(tn_trace *trace, const tn_event *event);
-/* The events, in the order of adding. */
+/* Returns the events of a trace, in the order of adding. */
 TN_API const tn_event *tn_trace_events(const tn_trace *trace, uint64_t *count);
-TN_API uint64_t tn_trace_dropped(const tn_trace *trace); /* events that had no room */
-TN_API void tn_trace_clear(tn_trace *trace);             /* as after tn_trace_create */
+/* Returns the number of events that did not fit in the trace. */
+TN_API uint64_t tn_trace_dropped(const tn_trace *trace);
+/* Removes all events, so that the trace is as after tn_trace_create. */
+TN_API void tn_trace_clear(tn_trace *trace);
 
 /* Computes the plan's curve: the live bytes at each step, by kind. Each byte of a body (buffer)
  * counts once.
@@ -806,47 +854,58 @@ TN_API TN_CHECKED tn_status tn_occupancy_live(const tn_occupancy *occupancy,
 
 typedef struct tn_simulate_options {
     size_t struct_size;
-    const tn_context *context; /* NULL or outlives the simulation */
-    const uint64_t *costs;     /* [operators] time of an APPLY; NULL: operators take no time */
-    const uint64_t *again;     /* [operators] time of an APPLY that recomputes, in the operator's
-                                * repeat form if it has one; NULL: as `costs` */
-    /* Bytes per second in each direction; 0: copies take no time */
-    double to_host_bytes_per_s;   /* GET, SWAP_OUT */
-    double from_host_bytes_per_s; /* PUT, SWAP_IN */
-    double peer_bytes_per_s;      /* SEND, RECV, REDUCE, ...: other ranks are always ready */
-    double codec_bytes_per_s;     /* ENCODE, DECODE: bytes of both forms */
-    double latency_s;             /* of each copy and message; its direction is busy meanwhile */
-    /* Events, in the form of a run's */
-    tn_trace *trace;               /* NULL: no events */
-    const tn_occupancy *occupancy; /* of this program, for live bytes, ALLOC and FREE; NULL: only
-                                    * steps, with no live bytes */
-    uint32_t run;                  /* number of the run in the events */
-    double start_s;                /* start of the run on the clock of the events */
-    /* FETCH: storage is a link of its own */
+    /* services of the caller; NULL: defaults; must outlive the simulation */
+    const tn_context *context;
+    /* [operators] time of an APPLY of each operator; NULL: operators take no time */
+    const uint64_t *costs;
+    /* [operators] time of an APPLY that recomputes, in the operator's repeat form if it has one;
+     * NULL: the times in `costs` */
+    const uint64_t *again;
+    /* rate of the link from device to host in bytes per second, for GET and SWAP_OUT; 0: copies
+     * take no time */
+    double to_host_bytes_per_s;
+    /* rate of the link from host to device in bytes per second, for PUT and SWAP_IN; 0: copies take
+     * no time */
+    double from_host_bytes_per_s;
+    /* rate of SEND, RECV, REDUCE, ...; other ranks are assumed to be always ready */
+    double peer_bytes_per_s;
+    double codec_bytes_per_s; /* rate of ENCODE and DECODE, for the bytes of both forms */
+    double latency_s; /* latency of each copy and message, during which its direction is busy */
+    /* the trace that receives the events, in the form of those of a run; NULL: no events */
+    tn_trace *trace;
+    /* occupancy of this program, for live bytes and for ALLOC and FREE; NULL: only steps, without
+     * live bytes */
+    const tn_occupancy *occupancy;
+    uint32_t run;   /* number that the run has in the events */
+    double start_s; /* start of the run on the clock of the events, in seconds */
+    /* rate and latency of FETCH; the storage is a link of its own */
     double from_storage_bytes_per_s, storage_latency_s;
-    const uint64_t *fetch_bytes; /* [tensors] bytes that a FETCH reads; NULL: those of the tensor */
-    double peer_latency_s;       /* of each message to other ranks, in addition to latency_s */
+    /* [tensors] bytes that a FETCH of each tensor reads; NULL: the bytes of the tensor */
+    const uint64_t *fetch_bytes;
+    double peer_latency_s; /* latency of each message to other ranks, in addition to latency_s */
 } tn_simulate_options;
 #define TN_SIMULATE_OPTIONS_INIT                                                                   \
     TN_INIT(tn_simulate_options, TN_SET(struct_size, sizeof(tn_simulate_options)))
 
 /* A stall: stream 0 was ready and had to wait. */
 typedef struct tn_stall {
-    uint32_t step;                  /* the instruction that waited */
-    uint32_t on;                    /* the instruction that it waited for */
-    uint64_t start_ps, duration_ps; /* from the start of the run */
+    uint32_t step; /* the instruction that waited */
+    uint32_t on;   /* the instruction that it waited for */
+    /* start and duration of the stall; the start is counted from the start of the run */
+    uint64_t start_ps, duration_ps;
 } tn_stall;
 
 typedef struct tn_simulation {
-    uint64_t total_ps;   /* until the last instruction of all streams has ended; saturating */
-    uint64_t compute_ps; /* sum over all APPLY, ENCODE, DECODE, including concurrent ones */
-    uint64_t stall_ps;   /* sum of all stalls */
-    uint64_t to_host_ps, from_host_ps; /* busy time of each direction */
+    uint64_t total_ps; /* time until the last instruction of all streams has ended; saturating */
+    /* sum of the times of all APPLY, ENCODE and DECODE, including concurrent ones */
+    uint64_t compute_ps;
+    uint64_t stall_ps;                 /* sum of all stalls */
+    uint64_t to_host_ps, from_host_ps; /* busy time of each direction of the link */
     uint64_t to_host_bytes, from_host_bytes, peer_bytes;
-    tn_stall *stalls; /* [stall_count] in order */
+    tn_stall *stalls; /* [stall_count] the stalls, in order */
     uint32_t stall_count;
-    uint32_t guesses;                             /* estimates for control flow */
-    uint64_t from_storage_ps, from_storage_bytes; /* of FETCH */
+    uint32_t guesses;                             /* number of estimates for control flow */
+    uint64_t from_storage_ps, from_storage_bytes; /* time and bytes of all FETCH instructions */
 } tn_simulation;
 
 /* Predicts the run time of a program.
@@ -859,7 +918,8 @@ typedef struct tn_simulation {
 TN_API TN_CHECKED tn_status tn_simulate(const tn_program *program,
                                         const tn_simulate_options *options,
                                         tn_simulation *simulation, tn_error *error);
-TN_API void tn_simulation_release(tn_simulation *simulation); /* NULL is fine */
+/* Releases a simulation; NULL has no effect. */
+TN_API void tn_simulation_release(tn_simulation *simulation);
 
 /* --- timeline -------------------------------------------------------------------------------- */
 
@@ -886,7 +946,7 @@ typedef struct tn_timeline tn_timeline;
 
 typedef enum tn_timeline_kind {
     TN_TIMELINE_PREDICTED, /* tn_simulate */
-    TN_TIMELINE_MEASURED,  /* a run */
+    TN_TIMELINE_MEASURED,  /* measured: the events of a run */
     TN_TIMELINE_KINDS
 } tn_timeline_kind;
 
@@ -898,11 +958,11 @@ typedef enum tn_timeline_kind {
  * Errors: E_INVALID, E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_timeline_create(const tn_context *context, const char *input,
                                                uint32_t ranks, tn_timeline **line, tn_error *error);
-TN_API void tn_timeline_destroy(tn_timeline *line); /* NULL is fine */
+TN_API void tn_timeline_destroy(tn_timeline *line); /* Destroys a timeline; NULL has no effect. */
 TN_API uint32_t tn_timeline_ranks(const tn_timeline *line);
 
-/* Sets the label of a rank and the peak of live bytes in its plan. `label` is copied; NULL: only
- * its number. Errors: E_INVALID (no such rank), E_NO_MEMORY. */
+/* Sets the label of a rank and the peak of live bytes in its plan. `label` is copied; NULL: the
+ * picture shows only the number of the rank. Errors: E_INVALID (no such rank), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_timeline_rank(tn_timeline *line, uint32_t rank, const char *label,
                                              uint64_t planned_peak, tn_error *error);
 /* Adds one run of a rank's program; it replaces an earlier one of that kind.
@@ -935,25 +995,28 @@ TN_API void tn_timeline_release(const tn_timeline *line, void *bytes, uint64_t s
 
 /* Times of one rank, in seconds, and its bytes. */
 typedef struct tn_timeline_sums {
-    double span_s;    /* from its first start to its last end */
+    double span_s;    /* time from the rank's first start to its last end */
     double compute_s; /* computing */
-    double talk_s;    /* in communication */
-    double hidden_s;  /* the part of talk_s in which it also computed */
-    double idle_s;    /* not computing, between the first start and the last end on any rank: the
-                       * bubble of a pipeline */
-    uint64_t peak;    /* peak of live bytes */
-    uint64_t sent;    /* bytes of its communication calls, each counted once */
-    uint32_t talks;   /* number of communication calls */
+    double talk_s;    /* time in communication */
+    double hidden_s;  /* time within talk_s in which the rank also computed */
+    /* time without computation, between the first start and the last end on any rank: the bubble of
+     * a pipeline */
+    double idle_s;
+    uint64_t peak;  /* peak of live bytes of the rank */
+    uint64_t sent;  /* bytes of the rank's communication calls, each counted once */
+    uint32_t talks; /* number of communication calls of the rank */
 } tn_timeline_sums;
-/* Returns zeros for an unknown rank or an empty kind. Cost: O(n log n). */
+/* Measures one rank in one kind of timeline. Returns zeros for an unknown rank or an empty kind.
+ * Cost: O(n log n). */
 TN_API tn_timeline_sums tn_timeline_measure(const tn_timeline *line, uint32_t rank,
                                             tn_timeline_kind kind);
 
-/* Writes the picture. The suffix selects the format: .html (a self-contained page), .svg, .json.
- * The file is replaced atomically. Errors: E_UNSUPPORTED (suffix), E_IO, E_NO_MEMORY. */
+/* Writes the picture of a timeline. The suffix selects the format: .html (a self-contained page),
+ * .svg, .json. The file is replaced atomically. Errors: E_UNSUPPORTED (suffix), E_IO,
+ * E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_timeline_write(const tn_timeline *line, const char *path,
                                               tn_error *error);
-/* Whether tn_timeline_write supports a file of that name. */
+/* Whether tn_timeline_write supports the suffix of a file name. */
 TN_API bool tn_timeline_writes(const char *path);
 
 #ifdef __cplusplus

@@ -25,7 +25,7 @@ extern "C" {
  *     options.read = read;
  *     if (tn_prune(graph, &options, &pruning, &error)) // chosen, with the error of each weight
  *         return 2;
- *     rewrite.pruning = &pruning; // of tn_rewrite_options: applied at set-up, stored sparse
+ *     rewrite.pruning = &pruning; // of tn_rewrite_options: applied to the data, stored sparse
  *
  * Magnitudes are those of the weights in the file, before batch normalisations are folded into
  * them. Among equal magnitudes the first elements are kept: those of earlier operators, then
@@ -33,18 +33,20 @@ extern "C" {
  */
 
 typedef enum tn_prune_scope {
-    TN_PRUNE_GLOBAL, /* one threshold for all weights; needs their data */
-    TN_PRUNE_TENSOR  /* the same share of each weight */
+    TN_PRUNE_GLOBAL, /* one threshold for all weights, which needs their data */
+    TN_PRUNE_TENSOR  /* an equal share of each weight */
 } tn_prune_scope;
 
 typedef struct tn_prune_options {
     size_t struct_size;
     const tn_context *context;
-    double share; /* share of the elements that become zero, in [0, 1): rounded to whole elements,
-                   * and never all. 0: nothing is pruned */
+    /* share of the elements that become zero, in [0, 1): rounded to whole elements, and never all
+     * elements. 0: nothing is pruned */
+    double share;
     tn_prune_scope scope;
-    /* As in tn_engine_options. NULL: the data are unknown; then scope must be TENSOR, errors are
-     * unknown, and elements that are already zero are stored too. */
+    /* Provides the data of weights, like `read` of tn_engine_options. NULL: the data is not known;
+     * then scope must be TENSOR, errors are not known, and elements that are already zero are
+     * stored too. */
     tn_status (*read)(void *self, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
                       uint64_t size, tn_error *error);
     void *self;
@@ -54,20 +56,22 @@ typedef struct tn_prune_options {
 
 /* A pruned weight. */
 typedef struct tn_pruned {
-    tn_op_id op; /* the operator that reads it as its second input */
+    tn_op_id op; /* the operator that reads the weight as its second input */
     uint64_t elements;
-    uint64_t kept;     /* elements kept, without those that were zero already */
-    double norm, lost; /* sums of squares of all elements and of the pruned ones; NaN: unknown.
-                        * sqrt(lost / norm) is the relative error */
-    uint64_t bytes;    /* float32: 4 * elements */
-    uint64_t stored;   /* bytes as stored; 0 before tn_pruning_measure */
-    uint32_t bits;     /* bits per position in the sparse form: 1, 8, 16; 0: stored dense */
+    uint64_t kept; /* number of elements that are kept, without those that were zero already */
+    /* sums of squares of all elements and of the pruned ones; NaN: not known. sqrt(lost / norm) is
+     * the relative error */
+    double norm, lost;
+    uint64_t bytes;  /* bytes of the weight in float32: 4 * elements */
+    uint64_t stored; /* bytes of the weight as it is stored; 0 before tn_pruning_measure */
+    /* bits per position in the sparse form: 1, 8, 16; 0: the weight is stored dense */
+    uint32_t bits;
 } tn_pruned;
 
 typedef struct tn_pruning {
-    tn_pruned *weights; /* in the order of operators */
+    tn_pruned *weights; /* the pruned weights, in the order of their operators */
     uint32_t count;
-    tn_context context; /* that allocated `weights` */
+    tn_context context; /* context that allocated `weights` */
     size_t room;        /* capacity of `weights` */
 } tn_pruning;
 
@@ -83,10 +87,12 @@ typedef struct tn_pruning {
 TN_API TN_CHECKED tn_status tn_prune(const tn_graph *graph, const tn_prune_options *options,
                                      tn_pruning *pruning, tn_error *error);
 
-/* Sets `stored` and `bits` from the graph that tn_graph_rewrite made with this pruning. A weight is
- * stored dense if its sparse form is not smaller, or if its operator does not support it. */
+/* Sets `stored` and `bits` of each pruned weight from the graph that tn_graph_rewrite made with the
+ * pruning. A weight is stored dense if its sparse form is not smaller, or if its operator does not
+ * support the sparse form. */
 TN_API void tn_pruning_measure(tn_pruning *pruning, const tn_graph *rewritten);
-TN_API void tn_pruning_release(tn_pruning *pruning); /* NULL, or all zeros, is fine */
+/* Releases a pruning; NULL or a zeroed one has no effect. */
+TN_API void tn_pruning_release(tn_pruning *pruning);
 
 /* --- rewrite --------------------------------------------------------------------------------- */
 
@@ -101,28 +107,31 @@ TN_API void tn_pruning_release(tn_pruning *pruning); /* NULL, or all zeros, is f
 
 /* The purpose of a rewritten graph. */
 typedef enum tn_rewrite_use {
-    TN_REWRITE_TO_RUN,   /* it runs as it is */
-    TN_REWRITE_TO_TRAIN, /* a model for tn_train: every operator made has a gradient */
-    TN_REWRITE_TRAINED /* a graph from tn_train: tensors keep their ids, tensors that are no longer
-                        * computed have 0 bytes, and trained values are not folded */
+    TN_REWRITE_TO_RUN, /* the graph will be run without further changes */
+    /* the graph is a model for tn_train: every operator that a rewrite makes has a gradient */
+    TN_REWRITE_TO_TRAIN,
+    /* the graph comes from tn_train: tensors keep their ids, tensors that are no longer computed
+     * have 0 bytes, and trained values are not folded */
+    TN_REWRITE_TRAINED
 } tn_rewrite_use;
 
 typedef struct tn_rewrite_options {
     size_t struct_size;
     const tn_context *context;
-    bool no_fuse;        /* keep the operators; then tensors keep their ids too */
-    bool no_formats;     /* keep the layout of the file for activations (NCHW) */
-    const char *without; /* NULL, or comma-separated names of rewrites to leave out */
+    bool no_fuse;    /* do not fuse operators; then tensors keep their ids, too */
+    bool no_formats; /* keep the layout of the file for activations (NCHW) */
+    /* names of rewrites to omit, separated by commas; NULL: no rewrite is omitted */
+    const char *without;
     tn_rewrite_use use;
     /* INT8, with TN_REWRITE_TO_RUN: weights of convolutions and products are stored as 8-bit
      * numbers with a scale per channel, and converted to float32 right before each use. Static
-     * memory falls to about a quarter; results change. UNDEFINED: weights are unchanged. Applies
-     * even with no_fuse. */
+     * memory falls to about a quarter; results change. UNDEFINED: weights are unchanged. The member
+     * has effect even with no_fuse. */
     tn_dtype weights_dtype;
-    /* NULL, or the result of tn_prune for this graph, with TN_REWRITE_TO_RUN: these weights are
-     * pruned at set-up and stored sparse if that is smaller, and operators compute from the sparse
-     * form. Results change. Applies even with no_fuse; weights_dtype applies to the other weights.
-     */
+    /* The result of tn_prune for this graph, with TN_REWRITE_TO_RUN, or NULL: the weights in it are
+     * pruned when the graph is prepared, and stored sparse if that is smaller, and operators
+     * compute from the sparse form. Results change. The member has effect even with no_fuse;
+     * weights_dtype applies to all other weights. */
     const tn_pruning *pruning;
 } tn_rewrite_options;
 #define TN_REWRITE_OPTIONS_INIT                                                                    \
@@ -145,7 +154,7 @@ TN_API const char *tn_rewrite_summary(uint32_t index);
 
 /* --- split ----------------------------------------------------------------------------------- */
 
-/* Splits operators into parts, so that tensors between them never exist as a whole.
+/* Splits operators into tiles, so that tensors between them never exist as a whole.
  *
  *     // ... graph: from tn_graph_load, then tn_graph_rewrite with no_formats
  *     tn_split_region bands = {.first = 0, .last = 11, .axes = {2}, .parts = {7, 1}};
@@ -153,11 +162,11 @@ TN_API const char *tn_rewrite_summary(uint32_t index);
  *         return 2;
  *
  * A region is a run of operators in graph order, including branches, residuals and concatenations.
- * Its result is computed part by part: for each part, every operator computes only the elements
- * that later operators need. Windows of neighbouring parts overlap (a halo); the halo is recomputed
- * by each part, or kept from the part before. Tensors that cannot be split (inputs of an operator
+ * The result is computed tile by tile: for each tile, every operator computes only the elements
+ * that later operators need. Windows of neighbouring tiles overlap (a halo); the halo is recomputed
+ * by each tile, or kept from the tile before. Tensors that cannot be split (inputs of an operator
  * that reduces along the axis, operands that are needed whole) are computed whole before the first
- * part.
+ * tile.
  *
  * Results are the same to the bit if the kernels sum each element in an order that does not depend
  * on the extents. oneDNN may choose another order for other extents; results then differ by float32
@@ -169,26 +178,29 @@ TN_API const char *tn_rewrite_summary(uint32_t index);
 #define TN_SPLIT_AXES 2u
 
 typedef struct tn_split_region {
-    tn_op_id first, last;          /* of block 0; the region includes the operators between them */
-    uint32_t axes[TN_SPLIT_AXES];  /* axes of output 0 of `last` */
-    uint32_t parts[TN_SPLIT_AXES]; /* number of parts along each axis; 0 and 1: not split */
-    bool keep;   /* halos are kept from part to part (one axis only); else they are recomputed */
-    bool slices; /* slices of constants become constants of their own, so that each can be streamed
-                  * separately (search.h); else the constant stays whole and is sliced in a run */
+    /* the first and the last operator, both of block 0; the region includes the operators between
+     * them */
+    tn_op_id first, last;
+    uint32_t axes[TN_SPLIT_AXES];  /* axes of output 0 of `last` along which the region is split */
+    uint32_t parts[TN_SPLIT_AXES]; /* number of tiles along each axis; 0 and 1: not split */
+    bool keep; /* halos are kept from tile to tile (one axis only); otherwise they are recomputed */
+    /* slices of constants become constants of their own, so that each can be streamed separately
+     * (search.h); otherwise the constant stays whole and is sliced in a run */
+    bool slices;
 } tn_split_region;
 
-/* Makes a graph in which the given regions run in parts. Regions must not overlap. Tensors with
- * readers outside a region keep names and data. New operators take the region's place, part by
- * part. All parts share the weights. The result is inferred.
+/* Makes a graph in which the given regions run as tiles. Regions must not overlap. Tensors with
+ * readers outside a region keep names and data. New operators take the region's place, tile by
+ * tile. All tiles share the weights. The result is inferred.
  *
  * graph    inferred; payloads of the result refer to the file of `graph`
  * regions  [count]
  * context  NULL: that of the graph
  *
  * Errors: E_INVALID (a region that cannot be split; the message names the operator: the axis is not
- * independent in the last operator, more parts than elements, a result with readers before it is
+ * independent in the last operator, more tiles than elements, a result with readers before it is
  * complete), those of tn_graph_infer, E_NO_MEMORY.
- * Cost: O(operators x parts). Source: Alwani et al., "Fused-layer CNN accelerators" (MICRO 2016);
+ * Cost: O(operators x tiles). Source: Alwani et al., "Fused-layer CNN accelerators" (MICRO 2016);
  * Lin et al., "MCUNetV2" (NeurIPS 2021); Zhao et al., "AutoChunk" (ICLR 2024). */
 TN_API TN_CHECKED tn_status tn_graph_split(const tn_graph *graph, const tn_split_region *regions,
                                            uint32_t count, const tn_context *context,
@@ -215,40 +227,48 @@ TN_API TN_CHECKED tn_status tn_graph_split_again(const tn_graph *graph, const tn
 
 /* --- the search for regions --------------------------------------------------------------- */
 
-/* The candidate regions of a graph with their bytes and work: computed once, searched for many
- * budgets. */
+/* The candidate regions of a graph with their bytes and work. They are computed once and searched
+ * for many budgets. */
 typedef struct tn_split_search tn_split_search;
 
 typedef struct tn_split_options {
     size_t struct_size;
-    const tn_context *context;  /* NULL: that of the graph */
-    const uint64_t *workspaces; /* [operators] scratch bytes of their kernels; NULL: by the
-                                 * operators' rules. Read only during the call */
-    bool copies; /* for run times that gather nothing in place: slices and concatenations copy */
-    uint32_t byte_flops;  /* operations in the time that one byte moves; 0: 8 */
-    const uint64_t *kept; /* [operators] persistent bytes of each copy of an operator, in addition
-                           * to live bytes; NULL: none. Read only during the call */
-    uint64_t move_kept;   /* the same for an operator that only moves elements */
-    bool again; /* the search may also recompute, in parts, tensors with late readers (a skip
-                 * connection); not with `copies` or `kept` */
-    uint64_t work_limit; /* regions to price; 0: no limit; deterministic */
-    double timeout_s;    /* wall clock; 0: no limit. The search can only end earlier */
+    const tn_context *context; /* services of the caller; NULL: the context of the graph */
+    /* [operators] scratch bytes of the operators' kernels; NULL: those of the operators' rules.
+     * Read only during the call */
+    const uint64_t *workspaces;
+    /* for run times that cannot place tiles directly into a result: slices and concatenations
+     * copy */
+    bool copies;
+    uint32_t byte_flops; /* number of operations in the time that one byte moves; 0: 8 */
+    /* [operators] persistent bytes of each copy of an operator, in addition to live bytes; NULL: no
+     * such bytes. Read only during the call */
+    const uint64_t *kept;
+    uint64_t move_kept; /* persistent bytes of an operator that only moves elements */
+    /* the search may also recompute, as tiles, tensors with late readers (a skip connection); not
+     * with `copies` or `kept` */
+    bool again;
+    uint64_t work_limit; /* limit of the number of regions to price; 0: no limit; deterministic */
+    /* limit of the wall time; 0: no limit. With it the search can only end earlier */
+    double timeout_s;
 } tn_split_options;
 #define TN_SPLIT_OPTIONS_INIT                                                                      \
     TN_INIT(tn_split_options, TN_SET(struct_size, sizeof(tn_split_options)))
 
 /* A choice of regions. Its numbers are predictions from the graph; a plan may differ. */
 typedef struct tn_split_choice {
-    const tn_graph *graph; /* the graph that the regions refer to: the one searched, or one owned by
-                            * the search in which tensors are recomputed */
-    tn_split_region *regions; /* [count] in the order of `graph` */
+    /* the graph that the regions refer to: the graph that was searched, or a graph owned by the
+     * search in which tensors are recomputed */
+    const tn_graph *graph;
+    tn_split_region *regions; /* [count] the regions, in the order of `graph` */
     uint32_t count;
-    const tn_split_again *again; /* [again_count] the recomputed tensors; owned by the search */
+    /* [again_count] the tensors that are recomputed; owned by the search */
+    const tn_split_again *again;
     uint32_t again_count;
-    uint64_t live_bytes; /* at the peak step */
-    uint64_t extra;      /* operations in addition to those of the unsplit graph */
-    uint64_t moved; /* bytes copied (slices, kept halos, concatenations), and bytes that parts read
-                     * again (weights, keys and values of attention) if a part with all its inputs
+    uint64_t live_bytes; /* live bytes at the peak step */
+    uint64_t extra;      /* number of operations in addition to those of the unsplit graph */
+    uint64_t moved; /* bytes copied (slices, kept halos, concatenations), and bytes that tiles read
+                     * again (weights, keys and values of attention) if a tile with all its inputs
                      * exceeds a cache of 1 MiB */
     double
         work; /* extra work as a share of the graph's operations: `extra` + byte_flops * `moved` */
@@ -257,15 +277,17 @@ typedef struct tn_split_choice {
 
 /* Finds the candidate regions. Errors: E_NO_MEMORY, E_STOPPED (a limit, or `progress`, which is
  * called per operator, ended the search of the graph itself; graphs with recomputed tensors are
- * left out if a limit ends their search). Cost: for each operator, axis and number of parts
- * O(80 operators x parts); with `again` for at most 8 graphs. */
+ * left out if a limit ends their search). Cost: for each operator, axis and number of tiles
+ * O(80 operators x tiles); with `again` for at most 8 graphs. */
 TN_API TN_CHECKED tn_status tn_split_search_create(const tn_graph *graph,
                                                    const tn_split_options *options,
                                                    tn_split_search **search, tn_error *error);
-TN_API void tn_split_search_destroy(tn_split_search *search); /* NULL is fine */
-/* Live bytes of the unsplit graph at the peak step. */
+/* Destroys a search; NULL has no effect. */
+TN_API void tn_split_search_destroy(tn_split_search *search);
+/* Returns the live bytes of the unsplit graph at the peak step. */
 TN_API uint64_t tn_split_whole(const tn_split_search *search);
-/* Regions that were priced, the unit of `work_limit`. Deterministic without `timeout_s`. */
+/* Returns the number of regions that were priced, which is the unit of `work_limit`. Deterministic
+ * without `timeout_s`. */
 TN_API uint64_t tn_split_work(const tn_split_search *search);
 /* Finds the regions of least work that keep live bytes within a budget. A larger budget never costs
  * more work.
@@ -276,7 +298,8 @@ TN_API uint64_t tn_split_work(const tn_split_search *search);
  * Cost: O(regions). */
 TN_API TN_CHECKED tn_status tn_split_within(const tn_split_search *search, uint64_t budget,
                                             tn_split_choice *choice, tn_error *error);
-/* As tn_split_within, but each persistent byte counts as `weight` operations of work. */
+/* Finds the regions of least work that keep live bytes within a budget, like tn_split_within, but
+ * each persistent byte counts as `weight` operations of work. */
 TN_API TN_CHECKED tn_status tn_split_weighing(const tn_split_search *search, uint64_t budget,
                                               double weight, tn_split_choice *choice,
                                               tn_error *error);
@@ -287,8 +310,8 @@ TN_API TN_CHECKED tn_status tn_split_least(const tn_split_search *search, double
                                            tn_split_choice *choice, tn_error *error);
 TN_API void tn_split_choice_release(const tn_split_search *search, tn_split_choice *choice);
 
-/* The work of one run of a graph: the sum of tn_op_cost over the operators that run. Operators of
- * unknown cost count as 0. Cost: O(operators). */
+/* Returns the work of one run of a graph: the sum of tn_op_cost over the operators that run.
+ * Operators of unknown cost count as 0. Cost: O(operators). */
 TN_API tn_cost tn_graph_work(const tn_graph *graph);
 
 /* --- plans and arenas of TensorFlow Lite Micro ----------------------------------------------- */
@@ -320,28 +343,30 @@ TN_API TN_CHECKED tn_status tn_tflite_write_plan(const char *path, const tn_impo
 
 /* The ABI (sizes of pointers and enums) and the variants of the kernel libraries. */
 typedef enum tn_micro_target {
-    TN_MICRO_CORTEX_M, /* 32 bits, arm-none-eabi, enums of one byte; DSP: m4, m7, m33, m35p */
-    TN_MICRO_CORTEX_M_HELIUM, /* the same with vectors: m52, m55, m85 */
+    /* 32 bits, arm-none-eabi, enums of one byte, with DSP instructions: m4, m7, m33, m35p */
+    TN_MICRO_CORTEX_M,
+    TN_MICRO_CORTEX_M_HELIUM, /* like TN_MICRO_CORTEX_M, with vector instructions: m52, m55, m85 */
     TN_MICRO_X86_64,
-    TN_MICRO_CORTEX_M_SCALAR, /* as TN_MICRO_CORTEX_M, without DSP: m0, m0+, m3, m23 */
-    TN_MICRO_ESP32,           /* 32 bits, enums of 4 bytes: ESP32, S2, C2, C3, C5, C6, H2 */
+    /* like TN_MICRO_CORTEX_M, without DSP instructions: m0, m0+, m3, m23 */
+    TN_MICRO_CORTEX_M_SCALAR,
+    TN_MICRO_ESP32, /* 32 bits, enums of 4 bytes: ESP32, S2, C2, C3, C5, C6, H2 */
     TN_MICRO_ESP32_S3,
     TN_MICRO_ESP32_P4
 } tn_micro_target;
 
-/* The kernels that replace reference kernels. TN_MICRO_ANY: every library that runs on the target,
- * and the reference kernels alone. */
+/* The kernels that replace reference kernels. TN_MICRO_ANY: every library that runs on the target
+ * is possible, and so are the reference kernels alone. */
 typedef enum tn_micro_kernels {
     TN_MICRO_REFERENCE,
-    TN_MICRO_CMSIS_NN, /* Cortex-M and x86-64 */
+    TN_MICRO_CMSIS_NN, /* CMSIS-NN, which runs on Cortex-M and x86-64 */
     TN_MICRO_ESP_NN,   /* ESP32 */
     TN_MICRO_ANY
 } tn_micro_kernels;
 
-/* Sizes of CMSIS-NN depend on the compiler. */
+/* The compiler, on which the sizes of CMSIS-NN depend. */
 typedef enum tn_micro_compiler {
     TN_MICRO_COMPILER_ANY,
-    TN_MICRO_GCC, /* gcc and clang */
+    TN_MICRO_GCC, /* GCC or Clang */
     TN_MICRO_ARMCLANG
 } tn_micro_compiler;
 
@@ -349,23 +374,25 @@ typedef struct tn_micro_options {
     size_t struct_size;
     tn_micro_target target;
     tn_micro_kernels kernels;
-    /* For sizes that depend on a version, a compiler or an unknown kernel: true counts the largest
-     * likely size, false the smallest. */
+    /* For sizes that depend on a version, a compiler or an unknown kernel: if true, the largest
+     * likely size counts, otherwise the smallest. */
     bool most;
-    const char *version;        /* of the kernel library, as "1.2.1"; NULL: each known version */
-    uint32_t runtime;           /* revision of TensorFlow Lite Micro, as 20250131; 0: any */
-    tn_micro_compiler compiler; /* of CMSIS-NN */
+    /* version of the kernel library, such as "1.2.1"; NULL: every known version is possible */
+    const char *version;
+    /* revision of TensorFlow Lite Micro, such as 20250131; 0: every revision is possible */
+    uint32_t runtime;
+    tn_micro_compiler compiler; /* compiler of CMSIS-NN */
 } tn_micro_options;
 #define TN_MICRO_OPTIONS_INIT                                                                      \
     TN_INIT(tn_micro_options, TN_SET(struct_size, sizeof(tn_micro_options)))
 
-/* The versions of a library at which the sizes on a target changed, the oldest first; index is
- * below the count. The count is 0 if the library does not run on the target. */
+/* The versions of a library at which the sizes on a target changed, the oldest first. The index
+ * must be less than the count. The count is 0 if the library does not run on the target. */
 TN_API uint32_t tn_micro_version_count(tn_micro_target target, tn_micro_kernels kernels);
 TN_API const char *tn_micro_version(tn_micro_target target, tn_micro_kernels kernels,
                                     uint32_t index);
 
-/* The categories (parts) of the tail: X(name, text). */
+/* The categories of memory in the tail of the arena, in the form X(name, text). */
 /* clang-format off */
 #define TN_MICRO_PART_TABLE(X)                                                                     \
     X(ALLOCATORS, "allocators")        /* for memory and options; the planner */                   \
@@ -387,20 +414,22 @@ TN_API const char *tn_micro_part_name(tn_micro_part part);
 
 /* The arena of TensorFlow Lite Micro, in bytes; it starts at a multiple of 16. */
 typedef struct tn_micro_arena {
-    uint64_t head; /* tensors and scratch, each rounded up to 16 */
-    uint64_t tail; /* allocations that are kept: all categories and their alignment */
+    uint64_t head; /* bytes of tensors and scratch, each rounded up to 16 */
+    uint64_t tail; /* bytes of allocations that are kept: all categories and their alignment */
     uint64_t part[TN_MICRO_PART_COUNT];
     uint64_t tail_alignment;
-    /* The most temporary memory that AllocateTensors() needs at once below the tail of that moment.
-     * It uses the space of the head, which is laid out afterwards. */
+    /* The most temporary memory that AllocateTensors() needs at once below the present end of the
+     * tail. It uses the space of the head, because the head is laid out afterwards. */
     uint64_t temporary;
-    uint64_t total;       /* the smallest arena in which AllocateTensors() succeeds */
-    uint64_t used;        /* head + tail, as arena_used_bytes() returns; `total` can be larger */
-    uint64_t planned;     /* buffers in the head */
-    uint64_t scratch;     /* of the planned buffers, those for scratch */
-    uint32_t unknown_ops; /* operators with unknown kernels, custom operators included */
-    /* The kernels of `total` and their version ("" of the reference kernels). If several libraries
-     * or versions are possible, every other field is the largest (or smallest) of all of them. */
+    uint64_t total; /* bytes of the smallest arena in which AllocateTensors() succeeds */
+    /* head + tail, the number that arena_used_bytes() returns; `total` can be larger */
+    uint64_t used;
+    uint64_t planned;     /* number of buffers in the head */
+    uint64_t scratch;     /* number of these buffers that are scratch */
+    uint32_t unknown_ops; /* number of operators with unknown kernels, custom operators included */
+    /* The kernels for which `total` was computed, and their version ("" for the reference kernels).
+     * If several libraries or versions are possible, every other field is the largest (or smallest)
+     * over all of them. */
     const char *kernels, *version;
 } tn_micro_arena;
 
@@ -447,29 +476,30 @@ TN_API TN_CHECKED tn_status tn_micro_workspaces(const char *path, const tn_impor
  *
  * The new file has ordinary operators: slices, padding, convolutions, concatenations. They need
  * memory for their results, also where they only copy. So each candidate is written in memory and
- * measured as that runtime would hold it, before one is chosen. All tiles (parts in the
- * identifiers) share the weights; inputs, outputs, names, quantisation and metadata are unchanged.
- * Integer results are the same bit by bit. Float results are the same if the runtime sums each
- * element in an order that does not depend on the extents.
+ * measured as it would be in the memory of that runtime, before one is chosen. All tiles (parts in
+ * the identifiers) share the weights; inputs, outputs, names, quantisation and metadata are
+ * unchanged. Integer results are the same bit by bit. Float results are the same if the runtime
+ * sums each element in an order that does not depend on the extents.
  *
  * Bytes for .tflite are the whole arena of TensorFlow Lite Micro (tn_micro_arena.total), including
  * its structures per operator and tensor, or only the head. Bytes for .onnx are activations in the
- * file's order, laid out by our planner, without weights.
+ * file's order, laid out by Tenure's planner, without weights.
  * Threads: one thread per call.
  */
 
 typedef struct tn_export_options {
     size_t struct_size;
-    /* `progress` can stop the search: the best result so far is written */
+    /* services of the caller; `progress` can stop the search, and then the best result so far is
+     * written */
     const tn_context *context;
-    /* Bytes. The candidate with the least predicted work within the budget is chosen, among at most
-     * 100 that are measured. 0: no budget. */
+    /* Budget in bytes. The candidate with the least predicted work within the budget is chosen,
+     * among at most 100 that are measured. 0: no budget. */
     uint64_t budget;
-    /* Work budget: additional work as a share of the model's work. Without `budget`, the smallest
-     * candidate within it is chosen. */
+    /* Work budget: limit of the additional work as a share of the model's work. Without `budget`,
+     * the smallest candidate within the work budget is chosen. */
     double share;
-    uint32_t byte_flops;    /* operations in the time of copying one byte; 0: 2 */
-    tn_micro_options micro; /* for .tflite: the runtime of the arena */
+    uint32_t byte_flops;    /* number of operations in the time of copying one byte; 0: 2 */
+    tn_micro_options micro; /* for .tflite: the runtime that the arena is for */
     bool plan;              /* for .tflite: plan the arena, and write the plan into the file */
     /* For .tflite: count only tensors and scratch, for applications that give the kept data an
      * arena of its own (the runtime's MicroAllocator accepts two). */
@@ -479,8 +509,9 @@ typedef struct tn_export_options {
     const tn_dim *dims;                 /* [dim_count] */
     const tn_input_shape *input_shapes; /* [input_shape_count] */
     uint32_t dim_count, input_shape_count;
-    uint64_t work_limit; /* regions that are priced, and operators of files that are measured; 0: no
-                          * limit; deterministic. The best so far is written */
+    /* limit of the regions that are priced, and of the operators of files that are measured; 0: no
+     * limit; deterministic. At the limit the best result so far is written */
+    uint64_t work_limit;
 } tn_export_options;
 #define TN_EXPORT_OPTIONS_INIT                                                                     \
     TN_INIT(tn_export_options, TN_SET(struct_size, sizeof(tn_export_options))                      \
@@ -488,18 +519,21 @@ typedef struct tn_export_options {
 
 #define TN_EXPORT_BINDING 3u
 typedef struct tn_export_report {
-    uint64_t whole, parts;             /* bytes of the original and of the written file */
-    tn_micro_arena whole_arena, arena; /* of .tflite */
-    uint64_t whole_flops, flops;       /* a multiply-add counts 2 */
+    uint64_t whole, parts; /* bytes of memory that the original and the written model need */
+    /* for .tflite: the arenas of the original and of the written model */
+    tn_micro_arena whole_arena, arena;
+    /* number of operations of the original and of the written model; a multiply-add counts 2 */
+    uint64_t whole_flops, flops;
     uint64_t moved; /* bytes written by added slices, padding and concatenations */
     /* Additional work as a share of the model's work: operations, and `byte_flops` for each byte of
      * `moved`. Not finite if the model has no operations. */
     double work;
-    uint32_t regions; /* regions that are split; 0: the model fits without a change */
+    uint32_t regions; /* number of regions that are split; 0: the model fits without a change */
     uint32_t whole_ops, ops;
-    uint64_t whole_bytes, file_bytes;     /* file sizes */
-    uint32_t tried;                       /* candidates that were written and measured */
-    char binding[TN_EXPORT_BINDING][160]; /* the largest holders at the peak of the result */
+    uint64_t whole_bytes, file_bytes; /* bytes of the original and of the written file */
+    uint32_t tried;                   /* number of candidates that were written and measured */
+    /* descriptions of the largest holders at the peak of the result */
+    char binding[TN_EXPORT_BINDING][160];
     bool stopped; /* a limit or the caller ended the search: a smaller model may exist */
 } tn_export_report;
 

@@ -62,7 +62,7 @@ struct tn_exchange;
  *          tensor is not in the arena (a parameter, a constant, or never used)
  * arena    out: bytes of the arena
  *
- * tn_plan_uses (plan.h) does the same for sizes and uses without a graph.
+ * tn_plan_uses (plan.h) does this for sizes and uses without a graph.
  * Errors: E_UNKNOWN (a size), and those of tn_plan. */
 TN_API TN_CHECKED tn_status tn_graph_allocate(const tn_graph *graph, const tn_plan_options *options,
                                               uint64_t *offsets, uint64_t *arena, tn_error *error);
@@ -71,60 +71,74 @@ TN_API TN_CHECKED tn_status tn_graph_allocate(const tn_graph *graph, const tn_pl
 
 typedef struct tn_session tn_session;
 
-/* Where static memory lies: parameters, constants, optimizer state and folded tensors, in the
+/* The place of static memory: parameters, constants, optimizer state and folded tensors, in the
  * layouts that the kernels need. */
 typedef enum tn_static_place {
-    TN_STATIC_APART, /* in a block of its own, outside the arena */
-    TN_STATIC_ARENA, /* in the arena, placed by the planner: one peak bounds all memory */
-    TN_STATIC_FIRST  /* pinned one after another at the arena's start */
+    TN_STATIC_APART, /* static memory is a separate block, outside the arena */
+    /* static memory is in the arena, and the planner places it: one peak bounds all memory */
+    TN_STATIC_ARENA,
+    TN_STATIC_FIRST /* static blocks are pinned one after another at the start of the arena */
 } tn_static_place;
 
 typedef struct tn_session_options {
     size_t struct_size;
-    const tn_context *context; /* NULL or outlives the session */
-    /* Provides the data of parameters and constants, as in tn_engine_options. With `fuse`, `graph`
-     * is the rewritten graph. */
+    /* services of the caller; NULL: defaults; must outlive the session */
+    const tn_context *context;
+    /* Provides the data of parameters and constants, like `read` of tn_engine_options. With `fuse`,
+     * the graph passed to it is the rewritten graph. */
     tn_status (*read)(void *self, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
                       uint64_t size, tn_error *error);
     void *self;
-    uint32_t threads;     /* of the kernels; 0 = 1 */
-    bool plain;           /* use only the built-in kernels, without oneDNN, on the graph as it is */
-    bool no_rewrite;      /* run the graph as it is; else convolutions may use channels-last */
-    bool fuse;            /* operators of an inference graph may be fused; their ids change. The
-                           * graph of a training step is rewritten with fusion in either case */
-    double recompute;     /* work budget: share of the work that may be recomputed to save memory,
-                           * as in tn_recompute_options; 0: none */
+    uint32_t threads; /* number of threads of the kernels; 0: 1 */
+    bool plain; /* use only the built-in kernels, without oneDNN, and do not rewrite the graph */
+    bool no_rewrite; /* do not rewrite the graph; otherwise convolutions may use channels-last */
+    /* operators of an inference graph may be fused, which changes their ids. The graph of a
+     * training step is rewritten with fusion in either case */
+    bool fuse;
+    /* work budget: share of the work that may be recomputed to save memory, as in
+     * tn_recompute_options; 0: nothing is recomputed */
+    double recompute;
     bool recompute_cheap; /* recompute only cheap operators */
-    const char *order;    /* of operators, as in tn_program_options; NULL: the graph's */
-    const char *planner;  /* as in tn_plan_options; NULL: auto */
-    uint64_t budget;      /* bytes for arena and static memory. If the plan needs more, tn_fit_graph
-                           * (fit.h) searches for a program that fits; opening fails if it finds
-                           * none. 0: no limit */
-    const char *pass; /* the search to use, from fit.h; NULL: chosen by tn_fit_graph. "none": only
-                       * the plan as it is */
-    uint64_t seed;    /* for random operators without a seed of their own */
-    bool poison;      /* as in tn_engine_options */
-    bool naive;       /* memory of its own for every tensor: the baseline for plans */
-    tn_static_place statics;        /* of weights and state of optimizers, as in tn_setup_options */
-    const struct tn_divide *divide; /* NULL, or as in tn_setup_options: the session is one rank of
-                                  * several */
-    const struct tn_exchange *exchange; /* their transport (dist.h); must outlive the session */
+    /* order of the operators, as in tn_program_options; NULL: the order of the graph */
+    const char *order;
+    const char *planner; /* name of the planner, as in tn_plan_options; NULL: "auto" */
+    /* Bytes for arena and static memory. If the plan needs more, tn_fit_graph (fit.h) searches for
+     * a program that fits; opening fails if it finds no such program. 0: no limit */
+    uint64_t budget;
+    /* name of the search to use, from fit.h; NULL: tn_fit_graph chooses it. "none": no search, only
+     * the plan without changes */
+    const char *pass;
+    uint64_t seed;           /* seed for random operators that have no seed of their own */
+    bool poison;             /* check for stray writes, as in tn_engine_options */
+    bool naive;              /* give every tensor memory of its own: the baseline for plans */
+    tn_static_place statics; /* place of weights and of optimizer state, as in tn_setup_options */
+    /* makes the session one rank of several, as in tn_setup_options; NULL: one rank */
+    const struct tn_divide *divide;
+    /* transport between the ranks (dist.h); must outlive the session */
+    const struct tn_exchange *exchange;
     /* With `allow` 0: if the weights do not all fit the budget, they are read from their files when
      * they are needed. No other technique is then used for the budget, except `stream_parts`. */
     bool stream;
-    /* As in tn_engine_options. Weights that no file has in the form needed are kept in a temporary
-     * file while the session runs */
+    /* Finds the file range of a weight, as in tn_engine_options. Weights that no file contains in
+     * the form that is needed are kept in a temporary file while the session runs */
     tn_status (*where)(void *self, const tn_graph *graph, tn_tensor_id tensor, tn_file_range *range,
                        bool *found, tn_error *error);
-    double storage_bytes_per_s; /* assumed read rate of that storage; 0: 1e9 (tn_storage_measure) */
-    bool stream_parts; /* with `stream`: operators with weights that exceed the budget alone run
-                        * in parts, and read them in slices */
-    uint32_t allow;    /* TN_FIT_* techniques allowed to meet the budget; 0: as in tn_fit_request */
-    double timeout_s;  /* of the search for a program that fits; 0: no limit */
-    bool make_weights; /* of tn_session_open_file: weights that the files do not contain are made
-                        * up (tn_contents_generate) */
-    const tn_rules *rules; /* rules about single tensors (fit.h), with and without a budget; read
-                            * during the call. In training, of the training step. NULL: none */
+    /* read rate that is assumed for the storage of the weights; 0: 1e9 (tn_storage_measure measures
+     * it) */
+    double storage_bytes_per_s;
+    /* with `stream`: operators with weights that alone exceed the budget run as tiles, and read
+     * their weights in slices */
+    bool stream_parts;
+    /* techniques (TN_FIT_*) that are allowed to meet the budget; 0: the default of
+     * tn_fit_request */
+    uint32_t allow;
+    double timeout_s; /* time limit in seconds of the search for a program that fits; 0: no limit */
+    /* for tn_session_open_file: weights that the files do not contain are generated
+     * (tn_contents_generate) */
+    bool make_weights;
+    /* rules about single tensors (fit.h), which apply with and without a budget; read during the
+     * call. In training, the rules are for the training step. NULL: no rules */
+    const tn_rules *rules;
 } tn_session_options;
 #define TN_SESSION_OPTIONS_INIT                                                                    \
     TN_INIT(tn_session_options, TN_SET(struct_size, sizeof(tn_session_options)))
@@ -139,29 +153,31 @@ typedef struct tn_session_options {
 TN_API TN_CHECKED tn_status tn_session_open(const tn_graph *graph,
                                             const tn_session_options *options, tn_session **session,
                                             tn_error *error);
-/* Loads a model file and opens it with the weights of its files. The session owns the graph.
- * Operators may be fused, except with `no_rewrite`.
+/* Loads a model file and opens a session on it, with the weights of its files. The session owns the
+ * graph. Operators may be fused, except with `no_rewrite`.
  *
- * import   NULL, or as in tn_graph_load: values of symbolic dimensions and others
+ * import   values of symbolic dimensions and other options of tn_graph_load; NULL: defaults
  * options  NULL: defaults. `read` and `where` have to be NULL: the files provide the data
  *
  * Errors: E_INVALID (`read` or `where` is not NULL), those of tn_graph_load, tn_contents_open and
- * tn_session_open. */
+ * tn_session_open.
+ */
 TN_API TN_CHECKED tn_status tn_session_open_file(const char *path, const tn_import_options *import,
                                                  const tn_session_options *options,
                                                  tn_session **session, tn_error *error);
-TN_API void tn_session_close(tn_session *session); /* NULL is fine */
+TN_API void tn_session_close(tn_session *session); /* Closes a session; NULL has no effect. */
 
-/* The array of an input or output, by its id in the graph given to tn_session_open. Its data are
- * aligned, and zero at first. NULL: the tensor is a parameter, or neither an input nor an output.
- */
+/* Returns the array of an input or output, by its id in the graph given to tn_session_open. The
+ * data of the array is aligned, and zero at first. NULL: the tensor is a parameter, or neither an
+ * input nor an output. */
 TN_API tn_array *tn_session_array(tn_session *session, tn_tensor_id tensor);
 
-/* The same by name. NULL: no input or output has this name. Cost: O(inputs and outputs). */
+/* Returns the array of an input or output, by its name. NULL: no input or output has this name.
+ * Cost: O(inputs and outputs). */
 TN_API tn_array *tn_session_find(tn_session *session, const char *name);
-/* All bytes of the device that the session takes: its arena and its static memory. */
+/* Returns all bytes of the device that the session occupies: its arena and its static memory. */
 TN_API uint64_t tn_session_bytes(const tn_session *session);
-/* The graph that was given, or loaded from the file. */
+/* Returns the graph that was given, or loaded from the file. */
 TN_API const tn_graph *tn_session_graph(const tn_session *session);
 
 /* Runs the graph once on its arrays. Errors: those of tn_engine_run. */

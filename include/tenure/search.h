@@ -56,10 +56,10 @@ extern "C" {
 
 typedef struct tn_costs tn_costs;
 
-#define TN_COSTS_PER_S UINT64_C(1000000000000) /* units in a second */
-/* The largest cost of an operator: about 20 hours. For costs from a file or the caller it is also
- * the largest sum over all operators, so that sums do not overflow even if each operator runs a
- * hundred times. */
+#define TN_COSTS_PER_S UINT64_C(1000000000000) /* number of cost units in a second */
+/* The largest cost of an operator: about 20 hours. For costs from a file or from the caller this
+ * number also limits the sum over all operators, so that sums do not overflow even if each operator
+ * runs a hundred times. */
 #define TN_COSTS_MOST (UINT64_C(1) << 56)
 
 /* A device model with two rates (roofline): an operator takes the time of its arithmetic or of its
@@ -68,9 +68,9 @@ typedef struct tn_costs tn_costs;
  * moved. */
 typedef struct tn_costs_model {
     size_t struct_size;
-    const tn_context *context; /* NULL, or must outlive the costs */
-    double flops_per_s;        /* a multiply-add counts 2 */
-    double bytes_per_s;        /* memory bandwidth */
+    const tn_context *context; /* services of the caller; NULL: defaults; must outlive the costs */
+    double flops_per_s;        /* arithmetic rate of the device; a multiply-add counts 2 */
+    double bytes_per_s;        /* memory bandwidth of the device */
 } tn_costs_model;
 #define TN_COSTS_MODEL_INIT TN_INIT(tn_costs_model, TN_SET(struct_size, sizeof(tn_costs_model)))
 
@@ -86,52 +86,55 @@ TN_API TN_CHECKED tn_status tn_costs_create_model(const tn_graph *graph,
  * costs.
  *
  * of           [operators], in total at most TN_COSTS_MOST
- * again        [operators] costs of the repeated form (tn_costs_again_of); NULL: as `of`
+ * again        [operators] costs of the repeated form (tn_costs_again_of); NULL: equal to `of`
  * count        must be the number of operators of the graph
  * bytes_per_s  as in tn_costs_bytes_per_s; 0: not known
  * Errors: E_INVALID (a number, or the sum up to it, above TN_COSTS_MOST, with its node; a rate that
- * is negative or not finite), E_NO_MEMORY. */
+ * is negative or not finite), E_NO_MEMORY.
+ */
 TN_API TN_CHECKED tn_status tn_costs_given(const tn_context *context, const tn_graph *graph,
                                            const uint64_t *of, const uint64_t *again,
                                            uint32_t count, double bytes_per_s, tn_costs **costs,
                                            tn_error *error);
-TN_API void tn_costs_destroy(tn_costs *costs); /* NULL is fine */
+TN_API void tn_costs_destroy(tn_costs *costs); /* Destroys costs; NULL has no effect. */
 
 /* Writes costs to a JSON file ("tenure-costs"). An operator is identified by type, attributes,
  * shapes and element types; the larger cost of identical operators is written. `path` "-" is
  * standard output. Errors: E_IO, E_NO_MEMORY. Cost: O(operators + operands). */
 TN_API TN_CHECKED tn_status tn_costs_write(const tn_costs *costs, const char *path,
                                            tn_error *error);
-/* Reads costs for a graph, which must outlive them. The file must have every operator that runs; it
- * may have more.
- * Errors: E_INVALID (bad JSON, with the byte; a cost that is not a number, negative, or above
- * TN_COSTS_MOST in total; a duplicate operator; a missing operator: the costs are for another
- * model, batch or type), E_IO, E_UNSUPPORTED (a build without JSON), E_NO_MEMORY. Cost: O(bytes +
- * operators). */
+/* Reads costs for a graph, which must outlive the costs. The file must have every operator that
+ * runs; it may have more. Errors: E_INVALID (bad JSON, with the byte; a cost that is not a number,
+ * negative, or above TN_COSTS_MOST in total; a duplicate operator; a missing operator: the costs
+ * are for another model, batch or type), E_IO, E_UNSUPPORTED (a build without JSON), E_NO_MEMORY.
+ * Cost: O(bytes + operators). */
 TN_API TN_CHECKED tn_status tn_costs_read(const char *path, const tn_context *context,
                                           const tn_graph *graph, tn_costs **costs, tn_error *error);
-/* Like tn_costs_read, from memory; `name` is used in messages. */
+/* Reads costs from memory; otherwise like tn_costs_read. `name` is used in messages. */
 TN_API TN_CHECKED tn_status tn_costs_read_memory(const char *name, const void *bytes, size_t size,
                                                  const tn_context *context, const tn_graph *graph,
                                                  tn_costs **costs, tn_error *error);
 
 TN_API const tn_graph *tn_costs_graph(const tn_costs *costs);
-/* The cost of an operator. */
+/* Returns the cost of an operator. */
 TN_API uint64_t tn_costs_of(const tn_costs *costs, tn_op_id op);
-/* The cost of a repeated run of an operator. An operator that writes into its inputs is repeated by
- * another operator, which computes only the first output from the results of the first run (such as
- * batch normalisation with the stored statistics). The cost of that one is returned; for other
- * operators it is tn_costs_of. */
+/* Returns the cost of a repeated run of an operator. An operator that writes into its inputs is
+ * repeated by another operator, which computes only the first output from the results of the first
+ * run (such as batch normalisation with the stored statistics); the cost of that operator is
+ * returned. For all other operators the result is that of tn_costs_of. */
 TN_API uint64_t tn_costs_again_of(const tn_costs *costs, tn_op_id op);
-/* Both costs of all operators, [operators]; they live as long as the costs. */
+/* Return the costs of all operators, [operators], for a first and for a repeated run; they live as
+ * long as the costs. */
 TN_API const uint64_t *tn_costs_list(const tn_costs *costs);
 TN_API const uint64_t *tn_costs_again_list(const tn_costs *costs);
-/* Bytes per second of a plain copy (one byte read and one written count as one), used for the time
- * of encoding and decoding. 0: not known. */
+/* Returns the bytes per second of a plain copy (one byte read and one written count as one), used
+ * for the time of encoding and decoding. 0: not known. */
 TN_API double tn_costs_bytes_per_s(const tn_costs *costs);
-/* Number of threads used for the measurement; 0: from a model, or not known. */
+/* Returns the number of threads used for the measurement; 0: the costs come from a model, or the
+ * number is not known. */
 TN_API uint32_t tn_costs_threads(const tn_costs *costs);
-/* The sum over all operators, except those in blocks that never run; UINT64_MAX if it overflows. */
+/* Returns the sum of the costs of all operators, except those in blocks that never run; UINT64_MAX
+ * if it overflows. */
 TN_API uint64_t tn_costs_total(const tn_costs *costs);
 
 /* --- budget ---------------------------------------------------------------------------------- */
@@ -158,20 +161,22 @@ typedef struct tn_recompute_options {
     /* Recompute only operators that are limited by memory traffic (normalisations, activations,
      * concatenations), not products and convolutions. */
     bool cheap;
-    const char *only;        /* operator types, separated by commas, to recompute; NULL: all */
-    uint32_t flops_per_byte; /* operations in the time of moving one byte; 0 = 8 */
+    /* types of the operators that may be recomputed, separated by commas; NULL: all types */
+    const char *only;
+    uint32_t flops_per_byte; /* number of operations in the time of moving one byte; 0: 8 */
     const struct tn_occupancy_options *memory; /* how bytes are counted; NULL: defaults */
-    /* Rules that the program obeys, whatever `share` is. NULL: none */
+    /* Rules that the program obeys, whatever `share` is. NULL: no rules */
     const tn_rules *rules;
 } tn_recompute_options;
 #define TN_RECOMPUTE_OPTIONS_INIT                                                                  \
     TN_INIT(tn_recompute_options, TN_SET(struct_size, sizeof(tn_recompute_options)))
 
 typedef struct tn_recompute_report {
-    uint32_t operators;     /* operators that run a second time */
-    double share;           /* added work, as a share of the work of one run */
-    uint64_t flops;         /* added operations */
-    uint64_t before, after; /* live bytes at the peak step, in program order */
+    uint32_t operators; /* number of operators that run a second time */
+    double share;       /* added work as a share of the work of one run */
+    uint64_t flops;     /* number of added operations */
+    /* live bytes at the peak step, in program order, before and after the change */
+    uint64_t before, after;
 } tn_recompute_report;
 
 /* Makes a program with a lower peak and the same results bit by bit. Some tensors are dropped after
@@ -224,7 +229,8 @@ TN_API TN_CHECKED tn_status tn_program_recompute(const tn_program *program,
 TN_API TN_CHECKED tn_status tn_fit_problem_load(const char *path, const tn_context *context,
                                                 tn_graph **graph, tn_costs **costs,
                                                 tn_error *error);
-/* Like tn_fit_problem_load, from memory; `name` is used in messages. */
+/* Reads a computation from memory; otherwise like tn_fit_problem_load. `name` is used in
+ * messages. */
 TN_API TN_CHECKED tn_status tn_fit_problem_load_memory(const char *name, const void *bytes,
                                                        size_t size, const tn_context *context,
                                                        tn_graph **graph, tn_costs **costs,
@@ -247,41 +253,46 @@ TN_API TN_CHECKED tn_status tn_fit_problem_load_memory(const char *name, const v
  *                (double)result.stall / 1e9);
  *     tn_stream_release(&result);
  *
- * The arena holds everything: static memory that stays (resident), fetched weights while they are
- * present, and all other buffers. A fetched weight occupies memory from the start of its read until
- * its use. Weights are prefetched in the order of use, as early as memory allows. The resident
- * weights are chosen so that the computation waits as little as possible.
+ * The arena contains everything: static memory that stays (resident), fetched weights while they
+ * are present, and all other buffers. A fetched weight occupies memory from the start of its read
+ * until its use. Weights are prefetched in the order of use, as early as memory allows. The
+ * resident weights are chosen so that the computation waits as little as possible.
  * Units: bytes, picoseconds (search.h).
  * Threads: the program and the costs are only read.
  */
 
 typedef struct tn_stream_options {
     size_t struct_size;
-    const tn_context *context;     /* NULL: that of the graph */
-    uint64_t budget;               /* bytes of the whole arena; 0: as few as possible */
-    const tn_static_block *blocks; /* [block_count] all static memory, in the kernels' layouts */
+    const tn_context *context; /* services of the caller; NULL: the context of the graph */
+    uint64_t budget; /* budget in bytes for the whole arena; 0: as few bytes as possible */
+    /* [block_count] blocks of all static memory, in the kernels' layouts */
+    const tn_static_block *blocks;
     uint32_t block_count;
-    const uint8_t *may;                 /* [block_count] nonzero: the block may be fetched */
-    double bytes_per_s, latency_s;      /* read rate, above 0; latency of one read */
-    const tn_occupancy_options *memory; /* how bytes are counted; `statics` are filled in */
-    const tn_plan_options *plan;        /* for the layouts; NULL: defaults */
+    const uint8_t *may;            /* [block_count] not 0: the block may be fetched */
+    double bytes_per_s, latency_s; /* read rate of the file, above 0; latency of one read */
+    /* how bytes are counted; `statics` of it is filled in by the library */
+    const tn_occupancy_options *memory;
+    const tn_plan_options *plan; /* options for the layouts; NULL: defaults */
 } tn_stream_options;
 #define TN_STREAM_OPTIONS_INIT                                                                     \
     TN_INIT(tn_stream_options, TN_SET(struct_size, sizeof(tn_stream_options)))
 
 typedef struct tn_stream_result {
-    tn_program *program; /* with FETCH and DROP; NULL: no program was found */
+    /* the program, with FETCH and DROP instructions; NULL: no program was found */
+    tn_program *program;
     tn_occupancy *occupancy;
-    tn_layout layout;       /* of the arena, verified */
-    uint64_t bytes;         /* its peak; without a program, the smallest peak tried */
-    uint64_t time;          /* predicted by tn_simulate */
-    uint64_t plain_time;    /* the same with all static memory resident */
-    uint64_t stall;         /* the part of `time` spent waiting for files */
-    uint64_t fetched_bytes; /* in one run; repeated fetches count each time */
+    tn_layout layout; /* verified layout of the arena */
+    /* peak of the layout in bytes; without a program, the smallest peak that was tried */
+    uint64_t bytes;
+    uint64_t time; /* time of a run, predicted by tn_simulate */
+    /* time of a run with all static memory resident, predicted by tn_simulate */
+    uint64_t plain_time;
+    uint64_t stall;         /* the time within `time` that is spent waiting for files */
+    uint64_t fetched_bytes; /* bytes fetched in one run; repeated fetches count each time */
     uint64_t resident_bytes;
-    uint32_t fetches, residents; /* FETCH instructions; resident blocks */
-    uint32_t rounds;             /* iterations of choice and layout */
-    double bytes_per_s;          /* the read rate that was assumed */
+    uint32_t fetches, residents; /* number of FETCH instructions; number of resident blocks */
+    uint32_t rounds;             /* number of iterations of choice and layout */
+    double bytes_per_s;          /* the read rate that was assumed, in bytes per second */
 } tn_stream_result;
 
 /* Finds the program within the budget that waits least (heuristic).
@@ -295,7 +306,8 @@ typedef struct tn_stream_result {
 TN_API TN_CHECKED tn_status tn_program_stream(const tn_program *program, const tn_costs *costs,
                                               const tn_stream_options *options,
                                               tn_stream_result *result, tn_error *error);
-TN_API void tn_stream_release(tn_stream_result *result); /* zeroed is fine */
+/* Releases a result; a zeroed one has no effect. */
+TN_API void tn_stream_release(tn_stream_result *result);
 
 /* --- single searches ------------------------------------------------------------------------- */
 
@@ -316,8 +328,8 @@ TN_API void tn_stream_release(tn_stream_result *result); /* zeroed is fine */
 TN_API TN_CHECKED tn_status tn_fit(const tn_program *program, const tn_costs *costs,
                                    const tn_fit_options *options, tn_fit_result *result,
                                    tn_error *error);
-/* Finds the program with the fewest bytes, without regard to time. `budget` is not read. Otherwise
- * as tn_fit. */
+/* Finds the program with the fewest bytes, without regard to time. `budget` is not read. In all
+ * other respects the call is like tn_fit. */
 TN_API TN_CHECKED tn_status tn_fit_least(const tn_program *program, const tn_costs *costs,
                                          const tn_fit_options *options, tn_fit_result *result,
                                          tn_error *error);
@@ -331,7 +343,8 @@ TN_API TN_CHECKED tn_status tn_fit_sweep(const tn_program *program, const tn_cos
                                          const tn_fit_options *options, uint32_t count,
                                          uint64_t *budgets, tn_fit_result *results,
                                          tn_error *error);
-TN_API void tn_fit_release(tn_fit_result *result); /* a zeroed result is fine */
+/* Releases a result; a zeroed one has no effect. */
+TN_API void tn_fit_release(tn_fit_result *result);
 /* Repeats the simulation that predicted a result's `time`, and records its steps as events, from 0
  * s on.
  *
@@ -341,7 +354,7 @@ TN_API TN_CHECKED tn_status tn_fit_trace(const tn_fit_result *result, const tn_c
                                          const tn_fit_options *options, tn_trace *trace,
                                          tn_error *error);
 
-/* The decision about a tensor in a program. */
+/* How a program treats a tensor, as the search decided. */
 typedef enum tn_fate {
     TN_FATE_KEPT,
     TN_FATE_RECOMPUTED,
@@ -353,10 +366,12 @@ TN_API const char *tn_fate_name(tn_fate fate);
 /* fates  out, [tensors of the program's graph]; if several apply, the last in the order above */
 TN_API void tn_program_fates(const tn_program *program, uint8_t *fates);
 
-/* Tensors that have memory of their own, by decision. Encoded forms are not counted. */
+/* Totals of the tensors that have memory of their own, by decision. Encoded forms are not
+ * counted. */
 typedef struct tn_fate_totals {
     uint32_t tensors[TN_FATE_COUNT];
-    uint64_t bytes[TN_FATE_COUNT]; /* each tensor counts once, with its size before encoding */
+    /* bytes of the tensors; each tensor counts once, with its size before encoding */
+    uint64_t bytes[TN_FATE_COUNT];
 } tn_fate_totals;
 /* totals  out. Errors: E_NO_MEMORY. Cost: O(live ranges + instructions). */
 TN_API TN_CHECKED tn_status tn_fit_fates(const tn_occupancy *occupancy, tn_fate_totals *totals,

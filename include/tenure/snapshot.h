@@ -52,27 +52,31 @@ typedef struct tn_snapshot tn_snapshot;
 
 typedef enum tn_snapshot_action {
     TN_SNAPSHOT_ALLOC,
-    TN_SNAPSHOT_FREE_REQUESTED, /* freed by the program; other streams may still use the block */
-    TN_SNAPSHOT_FREE_COMPLETED, /* from here on the block can be reused */
-    TN_SNAPSHOT_SEGMENT_ALLOC,  /* the allocator takes memory from the device */
+    TN_SNAPSHOT_FREE_REQUESTED, /* the program freed the block; other streams may still use it */
+    TN_SNAPSHOT_FREE_COMPLETED, /* the block can be used again from this event on */
+    TN_SNAPSHOT_SEGMENT_ALLOC,  /* the allocator takes memory from the device for a segment */
     TN_SNAPSHOT_SEGMENT_FREE,
-    TN_SNAPSHOT_SEGMENT_MAP, /* the same for expandable segments */
+    /* the allocator takes memory from the device for an expandable segment */
+    TN_SNAPSHOT_SEGMENT_MAP,
     TN_SNAPSHOT_SEGMENT_UNMAP,
-    TN_SNAPSHOT_OOM,   /* out of memory: a request for `size` failed */
+    TN_SNAPSHOT_OOM,   /* the device was out of memory: a request for `size` bytes failed */
     TN_SNAPSHOT_OTHER, /* markers that move no memory */
 } tn_snapshot_action;
 
 typedef struct tn_snapshot_event {
-    uint64_t address; /* OOM: the bytes that were free on the device */
-    uint64_t size;    /* requested; segments: taken */
-    int64_t time_us;  /* since 1970; 0: not recorded */
-    uint32_t stack;   /* for tn_snapshot_stack; 0: none */
-    uint16_t stream;  /* for tn_snapshot_stream */
-    uint8_t action;   /* tn_snapshot_action */
-    uint8_t category; /* for tn_snapshot_category, if the file has one; 0: no category */
+    /* address of the block or segment; for OOM: the bytes that were free on the device */
+    uint64_t address;
+    uint64_t size;   /* requested bytes; for segments: bytes taken from the device */
+    int64_t time_us; /* time in microseconds since 1970; 0: not recorded */
+    uint32_t stack;  /* number of the stack, for tn_snapshot_stack; 0: there is no stack */
+    uint16_t stream; /* number of the stream, for tn_snapshot_stream */
+    uint8_t action;  /* tn_snapshot_action */
+    /* number of the category, for tn_snapshot_category, if the file has one; 0: no category */
+    uint8_t category;
 } tn_snapshot_event;
 
-typedef struct tn_snapshot_frame { /* strings are valid as long as the snapshot */
+/* A frame of a stack. The strings are valid as long as the snapshot. */
+typedef struct tn_snapshot_frame {
     const char *function, *file;
     int64_t line;
 } tn_snapshot_frame;
@@ -80,26 +84,28 @@ typedef struct tn_snapshot_frame { /* strings are valid as long as the snapshot 
 typedef enum tn_snapshot_state {
     TN_SNAPSHOT_INACTIVE,
     TN_SNAPSHOT_ALLOCATED,
-    TN_SNAPSHOT_PENDING_FREE, /* freed by the program, still used by a stream */
+    TN_SNAPSHOT_PENDING_FREE, /* the block was freed by the program, but a stream still uses it */
 } tn_snapshot_state;
 
-/* A part of a segment. The blocks of a segment lie end to end from its address on. */
+/* A block, which is a section of a segment. The blocks of a segment lie end to end from its address
+ * on. */
 typedef struct tn_snapshot_block {
     uint64_t address, size;
-    uint64_t requested; /* by the current allocation, or by the last one */
-    uint32_t stack;     /* of that allocation; 0: none */
+    uint64_t requested; /* bytes requested by the current allocation, or by the last one */
+    uint32_t stack;     /* number of the stack of that allocation; 0: there is no stack */
     uint32_t state;     /* tn_snapshot_state */
 } tn_snapshot_block;
 
 typedef struct tn_snapshot_segment {
-    uint64_t address, total; /* bytes taken from the device */
-    /* as stored in the file: blocks in use; these and blocks pending free; bytes requested */
+    uint64_t address, total; /* address, and bytes taken from the device */
+    /* numbers as stored in the file: bytes of blocks in use; bytes of blocks in use or pending
+     * free; bytes requested */
     uint64_t allocated, active, requested;
-    bool requested_told; /* the file has `requested` (old files do not) */
+    bool requested_told; /* whether the file has `requested` (old files do not) */
     bool large, expandable;
     uint32_t device, stack;
     uint16_t stream;
-    uint32_t first_block, block_count; /* of tn_snapshot_blocks */
+    uint32_t first_block, block_count; /* range of the segment's blocks in tn_snapshot_blocks */
 } tn_snapshot_segment;
 
 /* Reads a file, or bytes with a name for messages: pickle protocols 2 to 5, with the dict of today
@@ -113,22 +119,25 @@ TN_API TN_CHECKED tn_status tn_snapshot_load(const char *path, const tn_context 
 TN_API TN_CHECKED tn_status tn_snapshot_load_memory(const char *name, const void *bytes,
                                                     size_t size, const tn_context *context,
                                                     tn_snapshot **snapshot, tn_error *error);
-TN_API void tn_snapshot_destroy(tn_snapshot *snapshot); /* NULL is fine */
+/* Destroys a snapshot; NULL has no effect. */
+TN_API void tn_snapshot_destroy(tn_snapshot *snapshot);
 
-/* Devices are numbered from 0, as in PyTorch; some may have neither segments nor events. */
+/* Returns the number of devices. Devices are numbered from 0, as in PyTorch; some may have neither
+ * segments nor events. */
 TN_API uint32_t tn_snapshot_device_count(const tn_snapshot *snapshot);
-/* Events of a device, the oldest first. */
+/* Returns the events of a device, the oldest first. */
 TN_API const tn_snapshot_event *tn_snapshot_events(const tn_snapshot *snapshot, uint32_t device,
                                                    uint64_t *count);
-/* The segments of all devices in file order, and all their blocks. */
+/* Return the segments of all devices in file order, and all their blocks. */
 TN_API const tn_snapshot_segment *tn_snapshot_segments(const tn_snapshot *snapshot,
                                                        uint32_t *count);
 TN_API const tn_snapshot_block *tn_snapshot_blocks(const tn_snapshot *snapshot, uint32_t *count);
 /* Fills frames[room] with the innermost frames of a stack and returns the number of all. */
 TN_API uint32_t tn_snapshot_stack(const tn_snapshot *snapshot, uint32_t stack,
                                   tn_snapshot_frame *frames, uint32_t room);
-TN_API uint32_t tn_snapshot_stack_count(const tn_snapshot *snapshot); /* including stack 0 */
-/* PyTorch's number of a stream: 0 is the default stream. */
+/* Returns the number of stacks, including stack 0. */
+TN_API uint32_t tn_snapshot_stack_count(const tn_snapshot *snapshot);
+/* Returns PyTorch's number of a stream: 0 is the default stream. */
 TN_API uint64_t tn_snapshot_stream(const tn_snapshot *snapshot, uint16_t stream);
 TN_API const char *tn_snapshot_category(const tn_snapshot *snapshot, uint8_t category);
 
@@ -155,31 +164,38 @@ typedef enum tn_snapshot_guess {
 TN_API const char *tn_snapshot_guess_name(uint32_t guess);
 
 typedef struct tn_snapshot_life {
-    uint64_t address, size; /* requested bytes */
-    uint32_t first, last;   /* time: live in [first, last) */
-    uint32_t stack, freed;  /* stacks of the allocation and the free; 0: none, or not freed */
+    uint64_t address, size; /* address and requested bytes of the block */
+    uint32_t first, last;   /* live range of the block in event times: [first, last) */
+    /* stacks of the allocation and of the free; 0: there is no stack, or the block was not freed */
+    uint32_t stack, freed;
     uint16_t stream;
-    uint8_t guess;      /* tn_snapshot_guess */
-    uint8_t category;   /* tn_snapshot_category if the file has one, else 0 */
-    bool before, after; /* it was live before the ring buffer began; it is live now */
-    bool waiting;       /* now: freed by the program, still used by another stream */
-    uint32_t asked;     /* time at which the program freed it; 0: not recorded */
+    uint8_t guess; /* tn_snapshot_guess */
+    /* number of the category (tn_snapshot_category) if the file has one, otherwise 0 */
+    uint8_t category;
+    /* whether the block was live before the ring buffer began; whether it is live at the end */
+    bool before, after;
+    /* whether, at the end, the block was freed by the program but another stream still uses it */
+    bool waiting;
+    uint32_t asked; /* time at which the program freed the block; 0: not recorded */
 } tn_snapshot_life;
 
 /* Facts about a device, and the consistency of its events with its segments. */
 typedef struct tn_snapshot_facts {
     uint64_t event_count, life_count, before_count;
-    uint64_t before_bytes;              /* requested, of blocks live before the ring began */
-    uint64_t peak_time, peak_requested; /* the peak of requested bytes, first time */
-    uint64_t reserved_peak;             /* the peak of segment bytes, over all times */
+    /* requested bytes of the blocks that were live before the ring buffer began */
+    uint64_t before_bytes;
+    uint64_t peak_time, peak_requested; /* peak of requested bytes: its first time, and the bytes */
+    uint64_t reserved_peak;             /* peak of the bytes of segments, over all times */
     uint64_t requested, reserved;       /* now */
     uint64_t oom_count;
-    /* inconsistencies: allocations at an address in use; blocks that differ from the events in
-     * state or size; segments with sums that differ from their blocks; segment events that are
-     * impossible */
+    /* numbers of inconsistencies: allocations at an address in use; blocks that differ from the
+     * events in state or size; segments with sums that differ from their blocks; segment events
+     * that are impossible */
     uint64_t wrong_requests, wrong_blocks, wrong_segments, wrong_device;
-    char first_wrong[160]; /* a description of the first inconsistency; "" if all agrees */
-    /* now: the part of `requested` that the program freed and another stream still uses */
+    /* a description of the first inconsistency; "" if there is no inconsistency */
+    char first_wrong[160];
+    /* bytes and blocks within `requested` that, at the end, the program had freed and another
+     * stream still used */
     uint64_t waiting_bytes, waiting_count;
 } tn_snapshot_facts;
 
@@ -188,73 +204,76 @@ typedef struct tn_snapshot_facts {
  * E_NO_MEMORY. Cost: O(events + blocks). */
 TN_API TN_CHECKED tn_status tn_snapshot_live(const tn_snapshot *snapshot, uint32_t device,
                                              tn_snapshot_lives **lives, tn_error *error);
-TN_API void tn_snapshot_lives_destroy(tn_snapshot_lives *lives); /* NULL is fine */
+/* Destroys live ranges; NULL has no effect. */
+TN_API void tn_snapshot_lives_destroy(tn_snapshot_lives *lives);
 TN_API const tn_snapshot_life *tn_snapshot_life_at(const tn_snapshot_lives *lives, uint64_t *count);
 TN_API const tn_snapshot_facts *tn_snapshot_facts_of(const tn_snapshot_lives *lives);
-/* Requested bytes in use, and segment bytes, at a time. Cost: O(time). */
+/* Returns the requested bytes in use, and the bytes of segments, at a time. Cost: O(time). */
 TN_API void tn_snapshot_bytes_at(const tn_snapshot_lives *lives, uint64_t time, uint64_t *requested,
                                  uint64_t *reserved);
-/* The times of failed allocations: the event is events[time - 1]. Fills times[room]; returns the
- * number of all. */
+/* Lists the times of failed allocations: the event of a time is events[time - 1]. Fills
+ * times[room]; returns the number of all. */
 TN_API uint32_t tn_snapshot_ooms(const tn_snapshot_lives *lives, uint64_t *times, uint32_t room);
 
 typedef enum tn_snapshot_by {
-    TN_SNAPSHOT_BY_LINE,   /* "model.py:42 forward": the innermost line outside PyTorch */
-    TN_SNAPSHOT_BY_MODULE, /* "model.py:42 > conv.py:463": its forward functions, outermost first */
-    TN_SNAPSHOT_BY_CATEGORY, /* from the file, else guessed */
+    TN_SNAPSHOT_BY_LINE, /* the innermost line outside PyTorch, such as "model.py:42 forward" */
+    /* the forward functions of that line, outermost first, such as "model.py:42 > conv.py:463" */
+    TN_SNAPSHOT_BY_MODULE,
+    TN_SNAPSHOT_BY_CATEGORY, /* the category: from the file, or guessed */
 } tn_snapshot_by;
 
 typedef struct tn_snapshot_group {
-    const char *name; /* valid as long as the live ranges */
+    const char *name; /* name of the group; valid as long as the live ranges */
     uint64_t bytes;   /* requested */
     uint64_t count;   /* blocks */
-    uint32_t stack;   /* of the largest block */
+    uint32_t stack;   /* number of the stack of the largest block */
 } tn_snapshot_group;
 
-/* The holders of memory at a time, in groups: fills groups[room] with the largest and returns the
- * number of all; 0 also on lack of memory. Cost: O(lives). */
+/* Lists the holders of memory at a time, in groups. Fills groups[room] with the largest and returns
+ * the number of all; returns 0 also if memory runs out. Cost: O(lives). */
 TN_API uint32_t tn_snapshot_groups(const tn_snapshot_lives *lives, uint64_t time, tn_snapshot_by by,
                                    tn_snapshot_group *groups, uint32_t room);
-/* Blocks that are pending free now, grouped by the line that freed them: fills groups[room] with
- * the largest and returns the number of all; 0 also on lack of memory. */
+/* Lists the blocks that are pending free at the end, grouped by the line that freed them. Fills
+ * groups[room] with the largest and returns the number of all; returns 0 also if memory runs
+ * out. */
 TN_API uint32_t tn_snapshot_waiting(const tn_snapshot_lives *lives, tn_snapshot_group *groups,
                                     uint32_t room);
-/* The name of the group of a live range; valid as long as the live ranges. */
+/* Returns the name of the group of a live range; valid as long as the live ranges. */
 TN_API const char *tn_snapshot_group_of(const tn_snapshot_lives *lives, uint64_t life,
                                         tn_snapshot_by by);
 
-/* A free section of a segment, now. */
+/* A free section of a segment at the end of the events. */
 typedef struct tn_snapshot_hole {
-    uint32_t segment; /* of tn_snapshot_segments */
+    uint32_t segment; /* number of the segment in tn_snapshot_segments */
     uint64_t offset, size;
 } tn_snapshot_hole;
-/* Why free bytes of segments cannot serve a request. hard: they lie between blocks in use. soft:
- * they are whole segments, which cannot merge. stream: they belong to a stream that has no block in
- * use. */
+/* Why free bytes of segments cannot serve a request. hard: the bytes lie between blocks in use.
+ * soft: they are whole segments, which cannot merge. stream: they belong to a stream that has no
+ * block in use. */
 typedef struct tn_snapshot_causes {
     uint64_t hard, soft, stream; /* bytes */
 } tn_snapshot_causes;
 TN_API tn_snapshot_causes tn_snapshot_hole_causes(const tn_snapshot *snapshot, uint32_t device);
-/* Fills holes[room] with the largest free sections of a device and returns the number of all.
- * `bytes` (may be NULL) receives the sum of all; `whole` (may be NULL) that of whole segments,
- * which could return to the device. */
+/* Lists the free sections of a device. Fills holes[room] with the largest and returns the number of
+ * all. `bytes` (may be NULL) receives the sum of all; `whole` (may be NULL) receives the bytes of
+ * whole segments, which could return to the device. */
 TN_API uint32_t tn_snapshot_holes(const tn_snapshot *snapshot, uint32_t device,
                                   tn_snapshot_hole *holes, uint32_t room, uint64_t *whole,
                                   uint64_t *bytes);
 
 /* --- replay on other allocators and planners ------------------------------------------------ */
 
-/* The requests of a device as a trace for tn_pool_replay. Blocks that were live before the ring
- * buffer come first, by address. Labels: the line, the category, the module. Errors: E_NO_MEMORY.
- */
+/* Makes a trace for tn_pool_replay from the requests of a device. Blocks that were live before the
+ * ring buffer come first, by address. The labels are the line, the category and the module. Errors:
+ * E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_snapshot_trace(const tn_snapshot_lives *lives, tn_pool_trace **trace,
                                               tn_error *error);
-/* Replays the requests on a pool. Empties the pool's cache where the recorded allocator released
- * segments. Errors: those of tn_pool_alloc; the pool then has its state before the failed request.
- */
+/* Replays the requests of a device on a pool. Empties the pool's cache where the recorded allocator
+ * released segments. Errors: those of tn_pool_alloc; the pool then has its state before the failed
+ * request. */
 TN_API TN_CHECKED tn_status tn_snapshot_serve(const tn_snapshot_lives *lives, tn_pool *pool,
                                               tn_error *error);
-/* The live ranges as a planning problem, with one body for each. Errors: E_NO_MEMORY. */
+/* Makes a planning problem from the live ranges, with one body for each. Errors: E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_snapshot_problem(const tn_snapshot_lives *lives, uint64_t alignment,
                                                 const tn_context *context, tn_problem **problem,
                                                 tn_error *error);
@@ -264,14 +283,14 @@ TN_API TN_CHECKED tn_status tn_snapshot_problem(const tn_snapshot_lives *lives, 
 /* An allocation or a free of the caller's own run. Strings may be NULL. */
 typedef struct tn_snapshot_use {
     bool frees;
-    uint32_t block;   /* the caller's number of the block; may be reused after the free */
-    uint64_t address; /* offset in the arena; TN_SIZE_UNKNOWN: a segment of its own */
+    uint32_t block;   /* the caller's number of the block; may be used again after the free */
+    uint64_t address; /* offset in the arena; TN_SIZE_UNKNOWN: the block is a segment of its own */
     uint64_t size;    /* bytes requested; ignored for a free */
-    uint64_t held;    /* bytes handed out, at least `size`; 0: `size` */
+    uint64_t held;    /* bytes handed out, at least `size`; 0: equal to `size` */
     uint32_t stream, line;
     double at_s;
-    const char *name, *kind; /* of the tensor: frames[0], and the category */
-    const char *op, *type;   /* the operator: frames[1], with its type as the file */
+    const char *name, *kind; /* name of the tensor, which becomes frames[0], and its category */
+    const char *op, *type;   /* the operator, which becomes frames[1], with its type as the file */
 } tn_snapshot_use;
 
 /* Writes a snapshot for PyTorch's own viewer and `tenure report`: a pickle of protocol 4 with one
@@ -318,30 +337,32 @@ TN_API TN_CHECKED tn_status tn_snapshot_write(const tn_snapshot_use *uses, uint6
  * Alignments are relative to the start of the pool's block, which has the device's alignment.
  */
 
-enum { TN_PLAY_STREAMS_MAX = 1024 }; /* streams of a trace */
+enum { TN_PLAY_STREAMS_MAX = 1024 }; /* largest number of streams of a trace */
 
 typedef struct tn_play_options {
     size_t struct_size;
-    const tn_context *context; /* NULL: the default */
-    /* Technique, alignment and plan; its `context` and `settle` are ignored. capacity: limit of the
-     * device memory to take; 0: only the device's own limit. NULL: no pool; each request is
-     * allocated from the device */
+    const tn_context *context; /* services of the caller; NULL: defaults */
+    /* Technique, alignment and plan of the pool; `context` and `settle` are ignored. `capacity` is
+     * the limit of the device memory to take; 0: only the device's own limit. NULL: no pool; each
+     * request is allocated from the device */
     const tn_pool_options *pool;
-    uint32_t rounds; /* to time; 0: up to ten (fewer for more than 100,000 events), as many as start
-                      * within two seconds */
+    /* number of rounds to time; 0: up to ten (fewer for more than 100,000 events), as many as start
+     * within two seconds */
+    uint32_t rounds;
 } tn_play_options;
 #define TN_PLAY_OPTIONS_INIT TN_INIT(tn_play_options, TN_SET(struct_size, sizeof(tn_play_options)))
 
 typedef struct tn_play_answer {
     bool fits;
-    tn_error failure;      /* if it does not fit: the error of the pool or the device */
-    uint64_t taken;        /* peak of device bytes taken, without the device's own overhead */
-    uint64_t marked;       /* blocks that were written and read back */
-    uint64_t waits;        /* waits of one stream for another, in the round with work */
-    uint32_t streams;      /* of the trace */
+    tn_error failure; /* if the trace does not fit: the error of the pool or the device */
+    /* peak of the device bytes that were taken, without the device's own overhead */
+    uint64_t taken;
+    uint64_t marked;       /* number of blocks that were written and read back */
+    uint64_t waits;        /* number of waits of one stream for another, in the round with work */
+    uint32_t streams;      /* number of streams of the trace */
     uint32_t rounds;       /* timed */
     double request_s;      /* wall time per allocation or free in the fastest round */
-    tn_pool_lesson lesson; /* of all rounds */
+    tn_pool_lesson lesson; /* the lesson of the pool over all rounds */
 } tn_play_answer;
 
 /* Replays a trace. The pool's block is the smallest one that suffices, found by trials without the

@@ -17,7 +17,7 @@
  * Structs of the stable headers grow without breaking programs:
  *
  * options  begin with `struct_size`, which TN_*_INIT sets, and grow at their end
- * results  and other structs of the caller end in `spare`, of which new fields take words. The
+ * results  and other structs of the caller end in `spare`, from which new fields take words. The
  *          caller leaves these words 0 in inputs. The library sets them to 0 in results: in a field
  *          that is newer than the library, 0 means "not known"
  * records  tn_tensor, tn_op, tn_block and tn_hardware are made by the library alone and grow at
@@ -47,9 +47,9 @@ extern "C" {
 #define TN_CHECKED
 #endif
 
-/* The defaults of a struct, `tn_x_options options = TN_X_OPTIONS_INIT;`, from one list of fields:
- * designated initialisers in C; assignments in C++, which has designated initialisers only since
- * C++20. Fields that are not listed are 0. */
+/* The default of an options struct, `tn_x_options options = TN_X_OPTIONS_INIT;`, from one list of
+ * fields. It uses designated initialisers in C, and assignments in C++, which has designated
+ * initialisers only since C++20. Fields that are not in the list are 0. */
 /* clang-format off */
 #ifdef __cplusplus
 #define TN_INIT(type, fields) ([]() -> type { type tn_init_ = type(); fields return tn_init_; }())
@@ -84,49 +84,57 @@ typedef enum tn_status {
 #undef TN_X
 } tn_status;
 
-/* The details of a failure. Owned by the caller; holds no pointers. A message names a setting by
- * its field, or by the function that takes it, between backticks: "`dims` N: no dimension has that
- * name". The command prints its own option instead. */
+/* The details of a failure. The caller owns the struct; it contains no pointers. A message names a
+ * setting by its field, or by the function that takes it, between backticks: "`dims` N: no
+ * dimension has that name". The command `tenure` prints its own option instead. */
 typedef struct tn_error {
     tn_status status;
-    char message[400]; /* one sentence: what is wrong, then what to do; UTF-8 */
-    char where[200];   /* "buffers.csv:17", "model.onnx: node 'conv1'"; "" if nowhere */
+    char message[400]; /* one sentence in UTF-8: what is wrong, then what to do */
+    /* the place of the failure: "buffers.csv:17", "model.onnx: node 'conv1'"; "" if there is no
+     * place */
+    char where[200];
 } tn_error;
 
-TN_API const char *tn_status_name(tn_status status);    /* "E_INFEASIBLE" */
-TN_API const char *tn_status_message(tn_status status); /* never NULL */
+TN_API const char *tn_status_name(tn_status status); /* "E_INFEASIBLE" */
+/* Returns the sentence of an outcome, never NULL. */
+TN_API const char *tn_status_message(tn_status status);
 TN_API int tn_status_exit_code(tn_status status);
 
 /* --- context ------------------------------------------------------------------------ */
 
-/* One function that allocates, resizes and frees (like Lua's lua_Alloc).
+/* A function that allocates, resizes and frees memory (like Lua's lua_Alloc).
  *
  * resize(self, pointer, old, new, alignment): to allocate, `pointer` is NULL and `old` is 0; to
- * free, `new` is 0, and it returns NULL. It returns NULL if memory runs out; the old block then
- * stays valid. `alignment` is a power of two, at most 4096. It must be thread-safe if a call uses
- * several threads. */
+ * free, `new` is 0, and the function returns NULL. The function returns NULL if memory runs out;
+ * the old block then stays valid. `alignment` is a power of two, at most 4096. The function must be
+ * thread-safe if a call of the library uses several threads.
+ */
 typedef struct tn_allocator {
     void *(*resize)(void *self, void *pointer, size_t old_size, size_t new_size, size_t alignment);
     void *self;
 } tn_allocator;
 
-/* The caller's services for the library. Zero means the default in every field. */
+/* Services that the caller provides to the library. In every field 0 means the default. */
 typedef struct tn_context {
-    size_t struct_size;                           /* sizeof(tn_context) */
-    tn_allocator allocator;                       /* resize NULL: malloc */
-    void *self;                                   /* passed to log, progress, found */
-    void (*log)(void *self, const char *message); /* one line, no newline; NULL: silent */
-    /* Called regularly by long operations, from the calling thread; `total` is 0 if unknown. Return
-     * false to cancel: the call then ends with E_STOPPED, or with its best result so far. */
+    size_t struct_size;     /* sizeof(tn_context) */
+    tn_allocator allocator; /* the caller's allocator; if its `resize` is NULL, malloc is used */
+    void *self;             /* passed to the callbacks log, progress and found */
+    /* receives a message of one line, without a newline; NULL: messages are dropped */
+    void (*log)(void *self, const char *message);
+    /* Called regularly by long operations, from the calling thread; `total` is 0 if it is not
+     * known. If it returns false, the operation is cancelled: the call then ends with E_STOPPED, or
+     * with its best result so far. */
     bool (*progress)(void *self, const char *stage, uint64_t done, uint64_t total);
-    uint64_t read_limit; /* maximum bytes from a pipe or a device; 0: 1 GiB from a pipe, 16
-                          * MiB from a device */
-    /* Called just before `progress` with the best result and the proved bound so far: bytes in
-     * stage "plan", time in stage "fit". `best` UINT64_MAX: no result yet; `bound` 0: no bound. */
+    /* maximum number of bytes that are read from a pipe or a device; 0: 1 GiB from a pipe, 16 MiB
+     * from a device */
+    uint64_t read_limit;
+    /* Called just before `progress`, with the best result and the proved bound so far: bytes in the
+     * stage "plan", time in the stage "fit". `best` UINT64_MAX: no result yet; `bound` 0: no
+     * bound. */
     void (*found)(void *self, const char *stage, uint64_t best, uint64_t bound);
-    /* Files that a model, an index, a checkpoint or a table names are opened below its folder. A
-     * symbolic link out of that folder fails with E_OUTSIDE. true: such links are followed (needed
-     * for caches that keep the data elsewhere). */
+    /* Files that a model, an index, a checkpoint or a table names are opened below the folder of
+     * the naming file. A symbolic link out of that folder fails with E_OUTSIDE. true: such links
+     * are followed, which caches need that keep the data elsewhere. */
     bool follow_links;
 } tn_context;
 
@@ -134,18 +142,19 @@ typedef struct tn_context {
 
 /* --- sizes -------------------------------------------------------------------------- */
 
-#define TN_SIZE_UNKNOWN UINT64_MAX /* a size that cannot be known; never replaced by a guess */
+/* a size that cannot be known; the library never replaces it by a guess */
+#define TN_SIZE_UNKNOWN UINT64_MAX
 #define TN_SIZE_TEXT_MAX 64
 
-/* Parses "4096", "96KiB", "1.5 GiB", "24GB" (decimal units are powers of 1000). A bare K, M or G is
- * an error; the message names its two possible meanings.
- * Errors: E_INVALID (syntax, overflow, not a whole number of bytes). */
+/* Parses a size: "4096", "96KiB", "1.5 GiB", "24GB" (decimal units are powers of 1000). A bare K, M
+ * or G is an error; the message names its two possible meanings. Errors: E_INVALID (syntax,
+ * overflow, not a whole number of bytes). */
 TN_API TN_CHECKED tn_status tn_size_parse(const char *text, uint64_t *bytes, tn_error *error);
 
-/* Writes "10.6 MiB (11,112,448 bytes)" into `text` and returns it. */
+/* Writes a size such as "10.6 MiB (11,112,448 bytes)" into `text` and returns `text`. */
 TN_API const char *tn_size_format(uint64_t bytes, char text[TN_SIZE_TEXT_MAX]);
 
-/* The version, "0.1.0"; a static string. */
+/* Returns the version, such as "0.1.0"; a static string. */
 TN_API const char *tn_version(void);
 
 #ifdef __cplusplus

@@ -74,7 +74,8 @@ typedef struct tn_data tn_data;
 TN_API TN_CHECKED tn_status tn_data_load(const char *what, const tn_context *context,
                                          tn_data **data, tn_error *error);
 typedef struct tn_samples {
-    tn_array samples, labels; /* the first extent of both is the number of samples */
+    /* samples and their labels; the first extent of both is the number of samples */
+    tn_array samples, labels;
 } tn_samples;
 
 /* Creates a data set from arrays, which are not copied and must outlive the data.
@@ -86,14 +87,16 @@ typedef struct tn_samples {
 TN_API TN_CHECKED tn_status tn_data_create(const tn_samples *train, const tn_samples *test,
                                            const tn_context *context, tn_data **data,
                                            tn_error *error);
-TN_API void tn_data_destroy(tn_data *data); /* NULL is fine; destroy its batches first */
+/* Destroys data; NULL has no effect. Its batches must be destroyed first. */
+TN_API void tn_data_destroy(tn_data *data);
 
-TN_API uint64_t tn_data_count(const tn_data *data); /* training samples; for text, bytes */
-/* held-out samples; 0: nothing is held out */
+/* Returns the number of training samples; for text, of bytes. */
+TN_API uint64_t tn_data_count(const tn_data *data);
+/* Returns the number of held-out samples; 0: nothing is held out. */
 TN_API uint64_t tn_data_test_count(const tn_data *data);
 TN_API bool tn_data_is_text(const tn_data *data);
-/* The training samples or the held-out samples, for callers that make their own batches; they live
- * as long as the data. For text the samples are all bytes, and there are no labels. */
+/* Returns the training samples or the held-out samples, for callers that make their own batches;
+ * they live as long as the data. For text the samples are all bytes, and there are no labels. */
 TN_API tn_samples tn_data_samples(const tn_data *data, bool held_out);
 
 /* --- batches -----------------------------------------------------------------------------------
@@ -103,11 +106,14 @@ typedef struct tn_batches tn_batches;
 
 typedef struct tn_batches_options {
     size_t struct_size;
-    const tn_context *context; /* NULL, or must outlive the batches */
-    int64_t classes;           /* labels must be below it; 0: labels are not class numbers */
-    uint64_t seed;             /* for the order of samples */
-    /* Each batch is part number `part` of a batch with `parts` times as many samples, so that
-     * data-parallel ranks together see the batches of a single rank. parts 0: the whole batch. */
+    /* services of the caller; NULL: defaults; must outlive the batches */
+    const tn_context *context;
+    /* number of classes: labels must be less than it; 0: labels are not class numbers */
+    int64_t classes;
+    uint64_t seed; /* seed of the order of samples */
+    /* Each batch is section number `part` of a batch with `parts` times as many samples, so that
+     * data-parallel ranks together see the batches of a single rank. parts 0: each batch is a whole
+     * one. */
     uint32_t part, parts;
 } tn_batches_options;
 #define TN_BATCHES_OPTIONS_INIT                                                                    \
@@ -128,12 +134,12 @@ TN_API TN_CHECKED tn_status tn_batches_create(const tn_data *data, const tn_tens
                                               const tn_tensor *labels,
                                               const tn_batches_options *options,
                                               tn_batches **batches, tn_error *error);
-TN_API void tn_batches_destroy(tn_batches *batches); /* NULL is fine */
+TN_API void tn_batches_destroy(tn_batches *batches); /* Destroys batches; NULL has no effect. */
 
-/* Number of batches in which every sample is seen once; samples that do not fill the last batch are
- * left out. For text, the number of batches with as many bytes as the text. */
+/* Returns the number of batches in which every sample is seen once; samples that do not fill the
+ * last batch are left out. For text, the number of batches with as many bytes as the text. */
 TN_API uint64_t tn_batches_per_epoch(const tn_batches *batches);
-/* Number of labels per sample: 1; for text the length of a window; for images with one
+/* Returns the number of labels per sample: 1; for text the length of a window; for images with one
  * label per pixel the number of pixels. */
 TN_API uint64_t tn_batches_labels(const tn_batches *batches);
 
@@ -142,9 +148,11 @@ TN_API uint64_t tn_batches_labels(const tn_batches *batches);
 TN_API void tn_batches_fill(tn_batches *batches, uint64_t number, tn_array *samples,
                             tn_array *labels);
 
-/* Number of batches of held-out samples, in their order; for text, of adjacent windows. */
+/* Returns the number of batches of held-out samples, in their order; for text, of adjacent
+ * windows. */
 TN_API uint64_t tn_batches_test_count(const tn_batches *batches);
-/* Fills one of them and returns the number of real samples: the last batch is padded. */
+/* Fills batch `number` of the held-out samples and returns its number of real samples, because the
+ * last batch is padded. */
 TN_API uint32_t tn_batches_fill_test(tn_batches *batches, uint64_t number, tn_array *samples,
                                      tn_array *labels);
 
@@ -183,7 +191,7 @@ TN_API uint32_t tn_batches_fill_test(tn_batches *batches, uint64_t number, tn_ar
  * outputs are `loss`, `correct` for a classification loss, and the model's own outputs and the
  * gradients if the options ask for them. Parameters, running statistics and optimizer state are
  * static memory that operators update (TN_TENSOR_UPDATED). tn_engine_get_static and
- * tn_engine_set_static copy them between runs; a checkpoint holds nothing else.
+ * tn_engine_set_static copy them between runs; a checkpoint contains nothing else.
  *
  * For speed, rewrite the model for TN_REWRITE_TO_TRAIN before tn_train (fused GELU and layer
  * normalisation with fused gradients), and the graph for TN_REWRITE_TRAINED after it (channels-last
@@ -237,8 +245,9 @@ typedef enum tn_optimizer {
         TN_OPTIMIZER_COUNT
 } tn_optimizer;
 
-/* Find returns TN_LOSS_COUNT or TN_OPTIMIZER_COUNT for an unknown text. Names and summaries are
- * static; NULL for a value out of range. */
+/* Find a loss or an optimizer, and return its name or summary. Find returns TN_LOSS_COUNT or
+ * TN_OPTIMIZER_COUNT for an unknown text. Names and summaries are static; NULL for a value out of
+ * range. */
 TN_API tn_loss tn_loss_find(const char *text);
 TN_API const char *tn_loss_name(tn_loss loss);
 TN_API const char *tn_loss_summary(tn_loss loss);
@@ -249,33 +258,38 @@ TN_API const char *tn_optimizer_summary(tn_optimizer optimizer);
 typedef struct tn_train_options {
     size_t struct_size;
     tn_loss loss;
-    uint32_t output; /* index of the model's output that the loss is computed from */
+    uint32_t output; /* index of the model's output from which the loss is computed */
 
     tn_optimizer optimizer;
-    double momentum;     /* 0 = 0.9 */
-    double beta1, beta2; /* of Adam; 0 = 0.9 and 0.999 */
-    double epsilon;      /* of Adam; 0 = 1e-8 */
-    double weight_decay; /* SGD, momentum, Adam: added to the gradient; AdamW: decoupled */
+    double momentum;     /* momentum; 0: 0.9 */
+    double beta1, beta2; /* decay rates of Adam; 0: 0.9 and 0.999 */
+    double epsilon;      /* epsilon of Adam; 0: 1e-8 */
+    /* weight decay; SGD, momentum and Adam add it to the gradient; AdamW applies it separately */
+    double weight_decay;
     bool nesterov;
 
-    const char *const *freeze; /* [freeze_count] patterns with * and ?: parameters not to train */
+    /* [freeze_count] patterns with * and ? of parameters that are not trained */
+    const char *const *freeze;
     uint32_t freeze_count;
-    const char *const *train; /* [train_count] patterns of parameters to train although they look
-                               * like constants (above) */
+    /* [train_count] patterns of parameters that are trained although they look like constants (see
+     * the start of this section) */
+    const char *const *train;
     uint32_t train_count;
-    uint32_t micro_batches;     /* runs whose gradients are summed for one update; 0 = 1 */
-    tn_dtype dtype;             /* of activations and gradients. UNDEFINED and FLOAT32: as in the
-                                 * model. BFLOAT16, FLOAT16: mixed precision; parameters, optimizer
-                                 * state, statistics and the loss stay float32 */
-    double loss_scale;          /* factor of the backward pass, divided out by the update; 0 = 1 */
-    bool dynamic_loss_scale;    /* the scale adapts: a step with a non-finite gradient is skipped
-                                 * (parameters and moments stay) and halves it; 2000 good steps in
-                                 * a row double it. It starts at loss_scale, 0 = 65536. Not with
-                                 * fuse_update, since it depends on all gradients */
-    double batch_norm_momentum; /* weight of a batch in the running statistics; 0 = 0.1 */
-    uint64_t seed;              /* of dropout */
+    uint32_t micro_batches; /* number of runs with gradients that are summed for one update; 0: 1 */
+    /* element type of activations and gradients. UNDEFINED and FLOAT32: as in the model. BFLOAT16,
+     * FLOAT16: mixed precision; parameters, optimizer state, statistics and the loss stay
+     * float32 */
+    tn_dtype dtype;
+    double loss_scale; /* factor of the backward pass, by which the update divides; 0: 1 */
+    /* the loss scale adapts: if a gradient is not finite, the step is skipped (parameters and
+     * moments stay) and the scale is halved; after 2000 good steps in a row it is doubled. It
+     * starts at loss_scale, 0: 65536. Not with fuse_update, because the scale depends on all
+     * gradients */
+    bool dynamic_loss_scale;
+    double batch_norm_momentum; /* weight of a batch in the running statistics; 0: 0.1 */
+    uint64_t seed;              /* seed of dropout */
 
-    bool fuse_update;      /* update each parameter as soon as its gradient is complete */
+    bool fuse_update;      /* each parameter is updated as soon as its gradient is complete */
     bool dropout_bits;     /* dropout stores its mask (one bit per element) instead of drawing it
                             * again in the backward pass; the results are the same */
     bool keep_pool_inputs; /* the gradient of a max pool searches the maxima again in the pool's
@@ -283,7 +297,8 @@ typedef struct tn_train_options {
                             * bits per output, and its input can be released. The results are the
                             * same */
     bool keep_outputs;     /* the model's outputs stay outputs of the graph */
-    bool output_gradients; /* gradients of parameters become outputs, for every optimizer */
+    /* gradients of parameters become outputs of the graph, for every optimizer */
+    bool output_gradients;
     uint64_t bucket_bytes; /* gradients are gathered in buckets of about this size, in the order in
                             * which they are completed; ranks exchange each bucket in one message
                             * (dist.h). A larger gradient has a bucket of its own. 0: no buckets.
@@ -324,52 +339,65 @@ typedef struct tn_train_options {
 #define TN_TRAIN_OPTIONS_INIT                                                                      \
     TN_INIT(tn_train_options, TN_SET(struct_size, sizeof(tn_train_options)))
 
-typedef struct tn_trained { /* a parameter that is trained */
+typedef struct tn_trained { /* A parameter that is trained. */
     tn_tensor_id parameter;
-    tn_tensor_id gradient; /* as the update reads it, times loss_scale / micro_batches; 16-bit if
-                            * its operator computed so. TN_NONE: the loss does not depend on the
-                            * parameter, and it is never updated */
-    tn_tensor_id state[2]; /* velocity, or first and second moment; TN_NONE: the optimizer has no
-                            * such state. Static, kind optimizer_state, initially zero */
-    tn_tensor_id sum;      /* static sum over micro-batches; TN_NONE: not accumulated */
-    uint32_t shard;        /* index into `sharded`, which then holds the parameter and its state;
-                            * `gradient` is this rank's own before it enters the bucket. TN_NONE:
-                            * not sharded */
-    uint64_t at;           /* bytes from the start of the whole shard */
+    /* gradient as the update reads it, times loss_scale / micro_batches; 16-bit if its operator
+     * computed so. TN_NONE: the loss does not depend on the parameter, and it is never updated */
+    tn_tensor_id gradient;
+    /* velocity, or first and second moment; TN_NONE: the optimizer has no such state. Static, kind
+     * optimizer_state, initially zero */
+    tn_tensor_id state[2];
+    /* static sum of gradients over micro-batches; TN_NONE: gradients are not accumulated */
+    tn_tensor_id sum;
+    /* index into `sharded` of the shard with the parameter and its state; `gradient` is then this
+     * rank's own before it enters the bucket. TN_NONE: the parameter is not sharded */
+    uint32_t shard;
+    uint64_t at; /* offset of the parameter in bytes from the start of the whole shard */
 } tn_trained;
 
 /* A shard: consecutive parameters, and the part of them that this rank keeps. Flat tensors. */
 typedef struct tn_sharded {
-    uint64_t bytes, part_bytes; /* of the whole, with padding of zeros; of a part */
-    uint64_t from;              /* where this rank's part begins */
-    tn_tensor_id parameters;    /* static: the whole; with TN_SHARD_PARAMETERS only the part */
-    tn_tensor_id whole;         /* the model's parameters are views of it; or `parameters` */
-    tn_tensor_id gradient;      /* the part of the gradient that updates this rank's part */
-    tn_tensor_id state[2], sum; /* as in tn_trained, for the part */
+    /* bytes of the whole shard, with padding of zeros, and of a rank's part */
+    uint64_t bytes, part_bytes;
+    uint64_t from; /* offset of this rank's part in bytes */
+    /* static tensor of the whole shard; with TN_SHARD_PARAMETERS only of the part */
+    tn_tensor_id parameters;
+    /* the tensor of which the model's parameters are views; it may be equal to `parameters` */
+    tn_tensor_id whole;
+    tn_tensor_id gradient;      /* the section of the gradient that updates this rank's part */
+    tn_tensor_id state[2], sum; /* state and sum like those of tn_trained, for the part */
 } tn_sharded;
 
 typedef struct tn_training {
-    tn_graph *graph; /* inferred; made with the model's context */
-    /* Inputs; TN_NONE if the graph does not have that input. */
-    tn_tensor_id labels;        /* int64 class numbers, in the shape of the scores without the class
-                                 * axis; or target values, with shape and type of the output */
-    tn_tensor_id learning_rate; /* float32 scalar */
-    tn_tensor_id step;          /* int64 scalar: number of updates before this one, from 0 */
-    tn_tensor_id micro;         /* int64 scalar: 0 to micro_batches - 1; the last one updates */
-    /* Static, kind optimizer_state, initially zero; TN_NONE: the loss scale is constant. */
-    tn_tensor_id loss_scale; /* int64 [3]: log2 of the scale over its initial value, good steps in a
-                              * row, steps skipped */
-    /* Outputs. */
-    tn_tensor_id loss;    /* float32 scalar, mean over the (micro-)batch, without loss_scale */
-    tn_tensor_id correct; /* int64 scalar: labels with the highest score (cross-entropy) */
+    tn_graph *graph; /* graph of the training step, inferred; made with the model's context */
+    /* input: int64 class numbers, in the shape of the scores without the class axis; or target
+     * values, with shape and type of the output. TN_NONE: the graph does not have this input */
+    tn_tensor_id labels;
+    /* input: float32 scalar, the learning rate; TN_NONE: the graph does not have this input */
+    tn_tensor_id learning_rate;
+    /* input: int64 scalar, number of updates before this one, from 0; TN_NONE: the graph does not
+     * have this input */
+    tn_tensor_id step;
+    /* input: int64 scalar, 0 to micro_batches - 1, the last of which updates; TN_NONE: the graph
+     * does not have this input */
+    tn_tensor_id micro;
+    /* int64 [3]: log2 of the scale over its initial value, good steps in a row, steps skipped.
+     * Static, kind optimizer_state, initially zero; TN_NONE: the loss scale is constant */
+    tn_tensor_id loss_scale;
+    /* output: float32 scalar, mean loss over the (micro-)batch, without loss_scale */
+    tn_tensor_id loss;
+    /* output: int64 scalar, number of labels with the highest score (cross-entropy) */
+    tn_tensor_id correct;
     uint32_t parameter_count, statistic_count;
-    tn_trained *parameters;   /* [parameter_count], by id */
+    tn_trained *parameters;   /* [parameter_count] the parameters, by id */
     tn_tensor_id *statistics; /* [statistic_count] running means and variances, by id */
-    struct tn_parts *parts;   /* NULL: not cut */
+    /* parts of tensors in a model that is cut; NULL: the model is not cut */
+    struct tn_parts *parts;
     uint32_t sharded_count;
-    tn_sharded *sharded; /* [sharded_count] in the order in which their gradients are completed */
-    /* NULL; or the graph has all micro-batches: inputs and outputs above are those of the first,
-     * followed by those of the others in order */
+    /* [sharded_count] the shards, in the order in which their gradients are completed */
+    tn_sharded *sharded;
+    /* NULL, or the graph has all micro-batches: the inputs and outputs named in the other members
+     * are those of the first micro-batch, followed by those of the others in order */
     const tn_stages *stages;
 } tn_training;
 
@@ -395,13 +423,14 @@ TN_API TN_CHECKED tn_status tn_train(const tn_graph *graph, const tn_train_optio
 TN_API TN_CHECKED tn_status tn_train_model(const tn_graph *graph, const tn_train_options *options,
                                            tn_graph **model, tn_error *error);
 
-/* Provides the data of tensors, as in tn_engine_options. */
+/* A provider of the data of tensors, in the form of tn_engine_options. */
 typedef struct tn_contents_of {
     tn_status (*read)(void *self, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
                       uint64_t size, tn_error *error);
     void *self;
-    const tn_graph *model; /* NULL, or the model given to tn_train: for a cut tensor, `read` then
-                            * receives this model and the id in it, and provides the whole tensor */
+    /* the model given to tn_train, or NULL. For a cut tensor, `read` then receives the model and
+     * the id in it, and provides the whole tensor */
+    const tn_graph *model;
 } tn_contents_of;
 /* Provides the initial data of a static tensor of the training graph, for tn_engine_options.read. A
  * shard is assembled from its parameters; `contents` is asked for each as if it were static (it is
@@ -413,26 +442,31 @@ TN_API TN_CHECKED tn_status tn_training_read(const tn_training *training, tn_ten
                                              const tn_contents_of *contents, void *bytes,
                                              uint64_t size, tn_error *error);
 
-/* The axis of classes for scores of this shape: the last axis for rank 2 and 3, axis 1 for higher
- * ranks (images); if that axis has extent 1, the other one of the two. */
+/* Returns the axis of classes for scores of a shape: the last axis for rank 2 and 3, axis 1 for
+ * higher ranks (images); if that axis has extent 1, the other one of the two. */
 TN_API uint32_t tn_loss_axis(uint32_t rank, const int64_t *shape);
 
-/* The part of a static tensor (parameter, statistic or state) that this graph has; NULL: the whole.
- * Valid as long as the training. Cost: O(log of the number of cut tensors). */
+/* Returns the part of a static tensor (parameter, statistic or state) that the graph of the
+ * training has; NULL: the whole tensor. Valid as long as the training. Cost: O(log of the number of
+ * cut tensors). */
 TN_API const tn_tensor_part *tn_training_part(const tn_training *training, tn_tensor_id tensor);
 typedef struct tn_part_sums {
-    uint64_t parameters, cut; /* bytes of the trained parameters; of the cut ones */
-    uint32_t sums;            /* values that ranks sum in a step, forward and backward */
-    uint64_t bytes;           /* of these */
-    uint32_t ranks, rank;     /* number of ranks of the cut, and this rank; 0: not cut */
-    const char *whole; /* why the largest whole parameter cannot be cut; NULL: every parameter
-                        * worth cutting is cut. Valid as long as the training */
-    uint64_t between;  /* bytes of activations between the cut operators that are cut too,
-                        * counted whole */
+    uint64_t parameters, cut; /* bytes of the trained parameters; bytes of those that are cut */
+    uint32_t sums;            /* number of values that ranks sum in a step, forward and backward */
+    uint64_t bytes;           /* bytes of these values */
+    /* number of ranks over which the model is cut, and number of this rank; 0: the model is not
+     * cut */
+    uint32_t ranks, rank;
+    /* a sentence why the largest whole parameter cannot be cut; NULL: every parameter worth cutting
+     * is cut. Valid as long as the training */
+    const char *whole;
+    /* bytes of activations between the cut operators that are cut, too, counted whole */
+    uint64_t between;
 } tn_part_sums;
 TN_API tn_part_sums tn_training_parts(const tn_training *training);
 
-TN_API void tn_training_release(tn_training *training); /* and its graph; NULL is fine */
+/* Releases a training and its graph; NULL has no effect. */
+TN_API void tn_training_release(tn_training *training);
 
 /* --- checkpoint ------------------------------------------------------------------------------ */
 
@@ -471,31 +505,32 @@ TN_API void tn_training_release(tn_training *training); /* and its graph; NULL i
  * Threads: any number of threads may read an open checkpoint.
  */
 
-/* The settings of a run. All of them except `step` must be the same when it is resumed. */
+/* The settings of a training run. All of them except `step` must have equal values when the run is
+ * resumed. */
 typedef struct tn_checkpoint_run {
-    uint64_t step;  /* updates done */
-    uint64_t seed;  /* for the order of samples */
-    uint64_t batch; /* samples per run */
+    uint64_t step;  /* number of updates that were done */
+    uint64_t seed;  /* seed of the order of samples */
+    uint64_t batch; /* number of samples per run */
     uint64_t micro_batches;
-    uint64_t samples;                /* number of training samples; 0: not from a data set */
-    uint32_t optimizer, dtype, loss; /* tn_optimizer, tn_dtype, tn_loss */
+    uint64_t samples; /* number of training samples; 0: they do not come from a data set */
+    uint32_t optimizer, dtype, loss; /* numbers of tn_optimizer, tn_dtype and tn_loss */
     uint32_t zero;
 } tn_checkpoint_run;
 
 typedef enum tn_role {
     TN_ROLE_PARAMETER, /* trained */
     TN_ROLE_STATISTIC, /* running mean or variance of a normalisation */
-    TN_ROLE_STATE      /* of the optimizer, or other state between steps */
+    TN_ROLE_STATE      /* state of the optimizer, or other state between steps */
 } tn_role;
 
-typedef struct tn_kept { /* one tensor */
+typedef struct tn_kept { /* A tensor in a checkpoint. */
     const char *name;
     tn_role role;
     tn_dtype dtype;
     uint32_t rank;
-    int64_t shape[TN_RANK_MAX]; /* outermost first */
-    uint64_t size;              /* of `bytes` */
-    const uint8_t *bytes;       /* C order, little endian; not aligned */
+    int64_t shape[TN_RANK_MAX]; /* the extents, outermost first */
+    uint64_t size;              /* number of `bytes` */
+    const uint8_t *bytes;       /* data in C order, little endian; not aligned */
 } tn_kept;
 
 typedef struct tn_checkpoint tn_checkpoint;
@@ -509,19 +544,20 @@ typedef struct tn_checkpoint tn_checkpoint;
  */
 TN_API TN_CHECKED tn_status tn_checkpoint_open(const char *path, const tn_context *context,
                                                tn_checkpoint **checkpoint, tn_error *error);
-/* Like tn_checkpoint_open, from memory that is not copied and must outlive the checkpoint.
- * E_INVALID also for the main file of several ranks, because its shards are found by path.
- * name  used in messages; copied */
+/* Reads a checkpoint from memory, which is not copied and must outlive it; otherwise like
+ * tn_checkpoint_open. E_INVALID also for the main file of several ranks, because its shards are
+ * found by path. `name` is used in messages and copied. */
 TN_API TN_CHECKED tn_status tn_checkpoint_read(const char *name, const void *bytes, size_t size,
                                                const tn_context *context,
                                                tn_checkpoint **checkpoint, tn_error *error);
-TN_API void tn_checkpoint_close(tn_checkpoint *checkpoint); /* NULL is fine */
+/* Closes a checkpoint; NULL has no effect. */
+TN_API void tn_checkpoint_close(tn_checkpoint *checkpoint);
 
-/* The settings and the tensors of a checkpoint; NULL for an index out of range. */
+/* Return the settings and the tensors of a checkpoint; NULL for an index out of range. */
 TN_API const tn_checkpoint_run *tn_checkpoint_of_run(const tn_checkpoint *checkpoint);
 TN_API uint32_t tn_checkpoint_count(const tn_checkpoint *checkpoint);
 TN_API const tn_kept *tn_checkpoint_tensor(const tn_checkpoint *checkpoint, uint32_t index);
-/* The parameter or statistic with this name; NULL: not found. */
+/* Returns the parameter or statistic with a name; NULL: not found. */
 TN_API const tn_kept *tn_checkpoint_find(const tn_checkpoint *checkpoint, const char *name);
 
 /* Makes the model with the trained parameters, as tn_train_model does. Every trained tensor is a
@@ -554,8 +590,8 @@ TN_API TN_CHECKED tn_status tn_checkpoint_model(const tn_checkpoint *checkpoint,
  *     printf("%.2f %% right\n", 100 * score.accuracy);
  *
  * examples/training/resume.c is the complete program. A program that is killed at any moment and
- * started again ends with the same bits as an uninterrupted run: a checkpoint holds all state that
- * persists between two steps, and everything else (the order of samples, the learning rate)
+ * started again ends with the same bits as an uninterrupted run: a checkpoint contains all state
+ * that persists between two steps, and everything else (the order of samples, the learning rate)
  * follows from the number of the step. The library handles no signals; `step` stops a run.
  *
  * Units: samples, steps (updates), seconds, bytes, nats.
@@ -579,19 +615,19 @@ typedef enum tn_schedule {
         TN_SCHEDULE_COUNT
 } tn_schedule;
 
-/* Find returns TN_SCHEDULE_COUNT for an unknown text. Names and summaries are static; NULL for a
- * value out of range. */
+/* Find a schedule, and return its name or summary. Find returns TN_SCHEDULE_COUNT for an unknown
+ * text. Names and summaries are static; NULL for a value out of range. */
 TN_API tn_schedule tn_schedule_find(const char *text);
 TN_API const char *tn_schedule_name(tn_schedule schedule);
 TN_API const char *tn_schedule_summary(tn_schedule schedule);
 
 typedef struct tn_rate {
-    double rate;          /* the highest rate */
-    tn_schedule schedule; /* how it falls after the warm-up */
-    uint64_t warmup;      /* first steps, in which the rate rises */
-    uint64_t total;       /* steps in all */
+    double rate;          /* the highest learning rate */
+    tn_schedule schedule; /* how the rate falls after the warm-up */
+    uint64_t warmup;      /* number of first steps, in which the rate rises */
+    uint64_t total;       /* number of all steps */
 } tn_rate;
-/* The learning rate of a step after `done` steps; it depends on the two arguments only.
+/* Returns the learning rate of a step after `done` steps; it depends on the two arguments only.
  * Source of the cosine schedule: Loshchilov and Hutter, "SGDR" (2017), without restarts. */
 TN_API double tn_rate_at(const tn_rate *rate, uint64_t done);
 
@@ -600,33 +636,37 @@ TN_API double tn_rate_at(const tn_rate *rate, uint64_t done);
 
 typedef struct tn_trainer tn_trainer;
 
-/* The state of a run. Means are over about the last TN_TRAINER_SEEN steps of this process. */
+/* The state of a training run. Means are over about the last TN_TRAINER_SEEN steps of this
+ * process. */
 #define TN_TRAINER_SEEN 50u
 typedef struct tn_trainer_state {
-    uint64_t first, done, total; /* steps: when this process began, now, at the end */
-    uint64_t batch;              /* samples of a micro-batch, on this rank */
-    uint32_t parts;              /* data-parallel ranks, each with such a batch; 1: only this one */
-    uint32_t micro_batches;      /* of a step */
-    uint64_t labels;             /* of a sample; 0 if no labels are read */
-    bool stopped;                /* `step` stopped the run, here or on another rank */
-    bool counts;                 /* `correct` and `accuracy` are valid */
-    double loss;                 /* of the last step */
-    int64_t correct;             /* labels of the last step that have the highest score */
+    uint64_t first, done, total; /* number of steps: when this process began, now, at the end */
+    uint64_t batch;              /* number of samples of a micro-batch, on this rank */
+    uint32_t parts; /* number of data-parallel ranks, each with such a batch; 1: only this rank */
+    uint32_t micro_batches; /* number of micro-batches of a step */
+    uint64_t labels;        /* number of labels of a sample; 0 if no labels are read */
+    bool stopped;           /* whether `step` stopped the run, on this or on another rank */
+    bool counts;            /* whether `correct` and `accuracy` are valid */
+    double loss;            /* loss of the last step */
+    int64_t correct;        /* number of labels of the last step that have the highest score */
     double mean_loss;
     double accuracy;       /* mean share of correct labels */
-    double seconds;        /* in steps, including checkpoints */
-    double engine_seconds; /* the part of `seconds` in the engine, without the twin */
-    uint64_t saved;        /* checkpoints written */
-    uint64_t saved_bytes;  /* size of the last one */
-    double save_seconds;   /* for all of them */
+    double seconds;        /* seconds in steps, including checkpoints */
+    double engine_seconds; /* seconds within `seconds` in the engine, without the twin */
+    uint64_t saved;        /* number of checkpoints written */
+    uint64_t saved_bytes;  /* bytes of the last checkpoint */
+    double save_seconds;   /* seconds for writing all checkpoints */
 } tn_trainer_state;
 
 typedef struct tn_trainer_options {
     size_t struct_size;
-    const tn_context *context;         /* NULL or outlives the trainer */
-    const tn_train_options *train;     /* NULL: defaults. Read only during the call */
-    const tn_session_options *session; /* for tn_trainer_open; NULL: defaults. `read` is called
-                                        * until the trainer is destroyed */
+    /* services of the caller; NULL: defaults; must outlive the trainer */
+    const tn_context *context;
+    /* options of the training step; NULL: defaults. Read only during the call */
+    const tn_train_options *train;
+    /* options of the session, for tn_trainer_open; NULL: defaults. `read` is called until the
+     * trainer is destroyed */
+    const tn_session_options *session;
 
     /* The training data: either `data`, which must outlive the trainer, or a function that provides
      * batch `number` of the training samples or of the held-out samples. The batch must depend only
@@ -634,29 +674,34 @@ typedef struct tn_trainer_options {
     const tn_data *data;
     tn_status (*fill)(void *self, bool held_out, uint64_t number, tn_array *samples,
                       tn_array *labels, tn_error *error);
-    uint64_t test_batches; /* held-out batches that `fill` provides */
+    uint64_t test_batches; /* number of held-out batches that `fill` provides */
 
-    uint64_t steps;       /* in all, including those before a resumed run; 0: from `epochs` */
-    uint64_t epochs;      /* passes over all samples of `data`; 0 = 1 */
-    double rate;          /* the highest learning rate; 0 = 1e-3; below 0: rate 0 */
-    tn_schedule schedule; /* of the rate */
-    uint64_t warmup;      /* steps in which the rate rises */
-    uint64_t seed;        /* of the order of samples; for tn_trainer_open also the default seed of
-                           * `train` and `session` */
+    /* number of all steps, including those before a resumed run; 0: it follows from `epochs` */
+    uint64_t steps;
+    uint64_t epochs;      /* number of passes over all samples of `data`; 0: 1 */
+    double rate;          /* the highest learning rate; 0: 1e-3; below 0: rate 0 */
+    tn_schedule schedule; /* schedule of the learning rate */
+    uint64_t warmup;      /* number of steps in which the rate rises */
+    /* seed of the order of samples; for tn_trainer_open also the default seed of `train` and
+     * `session` */
+    uint64_t seed;
 
-    const char *checkpoint;    /* NULL, or a file to write regularly and at the end */
-    uint64_t checkpoint_every; /* steps; 0 = 100 */
-    const char *resume;        /* NULL, or a checkpoint to continue from */
-    bool go_on;                /* continue from `checkpoint` instead, if the file exists */
+    /* path of a checkpoint that is written regularly and at the end; NULL: no checkpoint */
+    const char *checkpoint;
+    uint64_t checkpoint_every; /* number of steps between two checkpoints; 0: 100 */
+    /* path of a checkpoint from which the run continues; NULL: it starts anew */
+    const char *resume;
+    bool go_on; /* the run continues from `checkpoint` instead, if that file exists */
 
-    /* Called after each step, before its checkpoint. Return false to stop with a checkpoint. */
+    /* Called after each step, before its checkpoint. If it returns false, the run stops with a
+     * checkpoint. */
     bool (*step)(void *self, const tn_trainer_state *state);
-    /* NULL, or called after each run of the engine: after each micro-batch, or after each step if
+    /* Called after each run of the engine, or NULL: after each micro-batch, or after each step if
      * the graph has all micro-batches (tn_training.stages). */
     tn_status (*ran)(void *self, tn_engine *engine, tn_error *error);
-    void *self; /* of `fill`, `step` and `ran` */
-    /* NULL, or an engine of the same graph with another plan, which must outlive the trainer. Both
-     * are trained, and their results must be equal bit by bit. */
+    void *self; /* passed to `fill`, `step` and `ran` */
+    /* An engine of the graph of the training with another plan, or NULL; must outlive the trainer.
+     * Both engines are trained, and their results must be equal bit by bit. */
     tn_engine *twin;
     /* NULL, or the transport to the ranks that train the same model on other samples, and their
      * group (dist.h). All ranks start from the state of the first member, which alone reads and
@@ -669,17 +714,18 @@ typedef struct tn_trainer_options {
     const tn_exchange *exchange;
     uint32_t group;
     /* With `exchange`, for a model divided by tensor parallelism (tn_train_options.tensor_ranks):
-     * the group of the ranks that hold the parts of one copy of the model, in the order of the
+     * the group of the ranks that have the parts of one copy of the model, in the order of the
      * parts. These ranks also start and stop together. Checkpoints and tests cover the whole model;
      * rank 0 of `exchange` writes and reads the checkpoints. */
     uint32_t tensor_group;
     /* With `exchange`, for a pipeline (tn_train_options.pipeline_parts): the group of the ranks
-     * with the other stages, in their order; the same rules apply. One run of the engine is then a
-     * step. Only for tn_trainer_create, since tn_program_pipeline needs the result of tn_train. */
+     * with the other stages, in their order. These ranks also start and stop together. One run of
+     * the engine is then a step. Only for tn_trainer_create, because tn_program_pipeline needs the
+     * result of tn_train. */
     uint32_t pipeline_group;
     /* For tn_trainer_create: the provider of the engine's parameters, so that ranks with parts of
-     * them also start from the first rank's; tn_trainer_open uses that of `session`. NULL: each
-     * rank starts from its own */
+     * them also start from those of the first rank; tn_trainer_open uses the provider of `session`.
+     * NULL: each rank starts from its own parameters */
     tn_contents_of contents;
 } tn_trainer_options;
 #define TN_TRAINER_OPTIONS_INIT                                                                    \
@@ -709,13 +755,14 @@ TN_API TN_CHECKED tn_status tn_trainer_create(const tn_graph *model, const tn_tr
 TN_API TN_CHECKED tn_status tn_trainer_open(const tn_graph *model,
                                             const tn_trainer_options *options, tn_trainer **trainer,
                                             tn_error *error);
-TN_API void tn_trainer_destroy(tn_trainer *trainer); /* NULL is fine */
+TN_API void tn_trainer_destroy(tn_trainer *trainer); /* Destroys a trainer; NULL has no effect. */
 
 /* Runs all remaining steps and writes checkpoints. A stop is not an error, and the call may be
  * repeated after one. Errors: E_INVALID (a loss or a parameter is not finite; the checkpoint file
  * is unchanged), E_CONFLICT (the twin differs), E_IO, those of tn_engine_run, `fill` and `ran`. */
 TN_API TN_CHECKED tn_status tn_trainer_run(tn_trainer *trainer, tn_error *error);
-/* Runs one step, without a checkpoint. Errors: as tn_trainer_run; E_INVALID if no step is left. */
+/* Runs one step, without a checkpoint. Errors: those of tn_trainer_run; E_INVALID if no step is
+ * left. */
 TN_API TN_CHECKED tn_status tn_trainer_step(tn_trainer *trainer, tn_error *error);
 /* Writes a checkpoint of the current state; the file is replaced atomically. Ranks that keep parts
  * (tn_train_options.shard, tensor_ranks) must all call it, with the same path in one folder. Of
@@ -725,7 +772,7 @@ TN_API TN_CHECKED tn_status tn_trainer_step(tn_trainer *trainer, tn_error *error
 TN_API TN_CHECKED tn_status tn_trainer_save(tn_trainer *trainer, const char *path, tn_error *error);
 TN_API const tn_trainer_state *tn_trainer_at(const tn_trainer *trainer);
 
-/* The parts of a trainer; valid as long as it. */
+/* Return the components of a trainer; valid as long as the trainer. */
 TN_API tn_engine *tn_trainer_engine(tn_trainer *trainer);
 TN_API const tn_training *tn_trainer_training(const tn_trainer *trainer);
 /* Reads a parameter or statistic as it is now, by its name. Returns false if no trained tensor has
@@ -743,9 +790,11 @@ TN_API TN_CHECKED tn_status tn_trainer_gather(tn_trainer *trainer, tn_error *err
  */
 
 typedef struct tn_trainer_score {
-    uint64_t labels; /* tested; 0: no held-out samples, or the loss is not a classification loss */
-    double loss;     /* mean cross-entropy, nats */
-    double accuracy; /* share of labels with the highest score */
+    /* number of labels that were tested; 0: no held-out samples, or the loss is not a
+     * classification loss */
+    uint64_t labels;
+    double loss;     /* mean cross-entropy, in nats */
+    double accuracy; /* share of labels that have the highest score */
 } tn_trainer_score;
 
 /* Whether a test is possible: held-out samples, a cross-entropy, float32 scores. */
@@ -755,7 +804,8 @@ TN_API bool tn_trainer_tests(const tn_trainer *trainer);
  * tn_engine_run. */
 TN_API TN_CHECKED tn_status tn_trainer_test(tn_trainer *trainer, tn_trainer_score *score,
                                             tn_error *error);
-/* The same on an engine that read its parameters with tn_trainer_read; graph: the engine's. */
+/* Tests the current model on all held-out samples, with an engine that read its parameters by
+ * tn_trainer_read; `graph` is the engine's graph. */
 TN_API TN_CHECKED tn_status tn_trainer_test_on(tn_trainer *trainer, const tn_graph *graph,
                                                tn_engine *engine, tn_trainer_score *score,
                                                tn_error *error);

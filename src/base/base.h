@@ -1,4 +1,4 @@
-/* base.h - the functions that every room uses. Depends only on the C library. */
+/* base.h - the functions that all other folders use. It depends only on the C library. */
 #ifndef TN_BASE_H
 #define TN_BASE_H
 
@@ -32,7 +32,8 @@
         if (tn_try_status != TN_OK) return tn_try_status;                                          \
     } while (0)
 
-/* The same for a function that owns resources and has a `done:` label and a `status`. */
+/* Does what TN_TRY does, for a function that owns resources: it has a label `done:` and a variable
+ * `status`. */
 #define TN_TRY_DONE(call)                                                                          \
     do {                                                                                           \
         if ((status = (call)) != TN_OK) goto done;                                                 \
@@ -40,19 +41,21 @@
 
 #define TN_FAIL(error, status, ...) return tn__fail(error, status, __VA_ARGS__)
 
-/* Fills `error` (NULL is fine), `where` left empty; returns `status`. */
+/* Fills `error` with a status and a message, and leaves `where` empty; `error` may be NULL. Returns
+ * `status`. */
 tn_status tn__fail(tn_error *error, tn_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Returns `status`, the result of an attempt that wrote its error to `said`, and copies `said` to
- * `error` (NULL is fine). If `said` holds no error, `error` is left as it is. */
+ * `error`, which may be NULL. If `said` has no message, `error` does not change. */
 tn_status tn__fail_as(tn_error *error, tn_status status, const tn_error *said);
 /* Sets error->where if it is still empty; `error` may be NULL. Returns `status`, so that it can
  * stand in a return. */
 tn_status tn__where(tn_error *error, tn_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* E_NO_MEMORY with a sentence that names what was to be allocated. */
+/* Returns E_NO_MEMORY, with a message that names the thing to be allocated. */
 tn_status tn__no_memory(tn_error *error, const char *what);
-/* The failure of a system call with this errno: E_NO_MEMORY or E_IO, "cannot WHAT: REASON". */
+/* Returns the failure of a system call with this errno, E_NO_MEMORY or E_IO, with the message
+ * "cannot WHAT: REASON". */
 tn_status tn__fail_system(tn_error *error, int reason, const char *what);
 
 /* --- checked arithmetic: false on overflow, result untouched --- */
@@ -87,27 +90,31 @@ static inline uint64_t tn__mul_sat(uint64_t a, uint64_t b) {
 
 /* --- memory: everything goes through the context's one allocator --- */
 
-/* Copies the fields that the caller gave over the defaults in `options` [size]. Both begin with
- * their struct_size; a caller that was compiled with fewer fields leaves the others at their
- * defaults. given: may be NULL. */
+/* Copies the fields that the caller gave over the defaults in `options` [size]. Both structs begin
+ * with struct_size. If the caller was compiled with fewer fields, the others keep their defaults.
+ * `given` may be NULL. */
 void tn__options(void *options, size_t size, const void *given);
 
-/* A complete context by value from the caller's, which may be NULL or of an older size. */
+/* Returns a complete context: a copy of the caller's, which may be NULL or of an older size, with
+ * defaults for missing fields. */
 tn_context tn__context(const tn_context *context);
 
-/* NULL: out of memory; size 0 counts as 1 */
+/* returns NULL if memory is exhausted; size 0 counts as 1 */
 void *tn__alloc(const tn_context *context, size_t size);
-void *tn__alloc_array(const tn_context *context, size_t count, size_t item); /* zeroed; checked */
-/* size: as allocated */
+/* returns zeroed memory; checks that count * item does not overflow */
+void *tn__alloc_array(const tn_context *context, size_t count, size_t item);
+/* `size` must be the size that was allocated */
 void tn__free(const tn_context *context, void *pointer, size_t size);
-/* Like realloc: NULL if out of memory, and the old block stays. Sizes above 0. */
+/* Changes the size of a block as realloc does. If memory is exhausted, it returns NULL, and the old
+ * block remains. Sizes must be above 0. */
 void *tn__resize(const tn_context *context, void *pointer, size_t old_size, size_t new_size);
 
-/* Makes room for `need` items in *data (a pointer to an array of `item` bytes each), doubling.
- * *room counts items. New items are not zeroed. */
+/* Grows *data, a pointer to an array of items of `item` bytes, to at least `need` items; the
+ * capacity *room is doubled. New items are not zeroed. Returns false if memory is exhausted. */
 bool tn__reserve(const tn_context *context, void *data, size_t *room, size_t need, size_t item);
 
-/* A bump arena: many small allocations, freed at once. Zeroed memory, 16-byte aligned. */
+/* A bump arena: many small allocations that are freed together. Its memory is zeroed and aligned to
+ * 16 bytes. */
 typedef struct tn__arena {
     const tn_context *context;
     struct arena_chunk *chunks;
@@ -115,10 +122,12 @@ typedef struct tn__arena {
     size_t left;
 } tn__arena;
 void tn__arena_init(tn__arena *arena, const tn_context *context);
-void *tn__arena_alloc(tn__arena *arena, size_t size); /* zeroed; NULL: out of memory */
+/* returns zeroed memory; NULL if memory is exhausted */
+void *tn__arena_alloc(tn__arena *arena, size_t size);
 void *tn__arena_array(tn__arena *arena, size_t count, size_t item);
 void *tn__arena_copy(tn__arena *arena, const void *bytes, size_t size);
-char *tn__arena_string(tn__arena *arena, const char *text, size_t length); /* adds a NUL */
+/* copies a text and adds a terminating zero byte */
+char *tn__arena_string(tn__arena *arena, const char *text, size_t length);
 void tn__arena_release(tn__arena *arena);
 
 /* --- names: strings to numbers, open addressing; keys are borrowed -----------------------------
@@ -127,26 +136,28 @@ typedef struct tn__names {
     const tn_context *context;
     struct names_slot *slots;
     size_t room, count;
-    uint64_t key; /* key of the hash, so that hostile names cannot cause collisions */
+    /* key of the hash function, so that names in a hostile file cannot be chosen to collide */
+    uint64_t key;
 } tn__names;
 #define TN__NAMES_NONE UINT32_MAX
 void tn__names_init(tn__names *names, const tn_context *context);
 void tn__names_release(tn__names *names);
-/* Adds `text` -> `value`. If the text exists already, leaves it and sets *existing (may be NULL) to
- * its value, else to TN__NAMES_NONE. False: out of memory. */
+/* Adds `text` with its number `value`. If the text exists already, it keeps its number, which
+ * *existing receives; otherwise *existing becomes TN__NAMES_NONE. `existing` may be NULL. Returns
+ * false if memory is exhausted. */
 bool tn__names_add(tn__names *names, const char *text, size_t length, uint32_t value,
                    uint32_t *existing);
 uint32_t tn__names_find(const tn__names *names, const char *text, size_t length);
 
-/* Reads a decimal int64 from the front of a text and steps over it; false: no number, or it does
- * not fit. */
+/* Reads a decimal int64 at the front of a text, and moves *at to the first byte after it. Returns
+ * false if there is no number, or it does not fit into 64 bits. */
 bool tn__take_integer(const char **at, size_t *size, int64_t *value);
 
 /* --- text: a growing string; it remembers the first failure, so one check at the end suffices --
  */
 typedef struct tn__text {
     const tn_context *context;
-    char *data; /* NUL-terminated after the first addition */
+    char *data; /* has a terminating zero byte after the first addition */
     size_t size, room;
     bool failed;
 } tn__text;
@@ -155,107 +166,125 @@ void tn__text_release(tn__text *text);
 void tn__text_add(tn__text *text, const char *bytes, size_t size);
 void tn__text_put(tn__text *text, const char *string);
 void tn__text_printf(tn__text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The code point at a NUL-terminated string; returns its bytes, or 0 if they are not UTF-8. */
+/* Reads the code point at the front of a string. Returns the number of its bytes; 0 if they are not
+ * valid UTF-8. */
 size_t tn__text_code(const char *string, uint32_t *code);
-/* Control characters, and marks that hide or reorder text. */
+/* Whether a code point is a control character, or a mark that hides or reorders text. */
 bool tn__text_unprintable(uint32_t code);
-/* The escape of JSON, \u000a or a pair of them, into `to`; returns its length. */
+/* Writes a code point as an escape of JSON, such as \u000a, or a pair of them. Returns the
+ * length. */
 size_t tn__text_escape(uint32_t code, char to[13]);
-/* Unchanged, except that bad UTF-8 becomes U+FFFD. */
+/* Appends a string. Bytes that are not valid UTF-8 become U+FFFD. */
 void tn__text_utf8(tn__text *text, const char *string);
-/* A JSON string with quotes; characters that cannot be printed are escaped, and `<` as \u003c, so
- * that it is safe inside a <script>. Bad UTF-8 becomes U+FFFD. */
+/* Appends a string as a JSON string with quotes. Characters that cannot be printed are escaped, and
+ * `<` becomes \u003c, so that the text is safe inside a <script> element. Bytes that are not valid
+ * UTF-8 become U+FFFD. */
 void tn__text_json(tn__text *text, const char *string);
-/* Escapes & < > " ' for HTML and SVG text and attributes; bad UTF-8 becomes U+FFFD. */
+/* Appends a string for text and attributes of HTML and SVG: escapes & < > " '. Bytes that are not
+ * valid UTF-8 become U+FFFD. */
 void tn__text_xml(tn__text *text, const char *string);
 
 /* --- files --- */
-typedef struct tn__file { /* a whole file, mapped read only (or read, if it cannot be mapped) */
+/* a whole file in memory: mapped for reading, or read if it cannot be mapped */
+typedef struct tn__file {
     const uint8_t *bytes;
     size_t size;
     void *owner;
 } tn__file;
 tn_status tn__file_map(const char *path, tn__file *file,
-                       tn_error *error); /* "-", "-.csv": standard input */
-/* The same; reads at most `most` bytes from a file that is not regular: /dev/zero and some pipes
- * have no end. 0: TN__FILE_READ_MOST from a pipe. A device is no usual place for a file, so it
- * gives TN__FILE_DEVICE_MOST. */
+                       /* the path "-" or, for example, "-.csv" is standard input */
+                       tn_error *error);
+/* Maps or reads a whole file as tn__file_map does, but reads at most `most` bytes from a file that
+ * is not regular, because /dev/zero and some pipes have no end. If `most` is 0, the limit is
+ * TN__FILE_READ_MOST for a pipe, and TN__FILE_DEVICE_MOST for a device, from which files are seldom
+ * read. */
 #define TN__FILE_READ_MOST ((uint64_t)1 << 30)
 #define TN__FILE_DEVICE_MOST ((uint64_t)16 << 20)
 tn_status tn__file_map_most(const char *path, uint64_t most, tn__file *file, tn_error *error);
-/* The same for a text: a zero byte in a file that is not regular is E_INVALID as soon as it is
- * read. */
+/* Reads a whole file as tn__file_map_most does, but expects text: a zero byte in a file that is not
+ * regular is E_INVALID as soon as it is read. */
 tn_status tn__file_map_text(const char *path, uint64_t most, tn__file *file, tn_error *error);
 void tn__file_unmap(tn__file *file);
-/* A file that the file `beside` names, or that belongs to it: `name` is relative to the folder of
- * `beside`, and must stay beneath it even through symbolic links, unless `follow_links`. E_OUTSIDE:
- * it does not.
- */
+/* Maps a file that the file `beside` names, or that belongs to it. `name` is relative to the folder
+ * of `beside`, and must stay beneath this folder, even through symbolic links, unless
+ * `follow_links` is set. Errors: E_OUTSIDE if it does not stay beneath it. */
 tn_status tn__file_map_beneath(const char *beside, const char *name, bool follow_links,
                                tn__file *file, tn_error *error);
-/* beneath.c: the same as a descriptor; -1 and errno, EXDEV if the name leaves the folder. A file is
- * created (O_CREAT) only in the folder itself. */
+/* Opens a file as tn__file_map_beneath does, and returns a descriptor (beneath.c). Returns -1 and
+ * sets errno on failure: EXDEV if the name leaves the folder. With O_CREAT, a file is created only
+ * in the folder itself. */
 int tn__open_beneath(const char *beside, const char *name, bool follow_links, int flags,
                      mode_t mode);
-/* The implementation without openat2. `folder` is open. */
+/* Opens `name` beneath the open directory `folder` without the system call openat2, component by
+ * component. Returns a descriptor, or -1 and errno. */
 int tn__open_walk(int folder, const char *name, int flags);
-const char *tn__base_name(const char *path); /* the part after its last slash */
+const char *tn__base_name(const char *path); /* returns the part of a path after its last slash */
 tn_status tn__outside(const char *beside, const char *name, tn_error *error); /* E_OUTSIDE */
 
-/* Path and offset of bytes of a mapped file, for callers that read them without the mapping. The
- * path lives as long as the mapping. False: the bytes are not in that file, or it is not mapped. */
+/* Finds the path and the offset of some bytes of a mapped file, for callers that read these bytes
+ * without the mapping. The path exists as long as the mapping. Returns false if the bytes are not
+ * in that file, or the file is not mapped. */
 bool tn__file_where(const tn__file *file, const void *bytes, uint64_t size, const char **path,
                     uint64_t *offset);
-/* Writes to a temporary file, syncs, renames: `path` is the old file or the whole new one, never
- * half. "-" writes to standard output; a path that is not a regular file (a pipe, /dev/null) is
- * written directly. */
+/* Replaces a file: writes a temporary file, flushes it to the disk, and renames it. So `path` is
+ * always either the old file or the complete new one. The path "-" writes to standard output; a
+ * path that is not a regular file (a pipe, /dev/null) is written directly. */
 tn_status tn__file_write(const char *path, const void *bytes, size_t size, tn_error *error);
-/* The same for a new file, with this mode; 0: the usual mode. */
+/* Writes a file as tn__file_write does, with these permissions (mode); 0: the usual permissions. */
 tn_status tn__file_write_new(const char *path, uint32_t mode, const void *bytes, size_t size,
                              tn_error *error);
-/* Mode of the file at this path; 0: no file. */
+/* Returns the permissions (mode) of a file; 0 if there is no file at this path. */
 uint32_t tn__file_mode(const char *path);
-bool tn__has_suffix(const char *path, const char *suffix); /* ignoring case */
+bool tn__has_suffix(const char *path, const char *suffix); /* compares without regard to case */
 
-/* new_file.c: a file that gets its name only when it is complete. Write to `descriptor`, and sync
- * it. */
+/* A file that gets its name only when it is complete (new_file.c). The caller writes to
+ * `descriptor`, and flushes it to the disk. */
 typedef struct tn__new_file {
     int descriptor, slot;
     const char *path; /* borrowed */
-    char *beside;     /* its temporary name, if it has one */
+    char *beside;     /* temporary name of the file; NULL: the file has no name yet */
     size_t room;
     bool named;
 } tn__new_file;
-bool tn__new_file_open(tn__new_file *part, const char *path); /* false: see errno */
+/* returns false on failure, with the reason in errno */
+bool tn__new_file_open(tn__new_file *part, const char *path);
 bool tn__new_file_keep(tn__new_file *part,
-                       bool replace);       /* names the file; in either case it is closed */
-void tn__new_file_drop(tn__new_file *part); /* nothing is left */
-/* Removes every unfinished file of this process; for a signal handler that ends the process. */
+                       /* gives the file its name; the file is closed, even on failure */
+                       bool replace);
+void tn__new_file_drop(tn__new_file *part); /* closes and removes the file */
+/* Removes all unfinished files of this process. For a signal handler that ends the process. */
 void tn__new_file_abandon(void);
-/* Removes unfinished files for `path` that were left by ended processes. */
+/* Removes unfinished files for `path` that ended processes have left. */
 void tn__new_file_sweep(const char *path);
-#define TN__GROUPED_MAX 27u /* 2^64 with its commas, and the terminating zero */
-/* 9633792 as "9,633,792". */
+#define TN__GROUPED_MAX 27u /* room for 2^64 - 1 with commas, and the terminating zero byte */
+/* Formats a number with commas: 9633792 as "9,633,792". */
 const char *tn__grouped(uint64_t value, char text[TN__GROUPED_MAX]);
 
-/* Shell-style match with * and ?; linear time. */
+/* Whether a text matches a pattern with * and ?, as in a shell. Cost: at worst O(length of the text
+ * * length of the pattern). */
 bool tn__glob(const char *pattern, const char *text);
 
 /* --- suggestions for mistyped names --- */
 
-bool tn__alike(const char *a, const char *b); /* ignores case, '-', '_' and spaces */
+/* compares without regard to case, '-', '_' and spaces */
+bool tn__alike(const char *a, const char *b);
 
-/* Finds the name that is nearest to an unknown word; of equally near ones the first. */
+/* A search for the name that is most similar to an unknown word. Of equally similar names, the
+ * first one is found. */
 #define TN__NEAR_TEXT 100
 typedef struct tn__near {
-    const char *word, *name; /* name NULL: none is near; owned by the caller of tn__near_try */
-    uint32_t wrong;          /* letters */
+    /* name: the most similar name so far, owned by the caller of tn__near_try; NULL: no name is
+     * similar */
+    const char *word, *name;
+    uint32_t wrong; /* letters */
 } tn__near;
 tn__near tn__near_begin(const char *word);
 void tn__near_try(tn__near *near, const char *name);
-/* "did you mean 'NAME'?", or the text `otherwise`. */
+/* Returns "did you mean 'NAME'?" if a similar name was found, and otherwise the text
+ * `otherwise`. */
 const char *tn__near_ask(const tn__near *near, const char *otherwise, char text[TN__NEAR_TEXT]);
-/* The same for the names of a registry. */
+/* Returns "did you mean 'NAME'?" with the most similar of the `count` names of a registry, or the
+ * text `otherwise` if no name is similar. */
 const char *tn__near_of(const char *word, uint32_t count, const char *(*name)(uint32_t),
                         const char *otherwise, char text[TN__NEAR_TEXT]);
 
@@ -264,8 +293,8 @@ typedef struct tn__sort_item {
     uint64_t key;
     uint32_t id;
 } tn__sort_item;
-/* Sorts by key; the order of equal keys is kept. Linear. False: out of memory, and nothing was
- * moved. */
+/* Sorts items by key; items with equal keys keep their order. Returns false, with the items
+ * unchanged, if memory is exhausted. Cost: O(count). */
 bool tn__sort_items(const tn_context *context, tn__sort_item *items, size_t count);
 /* Maps a time to a key with the same order. */
 static inline uint64_t tn__sort_key(int64_t time) { return (uint64_t)time ^ (uint64_t)1 << 63; }
@@ -281,16 +310,17 @@ static inline uint64_t tn__random_next(tn__random *random) {
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
 }
-/* Uniform in [0, bound) up to a bias of bound / 2^64; 0 if bound is 0. */
+/* Returns a uniformly distributed number in [0, bound), with a bias of at most bound / 2^64; 0 if
+ * bound is 0. */
 static inline uint64_t tn__random_below(tn__random *random, uint64_t bound) {
     __extension__ typedef unsigned __int128 wide;
     return (uint64_t)(((wide)tn__random_next(random) * bound) >> 64);
 }
 double tn__clock_s(void); /* monotonic */
 void tn__clock_sleep_until(double time_s);
-#define TN__READ_S 100e-6 /* overhead of a disk read, if it was not measured */
+#define TN__READ_S 100e-6 /* latency of a disk read in seconds, if it was not measured */
 
-/* Continues `hash` over `size` bytes. It detects damage, not attacks. */
+/* Extends a hash by `size` bytes. It detects damage, but not attacks. */
 uint64_t tn__hash(uint64_t hash, const void *data, size_t size);
 
 #endif

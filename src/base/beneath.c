@@ -1,12 +1,12 @@
-/* beneath.c - opens a file that another file names, and never one outside of that file's folder.
+/* beneath.c - opens a file that another file names, but no file outside of that file's folder.
  *
- * A model, an index of shards or a checkpoint names other files. The name is not trusted: through a
- * symbolic link it could lead to any file that the user may read. Linux resolves such a name with
- * openat2 and RESOLVE_BENEATH, which fails if a component would leave the folder. Kernels before
- * 5.6 and sandboxes have no openat2; then the walk below resolves the name component by component,
- * and follows a link only if its target stays beneath the folder.
+ * A model, an index of shards or a checkpoint names other files. Such a name is not trusted:
+ * through a symbolic link it could point to any file that the user may read. Linux resolves a name
+ * with openat2 and RESOLVE_BENEATH, which fails if a component would leave the folder. Kernels
+ * before 5.6, and some sandboxes, have no openat2. Then the name is resolved here, component by
+ * component, and a symbolic link is followed only if its target stays beneath the folder.
  *
- * The folder itself comes from the path that the user gave, so links in it are followed.
+ * The folder itself comes from the path that the user gave, so symbolic links in it are followed.
  * Cost: one system call, or a few for each component.
  */
 #define _GNU_SOURCE /* O_PATH */
@@ -23,10 +23,10 @@
 #include <linux/openat2.h>
 #endif
 
-#define BENEATH_DEPTH 64 /* most folders in a name */
-#define BENEATH_LINKS 40 /* the kernel's limit */
+#define BENEATH_DEPTH 64 /* limit for the number of folders in a name */
+#define BENEATH_LINKS 40 /* limit for the number of symbolic links, as in the kernel */
 
-/* The folder of `path`, open. */
+/* Opens the folder that contains `path`. Returns its descriptor. */
 static int beneath_folder(const char *path) {
     char folder[PATH_MAX] = ".";
     const char *slash = strrchr(path, '/');
@@ -45,9 +45,10 @@ static int beneath_folder(const char *path) {
 /* --- the walk --- */
 
 typedef struct beneath_walk {
-    int folders[BENEATH_DEPTH]; /* the first is not owned by the walk */
+    /* the open folders of the components so far; the first one belongs to the caller */
+    int folders[BENEATH_DEPTH];
     int depth, links;
-    char rest[PATH_MAX]; /* rest of the name */
+    char rest[PATH_MAX]; /* the components that are not resolved yet */
 } beneath_walk;
 
 static int beneath_fail(int reason) {
@@ -55,7 +56,7 @@ static int beneath_fail(int reason) {
     return -1;
 }
 
-/* Removes the first component from the rest. */
+/* Removes the first component from the components that are not resolved yet. */
 static bool beneath_take(beneath_walk *walk, char component[NAME_MAX + 1]) {
     const char *at = walk->rest + strspn(walk->rest, "/");
     size_t length = strcspn(at, "/");
@@ -68,7 +69,7 @@ static bool beneath_take(beneath_walk *walk, char component[NAME_MAX + 1]) {
     return true;
 }
 
-/* Replaces a link by its target. */
+/* Puts the target of a symbolic link in front of the components that are not resolved yet. */
 static int beneath_link(beneath_walk *walk, int link) {
     char target[PATH_MAX], joined[PATH_MAX];
     ssize_t length = readlinkat(link, "", target, sizeof target - 1);
@@ -89,7 +90,8 @@ static int beneath_up(beneath_walk *walk) {
     return 0;
 }
 
-/* One component: 0 to continue, otherwise the result of open in *opened. */
+/* Resolves one component. Returns true if more components follow; otherwise *opened is the result,
+ * a descriptor or -1. */
 static bool beneath_step(beneath_walk *walk, int flags, int *opened) {
     char component[NAME_MAX + 1];
     struct stat facts;

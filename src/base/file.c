@@ -1,8 +1,8 @@
 /* file.c - reads and writes whole files.
  *
- * Reading maps the file if possible: a model of gigabytes costs no memory until a page is touched.
- * Writing goes to a new file (new_file.c), which is flushed to the disk and renamed, so that a
- * reader never sees half a plan and a failure leaves the old file unchanged.
+ * A file is mapped for reading if possible: a model of several gigabytes then uses no memory until
+ * its pages are read. To write, a new file is made (new_file.c), flushed to the disk and renamed.
+ * So a reader never sees half of a plan, and a failure leaves the old file unchanged.
  */
 #include "base/base.h"
 
@@ -17,17 +17,18 @@
 #include <unistd.h>
 
 #define FILE_READ_STEP ((size_t)1 << 16)
-#define FILE_LOOK_MS 100  /* between two checks whether a pipe has a writer ... */
-#define FILE_WAIT_MS 5000 /* ... in total */
+#define FILE_LOOK_MS 100  /* milliseconds between two checks whether a pipe has a writer */
+#define FILE_WAIT_MS 5000 /* milliseconds after which waiting for a writer or for data ends */
 
-typedef struct file_owner { /* how the bytes are freed */
+typedef struct file_owner { /* how the memory of a file is freed */
     void *bytes;
     size_t size;
     bool mapped;
-    char *path; /* path of a mapped file; NULL: unknown */
+    char *path; /* path of the mapped file; NULL: unknown */
 } file_owner;
 
-/* "-", or "-.csv", whose suffix gives the format. */
+/* Whether a path means standard input or output: "-", or "-" with a suffix that gives the format,
+ * such as "-.csv". */
 static bool file_is_standard(const char *path) {
     return path[0] == '-' && (path[1] == '\0' || path[1] == '.');
 }
@@ -47,9 +48,9 @@ static tn_status file_refuse_length(const char *path, uint64_t most, tn_error *e
     return tn__where(error, status, "%s", path);
 }
 
-/* A named pipe is opened without waiting for its writer, and a device without waiting for data:
- * either might never come, and the process would hang without a message. False: nothing came for
- * FILE_WAIT_MS. */
+/* Waits until a named pipe has a writer, or a device has data. Both were opened without waiting,
+ * because a writer or data may never come, and the process would hang without a message. Returns
+ * false if nothing came within FILE_WAIT_MS. */
 static bool file_await(int descriptor, int *waited_ms) {
     struct pollfd pipe = {.fd = descriptor, .events = POLLIN};
     if (*waited_ms >= FILE_WAIT_MS) return false;
@@ -70,16 +71,17 @@ static bool file_make_room(file_owner *owner, size_t *room) {
 }
 
 typedef struct file_reading {
-    uint64_t most; /* limit in bytes for files without a size; 0: not given */
-    bool text;     /* a zero byte is an error: not a text, and /dev/zero has no end */
-    bool pipe;     /* a named pipe */
+    uint64_t most; /* limit in bytes for files that are not regular; 0: not given */
+    bool text;     /* the file must be text, so a zero byte is an error */
+    bool pipe;     /* the file is a named pipe */
 } file_reading;
 
 static tn_status file_refuse(const char *path, const char *what, tn_error *error) {
     return tn__where(error, tn__fail(error, TN_E_IO, "%s", what), "%s", path);
 }
 
-/* No data now: waits for a pipe's writer without a limit, but not for a device. */
+/* Waits if no data can be read now: without a limit for the writer of a pipe, but with a limit for
+ * a device. */
 static tn_status file_wait(int descriptor, const char *path, bool pipe, int *waited_ms,
                            tn_error *error) {
     if (pipe || descriptor == STDIN_FILENO) {
@@ -100,7 +102,8 @@ static tn_status file_read_all(int descriptor, const char *path, const file_read
             status = tn__no_memory(error, path);
             break;
         }
-        uint64_t left = how->most - owner->size; /* one byte more shows that the limit is passed */
+        /* one byte above the limit shows that the file is too large */
+        uint64_t left = how->most - owner->size;
         size_t step = room - owner->size <= left ? room - owner->size : (size_t)left + 1;
         ssize_t count = read(descriptor, (char *)owner->bytes + owner->size, step);
         bool zero = how->text && count > 0 &&
@@ -149,8 +152,8 @@ static tn_status file_open(const char *path, int descriptor, file_reading how, f
     return file_read_all(descriptor, path, &how, owner, error);
 }
 
-/* Maps the file of an open descriptor, which is closed unless it is standard input. `path` is the
- * file's name in errors. */
+/* Maps the file of an open descriptor, and closes the descriptor unless it is standard input.
+ * `path` is the name of the file in errors. */
 static tn_status file_map(const char *path, int descriptor, file_reading how, tn__file *file,
                           tn_error *error) {
     file_owner found = {0};
@@ -258,7 +261,8 @@ static tn_status file_write_through(const char *path, const void *bytes, size_t 
     return status;
 }
 
-/* `replaced` is the mode of the existing file at `path`, 0 if there is no file. */
+/* Writes the bytes to a new file and renames it to `path`. `replaced`: permissions of the existing
+ * file at `path`; 0 if there is no such file. */
 static tn_status file_write_part(const char *path, mode_t replaced, const void *bytes, size_t size,
                                  tn_error *error) {
     tn__new_file part;
@@ -275,12 +279,13 @@ static tn_status file_write_part(const char *path, mode_t replaced, const void *
     return tn__new_file_keep(&part, true) ? TN_OK : file_fail(error, path, "rename onto it");
 }
 
-/* A symbolic link is kept: its target is written, which need not exist yet. */
+/* Writes to a path that may be a symbolic link: the link remains, and its target, which need not
+ * exist yet, is written. */
 static tn_status file_write_target(const char *path, mode_t replaced, const void *bytes,
                                    size_t size, tn_error *error) {
     char *target = realpath(path, NULL);
     if (target == NULL && errno != ENOENT) return file_fail(error, path, "follow the link");
-    if (target == NULL) { /* no file exists that a failure could harm */
+    if (target == NULL) { /* no file exists that a failure could damage */
         int descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
         if (descriptor < 0) return file_fail(error, path, "open for writing");
         close(descriptor);

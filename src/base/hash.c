@@ -1,5 +1,5 @@
-/* hash.c - a hash of bytes that detects damage, not attacks: eight bytes at a time, each bit
- * affects all bits of the hash. */
+/* hash.c - a hash of bytes that detects damage, but not attacks. It processes eight bytes at a
+ * time, and each bit affects all bits of the hash. */
 #include "base/base.h"
 
 uint64_t tn__hash(uint64_t hash, const void *data, size_t size) {

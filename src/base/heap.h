@@ -1,9 +1,10 @@
 /* heap.h - binary heaps in arrays of the caller.
  *
- * A heap of `count` items keeps the first item, by an order of the caller, at index 0. Among equal
- * items any one may come first. The functions are generated for one type and one order, so that
- * they are as fast as if they were written by hand. They allocate nothing: the caller makes sure
- * that the array has room, and keeps the count. Cost: O(log count) for each call.
+ * A heap of `count` items has the first item, in an order that the caller defines, at index 0. Of
+ * several items that are equal in this order, any one may come first. The functions are generated
+ * by a macro for one type and one order, so they are as fast as functions written by hand. They
+ * allocate nothing: the caller provides an array that is large enough, and counts the items. Cost:
+ * O(log count) for each call.
  *
  *     static bool job_before(const job *a, const job *b) { return a->start < b->start; }
  *     TN__HEAP(job_heap, job, job_before)

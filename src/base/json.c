@@ -1,13 +1,13 @@
-/* json.c - parses JSON text within a bound on memory.
+/* json.c - parses JSON text with jansson, within a limit for memory.
  *
  * jansson cannot distinguish "out of memory" from "invalid token", because its lexer ignores some
- * failed allocations. So its allocation functions are wrapped once per process. The wrapper calls
- * the function that was set before; during one of our parses it also notes failures and counts
- * bytes. Other parses in the same process are not affected.
+ * failed allocations. Therefore its allocation functions are wrapped once per process. The wrapper
+ * calls the function that was set before; during a parse of this file it also records failures and
+ * counts bytes. Other parses in the process are not affected.
  *
- * The bound is needed because three bytes ("{},") can become an object of 240. All bytes allocated
- * during a parse count, freed or not. An array of small numbers takes 28 bytes for each byte of
- * text.
+ * The limit is needed because the three bytes "{}," can become an object of 240 bytes. All bytes
+ * that are allocated during a parse are counted, even if they are freed again. An array of small
+ * numbers takes 28 bytes for each byte of text.
  */
 #include "base/json.h"
 
@@ -55,7 +55,7 @@ json_t *tn__json_parse(const void *bytes, size_t size, json_error_t *why, tn_sta
     json_parse_now.parses = false;
     bool failed = root == NULL || json_parse_now.no_memory || json_parse_now.too_much;
     if (!failed) return root;
-    json_decref(root); /* accepts NULL; an incomplete value is not used */
+    json_decref(root); /* accepts NULL; an incomplete value is discarded */
     bool no_memory = json_parse_now.no_memory || *status != TN_OK;
     *status = no_memory ? TN_E_NO_MEMORY : TN_E_INVALID;
     if (no_memory) snprintf(why->text, sizeof why->text, "no memory for its values");

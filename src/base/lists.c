@@ -1,8 +1,10 @@
-/* lists.c - makes the lists of lists.h by counting, then storing. Cost: O(keys + items). */
+/* lists.c - makes the lists of lists.h: first counts the items, then stores them. Cost: O(keys +
+ * items). */
 #include "base/lists.h"
 
-/* After the first call of `fill`, first[k + 2] is the number of items of key k; after the sums,
- * first[k + 1] is the begin of its list, which the second call moves to its end. */
+/* `fill` is called twice. After the first call, first[k + 2] is the number of items of key k. After
+ * these numbers are summed, first[k + 1] is the begin of the list of key k, which the second call
+ * moves to its end. */
 bool tn__lists_make(tn__lists *lists, uint32_t keys, tn__arena *arena,
                     void (*fill)(void *self, tn__lists *lists), void *self) {
     uint64_t total = 0;

@@ -1,7 +1,9 @@
-/* memory.c - one allocator function for everything, growing arrays, and the bump arena.
+/* memory.c - allocation through a single function of the context, growing arrays, and the bump
+ * arena.
  *
- * All memory of a call goes through the context's `resize`, so that a caller can count it, limit
- * it, or make the n-th request fail. Sizes are handed back on free: no header is kept.
+ * All memory of a call is allocated with the context's function `resize`, so that a caller can
+ * count it, limit it, or make the n-th request fail. The size of a block is passed when it is
+ * freed, so no header is stored with it.
  */
 #include "base/base.h"
 
@@ -9,14 +11,14 @@
 #include <unistd.h>
 
 #define MEMORY_ALIGNMENT 16u
-#define MEMORY_LARGE ((size_t)8 << 20) /* blocks from here on get large pages */
+#define MEMORY_LARGE ((size_t)8 << 20) /* blocks of at least this size get large pages */
 #define ARENA_CHUNK_MIN ((size_t)4 << 10)
 #define ARENA_CHUNK_MAX ((size_t)32 << 20)
 
-/* For arrays of 10^7 items that are visited at random, page faults and address translation of 4 KiB
- * pages take half the time. Large pages are only requested; a failure does no harm. The request
- * covers whole pages around the block, so that it stays one mapping, which can grow without a
- * copy. */
+/* Requests large pages for a block. In arrays of 10^7 items that are visited at random, page faults
+ * and address translation take half of the time with pages of 4 KiB. It is only a request, and a
+ * failure does no harm. It covers whole pages around the block, so that the block stays a single
+ * mapping, which can grow without a copy. */
 static void memory_advise(void *pointer, size_t size) {
 #ifdef MADV_HUGEPAGE
     if (pointer == NULL || size < MEMORY_LARGE) return;

@@ -1,13 +1,14 @@
-/* names.c - maps strings to numbers: open addressing, linear probing, at most 3/4 full.
+/* names.c - maps strings to numbers, with a hash table: open addressing, linear probing, at most
+ * 3/4 full.
  *
- * Keys are borrowed. The hash multiplies and folds 8 bytes at a time under a key of the process, so
- * that names in a hostile file cannot be chosen to collide. The key does not affect results,
- * because the table is never iterated.
+ * Keys are not copied. The hash multiplies and folds 8 bytes at a time, with a random key of the
+ * process, so that names in a hostile file cannot be chosen to collide. The random key does not
+ * affect any result, because nothing iterates over the table.
  */
 #include "base/base.h"
 
 typedef struct names_slot {
-    const char *text; /* NULL: empty */
+    const char *text; /* the string; NULL: the slot is empty */
     size_t length;
     uint64_t hash;
     uint32_t value;
@@ -43,7 +44,7 @@ static uint64_t names_hash(const tn__names *names, const char *text, size_t leng
     return names_fold(names_fold(hash ^ tail));
 }
 
-/* The slot that holds the text, or the empty slot where it belongs. */
+/* Returns the slot that contains the text, or the empty slot for it. */
 static names_slot *names_probe(const tn__names *names, const char *text, size_t length,
                                uint64_t hash) {
     size_t mask = names->room - 1;

@@ -1,11 +1,11 @@
-/* near.c - finds the name that a mistyped word was meant to be: the one with the fewest wrong
- * letters.
+/* near.c - finds the name that a mistyped word was probably meant to be: the one with the fewest
+ * wrong letters.
  *
- * The distance is optimal string alignment: inserting, deleting or replacing a letter, or swapping
- * two neighbours, counts one each. Case and the characters between words do not count. A name is
- * near if at most a third of its letters is wrong; more than that would be a guess.
- * Cost: O(letters of both).
- * Source: Damerau, "A technique for computer detection and correction of spelling errors" (1964).
+ * The distance between two words is optimal string alignment: each inserted, deleted or replaced
+ * letter, and each swap of two neighbours, counts one. Case, and characters that separate words, do
+ * not count. A name is similar if at most a third of its letters is wrong. Cost: O(letters of one
+ * word * letters of the other). Source: Damerau, "A technique for computer detection and correction
+ * of spelling errors" (1964).
  */
 #include "base/base.h"
 
@@ -48,7 +48,8 @@ static uint32_t near_distance(const char *a, uint32_t a_length, const char *b, u
         row = oldest;
     }
     uint32_t least = last[b_length];
-    for (uint32_t j = 2; j < b_length; j++) /* "greddy" means "greedy-by-size" */
+    /* a misspelt beginning is enough: "greddy" finds "greedy-by-size" */
+    for (uint32_t j = 2; j < b_length; j++)
         if (near_letter(b[j]) == '-') least = near_least(least, last[j] + 1);
     return least;
 }

@@ -2,13 +2,14 @@
  *
  * If the file system supports it (O_TMPFILE), the file has no name until then, so nothing is left
  * if the process ends. Otherwise, and for the moment in which a file replaces another one, its name
- * is "<path>.<process>-<try>.part". A table lists these names, so that a signal handler can remove
- * them (tn__new_file_abandon). A killed process (SIGKILL) leaves its file; tn__new_file_sweep
- * removes it once the process has ended and no other process holds a lock on the file. The lock
- * matters for processes of another machine or container, where process numbers mean nothing.
+ * is "<path>.<process>-<try>.part". A table has these names, so that a signal handler can remove
+ * the files (tn__new_file_abandon). A process that is killed (SIGKILL) leaves its file.
+ * tn__new_file_sweep removes it after the process has ended, if no other process has a lock on the
+ * file. The lock is for processes on another machine or in another container, where the number of
+ * the process means nothing.
  *
- * The table is state of the process because a signal handler has no argument. A name is entered
- * before the file is made and cleared after it is gone.
+ * The table is global because a signal handler has no argument. A name is entered before the file
+ * is created, and cleared after the file is gone.
  */
 #define _GNU_SOURCE /* O_TMPFILE */
 #include "base/base.h"
@@ -25,10 +26,11 @@
 #include <unistd.h>
 
 #define PART_TRIES 100
-#define PART_NAMES 64 /* at a time; a handler does not remove further files */
+/* limit for the number of unfinished files at one time that a signal handler can remove */
+#define PART_NAMES 64
 
 typedef struct part_name {
-    atomic_int state; /* PART_FREE, PART_TAKEN: is being written, PART_NAMED */
+    atomic_int state; /* PART_FREE; PART_TAKEN: the name is being written; PART_NAMED */
     char path[PATH_MAX];
 } part_name;
 enum { PART_FREE, PART_TAKEN, PART_NAMED };
@@ -78,13 +80,14 @@ static int part_open_nameless(const char *path) {
 #endif
 }
 
-/* Takes the next unused name of this process. *descriptor -1: links `from` to that name, otherwise
- * creates a file. */
+/* Finds the next unused temporary name of this process. If *descriptor is -1, links the file `from`
+ * to that name; otherwise creates a file with it. */
 static bool part_name_it(tn__new_file *part, const char *from) {
     for (int attempt = 0; attempt < PART_TRIES; attempt++) {
         snprintf(part->beside, part->room, "%s.%ld-%d.part", part->path, (long)getpid(), attempt);
         struct stat facts;
-        if (lstat(part->beside, &facts) == 0) continue; /* another process may own it */
+        /* a file with this name may belong to another process */
+        if (lstat(part->beside, &facts) == 0) continue;
         part->slot = part_name_take(part->beside);
         bool made;
         if (from != NULL) {
@@ -116,13 +119,15 @@ bool tn__new_file_open(tn__new_file *part, const char *path) {
         errno = reason;
         return false;
     }
-    (void)flock(part->descriptor, LOCK_EX | LOCK_NB); /* benign: see tn__new_file_sweep */
+    /* a failure does no harm: see tn__new_file_sweep */
+    (void)flock(part->descriptor, LOCK_EX | LOCK_NB);
     return true;
 }
 
 /* --- its name --- */
 
-/* True: the file has its final name, because no other file had it. */
+/* Links the file to its final name. Returns true if it now has this name, because no other file had
+ * it. */
 static bool part_link(tn__new_file *part, bool replace, bool *failed) {
     char self[64];
     *failed = false;
@@ -141,7 +146,7 @@ bool tn__new_file_keep(tn__new_file *part, bool replace) {
         kept = link(part->beside, part->path) == 0;
         if (kept)
             (void)unlink(part->beside);
-        else if (errno == EPERM || errno == EOPNOTSUPP) /* no hard links here */
+        else if (errno == EPERM || errno == EOPNOTSUPP) /* this file system has no hard links */
             kept = rename(part->beside, part->path) == 0;
     }
     if (kept) {
@@ -165,7 +170,8 @@ void tn__new_file_drop(tn__new_file *part) {
 
 /* --- files of ended processes --- */
 
-/* "<base>.<process>-<try>.part": returns the process, or 0. */
+/* Returns the process in a name of the form "<base>.<process>-<try>.part"; 0 if the name has
+ * another form. */
 static long part_process(const char *name, const char *base) {
     size_t length = strlen(base);
     long process = 0;

@@ -1,5 +1,5 @@
-/* range_tree.c - the segment trees of range_tree.h. Each query and addition walks from one or two
- * leaves to the root. */
+/* range_tree.c - the segment trees of range_tree.h. Each query or addition visits the nodes from
+ * one or two leaves up to the root. */
 #include "base/range_tree.h"
 
 #define RANGE_LEAVES_MOST ((uint64_t)1 << 30) /* node numbers have 32 bits */
@@ -25,7 +25,7 @@ void tn__range_tree_sum_up(tn__range_tree *tree) {
         tree->most[at] = range_larger(tree->most[2 * at], tree->most[2 * at + 1]) + tree->added[at];
 }
 
-/* Computes the maximums of the ancestors of a node. */
+/* Computes the maximums of the ancestors of a node again. */
 static void range_mend(tn__range_tree *tree, uint32_t at) {
     for (at /= 2; at > 0; at /= 2)
         tree->most[at] = range_larger(tree->most[2 * at], tree->most[2 * at + 1]) + tree->added[at];
@@ -100,8 +100,8 @@ void tn__range_tree_set(tn__range_tree *tree, uint32_t first, uint32_t size,
     range_mend(tree, top);
 }
 
-/* Passes the additions of the upper nodes down level by level. Each level is processed from the
- * end, because two children are written where one parent was read. */
+/* Reads leaves: passes the additions of upper nodes down, level by level. Each level is processed
+ * from its end, because two children are written where their parent was read. */
 void tn__range_tree_get(const tn__range_tree *tree, uint32_t first, uint32_t size,
                         int64_t *values) {
     uint32_t top = (first + tree->width) / size;

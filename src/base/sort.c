@@ -1,9 +1,9 @@
 /* sort.c - sorts items by keys of 64 bits, in time linear in their number.
  *
- * Radix sort from the lowest digit up; each pass is stable. The least key is subtracted first, and
- * digits are only as wide as the remaining range needs, so steps of a trace or offsets of an arena
- * take two or three passes. Few items are sorted by insertion.
- * Cost: O(count) per pass of 11 bits; twice the memory of the items while it runs.
+ * It is a radix sort that begins with the lowest digit; each pass keeps the order of equal digits.
+ * The smallest key is subtracted first, and the number of passes depends on the range that remains.
+ * So steps of a trace, or offsets of an arena, need two or three passes. Few items are sorted by
+ * insertion. Cost: O(count) for each pass of 11 bits; while it runs, twice the memory of the items.
  */
 #include "base/base.h"
 

@@ -1,10 +1,11 @@
-/* sorted.h - searches in items sorted by tn__sort_items. */
+/* sorted.h - binary search in items that tn__sort_items has sorted. */
 #ifndef TN_BASE_SORTED_H
 #define TN_BASE_SORTED_H
 
 #include "base/base.h"
 
-/* The index of the first item with a key of at least `key`, or count. Cost: O(log n). */
+/* Returns the index of the first item with a key of at least `key`; `count` if there is no such
+ * item. Cost: O(log count). */
 static inline size_t tn__sorted_find(const tn__sort_item *items, size_t count, uint64_t key) {
     size_t low = 0;
     while (low < count) {

@@ -1,4 +1,5 @@
-/* status.c - names, sentences and exit codes of statuses, from one table; fills in errors. */
+/* status.c - the name, the description and the exit code of each status, from one table. Also fills
+ * in errors. */
 #include "base/base.h"
 
 #include <errno.h>

@@ -1,9 +1,12 @@
-/* table.c - the hash table of table.h. When a number is removed, later ones move up (Knuth, The Art
- * of Computer Programming, volume 3, 6.4, algorithm R), so that no marks of removal are needed. */
+/* table.c - the hash table of table.h. When a number is removed, later ones are moved into the gap
+ * (Knuth, The Art of Computer Programming, volume 3, 6.4, algorithm R), so that removed numbers
+ * leave no marks. */
 #include "base/table.h"
 
 #define TABLE_FIRST 16u
-#define TABLE_MOST ((uint64_t)1 << 32) /* slots: the home of a row has 32 bits */
+/* limit for the number of slots: only 32 bits of a hash are stored, from which the first slot of a
+ * row is computed */
+#define TABLE_MOST ((uint64_t)1 << 32)
 
 void tn__table_init(tn__table *table, const tn_context *context) {
     *table = (tn__table){.context = context};
@@ -55,7 +58,8 @@ bool tn__table_remove(tn__table *table, uint64_t hash, uint32_t number) {
     size_t mask = table->room - 1, hole = (probe.at - 1) & mask;
     for (size_t at = probe.at; table->slots[at].row != 0; at = (at + 1) & mask) {
         size_t home = table->slots[at].hash & mask;
-        if (((at - home) & mask) < ((at - hole) & mask)) continue; /* its home is after the hole */
+        /* the first slot of this row lies after the gap, so the row must stay */
+        if (((at - home) & mask) < ((at - hole) & mask)) continue;
         table->slots[hole] = table->slots[at];
         hole = at;
     }

@@ -1,6 +1,7 @@
 /* text.c - a growing string, and the escapes that make any bytes valid in JSON, HTML and SVG.
  *
- * The first failure is remembered: callers build a whole document and check once.
+ * If memory is exhausted, the string remembers it, so that callers can build a whole document and
+ * check once.
  */
 #include "base/base.h"
 
@@ -52,8 +53,9 @@ void tn__text_printf(tn__text *text, const char *format, ...) {
     va_end(again);
 }
 
-/* Length of the well-formed UTF-8 sequence at `s` (RFC 3629: no overlong forms, no surrogates), or
- * 0. Never reads past the first byte that does not fit, so the NUL ends it. */
+/* Returns the length of the well-formed UTF-8 sequence at `s`, or 0 if there is no such sequence
+ * (RFC 3629: no overlong forms, no surrogates). It never reads past the first byte that is wrong,
+ * so the terminating zero byte ends it. */
 static size_t text_utf8(const unsigned char *s) {
     if (s[0] < 0x80) return 1;
     if (s[0] < 0xc2 || s[0] > 0xf4) return 0;
@@ -142,7 +144,7 @@ static const char *text_entity(unsigned char c) {
         return "&quot;";
     case '\'':
         return "&#39;";
-    default: /* control characters are not allowed in XML 1.0, not even escaped */
+    default: /* XML 1.0 allows no control characters, not even escaped ones */
         return (c < 0x20 && c != '\t' && c != '\n') || c == 0x7f ? TEXT_REPLACEMENT : NULL;
     }
 }
@@ -151,9 +153,10 @@ void tn__text_xml(tn__text *text, const char *string) {
     const unsigned char *plain = (const unsigned char *)string, *at = plain;
     while (*at != '\0') {
         size_t length = text_utf8(at);
-        /* U+FFFE and U+FFFF are not characters of XML 1.0 */
+        /* XML 1.0 does not allow U+FFFE and U+FFFF */
         if (length == 3 && at[0] == 0xef && at[1] == 0xbf && at[2] >= 0xbe) length = 0;
-        bool is_c1 = at[0] == 0xc2 && length == 2 && at[1] <= 0x9f; /* control characters */
+        /* the control characters U+0080 to U+009F */
+        bool is_c1 = at[0] == 0xc2 && length == 2 && at[1] <= 0x9f;
         const char *entity = length == 1            ? text_entity(*at)
                              : length == 0 || is_c1 ? TEXT_REPLACEMENT
                                                     : NULL;

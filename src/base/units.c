@@ -1,4 +1,5 @@
-/* units.c - parses and formats sizes in IEC and SI units, with the exact bytes added. */
+/* units.c - parses and formats sizes in IEC and SI units, together with the exact number of
+ * bytes. */
 #include "base/base.h"
 
 #include <ctype.h>
@@ -35,9 +36,9 @@ static const units_row *units_find(const char *text) {
 
 __extension__ typedef unsigned __int128 units_wide;
 
-/* "1.5" x unit without floating point: whole part and a fraction of at most 18 digits. A fraction
- * of a byte is rounded down, so that a limit never exceeds the number written; plain bytes have no
- * fraction. */
+/* Multiplies a decimal number such as "1.5" with a unit, without floating point; a fraction has at
+ * most 18 digits. A fraction of a byte is rounded down, so that a limit never exceeds the number
+ * that was written. Plain bytes have no fraction. */
 static bool units_scale(const char *digits, size_t length, uint64_t unit, uint64_t *bytes) {
     uint64_t whole = 0, fraction = 0, power = 1;
     bool point = false;
@@ -118,7 +119,8 @@ const char *tn_size_format(uint64_t bytes, char text[TN_SIZE_TEXT_MAX]) {
 }
 
 bool tn__glob(const char *pattern, const char *text) {
-    const char *star = NULL, *retry = NULL; /* the last star, and where its match may be extended */
+    /* the last star in the pattern, and the place in the text up to which it matches so far */
+    const char *star = NULL, *retry = NULL;
     while (*text != '\0') {
         if (*pattern == '*') {
             star = ++pattern;
@@ -147,6 +149,7 @@ void tn__clock_sleep_until(double time_s) {
     for (double left = time_s - tn__clock_s(); left > 0; left = time_s - tn__clock_s()) {
         struct timespec nap = {.tv_sec = (time_t)left};
         nap.tv_nsec = (long)((left - (double)nap.tv_sec) * 1e9);
-        (void)nanosleep(&nap, NULL); /* a signal ends it early: the loop sleeps for the rest */
+        /* a signal ends the sleep early; the loop then sleeps for the remaining time */
+        (void)nanosleep(&nap, NULL);
     }
 }

@@ -1,9 +1,10 @@
 /* claim.c - writes claims and hints as sentences.
  *
- * A sentence about a graph that does not fit names the techniques considered and those not tried,
- * says whether this is proved, and gives hints that would fit. So it is correct even if it is read
- * alone. It is the only sentence of tn_fit_graph about a refusal of a whole graph: the searches
- * return facts (fit/budget/refusal.h). A rank of several has that of the stage FIT.
+ * A claim states whether one set of techniques fits a graph into its budget. If none does, this
+ * file writes the error message: the techniques that were considered and those that were not tried,
+ * whether the refusal is proved, and hints that would fit. The searches return facts and no message
+ * (fit/budget/refusal.h), so this message is the only one that tn_fit_graph gives for a refusal. An
+ * exception is one rank of several: its message comes from the compile stage FIT.
  */
 #include "fit/frame.h"
 
@@ -37,7 +38,8 @@ const char *tn_techniques_text(uint32_t techniques, char text[TN_TECHNIQUES_TEXT
     return text;
 }
 
-/* Lossy compression is lossless compression with fewer limits, not another technique. */
+/* TN_FIT_LOSSY counts as tried: lossy compression is compression with fewer limits, not another
+ * technique. */
 uint32_t tn_fit_answer_not_tried(const tn_fit_answer *answer) {
     uint32_t tried = TN_FIT_LOSSY, all = 0;
     for (size_t i = 0; i < CLAIM_WORDS; i++) all |= claim_words[i].technique;
@@ -48,8 +50,9 @@ uint32_t tn_fit_answer_not_tried(const tn_fit_answer *answer) {
 
 /* --- the sentence of a refusal --- */
 
-/* The facts of all claims together: each claim has those of its search. A bound is of the set with
- * the most techniques that has one; sets without changes to the program are not told. */
+/* Collects the facts of all claims in *refusal. Its bound is that of the last claim that has a
+ * bound, which is the claim with the most techniques; the claim of the unchanged plan gives no
+ * bound. */
 static void claim_read(const tn_fit_answer *answer, tn__ended ended, tn__refusal *refusal) {
     *refusal = (tn__refusal){.ruled = answer->ruled,
                              .budget = answer->budget,
@@ -71,7 +74,8 @@ static void claim_read(const tn_fit_answer *answer, tn__ended ended, tn__refusal
         snprintf(refusal->step, sizeof refusal->step, "%.255s", answer->detail);
 }
 
-/* Adds a hint if there is room for all of it; false: there is not. */
+/* Appends the text of a hint if the message stays below `room` bytes; returns false if it does
+ * not. */
 static bool claim_put_hint(const tn_fit_answer *answer, const tn_hint *hint, size_t room,
                            tn__text *text) {
     char size[TN_SIZE_TEXT_MAX], words[TN_TECHNIQUES_TEXT];
@@ -89,7 +93,7 @@ static bool claim_put_hint(const tn_fit_answer *answer, const tn_hint *hint, siz
     return false;
 }
 
-/* Writes the message; false: not all of it has room. */
+/* Writes the message with all hints; returns false if a hint did not fit into `room` bytes. */
 static bool claim_write(const tn_fit_answer *answer, const tn__refusal *refusal, tn_status status,
                         size_t room, tn__text *text) {
     char sentence[TN__REFUSAL_TEXT], words[TN_TECHNIQUES_TEXT];
@@ -103,8 +107,8 @@ static bool claim_write(const tn_fit_answer *answer, const tn__refusal *refusal,
     return all && text->size < room;
 }
 
-/* A hint proposes a change, and a step names the operator that is too large, so the bound, which is
- * in the claims as well, makes room for them. */
+/* If the message is too long, it is written again without the lower bound: hints and the name of
+ * the operator that needs too much memory are more useful, and the bound is also in the claims. */
 tn_status tn__claim_fail(const tn_fit_answer *answer, tn_status status, tn__ended ended,
                          const tn_context *context, tn_error *error) {
     const size_t room = sizeof error->message;

@@ -1,8 +1,9 @@
-/* curve.c - the curve of memory against time, with operators in tiles.
+/* curve.c - the curve of memory against time, including programs with operators in tiles.
  *
- * It has the budgets of the curve for whole operators (tn_fit_sweep), and smaller ones that only
- * tiles can meet. A point is the faster of two programs, for whole operators and for tiles, by
- * costs from one source. So no point is worse than without tiles.
+ * The curve has the budgets of the curve for whole operators (tn_fit_sweep), and smaller budgets
+ * that only operators in tiles can meet. Each point is the faster of two programs, one with whole
+ * operators and one with tiles. Both are timed with costs from one source, so no point is slower
+ * than the point without tiles.
  *
  * Cost: one search per budget, and one per set of tiles.
  */
@@ -12,19 +13,21 @@
 
 #include "fit/setup/setup.h"
 
-#define CURVE_WORK 1000.0 /* additional work in tiles, as a multiple of the model's: no limit */
+/* limit for the additional work of tiles, as a multiple of the model's work; so large that it does
+ * not limit */
+#define CURVE_WORK 1000.0
 
-/* A set of tiles that is faster than those that need less. */
+/* A compiled model with operators in tiles. It is faster than all those that need fewer bytes. */
 typedef struct curve_tiles {
     tn__candidate it;
     uint64_t bytes, time;
 } curve_tiles;
 
-/* Owns what the points refer to, except the answer's. */
+/* Memory that the points of a curve refer to and that the answer does not own. */
 typedef struct curve_own {
     tn_context context;
-    tn_setup **setups;  /* [setup_count] with tiles */
-    curve_tiles *tiles; /* [tile_count] rising in bytes, falling in time */
+    tn_setup **setups;  /* [setup_count] compiled models with operators in tiles */
+    curve_tiles *tiles; /* [tile_count] in ascending order of bytes and descending order of time */
     uint32_t setup_count, tile_count, room;
 } curve_own;
 
@@ -73,7 +76,8 @@ static tn_status curve_whole(curve_points *job) {
 
 /* --- tiles --- */
 
-/* Fits the program of some tiles. Shares of zeros belong to other tensors. */
+/* Searches for a program within the budget for one compiled model with tiles. The fractions of
+ * zeros (search.zeros) are not used, because they belong to tensors of the graph without tiles. */
 static tn_status curve_solve(curve_points *job, const tn__candidate *side, uint64_t budget,
                              tn_fit_result *result) {
     tn_setup_options options = job->f->options;
@@ -87,7 +91,7 @@ static tn_status curve_solve(curve_points *job, const tn__candidate *side, uint6
     return tn__refusal_fail(&refusal, status, job->f->error);
 }
 
-/* Keeps a set of tiles if it is faster than all before. */
+/* Keeps a compiled model with tiles if it is faster than all those kept before. */
 static tn_status curve_add_tiles(curve_points *job, tn_setup *setup) {
     curve_own *own = job->own;
     curve_tiles tiles = {.it = {.setup = setup}};
@@ -124,7 +128,8 @@ static tn_status curve_make_tiles(curve_points *job) {
     return status;
 }
 
-/* The fastest tiles within a budget, which are the last ones; NULL: none. */
+/* Returns the fastest tiles within a budget; NULL if none are. Entries are sorted by ascending
+ * bytes and descending time, so this is the last entry within the budget. */
 static const curve_tiles *curve_within(const curve_own *own, uint64_t budget) {
     const curve_tiles *best = NULL;
     for (uint32_t i = 0; i < own->tile_count && own->tiles[i].bytes <= budget; i++)
@@ -132,7 +137,8 @@ static const curve_tiles *curve_within(const curve_own *own, uint64_t budget) {
     return best;
 }
 
-/* Makes room in front for budgets that only tiles can meet. */
+/* Inserts `below` points at the front of the curve, for budgets that only operators in tiles can
+ * meet. */
 static tn_status curve_room(curve_points *job, uint32_t below) {
     tn_fit_curve *curve = job->curve;
     uint32_t count = below + curve->count;
@@ -146,8 +152,8 @@ static tn_status curve_room(curve_points *job, uint32_t below) {
     return TN_OK;
 }
 
-/* Replaces the program of a point by one for tiles, if that is faster. Bounds were proved for whole
- * operators only. */
+/* Replaces the program of a point by one with tiles if that is faster. The lower bounds are set to
+ * 0, because they were proved for whole operators only. */
 static tn_status curve_improve(curve_points *job, const tn_fit_result *plain,
                                tn_curve_point *point) {
     const curve_tiles *tiles = curve_within(job->own, point->budget);
@@ -172,7 +178,8 @@ static tn_status curve_improve(curve_points *job, const tn_fit_result *plain,
 }
 
 static tn_status curve_merge(curve_points *job) {
-    const tn_fit_result plain = job->curve->points[0].result; /* its sums of the unchanged plan */
+    /* bytes and time of the unchanged plan */
+    const tn_fit_result plain = job->curve->points[0].result;
     uint32_t below = 0;
     while (below < job->own->tile_count && job->own->tiles[below].bytes < plain.bytes) below++;
     TN_TRY(curve_room(job, below));
@@ -182,8 +189,8 @@ static tn_status curve_merge(curve_points *job) {
     return status;
 }
 
-/* A curve without tiles stays if they are not supported, or a limit ends their search. Then there
- * is no message. */
+/* Adds points with tiles to the curve. If tiles are not supported for this graph, or a limit ends
+ * their search, the curve stays as it is, and the call succeeds without a message. */
 static tn_status curve_tile(curve_points *job) {
     tn__graph_frame *f = job->f;
     if (!(f->answer->allowed & TN_FIT_SPLIT) || tn__graph_hinders(f, TN_FIT_SPLIT) != NULL)
@@ -199,7 +206,8 @@ static tn_status curve_tile(curve_points *job) {
 
 /* --- the curve --- */
 
-/* Drops points of equal budgets, and those for which a limit left no program. */
+/* Removes points with the budget of the previous point, and points for which a limit left no
+ * program. */
 static void curve_compact(tn_fit_curve *curve) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < curve->count; i++) {

@@ -1,18 +1,20 @@
 /* fit_graph.c - the one place that combines techniques to keep a graph within a budget.
  *
- *     whole ─▶ program: order, recompute, swap, encode ─▶ parts, with the program's techniques
- *                                                                      ─▶ weights from their file
+ *     whole ─▶ program: order, recompute, swap, encode ─▶ tiles, with the program's techniques
+ *           ─▶ weights from their file
  *
- * Each set of techniques is a candidate: a compiled model (tn_setup, a set-up) with a time. The
- * fastest candidate that fits is the answer. A set that costs additional code or storage is tried
- * only if there is no answer yet, or the answer is slower than the unchanged plan by more than 1 /
- * GRAPH_WORTH. Usually an early set gives the answer, so the later sets cost nothing. All
- * candidates are compared by costs of their own graph from one source (request->costs).
+ * Each set of techniques is a candidate: a compiled model (tn_setup) with its time. The fastest
+ * candidate that fits is the answer. Tiles and streamed weights cost additional code or storage.
+ * They are tried only if there is no answer yet, or if the answer is slower than the unchanged plan
+ * by more than 1 / GRAPH_WORTH. Usually an early set gives the answer, so that the later sets cost
+ * nothing. Each candidate is timed with costs for its own graph, and all these costs come from one
+ * source (request->costs).
  *
- * The time limit covers the whole call. The context enforces it: every long computation asks
- * whether it may continue, so measuring costs, splitting and planning stop at the limit, too.
+ * The time limit covers the whole call. The context enforces it: every long computation asks the
+ * context whether it may continue, so measuring costs, splitting and planning stop at the limit,
+ * too.
  *
- * Cost: that of the candidates; if the unchanged plan keeps to the budget, that of this plan.
+ * Cost: that of the candidates; only that of the unchanged plan if it is within the budget.
  */
 #include "fit/frame.h"
 
@@ -23,7 +25,9 @@
 #include "fit/setup/setup.h"
 #include "graph/takes.h"
 
-#define GRAPH_WORTH 100u     /* part of the plain time: a smaller overhead is fast enough */
+/* The search for a faster answer ends if the overhead is below 1 / GRAPH_WORTH of the unchanged
+ * plan's time. */
+#define GRAPH_WORTH 100u
 #define GRAPH_MEASURE_PART 3 /* costs are measured for at most this part of the time limit */
 #define GRAPH_HINT_S 10.0    /* processor time per hint, because hints are optional */
 #define GRAPH_LEAST_S 1e-6
@@ -69,7 +73,7 @@ static tn_status graph_measure(tn__graph_frame *f, const tn_setup *setup, tn_cos
     return tn__setup_measure(setup, &f->options, seconds, costs, error);
 }
 
-/* As tn_setup_options.make_costs. */
+/* Makes the costs of a compiled model; called through tn_setup_options.make_costs. */
 static tn_status graph_costs(void *self, const tn_setup *setup, tn_costs **costs, tn_error *error) {
     tn__graph_frame *f = self;
     double began = tn__clock_s();
@@ -92,7 +96,7 @@ static void candidate_release(tn__candidate *it) {
     *it = (tn__candidate){0};
 }
 
-/* Fills a result with the compiled model's program, occupancy and layout. */
+/* Fills the candidate's result with the program, occupancy and layout of its compiled model. */
 static void candidate_read(tn__candidate *it) {
     tn_fit_result *result = &it->result;
     result->program = (tn_program *)(uintptr_t)tn_setup_program(it->setup);
@@ -104,7 +108,7 @@ static void candidate_read(tn__candidate *it) {
     if (result->pass == NULL) result->pass = "none";
 }
 
-/* Simulates an unchanged plan with its costs. */
+/* Simulates a program with the costs of its candidate, and returns its time. */
 static tn_status candidate_time(tn__graph_frame *f, tn__candidate *it, const tn_program *program,
                                 uint64_t *time) {
     tn_simulation simulation;
@@ -121,7 +125,9 @@ static bool graph_fits(const tn__graph_frame *f, const tn__candidate *it) {
 
 static tn_claim *graph_claim(tn__graph_frame *f, uint32_t techniques, tn_claim_kind kind,
                              const char *why) {
-    static tn_claim unwanted; /* never read: provides room for a claim in every case */
+    /* written if the list of claims is full, and never read, so that the caller always gets a claim
+     * to fill */
+    static tn_claim unwanted;
     tn_fit_answer *answer = f->answer;
     if (answer->claim_count == TN_CLAIMS_MAX) return &unwanted;
     tn_claim *claim = &answer->claims[answer->claim_count++];
@@ -129,7 +135,8 @@ static tn_claim *graph_claim(tn__graph_frame *f, uint32_t techniques, tn_claim_k
     return claim;
 }
 
-/* A set that cannot be used. The reason is its own E_UNSUPPORTED; `why` if that has no message. */
+/* Records that a set of techniques cannot be used. The reason is the message of E_UNSUPPORTED in
+ * f->error, or `why` if there is no message. */
 static void graph_claim_failed(tn__graph_frame *f, uint32_t techniques, const char *why) {
     char *text = f->own->why[f->answer->claim_count];
     bool said = f->error->status == TN_E_UNSUPPORTED && f->error->message[0] != '\0';
@@ -137,10 +144,11 @@ static void graph_claim_failed(tn__graph_frame *f, uint32_t techniques, const ch
     graph_claim(f, techniques, TN_CLAIM_NOT_TRIED, said ? text : why);
 }
 
-/* Keeps the fastest candidate that fits, and the smallest one that does not. It takes `it`. */
+/* Keeps the candidate if it is the fastest that fits, or the smallest that does not fit, and
+ * releases it otherwise. The caller gives up ownership of `it`. */
 static void graph_take(tn__graph_frame *f, tn__candidate *it) {
     bool fits = graph_fits(f, it);
-    uint64_t time = it->result.time, best = f->best.result.time; /* 0: unknown */
+    uint64_t time = it->result.time, best = f->best.result.time; /* 0: not known */
     bool better = fits && (f->best.setup == NULL || (time > 0 && (best == 0 || time < best)));
     tn__candidate *place =
         better                                                                          ? &f->best
@@ -159,7 +167,8 @@ static bool graph_is_none(tn_status status) {
     return status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE;
 }
 
-/* Whether another set of techniques is worth a search. */
+/* Whether another set of techniques is worth a search: nothing fits yet, or the best candidate is
+ * too slow. */
 static bool graph_goes_on(const tn__graph_frame *f) {
     const tn_fit_result *best = &f->best.result;
     if (f->best.setup == NULL) return true;
@@ -168,7 +177,8 @@ static bool graph_goes_on(const tn__graph_frame *f) {
 
 /* --- the unchanged graph --- */
 
-/* The plan is made even after the time limit, because every answer reports it. */
+/* Plans the unchanged graph. The time limit does not apply, because every answer reports this
+ * plan. */
 tn_status tn__graph_whole(tn__graph_frame *f) {
     tn__candidate *it = &f->whole;
     double deadline = f->own->deadline;
@@ -184,7 +194,8 @@ tn_status tn__graph_whole(tn__graph_frame *f) {
     }
     bool fits = graph_fits(f, it);
     if (f->request.timed) {
-        const tn_program *plain = tn__setup_ordered(it->setup); /* without rules */
+        /* the program before the user's rules were applied */
+        const tn_program *plain = tn__setup_ordered(it->setup);
         TN_TRY(candidate_time(f, it, tn_setup_program(it->setup), &it->result.time));
         it->result.plain_time = it->result.time;
         if (tn__rules_any(f->options.rules))
@@ -205,9 +216,10 @@ tn_status tn__graph_whole(tn__graph_frame *f) {
 
 /* --- a program for the graph of a candidate --- */
 
-/* Applies the program's techniques to `from` and shares its costs. *made may exceed the budget:
- * then it is the smallest that was found. Errors: those of tn_fit; after an error there may be no
- * program. A refusal has facts and no message. */
+/* Searches for a program within the budget for the graph of `from`, with the program's techniques.
+ * *made shares the costs of `from`. It may exceed the budget; it is then the smallest program that
+ * was found. Errors: those of tn_fit. After an error, *made may be empty. A refusal is described by
+ * *refusal, without a message. */
 static tn_status graph_fit_on(tn__graph_frame *f, tn__candidate *from, uint32_t allow,
                               tn__candidate *made, tn__refusal *refusal) {
     tn_setup_options options = f->options;
@@ -217,13 +229,14 @@ static tn_status graph_fit_on(tn__graph_frame *f, tn__candidate *from, uint32_t 
     search.context = &f->own->context;
     if (search.allow == 0) search.pass = "none";
     if (f->own->deadline > 0) search.timeout_s = tn__graph_left(f);
-    if (tn_setup_splits(from->setup) != NULL) search.zeros = NULL; /* of other tensors */
+    /* its numbers are for the tensors of the graph without tiles */
+    if (tn_setup_splits(from->setup) != NULL) search.zeros = NULL;
     options.fit = &search;
     *refusal = (tn__refusal){0};
     TN_TRY(tn__candidate_costs(f, from));
     tn_status status = tn__setup_search(from->setup, &options, tn__setup_ordered(from->setup),
                                         from->costs, &result, refusal, f->error);
-    if (graph_is_none(status) && f->own->hint_ends_at == 0) /* allowed, not a hint */
+    if (graph_is_none(status) && f->own->hint_ends_at == 0) /* not while a hint is searched */
         snprintf(f->answer->detail, sizeof f->answer->detail, "%s", refusal->step);
     if (result.program == NULL) {
         tn_fit_release(&result);
@@ -231,7 +244,7 @@ static tn_status graph_fit_on(tn__graph_frame *f, tn__candidate *from, uint32_t 
     }
     result.plain_bytes = f->whole.result.bytes;
     tn_fit_result found = result;
-    if (status == TN_OK && graph_fits(f, from)) { /* it fits unchanged */
+    if (status == TN_OK && graph_fits(f, from)) { /* the graph of `from` fits without changes */
         tn_fit_release(&result);
         made->setup = from->setup;
         from->setup = NULL;
@@ -254,7 +267,8 @@ static tn_status graph_fit_on(tn__graph_frame *f, tn__candidate *from, uint32_t 
     return status;
 }
 
-/* Records the claim of a set: its program, or the facts of its refusal. */
+/* Records the claim of a set of techniques: bytes and time of its program, or the facts of its
+ * refusal. */
 static void graph_record_claim(tn__graph_frame *f, uint32_t techniques, tn_status status,
                                const tn__candidate *it, const tn__refusal *refusal) {
     tn_claim_kind kind = status == TN_OK             ? TN_CLAIM_FITS
@@ -273,7 +287,7 @@ tn_status tn__graph_zeros(tn__graph_frame *f) {
     return f->request.zeros(f->request.self, f->whole.setup, &f->search.zeros, f->error);
 }
 
-/* Tries the program's techniques. */
+/* Tries the techniques that change only the program, and records a claim. */
 static tn_status graph_program(tn__graph_frame *f, uint32_t allow) {
     tn__candidate made = {0};
     tn__refusal refusal;
@@ -295,8 +309,9 @@ static tn_status graph_program(tn__graph_frame *f, uint32_t allow) {
 
 /* --- operators in parts --- */
 
-/* As tn__setup_timer.time. Measuring every choice would take too long: without given costs, choices
- * are compared by default rates, and only the chosen one is measured. */
+/* Estimates the time of a graph with tiles; called through tn__setup_timer.time. If the caller
+ * gives no costs, the choices of tiles are compared by default rates, and only the chosen one is
+ * measured: measuring every choice would take too long. */
 static tn_status graph_time_parts(void *self, const tn_setup *setup, uint64_t *time,
                                   tn_error *error) {
     tn__graph_frame *f = self;
@@ -307,14 +322,17 @@ static tn_status graph_time_parts(void *self, const tn_setup *setup, uint64_t *t
     tn_status status = f->request.costs != NULL
                            ? graph_costs(f, setup, &it.costs, error)
                            : tn_costs_create_model(tn_setup_graph(setup), &rates, &it.costs, error);
-    if (status == TN_E_UNSUPPORTED) return TN_OK; /* no costs of parts: no choice is faster */
+    /* without costs for tiles, the time stays UINT64_MAX, and no choice is faster */
+    if (status == TN_E_UNSUPPORTED) return TN_OK;
     if (status == TN_OK) status = candidate_time(f, &it, tn_setup_program(setup), time);
     tn_costs_destroy(it.costs);
     return status;
 }
 
-/* Makes parts that keep to the budget on their own. Otherwise makes the smallest parts, which may
- * fit with the program's techniques. made->setup NULL: no parts need fewer bytes than the whole. */
+/* Makes a compiled model with operators in tiles that is within the budget without other
+ * techniques. If that is impossible, makes the one with the fewest bytes, which may fit with the
+ * program's techniques. made->setup stays NULL if no tiles need fewer bytes than whole
+ * operators. */
 static tn_status graph_cut(tn__graph_frame *f, tn__candidate *made) {
     const tn_setup_split within = {.budget = f->search.budget, .share = f->request.split_share};
     const tn__setup_timer timer = {graph_time_parts, f};
@@ -326,16 +344,18 @@ static tn_status graph_cut(tn__graph_frame *f, tn__candidate *made) {
     return status == TN_E_EXHAUSTED ? TN_OK : status;
 }
 
-/* Completes a candidate with a changed graph: its overhead is relative to the plan of the whole
- * graph. */
+/* Completes the result of a candidate with a changed graph: its overhead is relative to the plan of
+ * the unchanged graph. */
 static void graph_beside(const tn__graph_frame *f, tn__candidate *it) {
     it->result.plain_bytes = f->whole.result.bytes;
     if (f->whole.result.plain_time > 0) it->result.plain_time = f->whole.result.plain_time;
-    it->result.time_bound = it->result.bytes_bound = 0; /* was proved for whole operators only */
+    /* bounds were proved for whole operators only */
+    it->result.time_bound = it->result.bytes_bound = 0;
 }
 
-/* Costs that the caller gives hold for the whole graph, and the speed of parts is unknown. So parts
- * are an answer only if there is no other. */
+/* Handles tiles for which there are no costs, because the caller's costs are for the operators of
+ * the whole graph. The speed of tiles is unknown, so tiles become the answer only if there is no
+ * other. */
 static tn_status graph_split_untimed(tn__graph_frame *f, tn__candidate *cut) {
     if (!graph_fits(f, cut) || f->best.setup != NULL) {
         graph_claim_failed(f, TN_FIT_SPLIT, "the costs that were given are of the whole graph");
@@ -349,14 +369,15 @@ static tn_status graph_split_untimed(tn__graph_frame *f, tn__candidate *cut) {
     return TN_OK;
 }
 
-/* E_UNSUPPORTED: this graph has no parts that can keep to a budget. This is not an error of the
- * caller: the usual techniques were allowed. */
+/* Tries operators in tiles, and records a claim. If this graph has no tiles that can keep to a
+ * budget (E_UNSUPPORTED), the claim has the reason and the call succeeds: this is not an error,
+ * because the caller only allowed the usual techniques. */
 static tn_status graph_split(tn__graph_frame *f, uint32_t allow) {
     tn__candidate cut = {0}, made = {0};
     tn__refusal refusal = {0};
     uint32_t techniques = allow & (TN__FIT_PROGRAM | TN_FIT_SPLIT);
-    bool as_they_are = tn_setup_kernels(f->whole.setup) == NULL; /* no kernels: static tensors in
-                                                                  * any form may be cut */
+    /* without kernels, no static tensor is packed for one, so all may be split */
+    bool as_they_are = tn_setup_kernels(f->whole.setup) == NULL;
     if (as_they_are && f->whole.fixed > f->search.budget) {
         graph_claim(f, techniques, TN_CLAIM_INFEASIBLE, "")->bytes_bound = f->whole.fixed;
         return TN_OK;
@@ -373,12 +394,12 @@ static tn_status graph_split(tn__graph_frame *f, uint32_t allow) {
     if (status == TN_OK && tn__candidate_costs(f, &cut) == TN_E_UNSUPPORTED)
         return graph_split_untimed(f, &cut);
     if (status == TN_OK) status = graph_fit_on(f, &cut, techniques, &made, &refusal);
-    if (status == TN_E_INFEASIBLE) status = TN_E_EXHAUSTED; /* proved of these parts only */
+    if (status == TN_E_INFEASIBLE) status = TN_E_EXHAUSTED; /* proved for the chosen tiles only */
     refusal.bound = 0;
     bool fails = status != TN_OK && status != TN_E_EXHAUSTED && status != TN_E_STOPPED;
     if (made.setup != NULL) {
         graph_beside(f, &made);
-        made.shares = false; /* the other candidate is released */
+        made.shares = false; /* `cut` is released below, so `made` owns the costs */
         cut.shares = true;
     }
     if (!fails) graph_record_claim(f, techniques, status, &made, &refusal);
@@ -415,13 +436,15 @@ static tn_status graph_stream(tn__graph_frame *f, uint32_t allow) {
         TN_TRY(f->request.storage(f->request.self, &stream.bytes_per_s, f->error));
     if (stream.bytes_per_s == 0) stream.bytes_per_s = TN__PLAIN_STORAGE_PER_S;
     options.stream = &stream;
-    if (!stream.parts) options.costs = f->whole.costs; /* NULL: measured if they are needed */
+    /* NULL means that costs are measured if they are needed */
+    if (!stream.parts) options.costs = f->whole.costs;
     tn__refusal refusal;
     tn_status status =
         tn__setup_streamed_from(f->whole.setup, &options, &made.setup, &refusal, f->error);
     bool fails = status != TN_OK && !graph_is_none(status) && status != TN_E_STOPPED;
     if (fails) return status;
-    if (status != TN_OK && refusal.step[0] != '\0' && f->own->hint_ends_at == 0) /* no hint */
+    /* not while a hint is searched */
+    if (status != TN_OK && refusal.step[0] != '\0' && f->own->hint_ends_at == 0)
         snprintf(f->answer->detail, sizeof f->answer->detail, "with streamed weights, %.230s",
                  refusal.step);
     if (made.setup != NULL) graph_read_streamed(f, &made, techniques);
@@ -432,7 +455,8 @@ static tn_status graph_stream(tn__graph_frame *f, uint32_t allow) {
 
 /* --- applicable sets --- */
 
-/* Whether it is a training step: its weights may not be streamed and its operators not split. */
+/* Whether the graph is a training step: its weights may not be streamed and its operators not
+ * split. */
 bool tn__graph_is_trained(const tn_graph *graph) {
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(graph); id++)
         if (tn_graph_tensor(graph, id)->flags & TN_TENSOR_UPDATED) return true;
@@ -445,7 +469,7 @@ static bool graph_has_scratch(const tn__graph_frame *f) {
     return memory.workspaces != NULL || memory.workspaces_again != NULL || memory.claimed != NULL;
 }
 
-/* The reason why a technique cannot be used; NULL: it can. */
+/* Returns the reason why a technique cannot be used for this graph; NULL if it can be used. */
 const char *tn__graph_hinders(const tn__graph_frame *f, uint32_t technique) {
     bool given = f->options.given_program != NULL || f->options.given_kernels != NULL;
     if (f->options.divide != NULL) return "it is one rank of several";
@@ -460,7 +484,8 @@ const char *tn__graph_hinders(const tn__graph_frame *f, uint32_t technique) {
     return NULL;
 }
 
-/* Tries a set of techniques; records a claim if it cannot be used. */
+/* Tries tiles or weight streaming. Records a claim with the reason if the technique cannot be
+ * used. */
 static tn_status graph_try(tn__graph_frame *f, uint32_t technique, uint32_t allow) {
     const char *hinders = tn__graph_hinders(f, technique);
     if ((allow & technique) == 0 || !graph_goes_on(f)) return TN_OK;
@@ -475,8 +500,8 @@ static tn_status graph_try(tn__graph_frame *f, uint32_t technique, uint32_t allo
     return technique == TN_FIT_SPLIT ? graph_split(f, allow) : graph_stream(f, allow);
 }
 
-/* Runs one set. That it has no answer is a claim and no error, so only a failure of the set leaves
- * a message with the caller. */
+/* Runs the search for one set of techniques. That the set has no answer is recorded as a claim and
+ * is no error; the caller gets a message only if the search itself fails. */
 static tn_status graph_set(tn__graph_frame *f, uint32_t technique, uint32_t allow) {
     tn_error *error = f->error, said = {0};
     f->error = &said;
@@ -498,8 +523,9 @@ static bool graph_keeps(const tn_fit_options *search) {
 
 /* --- hints --- */
 
-/* Searches with these techniques in addition to the allowed ones. The allowed ones alone were not
- * enough, so a success is due to the additional ones. Only the numbers are kept, and no claim. */
+/* Searches with the techniques `more` in addition to the allowed ones. The allowed ones alone were
+ * not enough, so a success is due to `more`. The caller of this function keeps only the numbers of
+ * the result, as a hint. */
 static tn_status graph_hint_search(tn__graph_frame *f, uint32_t more) {
     uint32_t allow = f->answer->allowed | more;
     if (graph_keeps(&f->search)) f->search.pass = NULL;
@@ -508,7 +534,8 @@ static tn_status graph_hint_search(tn__graph_frame *f, uint32_t more) {
     return graph_set(f, TN_FIT_STREAM, allow);
 }
 
-/* Whether these techniques meet the budget. */
+/* Whether the allowed techniques together with `more` meet the budget. Adds a hint if they do, or
+ * if they come closer to the budget. */
 static bool graph_hint(tn__graph_frame *f, uint32_t more) {
     tn_fit_answer *answer = f->answer;
     const tn__candidate least = f->least;
@@ -564,7 +591,8 @@ static void graph_give(tn_fit_answer *answer, const tn__candidate *it) {
     answer->techniques = it->techniques;
 }
 
-/* With `arena`, numbers about bytes count the arena alone. */
+/* With the option `arena`, subtracts the bytes of static memory from all claims and hints, so that
+ * they count the arena alone. */
 static void graph_take_apart(tn_fit_answer *answer) {
     uint64_t apart = answer->apart;
     for (uint32_t i = 0; i < answer->claim_count; i++) {
@@ -576,7 +604,8 @@ static void graph_take_apart(tn_fit_answer *answer) {
         answer->hints[i].bytes -= answer->hints[i].bytes > apart ? apart : answer->hints[i].bytes;
 }
 
-/* Moves candidates to the answer; costs move with the compiled model to which they belong. */
+/* Moves the candidates to the answer. Costs move together with the compiled model to which they
+ * belong. */
 void tn__graph_keep(tn__graph_frame *f) {
     tn_fit_answer *answer = f->answer;
     bool whole = graph_fits(f, &f->whole);
@@ -600,9 +629,9 @@ void tn__graph_keep(tn__graph_frame *f) {
     graph_take_apart(answer);
 }
 
-/* The verdict over all techniques that were allowed. A proof for more techniques covers those for
- * fewer, so the unchanged plan counts only if its claim is the only one. Techniques that cannot be
- * used here do not prevent a proof. */
+/* Returns the verdict over all techniques that were allowed. A proof for a set of techniques also
+ * covers its subsets, so the claim of the unchanged plan counts only if there is no other claim.
+ * Techniques that cannot be used for this graph do not prevent a proof. */
 static tn_status graph_verdict(const tn__graph_frame *f) {
     const tn_fit_answer *answer = f->answer;
     bool proved = answer->claim_count > 0, stopped = false;
@@ -616,7 +645,7 @@ static tn_status graph_verdict(const tn__graph_frame *f) {
     return stopped ? TN_E_STOPPED : proved ? TN_E_INFEASIBLE : TN_E_EXHAUSTED;
 }
 
-/* Keeps what was found, and writes the sentence of a refusal. */
+/* Moves the candidates to the answer, and writes the error message of a refusal. */
 static tn_status graph_refuse(tn__graph_frame *f) {
     tn_status status = graph_verdict(f);
     tn__ended ended = f->own->interrupted ? TN__ENDED_CALLER
@@ -627,7 +656,8 @@ static tn_status graph_refuse(tn__graph_frame *f) {
     return tn__claim_fail(f->answer, status, ended, &f->own->outer, f->error);
 }
 
-/* One rank of several: the stages divide its program after the search. */
+/* Fits one rank of several: the compile stage FIT searches the program of all ranks, and divides it
+ * afterwards. */
 static tn_status graph_divided(tn__graph_frame *f) {
     tn_setup_options options = f->options;
     tn_fit_options search = f->search;
@@ -727,7 +757,8 @@ tn_status tn__graph_begin(tn__graph_frame *f, const tn_graph *graph, const tn_fi
     f->search.struct_size = sizeof f->search;
     f->request.struct_size = sizeof f->request;
     if (f->request.storage_latency_s == 0) f->request.storage_latency_s = TN__READ_S;
-    const tn_pass *pass; /* also used if the graph fits unchanged and no pass runs */
+    /* looked up even if no pass will run, so that an unknown name is always an error */
+    const tn_pass *pass;
     if (f->search.pass != NULL) {
         TN_TRY(tn__pass_find(f->search.pass, &pass, error));
         f->search.pass = pass->name;

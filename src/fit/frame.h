@@ -11,28 +11,32 @@
 #include "base/base.h"
 #include "fit/budget/search/seek.h"
 
-/* Techniques that change only the program (tn_fit); the others change the graph or the place of
- * weights. */
+/* Techniques that change only the program (tn_fit). The other techniques change the graph, or where
+ * weights are stored. */
 #define TN__FIT_PROGRAM                                                                            \
     (uint32_t)(TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_SWAP | TN_FIT_COMPRESS | TN_FIT_LOSSY)
 
 #define TN__WHY_TEXT sizeof(((tn_error *)0)->message)
-/* Lives as long as the answer, because the compiled models keep using their context. */
+/* Data that must exist as long as the answer, because the compiled models keep using their
+ * context. */
 typedef struct tn__graph_own {
     tn_context context, outer;
-    double deadline;      /* 0: no deadline */
-    clock_t hint_ends_at; /* processor time, so that hints do not depend on other load; 0: no
-                           * hint is searched */
-    bool interrupted;     /* the caller's progress has cancelled */
-    char why[TN_CLAIMS_MAX + 1][TN__WHY_TEXT]; /* reasons of claims; the last one is not read */
-    bool keeps; /* the pass "none": the program stays as it is, even if changes are allowed */
+    double deadline; /* a time of tn__clock_s; 0: no deadline */
+    /* limit for the search of a hint, in processor time, so that hints do not depend on the load of
+     * the machine; 0: no hint is being searched */
+    clock_t hint_ends_at;
+    bool interrupted; /* the caller's progress function asked to stop */
+    /* reasons of claims; the additional last one is written if there are too many claims, and never
+     * read */
+    char why[TN_CLAIMS_MAX + 1][TN__WHY_TEXT];
+    bool keeps; /* the pass is "none": the program may not be changed */
 } tn__graph_own;
 
 typedef struct tn__candidate {
-    tn_setup *setup; /* NULL: no candidate */
+    tn_setup *setup; /* the candidate; NULL: no candidate */
     tn_costs *costs;
-    bool shares;          /* its costs belong to another candidate of the same graph */
-    tn_fit_result result; /* borrowed from the compiled model */
+    bool shares;          /* the costs are owned by another candidate with the same graph */
+    tn_fit_result result; /* program, occupancy and layout are borrowed from `setup` */
     uint64_t fixed;
     uint32_t techniques;
 } tn__candidate;
@@ -40,36 +44,42 @@ typedef struct tn__candidate {
 typedef struct tn__graph_frame {
     const tn_graph *graph;
     tn_fit_request request;
-    tn_setup_options options; /* options of all compiled models */
+    tn_setup_options options; /* options for every compiled model of this search */
     tn_fit_options search;
-    tn_plan_options plan; /* with a context that also ends at the time limit */
+    /* options of the planner; their context also stops at the time limit of the request */
+    tn_plan_options plan;
     tn__graph_own *own;
     tn_fit_answer *answer;
     tn__candidate best, least, whole;
     double costs_seconds;
-    tn_error *error; /* during a set of techniques: one of its own, see graph_set */
+    /* where messages go; while a set of techniques is tried, a separate error (graph_set) */
+    tn_error *error;
 } tn__graph_frame;
 
-/* fit_graph.c. The context of the frame ends every computation at the time limit of the request. */
+/* Prepares a search (fit_graph.c). The frame's context stops every computation at the time limit of
+ * the request. */
 tn_status tn__graph_begin(tn__graph_frame *f, const tn_graph *graph, const tn_fit_request *given,
                           tn_fit_answer *answer, tn_error *error);
-/* Shares of zeros for codecs, if they are allowed. */
+/* Gets the fraction of zeros of each tensor for the codecs, if the request can measure it. */
 tn_status tn__graph_zeros(tn__graph_frame *f);
-double tn__graph_left(const tn__graph_frame *f); /* seconds; a little more than 0 after the limit */
+/* Returns the seconds until the time limit; after the limit, a small positive number. */
+double tn__graph_left(const tn__graph_frame *f);
 /* Plans the unchanged graph. */
 tn_status tn__graph_whole(tn__graph_frame *f);
-/* Searches for the budget, after tn__graph_whole. Moves the candidates to the answer if it fails.
- */
+/* Searches for a program within the budget; call it after tn__graph_whole. Moves the candidates to
+ * the answer if the search fails. */
 tn_status tn__graph_rest(tn__graph_frame *f);
-/* Moves the candidates to the answer. */
+/* Moves the candidates of the search to the answer. */
 void tn__graph_keep(tn__graph_frame *f);
-/* The reason why a technique cannot be used; NULL: it can. */
+/* Returns the reason why a technique cannot be used for this graph; NULL if it can be used. */
 const char *tn__graph_hinders(const tn__graph_frame *f, uint32_t technique);
-/* Whether it is a training step: its operators write into static tensors. */
+/* Whether the graph is a training step, which is a graph with operators that write into static
+ * tensors. */
 bool tn__graph_is_trained(const tn_graph *graph);
 tn_status tn__candidate_costs(tn__graph_frame *f, tn__candidate *it);
 
-/* claim.c: E_INFEASIBLE, E_EXHAUSTED or E_STOPPED, with a message that states its scope. */
+/* Fails with E_INFEASIBLE, E_EXHAUSTED or E_STOPPED (`status`), and writes a message that states
+ * which techniques were considered (claim.c). */
 tn_status tn__claim_fail(const tn_fit_answer *answer, tn_status status, tn__ended ended,
                          const tn_context *context, tn_error *error);
 

@@ -1,23 +1,26 @@
 /* bound.c - lower bounds on the memory of every schedule, and on the time of every schedule within
  * a budget.
  *
- * Consider the first run of a job v. Some values are made by jobs that have run by then (all jobs
- * before it if the order is fixed, otherwise its ancestors) and are read by jobs that have not (all
- * jobs after it; its descendants; the end). Each of these values is either live at that moment, or
- * recomputed later by a repeat of its maker. The inputs of that repeat are live or recomputed in
- * turn. Therefore
+ * A schedule runs each job at least once; a repeat of a job recomputes its outputs. Consider the
+ * moment of the first run of a job v. Some values were made by jobs that have run by then: all jobs
+ * before v if the order is fixed, otherwise the ancestors of v. Some of these values are read by
+ * jobs that have not run yet: all jobs after v, or the descendants of v; outputs are read by the
+ * end. Each of these needed values is either live while v runs, or recomputed later by a repeat of
+ * its maker. The inputs of that repeat are live or recomputed in turn. Therefore
  *
- *     extra time  >=  least cost of repeats, such that the live values fit the budget
+ *     extra time  >=  least cost of repeats such that the live values are within the budget
  *
- * With a price on bytes instead of the budget, the minimum is a minimum cut: a repeat pulls in its
- * inputs, and a needed value is paid for if its maker is not repeated. Therefore
+ * Now let bytes have a price instead of a budget. The least sum of the cost of repeats and the
+ * price of live bytes, cut(price), is a minimum cut of a flow network: a repeat needs its inputs,
+ * and a needed value is paid for if its maker is not repeated. Therefore, for every price,
  *
- *     extra time  >=  cut(price) - price * bytes that are free next to v
+ *     extra time  >=  cut(price) - price * bytes that are free while v runs
  *
- * for every price (Lagrangian relaxation). The best price is at the intersection of two cuts' lines
- * and is found after a few cuts. Values that are certain on neither side are left out, which can
- * only lower the bound. Cost: a few flows for each examined v; the jobs that need the most bytes
- * without repeats are examined.
+ * (Lagrangian relaxation). Each cut is a line, a function of the price; the best price is at the
+ * intersection of two such lines, and a few cuts find it. A value that is neither certain to be
+ * made before v nor certain to be read after v is left out, which can only lower the bound. Cost: a
+ * few flows for each examined v. Only the jobs that need the most bytes without repeats are
+ * examined.
  */
 #include "fit/budget/bound.h"
 
@@ -26,12 +29,12 @@
 #define TN__FLOW_MOST ((int64_t)1 << 60) /* capacity of an arc that is never cut */
 
 typedef struct tn__bound_flow {
-    uint32_t *first;              /* [nodes] first arc; `next` links the others */
-    uint32_t *to, *next;          /* [arcs]; arcs i and i ^ 1 are the two directions of one arc */
-    int64_t *left, *full;         /* [arcs] */
+    uint32_t *first;      /* [nodes] first arc that leaves the node; `next` links its other arcs */
+    uint32_t *to, *next;  /* [arcs]; arcs i and i ^ 1 are the two directions of one arc */
+    int64_t *left, *full; /* [arcs] */
     uint32_t *level, *at, *queue; /* [nodes] */
     uint32_t node_count, arc_count, arc_room;
-    uint64_t effort; /* arcs visited so far */
+    uint64_t effort; /* number of arcs visited so far */
 } tn__bound_flow;
 
 /* --- maximum flow ----------------------------------------------------------------------------- */
@@ -68,7 +71,8 @@ static void flow_half(tn__bound_flow *flow, uint32_t from, uint32_t to, int64_t 
     flow->first[from] = arc;
 }
 
-/* Returns the arc's index, for `full`. */
+/* Adds an arc and the arc of the opposite direction. Returns the arc's index, with which its
+ * capacity in `full` can be changed. */
 static uint32_t flow_arc(tn__bound_flow *flow, uint32_t from, uint32_t to, int64_t capacity) {
     tn_assert(flow->arc_count + 2 <= flow->arc_room);
     flow_half(flow, from, to, capacity);
@@ -76,7 +80,8 @@ static uint32_t flow_arc(tn__bound_flow *flow, uint32_t from, uint32_t to, int64
     return flow->arc_count - 2;
 }
 
-/* Computes the distances from the source. False: the sink cannot be reached. */
+/* Computes the distance of each node from the source. Returns false if the sink cannot be
+ * reached. */
 static bool flow_levels(tn__bound_flow *flow, uint32_t source, uint32_t sink) {
     uint32_t count = 1;
     memset(flow->level, 0xff, flow->node_count * sizeof *flow->level);
@@ -95,7 +100,8 @@ static bool flow_levels(tn__bound_flow *flow, uint32_t source, uint32_t sink) {
     return flow->level[sink] != TN_NONE;
 }
 
-/* Pushes flow along the complete path in `queue`. */
+/* Pushes as much flow as possible along a path from source to sink, given by the first `length`
+ * arcs of `queue`. */
 static int64_t flow_push(tn__bound_flow *flow, uint32_t length) {
     int64_t most = INT64_MAX;
     for (uint32_t i = 0; i < length; i++)
@@ -117,8 +123,8 @@ static uint32_t flow_next_arc(tn__bound_flow *flow, uint32_t node) {
     return TN_NONE;
 }
 
-/* Augments along all paths of one level graph. After a push, the search continues from the first
- * saturated arc. */
+/* Augments the flow along all paths of one level graph. After a push, the search continues at the
+ * first arc of the path that has no capacity left. */
 static int64_t flow_phase(tn__bound_flow *flow, uint32_t source, uint32_t sink, uint64_t most) {
     int64_t sum = 0;
     uint32_t length = 0, node = source;
@@ -143,8 +149,8 @@ static int64_t flow_phase(tn__bound_flow *flow, uint32_t source, uint32_t sink, 
     return sum;
 }
 
-/* The capacity of a minimum cut; afterwards, nodes on the source's side have a `level` other than
- * TN_NONE. -1: the total effort exceeded `most_effort`. */
+/* Returns the capacity of a minimum cut, or -1 if the total effort of this flow exceeded
+ * `most_effort`. Afterwards `level` is not TN_NONE for exactly the nodes on the source's side. */
 static int64_t flow_cut(tn__bound_flow *flow, uint32_t source, uint32_t sink,
                         uint64_t most_effort) {
     int64_t sum = 0;
@@ -156,11 +162,10 @@ static int64_t flow_cut(tn__bound_flow *flow, uint32_t source, uint32_t sink,
 
 /* --- memory of every schedule ----------------------------------------------------------------- */
 
-/* A lower bound on the memory of every schedule. While a job runs, all its operands are live. While
- * the last of its inputs is made, all other inputs are live already; the minimum over the possible
- * last inputs is a bound, too. Held values and outputs are live together at the end. Cost:
- * O(operands of makers of inputs).
- */
+/* A lower bound on the memory of every schedule is the largest of three. While a job runs, all its
+ * operands are live. While the last of a job's inputs is made, all its other inputs are live
+ * already; the least number of bytes over the inputs that may be the last is a bound. At the end,
+ * held values and outputs are live together. Cost: O(operands of makers of inputs). */
 
 static bool bound_in(const uint32_t *list, uint32_t count, uint32_t value) {
     for (uint32_t i = 0; i < count; i++)
@@ -168,8 +173,8 @@ static bool bound_in(const uint32_t *list, uint32_t count, uint32_t value) {
     return false;
 }
 
-/* Bytes of operands and scratch of a first run; an output that may take an input's memory is
- * assumed to take it. */
+/* Bytes of operands and scratch memory of a job's first run. If the first output may take the
+ * memory of an input, it is assumed to take it. */
 static uint64_t bound_of_job(const tn__dag *dag, uint32_t job) {
     uint32_t inputs, outputs;
     const uint32_t *input = tn__job_inputs(dag, job, false, &inputs);
@@ -181,7 +186,9 @@ static uint64_t bound_of_job(const tn__dag *dag, uint32_t job) {
     return sum;
 }
 
-/* Bytes of any run while all values in a list are live, too; a value in both counts once. */
+/* Bytes of operands and scratch memory of a job's first run (or of a repeat, with `recompute`)
+ * while all values in a list are live, too. A value that is both operand and in the list counts
+ * once. */
 static uint64_t bound_beside(const tn__dag *dag, uint32_t job, bool recompute, const uint32_t *list,
                              uint32_t count) {
     uint32_t inputs, outputs;
@@ -199,12 +206,13 @@ static uint64_t bound_beside(const tn__dag *dag, uint32_t job, bool recompute, c
     return sum > shared ? sum - shared : 0;
 }
 
-/* The bytes while the last input of a job is made, whichever run makes it. */
+/* A lower bound on the bytes while the last input of a job is made, by a first run or a repeat. */
 static uint64_t bound_of_inputs(const tn__dag *dag, uint32_t job) {
     uint32_t inputs;
     const uint32_t *input = tn__job_inputs(dag, job, false, &inputs);
     uint64_t least = UINT64_MAX;
-    if (inputs > 64) return 0; /* no bound: such jobs are skipped to limit the cost */
+    /* 0 is no bound; jobs with many inputs are skipped to limit the cost */
+    if (inputs > 64) return 0;
     for (uint32_t i = 0; i < inputs; i++) {
         uint32_t maker = dag->values[input[i]].maker;
         if (maker == TN_NONE) continue;
@@ -216,9 +224,9 @@ static uint64_t bound_of_inputs(const tn__dag *dag, uint32_t job) {
     return least == UINT64_MAX ? 0 : least;
 }
 
-/* A lower bound on the peak of every schedule, in any order and with any repeats. With `alone` (no
- * copies, no codecs), a value that cannot be recomputed counts until its last read. Cost:
- * O(operands of makers of inputs). */
+/* A lower bound on the peak of every schedule, in any order and with any repeats. If `alone`,
+ * schedules with copies or codecs are excluded, so that a value that cannot be recomputed counts
+ * until its last read. Cost: O(operands of makers of inputs). */
 static uint64_t bound_bytes(const tn__dag *dag, bool alone) {
     uint64_t least = 0, held = 0;
     for (uint32_t v = 0; v < dag->value_count; v++)
@@ -234,22 +242,25 @@ static uint64_t bound_bytes(const tn__dag *dag, bool alone) {
 
 /* --- jobs that are worth examining ------------------------------------------------------------ */
 
-/* Selects the jobs that are worth examining: those at which the most bytes must be live or
- * recomputed.
+/* Selects the jobs that are worth examining: those during which the most bytes must be live or
+ * recomputed later.
  *
- * In a fixed order, these are the values made up to a job and read after it. If first runs may be
- * reordered, only a value that an ancestor (or the job) makes and a descendant (or the end) reads
- * is certain to be live across it. This is counted for 64 jobs at a time with one bit per job,
- * starting with the jobs that need the most bytes in the fixed order. Cost: O(jobs + operands), and
- * the same for every 64 jobs.
+ * If the order is fixed, the bytes of a job are those of the values that are made before it or by
+ * it and read after it. If first runs may be reordered, a value is certain to be live across a job
+ * only if the job or one of its ancestors makes it, and a descendant or the end reads it. Such
+ * values are found for 64 jobs at a time, with a bit for each of the 64 jobs, beginning with the
+ * jobs that need the most bytes in the fixed order. Cost: O(jobs + operands), and as much again for
+ * every 64 jobs.
  */
 
 typedef struct profile {
     const tn__dag *dag;
-    uint64_t *bytes;         /* [jobs] */
-    uint64_t *above, *below; /* [jobs] bits of the jobs of which it is an ancestor, or a
-                              * descendant */
-    tn__sort_item *items;    /* [jobs] sorted by the bytes in the fixed order, most first */
+    uint64_t *bytes; /* [jobs] */
+    /* [jobs] a bit for each of 64 examined jobs: this job is an ancestor (above) or a descendant
+     * (below) of that job */
+    uint64_t *above, *below;
+    /* [jobs] jobs in descending order of the bytes that they need in the fixed order */
+    tn__sort_item *items;
 } profile;
 
 static void profile_list(profile *p) {
@@ -268,7 +279,8 @@ static void profile_list(profile *p) {
 
 /* --- first runs in any order --- */
 
-/* The i-th job that must have run before; TN_NONE: there is no further one. */
+/* Returns the i-th job that must run before a job: makers of its inputs, then its ordering
+ * constraints. TN_NONE: the i-th input exists from the start. */
 static uint32_t profile_from(const tn__dag *dag, uint32_t job, uint32_t i) {
     const tn__job *it = &dag->jobs[job];
     if (i >= it->input_count) return dag->others[it->after_first + i - it->input_count];
@@ -289,7 +301,8 @@ static void profile_spread(profile *p) {
         }
 }
 
-/* The jobs among the 64 across which a value is live, or of which it is an operand. */
+/* Returns a bit for each of the 64 examined jobs across which a value is certain to be live, or of
+ * which it is an operand. `all` has the bits of all of them. */
 static uint64_t profile_crosses(const profile *p, uint32_t v, uint64_t all) {
     const tn__lists *reads = &p->dag->reads;
     const tn__dag_value *value = &p->dag->values[v];
@@ -323,7 +336,8 @@ static uint64_t profile_operands(const tn__dag *dag) {
     return sum;
 }
 
-/* Covers as many jobs as the effort allows; the profile of the others is 0. */
+/* Computes the bytes of as many jobs as `effort` allows; the bytes of the other jobs become 0.
+ * Returns false if memory is exhausted. */
 static bool profile_any_order(profile *p, uint64_t effort, const tn_context *context) {
     uint32_t jobs = p->dag->job_count, done = 0;
     uint64_t each = profile_operands(p->dag) + p->dag->value_count;
@@ -338,8 +352,9 @@ static bool profile_any_order(profile *p, uint64_t effort, const tn_context *con
     return true;
 }
 
-/* The bytes needed at each job's first run without repeats, in any order (`is_ordered`: in the
- * order of the list); 0 for jobs that the effort, in looks, did not cover. NULL: out of memory. */
+/* Returns the bytes that the first run of each job needs without repeats, in any order, or in the
+ * order of the list if `is_ordered`. Jobs that `effort`, a number of looks at jobs and values, did
+ * not cover have 0. Returns NULL if memory is exhausted. */
 static uint64_t *bound_profile(const tn__dag *dag, bool is_ordered, uint64_t effort,
                                tn__arena *arena, const tn_context *context) {
     profile p = {.dag = dag};
@@ -363,20 +378,24 @@ typedef struct bound_state {
     tn__pass_run *run;
     const tn__dag *dag;
     tn__bound_flow flow;
-    bool *before;         /* [jobs] has certainly run after v has run */
-    bool *behind;         /* [jobs] has certainly not run when v begins */
-    bool *needed;         /* [values] read by jobs in `behind`, or live at the end */
-    uint32_t *arc_of;     /* [values] 1 + the arc that pays for it; 0: free; TN_NONE */
-    uint32_t *arc_of_job; /* [jobs] the arc of its cost; TN_NONE */
+    bool *before; /* [jobs] the job has certainly run when the examined job v has run */
+    bool *behind; /* [jobs] the job has certainly not run when the examined job v begins */
+    bool *needed; /* [values] read by a job in `behind`, or live at the end */
+    /* [values] 1 + the arc that pays for the value; 0: the value is live at no price; TN_NONE: no
+     * arc */
+    uint32_t *arc_of;
+    uint32_t *arc_of_job; /* [jobs] the arc with the cost of a repeat; TN_NONE: no such arc */
     uint32_t *stack;      /* [jobs] */
-    uint64_t *order;      /* [jobs] bound_profile; 0: already examined */
+    uint64_t *order;      /* [jobs] the bytes from bound_profile; 0: the job was already examined */
     bool is_ordered;
-    double scale; /* factor for costs in the flow */
+    double scale; /* factor from the unit of costs to the integers of the flow */
     uint64_t most;
-    /* data of the current job v */
-    int8_t *row;      /* [values] decision of the cut with the best bound; NULL: not requested */
-    double row_extra; /* the bound that this cut proves */
-    int64_t room;     /* free bytes for values that are not operands of v */
+    /* the following fields are data of v, the job that is examined */
+    /* [values] for the cut with the best bound: 1 if the value stays live, -1 if it is recomputed,
+     * 0 if neither; NULL: the caller does not need this */
+    int8_t *row;
+    double row_extra; /* the lower bound on additional time that the cut of `row` proves */
+    int64_t room; /* bytes within the budget that remain for values that are not operands of v */
 } bound_state;
 
 enum { BOUND_SOURCE = 0, BOUND_SINK = 1, BOUND_JOBS = 2 };
@@ -400,7 +419,7 @@ static bool bound_can(const bound_state *s, uint32_t value) {
     return bound_in(output, outputs, value);
 }
 
-/* The job itself and its ancestors, if first runs may be reordered. */
+/* Marks in `before` the job itself and its ancestors; used if first runs may be reordered. */
 static void bound_find_before(bound_state *s, uint32_t job) {
     uint32_t count = 0;
     memset(s->before, 0, s->dag->job_count);
@@ -420,8 +439,8 @@ static void bound_find_before(bound_state *s, uint32_t job) {
     }
 }
 
-/* The descendants: jobs with an input or an ordering constraint from `behind`. Jobs stand in a
- * valid order. */
+/* Marks in `behind` the descendants of a job: the jobs that read a value made by a marked job, or
+ * must run after a marked job. One pass suffices, because the list of jobs is in a valid order. */
 static void bound_find_behind(bound_state *s, uint32_t job) {
     memset(s->behind, 0, s->dag->job_count);
     s->behind[job] = true;
@@ -468,7 +487,8 @@ static void bound_find_needed(bound_state *s) {
     }
 }
 
-/* Operands of v are live in any case, and so are needed values that cannot be recomputed. */
+/* Finds the bytes that remain for the cut at job v: operands of v, and needed values that cannot be
+ * recomputed, are live in any case, so they are subtracted from the budget and have no arc. */
 static void bound_find_room(bound_state *s, uint32_t job) {
     const tn__dag *dag = s->dag;
     uint32_t inputs, outputs;
@@ -489,7 +509,7 @@ static int64_t bound_cost(const bound_state *s, uint32_t job) {
     return (int64_t)((double)s->dag->jobs[job].recompute_cost * s->scale);
 }
 
-/* The arc of a needed value: pay for it, or repeat its maker. */
+/* Adds the arc of a needed value: a cut either pays for its bytes, or repeats its maker. */
 static void bound_arc_of_value(bound_state *s, uint32_t value, uint32_t from) {
     uint32_t maker = s->dag->values[value].maker;
     uint32_t to = bound_can(s, value) ? BOUND_JOBS + maker : BOUND_SINK;
@@ -518,15 +538,16 @@ static void bound_make_arcs(bound_state *s) {
 
 /* --- prices --- */
 
-typedef struct bound_line { /* a cut: the cost of repeats, and the bytes paid for */
+/* a cut as a line: the cost of its repeats, plus the price times the bytes that it pays for */
+typedef struct bound_line {
     double cost, bytes;
     int64_t value;
 } bound_line;
 
 #define BOUND_PAID_MOST 0x1p52
 
-/* A price of 0 stands for a price above all costs: repeats are free, and only bytes are paid for.
- */
+/* Sets the capacities of all arcs for a price per byte. Price 0 means a price above all costs:
+ * repeats are then free, and a cut counts only bytes. */
 static void bound_set_price(bound_state *s, double price) {
     for (uint32_t v = 0; v < s->dag->value_count; v++) {
         if (s->arc_of[v] == 0 || s->arc_of[v] == TN_NONE) continue;
@@ -539,7 +560,7 @@ static void bound_set_price(bound_state *s, double price) {
             s->flow.full[s->arc_of_job[j]] = price > 0 ? bound_cost(s, j) : 0;
 }
 
-/* False: the flow exceeded its effort. */
+/* Finds the minimum cut for a price. Returns false if the flow exceeded its effort. */
 static bool bound_cut(bound_state *s, double price, bound_line *line) {
     bound_set_price(s, price);
     *line = (bound_line){0};
@@ -558,7 +579,8 @@ static bool bound_cut(bound_state *s, double price, bound_line *line) {
     return true;
 }
 
-/* On the source's side, a value is free or recomputed; a value with a cut arc is paid for. */
+/* Writes the decisions of the last cut into `row`. A value on the source's side is recomputed, or
+ * stays live if its arc is cut. */
 static void bound_write_row(const bound_state *s) {
     memset(s->row, 0, s->dag->value_count * sizeof *s->row);
     for (uint32_t v = 0; v < s->dag->value_count; v++) {
@@ -569,7 +591,7 @@ static void bound_write_row(const bound_state *s) {
     }
 }
 
-/* Raises the bound to the value that a cut proves, in the unit of costs. */
+/* Raises the lower bound on time to the value that a cut proves for a price. */
 static void bound_take(bound_state *s, const bound_line *line, double price) {
     double free_bytes = (double)s->room * price * (1 + 1e-12) + 1;
     double extra = ((double)line->value - free_bytes) / s->scale * (1 - 1e-12);
@@ -579,12 +601,13 @@ static void bound_take(bound_state *s, const bound_line *line, double price) {
         bound_write_row(s);
     }
     uint64_t whole = (uint64_t)extra;
-    if ((double)whole < extra - 1e-6) whole++; /* costs are integers */
+    if ((double)whole < extra - 1e-6) whole++; /* round up, because costs are integers */
     tn__pass_raise_bound(s->run, tn__add_sat(s->dag->cost, whole));
 }
 
-/* Finds the best price for the first job, between a line that pays for too many bytes and one that
- * pays for too few. */
+/* Finds the best price for the first run of one job: between the line of a cut that pays for too
+ * many bytes and the line of one that pays for too few. Returns E_INFEASIBLE if the first run
+ * cannot be within the budget. */
 static tn_status bound_moment(bound_state *s, uint32_t job) {
     bound_find_sides(s, job);
     bound_find_needed(s);
@@ -614,7 +637,8 @@ static tn_status bound_moment(bound_state *s, uint32_t job) {
 
 /* --- choice of jobs --- */
 
-/* The remaining job with the most bytes; jobs near it are not examined again. */
+/* Returns the job that needs the most bytes of those not yet examined, and marks it and its
+ * neighbours in the list as examined. TN_NONE: no further job needs more than the budget. */
 static uint32_t bound_next_moment(bound_state *s) {
     uint32_t best = 0, count = s->dag->job_count;
     for (uint32_t j = 1; j < count; j++)
@@ -646,7 +670,7 @@ static tn_status bound_room(bound_state *s) {
     return TN_OK;
 }
 
-/* Scales costs so that prices are fine enough and sums stay far from overflow. */
+/* Returns a factor for costs with which prices are fine enough and sums stay far from overflow. */
 static double bound_scale(const tn__dag *dag) {
     double sum = 1;
     for (uint32_t j = 0; j < dag->job_count; j++) sum += (double)dag->jobs[j].recompute_cost;

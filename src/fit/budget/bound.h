@@ -4,20 +4,22 @@
 
 #include "fit/budget/pass.h"
 
-/* Raises run->bound and run->least_bytes as far as about `effort` looks can prove. Errors:
- * E_INFEASIBLE (no schedule that the run allows is within its budget), E_NO_MEMORY, E_STOPPED.
- */
+/* Raises run->bound (time) and run->least_bytes (memory) to the lower bounds that can be proved in
+ * about `effort` looks at jobs and values. Errors: E_INFEASIBLE (no schedule that the run allows is
+ * within its budget), E_NO_MEMORY, E_STOPPED. */
 tn_status tn__bound_raise(tn__pass_run *run, uint64_t effort);
 
 enum { TN__BOUND_MOMENTS = 64 };
 
-/* For a few jobs at which memory is short, considered one at a time: the values that are best kept
- * during the job's first run, if jobs run in the order of the list. */
+/* Advice for a search: for a few jobs during which memory is short, the values that are best kept
+ * live during the job's first run. Each job is considered alone, and the jobs run in the order of
+ * the list. */
 typedef struct tn__bound_advice {
     uint32_t count;
-    uint32_t jobs[TN__BOUND_MOMENTS]; /* [count] ascending */
-    int8_t *rows[TN__BOUND_MOMENTS];  /* [values] 1: live at that job; -1: recomputed after it;
-                                       * 0: neither, or unknown */
+    uint32_t jobs[TN__BOUND_MOMENTS]; /* [count] the jobs, in ascending order */
+    /* [values] 1: keep the value live during that job; -1: recompute it later; 0: not needed, or
+     * unknown */
+    int8_t *rows[TN__BOUND_MOMENTS];
 } tn__bound_advice;
 /* Errors: E_NO_MEMORY, E_STOPPED. Cost: as tn__bound_raise. */
 tn_status tn__bound_advise(tn__pass_run *run, uint64_t effort, tn__bound_advice *advice);

@@ -1,8 +1,8 @@
-/* costs.c - the table of costs: for each operator the cost of its first run and of a repeat; costs
- * of a device with two rates; costs as JSON.
+/* costs.c - the table of costs: the cost of a first run and of a repeat for each operator; costs of
+ * a device that is described by two rates; costs as JSON.
  *
- * The model and the files below, fit/setup/measure.c or the caller supply the numbers. Cost:
- * O(operators).
+ * The numbers come from the device model or a JSON file (both in this file), from measurements
+ * (fit/setup/measure.c), or from the caller. Cost: O(operators).
  */
 #include "fit/budget/costs.h"
 
@@ -134,7 +134,9 @@ tn_status tn__costs_simulate(const tn_costs *costs, const tn_program *program,
 
 typedef struct model_rates {
     tn__machine machine;
-    bool lax; /* an unknown cost becomes 0, and a cost that is too large becomes the maximum */
+    /* unknown costs become 0, and costs that are too large become TN_COSTS_MOST, instead of
+     * errors */
+    bool lax;
 } model_rates;
 
 static tn_status model_fail(const tn_graph *graph, tn_op_id id, tn_status status, tn_error *error) {
@@ -186,7 +188,8 @@ static tn_status model_create(const tn_context *context, const tn_graph *graph,
     TN_TRY(tn__repeats_make(context, graph, &repeats, error));
     tn_status status = tn__costs_create(context, graph, &made, error);
     if (status == TN_OK) {
-        made->bytes_per_s = rates->machine.bytes / 2; /* a copy reads and writes */
+        /* a copy reads and writes each byte, so it has half of the memory bandwidth */
+        made->bytes_per_s = rates->machine.bytes / 2;
         status = model_fill(made, &repeats, rates, error);
         if (status == TN_OK)
             *costs = made;
@@ -223,19 +226,21 @@ tn_status tn__costs_plain(const tn_context *context, const tn_graph *graph, tn_c
  *      "operators": [{"key": "0f3c...", "ps": 4711, "again_ps": 4711, "type": "Conv",
  *                     "name": "conv1"}, ...]}
  *
- * An operator is identified by the properties that make it equivalent to others (graph/key.h);
- * `key` is a hash of them, 32 hexadecimal digits. A file thus serves every graph that consists of
- * its operators, independently of their names. `again_ps` is the cost of the repeat form; absent:
- * as `ps`. `type` and `name` are for human readers. `format`, `version`, `operators`, `key` and
- * `ps` are required; costs are integers. jansson refuses bad UTF-8, duplicate members, NaN and
- * trailing text. Cost: O(bytes + operators).
+ * An operator is identified by the properties that make it equivalent to others (graph/key.h), not
+ * by its name; `key` is a hash of these properties, as 32 hexadecimal digits. So a file can be used
+ * for every graph with operators that occur in it. `ps` is the cost of a first run in picoseconds;
+ * `again_ps` is the cost of the repeat form, and equals `ps` if it is absent. `type` and `name` are
+ * for human readers. `format`, `version`, `operators`, `key` and `ps` are required; costs are
+ * integers. jansson refuses bad UTF-8, duplicate members, NaN and trailing text. Cost: O(bytes +
+ * operators).
  */
 
 #define JSON_KEY 32u /* digits */
 
 /* --- keys --- */
 
-/* Two independent 64-bit hashes: FNV (Fowler, Noll, Vo), and one that folds products. */
+/* Writes the key of an operator: two independent 64-bit hashes of its bytes. The first is FNV-1a
+ * (Fowler, Noll, Vo), the second multiplies and folds. */
 static void json_key(const tn__text *bytes, char text[JSON_KEY + 1]) {
     uint64_t first = 0xcbf29ce484222325u, second = 0x9e3779b97f4a7c15u;
     for (size_t i = 0; i < bytes->size; i++) {
@@ -267,10 +272,10 @@ typedef struct json_entry {
     uint64_t ps, again_ps;
 } json_entry;
 
-typedef struct json_table { /* distinct operators */
+typedef struct json_table { /* a table of distinct operators, by key */
     const tn_context *context;
     tn__arena arena;
-    tn__names names; /* key -> index */
+    tn__names names; /* maps a key to its index in `entries` */
     json_entry *entries;
     uint32_t count;
 } json_table;
@@ -286,7 +291,8 @@ static void json_table_close(json_table *table) {
     tn__arena_release(&table->arena);
 }
 
-/* For equivalent operators the larger cost is kept: one may work in place and another not. */
+/* Collects the distinct operators with their costs. Of equivalent operators the larger cost is
+ * kept, because one of them may run in place and another may not. */
 static tn_status json_collect(const tn_costs *costs, json_table *table, tn_error *error) {
     table->entries = tn__arena_array(&table->arena, (size_t)costs->count + 1, sizeof(json_entry));
     if (table->entries == NULL) return tn__no_memory(error, "costs");

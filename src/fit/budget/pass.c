@@ -6,9 +6,10 @@
 #include "graph/op.h"
 #include "program/clock.h"
 
-#define PASS_ASK_EVERY 65536u /* units of work */
-#define PASS_EFFORT 12000000u /* looks: a little more than a third of a second */
-#define PASS_EFFORT_JOB 4000u /* additional looks for each job */
+#define PASS_ASK_EVERY 65536u /* the clock is read once in this many units of work */
+/* default effort in units of work: a little more than a third of a second */
+#define PASS_EFFORT 12000000u
+#define PASS_EFFORT_JOB 4000u /* units of work that each job adds to the default effort */
 
 #define TN_PASS(name) extern const tn_pass tn__pass_##name;
 #include "fit/budget/passes.def"
@@ -22,29 +23,32 @@ static const tn_pass *const pass_table[] = {
 
 /* --- time of a schedule ----------------------------------------------------------------------- */
 
-/* Reads a schedule into the clock (program/clock.h): compute, with both directions of the host link
- * in parallel.
+/* Computes the time of a schedule with the clock (program/clock.h): compute, and in parallel to it
+ * both directions of the host link.
  *
- * An OUT begins when the runs before it in the list have ended and its direction is free; an IN
- * likewise. SETTLE makes compute wait for an OUT; a read or a repeat waits for an IN. Nothing else
- * waits.
+ * A copy to the host (OUT) begins when the runs before it in the list have ended and its direction
+ * of the link is free; a copy back (IN) likewise. SETTLE makes compute wait for an OUT; a read or a
+ * repeat of a value waits for the value's IN. Nothing else waits.
  *
- * A search compares thousands of schedules. Writing each as a program for tn_simulate (emit.c)
- * would cost more than the search, so a schedule is timed as it is, and only the chosen one is
- * written and simulated. Cost: O(actions + operands).
+ * A search compares thousands of schedules. To write each as a program for tn_simulate
+ * (schedule_emit.c) would cost more than the search. So a schedule is timed as it is, and only the
+ * chosen schedule is written as a program and simulated. Cost: O(actions + operands).
  */
 
 typedef struct time_state {
     const tn__pass_run *run;
     const tn__pass_watch *watch;
     tn__clock clock;
-    uint64_t *here, *away; /* [values] end of the last IN, and of the last OUT */
-    bool *ran;             /* [jobs] */
+    /* [values] end of the value's last copy to the device (here), and of its last copy to the host
+     * (away) */
+    uint64_t *here, *away;
+    bool *ran; /* [jobs] */
 } time_state;
 
 static tn__lane *time_compute(time_state *s) { return &s->clock.lanes[TN__LANE_COMPUTE]; }
 
-/* Runs a task on this lane that is ready when the walk comes to it, but not before `from`. */
+/* Runs a task on a resource of the clock, `lane`. The task begins when the resource is free,
+ * compute has reached this action, and the time is at least `from`. Returns the end of the task. */
 static uint64_t time_put(time_state *s, uint32_t lane, uint64_t from, uint64_t takes) {
     tn__lane ready = *time_compute(s);
     tn__lane_wait(&ready, (tn__lane){.at = from});
@@ -66,7 +70,8 @@ static void time_run(time_state *s, uint32_t job) {
     const uint32_t *input = tn__job_inputs(dag, job, recompute, &inputs);
     for (uint32_t i = 0; i < inputs; i++) time_wait(s, input[i], job);
     const uint32_t *output = tn__job_outputs(dag, job, recompute, &outputs);
-    for (uint32_t k = 0; k < outputs; k++) { /* a write must not overlap with a copy in progress */
+    /* a job that writes a value waits until a copy of the value in progress ends */
+    for (uint32_t k = 0; k < outputs; k++) {
         if (s->here[output[k]] > from) from = s->here[output[k]];
         s->here[output[k]] = 0;
     }
@@ -120,7 +125,7 @@ uint32_t tn__pass_count(void) { return (uint32_t)(sizeof pass_table / sizeof *pa
 const tn_pass *tn__pass_at(uint32_t index) { return pass_table[index]; }
 
 const tn_pass *tn__pass_named(const char *name) {
-    if (strcmp(name, "keep") == 0) name = "none"; /* its name in version 0.1 */
+    if (strcmp(name, "keep") == 0) name = "none"; /* the name of the pass `none` in version 0.1 */
     for (uint32_t i = 0; i < tn__pass_count(); i++)
         if (strcmp(pass_table[i]->name, name) == 0) return pass_table[i];
     return NULL;
@@ -134,8 +139,8 @@ tn_status tn__pass_solve(tn__pass_run *run, const tn_pass *pass) {
     return status;
 }
 
-/* Reading the clock costs more than most looks at a job, so it is read only every PASS_ASK_EVERY
- * units. */
+/* Whether to read the clock now. That costs more than most units of work, so it is done only once
+ * in PASS_ASK_EVERY units. */
 static bool pass_asks(tn__pass_run *run) {
     if (run->work_done - run->asked < PASS_ASK_EVERY && run->asked > 0) return false;
     run->asked = run->work_done;

@@ -1,12 +1,15 @@
 /* problem.c - reads a computation without a model (JSON, or a recorded run), and turns it into a
- * graph of opaque operators and their costs, so that all later stages are the same as for a model.
+ * graph of opaque operators and their costs, so that all later stages work as for a model.
+ *
+ * The left columns are properties of a value or operator in the file; the right columns are their
+ * representation in the graph:
  *
  *     exists from the start    graph input          held from the start   parameter
  *     kept                     graph output         after                 a tensor without bytes
  *     held after it is made    attribute `held` of the operator: bit of the output
  *     written over an input    attribute `inplace` of the operator: 1 + number of the input
  *
- * Tensors have value i as id i. Cost: O(values + operators + operands).
+ * The tensor of value i has id i. Cost: O(values + operators + operands).
  */
 #include <tenure/search.h>
 
@@ -20,30 +23,31 @@
 #include "fit/budget/costs.h"
 #include "memory/evict/log.h"
 
-/* Limit for values and for operators of one file. A graph of more would leave too few ids for the
- * tensors and operators that are derived from them. */
+/* Largest number of values and of operators in one file. A larger graph would leave too few ids for
+ * the tensors and operators that are derived from it. */
 #define TN__NODES_MOST ((size_t)1 << 26)
 
 typedef struct tn__node_value {
-    const char *name; /* NULL: none */
+    const char *name; /* name of the value; NULL: no name */
     uint64_t bytes;
     bool kept, held;
-    bool made; /* an operator makes it; set by tn__nodes_check */
+    /* an operator makes the value, so it does not exist from the start */
+    bool made;
 } tn__node_value;
 
 typedef struct tn__node {
-    const char *name; /* NULL: none */
+    const char *name; /* name of the operator; NULL: no name */
     uint64_t cost, recompute_cost, scratch;
-    bool once;                  /* may not be repeated */
+    bool once;                  /* the operator may not be repeated */
     uint32_t *inputs, *outputs; /* values */
     uint32_t *after;            /* operators */
     uint32_t input_count, output_count, after_count;
-    uint32_t inplace; /* input that the first output may overwrite; TN_NONE */
+    uint32_t inplace; /* the input that the first output may overwrite; TN_NONE: no input */
 } tn__node;
 
 typedef struct tn__nodes {
     tn__arena *arena;
-    const char *file; /* for messages */
+    const char *file; /* the name of the file, for messages */
     tn__node_value *values;
     tn__node *nodes;
     uint32_t value_count, node_count;
@@ -56,19 +60,19 @@ typedef struct tn__nodes {
  *
  *     {"cpu": [3, 1, 4], "ram": [10, 10, 1], "edges": [[0, 1], [1, 2]]}
  *
- * Operator i costs cpu[i] and makes one value of ram[i] bytes; an edge [u, v] means that v reads
- * the value of u. Instances of Checkmate's problem are written in this form.
+ * Operator i costs cpu[i] and makes one value of ram[i] bytes; an edge [u, v] means that operator v
+ * reads the value of operator u. Instances of Checkmate's problem are written in this form.
  *
  *     {"values": [{"bytes": 64, "name": "x", "kept": true, "held": true}, ...],
  *      "operators": [{"cost": 3, "inputs": [0], "outputs": [1, 2], "recompute_cost": 3,
  *                     "scratch": 0, "repeats": true, "after": [0], "inplace": 0,
  *                     "name": "conv"}, ...]}
  *
- * `bytes` and `cost` are required. A value without a maker exists from the start; a kept one is
- * live at the end; a held one is never evicted. `recompute_cost`: cost of a repeat; `after`:
- * operators that must have run before; `inplace`: an input that the first output overwrites if it
- * is not read later. Other members are ignored; null is the same as absent. Cost: O(bytes) time and
- * memory.
+ * `bytes` and `cost` are required. A value that no operator makes exists from the start; a kept
+ * value is live at the end; a held value is never evicted. `recompute_cost`: cost of a repeat;
+ * `after`: operators that must have run before; `inplace`: an input that the first output
+ * overwrites if it is not read later. Other members are ignored; null means that the member is
+ * absent. Cost: O(bytes) time and memory.
  */
 
 #ifdef TENURE_MINIMAL
@@ -80,9 +84,12 @@ static tn_status nodes_read(tn__nodes *it, const void *bytes, size_t size) {
 
 typedef struct problem_reading {
     tn__nodes *nodes;
-    const char *list; /* the current element, for messages: list[index] */
+    /* the list that is being read; messages name its current element, list[index] */
+    const char *list;
     size_t index;
-    uint32_t *seen; /* [values or operators] 1 + the last list that contains it */
+    /* [values or operators] 1 + the number of the last list that contains the index, to find
+     * duplicates */
+    uint32_t *seen;
     uint32_t lists;
 } problem_reading;
 
@@ -103,7 +110,8 @@ static const json_t *problem_member(const json_t *object, const char *member) {
     return found != NULL && json_is_null(found) ? NULL : found;
 }
 
-/* An integer from 0 to `most`; if the member is absent, *value is unchanged. */
+/* Reads an integer from 0 to `most`; if the member is absent, *value does not change. Returns false
+ * for anything else. */
 static bool problem_amount(const json_t *item, uint64_t most, uint64_t *value) {
     if (item == NULL) return true;
     if (!json_is_integer(item) || json_integer_value(item) < 0) return false;
@@ -126,7 +134,7 @@ static tn_status problem_name(const problem_reading *s, const json_t *object, co
     return *name != NULL ? TN_OK : problem_read_no_memory(s);
 }
 
-/* A list of distinct indices below `bound`; absent: an empty list. */
+/* Reads a list of distinct indices below `bound`; if the member is absent, the list is empty. */
 static tn_status problem_list(problem_reading *s, const json_t *object, const char *member,
                               uint32_t bound, uint32_t **list, uint32_t *count) {
     const json_t *found = problem_member(object, member);
@@ -180,7 +188,8 @@ static tn_status problem_operator(problem_reading *s, const json_t *item, tn__no
         return problem_fail(s, "'cost' is not an integer from 0 to 2^56");
     node->recompute_cost = node->cost;
     const json_t *recompute = problem_member(item, "recompute_cost");
-    if (recompute == NULL) recompute = problem_member(item, "again"); /* its name in version 0.1 */
+    /* the member's name in version 0.1 */
+    if (recompute == NULL) recompute = problem_member(item, "again");
     if (!problem_amount(recompute, TN_COSTS_MOST, &node->recompute_cost))
         return problem_fail(s, "'recompute_cost' is not an integer from 0 to 2^56");
     if (!problem_amount(problem_member(item, "scratch"), INT64_MAX / 4, &node->scratch))
@@ -230,7 +239,8 @@ static tn_status problem_edge(problem_reading *s, const json_t *edge, uint64_t *
     return *from != *to ? TN_OK : problem_fail(s, "it goes from an operator to itself");
 }
 
-/* Inputs of every operator: first counted, then stored. */
+/* Fills the inputs of every operator from the list of edges: first counts them, then stores
+ * them. */
 static tn_status problem_edges(problem_reading *s, const json_t *edges) {
     tn__nodes *it = s->nodes;
     uint64_t from, to;
@@ -340,32 +350,37 @@ static tn_status nodes_read(tn__nodes *it, const void *bytes, size_t size) {
 
 /* --- recorded runs ---------------------------------------------------------------------------- */
 
-/* Turns a recorded run (evict.h: logs of DTR's authors and ours) into operators and values.
+/* Turns a recorded run (evict.h: logs of DTR's authors, and Tenure's) into operators and values.
+ * Each row says how something in the log is represented:
  *
- *     storage        a value, and a new one each time it is overwritten
- *     CALL, MUTATE   an operator with the values that it makes; IN_PLACE: written over the
- *                    existing value if that is not read later (`inplace`). For several such
- *                    values, the first one is handled in this way, and an operator without
- *                    cost follows for each of the others
+ *     storage        a value, and a new value each time the storage is overwritten
+ *     CALL, MUTATE   an operator with the values that it makes. IN_PLACE: a new value written over
+ *                    the existing one if that is not read later (`inplace`). If there are several
+ *                    such values, the first is written by this operator, and each of the others by
+ *                    an additional operator without cost
  *     a view         no bytes. Recomputing a value includes its views, so their time is added
  *                    to the maker's; views of a value that is never recomputed are made once
  *     CONSTANT       held: from the start, or made at its line by an operator without cost
  *     ONCE           may not be repeated
  *     KEEP           live at the end: still referenced when the log ends
  *
- * In our own logs, a result that shares an argument's bytes and also has other arguments is not a
- * view: the bytes were written before any reader saw them. It is therefore overwritten as with
- * IN_PLACE. The times at which names were released do not matter: a value is live until its last
- * read. Cost: O(lines and operands).
+ * In Tenure's logs, a result that shares the bytes of one argument and also has other arguments is
+ * not a view: the operator wrote the bytes before anything read the result. Such a result is
+ * handled as IN_PLACE. The times at which names were released do not matter: a value is live until
+ * its last read. Cost: O(lines and operands).
  */
 
 typedef struct log_nodes {
     tn__nodes *nodes;
     const tn_evict_log *log;
-    uint32_t *root;  /* [tensors of the log] first tensor of its storage */
-    uint32_t *value; /* [tensors of the log] for a root: current value of its storage */
-    uint32_t *maker; /* [values] operator that can recompute it; TN_NONE */
-    uint32_t *seen;  /* [values] 1 + the last list that contains it */
+    /* [tensors of the log] the first tensor with the storage of this tensor, its root */
+    uint32_t *root;
+    /* [tensors of the log] at the index of a root: the current value of its storage */
+    uint32_t *value;
+    /* [values] the operator that can recompute the value; TN_NONE: it cannot be recomputed */
+    uint32_t *maker;
+    /* [values] 1 + the number of the last list that contains the value, to find duplicates */
+    uint32_t *seen;
     uint32_t lists;
     uint32_t value_room, node_room;
 } log_nodes;
@@ -380,7 +395,7 @@ static tn_status log_no_room(const log_nodes *it) {
 
 /* --- room --- */
 
-/* Upper bounds of the numbers of values and operators. */
+/* Sets upper bounds for the numbers of values and operators, to allocate their arrays. */
 static void log_count(log_nodes *it) {
     const tn_evict_log *log = it->log;
     size_t values = log->tensor_count, nodes = log->op_count + log->tensor_count;
@@ -415,8 +430,8 @@ static uint32_t log_add_value(log_nodes *it, const tn__log_tensor *tensor, uint3
     return id;
 }
 
-/* Adds an operator with room for `outputs`; it reads the current values of the tensors, each once.
- */
+/* Adds an operator that will get at most `outputs` outputs. It reads the current values of the
+ * logged operator's inputs, each value once. */
 static tn__node *log_add_node(log_nodes *it, const tn__log_op *op, uint32_t outputs) {
     tn__arena *arena = it->nodes->arena;
     const uint32_t *inputs = it->log->inputs + op->first_input;
@@ -446,7 +461,7 @@ static uint32_t log_last(const log_nodes *it) { return it->nodes->node_count - 1
 
 static bool log_is_fresh(const tn__log_tensor *tensor) { return tensor->alias == TN__EVICT_NONE; }
 
-/* Whether the operator writes into the bytes that it shares. */
+/* Whether an operator writes into the bytes of an argument that its result shares. */
 static bool log_writes(const log_nodes *it, const tn__log_op *op, const tn__log_tensor *tensor) {
     if (log_is_fresh(tensor)) return false;
     if (tensor->overwrites || !it->log->is_ours) return tensor->overwrites;
@@ -456,7 +471,8 @@ static bool log_writes(const log_nodes *it, const tn__log_op *op, const tn__log_
     return false;
 }
 
-/* Gives the storage a new value that overwrites the current one. */
+/* Adds an operator that overwrites a storage, which thereby gets a new value. Only the first
+ * operator for a line of the log (is_first) has the line's cost. */
 static tn_status log_write(log_nodes *it, const tn__log_op *op, uint32_t tensor, bool is_first) {
     tn__node *node = log_add_node(it, op, 1);
     if (node == NULL) return log_no_room(it);
@@ -468,7 +484,8 @@ static tn_status log_write(log_nodes *it, const tn__log_op *op, uint32_t tensor,
     return TN_OK;
 }
 
-/* An operator that makes only views. */
+/* Handles an operator with only views as results. Its time is added to the maker of the value, or
+ * an operator that runs once is added if the value is never recomputed. */
 static tn_status log_view(log_nodes *it, const tn__log_op *op) {
     uint32_t of = it->value[it->root[op->first_output]], maker = it->maker[of];
     bool is_one = true;
@@ -486,8 +503,8 @@ static tn_status log_view(log_nodes *it, const tn__log_op *op) {
     return TN_OK;
 }
 
-/* Adds the operator with its new values. Overwritten storages get operators of their own
- * (log_write); views need no value. */
+/* Adds an operator with the values that it makes. Storages that it overwrites get operators of
+ * their own (log_write), and views need no value. */
 static tn_status log_make(log_nodes *it, const tn__log_op *op) {
     tn__node *node = log_add_node(it, op, op->output_count);
     if (node == NULL) return log_no_room(it);
@@ -563,7 +580,7 @@ static tn_status log_convert(tn__nodes *nodes, const tn_evict_log *log) {
     return TN_OK;
 }
 
-/* Copies the names, because the log is released. */
+/* Copies the names into the arena, because the log is released. */
 static tn_status log_keep_names(tn__nodes *nodes) {
     for (uint32_t i = 0; i < nodes->node_count; i++) {
         const char *name = nodes->nodes[i].name;
@@ -573,7 +590,7 @@ static tn_status log_keep_names(tn__nodes *nodes) {
     return TN_OK;
 }
 
-/* Whether the first line has a member INSTRUCTION. */
+/* Whether the file is a recorded run: its first line has a member INSTRUCTION. */
 static bool nodes_is_log(const void *bytes, size_t size) {
     static const char member[] = "\"INSTRUCTION\"";
     const size_t length = sizeof member - 1;
@@ -590,8 +607,8 @@ static bool nodes_is_log(const void *bytes, size_t size) {
     return false;
 }
 
-/* Lines of a recorded run. Errors: E_INVALID with the line, E_UNSUPPORTED (more than 2^26 of
- * anything), E_NO_MEMORY. */
+/* Reads the lines of a recorded run. Errors: E_INVALID with the line, E_UNSUPPORTED (more than 2^26
+ * tensors or operators), E_NO_MEMORY. */
 static tn_status nodes_read_log(tn__nodes *it, const tn_context *context, const void *bytes,
                                 size_t size) {
     tn_evict_log *log;
@@ -607,8 +624,9 @@ static tn_status nodes_read_log(tn__nodes *it, const tn_context *context, const 
 typedef struct problem_state {
     const tn__nodes *nodes;
     tn_graph *graph;
-    tn_tensor_id *done; /* [nodes] tensor that marks that it has run; TN_NONE: no other node
-                         * needs it */
+    /* [nodes] a tensor without bytes that marks that the operator has run; TN_NONE: no operator
+     * must follow it */
+    tn_tensor_id *done;
     tn_error *error;
 } problem_state;
 
@@ -642,7 +660,8 @@ static tn_status problem_add_value(problem_state *s, uint32_t index) {
     return problem_add_tensor(s, value->name, 'v', index, value->bytes, kind, flags, &id);
 }
 
-/* Adds a tensor to each node that others must follow, so that they have something to read. */
+/* Adds a tensor without bytes to each operator that others must follow, so that they have an input
+ * from it. */
 static tn_status problem_add_done(problem_state *s) {
     for (uint32_t i = 0; i < s->nodes->node_count; i++) s->done[i] = TN_NONE;
     for (uint32_t i = 0; i < s->nodes->node_count; i++)
@@ -661,7 +680,8 @@ static bool problem_is_held(const problem_state *s, const tn__node *node) {
     return false;
 }
 
-/* Which outputs are held, as 0 and 1; NULL: out of memory. */
+/* Returns for each output of an operator 1 if it is held, and else 0; NULL if memory is
+ * exhausted. */
 static int64_t *problem_held(const problem_state *s, const tn__node *node) {
     int64_t *held = tn__arena_array(s->nodes->arena, (size_t)node->output_count + 1, sizeof *held);
     for (uint32_t k = 0; held != NULL && k < node->output_count; k++)
@@ -694,7 +714,8 @@ static tn_status problem_attributes(const problem_state *s, const tn__node *node
     return TN_OK;
 }
 
-/* Operands: values, followed by the tensors that only express order. */
+/* Fills the operands of an operator: its values, followed by the tensors without bytes that only
+ * express order. */
 static tn_status problem_operands(const problem_state *s, uint32_t index, tn_op_spec *spec) {
     const tn__node *node = &s->nodes->nodes[index];
     tn_tensor_id *operands = tn__arena_array(
@@ -728,7 +749,8 @@ static tn_status problem_add_operator(problem_state *s, uint32_t index) {
     return tn__where(s->error, status, "%s: operators[%u]", s->nodes->file, index);
 }
 
-/* The graph reports the node, but does not know the file; adds its name to errors. */
+/* Infers shapes. An error of the graph names the operator but not the file, so the file's name is
+ * added. */
 static tn_status problem_infer(problem_state *s) {
     char node[sizeof s->error->where];
     tn_status status = tn_graph_infer(s->graph, s->error);

@@ -1,10 +1,11 @@
 /* recompute.c - tn_program_recompute: a program that recomputes some tensors instead of keeping
  * them, within a share of the work of one run.
  *
- * Work is arithmetic or memory traffic, whichever takes longer. The result is measured with an
- * occupancy and compared with the input program; if it is not better, the result is a copy of the
- * input. Rules (rules.c) come first: with rules, the program that only obeys them is the input.
- * Cost: share.c, with an occupancy for each schedule that is judged.
+ * The work of an operator is its arithmetic or its memory traffic, whichever takes longer. The
+ * memory of the result is measured with an occupancy and compared with that of the input program.
+ * If it is not smaller, the result is a copy of the input. If the user gave rules (rules.c), they
+ * are applied first, and the program that only obeys the rules takes the place of the input. Cost:
+ * that of algorithms/work_budget.c, with an occupancy for each schedule that is compared.
  */
 #include <tenure/search.h>
 
@@ -22,16 +23,19 @@ typedef struct recompute_call {
     tn_recompute_options options;
     tn_context context;
     tn__arena arena;
-    tn__dag dag, plain; /* plain: without rules, as `map` describes it */
+    /* dag: with the user's rules; plain: without rules, as `map` describes it */
+    tn__dag dag, plain;
     tn__dag_map *map;
-    tn__ruled ruled; /* without jobs: no rules */
+    tn__ruled ruled; /* a schedule graph without jobs means that there are no rules */
     bool *may;       /* [jobs] */
     tn_error *error;
 } recompute_call;
 
 /* --- work --- */
 
-/* Work in operations, on a machine that does flops_per_byte of them while it moves a byte. */
+/* Returns the work of an operator in operations, on a machine that performs flops_per_byte
+ * operations in the time of moving one byte. *cheap: memory traffic takes longer than arithmetic;
+ * *known: the work is known. */
 static uint64_t recompute_work(const recompute_call *s, tn_op_id id, bool *cheap, bool *known) {
     const tn__machine machine = {1, 1 / (double)s->options.flops_per_byte};
     tn_cost cost = tn_op_cost(s->graph, id);
@@ -78,8 +82,9 @@ static tn_status recompute_read(recompute_call *s) {
     if (s->may == NULL) return tn__no_memory(s->error, "recomputation");
     for (uint32_t j = 0; j < s->dag.job_count; j++)
         s->may[j] = s->dag.jobs[j].op != TN_NONE && may[s->dag.jobs[j].op];
-    s->dag.is_ordered = true; /* required by communication between ranks (read_messages.c); only
-                                * repeats are added */
+    /* communication between ranks needs this order (read_messages.c), so the order does not change,
+     * and only repeats are added */
+    s->dag.is_ordered = true;
     return TN_OK;
 }
 
@@ -127,7 +132,7 @@ static void recompute_count(const recompute_call *s, const tn__schedule *schedul
     report->share = total > 0 ? (double)(cost - s->plain.cost) / total : 0;
 }
 
-/* Arithmetic of all repeats. */
+/* Sums the arithmetic of all repeats of a schedule. */
 static tn_status recompute_flops(recompute_call *s, const tn__schedule *schedule, uint64_t *flops) {
     bool *ran = tn__arena_array(&s->arena, s->dag.job_count + (size_t)1, sizeof *ran);
     if (ran == NULL) return tn__no_memory(s->error, "recomputation");

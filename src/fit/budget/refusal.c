@@ -1,7 +1,7 @@
-/* refusal.c - the sentence about a budget that is not kept: its scope ("no program that reorders
- * and recomputes whole operators"), whether that is proved, and the smallest program that was
- * found. A proof holds only for the allowed techniques, so every proof is reported with this scope.
- */
+/* refusal.c - writes the sentence about a budget that is not kept. It names the programs that were
+ * considered (its scope, such as "no program that reorders and recomputes whole operators"),
+ * whether the refusal is proved, and the smallest program that was found. A proof holds only for
+ * the allowed techniques, so every proof is reported with its scope. */
 #include "fit/budget/refusal.h"
 
 #include <tenure/fit.h>
@@ -20,7 +20,8 @@ static const struct {
 #define REFUSAL_SCOPE 128
 #define REFUSAL_VERBS (sizeof refusal_verbs / sizeof *refusal_verbs)
 
-/* `of`: "no program" or "none". */
+/* Writes the scope of a statement: the words `of` ("no program" or "none"), followed by "that
+ * reorders and recomputes ..." for the techniques. */
 static const char *refusal_scope(const char *of, uint32_t techniques, char text[REFUSAL_SCOPE]) {
     const uint32_t whole = TN_FIT_ORDER | TN_FIT_RECOMPUTE;
     size_t used = (size_t)snprintf(text, REFUSAL_SCOPE, "%s", of);
@@ -39,7 +40,7 @@ static const char *refusal_scope(const char *of, uint32_t techniques, char text[
     return text;
 }
 
-/* "4.0 MiB (4,194,304 bytes)", and what the bytes are of. */
+/* Formats bytes as "4.0 MiB (4,194,304 bytes)", followed by it->of (" of arena", or nothing). */
 static const char *refusal_size(const tn__refusal *it, uint64_t bytes,
                                 char text[TN_SIZE_TEXT_MAX + 16]) {
     char size[TN_SIZE_TEXT_MAX];
@@ -48,7 +49,8 @@ static const char *refusal_size(const tn__refusal *it, uint64_t bytes,
     return text;
 }
 
-/* The numbers: the least found, the bound with its scope, and the step that needs most. */
+/* Writes the numbers of a refusal: the smallest size found, the lower bound with its scope, and the
+ * step that needs the most memory. */
 static void refusal_numbers(const tn__refusal *it, bool proved, char *text, size_t room) {
     char least[TN_SIZE_TEXT_MAX + 16], bound[TN_SIZE_TEXT_MAX + 16], scope[REFUSAL_SCOPE];
     const bool plain = it->techniques == 0, found = it->least > 0;

@@ -1,17 +1,18 @@
 /* rules.c - finds the operators that the rules of the user match and the place of each change, and
- * writes a schedule graph that obeys them.
+ * writes a schedule graph that obeys the rules.
  *
- * A rule is about the results of an operator. For each result, the readers before `back` are early,
- * the others late (tenure/fit.h). A schedule graph is then written in which both groups read
- * different values, so that every pass obeys the rules without knowing them:
+ * A rule is about the results of an operator: keep, recompute or swap them. The readers of a result
+ * before a certain job are early, the others late (tenure/fit.h). In the schedule graph that is
+ * written, early and late readers read different values, so that every pass obeys the rules without
+ * knowing them. In this example a rule says that a is recomputed:
  *
- *     jobs        a    b(a)   c   d   e(a)          recompute a: the value a ends after b
- *     ruled       a    b(a)   c   d   a'  e(a')     a' runs in the same form as a repeat of a
+ *     jobs        a    b(a)   c   d   e(a)          the live range of value a ends after b
+ *     ruled       a    b(a)   c   d   a'  e(a')     a' runs in the form of a repeat of a
  *
- * A swapped value gets three jobs without costs instead: out, settle, in. A kept value may not be
- * copied or encoded, and its job may not be repeated. Cost: O(jobs * rules + operands). Source:
- * torch.utils.checkpoint (checkpoint_sequential, selective checkpointing) and `recompute` and
- * `offload` with `prefetch` of MindSpore's cells and operators.
+ * For a swapped value, three jobs without costs are written instead of a': out, settle and in. A
+ * kept value may not be copied or encoded, and its job may not be repeated. Cost: O(jobs * rules +
+ * operands). Source: torch.utils.checkpoint (checkpoint_sequential, selective checkpointing), and
+ * `recompute` and `offload` with `prefetch` of MindSpore's cells and operators.
  */
 #include "fit/budget/rules.h"
 
@@ -24,11 +25,12 @@ typedef enum tn__ruled_how {
     TN__RULED_SWAP
 } tn__ruled_how;
 
-/* Jobs of the original schedule graph; in 0: the value is not swapped. */
+/* Where a swapped value is copied, as jobs of the original schedule graph. If `in` is 0, the value
+ * is not swapped. */
 typedef struct tn__ruled_swap {
-    uint32_t leave;  /* the last early reader: the copy starts after it */
-    uint32_t settle; /* this job waits until the copy is done */
-    uint32_t in;     /* the copy back starts before this job */
+    uint32_t leave;  /* the last early reader; the copy to the host starts after it */
+    uint32_t settle; /* the job that waits until the copy to the host is done */
+    uint32_t in;     /* the job before which the copy back to the device starts */
 } tn__ruled_swap;
 
 typedef struct tn__rules_state {
@@ -39,27 +41,28 @@ typedef struct tn__rules_state {
     tn__arena *arena;
     void (*explain)(void *self, const char *line);
     void *explain_self;
-    uint32_t *rule;        /* [jobs] the last rule that matches; TN_NONE */
-    uint32_t *turn;        /* [jobs] the next job of a backward pass after it; TN_NONE */
-    bool *is_backward;     /* [jobs] makes a gradient */
-    uint8_t *how;          /* [jobs] tn__ruled_how */
-    uint32_t *at;          /* [jobs] RECOMPUTE: it runs again before this job */
+    uint32_t *rule; /* [jobs] the last rule that matches the job; TN_NONE: no rule matches */
+    /* [jobs] the next job of a backward pass after this job; TN_NONE: there is no such job */
+    uint32_t *turn;
+    bool *is_backward;     /* [jobs] whether the job makes a gradient */
+    uint8_t *how;          /* [jobs] tn__ruled_how: what the rule decides */
+    uint32_t *at;          /* [jobs] for RECOMPUTE: the job before which this one runs again */
     tn__ruled_swap *swaps; /* [values] */
-    bool trains;           /* there is a backward pass */
-    bool strict;           /* refuse rules that match or change nothing */
+    bool trains;           /* the program has a backward pass */
+    bool strict;           /* refuse rules that match nothing or change nothing */
     tn_error *error;
 } tn__rules_state;
 
 /* --- the schedule graph that obeys the decisions ---------------------------------------------- */
 
-/* Writes a schedule graph that obeys the rules, and translates its schedules.
+/* Writes a schedule graph that obeys the rules, and translates its schedules back.
  *
- * The jobs keep their order. Before a job come the additional jobs that are due there; a repeat is
- * written after the repeats and copies of its released sources. Each value has a current version,
- * and a job reads the version that is current at its place.
+ * The jobs keep their order. The additional jobs that are due at a job are written before it. A
+ * repeat is written after the repeats and copies that bring back its released sources. Each value
+ * has a current version, and a job reads the version that is current where the job is written.
  *
- * An early reader of a tensor that a rule releases is not repeated by passes, because a repeat in
- * the backward pass would need the released version. Cost: O((jobs + operands) log jobs).
+ * If an early reader reads a tensor that a rule releases, passes may not repeat this reader: a
+ * repeat in the backward pass would need the released version. Cost: O((jobs + operands) log jobs).
  */
 
 enum {
@@ -68,7 +71,7 @@ enum {
     BUILD_IN,
     BUILD_RECOMPUTE,
     BUILD_KINDS
-}; /* the order at one place */
+}; /* the order in which additional jobs are written before the same job */
 
 typedef struct build_state {
     tn__rules_state *rules;
@@ -79,11 +82,14 @@ typedef struct build_state {
     tn__dag_value *values;
     uint32_t *value_of;
     uint32_t job_count, value_count;
-    uint32_t now;      /* the next job of the original schedule graph */
-    uint32_t *first;   /* [jobs] the job of the ruled schedule graph with its first run */
-    uint32_t *current; /* [values] current version */
-    bool *is_out, *is_settled, *is_in; /* [values] these jobs are written */
-    bool *is_again;                    /* [jobs] its repeat is written */
+    uint32_t now; /* the job of the original schedule graph that is written next */
+    /* [jobs] the job of the new schedule graph that is the first run of this job */
+    uint32_t *first;
+    /* [values] the current version of the value, a value of the new schedule graph */
+    uint32_t *current;
+    /* [values] whether the jobs out, settle and in of the value are written */
+    bool *is_out, *is_settled, *is_in;
+    bool *is_again; /* [jobs] whether the repeat of the job is written */
     uint32_t *stack;
     tn__ruled *ruled;
 } build_state;
@@ -120,7 +126,8 @@ static void build_put(build_state *s, tn__dag_job job, uint8_t kind, uint32_t wh
     s->jobs[s->job_count++] = job;
 }
 
-/* Begins another version of a value. If it is an output of the program, so is the new version. */
+/* Begins a new version of a value, which becomes the current one. If the value is an output of the
+ * program, the new version is the output instead of the old one. */
 static uint32_t build_version(build_state *s, uint32_t value) {
     const uint32_t old = s->current[value], made = s->value_count++;
     s->values[made] = s->values[old];
@@ -130,7 +137,7 @@ static uint32_t build_version(build_state *s, uint32_t value) {
     return made;
 }
 
-/* OUT and SETTLE read the value. */
+/* Writes the job OUT or SETTLE of a swapped value. Both are jobs that read the value. */
 static tn_status build_reads(build_state *s, uint32_t value, uint8_t kind) {
     tn__dag_job job = {.job = {.op = TN_NONE, .inplace = TN_NONE, .input_count = 1}};
     job.inputs = build_one(s, s->current[value]);
@@ -157,7 +164,8 @@ static tn_status build_in(build_state *s, uint32_t value) {
     return TN_OK;
 }
 
-/* Whether a repeat of this job by a pass would read a version that a rule releases. */
+/* Whether a repeat of this job would read a version of a value that a rule releases, so that passes
+ * may not repeat the job. */
 static bool build_reads_released(const build_state *s, uint32_t id) {
     uint32_t count;
     const uint32_t *inputs = tn__job_inputs(s->dag, id, true, &count);
@@ -171,7 +179,8 @@ static bool build_reads_released(const build_state *s, uint32_t id) {
     return false;
 }
 
-/* A repeat: its first run has the form of a repeat. */
+/* Writes the repeat of a job as a new job. Its first run has the inputs, outputs and cost of a
+ * repeat. */
 static tn_status build_repeat(build_state *s, uint32_t id) {
     const tn__job *it = &s->dag->jobs[id];
     uint32_t inputs, outputs;
@@ -181,7 +190,7 @@ static tn_status build_repeat(build_state *s, uint32_t id) {
     job.job.cost = it->recompute_cost;
     job.job.input_count = inputs;
     job.job.output_count = outputs;
-    job.job.after_count = 0; /* the order is fixed */
+    job.job.after_count = 0; /* no constraints are needed, because the order of jobs is fixed */
     if (build_reads_released(s, id)) job.job.flags &= ~(uint32_t)TN__JOB_REPEATS;
     job.inputs = build_list(s, input, inputs, true);
     if (job.inputs == NULL) return build_no_memory(s);
@@ -198,7 +207,7 @@ static tn_status build_repeat(build_state *s, uint32_t id) {
     return TN_OK;
 }
 
-/* Whether a source was released by a rule and is not back. */
+/* Whether a rule has released a source, and it is neither recomputed nor copied back yet. */
 static bool build_is_gone(const build_state *s, uint32_t value) {
     const uint32_t maker = s->dag->values[value].maker;
     if (maker == TN_NONE) return false;
@@ -207,15 +216,16 @@ static bool build_is_gone(const build_state *s, uint32_t value) {
     uint32_t count;
     const uint32_t *outputs = tn__job_outputs(s->dag, maker, true, &count);
     if (!build_names(outputs, count, value)) return false;
-    /* The value is released if no early reader is still to come. Only late readers remain, and
-     * they read the result of the repeat. */
+    /* The value is released if no early reader follows the current job. Only late readers remain,
+     * and they read the result of the repeat. */
     const uint32_t after = s->now > 0 ? tn__lists_after(&s->dag->reads, value, s->now - 1)
                                       : s->dag->reads.first[value];
     return after == s->dag->reads.first[value + 1] ||
            s->dag->reads.items[after] >= s->rules->at[maker];
 }
 
-/* Writes a repeat after those of its released sources, without recursion. */
+/* Writes the repeat of a job after the repeats and copies back of its released sources. A stack
+ * replaces recursion. */
 static tn_status build_recompute(build_state *s, uint32_t id) {
     uint32_t depth = 0;
     s->stack[depth++] = id;
@@ -229,7 +239,8 @@ static tn_status build_recompute(build_state *s, uint32_t id) {
             if (s->rules->how[maker] == TN__RULED_SWAP) {
                 TN_TRY(build_in(s, inputs[i]));
             } else {
-                s->stack[depth++] = maker; /* at most once for each job of a chain of sources */
+                /* the stack has each job of a chain of sources at most once */
+                s->stack[depth++] = maker;
                 break;
             }
         }
@@ -319,7 +330,8 @@ static tn_status build_walk(build_state *s) {
     return TN_OK;
 }
 
-/* Orders and limits name jobs of the original schedule graph; a limit is the first run of a job. */
+/* Translates ordering constraints and limits from jobs of the original schedule graph to first runs
+ * in the new one. */
 static tn_status build_others(build_state *s) {
     for (uint32_t j = 0; j < s->job_count; j++) {
         tn__dag_job *job = &s->jobs[j];
@@ -374,8 +386,8 @@ static tn_status build_room(build_state *s) {
     return TN_OK;
 }
 
-/* Writes the schedule graph that obeys the decisions. Errors: E_NO_MEMORY, those of tn__dag_make
- * (which would be a mistake of ours). Cost: O((jobs + operands) log jobs). */
+/* Writes the schedule graph that obeys the decisions about all jobs. Errors: E_NO_MEMORY, and those
+ * of tn__dag_make, which would be a mistake of this file. Cost: O((jobs + operands) log jobs). */
 static tn_status rules_build(tn__rules_state *rules, tn__ruled *ruled) {
     build_state s = {.rules = rules, .dag = rules->dag, .arena = rules->arena, .ruled = ruled};
     *ruled = (tn__ruled){0};
@@ -454,7 +466,7 @@ const char *tn__rule_text(const tn_rules *given, uint32_t index, char text[TN__R
 /* --- patterns --- */
 
 #define RULES_TYPE "type:"
-#define RULES_LISTED 8u /* names that a message lists */
+#define RULES_LISTED 8u /* number of names that a message lists */
 
 static bool rules_is_type(const char *pattern) {
     return strncmp(pattern, RULES_TYPE, sizeof RULES_TYPE - 1) == 0;
@@ -471,7 +483,8 @@ static bool rules_match(const tn__rules_state *s, const tn_rule *rule, uint32_t 
     return s->dag->jobs[job].op != TN_NONE && tn__glob(pattern, rules_word(s, job, type));
 }
 
-/* A pattern that matches nothing: lists what there is. */
+/* Fails for a rule with a pattern that matches nothing. The message lists some names or types that
+ * a pattern could match. */
 static tn_status rules_refuse(const tn__rules_state *s, uint32_t index) {
     const bool type = rules_is_type(s->rules.list[index].pattern);
     const char *listed[RULES_LISTED];
@@ -566,7 +579,8 @@ static void rules_find_turns(tn__rules_state *s) {
 
 /* --- the place of a change --- */
 
-/* Finds the last early access of a value and its first late reader. False: none is late enough. */
+/* Finds the last early access of a value (*leave) and its first late reader (*back). Returns false
+ * if no reader is late enough, so that a release in between would gain nothing. */
 static bool rules_separate(const tn__rules_state *s, uint32_t value, uint32_t *leave,
                            uint32_t *back) {
     const tn__lists *reads = &s->dag->reads;
@@ -596,8 +610,9 @@ static bool rules_may_repeat(const tn__dag *dag, uint32_t job) {
     return (dag->jobs[job].flags & TN__JOB_REPEATS) != 0;
 }
 
-/* The job before which the operator runs again, at the latest: the first late reader, or a job that
- * overwrites a source. TN_NONE: nothing is gained. */
+/* Returns the job before which an operator must run again at the latest: the first late reader of
+ * its results, or a job that overwrites one of its sources. TN_NONE: recomputation would gain
+ * nothing. */
 static uint32_t rules_recompute_at(const tn__rules_state *s, uint32_t job) {
     const tn__dag *dag = s->dag;
     const tn__job *it = &dag->jobs[job];
@@ -629,7 +644,8 @@ static void rules_explain(const tn__rules_state *s, uint32_t job, uint32_t value
     s->explain(s->explain_self, line);
 }
 
-/* Decides about the results of one job; false: the rule changes nothing here. */
+/* Decides how a rule of this kind treats the results of one job. Returns false if the rule changes
+ * nothing here. */
 static bool rules_decide(tn__rules_state *s, uint32_t job, tn_rule_kind kind, uint32_t ahead) {
     const tn__dag *dag = s->dag;
     const tn__job *it = &dag->jobs[job];
@@ -700,8 +716,9 @@ static uint32_t rules_root(uint32_t *pass, uint32_t job) {
     return job;
 }
 
-/* Separates the forward passes: forward operators that are connected by results. A stage of a
- * pipeline runs several passes, one for each micro-batch, before the first backward pass. */
+/* Separates the forward passes of a program: groups of forward operators that are connected by
+ * results. A stage of a pipeline runs several forward passes, one for each micro-batch, before the
+ * first backward pass. */
 static void rules_find_passes(const tn__rules_state *s, uint32_t *pass) {
     const tn__dag *dag = s->dag;
     for (uint32_t j = 0; j < dag->job_count; j++) pass[j] = j;
@@ -716,7 +733,7 @@ static void rules_find_passes(const tn__rules_state *s, uint32_t *pass) {
     for (uint32_t j = 0; j < dag->job_count; j++) pass[j] = rules_root(pass, j);
 }
 
-/* Whether another segment of the forward pass reads a result of this job. */
+/* Whether a job of another segment of the same forward pass reads a result of this job. */
 static bool rules_is_end(const tn__rules_state *s, const uint32_t *segment, uint32_t job) {
     const tn__job *it = &s->dag->jobs[job];
     for (uint32_t k = 0; k < it->output_count; k++) {

@@ -10,37 +10,41 @@
 
 typedef struct tn__ruled_job {
     uint8_t kind;  /* tn__action_kind: RUN, OUT, SETTLE or IN */
-    uint32_t what; /* RUN: job of the original schedule graph; else value */
+    uint32_t what; /* for RUN the job of the original schedule graph, otherwise a value of it */
 } tn__ruled_job;
 
-/* A schedule graph that obeys rules, and how its jobs and values correspond to those of the
- * original schedule graph. */
+/* A schedule graph that obeys the rules of the user, and the job and value of the original schedule
+ * graph for each of its jobs and values. */
 typedef struct tn__ruled {
     tn__dag dag;
-    tn__ruled_job *jobs;        /* [dag.job_count] */
-    uint32_t *values;           /* [dag.value_count] value of the original schedule graph */
-    uint32_t recompute, copied; /* operators that run again, values that are swapped */
+    tn__ruled_job *jobs; /* [dag.job_count] */
+    uint32_t *values;    /* [dag.value_count] the value of the original schedule graph */
+    /* number of operators that run again because of a rule, and of values that are swapped */
+    uint32_t recompute, copied;
 } tn__ruled;
 
-/* Whether there are any rules. */
+/* Whether the user gave any rules. */
 bool tn__rules_any(const tn_rules *rules);
-/* False for a stage of a pipeline: other stages have the operators that some rules name. */
+/* Whether a rule that matches or changes nothing is an error. Returns false for a stage of a
+ * pipeline, because the operators that a rule names may belong to other stages. */
 bool tn__rules_are_strict(const tn_program *program);
-/* Applies rules to a schedule graph; the result shares nothing with it.
+/* Applies rules to a schedule graph, and writes a new one that obeys them. The new schedule graph
+ * shares no memory with the old one.
  *
- * strict   refuse rules that change nothing here: for the first order of a whole program
- * explain  NULL, or called with a line for each tensor that a rule changes
+ * strict   refuse rules that change nothing here; set for the first order of a whole program
+ * explain  NULL, or a function that is called with a line for each tensor that a rule changes
  * Errors: E_INVALID (tn_fit has the reasons), E_NO_MEMORY.
  * Cost: O((jobs + operands) log jobs + jobs * rules).
  */
 tn_status tn__rules_apply(const tn_rules *rules, const tn_graph *graph, const tn__dag *dag,
                           bool strict, void (*explain)(void *self, const char *line),
                           void *explain_self, tn__arena *arena, tn__ruled *ruled, tn_error *error);
-/* Translates a schedule of the ruled schedule graph to one of the original schedule graph; `to` is
- * initialised. */
+/* Translates a schedule of the schedule graph that obeys the rules into one of the original
+ * schedule graph. `to` must be initialised; its actions are replaced. */
 tn_status tn__rules_schedule(const tn__ruled *ruled, const tn__schedule *from, tn__schedule *to,
                              tn_error *error);
-/* Describes rule `index` for a message: "keep 'type:Relu'"; count: the segments. */
+/* Describes rule `index` for a message, for example "keep 'type:Relu'". `count`: the number of
+ * segments. */
 #define TN__RULE_TEXT 128
 const char *tn__rule_text(const tn_rules *rules, uint32_t index, char text[TN__RULE_TEXT]);
 

@@ -1,14 +1,16 @@
 /* weight_streaming.c - tn_program_stream: weights are read from their file when needed, so that the
  * layout is within a budget.
  *
- *     uses      blocks that may be read, the steps that use them, and all other live memory
- *     choice    blocks that stay, or are held from one use to the next
- *     clock     when each read of a choice begins, and the resulting time
- *     program   instructions for the best choice
+ * A block is a weight or a group of weights that is read at once. The file has four parts:
  *
- * The choice counts live bytes. If holes make the layout larger than the budget, the next choice
- * gets a budget that is smaller by the excess. Cost: a choice, a program and a layout for each
- * round.
+ *     uses      finds the blocks that may be read, the steps that use them, and other live memory
+ *     choice    chooses the blocks that stay in memory, always or from one use to the next
+ *     clock     decides when each read begins, and computes the resulting time
+ *     program   writes the instructions for the best choice
+ *
+ * The choice counts live bytes. If holes make the layout larger than the budget, the choice is made
+ * again with a budget that is smaller by the excess. Cost: a choice, a program and a layout for
+ * each round.
  */
 #include "fit/budget/weight_streaming.h"
 
@@ -23,19 +25,20 @@
 #include "program/clock.h"
 #include "program/program.h"
 
-/* One use of a block (tn__program_uses), and the decision about it. Its read can be saved by
- * holding the block since the previous use; for the first use, by keeping the block permanently.
- * Sorted by step, then block. */
+/* One use of a block, as found by tn__program_uses. The read before a use is saved if the block is
+ * held in memory since the previous use; the read before the first use is saved if the block stays
+ * in memory permanently. Uses are sorted by step, then by block. */
 typedef struct tn__stream_use {
     uint32_t step, block;
-    uint32_t before, next; /* uses of the same block; TN_NONE */
+    uint32_t before, next; /* previous and next use of the same block; TN_NONE: no such use */
     bool held;
 } tn__stream_use;
 
-/* A read of a block for the uses from `first` to the last use over which it is held. */
+/* A read of a block. It serves the uses from step `first` to step `last`, during which the block is
+ * held. */
 typedef struct tn__stream_fetch {
-    uint32_t block, begins; /* begins when execution reaches this step */
-    uint32_t first, last;   /* first and last step of use; the block is dropped after the second */
+    uint32_t block, begins; /* the block, and the step before which its read begins */
+    uint32_t first, last;   /* first and last step that use the block; it is dropped after `last` */
 } tn__stream_fetch;
 
 typedef struct tn__stream {
@@ -45,34 +48,35 @@ typedef struct tn__stream {
     tn__arena arena;
     tn_error *error;
     uint64_t alignment;
-    uint64_t *cost;    /* [steps] picoseconds */
+    uint64_t *cost;    /* [steps] time of the step in picoseconds */
     uint64_t *live;    /* [steps] bytes of all memory except static memory */
     uint64_t fixed;    /* bytes of blocks that may not be fetched */
-    uint64_t *bytes;   /* [blocks] aligned */
+    uint64_t *bytes;   /* [blocks] size, rounded up to the alignment */
     uint64_t *reading; /* [blocks] time of a read in picoseconds */
     tn__stream_use *uses;
     uint32_t use_count;
-    bool *stays; /* [blocks] the first use is held, and therefore all others */
-    /* data of one choice */
+    /* [blocks] the block stays in memory permanently, so it is never read during the run */
+    bool *stays;
+    /* the following fields are data of one choice */
     uint64_t target;           /* bytes that may be live at once */
-    uint64_t *held;            /* [steps] bytes of blocks that stay or are fetched */
-    uint64_t *start;           /* [steps + 1] picoseconds */
-    tn__stream_fetch *fetches; /* [fetch_count] in the order of reads */
+    uint64_t *held;            /* [steps] bytes of blocks that are in memory during the step */
+    uint64_t *start;           /* [steps + 1] time at which the step begins, in picoseconds */
+    tn__stream_fetch *fetches; /* [fetch_count] in the order in which they are read */
     uint32_t fetch_count;
     uint64_t time;
-    uint32_t short_step; /* the step that did not fit */
+    uint32_t short_step; /* the step that did not fit into the target */
 } tn__stream;
 
-/* Whether a use does not need a read. */
+/* Whether the block of a use is in memory already, so that the use needs no read. */
 static inline bool tn__stream_is_there(const tn__stream *stream, const tn__stream_use *use) {
     return use->held || stream->stays[use->block];
 }
 
 /* --- blocks, their uses, and other live memory ------------------------------------------------ */
 
-/* Finds the blocks that may be fetched, their readers, and the other live memory.
+/* Finds the blocks that may be fetched, the steps that read them, and all other live memory.
  *
- * Cost: O(instructions + operands, sorted), and that of an occupancy.
+ * Cost: that of an occupancy, and O(n log n) for n instructions and operands.
  */
 
 #define STREAM_ALIGNMENT 64u
@@ -132,7 +136,7 @@ static tn_status items_blocks(tn__stream *stream, const tn_stream_options *optio
 
 /* --- uses --- */
 
-/* The uses of the blocks that may be fetched, by step and block. */
+/* Lists the uses of the blocks that may be fetched, sorted by step and block. */
 static tn_status items_uses(tn__stream *stream, const uint8_t *may) {
     size_t count = 0;
     tn__lists of;
@@ -155,7 +159,7 @@ static tn_status items_uses(tn__stream *stream, const uint8_t *may) {
     return TN_OK;
 }
 
-/* Links the uses of each block, and allocates the room for a choice. */
+/* Links the uses of each block, and allocates the arrays for a choice. */
 static tn_status items_links(tn__stream *stream) {
     size_t uses = (size_t)stream->use_count + 1, blocks = (size_t)stream->block_count + 1;
     uint32_t *newest = tn__arena_array(&stream->arena, blocks, sizeof *newest);
@@ -211,7 +215,8 @@ static tn_status stream_open(tn__stream *stream, const tn_program *program, cons
 
 static void stream_close(tn__stream *stream) { tn__arena_release(&stream->arena); }
 
-/* A lower bound on the bytes: the worst step with only the blocks that it reads. */
+/* Returns a lower bound on the bytes of any choice: the largest step if only the blocks that the
+ * step reads are in memory. *step: that step. */
 static uint64_t stream_least(const tn__stream *stream, uint32_t *step) {
     uint64_t most = 0;
     *step = 0;
@@ -228,19 +233,22 @@ static uint64_t stream_least(const tn__stream *stream, uint32_t *step) {
 
 /* --- times of the reads of one choice --------------------------------------------------------- */
 
-/* Decides when each read of one choice begins, and reads steps and file reads into the clock
+/* Decides when each read of a choice begins, and computes the time of the run with the clock
  * (program/clock.h).
  *
- * tn_simulate cannot do this: it only times reads that already have a place among the instructions.
- * Here a read is placed by the times of the steps before it, so these are stored. The program of
- * the best choice is written with the places found and simulated. Reads follow each other in the
- * order of need, on one stream. For this order it is optimal to begin each read at the first moment
- * with enough room, but not before the previous one: a later begin only takes room from later
- * reads. A read begins no earlier than the file is free, so that no memory is held by a waiting
- * read:
+ * tn_simulate cannot do this, because it only times reads that already have a place among the
+ * instructions. Here the place of a read depends on the times of the steps before it, so these
+ * times are stored. The program of the best choice is written with the places that were found, and
+ * simulated.
  *
- *     walk   [ a ][  b  ][ c ]······[   d   ]      ····: waits for the read of d's weights
- *     file      [ b's ][ c's ][  d's  ]
+ * Reads follow each other on one stream, in the order in which they are needed. For this order it
+ * is optimal to begin each read at the first moment with enough free memory after the previous
+ * read: a later begin only leaves less memory to later reads. A read also begins no earlier than
+ * the file is free, so that no memory is occupied by a read that waits. In this example, steps a to
+ * d run, and "d's" is the read of the weights of d:
+ *
+ *     compute   [ a ][  b  ][ c ]······[   d   ]      ····: waits for d's
+ *     file         [ b's ][ c's ][  d's  ]
  *
  * Cost: O(steps + uses), and at most O(steps) for each read.
  */
@@ -268,7 +276,8 @@ static bool clock_has_room(const tn__stream *stream, uint32_t step, uint64_t byt
            stream->target;
 }
 
-/* The last of the following uses that one read serves because the block is held. */
+/* Returns the step of the last use that is served by the read for `use`: the block is held until
+ * then. */
 static uint32_t clock_last(const tn__stream *stream, uint32_t use) {
     uint32_t next = stream->uses[use].next;
     while (next != TN_NONE && stream->uses[next].held) {
@@ -278,7 +287,7 @@ static uint32_t clock_last(const tn__stream *stream, uint32_t use) {
     return stream->uses[use].step;
 }
 
-/* Runs the steps before `step`. */
+/* Lets the clock run the steps before `step` that have not run yet; *at is the next step to run. */
 static void clock_run_to(tn__stream *stream, tn__clock *clock, uint32_t *at, uint32_t step) {
     for (; *at < step; (*at)++)
         stream->start[*at + 1] =
@@ -286,7 +295,8 @@ static void clock_run_to(tn__stream *stream, tn__clock *clock, uint32_t *at, uin
                 .at;
 }
 
-/* `newest`: no read begins before the step of the previous one. */
+/* Places the read for one use. It begins as early as possible, but not before step *newest, at
+ * which the previous read begins. Returns false if the block does not fit into the target. */
 static bool clock_fetch(tn__stream *stream, tn__clock *clock, uint32_t use, uint32_t *at,
                         uint32_t *newest) {
     const tn__lane *file = &clock->lanes[TN__LANE_FROM_STORAGE];
@@ -308,7 +318,8 @@ static bool clock_fetch(tn__stream *stream, tn__clock *clock, uint32_t use, uint
     return true;
 }
 
-/* Makes the schedule for the held uses. False: it needs more than the target. */
+/* Places all reads of a choice, and computes the time of the run. Returns false if the choice needs
+ * more bytes than the target. */
 static bool stream_clock(tn__stream *stream) {
     tn__clock clock = {0};
     uint32_t at = 0, newest = 0;
@@ -326,21 +337,23 @@ static bool stream_clock(tn__stream *stream) {
 
 /* --- blocks that stay or are held ------------------------------------------------------------- */
 
-/* Chooses the blocks that stay, or are held from one use to the next.
+/* Chooses the blocks that stay in memory, permanently or from one use to the next.
  *
- * Each candidate saves one read and holds bytes over some steps. Its benefit is the reduction of
- * the run time, found by building the schedule with it. The candidate with the best benefit per
- * byte and step is taken, until nothing helps or fits. The benefit seldom rises while others are
- * taken; therefore candidates wait in a heap with their earlier benefits, and only the top one is
- * evaluated again. A last round evaluates all of them once more.
+ * A candidate is one use of a block. Holding the block for it saves one read, and occupies its
+ * bytes during some steps. The benefit of a candidate is the reduction of the run time, found by
+ * placing all reads again with it. The candidate with the best benefit per byte and step is taken,
+ * until no candidate helps or fits. The benefit of a candidate seldom rises when others are taken.
+ * Therefore candidates are kept in a heap by the benefit that was last computed, and only the
+ * benefit of the top candidate is computed again. A last round computes all of them once more.
  *
  * If only file reads determine the time, every held byte has the same benefit. Small blocks then
- * come first, because each read has a latency; among equals the block that is needed first, because
- * no compute can hide its read. Cost: mostly O(uses) schedules. Source: Minoux 1978 (lazy greedy).
+ * come first, because each read has a latency. Of equal blocks, the one that is needed first comes
+ * first, because no compute can overlap with its read. Cost: mostly O(uses) placements of all
+ * reads. Source: Minoux 1978 (lazy greedy).
  */
 
 typedef struct pick_item {
-    double worth; /* benefit in picoseconds per byte and step, at the last evaluation */
+    double worth; /* benefit in picoseconds per byte and step, when it was last computed */
     uint32_t use;
 } pick_item;
 
@@ -348,7 +361,7 @@ typedef struct pick_state {
     tn__stream *stream;
     pick_item *heap;
     uint32_t count;
-    uint64_t time; /* for the currently held uses */
+    uint64_t time; /* time of the run with the uses that are held now */
 } pick_state;
 
 /* --- the heap: highest benefit first; among equals, the earlier use first --- */
@@ -369,8 +382,8 @@ static void pick_set(tn__stream *stream, uint32_t at, bool held) {
         use->held = held;
 }
 
-/* Bytes times the steps over which they are held: from the previous use to this one, or all steps
- * for a block that stays. */
+/* Returns the bytes of a candidate times the steps during which they are held: from the previous
+ * use to this one, or all steps for a block that stays permanently. */
 static double pick_cost(const tn__stream *stream, uint32_t at) {
     const tn__stream_use *use = &stream->uses[at];
     uint32_t steps =
@@ -378,7 +391,7 @@ static double pick_cost(const tn__stream *stream, uint32_t at) {
     return (double)stream->bytes[use->block] * (double)steps;
 }
 
-/* The run time with this candidate; UINT64_MAX: it does not fit. */
+/* Returns the time of the run if this candidate is also held; UINT64_MAX if it does not fit. */
 static uint64_t pick_try(pick_state *state, uint32_t at) {
     tn__stream *stream = state->stream;
     pick_set(stream, at, true);
@@ -408,7 +421,7 @@ static void pick_fill(pick_state *state) {
         pick_heap_sink(state->heap, state->count, i, state->heap[i]);
 }
 
-/* Takes candidates from the heap; returns whether any was taken. */
+/* Takes candidates from the heap until none helps or fits; returns whether any was taken. */
 static bool pick_round(pick_state *state) {
     const tn__stream *stream = state->stream;
     bool any = false;
@@ -435,8 +448,8 @@ static bool pick_round(pick_state *state) {
     return any;
 }
 
-/* Candidates without a benefit at the given speeds still save reads; takes those that fit and cost
- * no time. */
+/* Takes the remaining candidates that fit and do not make the run slower. They have no benefit at
+ * the given speeds, but still save reads. */
 static void pick_rest(pick_state *state) {
     const tn__stream *stream = state->stream;
     for (uint32_t u = 0; u < stream->use_count; u++) {
@@ -449,8 +462,9 @@ static void pick_rest(pick_state *state) {
 /* --- starts --- */
 
 typedef struct pick_best {
-    bool *stays, *held;  /* [blocks], [uses] */
-    uint64_t time, read; /* UINT64_MAX: no result yet */
+    bool *stays, *held; /* the choice: [blocks] of stays, [uses] of held */
+    /* time of the run, and bytes that it reads; UINT64_MAX: no choice was kept yet */
+    uint64_t time, read;
 } pick_best;
 
 static void pick_clear(tn__stream *stream) {
@@ -465,7 +479,8 @@ static uint64_t pick_read(const tn__stream *stream) {
     return read;
 }
 
-/* Keeps the fastest schedule; on ties, the one that reads less. */
+/* Keeps the current choice if it is faster than the best so far, or as fast with fewer bytes
+ * read. */
 static void pick_keep(tn__stream *stream, pick_best *best) {
     if (!stream_clock(stream)) return;
     uint64_t read = pick_read(stream);
@@ -476,7 +491,7 @@ static void pick_keep(tn__stream *stream, pick_best *best) {
     for (uint32_t u = 0; u < stream->use_count; u++) best->held[u] = stream->uses[u].held;
 }
 
-/* Sorts the blocks that may stay, the largest first. */
+/* Sorts the blocks that may stay permanently by descending size. */
 static tn_status pick_order(tn__stream *stream, tn__sort_item **order, uint32_t *count) {
     *order = tn__arena_array(&stream->arena, (size_t)stream->use_count + 1, sizeof **order);
     *count = 0;
@@ -490,10 +505,11 @@ static tn_status pick_order(tn__stream *stream, tn__sort_item **order, uint32_t 
     return TN_OK;
 }
 
-/* Holds uses, best first, within the target. *found false: even without held uses the target is
- * missed. A large block that is fetched repeatedly needs room for itself each time. Keeping it may
- * be better, even if other blocks have a higher benefit per byte. Therefore several starts keep the
- * largest few blocks from the beginning, and the best result is taken. */
+/* Chooses the held uses, best first, within the target. *found is false if the target is missed
+ * even without held uses. A large block that is fetched repeatedly occupies memory each time, so
+ * keeping it permanently may be better even if other blocks have a higher benefit per byte.
+ * Therefore the choice is made several times, with the largest 0, 1, 2, 4 and 8 blocks kept from
+ * the beginning, and the best result is taken. */
 static tn_status stream_choose(tn__stream *stream, bool *found) {
     static const uint32_t starts[] = {0, 1, 2, 4, 8};
     pick_state state = {.stream = stream};
@@ -528,23 +544,26 @@ static tn_status stream_choose(tn__stream *stream, bool *found) {
 
 /* --- instructions ----------------------------------------------------------------------------- */
 
-/* Writes a schedule of reads as instructions.
+/* Writes the placed reads as instructions.
  *
- * A FETCH is on a stream of its own, at the step where it begins, after all earlier steps. A reader
- * of the tensor waits for the newest read that it needs, and thereby for all earlier ones. A DROP
- * follows the last use. Cost: O(instructions + fetches), sorted.
+ * A FETCH is on a stream of its own. It is written at the step where the read begins, after all
+ * earlier steps. A step that reads the tensor waits for the newest FETCH that it needs, and thereby
+ * for all earlier ones. A DROP follows the last use of a block. Cost: O(n log n) for n instructions
+ * and fetches.
  */
 
 typedef struct stream_program {
     const tn__stream *stream;
     tn_instruction *made;
-    uint32_t count, room, signals, file; /* instructions and signals used so far; the stream for
-                                          * reads */
-    uint32_t newest;                     /* newest instruction on stream 0; TN_NONE */
-    uint32_t next;                       /* the next fetch */
-    uint32_t waited;                     /* number of fetches that stream 0 knows to be complete */
-    uint32_t *given;                     /* [fetches] their signals */
-    tn__sort_item *use, *drop;           /* fetches sorted by first use, and by last use */
+    /* capacity of `made`; numbers of instructions and signals so far; the stream of file reads */
+    uint32_t count, room, signals, file;
+    uint32_t newest; /* the newest instruction on stream 0; TN_NONE: no instruction yet */
+    uint32_t next;   /* the fetch that is written next */
+    /* number of fetches that stream 0 has waited for, directly or by waiting for a later one */
+    uint32_t waited;
+    uint32_t *given; /* [fetches] the signal of each fetch */
+    /* fetches in the order of their first use, and in the order of their last use */
+    tn__sort_item *use, *drop;
     uint32_t next_use, next_drop;
 } stream_program;
 
@@ -576,7 +595,8 @@ static void stream_drop(stream_program *state, uint32_t index) {
     stream_add(state, it);
 }
 
-/* Reads end in order. */
+/* Makes an instruction wait for a fetch, unless its stream already waited for this fetch or a later
+ * one: fetches end in the order of their numbers. */
 static void stream_wait(stream_program *state, uint32_t index, tn_instruction *it) {
     if (index < state->waited) return;
     state->waited = index + 1;
@@ -704,7 +724,7 @@ static tn_status stream_plan(tn__stream *stream, const tn_stream_options *option
 
 /* --- time --- */
 
-/* The bytes that a fetch of each tensor reads. */
+/* Returns for each tensor the bytes that a fetch of it reads. */
 static tn_status stream_bytes(const tn__stream *stream, tn__arena *arena, const uint64_t **bytes) {
     uint32_t tensors = tn_graph_tensor_count(tn_program_graph(stream->program));
     uint64_t *made = tn__arena_array(arena, tensors, sizeof *made);
@@ -735,7 +755,8 @@ static tn_status stream_time(tn__stream *stream, const tn_costs *costs,
 
 /* --- the whole --- */
 
-/* `laid`: the smallest layout; 0: none was made, because one step needs more than the budget. */
+/* Fills the facts of a refusal. `laid` is the size of the smallest layout; 0 means that no layout
+ * was made, because one step alone needs more bytes than the budget. */
 static void stream_refuse(const tn__stream *stream, uint64_t budget, uint64_t least, uint32_t step,
                           uint64_t laid, tn__refusal *refusal) {
     const tn_graph *graph = tn_program_graph(stream->program);

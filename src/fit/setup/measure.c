@@ -1,21 +1,22 @@
 /* measure.c - measures the time of operators on this machine.
  *
- * One sample stands for all operators with the same kernel cache key and the same in-place outputs.
+ * One sample stands for all operators with one kernel cache key and the same in-place outputs.
  * Samples are put into groups that fit into memory together. A group is filled once and then
- * measured in rounds: the first round warms up (pages, kernels, the processor's clock), each
- * further round times every sample once. The cost of a sample is the median of its times, so
- * interrupted runs do not count.
+ * measured in rounds: the first round warms up pages, kernels and the processor's clock; each later
+ * round times every sample once. The cost of a sample is the median of its times, so that runs
+ * which were interrupted by the system do not count.
  *
- * Caches: a group has as much memory as a step uses (the live bytes at the peak step, and static
- * memory). So between two runs of a sample as many bytes pass through the caches as between two
- * runs of an operator in successive steps. A smaller group alternates between several copies. Data
- * that a step finds in a nearer cache, because the previous operator has just written them or
- * memory was just released, are touched before the clock starts (measure_reach.c). Finally, costs
- * are scaled to the time of a whole step.
+ * Caches: a group has as much memory as a training or inference step uses (the live bytes at the
+ * peak, and static memory). So between two runs of a sample as many bytes pass through the caches
+ * as between two runs of an operator in successive steps. A smaller group alternates between
+ * several copies of its operands. A step finds some data in a nearer cache, because the previous
+ * operator has just written them or memory was just released. Such data are touched before the time
+ * is taken (measure_reach.c). Finally, all costs are multiplied so that they add up to the time of
+ * a whole step.
  *
- * When not to use: while other programs use the same processors.
+ * Do not measure while other programs use the same processors.
  *
- * Cost: rounds x the time of all samples.
+ * Cost: the number of rounds times the time of all samples.
  */
 #include "fit/setup/measure.h"
 
@@ -25,30 +26,33 @@
 #include "graph/element.h"
 #include "graph/takes.h"
 
-/* The factor for all costs that makes their sum equal to a measured step of the set-up's program; 1
- * if the step is not run. */
+/* Describes the measurement of a whole step, which gives a factor for all costs: with it, their sum
+ * equals the time of a step of the compiled model's program. The factor is 1 if no step can be
+ * run. */
 typedef struct tn__measure_whole {
-    const tn_setup *setup; /* NULL: no step is run */
+    /* the compiled model with the program that is run; NULL: no step is run */
+    const tn_setup *setup;
     const tn_context *context;
-    double seconds; /* budget for all measuring */
-    uint64_t room;  /* bytes that the step may take */
+    double seconds; /* limit for the time of all measurements */
+    uint64_t room;  /* bytes that a run of the step may use */
 } tn__measure_whole;
 
 /* --- one operator alone: its operands, filled and read ---------------------------------------- */
 
 /* Lays out and fills the memory of one operator that is measured alone.
  *
- * Inputs, outputs, packed forms and scratch lie one after the other, each aligned as in an arena.
- * Outputs that are inputs by definition, or that work in place, share the memory of these inputs.
- * Tensors get the values that the graph knows. Other tensors get numbers between 1/4 and 5/4: their
- * roots and logarithms are numbers, and they never become slow denormals; indices and counts are 0.
+ * Inputs, outputs, packed forms and scratch memory follow each other, each aligned as in an arena.
+ * Outputs that are views of inputs, or that the operator writes over inputs, share the memory of
+ * these inputs. Tensors get the values that the graph knows. Other tensors get numbers between 1/4
+ * and 5/4, so that their roots and logarithms are numbers and no denormal numbers appear, which are
+ * slow; indices and counts become 0.
  */
 
 #define OPERANDS_ALIGNMENT 64u
 
 typedef struct operands_walk {
     const tn__sample *sample;
-    uint8_t *memory; /* NULL: only count bytes */
+    uint8_t *memory; /* start of the memory; NULL: only count bytes */
     uint64_t at;
     bool fill, bind;
 } operands_walk;
@@ -113,11 +117,12 @@ static void operands_output(operands_walk *walk, const tn_op *op, uint32_t index
     }
     uint64_t bytes = tn_graph_tensor(executor->graph, id)->bytes;
     uint8_t *here = operands_take(walk, bytes);
-    if (walk->fill) memset(here, 1, bytes); /* touch the pages before anything is measured */
+    if (walk->fill) memset(here, 1, bytes); /* touch the pages before the time is taken */
     if (walk->bind) executor->operands[id].data = here;
 }
 
-/* packed: [inputs], or NULL. */
+/* Visits all operands of a sample in the order in which they lie in memory, and returns the place
+ * of its scratch memory. `packed`: NULL, or [inputs] gets the places of the packed forms. */
 static uint8_t *operands_walk_all(operands_walk *walk, void **packed) {
     const tn__sample *sample = walk->sample;
     const tn_op *op = tn_graph_op(sample->executor->graph, sample->op);
@@ -143,15 +148,15 @@ static uint64_t sample_bytes(const tn__sample *sample) {
     return walk.at;
 }
 
-/* Fills all tensors that the operator reads. */
+/* Fills all memory that the operator of a sample reads. */
 static void sample_fill(const tn__sample *sample, uint8_t *memory) {
     operands_walk walk = {.sample = sample, .memory = memory, .fill = true};
     operands_walk_all(&walk, NULL);
 }
 
-/* Writes one byte of every cache line back unchanged. Most operands that a step finds near have
- * been written there, and caches keep written lines in another state than lines that were only
- * read. */
+/* Reads one byte of every cache line and writes it back unchanged. Most operands that a step finds
+ * in its caches have been written there, and caches keep written lines in another state than lines
+ * that were only read. */
 static void operands_touch(uint8_t *bytes, uint64_t size) {
     for (uint64_t i = 0; i < size; i += 64) {
         volatile uint8_t *line = &bytes[i];
@@ -165,8 +170,8 @@ static void operands_touch_if(const tn__sample *sample, uint32_t near, tn_tensor
                    tn_graph_tensor(sample->executor->graph, id)->bytes);
 }
 
-/* Warms the operands that most such operators find near, and scratch, which lies where earlier
- * operators had theirs. */
+/* Touches the operands that most operators of the sample find in the caches during a step, and the
+ * scratch memory, because earlier operators had theirs there. */
 static void operands_warm(const tn__sample *sample, uint8_t *scratch) {
     const tn_op *op = tn_graph_op(sample->executor->graph, sample->op);
     operands_touch(scratch, sample->prepared->workspace);
@@ -176,12 +181,13 @@ static void operands_warm(const tn__sample *sample, uint8_t *scratch) {
         operands_touch_if(sample, i, op->inputs[i]);
 }
 
-/* Runs the operator once on the operands that tn__sample_fill has placed, and measures it. First it
- * reads the operands that a step has touched shortly before, to bring them into the caches. */
+/* Runs the operator of a sample once, on the operands that sample_fill has filled, and measures its
+ * time. Before that, it touches the operands that a step finds in its caches. */
 static tn_status sample_run(const tn__sample *sample, uint8_t *memory, double *seconds) {
     operands_walk walk = {.sample = sample, .memory = memory, .bind = true};
     void *packed[64] = {
-        NULL}; /* operators with more inputs have no packed forms (engine/kernels/cache.c) */
+        /* operators with more than 64 inputs have no packed forms (engine/kernels/cache.c) */
+        NULL};
     bool some = sample->prepared->packed != NULL;
     uint8_t *scratch = operands_walk_all(&walk, some ? packed : NULL);
     operands_warm(sample, scratch);
@@ -194,18 +200,19 @@ static tn_status sample_run(const tn__sample *sample, uint8_t *memory, double *s
 
 /* --- a whole step ----------------------------------------------------------------------------- */
 
-/* Measures a step as a whole and scales the costs of its operators to it.
+/* Measures a step as a whole, and scales the costs of its operators to it.
  *
  * In a step, caches, pages and clock rates differ from those of operators that are measured alone,
- * even if operands are warmed before. So a few steps of the program are run on generated data, and
- * all costs are multiplied by the ratio of the fastest step to the predicted one. If the program
- * does more than compute (copies, messages, files), or does not fit, costs stay as they are. Cost:
- * one step to warm up, and up to STEP_RUNS more.
+ * even if the right operands are touched before. Therefore a few steps of the program are run on
+ * generated data, and all costs are multiplied by the ratio of the fastest step to the predicted
+ * one. If the program does more than compute (copies, messages, files), or does not fit into
+ * memory, costs stay as they are. Cost: one step to warm up, and up to STEP_RUNS more.
  */
 
 #define STEP_RUNS 4u
-#define STEP_SHARE 0.25 /* share of the measuring time after which no new step begins */
-/* spread of weights around 0: small enough that deep networks neither vanish nor overflow */
+#define STEP_SHARE 0.25 /* part of the measuring time after which no new step begins */
+/* generated weights lie between plus and minus this, which is so small that the numbers in deep
+ * networks neither vanish nor overflow */
 #define STEP_SPREAD 0.1
 
 static bool step_computes(const tn_program *program) {
@@ -223,7 +230,7 @@ static bool step_computes(const tn_program *program) {
     return true;
 }
 
-/* Fills the tensors that the graph does not know: weights. */
+/* Fills a tensor with random numbers if the graph does not have its values, as for a weight. */
 static tn_status step_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
                            uint64_t size, tn_error *error) {
     const tn_tensor *tensor = tn_graph_tensor(graph, id);
@@ -241,7 +248,8 @@ static tn_status step_read(void *self, const tn_graph *graph, tn_tensor_id id, v
     return TN_OK;
 }
 
-/* Duration of the fastest step in seconds; 0: the program does not run on generated data. */
+/* Returns the time of the fastest step in seconds; 0 if the program does not run on generated
+ * data. */
 static double step_least(const tn__measure_whole *whole, tn_error *error) {
     tn_engine_options options = TN_ENGINE_OPTIONS_INIT;
     tn__made_up run;
@@ -260,7 +268,7 @@ static double step_least(const tn__measure_whole *whole, tn_error *error) {
     return status == TN_OK ? least : 0;
 }
 
-/* *seconds: duration of the step; 0: no step was run. */
+/* Returns the factor for all costs. *seconds: the time of the measured step; 0: no step was run. */
 static double measure_scale(const tn__measure_whole *whole, const tn_costs *costs,
                             double *seconds) {
     tn_simulation simulation;
@@ -282,7 +290,7 @@ static double measure_scale(const tn__measure_whole *whole, const tn_costs *cost
 #define MEASURE_ROUNDS 7u
 #define MEASURE_BYTES (UINT64_C(2) << 30)
 #define MEASURE_COLD                                                                               \
-    (UINT64_C(64) << 20) /* bytes between two runs of a sample, if a step uses as many */
+    (UINT64_C(64) << 20) /* bytes that pass between two runs of a sample, if a step uses as many */
 
 typedef struct measure_state {
     const tn_kernels *kernels;
@@ -291,16 +299,18 @@ typedef struct measure_state {
     tn_context context;
     tn__arena arena;
     tn__repeats repeats;
-    tn__executor executor, again; /* of the graph, and of the repeat forms */
+    tn__executor executor, again; /* executors of the graph, and of the graph of repeat forms */
     tn__sample *samples;
     uint32_t count;
-    uint32_t *of, *again_of; /* [operators] index of its sample; TN_NONE */
-    uint64_t *inplace;       /* [operators] */
-    uint64_t footprint;      /* bytes that a step uses */
-    tn__names names;         /* keys of samples */
+    /* [operators] index of the operator's sample, and of its repeat form's sample; TN_NONE: it is
+     * not measured */
+    uint32_t *of, *again_of;
+    uint64_t *inplace;  /* [operators] */
+    uint64_t footprint; /* bytes of memory that a step uses */
+    tn__names names;    /* the samples by their keys */
     tn_device *device;
     tn_address address;
-    uint8_t *memory; /* of the current group */
+    uint8_t *memory; /* memory of the current group */
     uint64_t memory_bytes;
     double copy_rate, began;
     tn_measure_report report;
@@ -309,7 +319,8 @@ typedef struct measure_state {
 
 /* --- samples --- */
 
-/* The sample of an operator: an existing one that runs the same way, or a new one. */
+/* Finds the sample for an operator: an existing one, if its operator runs in the same way, or a new
+ * one. */
 static tn_status measure_sample(measure_state *s, tn__executor *executor, tn_op_id id,
                                 const tn__prepared *prepared, uint64_t inplace, uint32_t *index) {
     tn__text key;
@@ -334,7 +345,7 @@ static tn_status measure_sample(measure_state *s, tn__executor *executor, tn_op_
     return TN_OK;
 }
 
-/* Finds the operators that write an output over an input in the given program. */
+/* Finds the operators that write an output over an input in the given program, in s->inplace. */
 static tn_status measure_inplace(measure_state *s) {
     const tn_occupancy *occupancy = s->options.occupancy;
     s->inplace = tn__arena_array(&s->arena, tn_graph_op_count(s->graph) + 1, sizeof *s->inplace);
@@ -363,7 +374,8 @@ static tn_status measure_operator(measure_state *s, tn_op_id id) {
                           &s->again_of[id]);
 }
 
-/* The live bytes at the peak step (without a program: all tensors), and static memory. */
+/* Computes the bytes that a step uses: the live bytes at the peak (without a program, all tensors),
+ * and static memory. */
 static void measure_footprint(measure_state *s) {
     const tn_occupancy *occupancy = s->options.occupancy;
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(s->graph); id++) {
@@ -408,8 +420,8 @@ static tn_status measure_take(measure_state *s, uint64_t bytes) {
     return TN_OK;
 }
 
-/* Measures the bytes per second of a copy that is much larger than a processor's own caches; each
- * byte is read and written. */
+/* Measures the rate of a copy that is much larger than the caches of one processor core, in bytes
+ * copied per second. */
 static tn_status measure_copy_rate(measure_state *s) {
     const uint64_t half = MEASURE_COLD / 2;
     double best = 0;
@@ -429,7 +441,7 @@ static tn_status measure_copy_rate(measure_state *s) {
 
 typedef struct measure_group {
     uint32_t first, last; /* samples */
-    uint64_t bytes;       /* of one copy of the group */
+    uint64_t bytes;       /* bytes of one copy of the group's operands */
     uint64_t copies;
 } measure_group;
 
@@ -441,13 +453,14 @@ static uint64_t measure_bytes(const measure_state *s) {
     return s->options.bytes > 0 ? s->options.bytes : MEASURE_BYTES;
 }
 
-/* The bytes of a group: about the number that pass between two runs of a sample. */
+/* Returns the limit for the bytes of a group: about as many as pass between two runs of a
+ * sample. */
 static uint64_t measure_room(const measure_state *s) {
     uint64_t room = measure_bytes(s);
     return room < s->footprint ? room : s->footprint;
 }
 
-/* Samples from `first` on that fit together, at least one. */
+/* Makes a group of as many samples as fit together, from sample `first` on, but at least one. */
 static measure_group measure_group_from(measure_state *s, uint32_t first) {
     uint64_t room = measure_room(s);
     measure_group group = {.first = first, .last = first, .copies = 1};
@@ -486,7 +499,7 @@ static tn_status measure_fill_report(const measure_state *s, uint64_t done) {
     TN_FAIL(s->error, TN_E_STOPPED, "measuring was stopped");
 }
 
-/* Whether another round may begin: each group gets a part of the remaining time that is
+/* Whether another round of a group may begin. Of the remaining time, each group gets a part that is
  * proportional to its number of samples. */
 static bool measure_goes_on(const measure_state *s, const measure_group *group, uint32_t round,
                             double began) {
@@ -523,7 +536,7 @@ static int measure_compare(const void *a, const void *b) {
 static uint64_t measure_cost(const measure_state *s, tn__sample *sample) {
     double seconds;
     if (sample->count == 0) {
-        double moved = 2 * s->copy_rate; /* bytes per second: a copy reads and writes */
+        double moved = 2 * s->copy_rate; /* bytes per second; a copy reads and writes each byte */
         tn__machine machine = {TN__PLAIN_RATIO * moved, moved};
         seconds = tn__op_takes(sample->executor->graph, sample->op, &machine, NULL);
     } else {
@@ -561,7 +574,8 @@ static uint64_t measure_scaled(uint64_t cost, double scale) {
     return units < (double)TN_COSTS_MOST ? (uint64_t)units : TN_COSTS_MOST;
 }
 
-/* Scales the costs so that the operators of a step add up to the measured step. */
+/* Multiplies all costs so that the costs of a step's operators add up to the time of a measured
+ * step. */
 static tn_status measure_whole_step(measure_state *s, tn_costs *costs) {
     const tn__measure_whole whole = {.setup = s->options.setup,
                                      .context = &s->context,

@@ -1,28 +1,35 @@
 /* measure_reach.c - estimates which operands a step finds in its caches.
  *
  * Two steps are simulated, one after the other, with a clock that counts the bytes that operators
- * have touched. An input is near if its memory was touched less than `reach` bytes ago. An output
- * takes memory that was released before, most recently released first, as tightly packing planners
- * do; it is near if most of that memory was touched less than `reach` bytes ago. Memory that was
- * never released counts as far.
- * Cost: O(operands + bodies log bodies).
+ * have touched. An input is near, that is, in a cache, if its memory was touched less than `reach`
+ * bytes ago. An output gets memory that was released before, the most recently released memory
+ * first, as in tightly packed layouts. It is near if most of that memory was touched less than
+ * `reach` bytes ago. Memory that was never released is not near. Cost: O(operands + n log n) for n
+ * buffers.
  */
 #include "fit/setup/measure.h"
 
-typedef struct reach_piece { /* released memory */
+/* a piece of released memory, and the value of `passed` when it was last touched */
+typedef struct reach_piece {
     uint64_t bytes, touched;
 } reach_piece;
 
 typedef struct reach_state {
     const tn__measure_step *step;
-    tn_tensor_id *root;         /* [tensors] the tensor that owns its memory */
-    uint64_t *touched;          /* [roots] value of `passed` at the last touch; 0: never touched */
-    uint64_t passed;            /* bytes touched so far */
-    tn__sort_item *begin, *end; /* [body_count] bodies by first and last step */
+    tn_tensor_id *root; /* [tensors] the tensor that owns the tensor's memory */
+    /* [tensors] for a root, the value of `passed` when its memory was last touched; 0: never
+     * touched */
+    uint64_t *touched;
+    uint64_t passed; /* number of bytes touched so far */
+    /* [body_count] buffers in the order of their first step, and of their last step */
+    tn__sort_item *begin, *end;
     uint32_t body_count, begin_at, end_at;
-    uint32_t *body;      /* [tensors] body of the first live range; TN_NONE */
-    bool *near;          /* [bodies] in this step */
-    reach_piece *pieces; /* in order of release */
+    /* [tensors] the buffer of the tensor's first live range; TN_NONE: it has no live range */
+    uint32_t *body;
+    /* [buffers] whether most of the buffer's memory was in a cache when it was taken in this
+     * step */
+    bool *near;
+    reach_piece *pieces; /* released memory, in the order of release */
     uint32_t piece_count;
     bool counts;
 } reach_state;
@@ -44,7 +51,8 @@ static tn_status reach_room(reach_state *s, tn__arena *arena, tn_error *error) {
     return TN_OK;
 }
 
-/* Sources come before their views. */
+/* Finds the root of every tensor: operators are visited in order, so the source of a view has its
+ * root before the view. */
 static void reach_roots(reach_state *s) {
     const tn_graph *graph = s->step->graph;
     for (tn_tensor_id t = 0; t < tn_graph_tensor_count(graph); t++) {
@@ -99,7 +107,8 @@ static void reach_take(reach_state *s, tn_body_id body) {
     s->near[body] = 2 * near > reach_size(s, body);
 }
 
-/* Releases bodies that end before the step, then takes those that begin at it. */
+/* Releases the buffers with a live range that ends before the step, then takes memory for those
+ * that begin at it. */
 static void reach_bodies_at(reach_state *s, uint32_t step) {
     uint64_t now = tn__sort_key(step);
     for (; s->end_at < s->body_count && s->end[s->end_at].key <= now; s->end_at++)

@@ -1,29 +1,31 @@
-/* scratch.c - chooses kernels with less scratch memory if scratch determines the peak.
+/* scratch.c - chooses kernels with less scratch memory if scratch memory determines the peak.
  *
  * First the fastest kernel of each operator is chosen. Only the finished program shows which of
- * them raise the peak: below the peak of all other memory, the scratch of an operator costs
- * nothing. Operators that take more than this room are asked for kernels that take less
- * (tn_kernels_options.scratch). If even the smallest kernels exceed the room, the peak that they
- * reach becomes the limit for all operators, so that no operator works in smaller pieces than
- * needed. The new kernels are kept if live bytes of the arena and static memory together become
- * smaller; static memory counts because other kernels may want other forms of the weights.
+ * them raise the peak: as long as an operator's scratch memory and the other live bytes stay below
+ * the peak of all other memory, the scratch memory costs nothing. For operators that need more
+ * scratch memory than this, smaller kernels are requested (tn_kernels_options.scratch). If even the
+ * smallest kernels raise the peak, the peak that they reach becomes the limit for all operators, so
+ * that no operator works in smaller pieces than needed. The new kernels are kept if the live bytes
+ * of the arena and static memory together become smaller; static memory counts because other
+ * kernels may need other forms of the weights.
  *
- * The choice depends on sizes alone, never on a clock: a model, a number of threads and an
- * instruction set give the same kernels, the same plan and the same bits every time.
- * Cost: an occupancy and its curve; then preparing the kernels that are asked for.
+ * The choice depends on sizes alone, never on measured time. So a model, a number of threads and an
+ * instruction set always give the same kernels, the same plan and the same bits. Cost: an occupancy
+ * and its live bytes at each step; then the preparation of the requested kernels.
  */
 #include "fit/setup/setup.h"
 
 #include <tenure/engine.h>
 #include <tenure/program.h>
 
-#define SCRATCH_ALIGNMENT 64u /* a smaller gain does not count */
+/* alignment of scratch memory; a gain of fewer bytes does not count */
+#define SCRATCH_ALIGNMENT 64u
 
 typedef struct scratch_room {
     const tn_program *program;
-    uint64_t *others; /* [steps] live bytes other than scratch */
-    uint64_t *limits; /* [operators] bytes of scratch */
-    uint64_t base;    /* the peak of `others` */
+    uint64_t *others; /* [steps] live bytes without scratch memory */
+    uint64_t *limits; /* [operators] limit for the bytes of scratch memory */
+    uint64_t base;    /* the peak without scratch memory, the largest of `others` */
     tn__arena arena;
 } scratch_room;
 
@@ -52,7 +54,8 @@ static tn_status scratch_measure(scratch_room *room, const tn_setup *setup,
     return TN_OK;
 }
 
-/* The peak with these kernels, as the maximum over steps of live bytes and scratch. */
+/* Returns the peak with these kernels: the largest sum of live bytes and scratch memory over all
+ * steps. */
 static uint64_t scratch_peak(const scratch_room *room, const uint64_t *workspaces) {
     const tn_instruction *instructions = tn_program_instructions(room->program);
     uint64_t peak = room->base;
@@ -67,8 +70,8 @@ static uint64_t scratch_peak(const scratch_room *room, const uint64_t *workspace
     return peak;
 }
 
-/* Room of each operator below `peak`: an operator that runs several times gets the smallest room.
- */
+/* Sets the limit for the scratch memory of each operator, so that no step exceeds `peak`. An
+ * operator that runs in several steps gets the smallest of their limits. */
 static void scratch_limit(scratch_room *room, size_t operators, uint64_t peak) {
     const tn_instruction *instructions = tn_program_instructions(room->program);
     for (size_t op = 0; op < operators; op++) room->limits[op] = UINT64_MAX;
@@ -95,7 +98,7 @@ static uint32_t scratch_count(const tn_kernels *kernels, uint32_t operators) {
     return count;
 }
 
-/* *found NULL: no better kernels. */
+/* Looks for kernels that lower the peak. *found is NULL if there are no such kernels. */
 static tn_status scratch_find(const tn_setup *setup, scratch_room *room, tn_kernels **found,
                               tn_error *error) {
     const tn_kernels *now = tn_setup_kernels(setup);
@@ -108,7 +111,7 @@ static tn_status scratch_find(const tn_setup *setup, scratch_room *room, tn_kern
     TN_TRY(scratch_kernels(setup, room, &least, error));
     uint64_t peak = scratch_peak(room, tn_kernels_workspaces(least));
     tn_status status = TN_OK;
-    /* a limit below the reached peak would not lower it */
+    /* a limit below the peak that the smallest kernels reach would not lower it further */
     if (peak > room->base && peak < before) {
         tn_kernels_destroy(least);
         scratch_limit(room, operators, peak);
@@ -141,7 +144,8 @@ static tn_status scratch_stage(tn_setup *setup, const tn_setup_options *options,
     }
     part->kernels = found;
     part->scratch = report;
-    /* a layout that was made to compare orders belongs to the former kernels */
+    /* later parts, such as a layout that was made to compare orders, belong to the former
+     * kernels */
     for (int kind = PART_STATICS; kind < PART_COUNT; kind++) tn__setup_part_release(setup, kind);
     return TN_OK;
 }

@@ -1,16 +1,17 @@
-/* setup.c - runs the stages of a set-up: rewrite, kernels, order, recomputation, scratch, fit,
- * weight streaming, ranks, occupancy, layout.
+/* setup.c - runs the compile stages that make a compiled model (tn_setup) of a graph: rewrite,
+ * kernels, order, recomputation, scratch memory, fit, weight streaming, division among ranks,
+ * occupancy, layout.
  *
- * Each stage makes a part. Parts are reference-counted: a set-up that continues from another one
- * shares its parts, so a search keeps the parts that it needs and drops the rest in any order.
- * Later parts refer to earlier ones; a set-up holds references to both and releases them in reverse
- * order.
+ * Each stage makes a part of the compiled model. Parts are reference-counted: a compiled model that
+ * continues from another one shares its parts, so a search keeps the parts that it needs and drops
+ * the others in any order. Later parts refer to earlier ones. A compiled model holds references to
+ * all its parts, and releases them in reverse order.
  *
- * The scratch stage (scratch.c) follows the program, because only the program shows where scratch
- * determines the peak. It also follows recomputation (setup_fit.c), which lowers all other memory.
- * The stages FIT and STREAM are for a budget that tn_setup_options states; tn_fit_graph searches
- * with parts of them instead (tn__setup_search, tn__setup_streamed_from). Cost: that of the stages;
- * continuing from another set-up is O(1).
+ * The stage SCRATCH (scratch.c) follows the stage that makes the program, because only the program
+ * shows where scratch memory determines the peak. It also follows recomputation (setup_fit.c),
+ * which lowers all other memory. The stages FIT and STREAM are for a budget in tn_setup_options;
+ * tn_fit_graph instead calls tn__setup_search and tn__setup_streamed_from. Cost: that of the
+ * stages; continuing from another compiled model costs O(1).
  */
 #include "fit/setup/setup.h"
 
@@ -107,7 +108,8 @@ tn_occupancy_options tn__setup_memory(const tn_setup *setup, const tn_setup_opti
     const tn_kernels *kernels = tn_setup_kernels(setup);
     tn__options(&memory, sizeof memory, options->memory);
     memory.struct_size = sizeof memory;
-    if (tn_setup_splits(setup) != NULL) memory.fuse_concat = true; /* joins parts in place */
+    /* so that the results of tiles are written directly into their place in the joined tensor */
+    if (tn_setup_splits(setup) != NULL) memory.fuse_concat = true;
     if (kernels != NULL) {
         memory.workspaces = tn_kernels_workspaces(kernels);
         memory.workspaces_again = tn_kernels_workspaces_again(kernels);
@@ -129,7 +131,8 @@ static tn_status setup_take_blocks(tn_setup *setup, tn__setup_statics *statics, 
     return statics->blocks != NULL ? TN_OK : tn__no_memory(error, "static memory");
 }
 
-/* Blocks as the kernels want them, or as the graph has them. */
+/* Lists the blocks of static memory, in the forms that the kernels need, or without kernels as in
+ * the graph. */
 static tn_status setup_find_statics(tn_setup *setup, const tn_program *program,
                                     tn__setup_statics *statics, tn_error *error) {
     const tn_kernels *kernels = tn_setup_kernels(setup);
@@ -151,7 +154,8 @@ static tn_status setup_find_statics(tn_setup *setup, const tn_program *program,
     return status;
 }
 
-/* The set of blocks does not depend on the order of the program. */
+/* Finds the static memory of the graph with any of its programs, because it does not depend on the
+ * order of operators. */
 tn_status tn__setup_count_statics(tn_setup *setup, const tn_program *program, bool inside,
                                   tn_error *error) {
     tn__setup_part *part;
@@ -184,8 +188,8 @@ static tn_status setup_make_program(tn_setup *setup, const tn_program_options *o
     return tn_program_create(tn_setup_graph(setup), options, &part->program, error);
 }
 
-/* Static memory inside the arena counts when orders are compared: any program of the graph gives
- * it. */
+/* Counts static memory that lies in the arena before the order is chosen, because it matters when
+ * orders are compared. Any program of the graph gives it. */
 static tn_status setup_order_statics(tn_setup *setup, const tn_setup_options *options,
                                      tn_error *error) {
     tn_program *any;
@@ -196,8 +200,8 @@ static tn_status setup_order_statics(tn_setup *setup, const tn_setup_options *op
     return status;
 }
 
-/* If layouts decide among orders, the winner's occupancy and layout are kept for the later stages.
- */
+/* Chooses the order of operators. If layouts are compared for that, the occupancy and the layout of
+ * the chosen order are kept for the later stages. */
 static tn_status setup_order(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
     tn_program_options program = TN_PROGRAM_OPTIONS_INIT;
     tn_plan_options plan = tn__setup_plan_options(setup, options);
@@ -238,7 +242,8 @@ tn_status tn__setup_occupy(tn_setup *setup, const tn_setup_options *options, tn_
     return tn_occupancy_create(tn_setup_program(setup), &memory, &part->occupancy, error);
 }
 
-/* Dividing changes live ranges, so occupancy and layout are made anew. */
+/* Divides the program among ranks. This changes live ranges, so occupancy and layout are made
+ * again. */
 static tn_status setup_divide(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
     tn__setup_part *part;
     if (options->divide == NULL) return TN_OK;
@@ -294,7 +299,8 @@ static tn_status setup_run(tn_setup *setup, tn_setup_stage stage, const tn_setup
     return TN_OK;
 }
 
-/* An empty set-up with those parts of `base` that come before `end`; base NULL: no parts. */
+/* Makes a compiled model with only those parts of `base` that come before the part `end`. If `base`
+ * is NULL, it has no parts. */
 static tn_status setup_begin(const tn_graph *graph, const tn_setup *base, int end,
                              const tn_context *given, tn_setup **setup, tn_error *error) {
     tn_context context = base != NULL ? base->context : tn__context(given);
@@ -335,7 +341,8 @@ tn_status tn__setup_make(const tn_graph *graph, const tn_setup *base, tn_setup_s
     return TN_OK;
 }
 
-/* Streams weights, with operators in parts. */
+/* Compiles a graph with streamed weights, and with operators in tiles if their weights are too
+ * large. */
 static tn_status setup_create_streamed(const tn_graph *graph, const tn_setup_options *options,
                                        tn_setup **setup, tn_error *error) {
     tn_setup_options plain = *options;

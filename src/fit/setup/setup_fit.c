@@ -1,10 +1,11 @@
-/* setup_fit.c - the stages RECOMPUTE and FIT, which change only the program: rules and
- * recomputation within a work budget, and tn_fit if the plan exceeds the budget.
+/* setup_fit.c - the stages RECOMPUTE and FIT, which change only the program. RECOMPUTE applies
+ * rules and recomputes within a work budget; FIT calls tn_fit if the plan exceeds the budget.
  *
  * The budget is for all memory on the device. Costs are requested only if the plan exceeds it,
- * because measuring takes time. The stage fits the program of the stage ORDER with the existing
- * kernels. Tensors and operators keep their ids, so later stages do not depend on this stage.
- * Operators that a work budget has recomputed are chosen again, together with the other techniques.
+ * because measuring takes time. The stage FIT starts from the program of the stage ORDER, with the
+ * existing kernels. Tensors and operators keep their ids, so later stages do not depend on this
+ * stage. If the stage RECOMPUTE has recomputed operators, FIT chooses them again, together with
+ * other techniques.
  *
  * Cost: that of a plan; if the plan exceeds the budget, that of tn_costs_measure and tn_fit.
  */
@@ -16,11 +17,11 @@
 
 /* --- stage RECOMPUTE -------------------------------------------------------------------------- */
 
-/* Runs the stage RECOMPUTE: applies the rules of the user, and spends a work budget on recomputing
- * tensors, for less memory.
+/* Runs the stage RECOMPUTE: applies the rules of the user, and recomputes tensors within a work
+ * budget to save memory.
  *
- * Tensors, operators and kernels stay as they are; only the program changes. Static memory is not
- * counted yet, because it is there all the time. Cost: that of tn_program_recompute.
+ * Tensors, operators and kernels do not change, only the program does. Static memory is not counted
+ * yet, because it is occupied all the time. Cost: that of tn_program_recompute.
  */
 
 static tn_recompute_options setup_recompute_options(const tn_setup_options *options) {
@@ -31,8 +32,8 @@ static tn_recompute_options setup_recompute_options(const tn_setup_options *opti
     return again;
 }
 
-/* A stage of a pipeline gets its rules after the division, because the division takes only programs
- * without changes. */
+/* Whether the rules are applied only after the program is divided. This is so for a stage of a
+ * pipeline, because only programs without changes can be divided. */
 static bool setup_recompute_is_later(const tn_setup_options *options) {
     return options->divide != NULL && options->divide->arranges && tn__rules_any(options->rules);
 }
@@ -55,7 +56,8 @@ static tn_status setup_recompute_make(const tn_setup *setup, const tn_setup_opti
     return tn_program_recompute(from, &again, made, report, error);
 }
 
-/* Applies the rules to the program of a stage of a pipeline. *ruled is NULL if there are none. */
+/* Applies the rules to the program of a stage of a pipeline. *ruled is NULL if there are no
+ * rules. */
 static tn_status setup_rule_divided(const tn_setup *setup, const tn_setup_options *options,
                                     const tn_program *divided, tn_program **ruled,
                                     tn_error *error) {
@@ -72,7 +74,9 @@ tn_status tn__setup_recompute(tn_setup *setup, const tn_setup_options *options, 
     tn__setup_part *part;
     if (!tn__setup_recomputes(options) && !later) return TN_OK;
     TN_TRY(setup_recompute_make(setup, options, tn__setup_ordered(setup), &made, &report, error));
-    if (!tn__setup_recomputes(options)) { /* only checked: one stage has not all operators */
+    /* here the rules were only checked against the whole program; one pipeline stage does not have
+     * all operators */
+    if (!tn__setup_recomputes(options)) {
         tn_program_destroy(made);
         return TN_OK;
     }
@@ -83,7 +87,7 @@ tn_status tn__setup_recompute(tn_setup *setup, const tn_setup_options *options, 
     }
     part->program = made;
     part->report = report;
-    /* static memory was found for the former program */
+    /* later parts belong to the former program */
     for (int kind = PART_STATICS; kind < PART_COUNT; kind++) tn__setup_part_release(setup, kind);
     return TN_OK;
 }
@@ -93,7 +97,7 @@ tn_status tn__setup_recompute(tn_setup *setup, const tn_setup_options *options, 
 tn_status tn__setup_measure(const tn_setup *setup, const tn_setup_options *options, double seconds,
                             tn_costs **made, tn_error *error) {
     tn_measure_options measure = TN_MEASURE_OPTIONS_INIT;
-    tn_costs_model model = TN_COSTS_MODEL_INIT; /* default rates, without measuring */
+    tn_costs_model model = TN_COSTS_MODEL_INIT; /* default rates, for costs without measurements */
     measure.context = model.context = &setup->context;
     if (tn_setup_kernels(setup) == NULL || options->divide != NULL)
         return tn_costs_create_model(tn_setup_graph(setup), &model, made, error);
@@ -123,7 +127,7 @@ static tn_fit_options setup_fit_options(const tn_setup *setup, const tn_setup_op
     return fit;
 }
 
-/* The set-up's layout, if it is of this program. */
+/* Returns the layout of the compiled model if it is a layout of this program; otherwise NULL. */
 static const tn_layout *setup_fit_laid(const tn_setup *setup, const tn_program *program) {
     return program == tn_setup_program(setup) ? tn_setup_layout(setup) : NULL;
 }
@@ -134,13 +138,14 @@ static uint64_t setup_fit_budget(const tn_setup_options *options) {
     return fit.budget;
 }
 
-/* The result replaces parts of the set-up: its program, and the results of the following stages. */
+/* Moves a result into a compiled model. It replaces the program, and the parts of all later
+ * stages. */
 static tn_status setup_fit_take(tn_setup *setup, const tn_setup_options *options, int kind,
                                 tn_fit_result *result, tn_error *error) {
     tn__setup_part *fit, *occupancy, *layout;
     bool inside = options->statics != TN_STATIC_APART;
     for (int old = inside ? PART_OCCUPANCY : PART_STATICS; old < PART_COUNT; old++)
-        tn__setup_part_release(setup, old); /* parts of the old program */
+        tn__setup_part_release(setup, old); /* parts that belong to the former program */
     tn__setup_part_release(setup, kind);
     tn_status status = tn__setup_part_make(setup, kind, &fit, error);
     if (status != TN_OK) {
@@ -216,7 +221,7 @@ tn_status tn__setup_fitted_from(const tn_setup *base, const tn_setup_options *op
     return status;
 }
 
-/* Plans the existing program; *needs: the plan exceeds the budget. */
+/* Plans the existing program. *needs: its memory exceeds the budget. */
 static tn_status setup_fit_asks(tn_setup *setup, const tn_setup_options *options, bool *needs,
                                 tn_error *error) {
     *needs = false;
@@ -241,12 +246,14 @@ static tn_status setup_fit_search(tn_setup *setup, const tn_setup_options *optio
 
 tn_status tn__setup_fit(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
     bool needs;
-    if (options->divide != NULL && options->divide->arranges) return TN_OK; /* keep its order */
+    /* ranks keep their order, so they are fitted after the division */
+    if (options->divide != NULL && options->divide->arranges) return TN_OK;
     TN_TRY(setup_fit_asks(setup, options, &needs, error));
     return needs ? setup_fit_search(setup, options, PART_FIT, error) : TN_OK;
 }
 
-/* A search within the budget obeys the rules itself, so it begins with the program without them. */
+/* Fits the program of one rank to the budget. The search applies the rules itself, so it begins
+ * with the program to which they were not applied yet. */
 tn_status tn__setup_fit_divided(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
     tn_fit_result *divided = &setup->parts[PART_DIVIDED]->fitted;
     tn_program *plain = divided->program, *ruled;

@@ -1,38 +1,41 @@
-/* setup_split.c - operators in parts: the set-up within a budget with the least work, or the
- * smallest set-up within a work budget.
+/* setup_split.c - operators in tiles: finds the compiled model within a budget with the least
+ * additional work, or the smallest compiled model within a work budget.
  *
- * The unsplit graph is set up first; if it fits, it is the answer. Otherwise tn_split_search
- * chooses regions by their predicted memory, and they are set up: only the resulting plan counts.
- * If alignment and holes raise the plan above the budget, the search is repeated with a budget that
- * is lower by the excess. The choice with the lowest prediction may not have the smallest plan, so
- * similar choices are planned as drafts, too.
+ * The graph without tiles is compiled first; if it is within the budget, it is the answer.
+ * Otherwise tn_split_search chooses regions of operators by a prediction of their memory, and the
+ * choice is compiled: only the resulting plan decides. If alignment and holes raise the plan above
+ * the budget, the search is repeated with a budget that is lower by the excess. The choice with the
+ * lowest prediction may not have the smallest plan. Therefore similar choices are planned as
+ * drafts, too.
  *
  * The search counts operations and copied bytes. The time of a run depends on more, so smaller
- * parts may run faster than those that just keep to the budget. With a timer, choices for smaller
- * budgets are timed, too. These budgets are fixed shares of the unsplit arena, so that budgets
- * close to each other compare the same choices.
+ * tiles may run faster than tiles that just keep to the budget. With a timer, the choices for some
+ * smaller budgets are timed, too. These budgets are fixed fractions of the arena without tiles, so
+ * that searches for similar budgets compare the same choices.
  *
- * The limits of the plan (work_limit, timeout_s) cover everything: the plan of the unsplit graph,
- * the search, and the plans of the parts use them up one after the other. When they are used up,
- * the best set-up so far is the answer.
+ * The limits of the plan (work_limit, timeout_s) cover the whole search: the plan of the graph
+ * without tiles, the search for regions, and the plans with tiles, one after the other. If a limit
+ * is reached, the best compiled model so far is the answer.
  *
- * Cost: that of the search and of several set-ups.
+ * Cost: that of the search and of several compilations.
  */
 #include "fit/setup/setup.h"
 
 #define SPLIT_ROUNDS 8u
-#define SPLIT_NEAR 2u /* choices up to 1 / SPLIT_NEAR above the target are drafted */
+/* choices that are predicted to need up to 1 / SPLIT_NEAR more than the target are drafted */
+#define SPLIT_NEAR 2u
 #define SPLIT_DRAFTS 16u
-#define SPLIT_STEPS 8u   /* choices next to each other that are timed */
-#define SPLIT_TIMED 8u   /* choices that are timed, */
-#define SPLIT_GRID 16u   /* each for a budget lower by 1 / SPLIT_GRID */
-#define SPLIT_ANY 1000.0 /* work budget without a limit */
+#define SPLIT_STEPS 8u /* number of choices directly below the target that are timed */
+#define SPLIT_TIMED 8u /* number of choices for smaller budgets that are timed */
+/* each of these budgets is smaller than the previous one by 1 / SPLIT_GRID of it */
+#define SPLIT_GRID 16u
+#define SPLIT_ANY 1000.0 /* a work budget so large that it does not limit */
 #define SPLIT_LEAST_S 1e-6
-#define SPLIT_FAR 24u /* a careful layout saves at most this part of an arena, usually */
+#define SPLIT_FAR 24u /* a careful layout usually saves at most 1 / SPLIT_FAR of a draft's arena */
 
 /* --- given regions --- */
 
-/* Keeps the requested regions for the report. */
+/* Copies the requested regions into the part, for reports. */
 static tn_status split_keep(tn_setup *setup, const tn_setup_split *asked, tn__setup_part *part,
                             tn_error *error) {
     tn_split_region *kept =
@@ -82,13 +85,14 @@ typedef struct split_state {
     const tn_graph *graph;
     const tn_setup_options *asked;
     const tn_setup *whole;
-    const tn__setup_timer *timer; /* NULL: the least work is taken */
+    /* predicts times; NULL: the choice with the least work is taken */
+    const tn__setup_timer *timer;
     tn_split_search *search;
-    tn_setup *best;          /* NULL: no set-up yet */
-    tn_split_choice drafted; /* the choice of `best`, if its plan is a draft */
-    double deadline;         /* in the time of tn__clock_s; 0: no deadline */
-    uint64_t work_limit;     /* remaining placements and regions; 0: no limit */
-    bool stopped;            /* a limit was reached */
+    tn_setup *best;          /* the best compiled model so far; NULL: none yet */
+    tn_split_choice drafted; /* the choice of which `best` is made, if its plan is a draft */
+    double deadline;         /* a time of tn__clock_s; 0: no deadline */
+    uint64_t work_limit;     /* placements and regions that may still be tried; 0: no limit */
+    bool stopped;            /* a limit was reached, so the search ends */
     tn_error *error;
 } split_state;
 
@@ -120,7 +124,7 @@ static double split_left(const split_state *state) {
     return state->deadline > 0 && left < SPLIT_LEAST_S ? SPLIT_LEAST_S : left;
 }
 
-/* The options of a plan, with the remaining limits. */
+/* Sets the options of a plan, with the limits that are left. */
 static void split_plan_options(const split_state *state, tn_plan_options *plan) {
     tn__options(plan, sizeof *plan, state->asked->plan);
     plan->struct_size = sizeof *plan;
@@ -128,21 +132,22 @@ static void split_plan_options(const split_state *state, tn_plan_options *plan) 
     plan->timeout_s = split_left(state);
 }
 
-/* Whether regions that the search predicted cannot be set up, because the sizes of their parts are
- * unknown or no kernel runs them. Then the choice is dropped, and others are tried. */
+/* Whether a status means that a predicted choice cannot be compiled, because the sizes of its tiles
+ * are unknown or no kernel runs them. Such a choice is dropped, and others are tried. */
 static bool split_drops(tn_status status) {
     return status == TN_E_INVALID || status == TN_E_UNKNOWN || status == TN_E_UNSUPPORTED ||
            status == TN_E_CONFLICT;
 }
 
-/* Hands on the failure of an attempt. A limit is a fact, so it has no message. */
+/* Handles the failure of an attempt. If a limit was reached, there is no message, because this is
+ * only recorded. */
 static tn_status split_fail(split_state *state, tn_status status, const tn_error *said) {
     if (status != TN_E_STOPPED) return tn__fail_as(state->error, status, said);
     state->stopped = true;
     return status;
 }
 
-/* Sets up one choice. *made NULL: the choice is dropped. */
+/* Compiles one choice of regions. *made is NULL if the choice is dropped. */
 static tn_status split_set_up(split_state *state, const tn_split_choice *choice, bool draft,
                               tn_setup **made) {
     tn_setup_options options = *state->asked;
@@ -170,7 +175,7 @@ static tn_status split_set_up(split_state *state, const tn_split_choice *choice,
     return TN_OK;
 }
 
-/* Replaces a draft by a careful plan. */
+/* Replaces the draft plan of a compiled model by a careful plan. */
 static tn_status split_plan(split_state *state, tn_setup **made) {
     tn_setup_options options = *state->asked;
     tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
@@ -188,16 +193,17 @@ static tn_status split_plan(split_state *state, tn_setup **made) {
     return TN_OK;
 }
 
-/* Whether a careful layout may help: always without a budget, otherwise if the draft exceeds the
- * budget by little. */
+/* Whether a careful layout may help: without a budget always, otherwise if the draft exceeds the
+ * budget only a little. */
 static bool split_is_near(const split_state *state, const tn_setup *draft) {
     uint64_t budget = state->asked->split->budget, total = tn_setup_need(draft).total;
     if (budget == 0) return true;
     return total > budget && total - budget <= tn_setup_need(draft).arena / SPLIT_FAR;
 }
 
-/* Keeps the smaller set-up; *beyond: bytes above the budget. careful: plan carefully even if the
- * draft is far too large. If the choice is dropped and there is a budget, *beyond is 1. */
+/* Compiles a choice and keeps it if it is the smallest so far. *beyond: bytes above the budget; 1
+ * if the choice is dropped and there is a budget. `careful`: plan carefully even if the draft is
+ * far above the budget. */
 static tn_status split_try(split_state *state, const tn_split_choice *choice, bool careful,
                            uint64_t *beyond) {
     tn_setup *made;
@@ -224,7 +230,7 @@ static tn_status split_try(split_state *state, const tn_split_choice *choice, bo
     return TN_OK;
 }
 
-/* The bytes that the budget leaves for the arena. */
+/* Returns the bytes of the budget that remain for the arena. */
 static uint64_t split_room(const split_state *state) {
     uint64_t budget = state->asked->split->budget, whole = tn_setup_need(state->whole).arena;
     uint64_t apart = tn_setup_need(state->whole).total - whole;
@@ -236,7 +242,8 @@ static bool split_fits(const split_state *state) {
     return budget > 0 && state->best != NULL && tn_setup_need(state->best).total <= budget;
 }
 
-/* Keeps a draft and its choice if it is smaller than the best so far. */
+/* Compiles a choice with a draft plan, and keeps both if the result is smaller than the best so
+ * far. */
 static tn_status split_draft(split_state *state, tn_split_choice *choice) {
     tn_setup *made;
     tn_status status = split_set_up(state, choice, true, &made);
@@ -253,9 +260,9 @@ static tn_status split_draft(split_state *state, tn_split_choice *choice) {
     return TN_OK;
 }
 
-/* Choices that are predicted to need slightly more than `least` may need less, because layouts have
- * holes. Tries targets at equal distances from above down to `least`; lower targets need more work.
- */
+/* Drafts choices that are predicted to need slightly more than `least` bytes. They may need less,
+ * because the layout of the least choice has holes. Targets are at equal distances, from above down
+ * to `least`; lower targets need more work. */
 static tn_status split_near(split_state *state, uint64_t least, double share) {
     const tn_setup *best = state->best != NULL ? state->best : state->whole;
     uint64_t sought = tn_setup_need(best).arena, from = sought > least ? sought : least;
@@ -275,16 +282,16 @@ static tn_status split_near(split_state *state, uint64_t least, double share) {
     return status;
 }
 
-/* Replaces the best draft by its final plan. */
+/* Replaces the draft plan of the best compiled model by a careful plan. */
 static tn_status split_finish(split_state *state) {
     uint64_t beyond;
     if (state->drafted.count == 0 || state->stopped) return TN_OK;
     return split_try(state, &state->drafted, true, &beyond);
 }
 
-/* Finds the choice with the lowest prediction, and similar ones. The choices that are tried depend
- * on the graph alone, and only their end on the budget: so the smallest set-up that a refusal names
- * is found again with a budget of its bytes. */
+/* Finds the smallest compiled model: tries the choice with the lowest prediction, and similar ones.
+ * The budget only decides when to stop; the choices themselves depend on the graph alone. So if a
+ * refusal names a smallest size, a budget of this size finds it again. */
 static tn_status split_fewest(split_state *state, double share) {
     tn_split_choice choice;
     uint64_t beyond;
@@ -325,7 +332,8 @@ static tn_status split_within(split_state *state) {
     return split_fits(state) ? TN_OK : state->stopped ? TN_E_STOPPED : TN_E_EXHAUSTED;
 }
 
-/* Sets up a choice, and keeps it if it fits and is faster than the best, which takes *time. */
+/* Compiles a choice, and keeps it if it is within the budget and faster than the best; *time is the
+ * time of the best. */
 static tn_status split_time(split_state *state, const tn_split_choice *choice, uint64_t *time) {
     tn_setup *made;
     uint64_t other;
@@ -340,11 +348,11 @@ static tn_status split_time(split_state *state, const tn_split_choice *choice, u
     return status;
 }
 
-/* The choices that were timed, by their work. */
+/* the choices that were timed already, identified by their work */
 typedef struct split_timed {
     double works[1 + SPLIT_STEPS + SPLIT_TIMED];
     uint32_t count;
-    uint64_t time; /* of the best */
+    uint64_t time; /* time of the best choice */
 } split_timed;
 
 static bool split_is_timed(const split_timed *timed, double work) {
@@ -353,7 +361,8 @@ static bool split_is_timed(const split_timed *timed, double work) {
     return false;
 }
 
-/* Times the choice for `target` bytes, unless it was timed. *live: its bytes; 0: no choice. */
+/* Times the choice for `target` bytes, unless it was timed already. *live: predicted bytes of the
+ * choice; 0: there is no choice. */
 static tn_status split_time_within(split_state *state, uint64_t target, split_timed *timed,
                                    uint64_t *live) {
     tn_split_choice choice;
@@ -370,8 +379,9 @@ static tn_status split_time_within(split_state *state, uint64_t target, split_ti
     return status;
 }
 
-/* Looks for a faster choice below `target` bytes: the next ones, which are few in small networks,
- * and those at fixed distances, which are the same for other budgets. */
+/* Looks for a faster choice that needs fewer than `target` bytes. Tries the next smaller choices,
+ * of which a small network has few, and choices at fixed budgets, which are the same for other
+ * targets. */
 static tn_status split_fastest(split_state *state, uint64_t target) {
     uint64_t budget = tn_setup_need(state->whole).arena, live = target;
     split_timed timed = {.works = {tn_setup_splits(state->best)->work}, .count = 1};
@@ -416,7 +426,7 @@ static tn_status split_find(split_state *state) {
     return state->timer != NULL ? split_fastest(state, split_room(state)) : TN_OK;
 }
 
-/* Refuses options that the caller gives per operator, because they describe the whole graph. */
+/* Refuses options in which the caller describes single operators of the graph without tiles. */
 static tn_status split_check(const tn_setup_options *options, tn_error *error) {
     tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
     tn__options(&memory, sizeof memory, options->memory);
@@ -431,7 +441,7 @@ static tn_status split_check(const tn_setup_options *options, tn_error *error) {
     return TN_OK;
 }
 
-/* The set-up without parts. */
+/* Compiles the graph without tiles. */
 static tn_status split_whole(const tn_graph *graph, const tn_setup_options *options,
                              tn_setup **whole, tn_error *error) {
     tn_setup_options plain = *options;
@@ -441,9 +451,9 @@ static tn_status split_whole(const tn_graph *graph, const tn_setup_options *opti
     return tn_setup_create(graph, &plain, whole, error);
 }
 
-/* Splits the whole graph. The caller keeps the set-up `whole`. *setup is another one, or NULL if
- * the whole is as good. E_EXHAUSTED and E_STOPPED have no message; with E_EXHAUSTED, *setup is the
- * smallest that was found. */
+/* Looks for tiles that are better than `whole`, the compiled model without tiles, which the caller
+ * keeps. *setup is another compiled model, or NULL if `whole` is as good. E_EXHAUSTED and E_STOPPED
+ * have no message; with E_EXHAUSTED, *setup is the smallest compiled model found. */
 static tn_status split_from(const tn_graph *graph, const tn_setup_options *options, double began,
                             const tn_setup *whole, const tn__setup_timer *timer, tn_setup **setup,
                             tn_error *error) {
@@ -456,7 +466,8 @@ static tn_status split_from(const tn_graph *graph, const tn_setup_options *optio
     if (state.search != NULL) tn_split_choice_release(state.search, &state.drafted);
     tn_split_search_destroy(state.search);
     bool better = state.best != NULL && tn_setup_need(state.best).total < total;
-    if (status == TN_E_STOPPED && budget == 0) status = TN_OK; /* the smallest one */
+    /* without a budget, the smallest compiled model so far is the answer */
+    if (status == TN_E_STOPPED && budget == 0) status = TN_OK;
     bool keeps = better && (status == TN_OK || status == TN_E_EXHAUSTED);
     *setup = keeps ? state.best : NULL;
     if (!keeps) tn_setup_destroy(state.best);
@@ -498,8 +509,8 @@ tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options
 
 /* --- the curve --- */
 
-/* Set-ups for evenly spaced budgets between the smallest and the whole; two may have the same
- * regions. */
+/* Makes compiled models for budgets at equal distances, from the smallest one up to that of the
+ * graph without tiles. Equal consecutive choices are compiled once. */
 static tn_status split_points(split_state *state, uint32_t count, tn_setup **setups,
                               uint32_t *found) {
     tn_split_choice least, choice;
@@ -523,8 +534,8 @@ static tn_status split_points(split_state *state, uint32_t count, tn_setup **set
 
 static double split_work(const tn_setup *setup) { return tn_setup_splits(setup)->work; }
 
-/* Inserts the result of a call for the same share of work into the points, which have falling work.
- */
+/* Adds the smallest compiled model within the work budget to the points of the curve, which are in
+ * descending order of work. */
 static tn_status split_add_fewest(split_state *state, tn_setup **setups, uint32_t *found) {
     TN_TRY(split_fewest(state, state->asked->split->share));
     if (state->best == NULL) return TN_OK;
@@ -536,8 +547,8 @@ static tn_status split_add_fewest(split_state *state, tn_setup **setups, uint32_
     return TN_OK;
 }
 
-/* Drops a point if another with at most its work needs no more bytes. Holes in layouts, which the
- * search does not predict, cause such points. */
+/* Drops each point for which another one with at most its work needs at most its bytes. Holes in
+ * layouts, which the search does not predict, cause such points. */
 static void split_prune(tn_setup **setups, uint32_t *found) {
     uint64_t least = UINT64_MAX;
     uint32_t kept = 0;
@@ -574,7 +585,7 @@ tn_status tn_setup_split_sweep(const tn_graph *graph, const tn_setup_options *op
     if (asked.split == NULL || !(asked.split->share > 0))
         TN_FAIL(error, TN_E_INVALID, "a curve of operators in parts needs a share of work");
     split = *asked.split;
-    split.budget = 0; /* not used */
+    split.budget = 0; /* a curve has no single budget */
     asked.split = &split;
     TN_TRY(split_whole(graph, &asked, &whole, error));
     split_state state = {.graph = graph, .asked = &asked, .whole = whole, .error = error};
@@ -587,7 +598,8 @@ tn_status tn_setup_split_sweep(const tn_graph *graph, const tn_setup_options *op
     tn_split_search_destroy(state.search);
     tn_setup_destroy(state.best);
     setups[(*found)++] = whole;
-    if (status == TN_OK || status == TN_E_STOPPED) { /* the points found so far */
+    /* after a limit, the points found so far are the curve */
+    if (status == TN_OK || status == TN_E_STOPPED) {
         split_prune(setups, found);
         return TN_OK;
     }

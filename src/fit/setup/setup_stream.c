@@ -1,11 +1,12 @@
 /* setup_stream.c - the stage STREAM: if the plan exceeds the budget, weights are read from their
  * file when needed.
  *
- * The stage streams the existing program with the existing kernels; tensors and operators keep
- * their ids. Static memory then lies in the arena, so that one peak bounds all memory.
+ * The stage changes the existing program and keeps the kernels; tensors and operators keep their
+ * ids. Static memory then lies in the arena, so that a single peak covers all memory.
  *
  * Cost: that of a plan; if the plan exceeds the budget, that of tn_costs_measure and
- * tn_program_stream. With `parts`, it is applied to several graphs (second section).
+ * tn_program_stream. With options->stream->parts, the stage is tried on several graphs with
+ * operators in tiles (second section).
  */
 #include "fit/budget/weight_streaming.h"
 
@@ -17,11 +18,12 @@
 
 /* --- stage STREAM ----------------------------------------------------------------------------- */
 
-/* The result replaces parts of the set-up: its program, and the results of the following stages. */
+/* Moves a result into a compiled model. It replaces the program, and the parts of all later
+ * stages. */
 static tn_status streamed_take(tn_setup *setup, tn_stream_result *result, tn_error *error) {
     tn__setup_part *stream, *occupancy, *layout;
     for (int kind = PART_STREAM; kind < PART_COUNT; kind++)
-        tn__setup_part_release(setup, kind); /* part of the old program */
+        tn__setup_part_release(setup, kind); /* parts that belong to the former program */
     tn_status status = tn__setup_part_make(setup, PART_STREAM, &stream, error);
     if (status != TN_OK) {
         tn_stream_release(result);
@@ -50,8 +52,8 @@ static tn_status streamed_may(const tn_setup *setup, const tn__setup_statics *st
     return TN_OK;
 }
 
-/* Checks with modelled costs whether streaming can succeed at all, because measuring takes seconds.
- */
+/* Checks with costs from default rates whether streaming can succeed at all, because measuring
+ * takes seconds. */
 static tn_status streamed_probe(const tn_setup *setup, const tn_stream_options *stream,
                                 tn__refusal *refusal, tn_error *error) {
     tn_costs_model model = TN_COSTS_MODEL_INIT;
@@ -116,31 +118,31 @@ tn_status tn__setup_stream(tn_setup *setup, const tn_setup_options *options, tn_
 
 /* --- operators in tiles, so that their weights fit -------------------------------------------- */
 
-/* Splits operators if their weights alone are too large for the budget.
+/* Puts operators into tiles if their weights alone are too large for the budget.
  *
- * Streaming whole weights needs at least the memory of the operator with the largest weights: an
- * embedding table, or the last projection of a language model. If such an operator is split along
- * the axis of its result that its weights depend on, each part reads a slice of the weights. Slices
- * are forms like any other, kept in a file. Parts are made so small that two slices fit into the
- * room that the other live tensors leave, so that one is read while the other is used. If the
- * resulting plan still exceeds the budget, more operators are split into more parts. Cost: that of
- * a few set-ups.
+ * Streaming whole weights needs at least the memory of the operator with the largest weights, such
+ * as an embedding table or the last projection of a language model. If such an operator is split
+ * along an axis of its result that also divides the weights, each tile reads only a slice of the
+ * weights. Slices are stored in a file like other forms of weights. Tiles are made so small that
+ * two slices fit into the memory that other live tensors leave free, so that one can be read while
+ * the other is used. If the resulting plan still exceeds the budget, more operators are split into
+ * more tiles. Cost: that of a few compilations.
  */
 
 #define PARTS_ROUNDS 6u
 #define PARTS_MOST 64u
-#define PARTS_STALL 20u /* improve a plan only if it stalls for more than 1/20 of its time */
-#define PARTS_SMALL 4u  /* for the improvement, weights above 1/4 of the budget are large */
-/* smaller weights than 1/16 of the limit are not the reason that a plan does not fit */
+#define PARTS_STALL 20u /* a plan is improved only if it stalls for more than 1/20 of its time */
+#define PARTS_SMALL 4u  /* for the improvement, weights of more than 1/4 of the budget are large */
+/* weights of less than 1/16 of the limit are not the reason that a plan does not fit */
 #define PARTS_SHARE 16u
 
 typedef struct stream_tiles {
     const tn_setup *whole;
     const tn_graph *graph;
-    tn__refusal *refusal; /* of the last attempt */
+    tn__refusal *refusal; /* facts about the last attempt if it was refused */
     tn__arena arena;
     uint64_t *live;    /* [steps] live bytes without static memory */
-    uint64_t *weights; /* [operators] bytes of the static memory that it reads */
+    uint64_t *weights; /* [operators] bytes of the static memory that the operator reads */
     tn_split_region *regions;
     uint32_t count;
 } stream_tiles;
@@ -158,7 +160,8 @@ static tn_status parts_live(stream_tiles *state, tn_error *error) {
     return TN_OK;
 }
 
-/* Bytes as in the graph: packed forms are about as large. */
+/* Counts the weights of each operator, in bytes as in the graph; packed forms are about as
+ * large. */
 static tn_status parts_weights(stream_tiles *state, tn_error *error) {
     uint32_t ops = tn_graph_op_count(state->graph);
     state->weights = tn__arena_array(&state->arena, ops, sizeof *state->weights);
@@ -177,7 +180,8 @@ static tn_status parts_weights(stream_tiles *state, tn_error *error) {
     return TN_OK;
 }
 
-/* The input of an operator that holds most of its weights. */
+/* Returns the number of the largest weight among the inputs of an operator; TN_NONE if it has no
+ * weights. */
 static uint32_t parts_largest(const stream_tiles *state, const tn_op *op) {
     uint32_t largest = TN_NONE;
     uint64_t most = 0;
@@ -191,7 +195,8 @@ static uint32_t parts_largest(const stream_tiles *state, const tn_op *op) {
     return largest;
 }
 
-/* The last axis of the result that splits the weights too; false: no axis does. */
+/* Finds the last axis of the result along which a tile needs only a slice of the weights. Returns
+ * false if there is no such axis. */
 static bool parts_axis(const stream_tiles *state, tn_op_id id, uint32_t *axis) {
     const tn_op *op = tn_graph_op(state->graph, id);
     uint32_t input = parts_largest(state, op);
@@ -227,8 +232,9 @@ static void parts_cut(stream_tiles *state, tn_op_id id, uint64_t room) {
     state->regions[state->count++] = region;
 }
 
-/* Chooses the operators with weights that exceed the room that other live tensors leave below the
- * limit. If these leave no room, slices of weights do not help; small weights are left whole. */
+/* Chooses the operators with weights that exceed the memory that other live tensors leave free
+ * below the limit. If no memory is left free, slices of weights do not help. Small weights are not
+ * split. */
 static void parts_choose(stream_tiles *state, uint64_t limit) {
     const tn_program *program = tn_setup_program(state->whole);
     const tn_instruction *list = tn_program_instructions(program);
@@ -272,15 +278,17 @@ static tn_status parts_search(stream_tiles *state, const tn_setup_options *optio
     for (uint32_t round = 0; round < PARTS_ROUNDS && status == TN_E_EXHAUSTED; round++) {
         parts_choose(state, limit);
         limit -= limit / 4;
-        if (state->count == before && state->count == 0) continue; /* the same attempt as before */
+        /* this attempt would equal the previous one */
+        if (state->count == before && state->count == 0) continue;
         before = state->count;
         status = parts_try(state, options, setup, error);
     }
     return status;
 }
 
-/* If a run stalls for files, splitting large weights may leave more room for resident ones: keep
- * the plan with the shorter predicted time. Any failure here keeps the first plan. */
+/* Improves a plan that stalls for files: splitting large weights may leave more memory for weights
+ * that stay. The plan with the shorter predicted time is kept. If anything fails here, the first
+ * plan is kept. */
 static void parts_improve(stream_tiles *state, const tn_setup_options *options, tn_setup **setup) {
     const tn_stream_result *streamed = tn_setup_streamed(*setup), *other;
     uint32_t before = state->count;
@@ -296,7 +304,7 @@ static void parts_improve(stream_tiles *state, const tn_setup_options *options, 
     if (better) *setup = tried;
 }
 
-/* The same with operators in parts, if their weights are too large. */
+/* Streams weights with operators in tiles, as far as their weights are too large. */
 static tn_status setup_streamed_parts(const tn_setup *whole, const tn_setup_options *options,
                                       tn_setup **setup, tn__refusal *refusal, tn_error *error) {
     stream_tiles state = {.whole = whole, .graph = tn_setup_graph(whole), .refusal = refusal};

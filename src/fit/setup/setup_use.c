@@ -1,6 +1,5 @@
-/* setup_use.c - the use of a compiled model (a set-up): its parts are read, an engine is made of
- * it, it is run on generated inputs, its zeros are counted, and its time is predicted.
- */
+/* setup_use.c - the use of a compiled model (a set-up): reads its parts, makes an engine of it,
+ * runs it on generated inputs, counts its zeros, and predicts its time. */
 #include "fit/setup/setup.h"
 
 #include <tenure/engine.h>
@@ -117,7 +116,8 @@ static tn_status setup_check(const tn_setup *setup, const tn_engine_options *opt
             tn_size_format(needs.statics, statics), inside ? " in it" : "");
 }
 
-/* The layout of the host memory with which the program was fitted; NULL: none. */
+/* Returns the layout of host memory that was planned when the program was fitted; NULL if there is
+ * no such layout. */
 static const tn_layout *setup_host(const tn_setup *setup) {
     const tn_fit_result *fitted = tn_setup_fitted(setup);
     bool is_here = fitted != NULL && fitted->host != NULL;
@@ -132,7 +132,8 @@ tn_status tn_setup_open(const tn_setup *setup, const tn_device_options *device,
     tn__options(&where, sizeof where, device);
     tn__options(&how, sizeof how, options);
     TN_TRY(setup_check(setup, &how, where.capacity, error));
-    if (where.capacity == 0) /* one byte more would break the promise of the budget */
+    /* the device has exactly the planned bytes, so that a run cannot use more than the budget */
+    if (where.capacity == 0)
         where.capacity = how.pool != NULL ? how.pool_capacity : tn_setup_need(setup).total;
     if (where.context == NULL) where.context = &setup->context;
     if (how.context == NULL) how.context = &setup->context;
@@ -150,7 +151,7 @@ tn_status tn_setup_open(const tn_setup *setup, const tn_device_options *device,
 
 /* --- predicted time --------------------------------------------------------------------------- */
 
-/* Predicts the time of a run of a set-up before it runs. */
+/* Predicts the time of a run of a compiled model, without running it. */
 
 static tn_status predict_by(const tn_setup *setup, const tn_costs *costs,
                             const tn_simulate_options *given, tn_simulation *simulation,
@@ -181,7 +182,7 @@ tn_status tn_setup_predict(const tn_setup *setup, const tn_costs *costs,
 
 /* --- runs on generated inputs ----------------------------------------------------------------- */
 
-/* Runs a set-up on generated inputs. Cost: memory for all inputs and outputs. */
+/* Runs a compiled model on generated inputs. Cost: memory for all inputs and outputs. */
 
 static void made_up_fill(const tn_array *array, tn__random *random) {
     float *numbers = array->data;
@@ -189,7 +190,7 @@ static void made_up_fill(const tn_array *array, tn__random *random) {
         numbers[i] = (float)(tn__random_next(random) >> 40) / 8388608.0f - 1;
 }
 
-/* Makes a zeroed array for each input or output that is not static. */
+/* Makes an array of zeros for each input or output that is not static memory. */
 static tn_status made_up_arrays(tn__made_up *it, const tn_graph *graph, bool inputs,
                                 tn_error *error) {
     const tn_block *block = tn_graph_block(graph, 0);
@@ -240,9 +241,9 @@ void tn__made_up_close(tn__made_up *it) {
 
 /* --- share of zeros --------------------------------------------------------------------------- */
 
-/* Runs a compiled model once, and counts the share of zeros in each tensor.
+/* Runs a compiled model once, and counts the fraction of zeros in each tensor.
  *
- * The engine counts (src/engine/encode.c). Cost: one run.
+ * The engine counts them (src/engine/encode.c). Cost: one run.
  */
 
 static tn_status zeros_run(tn__made_up *run, const tn_array *inputs, uint32_t input_count,

@@ -1,13 +1,14 @@
-/* emit.c - tn_graph_split: adds the operators for the parts of regions, in execution order.
+/* emit.c - tn_graph_split: adds the operators for the tiles of regions, in the order of execution.
  *
- * Part by part, each operator of the region reads its operands: the part of a tensor that the
- * region has just computed, or a part of a whole tensor. The latter is a tenure.Part, which is a
- * view if that part is contiguous. The elements that the next part needs of a tensor are copied
- * after the last reader in this part, so that the rest can be released; the copy is then joined
- * with the elements that the next part computes. At the end, results are joined along the first
- * cut; with two cuts, patches are first joined into rows.
+ * For each tile, each operator of the region reads its operands: the tile of a tensor that the
+ * region has just computed, or a part of a whole tensor. Such a part is made by an operator
+ * tenure.Part, which is a view if the part is contiguous. Elements of a tensor that the next tile
+ * needs as well are copied after the last reader in this tile, so that the rest of the tensor can
+ * be released. The copy is then joined with the elements that the next tile computes. At the end,
+ * the tiles of each result are joined along the first axis; if two axes are cut, tiles are first
+ * joined into rows.
  *
- * Cost: O(operators x parts).
+ * Cost: O(operators * tiles).
  */
 #include "fit/split/region.h"
 
@@ -16,31 +17,33 @@
 #include "fit/split/trace.h"
 #include "graph/takes.h"
 
-/* A part of a tensor that exists as a whole, shared by all readers in the part. */
+/* A part of a whole tensor, which all readers in one tile share. */
 typedef struct emit_taken {
     tn_tensor_id from, made;
     split_span spans[TN_SPLIT_AXES];
-    uint32_t axes[TN_SPLIT_AXES]; /* axes of the tensor along which the spans lie */
+    uint32_t axes[TN_SPLIT_AXES]; /* axes of the tensor that `spans` refer to */
 } emit_taken;
 
 typedef struct emit_tiles {
     split_region *region;
     tn__draft *draft;
-    emit_trace *trace; /* NULL: the caller does not need it */
-    tn_op_id source;   /* the operator with parts under construction; TN_NONE: there is no such
-                        * operator */
-    tn_op_id before;   /* the operator at the place of the region */
+    /* records the origin of operators and tensors; NULL: the caller does not need it */
+    emit_trace *trace;
+    /* the operator for which a tile is being made; TN_NONE: there is no such operator */
+    tn_op_id source;
+    tn_op_id before; /* the operator of the graph before which the new operators are placed */
     uint32_t part[TN_SPLIT_AXES];
-    uint32_t number;      /* of the part, starting at 1 */
-    tn_tensor_id *now;    /* [tensors of the region] this part's tensor */
-    tn_tensor_id *kept;   /* [tensors] elements kept for the next part */
-    tn_tensor_id *pieces; /* [tensors][parts of the first cut] of results */
+    uint32_t number;    /* number of the current tile, from 1 */
+    tn_tensor_id *now;  /* [tensors of the region] the tensor of the current tile */
+    tn_tensor_id *kept; /* [tensors of the region] elements that were kept for the next tile */
+    /* [tensors of the region][tiles along the first axis] the tiles of results */
+    tn_tensor_id *pieces;
     emit_taken *taken;
     uint32_t taken_count, taken_room;
 } emit_tiles;
 
-/* The number of elements that a window computes along height and width, and the first of them that
- * belongs to the part. */
+/* For a window of TensorFlow Lite: how many elements it computes along height and width, and the
+ * first of them that belongs to the tile. */
 typedef struct emit_raw {
     int64_t count[2], first[2];
 } emit_raw;
@@ -55,7 +58,7 @@ static const tn_tensor *emit_tensor(const emit_tiles *emit, tn_tensor_id id) {
     return tn__draft_tensor_of(emit->draft, id);
 }
 
-/* Adds a tensor like `id` with other extents. */
+/* Adds a tensor with the type and format of `id`, but another shape. */
 static tn_status emit_like(emit_tiles *emit, tn_tensor_id id, const int64_t *shape,
                            tn_tensor_id *made) {
     const tn_tensor like = *emit_tensor(emit, id);
@@ -78,14 +81,15 @@ static tn_status emit_add(emit_tiles *emit, const tn_op *op) {
     return TN_OK;
 }
 
-/* Elements [starts, ends) along `axes` of a tensor. */
+/* Adds an operator that takes the elements from `starts` to `ends` along some axes of a tensor. */
 static tn_status emit_part(emit_tiles *emit, tn_tensor_id from, const int64_t *axes,
                            const int64_t *starts, const int64_t *ends, uint32_t count, bool copy,
                            tn_tensor_id *made) {
     tn_op_id source = emit->source;
-    copy = copy || emit->trace != NULL;                /* a copy for runtimes that know no views */
-    const tn_tensor tensor = *emit_tensor(emit, from); /* a copy of the struct, because adding a
-                                                        * tensor moves the array */
+    /* a graph that is traced is written for a runtime that has no views */
+    copy = copy || emit->trace != NULL;
+    /* a copy of the struct, because adding a tensor may move the array of tensors */
+    const tn_tensor tensor = *emit_tensor(emit, from);
     int64_t shape[TN_RANK_MAX], yes = 1;
     for (uint32_t d = 0; d < tensor.rank; d++) shape[d] = tensor.shape[d];
     for (uint32_t i = 0; i < count; i++) shape[axes[i]] = ends[i] - starts[i];
@@ -135,8 +139,8 @@ static tn_status emit_join_few(emit_tiles *emit, const char *name, const tn_tens
     return status;
 }
 
-/* TensorFlow Lite Micro joins at most this many tensors; larger lists are joined in groups first.
- */
+/* TensorFlow Lite Micro joins at most this many tensors. More tensors are joined in groups
+ * first. */
 #define EMIT_JOIN_MOST 10u
 
 static tn_status emit_join(emit_tiles *emit, const char *name, const tn_tensor_id *parts,
@@ -179,7 +183,8 @@ static tn_status emit_remember(emit_tiles *emit, const emit_taken *taken) {
     return TN_OK;
 }
 
-/* Takes the box that `needs` describe from a tensor with elements from `base` on along each cut. */
+/* Takes the box of elements that `needs` describes from a tensor. Along each cut, the tensor begins
+ * with element base[cut]. */
 static tn_status emit_take(emit_tiles *emit, tn_tensor_id from, const tn__need *needs,
                            const int64_t *base, tn_tensor_id *made) {
     int64_t axes[TN_SPLIT_AXES], starts[TN_SPLIT_AXES], ends[TN_SPLIT_AXES];
@@ -210,8 +215,9 @@ static tn_status emit_take(emit_tiles *emit, tn_tensor_id from, const tn__need *
     return emit_remember(emit, &taken);
 }
 
-/* Makes what this part needs of input `input` of operator `at`; *made is that tensor. TN_NONE: the
- * operator omits the input, or (*left_out) the part needs nothing of it. */
+/* Makes what the current tile needs of input `input` of operator `at`; *made becomes this tensor.
+ * It is TN_NONE if the operator omits the input, or if the tile needs no element of it
+ * (*left_out). */
 static tn_status emit_input(emit_tiles *emit, uint32_t at, uint32_t input, tn__need *needs,
                             bool *left_out, tn_tensor_id *made) {
     const split_region *region = emit->region;
@@ -235,9 +241,11 @@ static tn_status emit_input(emit_tiles *emit, uint32_t at, uint32_t input, tn__n
 
 /* --- windows of TensorFlow Lite --------------------------------------------------------------- */
 
-/* Makes parts of TensorFlow Lite's windows (graph/tiles/split_tflite.c explains the three ways). */
+/* Makes tiles of the windows of TensorFlow Lite, in one of three ways
+ * (graph/tiles/split_window.c). */
 
-/* The need along one axis of input 0: that of a cut, or the whole axis. */
+/* Finds what the tile needs along one axis of input 0: the need of a cut, or the whole axis if it
+ * is not cut. */
 static tn_status tflite_need(const emit_tiles *emit, uint32_t at, uint32_t axis,
                              const tn__need *needs, tn__need *need) {
     const split_region *region = emit->region;
@@ -282,7 +290,7 @@ static tn_status tflite_add_pad(emit_tiles *emit, tn_tensor_id from, const int64
     return status;
 }
 
-/* VALID: the padding has already been added. */
+/* Sets the padding of an operator to VALID, because explicit padding was added before it. */
 static tn_status tflite_set_valid(emit_tiles *emit, tn_op *op) {
     int64_t valid = 1;
     const tn_attr attr = {.name = "padding", .type = TN_ATTR_INT, .count = 1, .ints = &valid};
@@ -304,7 +312,8 @@ static void tflite_plain(const emit_tiles *emit, uint32_t at, emit_raw *raw) {
     }
 }
 
-/* SAME over the elements of the need: finds the offset at which the part begins. */
+/* Computes a window with padding SAME over the elements of its input; finds the first of its
+ * outputs that belongs to the tile. */
 static tn_status tflite_over(const emit_tiles *emit, uint32_t at, const tn__band *band, uint32_t i,
                              const tn__need *need, emit_raw *raw) {
     const split_region *region = emit->region;
@@ -321,7 +330,8 @@ static tn_status tflite_over(const emit_tiles *emit, uint32_t at, const tn__band
     return TN_OK;
 }
 
-/* Operator `at` in the form that the part needs; needs: of input 0, by cut. May pad inputs[0]. */
+/* Changes operator `at` into the form that the tile needs. `needs`: the need of input 0 for each
+ * cut. May replace inputs[0] by a padded copy. */
 static tn_status tflite_band(emit_tiles *emit, uint32_t at, const tn__need *needs, tn_op *op,
                              tn_tensor_id *inputs, emit_raw *raw) {
     tn__band band;
@@ -372,7 +382,7 @@ static bool emit_made(const emit_tiles *emit, uint32_t at, split_span *spans) {
     return any;
 }
 
-/* Sets the padding of a window's part along all of its axes. */
+/* Sets the explicit padding of a window in a tile, for all of its axes. */
 static tn_status emit_window(emit_tiles *emit, uint32_t at, const tn__need *needs,
                              const tn_attr **attrs, uint32_t *count) {
     const split_region *region = emit->region;
@@ -412,7 +422,7 @@ static tn_status emit_window(emit_tiles *emit, uint32_t at, const tn__need *need
     return *attrs != NULL ? TN_OK : emit_no_memory(emit);
 }
 
-/* The extents of the part as a constant. */
+/* Gives an operator the shape of its tile, as a constant input or as an attribute. */
 static tn_status emit_extents(emit_tiles *emit, const int64_t *shape, uint32_t rank, tn_op *op,
                               tn_tensor_id *inputs) {
     if (op->input_count < 2) {
@@ -435,7 +445,7 @@ static void emit_shape(const emit_tiles *emit, uint32_t at, uint32_t output, int
         shape[tensor->axis[c]] = spans[c].last - spans[c].first;
 }
 
-/* Joins the elements kept from the previous part with those that this one computed. */
+/* Joins the elements that were kept from the previous tile with those that this tile computes. */
 static tn_status emit_with_kept(emit_tiles *emit, uint32_t tensor, tn_tensor_id made) {
     const split_tensor *at = &emit->region->tensors[tensor];
     const tn_tensor *like = emit_tensor(emit, made);
@@ -451,7 +461,8 @@ static tn_status emit_with_kept(emit_tiles *emit, uint32_t tensor, tn_tensor_id 
                      emit->now[tensor]);
 }
 
-/* A window computes more than the part needs: this cuts the part out of its output. */
+/* Used if a window computes more than the tile needs: adds the operator, and cuts the tile out of
+ * its output. */
 static tn_status emit_cut_out(emit_tiles *emit, uint32_t at, tn_op *op, const emit_raw *raw,
                               tn_tensor_id *output) {
     const tn_op *whole = tn_graph_op(emit->region->graph, emit->region->ops[at].id);
@@ -534,7 +545,7 @@ static tn_status emit_compute(emit_tiles *emit, uint32_t at) {
 
 /* --- from part to part --- */
 
-/* Copies the first elements that the next part needs, which this part has. */
+/* Copies the elements of a tensor that both this tile and the next one need. */
 static tn_status emit_keep(emit_tiles *emit, uint32_t tensor) {
     const split_region *region = emit->region;
     uint32_t part = emit->part[0];
@@ -548,14 +559,15 @@ static tn_status emit_keep(emit_tiles *emit, uint32_t tensor) {
     int64_t to = end - here.first;
     bool all = next.first == here.first && end == here.last;
     split_span now = *tn__split_made(region, 0, part, tensor);
-    if (all && now.first >= now.last) { /* they were kept for this part already */
+    if (all && now.first >= now.last) { /* the elements were already kept for this tile */
         emit->kept[tensor] = emit->now[tensor];
         return TN_OK;
     }
     return emit_part(emit, emit->now[tensor], &axis, &from, &to, 1, true, &emit->kept[tensor]);
 }
 
-/* Keeps elements of the tensors with a last reader, in this part, that has run. */
+/* Keeps elements for the next tile from those tensors that operator `at` is the last to read in
+ * this tile. */
 static tn_status emit_keep_behind(emit_tiles *emit, uint32_t at) {
     const split_region *region = emit->region;
     for (uint32_t t = 0; region->keep && t < region->tensor_count; t++) {
@@ -566,7 +578,7 @@ static tn_status emit_keep_behind(emit_tiles *emit, uint32_t at) {
     return TN_OK;
 }
 
-/* Stores the piece of a result that this part adds, for readers outside the region. */
+/* Stores the elements of a result that this tile adds, for readers outside the region. */
 static tn_status emit_piece(emit_tiles *emit, uint32_t tensor) {
     const split_region *region = emit->region;
     tn__need needs[TN_SPLIT_AXES];
@@ -598,7 +610,8 @@ static tn_status emit_one(emit_tiles *emit) {
         if (emit_made(emit, at, spans))
             TN_TRY(emit_compute(emit, at));
         else
-            for (uint32_t k = 0; k < op->output_count; k++) { /* all of it exists */
+            /* all elements were computed by earlier tiles */
+            for (uint32_t k = 0; k < op->output_count; k++) {
                 if (op->outputs[k] == TN_NONE) continue;
                 uint32_t tensor = tn__split_local(region, op->outputs[k]);
                 emit->now[tensor] = emit->kept[tensor];
@@ -617,7 +630,7 @@ static tn_status emit_one(emit_tiles *emit) {
 
 /* --- one region --- */
 
-/* Joins adjacent patches into one row. */
+/* Joins the tiles of one row along the second axis. */
 static tn_status emit_row(emit_tiles *emit, const tn_tensor_id *patches, uint32_t count) {
     const split_region *region = emit->region;
     uint32_t tensor = tn__split_result(region, region->op_count - 1);

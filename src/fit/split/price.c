@@ -1,37 +1,38 @@
-/* price.c - computes live bytes and operations of an unsplit graph, and of a split region without
- * building its graph.
+/* price.c - computes live bytes and operations of a graph without tiles, and of a region in tiles
+ * without building its graph.
  *
- * The same rules apply as in a plan, for views and in-place outputs, and for copies of joins and
- * parts that are not contiguous. The numbers only guide the search; the report on a split graph
- * uses its own layout.
+ * Views, in-place outputs, joins, and copies of parts that are not contiguous are counted as a plan
+ * counts them. The numbers only guide the search; reports on a split graph use its own layout.
  *
- * All regions that end at one operator share their tail. Elements, bytes and copies of an operator
- * depend only on later operators, and are computed once for each number of parts. The exception is
- * an operand: it is known to exist in parts only when its maker joins the region, and then the
- * copies of its readers are counted again. A price is one walk over the bytes of a few parts.
+ * All regions that end at one operator share their last operators. Elements, bytes and copies of an
+ * operator depend only on later operators, and are counted once for each number of tiles. There is
+ * one exception: whether an operand exists in tiles is known only when the operator that makes it
+ * joins the region. The copies of its readers are then counted again. A price results from one walk
+ * over the bytes of a few tiles.
  *
- * Cost: O(operands x parts) for each operator of a window and number of parts, O(operands) for a
+ * Cost: O(operands * tiles) for each operator of a window and number of tiles, O(operands) for a
  * price.
  */
 #include "fit/split/price.h"
 
 #include "graph/takes.h"
 
-/* One of the sampled parts. */
+/* One of the tiles that are examined. */
 typedef struct price_part {
     const split_pricer *pricer;
     price_table *table;
-    const uint32_t *part; /* by cut */
+    const uint32_t *part; /* number of the tile along each cut */
     price_tensor *tensors;
     price_step *steps;
 } price_part;
 
 /* --- the unsplit graph, place by place -------------------------------------------------------- */
 
-/* Computes shared memory, live bytes and operations of each place of an unsplit graph.
+/* Computes shared memory, live bytes and operations at each place of a graph without tiles. (A
+ * place is the position of an operator in the order.)
  *
- * The same rules apply as in a plan, for views and for in-place outputs. The numbers only guide the
- * search; the report on a split graph uses its own layout.
+ * Views and in-place outputs are counted as a plan counts them. The numbers only guide the search;
+ * reports on a split graph use its own layout.
  *
  * Cost: O(tensors + operands).
  */
@@ -48,7 +49,7 @@ static void model_live_from(split_model *model, tn_tensor_id id, uint32_t place)
         (split_life){id, place, last == TN_NONE ? place : last, tn__split_bytes(tensor)};
 }
 
-/* Finds the input with which output 0 shares memory. */
+/* Finds the input that shares its memory with output 0 of an operator. */
 static void model_alias(split_model *model, uint32_t place) {
     const tn_graph *graph = model->order.graph;
     tn_op_id id = model->order.ops[place];
@@ -89,17 +90,17 @@ static uint64_t model_scratch(const split_model *model, tn_op_id id) {
     return model->scratch != NULL ? model->scratch[id] : tn_op_workspace(model->order.graph, id);
 }
 
-/* Whether a tensor has memory of its own; from: the first place before which it exists. */
+/* Whether a tensor has memory of its own. *from: the first place before which it exists. */
 static bool model_is_root(const split_model *model, tn_tensor_id id, uint32_t *from) {
     const split_life *life = &model->lives[id];
     if (life->root != id || life->first == TN_NONE) return false;
-    /* Graph inputs exist before all places. */
+    /* inputs of the graph exist before all places */
     bool is_input = tn_graph_tensor(model->order.graph, id)->producer == TN_NONE;
     *from = is_input ? 0 : life->first + 1;
     return true;
 }
 
-/* Roots by the place that makes them. */
+/* Lists the tensors with memory of their own by the place that makes them. */
 static void model_fill_roots(void *self, tn__lists *roots) {
     const split_model *model = self;
     uint32_t tensors = tn_graph_tensor_count(model->order.graph), from;
@@ -107,7 +108,8 @@ static void model_fill_roots(void *self, tn__lists *roots) {
         if (model_is_root(model, id, &from) && from > 0) tn__lists_add(roots, from - 1, id);
 }
 
-/* Adds and subtracts bytes at the ends of lives; sums beyond 64 bits wrap around. */
+/* Computes the live bytes at each place from the first and last places of live ranges. Sums beyond
+ * 64 bits wrap around. */
 static tn_status model_sum(split_model *model, tn__arena *arena, tn_error *error) {
     uint32_t places = model->order.op_count, from;
     uint64_t *change = tn__arena_array(arena, (size_t)places + 2, sizeof *change), now = 0;
@@ -144,7 +146,8 @@ void tn__split_across(split_model *model, uint32_t first, uint32_t last) {
     }
 }
 
-/* Operations, not times (tn__work_added). */
+/* Counts the operations at each place. The search compares operations, not times
+ * (tn__work_added). */
 static void model_count(split_model *model) {
     for (uint32_t p = 0; p < model->order.op_count; p++) {
         tn_op_id id = model->order.ops[p];
@@ -188,16 +191,17 @@ tn_status tn__split_model(const tn_graph *graph, const tn_split_options *options
 
 /* --- tables: one for each number of parts ----------------------------------------------------- */
 
-/* Counts elements, bytes and copies of each operator of a window for one number of parts.
+/* Counts elements, bytes and copies of each operator of a window for one number of tiles.
  *
  * All of these depend only on later operators, with one exception: an operand is known to exist in
- * parts only when its maker joins the region. Until then a part takes its elements from the whole
- * operand; after that, its copies are counted again.
+ * tiles only when the operator that makes it joins the region. Until then, a tile is assumed to
+ * take its elements from the whole operand; afterwards its copies are counted again.
  *
- * Cost: O(operands x parts) for each operator.
+ * Cost: O(operands * tiles) for each operator.
  */
 
-/* The first, the second, a middle and the last part differ; all others are like the middle one. */
+/* Whether a tile is examined: the first, the second, a middle and the last tile differ; the others
+ * are like the middle one. */
 static bool price_is_seen(uint32_t part, uint32_t parts) {
     return part < 2 || part == parts / 2 || part + 2 > parts;
 }
@@ -211,7 +215,7 @@ static void price_use(split_pricer *pricer, const price_table *table) {
     }
 }
 
-/* Makes a table for a number of parts, without any operator. Errors: E_NO_MEMORY. */
+/* Makes a table for a number of tiles, in which no operator is counted yet. Errors: E_NO_MEMORY. */
 static tn_status price_make_table(split_pricer *pricer, const uint32_t *parts, price_table **made,
                                   tn_error *error) {
     split_region *region = pricer->region;
@@ -253,14 +257,14 @@ static price_part price_part_of(const split_pricer *pricer, price_table *table, 
                         .steps = table->steps + (size_t)seen * region->op_count};
 }
 
-/* Whether elements along an axis are contiguous in memory. */
+/* Whether a range of elements along an axis is contiguous in memory. */
 static bool price_is_piece(const tn_tensor *tensor, uint32_t axis) {
     for (uint32_t i = 0; i < tensor->rank && tn__memory_axis(tensor, i) != axis; i++)
         if (tensor->shape[tn__memory_axis(tensor, i)] != 1) return false;
     return true;
 }
 
-/* Bytes of a tensor with this many elements along each cut. */
+/* Returns the bytes of a tensor with `extents` elements along the cuts. */
 static uint64_t price_bytes(const split_pricer *pricer, uint32_t tensor, const int64_t *extents) {
     const split_region *region = pricer->region;
     const split_tensor *at = &region->tensors[tensor];
@@ -281,14 +285,15 @@ static void price_extents(const price_part *part, uint32_t tensor, bool made, in
     }
 }
 
-/* Whether an operand exists in parts, and the table has counted its maker. */
+/* Whether an operand exists in tiles, and the table has already counted the operator that makes
+ * it. */
 static bool price_is_cut(const price_part *part, uint32_t tensor) {
     const split_region *region = part->pricer->region;
     return tn__split_is_cut(region, tensor) && region->tensors[tensor].maker >= part->table->at;
 }
 
-/* The bytes that a part reads of one operand. copies: they must be copied first, because they are
- * not contiguous. */
+/* Returns the bytes that a tile reads of one operand. *copies: the elements must be copied first,
+ * because they are not contiguous. */
 static uint64_t price_operand(const price_part *part, uint32_t at, uint32_t input, bool *copies) {
     const split_region *region = part->pricer->region;
     const tn_op *op = tn__price_op(part->pricer, at);
@@ -316,7 +321,7 @@ static uint64_t price_operand(const price_part *part, uint32_t at, uint32_t inpu
     return taken;
 }
 
-/* Counts the reads and copies of a part of an operator; replaces the previous count. */
+/* Counts the reads and copies of one tile of an operator; replaces the previous count. */
 static void price_count_step(const price_part *part, uint32_t at) {
     const tn_op *op = tn__price_op(part->pricer, at);
     price_table *table = part->table;
@@ -337,7 +342,7 @@ static void price_count_step(const price_part *part, uint32_t at) {
     table->moves += step->moves - before.moves;
 }
 
-/* Bytes of the tail of a tensor that the next part keeps. */
+/* Returns the bytes of a tensor that are kept for the next tile. */
 static uint64_t price_kept(const price_part *part, uint32_t tensor) {
     const split_region *region = part->pricer->region;
     uint32_t at = part->part[0];
@@ -368,7 +373,8 @@ static void price_count_result(const price_part *part, uint32_t tensor) {
     table->moves += size->kept > 0 ? 2 : 0;
 }
 
-/* Operations that all parts of an operator need in addition to those of the whole. */
+/* Returns the operations that all tiles of an operator need in addition to those of the whole
+ * operator. */
 static double price_extra(const split_pricer *pricer, uint32_t at) {
     const split_region *region = pricer->region;
     uint32_t t = tn__split_result(region, at);
@@ -410,7 +416,7 @@ static void price_count_op(const split_pricer *pricer, price_table *table, uint3
     }
 }
 
-/* Counts the operators of the region that are not in the table yet. */
+/* Counts the operators of the region that the table does not contain yet. */
 static void price_catch_up(split_pricer *pricer, price_table *table) {
     price_use(pricer, table);
     while (table->at > pricer->region->begin && !table->failed) {
@@ -426,12 +432,13 @@ static void price_catch_up(split_pricer *pricer, price_table *table) {
 
 /* --- prices ----------------------------------------------------------------------------------- */
 
-/* Bytes that the next part still finds in the cache: a common size of a second-level cache. */
+/* a common size of a second-level cache; so many bytes are still in the cache when the next tile
+ * runs */
 #define PRICE_CACHE (UINT64_C(1) << 20)
 
 /* --- tensors that are live throughout --- */
 
-/* Whether the root of a tensor is made before the region. */
+/* Whether the memory of a tensor is made before the region. */
 static bool price_is_outer(const split_pricer *pricer, uint32_t tensor, uint32_t first) {
     const split_model *model = pricer->model;
     const split_life *life = &model->lives[model->lives[pricer->region->tensors[tensor].id].root];
@@ -469,7 +476,7 @@ static void price_fill_readers(void *self, tn__lists *readers) {
     for (uint32_t at = 0; at < region->op_count; at++) {
         const tn_op *op = tn__price_op(pricer, at);
         for (uint32_t i = 0; i < op->input_count; i++) {
-            /* not of the window: it has no number, or one above the window's results */
+            /* tensors from outside the window have no number, or one above those of its results */
             uint32_t t =
                 op->inputs[i] != TN_NONE ? tn__split_local(region, op->inputs[i]) : TN_NONE;
             if (t < region->made_count) tn__lists_add(readers, t, at);
@@ -502,7 +509,7 @@ void tn__price_extend(split_pricer *pricer) {
     const split_model *model = pricer->model;
     uint32_t at = region->begin;
     const tn_op *op = tn__price_op(pricer, at);
-    if (!region->ops[at].parts) { /* the operator runs before the parts */
+    if (!region->ops[at].parts) { /* the operator runs whole, before the tiles */
         uint64_t live = model->live[pricer->first + at];
         if (!region->ops[at].idle && live > pricer->whole) pricer->whole = live;
         return;
@@ -524,7 +531,8 @@ void tn__price_extend(split_pricer *pricer) {
 
 /* --- the region at its current length --- */
 
-/* Tensors share memory inside a part as in the whole graph, if both exist in parts. */
+/* Finds which tensors share memory inside a tile: those that share it in the whole graph, if both
+ * exist in tiles. */
 static void price_share(split_pricer *pricer) {
     const split_region *region = pricer->region;
     for (uint32_t t = 0; t < region->made_count; t++) {
@@ -551,8 +559,9 @@ static void price_put_end(split_pricer *pricer, uint32_t at, uint32_t entry) {
     pricer->end[at] = entry;
 }
 
-/* Lists the ends at each operator: entry 2 t, memory of tensor t; entry 2 t + 1, its last reader,
- * after which its tail is kept. In the order of the tensors. */
+/* Lists for each operator what ends after it. Entry 2 t: the memory of tensor t is released; entry
+ * 2 t + 1: tensor t had its last reader, so its elements for the next tile are kept. Entries are in
+ * the order of the tensors. */
 static void price_list_ends(split_pricer *pricer) {
     const split_region *region = pricer->region;
     for (uint32_t at = 0; at < region->op_count; at++) pricer->end[at] = TN_NONE;
@@ -574,7 +583,8 @@ static void price_see(price_state *price, uint64_t more) {
     if (price->now + more > price->peak) price->peak = price->now + more;
 }
 
-/* The bytes of input 0 that die with this operator: its copy, or the part if it owns its memory. */
+/* Returns the bytes of input 0 that are released when this operator ends: its copy, or the tile if
+ * that has memory of its own. */
 static uint64_t price_dying(const price_part *part, uint32_t at, uint64_t copied) {
     const split_pricer *pricer = part->pricer;
     uint32_t t = tn__split_local(pricer->region, tn__price_op(pricer, at)->inputs[0]);
@@ -584,8 +594,8 @@ static uint64_t price_dying(const price_part *part, uint32_t at, uint64_t copied
     return part->tensors[t].need;
 }
 
-/* Bytes of the second copy that a TensorFlow Lite window needs, and whether it is a copy of the
- * input. 0: no second copy. */
+/* Returns the bytes of the second copy that a TensorFlow Lite window needs, or 0 if it needs none.
+ * *pads: it is a padded copy of the input, not a larger output. */
 static uint64_t price_second(const price_part *at_part, uint32_t at, uint64_t in, uint64_t out,
                              bool *pads) {
     const split_region *region = at_part->pricer->region;
@@ -614,7 +624,8 @@ static uint64_t price_second(const price_part *at_part, uint32_t at, uint64_t in
     return share > 1 ? (uint64_t)(share * (double)(*pads ? in : out)) : 0;
 }
 
-/* A window that pads its input or crops its output. `now` includes its output. */
+/* Counts a window that pads its input or crops its output. price->now includes its output
+ * already. */
 static void price_window(price_state *price, const price_part *part, uint32_t at) {
     const split_region *region = part->pricer->region;
     const tn_op *op = tn__price_op(part->pricer, at);
@@ -645,7 +656,7 @@ static void price_walk_op(price_state *price, const price_part *part, uint32_t a
         uint32_t tensor = tn__split_local(region, op->outputs[k]);
         const price_tensor *size = &part->tensors[tensor];
         if (region->tensors[tensor].after && !region->tensors[tensor].read)
-            continue; /* already part of the result */
+            continue; /* the elements are already part of the joined result */
         if (size->joins > 0) price_see(price, size->joins);
         if (pricer->root[tensor] == tensor)
             price->now = tn__add_sat(price->now, region->keep ? size->made : size->need);
@@ -654,7 +665,8 @@ static void price_walk_op(price_state *price, const price_part *part, uint32_t a
     if (pricer->model->copies) price_window(price, part, at);
 }
 
-/* Releases the tensors that had their last reader here, except the elements that are kept. */
+/* Releases the tensors that this operator is the last to read, except the elements that are kept
+ * for the next tile. */
 static void price_walk_end(price_state *price, const price_part *part, uint32_t at) {
     const split_pricer *pricer = part->pricer;
     for (uint32_t entry = pricer->end[at]; entry != TN_NONE; entry = pricer->next[entry]) {
@@ -684,7 +696,8 @@ static void price_walk(price_state *price, price_table *table) {
 
 /* --- joins after the parts --- */
 
-/* If results are not gathered in place, all parts of a result exist together with it. */
+/* Counts the joins of results if tiles are not computed directly into the joined result: all tiles
+ * of a result exist together with it. */
 static void price_join_copies(price_state *price) {
     const split_pricer *pricer = price->pricer;
     uint64_t all = pricer->model->across[pricer->first + pricer->region->begin];
@@ -703,7 +716,8 @@ static void price_join_copies(price_state *price) {
         }
 }
 
-/* Joins a result that is not contiguous: its parts and the whole exist together. */
+/* Counts the join of a result in which its tiles are not contiguous: the tiles and the whole exist
+ * together. */
 static void price_join(price_state *price, uint32_t t) {
     const split_region *region = price->pricer->region;
     const tn_tensor *whole = tn__price_whole(price->pricer, t);
@@ -712,7 +726,7 @@ static void price_join(price_state *price, uint32_t t) {
         price->moved = tn__add_sat(price->moved, 2 * bytes);
         price->now = tn__add_sat(price->pricer->floor, bytes);
         price_see(price, 0);
-    } else if (region->axis_count > 1) { /* a row of patches */
+    } else if (region->axis_count > 1) { /* a row of tiles is joined first */
         price->moved = tn__add_sat(price->moved, 2 * bytes);
         price->peak = tn__add_sat(price->peak, bytes / region->parts[0]);
     }
@@ -720,9 +734,10 @@ static void price_join(price_state *price, uint32_t t) {
 
 /* --- the price --- */
 
-/* Bytes that the parts read in addition to the whole operators: weights, keys and values of
- * attention, rows of a halo. 0 if all bytes that one part reads and writes stay in the cache until
- * the next part. Runtimes that only copy have kernels that read weights for each element anyway. */
+/* Returns the bytes that the tiles read in addition to the whole operators: weights, keys and
+ * values of attention, rows of a halo. It is 0 if all bytes that a tile reads and writes stay in
+ * the cache until the next tile. It is also 0 for runtimes that only copy, because their kernels
+ * read weights for each element anyway. */
 static uint64_t price_read_again(const split_pricer *pricer, const price_table *table,
                                  uint64_t parts) {
     uint64_t all = tn__mul_sat(table->bytes_read / table->seen, parts);
@@ -731,7 +746,7 @@ static uint64_t price_read_again(const split_pricer *pricer, const price_table *
     return all > pricer->operands ? all - pricer->operands : 0;
 }
 
-/* Computes the values that do not depend on the number of parts. */
+/* Computes the values that do not depend on the number of tiles. */
 static void price_begin(split_pricer *pricer) {
     if (pricer->shared == pricer->region->begin) return;
     pricer->shared = pricer->region->begin;

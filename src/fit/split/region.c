@@ -1,11 +1,12 @@
-/* region.c - decides which operators of a region run in parts, along which axes of tensors, and
- * which elements each part needs, computes and keeps.
+/* region.c - decides which operators of a region run in tiles, along which axes of tensors, and
+ * which elements each tile needs, computes and keeps.
  *
- * One walk from the last operator to the first visits all readers of a tensor before its maker. So
- * a longer region is a shorter one plus one step. The maker runs in parts if its rule allows the
- * axes that its readers want, and the readers agree. Otherwise it runs whole, and so do all
- * operators that it depends on. So a Softmax along the axis, keys that every row of queries reads,
- * and a computed shape need no special case.
+ * One walk from the last operator to the first visits all readers of a tensor before the operator
+ * that makes it. So a longer region is a shorter one plus one step. An operator runs in tiles if
+ * its rule allows the axes that the readers of its output want, and these readers agree. Otherwise
+ * it runs whole, before the tiles, and so do all operators on which it depends. Therefore a Softmax
+ * along the cut axis, keys of attention that every row of queries reads, and a computed shape need
+ * no special case.
  *
  * Cost: O(operands of the region).
  */
@@ -13,27 +14,32 @@
 
 /* --- elements that a part needs, from known laws ---------------------------------------------- */
 
-/* Computes the elements of an input that a part needs, without calling the operator's rule.
+/* Computes the elements of an input that a tile needs, without calling the operator's rule each
+ * time.
  *
- * A search asks the same operators about millions of parts, and a rule looks up attributes by name.
- * Most answers follow a law (tn__law): all of the input, the same elements, or a sliding window.
- * The first answer along an axis gives the law; later parts are computed from it. An operator
- * without a law is asked each time.
+ * A search asks for the same operators and millions of tiles, and a rule looks up attributes by
+ * name. Most answers follow a simple law (tn__law): the tile needs all of the input, or the
+ * elements with its own indices, or a sliding window. The first answer along an axis gives the law,
+ * and the answers for later tiles are computed from it. For an operator without a law, the rule is
+ * called each time.
  *
- * Cost: O(1) if a law is known, otherwise that of the rule. Memory: one law for each operator, axis
- * and input.
+ * Cost: O(1) if the law is known, otherwise that of the rule. Memory: one law for each operator,
+ * axis and input.
  */
 
 enum { ASK_UNKNOWN, ASK_RULE, ASK_LAW };
 
-/* The known facts about one input of an operator, for parts along one axis of its outputs. */
+/* What is known about the needs of one input of an operator, for tiles along one axis of its
+ * outputs. */
 struct split_law {
     uint8_t state;
-    bool joins;         /* an empty range is a valid answer: the input is omitted */
-    tn__law law;        /* of ASK_LAW */
-    uint32_t axis;      /* of the input */
-    int64_t out_extent; /* of the outputs along the axis */
-    int64_t extent;     /* of the input along its axis */
+    /* for an operator that joins tensors, an empty range is a valid answer: the tile does not need
+     * this input */
+    bool joins;
+    tn__law law;        /* the law, if the state is ASK_LAW */
+    uint32_t axis;      /* the axis of the input that is cut */
+    int64_t out_extent; /* number of elements of the outputs along the axis of the tiles */
+    int64_t extent;     /* number of elements of the input along its axis */
     int64_t stride, front, reach;
 };
 
@@ -58,11 +64,12 @@ static tn_status ask_begin(split_order *order, tn__arena *arena, tn_error *error
     return order->laws != NULL ? TN_OK : tn__no_memory(error, "a split graph");
 }
 
-/* Asks the rule, and stores the law of its answer. */
+/* Calls the operator's rule for a tile, and stores the law of the answer. */
 static bool ask_rule(const split_order *order, struct split_law *law, tn_op_id id, tn__tile *part,
                      uint32_t input, tn__need *need) {
     const tn_op *op = tn_graph_op(order->graph, id);
-    if (!tn__op_split(order->graph, id, part, input, need)) return false; /* only this part */
+    /* this tile is impossible; others may be possible */
+    if (!tn__op_split(order->graph, id, part, input, need)) return false;
     if (law->state != ASK_UNKNOWN) return true;
     law->state = need->law == TN__LAW_NONE ? ASK_RULE : ASK_LAW;
     law->law = need->law;
@@ -93,7 +100,8 @@ static bool ask_law(const struct split_law *law, const tn__tile *part, tn__need 
     need->last = last < law->extent ? last : law->extent;
     need->before = need->first - first;
     need->after = last - need->last;
-    if (law->law == TN__LAW_SAME && need->after > 0) return false; /* the input is shorter */
+    /* the input has fewer elements than the output, so the law gives no answer */
+    if (law->law == TN__LAW_SAME && need->after > 0) return false;
     return law->joins ? need->first <= need->last : need->first < need->last;
 }
 
@@ -157,7 +165,7 @@ static uint32_t region_tensor(split_region *region, tn_tensor_id id) {
     if (*local == 0) {
         split_tensor *made = &region->tensors[region->tensor_count++];
         *made = (split_tensor){.id = id, .axis = {TN_NONE, TN_NONE}, .maker = TN_NONE};
-        made->whole = true; /* until it becomes a result of the window */
+        made->whole = true; /* assume so until it becomes a result of the window */
         *local = region->tensor_count;
     }
     return *local - 1;
@@ -171,7 +179,7 @@ static bool region_is_idle(const tn_graph *graph, const tn_op *op) {
     return op->output_count > 0;
 }
 
-/* Reads the operators of the window and their results. */
+/* Reads the operators of the window and the tensors that they make. */
 static tn_status region_take(const split_order *order, uint32_t first, uint32_t last,
                              split_region *region) {
     size_t operands = 1;
@@ -201,7 +209,8 @@ static tn_status region_take(const split_order *order, uint32_t first, uint32_t 
 
 /* --- operators that run in parts --- */
 
-/* Whether all readers want the outputs in parts, along axes that the outputs share. */
+/* Whether all readers want the outputs of an operator in tiles, along axes that the outputs
+ * share. */
 static bool region_wanted(const split_region *region, uint32_t at, uint32_t *axes) {
     const tn_op *op = region_op(region, at);
     bool any = false;
@@ -219,10 +228,11 @@ static bool region_wanted(const split_region *region, uint32_t at, uint32_t *axe
     return any;
 }
 
-/* Answers of an operator for one of its axes. */
+/* Stored answers: whether an operator can run in tiles along one of its axes. */
 enum { KNOWN_NOT_ASKED, KNOWN_NO, KNOWN_YES, KNOWN_CUTS_WEIGHTS };
 
-/* Constant operands may be cut if the copy is small, but not the weights of matrix products. */
+/* Returns whether an operator can run in tiles along an axis, and whether that cuts the weights of
+ * a product. Other constant operands may be cut, because their copies are small. */
 static uint8_t region_ask(const split_region *region, uint32_t at, uint32_t axis) {
     const tn_graph *graph = region->graph;
     tn_op_id id = region->ops[at].id;
@@ -247,7 +257,9 @@ static uint8_t region_answer(const split_region *region, uint32_t at, uint32_t a
 }
 
 static bool region_splits(const split_region *region, uint32_t at, const uint32_t *axes) {
-    bool asked = at + 1 == region->op_count; /* one flag per axis: a reader wants it */
+    /* the caller asked for the axes of the region's last operator, so there its weights may be
+     * cut */
+    bool asked = at + 1 == region->op_count;
     for (uint32_t c = 0; c < region->axis_count; c++) {
         uint8_t answer = region_answer(region, at, axes[c]);
         if (answer != KNOWN_YES && !(asked && answer == KNOWN_CUTS_WEIGHTS)) return false;
@@ -255,12 +267,14 @@ static bool region_splits(const split_region *region, uint32_t at, const uint32_
     return true;
 }
 
-/* A reader wants one input along these axes; if two readers disagree, the tensor is made whole. */
+/* Records that a reader wants an input in tiles along these axes. If two readers disagree, the
+ * tensor must be whole. */
 static void region_want(split_region *region, uint32_t at, uint32_t input, const uint32_t *wanted) {
     uint32_t index = region_tensor(region, region_op(region, at)->inputs[input]);
     split_tensor *tensor = &region->tensors[index];
     tensor->touched = true;
-    if (index >= region->made_count) return; /* made outside: each part takes its own elements */
+    /* made outside of the window, so that each tile takes its elements from the whole tensor */
+    if (index >= region->made_count) return;
     for (uint32_t c = 0; c < region->axis_count; c++) {
         bool agree = wanted[c] != TN_NONE && (!tensor->read || tensor->axis[c] == wanted[c]);
         if (!agree) tensor->whole = true;
@@ -320,7 +334,8 @@ static tn_status region_begin_last(split_region *region) {
     return TN_OK;
 }
 
-/* Parts reorder the operators of a region, so none may do more than compute its outputs. */
+/* Refuses an operator that does more than compute its outputs, because tiles change the order of
+ * the operators of a region. */
 static tn_status region_check_effects(const split_region *region, uint32_t at) {
     tn_op_id id = region->ops[at].id;
     if (tn_op_changes(region->graph, id) != 0 || tn_op_is_ordered(region->graph, id))
@@ -328,8 +343,8 @@ static tn_status region_check_effects(const split_region *region, uint32_t at) {
     return TN_OK;
 }
 
-/* Results that are read after the region must be made in order: with two cuts, only the last
- * operator's. */
+/* Refuses results that cannot be made in order. If two axes are cut, only the result of the last
+ * operator may be read after the region. */
 static tn_status region_check_results(const split_region *region, uint32_t at) {
     const tn_op *op = region_op(region, at);
     bool last = at == region->op_count - 1;
@@ -343,7 +358,7 @@ static tn_status region_check_results(const split_region *region, uint32_t at) {
     return TN_OK;
 }
 
-/* Adds the operator to the region. */
+/* Adds an operator at the front of the region. */
 static void region_join(split_region *region, uint32_t at) {
     const tn_op *op = region_op(region, at);
     for (uint32_t k = 0; k < op->output_count && !region->ops[at].idle; k++) {
@@ -420,19 +435,20 @@ uint32_t tn__split_result(const split_region *region, uint32_t at) {
 
 /* --- elements of each part: needed, computed, kept -------------------------------------------- */
 
-/* Computes the elements that each part needs of each tensor, and those it computes.
+/* Computes the elements of each tensor that each tile needs, and those that it computes.
  *
- * One walk backwards per part. An operator computes the elements that its readers need, and its
- * rule gives the elements that it needs of its inputs. If halos are kept, elements that the
- * previous part has computed are not computed again:
+ * There is one walk from the last operator to the first for each cut. An operator computes the
+ * elements that its readers need, and its rule gives the elements that it needs of its inputs. If
+ * halos are kept, elements that the previous tile has computed are not computed again:
  *
- *     part 0   computes |#########|
- *     part 1      needs      |============|          windows reach back
- *              computes           |#######|   and keeps |====| of part 0
+ *     tile 0   computes |#########|
+ *     tile 1      needs      |============|          windows need earlier elements, too
+ *              computes           |#######|   and keeps |====| of tile 0
  *
- * This also reduces the needs of earlier operators. Cuts are independent of each other.
+ * This also reduces the needs of earlier operators. The cuts along two axes are independent of each
+ * other.
  *
- * Cost: O(operands x parts).
+ * Cost: O(operands * tiles).
  */
 
 static bool span_is_empty(split_span span) { return span.first >= span.last; }
@@ -459,7 +475,8 @@ static int64_t ranges_extent(const split_region *region, uint32_t tensor, uint32
 
 /* --- the results of a region --- */
 
-/* Results with outside readers are produced piece by piece, each from the end of the last part. */
+/* Sets the elements of a result with readers outside of the region that each tile must provide:
+ * they begin where those of the previous tile end. */
 static void ranges_hand_out(split_region *region, uint32_t cut, uint32_t part, uint32_t tensor) {
     split_span *need = tn__split_need(region, cut, part, tensor);
     int64_t extent = ranges_extent(region, tensor, cut);
@@ -477,7 +494,8 @@ static void ranges_hand_out(split_region *region, uint32_t cut, uint32_t part, u
 
 /* --- one operator --- */
 
-/* The end of the elements of an output that the previous part has. */
+/* Returns the end of the elements of an output that the previous tile has; 0 if elements are not
+ * kept. */
 static int64_t ranges_done(const split_region *region, uint32_t cut, uint32_t part,
                            uint32_t tensor) {
     if (!region->keep || part == 0) return 0;
@@ -505,9 +523,10 @@ bool tn__split_part_need(const split_region *region, uint32_t at, uint32_t input
     return tn__split_ask(region->order, region->ops[at].id, whole, input, need);
 }
 
-#define RANGES_FEW 8u /* number of inputs with remembered needs: most operators have fewer */
+#define RANGES_FEW 8u /* number of inputs with stored needs; few operators have more inputs */
 
-/* The operator computes `made`, or a larger range if its rule requires it. */
+/* Computes the needs of the inputs if an operator computes `made`. Its rule may require a larger
+ * range, which *made then becomes. */
 static tn_status ranges_compute(split_region *region, uint32_t cut, uint32_t part, uint32_t at,
                                 split_span *made) {
     const tn_op *op = tn_graph_op(region->graph, region->ops[at].id);
@@ -549,15 +568,17 @@ static tn_status ranges_op(split_region *region, uint32_t cut, uint32_t part, ui
         if (part == 0) continue;
         int64_t last = tn__split_need(region, cut, part - 1, tensor)->last;
         if (span_is_empty(*need)) *need = (split_span){last, last};
-        if (region->keep && need->last < last) need->last = last; /* already there */
+        /* the previous tile has these elements already */
+        if (region->keep && need->last < last) need->last = last;
     }
     return TN_OK;
 }
 
-/* Elements that later parts need of an earlier part stay until then. The kept and the computed
- * elements must be contiguous. */
+/* Makes the needs of all tiles contiguous: elements that a later tile needs stay from the tile that
+ * computes them, so that kept and computed elements are adjacent. */
 static void ranges_stay(split_region *region, uint32_t cut, uint32_t tensor) {
-    int64_t first = INT64_MAX, done = 0; /* first: element that this part or a later one needs */
+    /* first: the first element that this tile or a later one needs */
+    int64_t first = INT64_MAX, done = 0;
     for (uint32_t part = region->parts[cut]; part-- > 0;) {
         split_span *need = tn__split_need(region, cut, part, tensor);
         if (span_is_empty(*need))
@@ -576,7 +597,8 @@ static void ranges_stay(split_region *region, uint32_t cut, uint32_t tensor) {
 
 /* --- all operators --- */
 
-/* Called when all readers have been visited for all parts. */
+/* Computes the elements of one operator along one cut for all tiles. Called after all readers of
+ * its outputs were visited. */
 static tn_status ranges_all(split_region *region, uint32_t cut, uint32_t at) {
     const tn_op *op = tn_graph_op(region->graph, region->ops[at].id);
     for (uint32_t k = 0; k < op->output_count; k++) {
@@ -588,8 +610,7 @@ static tn_status ranges_all(split_region *region, uint32_t cut, uint32_t at) {
         if (region->keep) ranges_stay(region, cut, tensor);
     }
     for (uint32_t part = 0; part < region->parts[cut]; part++) {
-        if (at + 1 == region->op_count) /* each part begins at the end of the previous one, or
-                                         * later */
+        if (at + 1 == region->op_count) /* each tile begins where the previous one ends */
             ranges_hand_out(region, cut, part, tn__split_result(region, at));
         TN_TRY(ranges_op(region, cut, part, at));
     }

@@ -1,13 +1,15 @@
-/* search.c - chooses the regions that run in parts: the least work within a budget.
+/* search.c - chooses the regions that run in tiles: those with the least additional work within a
+ * budget.
  *
- * A tensor that waits long for its last readers is live during everything in between, so splitting
- * cannot go below its size. So the search uses several graphs: the given one, and others that each
- * recompute one more tensor for late readers (skip.h). The next tensor is the one that saves the
- * most bytes per operation at the place where the previous graph needs most. Each graph has the
- * prices of its own sequences. A budget takes the least work over all graphs, so a larger budget
- * never needs more work.
+ * A tensor that waits long for its last readers is live during everything in between, so tiles
+ * cannot lower the memory below its size. Therefore the search uses several graphs: the given one,
+ * and others that each recompute one more tensor for late readers (skip.h). The next tensor is the
+ * one that saves the most bytes per operation at the place where the previous graph needs the most
+ * bytes. Each graph has prices for all its sequences of operators. For a budget, the least work
+ * over all graphs is chosen, so a larger budget never needs more work.
  *
- * Cost: O(operators x 80 x axes x parts) for each graph; a budget O(operators + prices).
+ * Cost: O(operators * 80 * axes * numbers of tiles) for each graph; O(operators + prices) for a
+ * budget.
  */
 #include <stdlib.h>
 
@@ -19,57 +21,62 @@ typedef struct search_point {
     uint32_t first, last; /* places */
     tn_split_region region;
     split_price price;
-    uint64_t cost; /* additional operations, and moved bytes in operations */
+    uint64_t cost; /* additional operations, plus the moved bytes as operations that take as long */
     uint64_t floor;
 } search_point;
 
-/* Limits on the total of all graphs of a search. */
+/* Limits for all graphs of a search together. */
 typedef struct search_limits {
-    uint64_t work, work_limit; /* priced regions, and their maximum; 0: no limit */
-    double deadline;           /* in the time of tn__clock_s; 0: no deadline */
+    uint64_t work, work_limit; /* number of priced regions, and its limit; 0: no limit */
+    double deadline;           /* a time of tn__clock_s; 0: no deadline */
     bool stopped;
 } search_limits;
 
-/* A graph with its prices. */
+/* One of the graphs of a search, with its prices. */
 typedef struct search_stage {
-    const tn_context *context; /* NULL: the stage is not open */
+    const tn_context *context; /* services of the caller; NULL: the stage is not open */
     search_limits *limits;
     tn__arena arena;
     const tn_graph *graph;
-    tn_graph *own; /* NULL: the graph is the caller's */
+    tn_graph *own; /* the graph, if the search made it; NULL: it is the caller's graph */
     split_model model;
-    search_point *points; /* [count] sorted by last */
+    search_point *points; /* [count] prices, in ascending order of `last` */
     size_t count, room;
-    uint64_t whole;             /* live bytes of the unsplit graph */
-    uint32_t byte_flops;        /* operations that take as long as copying a byte */
-    const tn_split_again *list; /* [again_count], owned by the search */
-    uint32_t skip_count;        /* number of recomputed tensors */
-    uint64_t skip;              /* operations of these recomputations */
+    uint64_t whole;      /* peak of live bytes of the graph without tiles */
+    uint32_t byte_flops; /* number of operations that take as long as copying a byte */
+    /* [skip_count] the tensors that are recomputed; the list belongs to the search */
+    const tn_split_again *list;
+    uint32_t skip_count; /* number of recomputed tensors */
+    uint64_t skip;       /* operations of all recomputed operators */
 } search_stage;
 
-/* A path through one graph. Its work is counted without recomputed operators. */
+/* A path through one graph, as a choice of regions. Its work does not include that of recomputed
+ * operators. */
 
 typedef struct search_path {
-    uint64_t *cost;   /* [places + 1] cost of all operators before the place; UINT64_MAX: no path */
-    uint32_t *region; /* [places + 1] the point that ends right before it; TN_NONE: a whole
-                       * operator */
+    /* [places + 1] least cost of all operators before the place; UINT64_MAX: no path */
+    uint64_t *cost;
+    /* [places + 1] the price of the region that ends directly before the place; TN_NONE: the
+     * operator before the place runs whole */
+    uint32_t *region;
 } search_path;
 
 /* --- prices of all sequences of one graph ----------------------------------------------------- */
 
-/* Prices every sequence of operators of a graph in parts, along each of its axes.
+/* Prices the sequences of operators of a graph as regions, along each of their axes.
  *
- * Every sequence that ends in an operator that can be cut is priced along each axis and for a few
- * numbers of parts, with halos recomputed and with halos kept. A price is dropped if another price
- * of the same sequence is at most equal in bytes and work; the paths below combine the remaining
- * prices for a budget. The search does not consider other orders of the operators, nor regions
+ * Every sequence that ends with an operator that can be cut is priced along each axis, for a few
+ * numbers of tiles, with halos recomputed and with halos kept. A price is dropped if another price
+ * of the same sequence needs at most its bytes and at most its work. The paths below combine the
+ * other prices for a budget. The search considers no other order of the operators, and no regions
  * within regions.
  *
- * Cost: O(operators x 80 x axes x parts) prices.
+ * Cost: O(operators * 80 * axes * numbers of tiles) prices.
  */
 
-#define SEARCH_LENGTH 80u /* maximum number of operators in a region */
-#define SEARCH_SMALL 16u  /* places with fewer live bytes than this part of the peak are ignored */
+#define SEARCH_LENGTH 80u /* limit for the number of operators in a region */
+/* a region is ignored if all of its places have fewer live bytes than 1/16 of the peak */
+#define SEARCH_SMALL 16u
 
 /* --- limits --- */
 
@@ -79,7 +86,7 @@ static bool search_is_over(search_limits *limits) {
     return limits->stopped;
 }
 
-/* False: the work limit is reached. */
+/* Counts a priced region. Returns false if the work limit is reached. */
 static bool search_count(search_limits *limits) {
     if (limits->work_limit > 0 && limits->work >= limits->work_limit) limits->stopped = true;
     if (!limits->stopped) limits->work++;
@@ -99,13 +106,14 @@ static uint64_t search_cost(const search_stage *search, const split_price *price
     return tn__work_added(price->extra, price->moved, search->byte_flops);
 }
 
-/* At least as good in every measure. */
+/* Whether one price is at least as good as another in every respect. */
 static bool search_beats(const search_point *point, const search_point *other) {
     return point->price.peak <= other->price.peak && point->cost <= other->cost &&
            point->price.kept <= other->price.kept;
 }
 
-/* Whether a point of the same sequence is as good. `from`: the first point of the sequence. */
+/* Whether a known price of the same sequence is at least as good. `from`: index of the first price
+ * of this sequence. */
 static bool search_is_beaten(const search_stage *search, size_t from, const search_point *point) {
     for (size_t i = from; i < search->count; i++)
         if (search_beats(&search->points[i], point)) return true;
@@ -116,7 +124,8 @@ static tn_status search_add(search_stage *search, size_t from, const search_poin
                             tn_error *error) {
     size_t kept = from;
     if (search_is_beaten(search, from, point)) return TN_OK;
-    for (size_t i = from; i < search->count; i++) { /* removes the points that it beats */
+    /* removes the prices that are no better than the new one */
+    for (size_t i = from; i < search->count; i++) {
         if (!search_beats(point, &search->points[i])) search->points[kept++] = search->points[i];
     }
     search->count = kept;
@@ -127,8 +136,8 @@ static tn_status search_add(search_stage *search, size_t from, const search_poin
     return TN_OK;
 }
 
-/* Prices the region at its current length with this number of parts. The peak is TN_SIZE_UNKNOWN if
- * this cut is not possible. */
+/* Prices the region at its current length with this number of tiles, and adds the price if it is
+ * useful. The peak is TN_SIZE_UNKNOWN if the region cannot be cut in this way. */
 static tn_status search_try(search_stage *search, split_pricer *pricer, uint32_t index, size_t from,
                             search_point *point, uint64_t most, tn_error *error) {
     point->price = (split_price){.peak = TN_SIZE_UNKNOWN};
@@ -139,7 +148,7 @@ static tn_status search_try(search_stage *search, split_pricer *pricer, uint32_t
     return search_add(search, from, point, error);
 }
 
-/* Tries more and more parts, while that helps. */
+/* Tries more and more tiles, as long as that helps. */
 static tn_status search_more(search_stage *search, split_pricer *pricer, search_point *point,
                              uint64_t most, tn_error *error) {
     static const uint32_t many[PRICE_COUNTS] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
@@ -165,7 +174,8 @@ static tn_status search_more(search_stage *search, split_pricer *pricer, search_
     return TN_OK;
 }
 
-/* Whether a region may end with this operator, cut along this axis without cutting its weights. */
+/* Whether a region may end with this operator if it is cut along this axis: the operator can run in
+ * tiles, and its weights are not cut. */
 static bool search_may_cut(const search_stage *search, tn_op_id id, uint32_t axis) {
     const tn_graph *graph = search->model.order.graph;
     const tn_op *op = tn_graph_op(graph, id);
@@ -183,7 +193,8 @@ static bool search_may_cut(const search_stage *search, tn_op_id id, uint32_t axi
     return true;
 }
 
-/* Prices all regions of a window, from the shortest to the longest. */
+/* Prices all regions that end at the last operator of a window, from the shortest to the
+ * longest. */
 static tn_status search_lengths(search_stage *search, split_pricer *pricer, search_point *point,
                                 tn_error *error) {
     const split_order *order = &search->model.order;
@@ -197,14 +208,14 @@ static tn_status search_lengths(search_stage *search, split_pricer *pricer, sear
         if (most < small || !region->ops[region->begin].parts) continue;
         point->floor = tn__price_floor(pricer);
         if (point->floor + point->floor / 16 >= most) continue;
-        if (search_is_over(search->limits)) return TN_OK; /* the caller checks the limit, too */
+        if (search_is_over(search->limits)) return TN_OK; /* the caller asks for the limit, too */
         search_point asked = *point;
         TN_TRY(search_more(search, pricer, &asked, most, error));
     }
     return TN_OK;
 }
 
-/* Prices all sequences that end at a place, cut along one axis or two. */
+/* Prices all sequences that end at a place, cut along one axis or along two. */
 static tn_status search_axes(search_stage *search, uint32_t last, const uint32_t *axes, bool grid,
                              bool keep, tn_error *error) {
     const split_order *order = &search->model.order;
@@ -239,7 +250,7 @@ static tn_status search_last(search_stage *search, uint32_t last, tn_error *erro
     for (uint32_t axis = 0; axis < y->rank; axis++) {
         const uint32_t axes[2] = {axis, columns};
         if (image && axis == columns)
-            continue; /* columns alone: rows are as good, and contiguous */
+            continue; /* not along columns alone: rows are as good, and contiguous */
         if (!search_may_cut(search, order->ops[last], axis)) continue;
         TN_TRY(search_axes(search, last, axes, false, false, error));
         TN_TRY(search_axes(search, last, axes, false, true, error));
@@ -249,8 +260,9 @@ static tn_status search_last(search_stage *search, uint32_t last, tn_error *erro
     return TN_OK;
 }
 
-/* `context` and `limits` are set, `arena` is initialised, all else is 0. The caller closes the
- * stage, also after an error. Errors: E_STOPPED by a limit or the caller, E_NO_MEMORY. */
+/* Prices all sequences of a graph. `context` and `limits` must be set, `arena` initialised, and
+ * everything else 0. The caller must close the stage, even after an error. Errors: E_STOPPED (a
+ * limit, or the caller), E_NO_MEMORY. */
 static tn_status search_open(search_stage *search, const tn_graph *graph,
                              const tn_split_options *options, tn_error *error) {
     uint32_t ops;
@@ -282,11 +294,12 @@ static void search_close(search_stage *search) {
 /* Finds the least work of a graph within a budget, from the prices of its sequences.
  *
  * The answer for a budget is a shortest path. Each operator either runs whole, if that is within
- * the budget, or lies inside the cheapest region that is within the budget.
+ * the budget, or belongs to a region that is within the budget. In this example, the operators 2 to
+ * 4 form a region:
  *
  *     place    0     1     2     3     4     5
  *              o-----o-----o     o-----o-----o     whole, where the budget allows it
- *                    \____region, 7 parts____/      or a region over several places
+ *                    \____region, 7 tiles____/     or a region over several places
  *
  * The path has the least work of all combinations of these regions, so a larger budget never needs
  * more work. The fewest bytes for a share of work are found by binary search over budgets.
@@ -296,7 +309,7 @@ static void search_close(search_stage *search) {
 
 /* --- paths --- */
 
-/* The caller releases the path, also after an error. */
+/* Allocates a path. The caller must release it, even after an error. */
 static tn_status path_make(const search_stage *stage, search_path *path, tn_error *error) {
     size_t places = (size_t)stage->model.order.op_count + 1;
     path->cost = tn__alloc_array(stage->context, places, sizeof *path->cost);
@@ -316,8 +329,8 @@ static uint64_t path_weigh(uint64_t bytes, double weight) {
     return all >= 0x1p62 ? UINT64_MAX / 4 : (uint64_t)all;
 }
 
-/* The work of the best path plus `weight` times its permanent bytes; UINT64_MAX: no path keeps to
- * the budget. */
+/* Finds the best path within a budget. Returns its work plus `weight` times its permanent bytes;
+ * UINT64_MAX if no path is within the budget. */
 static uint64_t path_walk(const search_stage *stage, uint64_t budget, double weight,
                           search_path *path) {
     uint32_t places = stage->model.order.op_count;
@@ -340,7 +353,8 @@ static uint64_t path_walk(const search_stage *stage, uint64_t budget, double wei
     return path->cost[places];
 }
 
-/* Returns the last path as a choice; `work` is its share of `whole` operations. */
+/* Returns the last path as a choice of regions. choice->work is its work as a fraction of `whole`
+ * operations. */
 static tn_status path_take(const search_stage *stage, const search_path *path, uint64_t whole,
                            tn_split_choice *choice, tn_error *error) {
     uint32_t count = 0, places = stage->model.order.op_count;
@@ -374,7 +388,8 @@ static tn_status path_take(const search_stage *stage, const search_path *path, u
     return TN_OK;
 }
 
-/* One step of a path from its end: places [first, last], and the bytes that they need. */
+/* Returns the bytes that the last operator or region of a path needs which ends at place `last`.
+ * *first: the place at which it begins. */
 static uint64_t path_item(const search_stage *stage, const search_path *path, uint32_t *first,
                           uint32_t last) {
     const search_point *point =
@@ -383,8 +398,9 @@ static uint64_t path_item(const search_stage *stage, const search_path *path, ui
     return point != NULL ? point->price.peak : stage->model.live[last];
 }
 
-/* The operator or region, from place *first to place *last, that needs the most bytes; with
- * `across`, the one across which the most bytes wait that it does not need. */
+/* Finds the operator or region of a path that needs the most bytes, from place *first to place
+ * *last. With `across`, finds the one with the most bytes that it does not use but that are live
+ * from before it until after it. */
 static void path_worst(search_stage *stage, const search_path *path, bool across, uint32_t *first,
                        uint32_t *last) {
     uint64_t most = 0;
@@ -409,7 +425,8 @@ static int path_order(const void *left, const void *right) {
     return a < b ? -1 : a > b;
 }
 
-/* All budgets at which the path can change, in ascending order. */
+/* Lists all budgets at which the path can change, in ascending order. Returns NULL if memory is
+ * exhausted. */
 static uint64_t *path_budgets(const search_stage *stage, size_t *count) {
     size_t places = stage->model.order.op_count;
     uint64_t *list = tn__alloc_array(stage->context, places + stage->count + 1, sizeof *list);
@@ -421,8 +438,8 @@ static uint64_t *path_budgets(const search_stage *stage, size_t *count) {
     return list;
 }
 
-/* The smallest budget with a best path of at most `limit` work; without regions it is the graph's
- * peak. */
+/* Finds the smallest budget for which the best path needs at most `limit` work. Without regions, it
+ * is the peak of the graph. */
 static tn_status path_smallest(const search_stage *stage, uint64_t limit, search_path *path,
                                uint64_t *budget, tn_error *error) {
     size_t count, low = 0;
@@ -445,24 +462,27 @@ static tn_status path_smallest(const search_stage *stage, uint64_t limit, search
 /* --- the unsplit graph, and graphs in which tensors are recomputed ---------------------------- */
 
 #define STAGES_MOST 8u
-/* A tensor is recomputed only if it has at least 1/STAGES_LEAST of the unsplit graph's peak. */
+/* A tensor is recomputed only if it has at least 1 / STAGES_LEAST of the peak of the graph without
+ * tiles. */
 #define STAGES_LEAST 32u
-/* A further graph is kept only if it saves more than 1/STAGES_GAIN of the least bytes so far. */
+/* Another graph is kept only if it saves more than 1 / STAGES_GAIN of the fewest bytes so far. */
 #define STAGES_GAIN 64u
 
 struct tn_split_search {
     tn_context context;
     search_limits limits;
-    search_stage stages[STAGES_MOST]; /* [count]; the first is the given graph */
-    tn_split_again skip[STAGES_MOST]; /* the tensor that each graph recomputes in addition to
-                                        * the previous one */
+    search_stage stages[STAGES_MOST]; /* [count] the graphs; the first is the given one */
+    /* for each further graph, the tensor that it recomputes in addition to those of the previous
+     * graph */
+    tn_split_again skip[STAGES_MOST];
     uint32_t count;
     uint64_t whole, work;
 };
 
 /* --- graphs --- */
 
-/* The scratch of a copied operator is that of its original. */
+/* Copies the bytes of scratch memory for the operators of the next graph; a copied operator needs
+ * as many as its original. */
 static tn_status stages_scratch(search_stage *next, const search_stage *from,
                                 const tn_op_id *sources, tn_split_options *options,
                                 tn_error *error) {
@@ -494,8 +514,8 @@ static tn_status stages_open_next(tn_split_search *search, const split_skip *ski
     return search_open(next, next->own, &options, error);
 }
 
-/* The smallest budget of a graph within a share of work; UINT64_MAX: the recomputation alone
- * exceeds it. */
+/* Finds the smallest budget of a graph for at most `limit` work. It is UINT64_MAX if recomputation
+ * alone needs more work. */
 static tn_status stages_smallest(const search_stage *stage, uint64_t limit, uint64_t *budget,
                                  tn_error *error) {
     search_path path = {0};
@@ -507,9 +527,9 @@ static tn_status stages_smallest(const search_stage *stage, uint64_t limit, uint
     return status;
 }
 
-/* Where to look for a waiting tensor: across the region or operator of the best path that has the
- * most waiting bytes, or that needs the most bytes. If one region covers all waiting tensors, the
- * third way looks across the operator with the most waiting bytes. */
+/* Where to look for a tensor to recompute: across the region or operator of the best path that has
+ * the most bytes waiting across it; or across the one that needs the most bytes; or, if one region
+ * spans all tensors that wait, at the operator across which the most bytes wait. */
 enum { STAGES_ACROSS, STAGES_WORST, STAGES_FULLEST, STAGES_WAYS };
 
 static tn_status stages_place(const tn_split_search *search, search_stage *stage, uint32_t way,
@@ -530,7 +550,8 @@ static tn_status stages_place(const tn_split_search *search, search_stage *stage
     return status;
 }
 
-/* Adds a graph that recomputes one more tensor. *better: it needs less than *least. */
+/* Adds a graph that recomputes one more tensor. *better: it needs clearly fewer bytes than *least;
+ * otherwise it is removed again. */
 static tn_status stages_try(tn_split_search *search, const split_skip *skip,
                             const tn_split_options *options, uint64_t *least, bool *better,
                             tn_error *error) {
@@ -540,7 +561,7 @@ static tn_status stages_try(tn_split_search *search, const split_skip *skip,
     tn_status status = stages_open_next(search, skip, options, &said);
     if (status == TN_OK) status = stages_smallest(next, search->work / 2, &bytes, &said);
     *better = status == TN_OK && bytes < *least - *least / STAGES_GAIN;
-    /* drops a graph with sizes that cannot be inferred any more, and one that a limit stopped */
+    /* a graph is dropped if its sizes cannot be inferred, or if a limit stopped its search */
     bool drops = status == TN_E_INVALID || status == TN_E_UNKNOWN || status == TN_E_UNSUPPORTED ||
                  status == TN_E_STOPPED;
     if (!*better) {
@@ -552,7 +573,8 @@ static tn_status stages_try(tn_split_search *search, const split_skip *skip,
     return TN_OK;
 }
 
-/* *more: a graph was added. */
+/* Tries to add one more graph, in each of the three ways to find a tensor. *more: a graph was
+ * added. */
 static tn_status stages_next(tn_split_search *search, const tn_split_options *options,
                              uint64_t *least, bool *more, tn_error *error) {
     search_stage *stage = &search->stages[search->count - 1];
@@ -597,7 +619,8 @@ tn_status tn_split_search_create(const tn_graph *graph, const tn_split_options *
     if (status == TN_OK) status = stages_smallest(&made->stages[0], made->work / 2, &least, error);
     while (status == TN_OK && more && made->count < STAGES_MOST)
         status = stages_next(made, &asked, &least, &more, error);
-    for (uint32_t i = 0; i < made->count; i++) /* the caller's, valid only during the call */
+    /* these arrays belong to the caller, and need not exist after this call */
+    for (uint32_t i = 0; i < made->count; i++)
         made->stages[i].model.scratch = made->stages[i].model.kept = NULL;
     if (status == TN_OK)
         *search = made;
@@ -626,7 +649,7 @@ void tn_split_choice_release(const tn_split_search *search, tn_split_choice *cho
     *choice = (tn_split_choice){0};
 }
 
-/* The choice of one graph for a budget, if a path exists. */
+/* Makes the choice of regions of one graph for a budget. */
 static tn_status stages_take(const tn_split_search *search, const search_stage *stage,
                              uint64_t budget, double weight, tn_split_choice *choice,
                              tn_error *error) {
@@ -640,7 +663,8 @@ static tn_status stages_take(const tn_split_search *search, const search_stage *
     return status;
 }
 
-/* Work of a graph for a budget, with its recomputed operators; UINT64_MAX: no path exists. */
+/* Computes the work of a graph for a budget, including its recomputed operators; UINT64_MAX if no
+ * path is within the budget. */
 static tn_status stages_cost(const search_stage *stage, uint64_t budget, double weight,
                              uint64_t *cost, tn_error *error) {
     search_path path = {0};
@@ -651,7 +675,7 @@ static tn_status stages_cost(const search_stage *stage, uint64_t budget, double 
     return status;
 }
 
-/* The graph that needs the fewest bytes within a limit. */
+/* Finds the graph that needs the fewest bytes for at most `limit` work. */
 static tn_status stages_fewest(const tn_split_search *search, uint64_t limit,
                                const search_stage **best, uint64_t *budget, tn_error *error) {
     *budget = UINT64_MAX;

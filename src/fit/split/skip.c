@@ -1,20 +1,21 @@
-/* skip.c - chooses a tensor to recompute for its late readers, and builds the graph with the copy.
+/* skip.c - chooses a tensor to recompute for its late readers, and builds the graph with the copies
+ * of operators.
  *
- * A skip connection is read at once and again at the far end, and it is live in between, so
- * splitting the operators in between does not help. Its operators may instead run a second time
- * right before the late reader. Both ends are then ordinary sequences of operators, which can be
- * split, and the skip never exists as a whole. The start of the recomputation is a choice: a walk
- * from the tensor to the front sums, place by place, the operations of the copy and the bytes that
- * must stay live for it.
+ * A skip connection is read soon after it is made and again much later. It is live in between, so
+ * tiles for the operators in between do not help. Instead, the operators that make it may run a
+ * second time directly before the late reader. Both ends are then ordinary sequences of operators,
+ * which can run in tiles, and the skip connection never exists as a whole. It is a choice where
+ * recomputation begins: a walk from the tensor to the front sums, place by place, the operations of
+ * the copied operators and the bytes that must stay live for them.
  *
  * An operator is not recomputed if it writes into operands, is random or has blocks. If any
  * operator of the graph writes into its operands, nothing is recomputed.
  *
- * Cost: choosing is O(tensors + operands), and for each waiting tensor a walk to the front, which
- * ends at the producer of the first tensor that the copy needs. The graph with the copies is
+ * Cost: O(tensors + operands) to choose, plus a walk to the front for each tensor that waits, which
+ * ends at the operator that makes the first tensor that the copy needs. The graph with copies costs
  * O(tensors + operands), and its shapes are inferred again. Source: Chen et al., "Training deep
  * nets with sublinear memory cost" (2016), for the idea; here it is applied to inference, and to
- * parts.
+ * tiles.
  */
 #include "fit/split/skip.h"
 
@@ -23,18 +24,22 @@
 #include "graph/rewrite/rewrite.h"
 #include "graph/takes.h"
 
-#define SKIP_LENGTH 60u /* recomputed operators; they must fit in a region */
-#define SKIP_GAP 8u     /* a tensor that waits for fewer operators does so inside a region */
+/* limit for the number of recomputed operators, because a region must contain them */
+#define SKIP_LENGTH 60u
+#define SKIP_GAP 8u /* a tensor that waits for fewer operators than this can wait inside a region */
 
 typedef struct skip_walk {
     const split_model *model;
-    uint32_t *wanted; /* [tensors] == turn: read by a recomputed operator, or the tensor itself */
-    uint32_t *taken;  /* [places] == turn: is recomputed */
-    uint32_t turn;    /* the number of this walk, from 1 */
-    uint32_t ahead;   /* wanted tensors that are made at an earlier place than the walk's */
+    /* [tensors] equal to `turn`: a recomputed operator reads the tensor, or it is the tensor to
+     * recompute */
+    uint32_t *wanted;
+    uint32_t *taken; /* [places] equal to `turn`: the operator is recomputed */
+    uint32_t turn;   /* number of this walk, from 1 */
+    /* number of wanted tensors that are made at an earlier place than that of the walk */
+    uint32_t ahead;
     tn_tensor_id root;
     uint32_t before;
-    uint64_t stays; /* bytes that stay live only for the copy */
+    uint64_t stays; /* bytes that would stay live only for the recomputation */
     uint64_t flops;
     uint32_t count;
 } skip_walk;
@@ -86,7 +91,7 @@ static bool skip_may(const tn_graph *graph, tn_op_id id) {
     return true;
 }
 
-/* Moves one place to the front. False: the walk ends here. */
+/* Moves the walk one place to the front. Returns false if the walk must end here. */
 static bool skip_step(skip_walk *walk, uint32_t place) {
     const tn_op *op = skip_op(walk->model, place);
     if (!skip_makes(walk, op)) return true;
@@ -122,8 +127,8 @@ static tn_status skip_open(const split_model *model, tn__arena *arena, skip_walk
 
 /* --- choosing the tensor --- */
 
-/* The longest wait of each tensor, in places: from its definition or a reader to the next reader.
- * The wait is empty if it is shorter than SKIP_GAP or if the memory stays in use. */
+/* The longest wait of a tensor, in places: from its definition or a reader to its next reader. It
+ * is empty if it is shorter than SKIP_GAP, or if the tensor's memory is used meanwhile. */
 typedef struct skip_gap {
     uint32_t from, to;
 } skip_gap;
@@ -135,10 +140,10 @@ static bool skip_is_made(const split_order *order, tn_tensor_id id) {
            order->last[id] < order->op_count;
 }
 
-/* The last uses of the tensors that share a root's memory: the latest of all, and the latest of the
- * others. */
+/* The last uses of the memory that several tensors share: the latest use of all, and the latest use
+ * of any other tensor than this one. */
 typedef struct skip_last {
-    tn_tensor_id tensor; /* TN_NONE: no tensor uses the memory */
+    tn_tensor_id tensor; /* the tensor with the latest use; TN_NONE: no tensor uses the memory */
     uint32_t place, other;
     bool has_other;
 } skip_last;
@@ -153,7 +158,7 @@ static void skip_use(skip_last *last, tn_tensor_id id, uint32_t place) {
     if (later) *last = (skip_last){id, place, last->other, last->has_other};
 }
 
-/* *lasts: [tensors] of each root */
+/* Finds the last uses of the memory of each root. *lasts: [tensors], at the index of the root. */
 static tn_status skip_lasts(const split_model *model, tn__arena *arena, skip_last **lasts,
                             tn_error *error) {
     const split_order *order = &model->order;
@@ -168,7 +173,7 @@ static tn_status skip_lasts(const split_model *model, tn__arena *arena, skip_las
     return TN_OK;
 }
 
-/* Whether its memory is free while the tensor waits. */
+/* Whether no other tensor uses the memory of a tensor while it waits. */
 static bool skip_frees(const split_model *model, const skip_last *lasts, tn_tensor_id id,
                        uint32_t from) {
     const skip_last *last = &lasts[model->lives[id].root];
@@ -206,7 +211,7 @@ static tn_status skip_gaps(const split_model *model, tn__arena *arena, skip_gap 
     return TN_OK;
 }
 
-/* The place at which the most bytes wait. */
+/* Finds the place at which the tensors that wait have the most bytes. */
 static tn_status skip_fullest(const split_model *model, const skip_gap *gaps, tn__arena *arena,
                               uint32_t *place, tn_error *error) {
     uint32_t places = model->order.op_count, tensors = tn_graph_tensor_count(model->order.graph);
@@ -228,7 +233,8 @@ static tn_status skip_fullest(const split_model *model, const skip_gap *gaps, tn
     return TN_OK;
 }
 
-/* Bytes saved per operation by recomputing a tensor, from the best start; 0: not possible. */
+/* Returns the bytes saved per operation by recomputing a tensor, for the best begin of the
+ * recomputation; 0 if it is not possible. */
 static double skip_worth(skip_walk *walk, tn_tensor_id id, uint64_t least, split_skip *skip) {
     const split_model *model = walk->model;
     const tn_tensor *tensor = tn_graph_tensor(model->order.graph, id);
@@ -238,8 +244,8 @@ static double skip_worth(skip_walk *walk, tn_tensor_id id, uint64_t least, split
         uint32_t before = walk->count;
         if (!skip_step(walk, p)) break;
         if (walk->count == before || walk->stays >= bytes || bytes - walk->stays < least) continue;
-        double work = (double)tn__work_added(walk->flops, bytes, TN__PLAIN_RATIO); /* the copy is
-                                                                                     * written */
+        /* the copy of the tensor is written as well */
+        double work = (double)tn__work_added(walk->flops, bytes, TN__PLAIN_RATIO);
         double worth = (double)(bytes - walk->stays) / work;
         if (worth <= best) continue;
         best = worth;
@@ -274,7 +280,8 @@ tn_status tn__skip_choose(const split_model *model, uint32_t first, uint32_t las
         split_skip at;
         if (gaps[id].from >= last || gaps[id].to <= last) continue;
         bool inside = order->place[tn_graph_tensor(order->graph, id)->producer] >= first;
-        if (gaps[id].from >= first && !inside) continue; /* it is read and needed there */
+        /* the tensor is read inside the range and needed there */
+        if (gaps[id].from >= first && !inside) continue;
         skip_begin(&walk, id, gaps[id].to);
         double worth = skip_worth(&walk, id, least, &at);
         if (worth <= best) continue;
@@ -290,7 +297,7 @@ tn_status tn__skip_choose(const split_model *model, uint32_t first, uint32_t las
 
 typedef struct skip_copy {
     tn__draft *draft;
-    tn_tensor_id *now; /* [tensors of the graph] its copy; TN_NONE: no copy */
+    tn_tensor_id *now; /* [tensors of the graph] the copy of the tensor; TN_NONE: no copy */
     tn_op_id before;
 } skip_copy;
 
@@ -332,7 +339,7 @@ static tn_status skip_copy_op(skip_copy *copy, tn_op_id id, tn_op_id *made) {
     return TN_OK;
 }
 
-/* Readers from here on read the copy of every recomputed tensor. */
+/* Makes all readers from this place on read the copies of the recomputed tensors. */
 static void skip_turn(skip_copy *copy, const split_order *order, uint32_t before) {
     for (uint32_t p = before; p < order->op_count; p++) {
         const tn_op *op = tn__draft_op_of(copy->draft, order->ops[p]);
@@ -342,7 +349,8 @@ static void skip_turn(skip_copy *copy, const split_order *order, uint32_t before
     }
 }
 
-/* Fills the draft; from: [added operators] the operator of which each one is a copy. */
+/* Adds the copies of operators to the draft. *from: [added operators] the operator of which each
+ * one is a copy. */
 static tn_status skip_fill(tn__draft *draft, const split_model *model, const split_skip *skip,
                            const skip_walk *walk, tn_op_id **from) {
     const split_order *order = &model->order;

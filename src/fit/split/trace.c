@@ -1,7 +1,8 @@
 /* trace.c - records the origin of each operator and tensor of a split graph.
  *
- * It uses ids of the draft during construction, then ids of the new graph, found by the operands
- * that both share. Cost: O(operands).
+ * While the graph is built, origins are recorded for the ids of the draft. Afterwards they are
+ * assigned to the ids of the new graph, in which operators are found by their operands. Cost:
+ * O(operands).
  */
 #include "fit/split/trace.h"
 

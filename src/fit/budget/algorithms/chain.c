@@ -1,6 +1,7 @@
-/* chain.c - recognises chains, and finds the cheapest schedule of short ones. The loss may be the
- * last forward job or the first backward one. It is the first backward job if its reader also reads
- * two other values. Cost: O(jobs + operands). */
+/* chain.c - recognises schedule graphs that are chains (chain.h), and finds the cheapest schedule
+ * of short ones. The job that computes the loss may belong to the forward sequence or to the
+ * backward one; it is counted as backward if its reader also reads two forward values. Cost: O(jobs
+ * + operands). */
 #include "fit/budget/algorithms/chain.h"
 
 #include "fit/budget/algorithms/states.h"
@@ -27,7 +28,7 @@ static bool chain_is_same(const tn__dag *dag, uint32_t a, uint32_t b, uint32_t c
     return memcmp(dag->operands + a, dag->operands + b, count * sizeof *dag->operands) == 0;
 }
 
-/* Whether a repeat reads and makes the same values as the first run. */
+/* Whether a repeat of a job reads and makes the values of its first run. */
 static bool chain_repeats_alike(const tn__dag *dag, const tn__job *it) {
     return it->recompute_input_count == it->input_count &&
            it->recompute_output_count == it->output_count &&
@@ -35,7 +36,8 @@ static bool chain_repeats_alike(const tn__dag *dag, const tn__job *it) {
            chain_is_same(dag, it->recompute_output_first, it->output_first, it->output_count);
 }
 
-/* A job of a chain has one output, no ordering constraint, and no separate repeat form. */
+/* Checks what every job of a chain must satisfy: one output, no ordering constraint, no output
+ * written over an input, and a repeat that reads and makes the values of the first run. */
 static tn_status chain_check_job(const chain_read *c, uint32_t job) {
     const tn__dag *dag = c->dag;
     const tn__job *it = &dag->jobs[job];
@@ -50,8 +52,8 @@ static tn_status chain_check_job(const chain_read *c, uint32_t job) {
     return TN_OK;
 }
 
-/* The number of leading jobs that read only the previous output (and initial values) and may be
- * repeated. */
+/* Returns the number of leading jobs that may be repeated, and that read only the output of the
+ * previous job and values that exist from the start. */
 static uint32_t chain_forward(const tn__dag *dag) {
     uint32_t count = 0;
     for (; count < dag->job_count; count++) {
@@ -68,7 +70,8 @@ static uint32_t chain_forward(const tn__dag *dag) {
     return count;
 }
 
-/* The stage of a backward job; `stage` was the stage of the previous one. */
+/* Finds the stage of a backward job. *stage is the stage of the previous backward job, and becomes
+ * that of this job; *next: the job also reads the forward value of the next higher stage. */
 static tn_status chain_find_stage(const chain_read *c, uint32_t job, int64_t *stage, bool *next) {
     const tn__dag *dag = c->dag;
     uint32_t inputs, low = TN_NONE, high = 0;
@@ -128,7 +131,8 @@ static tn_status chain_read_all(chain_read *c, tn__chain *chain) {
     c->error = &said;
     tn_status status = chain_read_back(c);
     c->error = error;
-    if (status == TN_E_UNSUPPORTED && c->count > 2) { /* the loss is the first backward job */
+    /* try again with the last forward job, the loss, as the first backward job */
+    if (status == TN_E_UNSUPPORTED && c->count > 2) {
         c->count--;
         TN_TRY(chain_read_back(c));
     } else if (status != TN_OK) {
@@ -165,33 +169,41 @@ tn_status tn__chain_run(tn__schedule *schedule, uint32_t first, uint32_t count, 
 
 /* --- cheapest schedule of a short chain ------------------------------------------------------- */
 
-/* The cheapest schedule of a short chain, with any evictions and repeats.
+/* Finds the cheapest schedule of a short chain, with any evictions and repeats.
  *
- * A state is the number of backward jobs that have run, and the set of live forward values. From a
- * state, the next backward job runs, or the forward value after a live one is made. If one of these
- * does not fit, a value is evicted, which costs nothing. A* (Hart, Nilsson, Raphael 1968) uses this
- * lower bound:
+ * A state is the number of backward jobs that have run, and the set of live forward values. In a
+ * state there are three kinds of steps: the next backward job runs; or the forward value after a
+ * live one is made; or, if one of these does not fit into the budget, a value is evicted at no
+ * cost. The search is A* (Hart, Nilsson, Raphael 1968). Its lower bound on the remaining cost is
+ * the highest sum, over the remaining backward jobs, of two costs:
  *
- *     the values that are read up to some job and are not live, each made once
- *   + the values that are read after that job and do not fit next to it, each made once
+ *     the values that jobs up to this one read and that are not live, each made once
+ *   + the values that later jobs read and that do not fit while this one runs, each made once
  *
- * for the job with the highest sum. The second term is a fractional knapsack, computed once in
- * advance. Cost: up to 2^values * jobs states, each O(jobs); far fewer with a good ceiling.
+ * The second term is a fractional knapsack, computed once in advance. Cost: up to 2^values * jobs
+ * states, each O(jobs); far fewer if the ceiling on the cost is close to the optimum.
  */
 
-enum { SEARCH_STRIDE = 2 }; /* words of a key: values, steps done */
+/* number of 64-bit words of a state's key: the set of live forward values, and the number of
+ * backward jobs that have run */
+enum { SEARCH_STRIDE = 2 };
 
 typedef struct chain_chain {
     tn__pass_run *run;
     const tn__chain *chain;
-    uint32_t steps;          /* number of backward jobs */
-    uint64_t bytes;          /* bytes that may be live at once, without the values that stay */
-    uint64_t *needs, *reach; /* [steps + 1] forward values it reads; those up to the last one
-                              * that is still read */
+    uint32_t steps; /* number of backward jobs */
+    /* bytes that may be live at one time, without the values that exist from the start */
+    uint64_t bytes;
+    /* [steps + 1] sets of forward values for each backward job. needs: the job reads them; reach:
+     * up to the last one that this or a later job reads */
+    uint64_t *needs, *reach;
     uint64_t *own,
-        *handed;    /* [steps + 1] bytes of it, including the value handed to it; bytes of the
-                     * handed value */
-    uint64_t *rest; /* [steps] cost of the later-read values that do not fit next to it */
+        /* [steps + 1] for each backward job: own, bytes of its scratch, its output and the value
+         * handed to it by the previous backward job; handed, bytes of that value alone */
+        *handed;
+    /* [steps] least cost of making again the values that later jobs read and that do not fit while
+     * this job runs */
+    uint64_t *rest;
     uint64_t ceiling, most_work, spent;
     tn__states states;
 } chain_chain;
@@ -210,14 +222,14 @@ static uint64_t chain_cost(const chain_chain *s, uint64_t values) {
     return sum;
 }
 
-/* Whether one value costs more per byte than another. */
+/* Whether value a costs more per byte than value b. */
 static bool chain_is_dearer(const chain_chain *s, uint32_t a, uint32_t b) {
     double left = (double)s->chain->costs[a] * (double)s->chain->bytes[b];
     return left > (double)s->chain->costs[b] * (double)s->chain->bytes[a];
 }
 
-/* The minimum cost of leaving out values so that the others fit; a value may be left out in part.
- */
+/* Returns the least cost of leaving out some values so that the others fit into `bytes`; a part of
+ * a value may be left out at a part of its cost. */
 static uint64_t chain_left_out(const chain_chain *s, uint64_t values, uint64_t bytes) {
     double cost = (double)chain_cost(s, values), room = (double)bytes;
     while (values != 0) {
@@ -264,8 +276,8 @@ static tn_status chain_prepare(chain_chain *s) {
         s->rest == NULL)
         return tn__no_memory(s->run->error, "a chain");
     for (uint32_t i = 0; i < s->steps; i++) chain_read_step(s, i);
-    s->needs[0] |= (uint64_t)1 << (s->chain->count - 1); /* all forward jobs run before the
-                                                          * others */
+    /* all forward jobs run before the first backward job */
+    s->needs[0] |= (uint64_t)1 << (s->chain->count - 1);
     uint64_t later = 0;
     for (uint32_t i = s->steps; i-- > 0;) {
         uint64_t beside = s->own[i] + chain_bytes(s, s->needs[i] & ~later);
@@ -309,8 +321,9 @@ static tn_status chain_reach_state(chain_chain *s, uint32_t from, uint32_t by, u
     return TN_OK;
 }
 
-/* Adds the successors of a state. A value is evicted only if something does not fit. A value is
- * made before the next job only if it must be, or if less is handed on now than after that job. */
+/* Adds the successors of a state. A value is evicted only if the next step does not fit. If the
+ * next backward job can run, forward values are made before it only if that job makes the handed
+ * value larger. */
 static tn_status chain_expand(chain_chain *s, uint32_t state) {
     uint64_t there = s->states.keys[(size_t)state * SEARCH_STRIDE], cost = s->states.costs[state];
     uint32_t step = (uint32_t)s->states.keys[(size_t)state * SEARCH_STRIDE + 1];
@@ -337,7 +350,7 @@ static tn_status chain_expand(chain_chain *s, uint32_t state) {
     return TN_OK;
 }
 
-/* Writes the jobs on the path to a state, from the start. */
+/* Writes the jobs on the path from the start to a state. */
 static tn_status chain_rebuild(chain_chain *s, uint32_t state, tn__schedule *schedule) {
     uint32_t first = schedule->count;
     for (; s->states.parents[state] != TN_NONE; state = s->states.parents[state])

@@ -1,17 +1,19 @@
-/* exact_search.c - A* over states (the live values and the jobs that have run).
+/* exact_search.c - an A* search for the cheapest schedule with repeats. A state is the set of live
+ * values and the set of jobs that have run.
  *
- * In a state, any job with live inputs may run: a first run (only the next one if the order is
- * fixed), or a repeat that makes a useful value which is not live. If the job does not fit, values
- * are evicted one by one, largest first. Each eviction is a state of its own (half a step), so that
- * the lower bound can prune before all subsets are built. Evictions end as soon as the job fits.
- * The last evicted value is the smallest one, so none of the evicted values could have stayed. For
- * an in-place output, the search tries both: the input ends with the job, or stays.
+ * In a state, a job with live inputs may run: either its first run (if the order is fixed, only
+ * that of the next job), or a repeat that makes a useful value which is not live. If the job does
+ * not fit into the budget, values are evicted one by one, largest first, until it fits. After each
+ * eviction there is an intermediate state ("half a step"), so that the lower bound can prune before
+ * all subsets of values are built. Since the last evicted value is the smallest, none of the
+ * evicted values could have stayed. For an output that may overwrite an input, the search tries
+ * both: to overwrite the input, and to keep it.
  *
- * The bound never overestimates, so the first complete state taken from the queue is the cheapest;
- * if the queue becomes empty, no schedule exists. A value that is kept only for repeats is often
- * not worth its bytes, but this is known only below a cost ceiling. The search therefore starts
- * with a low ceiling and raises it as long as no schedule is below it. Cost: exponential in the
- * number of values that are live at once.
+ * The lower bound never overestimates, so the first complete state that is taken from the queue is
+ * the cheapest; if the queue becomes empty, no schedule exists. A value that is kept only for
+ * repeats is often not worth its bytes, but this can only be decided below a ceiling on the cost.
+ * The search therefore starts with a low ceiling, and raises it as long as no schedule costs less.
+ * Cost: exponential in the number of values that are live at one time.
  */
 #include "fit/budget/algorithms/exact_search.h"
 
@@ -33,14 +35,15 @@ static inline bool exact_meet(const uint64_t *a, const uint64_t *b, uint32_t wor
     return false;
 }
 
-/* for (i in set) */
+/* a loop over the elements i of a set of bits */
 #define EXACT_EACH(i, set, words)                                                                  \
     for (uint32_t i##_w = 0, i; i##_w < (words); i##_w++)                                          \
         for (uint64_t i##_left = (set)[i##_w];                                                     \
              i##_left != 0 && (i = i##_w * 64 + (uint32_t)__builtin_ctzll(i##_left), true);        \
              i##_left &= i##_left - 1)
 
-enum { EXACT_STRIDE = 2 * EXACT_WORDS + 1 }; /* most words of a state's key */
+/* largest number of 64-bit words in the key of a state */
+enum { EXACT_STRIDE = 2 * EXACT_WORDS + 1 };
 
 static inline uint64_t exact_bytes(const exact_model *model, const uint64_t *values) {
     uint64_t sum = 0;
@@ -57,10 +60,11 @@ static inline bool exact_may_repeat(const exact_model *model, const uint64_t *ra
 
 /* A schedule graph as sets of bits, with data about every job's first run that is computed once.
  *
- * The first run of a job is a neck: a value that is made before it and read after it is either
- * live, which needs bytes, or is recomputed later, which costs time. `before` and `behind` contain
- * the jobs that certainly run earlier or later: all jobs if the order is fixed, otherwise those
- * that follow from dependencies. Cost: O(jobs^2 * values / 64).
+ * The first run of a job is a bottleneck for memory, called a neck: a value that is made before it
+ * and read after it is either live during it, which needs bytes, or is recomputed later, which
+ * costs time. The sets `before` and `behind` of a job have the jobs with a first run that certainly
+ * comes earlier or later: all other jobs if the order is fixed, otherwise those that follow from
+ * dependencies. Cost: O(jobs^2 * values / 64).
  */
 
 static void model_set(uint64_t *set, const uint32_t *list, uint32_t count) {
@@ -91,8 +95,9 @@ static void model_merge(uint64_t *to, const uint64_t *from, uint32_t words) {
     for (uint32_t w = 0; w < words; w++) to[w] |= from[w];
 }
 
-/* Jobs stand in a valid order, so the set `before` of every earlier job is complete when a job is
- * visited. A job also comes before the jobs that overwrite its inputs (`limits`). */
+/* Computes the sets `before` and `behind` of all jobs. Jobs are listed in a valid order, so the set
+ * `before` of every earlier job is complete when a job is visited. A job also comes before the jobs
+ * that overwrite its inputs (`limits`). */
 static void model_order(exact_model *model) {
     const tn__dag *dag = model->dag;
     for (uint32_t j = 0; j < dag->job_count; j++) {
@@ -113,8 +118,8 @@ static void model_order(exact_model *model) {
 
 /* --- necks --- */
 
-/* Whether a first run that certainly comes after `neck` reads the value, or it must be live at the
- * end. */
+/* Whether the value is live at the end, or is read by a first run that certainly comes after the
+ * first run of the job `neck`. */
 static bool model_is_wanted_behind(const exact_model *model, uint32_t value, uint32_t neck) {
     const tn__dag *dag = model->dag;
     if (exact_has(model->stay, value)) return true;
@@ -129,7 +134,8 @@ static bool model_repeats_behind(const exact_model *model, uint32_t job, uint32_
            !exact_meet(it->limits, model->jobs[neck].before, model->job_words);
 }
 
-/* Bytes of the job itself: its inputs and outputs, and the values held by then. */
+/* Returns the bytes that are live during the first run of the job `neck` in any case: its inputs
+ * and outputs, and the held values that exist by then. `own` becomes the set of these values. */
 static uint64_t model_own_bytes(const exact_model *model, uint32_t neck, uint64_t *own) {
     const tn__job *it = &model->dag->jobs[neck];
     const exact_job *job = &model->jobs[neck];
@@ -242,7 +248,7 @@ uint64_t tn__exact_least_bytes(const exact_model *model) {
     return most;
 }
 
-/* Values that may be read in future, or must be live at the end. */
+/* Finds the values that a future run may read, or that must be live at the end. */
 static void exact_useful(const exact_model *model, const uint64_t *ran, uint64_t *useful) {
     memcpy(useful, model->stay, sizeof model->stay);
     for (uint32_t j = model->dag->job_count; j-- > 0;) {
@@ -258,21 +264,23 @@ static void exact_useful(const exact_model *model, const uint64_t *ran, uint64_t
 
 /* --- lower bound on the remaining cost -------------------------------------------------------- */
 
-/* A lower bound on the remaining cost of a state.
+/* A lower bound on the cost of all repeats from a state to the end, as the sum of two parts.
  *
- * 1. A value that is needed and not live must be recomputed, with all missing values that this
- *    needs. Each of these jobs runs at least once more.
- * 2. At the first run of a job, the values made before and read after it may not fit next to it.
- *    The cheapest bytes among them are evicted, and come back at the cost of their jobs. A part
- *    of the last value costs a part (relaxed knapsack). Jobs counted in 1 do not count again, and
- *    their bytes are free.
+ * 1. A value that is needed and not live must be recomputed, together with all missing values that
+ *    this needs. The jobs that make them run at least once more.
+ * 2. During the first run of a job, the values that were made before and are read later may not all
+ *    fit. Those with the least cost per byte are evicted, and recomputed later at the cost of the
+ *    jobs that make them; of the last one, only the necessary fraction counts (relaxed knapsack).
+ *    Jobs counted in part 1 are not counted here, and their values need no bytes. The largest
+ *    result over all jobs is taken.
  *
- * Part 1 and the maximum of part 2 count different jobs, so their sum is a lower bound. All outputs
- * of a job are evicted together at its cost, which never overestimates the cost. Cost: O(jobs^2)
- * for each state, at most.
+ * The parts count different jobs, so their sum is a lower bound. All outputs of a job are evicted
+ * together for the cost of one repeat, which never overestimates the cost. Cost: at most O(jobs^2)
+ * for each state.
  */
 
-/* The values that jobs without a first run read, or that must be live at the end. */
+/* Finds the needed values: those that a job without a first run so far reads, and those that must
+ * be live at the end. */
 static void bound_needed(const exact_model *model, const uint64_t *ran, uint64_t *needed) {
     memcpy(needed, model->stay, sizeof model->stay);
     for (uint32_t j = 0; j < model->dag->job_count; j++)
@@ -280,15 +288,16 @@ static void bound_needed(const exact_model *model, const uint64_t *ran, uint64_t
             needed[w] |= model->jobs[j].in[w];
 }
 
-/* Finds the jobs that must be repeated, in `again`; returns their cost. */
+/* Finds the jobs that must be repeated to make the needed values that are not live, as the set
+ * `recompute`. Returns the cost of these repeats, or EXACT_NEVER if a value cannot be made. */
 static uint64_t bound_missing(const exact_model *model, const uint64_t *ran, const uint64_t *there,
                               uint64_t *recompute) {
     const tn__dag *dag = model->dag;
     uint64_t needed[EXACT_WORDS], cost = 0;
     bound_needed(model, ran, needed);
     for (uint32_t w = 0; w < model->job_words; w++) recompute[w] = 0;
-    /* makers come before readers, so a descending loop visits each job after all jobs that need
-     * it */
+    /* jobs are visited in descending order: makers come before readers, so all jobs that need a
+     * job's outputs have been visited before the job */
     for (uint32_t j = dag->job_count; j-- > 0;) {
         const exact_job *it = &model->jobs[j];
         uint64_t missing = 0, unmade = 0;
@@ -302,7 +311,8 @@ static uint64_t bound_missing(const exact_model *model, const uint64_t *ran, con
         exact_add(recompute, j);
         cost += dag->jobs[j].recompute_cost;
         for (uint32_t w = 0; w < model->value_words; w++) {
-            if (it->recompute_in[w] & it->out[w] & ~there[w]) return EXACT_NEVER; /* needs itself */
+            /* the repeat reads a missing value that only the job itself makes */
+            if (it->recompute_in[w] & it->out[w] & ~there[w]) return EXACT_NEVER;
             needed[w] |= it->recompute_in[w];
         }
     }
@@ -311,7 +321,8 @@ static uint64_t bound_missing(const exact_model *model, const uint64_t *ran, con
     return cost;
 }
 
-/* The minimum cost of evicting `excess` bytes; items are sorted by cost per byte. */
+/* Returns the least cost of evicting `excess` bytes during the first run of a job. The items of the
+ * job are sorted by cost per byte. */
 static uint64_t bound_evict(const exact_model *model, const exact_neck *neck, const uint64_t *gone,
                             const uint64_t *here, uint64_t excess) {
     uint64_t cost = 0;
@@ -342,8 +353,8 @@ static uint64_t bound_neck(const exact_model *model, uint32_t job, const uint64_
     return bytes <= budget ? 0 : bound_evict(model, neck, recompute, here, bytes - budget);
 }
 
-/* A lower bound on the cost of repeats from this state to the end; EXACT_NEVER or more: the end
- * cannot be reached. */
+/* Returns a lower bound on the cost of repeats from this state to the end. A result of EXACT_NEVER
+ * or more means that the end cannot be reached. */
 static uint64_t exact_bound(const exact_model *model, const uint64_t *ran, const uint64_t *there,
                             uint64_t budget) {
     uint64_t recompute[EXACT_WORDS], most = 0;
@@ -357,10 +368,11 @@ static uint64_t exact_bound(const exact_model *model, const uint64_t *ran, const
     return missing + most;
 }
 
-/* The useful values of this state on paths that end below the ceiling; other live values need not
- * stay. *above is lowered to the least cost that was left out. A value that no first run needs is
- * only useful for a chain of repeats that ends at a needed value. Adds each such value if its
- * cheapest chain, in addition to the unavoidable repeats, stays below the ceiling. */
+/* Finds the values of a state that are useful on paths that end below the ceiling; all other live
+ * values need not stay. A value that no first run needs is useful only for a chain of repeats that
+ * ends at a needed value. It is added if its cheapest chain, in addition to the repeats that are
+ * necessary anyway, stays below the ceiling. *above is lowered to the least cost of a chain that
+ * was left out. */
 static void exact_wanted(const exact_model *model, const uint64_t *ran, const uint64_t *there,
                          uint64_t cost, uint64_t ceiling, uint64_t *wanted, uint64_t *above) {
     const tn__dag *dag = model->dag;
@@ -391,16 +403,17 @@ static void exact_wanted(const exact_model *model, const uint64_t *ran, const ui
 
 /* --- search ----------------------------------------------------------------------------------- */
 
-typedef struct exact_step { /* a job that is about to run */
+typedef struct exact_step { /* a job that is about to run in a state */
     exact_search *search;
     uint32_t state, job;
     bool recompute;
-    uint32_t taken; /* in-place: the value that gives its memory to the output; TN_NONE */
-    uint32_t next;  /* values of this rank and above may be evicted */
-    uint64_t cost;  /* including this job */
+    uint32_t taken; /* the input that the output overwrites; TN_NONE: no input */
+    /* only values of this rank and above, in descending order of size, may be evicted */
+    uint32_t next;
+    uint64_t cost; /* cost of all repeats on the path, including this job */
     const uint64_t *ran;
     uint64_t there[EXACT_WORDS];
-    uint64_t ran_after[EXACT_WORDS], useful[EXACT_WORDS]; /* after the job */
+    uint64_t ran_after[EXACT_WORDS], useful[EXACT_WORDS]; /* the sets after the job has run */
 } exact_step;
 
 static uint32_t exact_progress(const exact_model *model, const uint64_t *ran) {
@@ -409,7 +422,9 @@ static uint32_t exact_progress(const exact_model *model, const uint64_t *ran) {
     return 2 * count;
 }
 
-/* The bound is computed for `ran` and `there`; for half a step, for the state after the job. */
+/* Adds a state to the queue, or lowers its cost, unless it cannot end below the ceiling. The lower
+ * bound is computed for `ran` and `there`, which describe the state after the job even if the state
+ * is half a step. */
 static tn_status exact_reach(const exact_step *step, const uint64_t *key, const uint64_t *ran,
                              const uint64_t *there, uint32_t by) {
     exact_search *s = step->search;
@@ -435,7 +450,7 @@ static tn_status exact_reach(const exact_step *step, const uint64_t *key, const 
     return TN_OK;
 }
 
-/* The values that are live after the job if no more values are evicted. */
+/* Finds the values that are live after the job if no more values are evicted. */
 static void exact_behind(const exact_step *step, const uint64_t *out, uint64_t *behind) {
     const exact_model *model = step->search->model;
     for (uint32_t w = 0; w < model->value_words; w++) behind[w] = step->there[w] | out[w];
@@ -447,7 +462,8 @@ static void exact_behind(const exact_step *step, const uint64_t *out, uint64_t *
     for (uint32_t w = 0; w < model->value_words; w++) behind[w] &= wanted[w] | model->held[w];
 }
 
-/* Adds the state after the job; or half a step, in which more values are evicted. */
+/* Adds the state after the job; with `is_half`, adds half a step instead, in which more values will
+ * be evicted before the job runs. */
 static tn_status exact_go(const exact_step *step, const uint64_t *out, bool is_half) {
     const exact_model *model = step->search->model;
     uint64_t key[EXACT_STRIDE], behind[EXACT_WORDS];
@@ -462,24 +478,24 @@ static tn_status exact_go(const exact_step *step, const uint64_t *out, bool is_h
     return exact_reach(step, key, step->ran_after, behind, is_half ? TN_NONE : step->job);
 }
 
-/* Bytes that are live while the job runs. */
+/* Returns the bytes that are live while the job runs. */
 static uint64_t exact_live(const exact_step *step, const uint64_t *in, const uint64_t *out) {
     const exact_model *model = step->search->model;
     const tn__job *it = &model->dag->jobs[step->job];
     uint64_t beside[EXACT_WORDS];
-    bool first = exact_progress(model, step->ran) == 0; /* initial values are live during the
-                                                          * first action */
+    /* initial values are live during the first action */
+    bool first = exact_progress(model, step->ran) == 0;
     for (uint32_t w = 0; w < model->value_words; w++) {
         uint64_t there = first ? model->given[w] | step->there[w] : step->there[w];
-        beside[w] = there & ~(out[w] & ~in[w]); /* a value that is read and made again exists
-                                                 * twice */
+        /* a value that the job reads and makes again exists twice */
+        beside[w] = there & ~(out[w] & ~in[w]);
     }
     uint64_t bytes = exact_bytes(model, beside) + exact_bytes(model, out) + it->scratch;
     return step->taken == TN_NONE ? bytes : bytes - model->dag->values[step->taken].bytes;
 }
 
-/* Runs the job if it fits. Otherwise tries to evict each value that may be evicted, in a state
- * where the values before it in rank stay. */
+/* Runs the job if it fits into the budget. Otherwise adds a state for each value that can be
+ * evicted next; in that state the larger values stay. */
 static tn_status exact_run(exact_step *step) {
     const exact_model *model = step->search->model;
     const exact_job *job = &model->jobs[step->job];
@@ -496,7 +512,7 @@ static tn_status exact_run(exact_step *step) {
             exact_has(model->held, v))
             continue;
         uint64_t gone = model->dag->values[v].bytes;
-        rest += gone; /* of this value and all smaller ones */
+        rest += gone; /* sum of the bytes of this value and all smaller ones that may be evicted */
         if (rest < excess) continue;
         exact_remove(step->there, v);
         step->next = rank + 1;
@@ -507,8 +523,8 @@ static tn_status exact_run(exact_step *step) {
     return TN_OK;
 }
 
-/* For an in-place output, tries a state in which the input's memory is taken, and one in which it
- * stays if it may be read again. */
+/* Begins a step. If the output may overwrite an input, tries it with the input overwritten, and
+ * again with the input kept if a later run may read it. */
 static tn_status exact_begin(exact_step *step) {
     const exact_model *model = step->search->model;
     const tn__job *it = &model->dag->jobs[step->job];
@@ -527,8 +543,8 @@ static tn_status exact_begin(exact_step *step) {
     return exact_run(step);
 }
 
-/* Whether the job may run now: a first run, or a repeat that makes a useful value which is not
- * live. */
+/* Whether a job may run in a state: its first run, or a repeat that makes a useful value which is
+ * not live. */
 static bool exact_may_run(const exact_model *model, const uint64_t *ran, const uint64_t *there,
                           const uint64_t *useful, uint32_t job, bool *recompute) {
     const exact_job *it = &model->jobs[job];
@@ -583,7 +599,7 @@ static tn_status exact_expand(exact_search *s, uint32_t state) {
     return TN_OK;
 }
 
-/* Writes the jobs on the path to a state, from the start. */
+/* Writes the jobs on the path from the start to a state. */
 static tn_status exact_rebuild(exact_search *s, uint32_t state, tn__schedule *schedule) {
     uint32_t first = schedule->count;
     for (; s->states.parents[state] != TN_NONE; state = s->states.parents[state]) {
@@ -616,7 +632,7 @@ static tn_status exact_walk(exact_search *s, tn__schedule *schedule) {
     return TN_E_INFEASIBLE;
 }
 
-/* Searches for the cheapest schedule below the ceiling. */
+/* Searches for the cheapest schedule that costs less than the ceiling. */
 static tn_status exact_below(exact_search *s, const uint64_t *start, tn__schedule *schedule) {
     const exact_model *model = s->model;
     uint32_t stride = model->job_words + model->value_words + 1;
@@ -645,7 +661,7 @@ tn_status tn__exact_search(exact_search *s, tn__schedule *schedule) {
         if (s->ceiling > ceiling || s->ceiling - least > recompute) s->ceiling = ceiling;
         status = exact_below(s, start, schedule);
         if (status != TN_E_INFEASIBLE || s->ceiling == ceiling || s->above == UINT64_MAX) break;
-        s->floor = s->above; /* no schedule is below it */
+        s->floor = s->above; /* proved: no schedule costs less than this */
         s->ceiling = tn__add_sat(s->above, s->above - least + 1);
     }
     s->ceiling = ceiling;

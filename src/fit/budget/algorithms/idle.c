@@ -1,11 +1,12 @@
 /* idle.c - finds the idle intervals of values and the encoded forms that are possible there, and
- * builds the schedule that follows from the decisions.
+ * builds the schedule that follows from the decisions about them.
  *
- * The schedule is built in a walk over the jobs. Before each job, the walk settles and fetches the
- * copies that are due there. It then restores the evicted inputs of the job: it decodes them, or
- * recomputes them, sources first. After the job, the values that leave there are evicted. A value
- * after its last access does not count as live. If a repeat needs it, it is recomputed, too; if
- * this is impossible, it stays live until then. Cost: O(jobs + operands + repeated jobs).
+ * The schedule is built in a walk over the jobs. Before each job, the walk settles the copies to
+ * the host and starts the copies back that are due there. It then restores the evicted inputs of
+ * the job: it decodes them, or recomputes them after their own evicted sources. After the job,
+ * values are evicted if their idle interval begins there. A value is no longer live after its last
+ * access. If a later repeat needs it, it is recomputed, too; if that is impossible, it stays live
+ * until the repeat. Cost: O(jobs + operands + repeated jobs).
  */
 #include "fit/budget/algorithms/idle.h"
 
@@ -15,11 +16,12 @@
 
 enum { /* tn__idles.state */
        IDLE_HERE = 1u << 0,
-       IDLE_PAST = 1u << 1,    /* was live until its last access */
-       IDLE_LEAVING = 1u << 2, /* OUT, not settled */
-       IDLE_HOST = 1u << 3,    /* the host has a copy */
+       IDLE_PAST = 1u << 1, /* the last access has passed */
+       /* a copy to the host has started (OUT), and no job has waited for it yet (SETTLE) */
+       IDLE_LEAVING = 1u << 2,
+       IDLE_HOST = 1u << 3, /* the host has a copy of the value */
        IDLE_CODED = 1u << 4,
-       IDLE_MADE = 1u << 5 /* made as an intermediate of the current restore */
+       IDLE_MADE = 1u << 5 /* made only as a source for the value that is being restored */
 };
 
 /* --- finding --- */
@@ -82,7 +84,7 @@ tn_status tn__idles_find(tn__pass_run *run, tn__idles *gaps) {
 typedef struct idle_walk {
     tn__idles *gaps;
     tn__schedule *schedule;
-    uint32_t job; /* the next job */
+    uint32_t job; /* the job that is written next */
     uint32_t made_count;
     bool possible;
 } idle_walk;
@@ -115,7 +117,7 @@ static const tn__idle *idle_code(const tn__idles *gaps, uint32_t value) {
     return NULL;
 }
 
-/* Whether a job may be repeated before `next`. */
+/* Whether a job may be repeated at a place before the job `next`. */
 static bool idle_repeats(const tn__idles *gaps, uint32_t job, uint32_t next) {
     const tn__dag *dag = gaps->run->dag;
     const tn__job *it = &dag->jobs[job];
@@ -130,7 +132,8 @@ static bool idle_repeats(const tn__idles *gaps, uint32_t job, uint32_t next) {
     return true;
 }
 
-/* The job that can recompute a value; TN_NONE: none can. */
+/* Returns the job that can recompute a value at a place before the job `next`; TN_NONE if none
+ * can. */
 static uint32_t idle_remaker(const tn__idles *gaps, uint32_t value, uint32_t next) {
     const tn__dag *dag = gaps->run->dag;
     uint32_t job = dag->values[value].maker, count;
@@ -158,7 +161,8 @@ static tn_status idle_run_recompute(idle_walk *walk, uint32_t job) {
     return idle_action(walk, TN__RUN, job, NULL);
 }
 
-/* One step of restoring the value on top of the stack. */
+/* Performs one step of restoring the value on top of the stack: copies it back, decodes it,
+ * recomputes it, or puts a missing source of it on the stack. */
 static tn_status idle_bring_step(idle_walk *walk, uint32_t *depth) {
     tn__idles *gaps = walk->gaps;
     const tn__dag *dag = gaps->run->dag;
@@ -174,7 +178,8 @@ static tn_status idle_bring_step(idle_walk *walk, uint32_t *depth) {
         return idle_action(walk, TN__DECODE, value, idle_code(gaps, value));
     }
     uint32_t job = idle_remaker(gaps, value, walk->job);
-    if (job == TN_NONE) { /* it stays live from its last access until here */
+    /* no job can recompute the value, so it stays live from its last access until here */
+    if (job == TN_NONE) {
         walk->possible = (*state & IDLE_PAST) != 0;
         *state |= IDLE_HERE;
         return TN_OK;
@@ -188,7 +193,8 @@ static tn_status idle_bring_step(idle_walk *walk, uint32_t *depth) {
     return idle_run_recompute(walk, job);
 }
 
-/* Evicts intermediates after use; if `recompute_first` is set, those that are read later stay. */
+/* Evicts the values that were made only as sources of the restored value `value`. With
+ * `recompute_first`, those that a later job reads stay live, except those in `drops`. */
 static void idle_leave_made(idle_walk *walk, uint32_t value) {
     tn__idles *gaps = walk->gaps;
     for (uint32_t i = 0; i < walk->made_count; i++) {
@@ -217,7 +223,8 @@ static tn_status idle_leave(idle_walk *walk, const tn__idle *gap) {
     switch (gap->how) {
     case TN__IDLE_SWAP:
         if (*state & IDLE_LEAVING) return TN_OK;
-        if (*state & IDLE_HOST) { /* its copy still exists */
+        /* the copy of an earlier idle interval still exists on the host */
+        if (*state & IDLE_HOST) {
             *state = (uint8_t)(*state & ~IDLE_HERE);
             return TN_OK;
         }
@@ -235,7 +242,9 @@ static tn_status idle_leave(idle_walk *walk, const tn__idle *gap) {
     }
 }
 
-/* Three lists of idle intervals: by `leave`, by `settle`, and by `trigger`. */
+/* The three lists of idle intervals that each job has: those that begin after the job (leave),
+ * those with a copy to the host that it waits for (settle), and those with a copy back that may
+ * start at it (trigger). */
 enum { IDLE_AT_LEAVE, IDLE_AT_SETTLE, IDLE_AT_TRIGGER };
 
 static uint32_t *idle_head(const tn__idles *gaps, int list, uint32_t job) {
@@ -245,7 +254,8 @@ static uint32_t *idle_head(const tn__idles *gaps, int list, uint32_t job) {
 static void idle_index(tn__idles *gaps) {
     uint32_t jobs = gaps->run->dag->job_count;
     for (size_t i = 0; i < 3 * ((size_t)jobs + 2); i++) gaps->by_job[i] = TN_NONE;
-    for (uint32_t i = gaps->count; i-- > 0;) { /* the first needed value is fetched first */
+    /* descending order, so that each list begins with the value that is needed first */
+    for (uint32_t i = gaps->count; i-- > 0;) {
         uint32_t g = gaps->by_back[i].id;
         const tn__idle *gap = &gaps->list[g];
         const uint32_t at[] = {gap->leave, gap->settle, gap->trigger};
@@ -322,7 +332,7 @@ tn_status tn__idles_schedule(tn__idles *gaps, tn__schedule *schedule, bool *poss
     for (; walk.job < dag->job_count && walk.possible; walk.job++) TN_TRY(idle_job(&walk));
     for (uint32_t v = 0; v < dag->value_count && walk.possible; v++)
         TN_TRY(idle_settle(
-            &walk, v)); /* no copy remains unsettled: every idle interval ends with a reader */
+            &walk, v)); /* idle intervals end with a reader, so all copies are settled by then */
     *possible = walk.possible;
     return TN_OK;
 }
@@ -347,16 +357,16 @@ tn_status tn__idles_turn(const tn__idles *gaps, uint32_t *turn) {
 
 /* --- the cost of recomputing --- */
 
-/* The decision for the value in the idle interval that contains a job; KEEP: no idle interval
- * contains it. */
+/* Returns the decision for the idle interval of a value that contains a job; KEEP if no idle
+ * interval contains the job. */
 static tn__idle_how idle_how(const tn__idles *gaps, uint32_t value, uint32_t job) {
     for (uint32_t g = gaps->first[value]; g < gaps->first[value + 1]; g++)
         if (gaps->list[g].leave < job && job <= gaps->list[g].back) return gaps->list[g].how;
     return TN__IDLE_KEEP;
 }
 
-/* Whether a value can be read before a job without recomputing it: it is live, or copied or decoded
- * by then. */
+/* Whether a job can read a value without recomputation, because the value is live, copied back or
+ * decoded by then. */
 static bool idle_is_there(const tn__idles *gaps, uint32_t value, uint32_t job) {
     const tn__dag_value *it = &gaps->run->dag->values[value];
     if (it->maker != TN_NONE && it->maker >= job) return false;
@@ -373,9 +383,12 @@ uint64_t tn__idles_recompute_cost(tn__idles *gaps, uint32_t index) {
     uint64_t cost = 0;
     gaps->stack[0] = gaps->list[index].value;
     gaps->state[gaps->stack[0]] |= IDLE_MADE;
-    for (; at < depth && cost != UINT64_MAX; at++) { /* the order does not matter for the sum */
+    /* the list grows in the loop; the order of its values does not matter for the sum */
+    for (; at < depth && cost != UINT64_MAX; at++) {
         uint32_t value = gaps->stack[at], maker = idle_remaker(gaps, value, job);
-        if (maker == TN_NONE) { /* a value after its last access can stay */
+        /* a value that cannot be recomputed may stay live after its last access, so as a source it
+         * costs nothing */
+        if (maker == TN_NONE) {
             if (at == 0 || idle_how(gaps, value, job) == TN__IDLE_RECOMPUTE) cost = UINT64_MAX;
             continue;
         }
@@ -412,13 +425,14 @@ void tn__idles_explain(const tn__idles *gaps, uint32_t index, const char *what, 
 
 /* Decides which encoded forms a value may have.
  *
- * Sign bits are used if all readers after an idle interval only need to know which elements are
- * above 0; the registry knows these operators (tn_op_rule.signs). Sparse rows are used according to
- * the measured share of nonzero elements, planned with a reserve of 5 %. Short floats are used for
- * all other values, and where they are smaller than sparse rows. Cost: O(values + readers).
+ * One bit per element, the sign, suffices if all readers after an idle interval only need to know
+ * which elements are positive; the registry of operators knows these readers (tn_op_rule.signs).
+ * Sparse rows are used if enough elements are 0, according to measured shares of nonzero elements;
+ * 5 % more elements than measured are planned. Short floats are used for all other values, and
+ * where they are smaller than sparse rows. Cost: O(values + readers).
  */
 
-#define CODES_MORE 1.05 /* planned elements per measured nonzero element */
+#define CODES_MORE 1.05 /* number of nonzero elements that are planned for each measured one */
 
 const tn_codec tn__lossy[TN__LOSSY_COUNT] = {TN_CODEC_FLOAT16, TN_CODEC_FLOAT10, TN_CODEC_FLOAT8};
 
@@ -428,7 +442,7 @@ bool tn__codes_allow(const tn__pass_run *run, tn_codec codec) {
     return (run->codecs >> codec & 1) != 0;
 }
 
-/* The tensor that owns a tensor's memory. */
+/* Follows views to the tensor that owns the memory of a tensor. */
 static tn_tensor_id codes_root(const tn_graph *graph, tn_tensor_id id) {
     for (;;) {
         tn_op_id producer = tn_graph_tensor(graph, id)->producer;
@@ -442,7 +456,8 @@ static tn_tensor_id codes_root(const tn_graph *graph, tn_tensor_id id) {
     }
 }
 
-/* Whether an operator only needs to know which elements of a value are above 0. */
+/* Whether all inputs of an operator that read a value only need to know which elements are
+ * positive. */
 static bool codes_asks_signs(const tn__codes *s, tn_op_id id, tn_tensor_id tensor) {
     const tn_graph *graph = s->run->graph;
     uint64_t signs = tn__kind_signs(graph, id);
@@ -457,12 +472,13 @@ static bool codes_asks_signs(const tn__codes *s, tn_op_id id, tn_tensor_id tenso
     return reads;
 }
 
-/* The first idle interval after which all readers only need signs; TN_NONE: the last reader needs
- * more. */
+/* Returns the first idle interval of a value after which all readers need only signs; TN_NONE if
+ * the last reader needs more. */
 static uint32_t codes_signs_from(const tn__codes *s, uint32_t v) {
     const tn__dag *dag = s->run->dag;
     const tn__dag_value *value = &dag->values[v];
-    uint32_t least = TN_NONE; /* the first reader of the run of sign readers at the end */
+    /* the first of the consecutive readers at the end that need only signs */
+    uint32_t least = TN_NONE;
     for (uint32_t i = dag->readers.first[v + 1]; i-- > dag->readers.first[v];) {
         uint32_t job = dag->readers.items[i];
         if (dag->jobs[job].op == TN_NONE) break;
@@ -474,7 +490,7 @@ static uint32_t codes_signs_from(const tn__codes *s, uint32_t v) {
     return TN_NONE;
 }
 
-/* Elements of 4 bytes each; 0: the value is not encoded. */
+/* Returns the number of 4-byte elements of a value; 0 if the value may not be encoded. */
 static uint64_t codes_elements(const tn__codes *s, uint32_t v) {
     const tn__dag_value *value = &s->run->dag->values[v];
     if (value->tensor == TN_NONE || (value->flags & (TN__VALUE_HELD | TN__VALUE_RULED))) return 0;
@@ -497,7 +513,7 @@ static void codes_lossless(tn__codes *s, uint32_t v) {
     if (bytes < value->bytes) s->rows[v] = bytes;
 }
 
-/* Outputs of the graph get lossless forms only. */
+/* Returns the encoded form for an idle interval. Outputs of the graph get lossless forms only. */
 tn__code tn__codes_of(const tn__codes *s, uint32_t index) {
     uint32_t v = s->gaps->list[index].value;
     uint64_t count = codes_elements(s, v);

@@ -1,8 +1,8 @@
-/* states.c - the set of states (a hash table over flat arrays), and the queue of states to visit (a
- * 4-ary heap). A state that is reached at a lower cost is queued again; its outdated entry is
- * recognised by the cost stored in it. Cost: O(words of a key) for a lookup on average, O(log
- * states) for the queue.
- */
+/* states.c - the set of states of a search, a hash table over flat arrays, and the queue of states
+ * to visit, a 4-ary heap. A state that is reached again at a lower cost is queued again; the cost
+ * stored in its old entry no longer agrees with the state, so that the old entry is recognised as
+ * outdated. Cost: O(words of a key) on average to find a state, O(log states) for an operation of
+ * the queue. */
 #include "fit/budget/algorithms/states.h"
 
 #define STATES_MOST (1u << 26)
@@ -59,8 +59,8 @@ uint32_t tn__states_find(tn__states *s, const uint64_t *key, bool *is_new) {
 
 /* --- queue --- */
 
-/* Order: lower cost, then more progress, then found later; the last one makes the search
- * depth-first among equal costs. */
+/* The order of the queue: lower cost first, then more progress, then the state that was found
+ * later. The last rule makes the search depth-first among equal costs. */
 static bool states_before(const tn__state_queued *a, const tn__state_queued *b) {
     if (a->cost != b->cost) return a->cost < b->cost;
     return a->progress != b->progress ? a->progress > b->progress : a->state > b->state;

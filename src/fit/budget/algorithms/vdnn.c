@@ -1,18 +1,18 @@
 /* vdnn.c - copies feature maps to the host and back by fixed rules, without a budget.
  *
- * The forward pass ends where most bytes are idle between two accesses (the turn). A feature map is
- * a value with an idle interval that spans the turn. It is offloaded at its last reader of the
- * forward pass: the copy starts together with that layer, and the next layer waits for the copy. In
- * the backward pass, each layer that reads such a map prefetches the map that is needed next. The
- * prefetch looks no further than the next convolution below, so that early maps do not fill the
- * memory; the maps beyond are prefetched at that convolution.
+ * The forward pass ends at the job during which idle values have the most bytes (the turn). A
+ * feature map is a value with an idle interval that spans the turn. It is offloaded at its last
+ * reader of the forward pass: the copy to the host starts together with that layer, and the next
+ * layer waits for the copy. In the backward pass, each layer that reads an offloaded map prefetches
+ * the map that is needed next. A prefetch does not go beyond the next convolution in the direction
+ * of the input, so that early maps do not fill the memory; maps beyond it are prefetched when the
+ * backward job of that convolution runs.
  *
- * Classifiers are left alone: in networks with convolutions, the inputs of matrix products are not
- * offloaded. Algorithms of convolutions are not chosen here, because kernels are chosen before any
- * pass runs.
+ * In networks with convolutions, the inputs of matrix products (the classifier) are not offloaded.
+ * Algorithms of convolutions are not chosen here, because kernels are chosen before any pass runs.
  *
- * Limits: not for a given budget, because the memory follows from the rules. Cost: O(jobs +
- * operands). Source: Rhu et al., "vDNN" (2016).
+ * Limit: the pass cannot meet a given budget, because its memory follows from the rules. Cost:
+ * O(jobs + operands). Source: Rhu et al., "vDNN" (2016).
  */
 #include "fit/budget/algorithms/vdnn.h"
 
@@ -21,7 +21,7 @@
 typedef struct vdnn_state {
     tn__idles gaps;
     uint32_t turn;    /* the last job of the forward pass */
-    uint32_t *chosen; /* idle intervals, by the job at which they end */
+    uint32_t *chosen; /* the chosen idle intervals, in the order of the jobs at which they end */
     uint32_t count;
     bool has_conv;
 } vdnn_state;
@@ -43,7 +43,7 @@ static tn_status vdnn_find_turn(vdnn_state *s) {
     return TN_OK;
 }
 
-/* Whether a reader in the forward pass is of a given kind. */
+/* Whether a job of the forward pass that reads the value has an operator of a given kind. */
 static bool vdnn_is_read_by(const vdnn_state *s, uint32_t v, vdnn_kind kind) {
     const tn__dag *dag = s->gaps.run->dag;
     for (uint32_t i = dag->readers.first[v]; i < dag->readers.first[v + 1]; i++) {
@@ -77,15 +77,16 @@ static tn_status vdnn_choose(vdnn_state *s, tn__vdnn_which which) {
 
 /* --- time of the copies back --- */
 
-/* The lowest convolution between two layers; TN_NONE: no convolution. */
+/* Returns the first convolution between two layers of the forward pass; TN_NONE if there is no
+ * convolution. */
 static uint32_t vdnn_conv_between(const vdnn_state *s, uint32_t low, uint32_t high) {
     for (uint32_t j = low + 1; j < high; j++)
         if (vdnn_is(s->gaps.run, j, tn__kind_is_conv)) return j;
     return TN_NONE;
 }
 
-/* The backward job of a layer: the first job after the turn that reads one of its inputs or
- * outputs. */
+/* Returns the backward job of a layer: the first job after the turn that reads one of the layer's
+ * inputs or outputs. */
 static uint32_t vdnn_backward_of(const vdnn_state *s, uint32_t layer) {
     const tn__dag *dag = s->gaps.run->dag;
     const tn__job *it = &dag->jobs[layer];

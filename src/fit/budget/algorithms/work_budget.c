@@ -1,19 +1,23 @@
-/* work_budget.c - chooses values to recompute instead of keeping them, within a work budget.
+/* work_budget.c - chooses values to recompute instead of keeping them, within a work budget: a
+ * limit on the work that repeats add.
  *
  *     conv -> x -> BatchNorm -> b -> Relu -> y     kept: x, which the gradient of BatchNorm reads
- *                                                  recomputed: b', y' from x, before their reader
+ *     recomputed: b', y' from x, before their reader
  *
- * A sweep evicts one live range after the other while the work budget lasts, and notes after how
- * many evictions its peak was lowest; a second sweep stops there. Sweeps with different preference
- * for long idle intervals are tried. Sweeps only estimate the peak, so their schedules are judged.
- * The schedule with the lowest peak wins; the previous schedule is one of the candidates, so the
- * peak never rises. A recomputed value may be idle again (the input of a normalisation, between the
- * repeat and its gradient). Therefore further rounds start from the result with the remaining work,
- * while that helps. A sweep cannot evict recomputed values before the next round. A second variant
- * of the search therefore makes only half of the evictions in each sweep, and the better result of
- * both is taken. Cost: a round is at most six sweeps. Source: Chen et al. 2016, "Training deep nets
- * with sublinear memory cost", section 4; Rota Bulo, Porzi, Kontschieder 2018 (in-place activated
- * batch normalisation, checkpoint variant).
+ * A sweep evicts one live range after the other while the work budget lasts, and records after how
+ * many evictions the estimated peak was lowest; a second sweep stops there. Sweeps that prefer long
+ * idle intervals, and sweeps that do not, are tried. Since a sweep only estimates the peak, the
+ * judge measures each resulting schedule. The schedule with the lowest peak wins; the previous
+ * schedule is also a candidate, so the peak never rises.
+ *
+ * A recomputed value may be idle again, for example the input of a normalisation between its repeat
+ * and its gradient. A sweep cannot evict values that it recomputes, so further rounds start from
+ * the result with the remaining work, while that helps. A second variant of the search therefore
+ * makes only half of the evictions in each sweep, and the better result of both variants is taken.
+ *
+ * Cost: a round is at most six sweeps. Source: Chen et al. 2016, "Training deep nets with sublinear
+ * memory cost", section 4; Rota Bulo, Porzi, Kontschieder 2018 (in-place activated batch
+ * normalisation, checkpoint variant).
  */
 #include "fit/budget/algorithms/work_budget.h"
 
@@ -22,46 +26,53 @@
 #include "base/heap.h"
 #include "base/range_tree.h"
 
-#define BUDGET_REACHES 3u /* preferences for long idle intervals: not at all, fully, or by half */
+/* the number of preferences for long idle intervals: none, full, or by the square root of the
+ * length */
+#define BUDGET_REACHES 3u
 
-/* One live range of a value in a schedule: from its making to its last reader. With repeats a value
- * has several, which tn__dag.reads cannot express. It is idle between `leave` and `back`, the two
- * consecutive accesses that are furthest apart. There it may be evicted, and recomputed before its
- * reader at `back`. Positions are actions. */
+/* One live range of a value in a schedule, from the run that makes it to its last reader. With
+ * repeats a value has several live ranges, which tn__dag.reads cannot express. `leave` and `back`
+ * are the two consecutive accesses that are furthest apart; between them the value may be evicted,
+ * and recomputed before its reader at `back`. Positions are indices of actions. */
 typedef struct budget_range {
     uint64_t bytes;
-    uint32_t value, maker; /* job; TN_NONE: exists from the start */
+    /* the value, and the job that makes it; TN_NONE: the value exists from the start */
+    uint32_t value, maker;
     uint32_t made, end;
-    uint32_t leave, back; /* leave == back: never idle */
-    uint32_t source;      /* live range that gives its memory to this one if it ends where this
-                           * one begins; TN_NONE */
-    uint32_t earlier;     /* previous live range of the same value; TN_NONE */
-    bool fixed;           /* live at the end */
-    bool can;             /* its maker may be repeated */
+    /* positions of the accesses around the longest idle interval; equal if there is no idle
+     * interval */
+    uint32_t leave, back;
+    /* the live range that gives its memory to this one if it ends where this one begins; TN_NONE:
+     * no such live range */
+    uint32_t source;
+    uint32_t earlier; /* the previous live range of this value; TN_NONE: this is the first one */
+    bool fixed;       /* the value is live at the end, so the live range cannot be evicted */
+    bool can;         /* the job that makes the value may be repeated */
 } budget_range;
 
-/* The live ranges that are evicted, and the action before which each is recomputed. */
+/* The decisions of a sweep: which live ranges are evicted, and the action before which each is
+ * recomputed. */
 typedef struct budget_choice {
     bool *recompute; /* [ranges] */
-    uint32_t *leave; /* [ranges] readers after this position read the recomputed value */
+    uint32_t *leave; /* [ranges] position after which readers read the recomputed value */
     uint32_t *at;    /* [ranges] */
     uint64_t work;   /* cost of all repeats */
-    uint64_t peak;   /* lowest estimated peak during the choices */
-    uint32_t count;  /* of choices made */
+    uint64_t peak;   /* lowest estimated peak after any of the choices */
+    uint32_t count;  /* number of choices made */
     uint32_t best;   /* number of choices after which the estimated peak was lowest */
 } budget_choice;
 
 typedef struct budget_ranges {
     const tn__dag *dag;
-    const tn__schedule *schedule; /* contains RUN only */
-    const bool *may;              /* [jobs] those that may be repeated; NULL: every repeatable
-                                   * job */
+    const tn__schedule *schedule; /* contains only actions of kind TN__RUN */
+    /* [jobs] whether the job may be repeated; NULL: every job that can be repeated may be */
+    const bool *may;
     tn_error *error;
-    tn__arena arena; /* all lists below */
+    tn__arena arena; /* memory of all lists below */
     budget_range *ranges;
     uint32_t range_count;
-    uint32_t *latest;    /* [values] its last live range; TN_NONE */
-    uint32_t *first_run; /* [jobs] action */
+    uint32_t *latest; /* [values] the newest live range of the value; TN_NONE: no live range yet */
+    uint32_t *first_run; /* [jobs] position of the job's first run; TN_NONE: it has not run yet */
 } budget_ranges;
 
 typedef struct step_entry {
@@ -70,25 +81,26 @@ typedef struct step_entry {
 } step_entry;
 
 typedef struct step_tree {
-    tn__range_tree bytes;    /* at every step */
-    uint32_t width;          /* leaves: a power of two */
-    uint32_t *first, *count; /* [2 width] the heap of a node, in `entries` */
+    tn__range_tree bytes; /* the bytes in use at each step, with their maximum */
+    uint32_t width;       /* number of leaves of the tree, a power of two */
+    /* [2 * width] position in `entries` and number of entries of each node's heap */
+    uint32_t *first, *count;
     step_entry *entries;
 } step_tree;
 
 /* --- segment trees over the steps ------------------------------------------------------------- */
 
-/* Bytes in use at every step, and the values that are idle at a step.
+/* The bytes in use at every step, and the values that are idle at a step.
  *
- * Both are segment trees over the steps, as arrays: node i has children 2i and 2i + 1, step s is
- * node width + s. The first one finds the step with the most bytes while bytes are added to ranges
- * of steps. In the second one, each idle value is stored in the O(log steps) nodes that cover its
- * idle interval, so that all values idle at a step are on the path above that step. Each node keeps
- * its values in a heap, smallest key first. Cost: O(log steps) for every operation except the
- * set-up.
+ * Both are segment trees over the steps, stored as arrays: node i has the children 2i and 2i + 1,
+ * and the leaf of step s is node width + s. The first tree finds the step with the most bytes,
+ * while bytes are added to ranges of steps. In the second tree, an idle value is stored in the
+ * O(log steps) nodes that together cover its idle interval, so that all values that are idle at a
+ * step are on the path from the step's leaf to the root. Each node keeps its values in a heap,
+ * smallest key first. Cost: O(log steps) for every operation, O(steps) to build the trees.
  */
 
-/* Allocates the tree for `steps` steps. False: out of memory. */
+/* Allocates the trees for `steps` steps. Returns false if memory is exhausted. */
 static bool tree_room(step_tree *tree, uint32_t steps, tn__arena *arena) {
     size_t room = tn__range_tree_room(steps);
     int64_t *memory = tn__arena_array(arena, room, sizeof *memory);
@@ -101,7 +113,7 @@ static bool tree_room(step_tree *tree, uint32_t steps, tn__arena *arena) {
     return tree->first != NULL && tree->count != NULL;
 }
 
-/* Calls a function for the nodes that cover [first, last). */
+/* Calls a function for each of the nodes that together cover the steps [first, last). */
 static void tree_each(const step_tree *tree, uint32_t first, uint32_t last,
                       void (*node)(void *self, uint32_t at), void *self) {
     uint32_t low = first + tree->width, high = last + tree->width;
@@ -118,8 +130,8 @@ static bool budget_before(const step_entry *a, const step_entry *b) {
 }
 TN__HEAP(step_heap, step_entry, budget_before)
 
-/* Allocates the heaps; `count` of every node is the room that its heap needs. Counts are 0
- * afterwards. */
+/* Allocates the heaps of all nodes. Before the call, `count` of a node is the capacity that its
+ * heap needs; the call sets it to 0. Returns false if memory is exhausted. */
 static bool tree_heaps(step_tree *tree, tn__arena *arena) {
     size_t total = 0;
     for (uint32_t at = 1; at < 2 * tree->width; at++) {
@@ -136,7 +148,8 @@ static void tree_push(step_tree *tree, uint32_t node, step_entry entry) {
     step_heap_push(&tree->entries[tree->first[node]], tree->count[node]++, entry);
 }
 
-/* Removes the smallest entry of all nodes above a step. False: there is no entry. */
+/* Removes and returns the smallest entry of all nodes from the leaf of a step to the root. Returns
+ * false if there is no entry. */
 static bool tree_pop(step_tree *tree, uint32_t step, uint32_t *node, step_entry *entry) {
     *node = 0;
     for (uint32_t at = step + tree->width; at > 0; at /= 2)
@@ -151,10 +164,7 @@ static bool tree_pop(step_tree *tree, uint32_t step, uint32_t *node, step_entry 
 
 /* --- live ranges of a schedule ---------------------------------------------------------------- */
 
-/* Finds the live ranges of a schedule: their begin, their readers, and their idle interval. Cost:
- * O(actions + operands). */
-
-/* The live range of a value that a reader directly before the action `at` sees. */
+/* Returns the live range of a value that a reader directly before the action `at` sees. */
 static uint32_t budget_life_at(const budget_ranges *it, uint32_t value, uint32_t at) {
     uint32_t id = it->latest[value];
     while (id != TN_NONE && it->ranges[id].made >= at && it->ranges[id].maker != TN_NONE)
@@ -225,7 +235,8 @@ static void budget_settle(budget_ranges *it) {
     }
 }
 
-/* Finds the live ranges of a schedule. Errors: E_NO_MEMORY. Cost: O(actions + operands). */
+/* Finds the live ranges of a schedule: where each is made, its readers, and its longest idle
+ * interval. Errors: E_NO_MEMORY. Cost: O(actions + operands). */
 static tn_status read_ranges(budget_ranges *it) {
     const tn__dag *dag = it->dag;
     size_t ranges = dag->value_count;
@@ -250,36 +261,40 @@ static tn_status read_ranges(budget_ranges *it) {
 
 /* --- choice of live ranges to evict ----------------------------------------------------------- */
 
-/* Chooses live ranges to evict so that the worst action needs less.
+/* Chooses live ranges to evict, so that the action that needs the most bytes needs fewer.
  *
- * Repeatedly, at the action with the most bytes, the cheapest idle live range is evicted. Its key
- * is the work divided by its bytes; depending on `reach`, also by the number of actions for which
- * it is idle, or by the root of this number. Its maker is repeated before the next reader, and its
- * inputs must be live by then. An input
+ * Repeatedly, of the live ranges that are idle at the action with the most bytes, the one with the
+ * smallest key is evicted. The key is the work of recomputing it, divided by its bytes; depending
+ * on `reach`, it is also divided by the number of actions for which the live range is idle, or by
+ * the square root of this number. The job that makes the value is repeated before the next reader,
+ * and the inputs of the repeat must be live by then. Each input is treated as follows:
  *
- *     is still live          nothing to do
- *     is evicted, too        recomputed that early
- *     small, or nearly so    stays until then
- *     ended long ago         recomputed as an intermediate: more jobs, a chain
+ *     it is still live             nothing to do
+ *     it is evicted, too           it is recomputed earlier than planned
+ *     it is small, or ended late   it stays live until the repeat
+ *     it ended long ago            it is recomputed only for this repeat: a chain of jobs
  *
  * A chain costs the work of all its jobs, and no job runs more than twice in a round. The sweep
- * ends when no idle live range at the worst action can be evicted with the remaining work. Values
- * that are recomputed earlier may raise other actions; therefore the peak after every choice is
- * noted, and the caller may use the choices up to the best one.
+ * ends when the remaining work suffices for none of the live ranges that are idle at the worst
+ * action. Values that are recomputed earlier may raise the bytes of other actions. Therefore the
+ * peak after every choice is recorded, and the caller may use only the choices up to the best one.
  *
- * The bytes of actions are in a tree with the maximum on top. Idle live ranges are stored in the
- * nodes of a second tree that cover their idle interval, least cost first; the nodes above an
- * action thus contain all that are idle there. Costs change with evictions; they are computed again
- * when a live range is taken out, and it is stored again if it is no longer the least. The bytes
- * are an estimate (in-place, chains): the rounds ask the judge. Cost: O((actions + operands) log^2
- * actions), chains of at most CHOOSE_CHAIN jobs. Source: Chen et al. 2016, and dynamic tensor
- * rematerialisation (Kirisame et al. 2021: cost over bytes and idle time); here, all uses are
- * known.
+ * The bytes of actions are in a segment tree with the maximum at its root. Idle live ranges are
+ * stored in the nodes of a second tree that cover their idle interval, smallest key first; the
+ * nodes above an action thus contain all live ranges that are idle there. Keys change with
+ * evictions: the key of a live range is computed again when it is taken out, and if it has grown,
+ * the live range is stored again. The bytes are an estimate (because of in-place outputs and
+ * chains), so the judge measures the result of each round. Cost: O((actions + operands) log^2
+ * actions), with chains of at most CHOOSE_CHAIN jobs. Source: Chen et al. 2016, and dynamic tensor
+ * rematerialisation (Kirisame et al. 2021: cost divided by bytes and idle time); here, all uses are
+ * known in advance.
  */
 
-#define CHOOSE_CHAIN 48u /* jobs: limits the work of one look at a live range */
+/* largest number of items in a plan for one live range, which limits the cost of computing a key */
+#define CHOOSE_CHAIN 48u
 
-/* How one input of a repeat becomes available. */
+/* How an input of a repeat becomes available: recomputed only for the repeat, recomputed earlier
+ * than planned, live for longer, or live anyway. */
 typedef enum choose_kind { CHOOSE_MAKE, CHOOSE_EARLIER, CHOOSE_LONGER, CHOOSE_READ } choose_kind;
 typedef struct choose_item {
     uint32_t range;
@@ -289,19 +304,20 @@ typedef struct choose_item {
 typedef struct choose_plan {
     choose_item items[CHOOSE_CHAIN];
     uint32_t count;
-    uint32_t at; /* before this operator */
+    uint32_t at; /* position of the action before which the value is recomputed */
     uint64_t work;
-    double held; /* bytes times steps for which items stay live for this */
+    double held; /* sum of bytes times steps for which the inputs stay live because of this plan */
 } choose_plan;
 
 typedef struct choice_state {
     budget_ranges *it;
     budget_choice *choice;
-    tn__arena arena; /* the lists below */
+    tn__arena arena; /* memory of the lists below */
     step_tree tree;
-    uint32_t *end;   /* [ranges] current end */
-    uint32_t *asked; /* [ranges] first position after `leave` at which a repeat reads it */
-    bool *runs;      /* [actions] the job that ran there is repeated */
+    uint32_t *end; /* [ranges] position at which the live range ends now */
+    /* [ranges] first position after `leave` at which a repeat reads the live range */
+    uint32_t *asked;
+    bool *runs; /* [actions] the job that ran at this position is repeated */
     uint32_t reach;
 } choice_state;
 
@@ -323,7 +339,8 @@ static double choose_area(const choice_state *s, uint32_t range, uint32_t first,
     return (double)s->it->ranges[range].bytes * (double)(last - first);
 }
 
-/* Decides how a live range that a repeat reads becomes available. */
+/* Decides how a live range that a repeat reads becomes available. Returns false if the plan has too
+ * many items. */
 static bool choose_source(const choice_state *s, choose_plan *plan, uint32_t id) {
     const budget_range *range = &s->it->ranges[id];
     uint32_t at = plan->at, end = s->end[id];
@@ -343,7 +360,8 @@ static bool choose_source(const choice_state *s, choose_plan *plan, uint32_t id)
     return choose_add(plan, id, CHOOSE_MAKE);
 }
 
-/* Whether a job that is repeated at `at` reads memory with unchanged contents. */
+/* Whether a repeat of a job before position `at` reads its inputs with unchanged contents: no job
+ * that overwrites them has run yet. */
 static bool choose_is_unchanged(const budget_ranges *it, uint32_t job, uint32_t at) {
     const tn__job *facts = &it->dag->jobs[job];
     const uint32_t *limits = it->dag->others + facts->limit_first;
@@ -352,7 +370,8 @@ static bool choose_is_unchanged(const budget_ranges *it, uint32_t job, uint32_t 
     return true;
 }
 
-/* Plans the chain of a live range that is recomputed before `at`. False: impossible. */
+/* Plans the recomputation of a live range before position `at`, with all inputs that it needs.
+ * Returns false if that is impossible. */
 static bool choose_plan_of(const choice_state *s, uint32_t id, uint32_t at, choose_plan *plan) {
     const budget_ranges *it = s->it;
     *plan = (choose_plan){.count = 1, .at = at, .items = {{id, CHOOSE_MAKE}}};
@@ -371,13 +390,15 @@ static bool choose_plan_of(const choice_state *s, uint32_t id, uint32_t at, choo
     return true;
 }
 
-/* The position at which it would be recomputed. */
+/* Returns the position before which a live range would be recomputed: its next reader, or an
+ * earlier repeat that reads it. */
 static uint32_t choose_when(const choice_state *s, uint32_t id) {
     uint32_t back = s->it->ranges[id].back;
     return s->asked[id] < back ? s->asked[id] : back;
 }
 
-/* Work per byte (and step) saved; negative: saves nothing, or is impossible. */
+/* Returns the key of a live range: the work of its recomputation per byte (or per byte and step)
+ * saved. A negative result means that eviction saves nothing or is impossible. */
 static double choose_key(const choice_state *s, uint32_t id, choose_plan *plan) {
     uint32_t at = choose_when(s, id), leave = s->it->ranges[id].leave;
     if (s->choice->recompute[id] || at <= leave + 1 || !choose_plan_of(s, id, at, plan)) return -1;
@@ -400,7 +421,7 @@ static void choose_item_commit(choice_state *s, uint32_t at, choose_item item) {
     budget_choice *choice = s->choice;
     const budget_range *range = &s->it->ranges[item.range];
     switch (item.kind) {
-    case CHOOSE_MAKE: /* an intermediate, live for one step */
+    case CHOOSE_MAKE: /* recomputed only for this repeat, so live for one step */
         choice->recompute[item.range] = true;
         choice->leave[item.range] = s->end[item.range];
         choice->at[item.range] = s->end[item.range] = at;
@@ -435,14 +456,15 @@ static void choose_commit(choice_state *s, const choose_plan *plan) {
         if (item.kind == CHOOSE_MAKE && more) largest = item.range;
         choose_item_commit(s, plan->at, item);
     }
-    /* In a chain, the first intermediates have ended when the last one is made: only one of them is
-     * counted in addition to the live range. */
+    /* When the last intermediate of a chain is made, the first ones have ended. Therefore only the
+     * largest one is counted in addition to the live range. */
     if (largest != TN_NONE) choose_change(s, largest, plan->at, plan->at + 1, false);
 }
 
 /* --- set-up --- */
 
-/* A job that overwrites an operand which ends there needs no bytes of its own yet. */
+/* Whether an output takes over the memory of an operand that ends there, so that it needs no
+ * additional bytes during this action. */
 static bool choose_is_inplace(const budget_ranges *it, uint32_t id) {
     const budget_range *range = &it->ranges[id];
     return range->source != TN_NONE && it->ranges[range->source].end == range->made;
@@ -463,7 +485,7 @@ static tn_status choose_room(choice_state *s) {
 typedef struct choose_hang {
     choice_state *s;
     step_entry entry;
-    bool count; /* only counts the room that is needed */
+    bool count; /* only count how many entries each node's heap will get */
 } choose_hang;
 
 static void choose_hang_node(void *self, uint32_t node) {
@@ -474,7 +496,7 @@ static void choose_hang_node(void *self, uint32_t node) {
         tree_push(&hang->s->tree, node, hang->entry);
 }
 
-/* Stores every live range that may be idle in the nodes that cover its interval. */
+/* Stores every live range that may be evicted in the nodes that cover its idle interval. */
 static void choose_hang_all(choice_state *s, bool count) {
     const budget_ranges *it = s->it;
     choose_plan plan;
@@ -506,7 +528,8 @@ static tn_status choose_begin(choice_state *s) {
 
 /* --- the choice --- */
 
-/* Evicts one live range that is idle at an action. False: none can be evicted. */
+/* Evicts one of the live ranges that are idle at an action. Returns false if none can be
+ * evicted. */
 static bool choose_one(choice_state *s, uint32_t step, uint64_t budget) {
     step_entry entry;
     uint32_t node;
@@ -540,7 +563,7 @@ static void choose_run(choice_state *s, uint64_t budget, uint64_t target, uint32
     }
 }
 
-/* Allocates a choice, which choose_lives can refill many times. */
+/* Allocates a choice, which choose_ranges can fill several times. */
 static tn_status choice_room(budget_ranges *it, budget_choice *choice) {
     size_t ranges = (size_t)it->range_count + 1;
     choice->recompute = tn__arena_array(&it->arena, ranges, sizeof *choice->recompute);
@@ -566,22 +589,25 @@ static tn_status choose_ranges(budget_ranges *it, uint64_t budget, uint64_t targ
 
 /* --- sweeps and rounds ------------------------------------------------------------------------ */
 
-#define BUDGET_ROUNDS 12 /* limits the time if small gains continue */
-#define BUDGET_PARTS 2u  /* variants of the search: whole sweeps, and half sweeps */
+#define BUDGET_ROUNDS 12 /* limits the time of a search that makes only small gains */
+/* number of variants of the search: with whole sweeps, and with half of each sweep */
+#define BUDGET_PARTS 2u
 
 typedef struct budget_state {
     const tn__dag *dag;
     const tn__work_budget *goal;
     tn__schedule *schedule, next, better;
-    tn__replay replay, better_replay; /* of schedule, of better; peaks as the goal measures them */
-    bool improved;                    /* `better` contains a better schedule */
-    uint32_t parts;                   /* a round uses the first 1/parts of each sweep */
+    /* measurements of `schedule` and of `better`; the peaks are measured by goal->bytes if it is
+     * set */
+    tn__replay replay, better_replay;
+    bool improved;  /* `better` contains a schedule that is better than `schedule` */
+    uint32_t parts; /* a round uses the first part of each sweep: 1 / parts of its evictions */
     tn_error *error;
 } budget_state;
 
 /* --- from a choice to a schedule --- */
 
-typedef struct budget_due { /* a job that is repeated before an action */
+typedef struct budget_due { /* a job that is repeated before the action `at` */
     uint32_t at, job;
 } budget_due;
 
@@ -591,7 +617,7 @@ static int budget_compare(const void *left, const void *right) {
     return a->job < b->job ? -1 : a->job > b->job;
 }
 
-/* Lists every repeat once, at the earliest position at which one of its outputs is needed. */
+/* Lists each repeat once, at the earliest position at which one of its outputs is needed. */
 static tn_status budget_list(budget_ranges *it, const budget_choice *choice, budget_due **dues,
                              uint32_t *count) {
     uint32_t actions = it->schedule->count;
@@ -628,7 +654,8 @@ static tn_status budget_emit(budget_ranges *it, const budget_choice *choice, tn_
 
 /* --- rounds --- */
 
-/* Within the target, less work is better; otherwise, fewer bytes. */
+/* Whether result a is better than b. A result with a peak within the target is better than one
+ * above it. If both are within the target, less work is better; otherwise fewer bytes are. */
 static bool budget_is_better(const budget_state *s, const tn__replay *a, const tn__replay *b) {
     bool in = a->peak <= s->goal->target, other = b->peak <= s->goal->target;
     if (in != other) return in;
@@ -643,7 +670,8 @@ static tn_status budget_replay(const budget_state *s, const tn__schedule *schedu
     return s->goal->bytes(s->goal->self, schedule, &replay->peak);
 }
 
-/* Judges the schedule of a choice, and keeps it if it is the best. */
+/* Writes the schedule of a choice, lets the judge measure it, and keeps it if it is the best so
+ * far. */
 static tn_status budget_judge(budget_state *s, budget_ranges *it, const budget_choice *choice) {
     tn__replay replay;
     TN_TRY(budget_emit(it, choice, &s->next));
@@ -656,7 +684,8 @@ static tn_status budget_judge(budget_state *s, budget_ranges *it, const budget_c
     return tn__schedule_copy(&s->better, &s->next, s->error);
 }
 
-/* Makes the choices of a sweep up to the lowest peak, or a part of them. */
+/* Makes the choices of a sweep up to the lowest estimated peak (or a part of them), and judges the
+ * result. */
 static tn_status budget_search(budget_state *s, budget_ranges *it, uint32_t reach,
                                budget_choice *choice) {
     uint64_t left = s->goal->added - (s->replay.cost - s->dag->cost);
@@ -683,7 +712,7 @@ static tn_status budget_round(budget_state *s) {
     return tn__schedule_copy(s->schedule, &s->better, s->error);
 }
 
-/* Runs rounds while they help. */
+/* Runs rounds as long as they improve the schedule. */
 static tn_status budget_descend(budget_state *s) {
     s->improved = true;
     for (int round = 0; round < BUDGET_ROUNDS; round++) {
@@ -694,7 +723,8 @@ static tn_status budget_descend(budget_state *s) {
     return TN_OK;
 }
 
-/* Runs one variant from the schedule `from`; *schedule is replaced by a better result. */
+/* Runs one variant of the search from the schedule `from`. *schedule is replaced if the result is
+ * better. */
 static tn_status budget_way(budget_state *s, const tn__schedule *from, const tn__replay *replay,
                             tn__schedule *schedule, tn__replay *best) {
     s->replay = *replay;

@@ -6,21 +6,23 @@
 
 #include "fit/budget/schedule/schedule_graph.h"
 
-/* How much work may be added, and for how few bytes. */
+/* Limits of a search for values to recompute: the work that may be added, and the bytes at which
+ * the search may stop. */
 typedef struct tn__work_budget {
-    const bool *may; /* [jobs] those that may be repeated; NULL: every repeatable job */
-    uint64_t added;  /* added work in total, at most */
-    uint64_t target; /* bytes at which the search stops */
-    /* A better measure of a schedule's peak than tn__replay_schedule, which counts a view as its
-     * whole root. NULL: use tn__replay_schedule. */
+    /* [jobs] whether the job may be repeated; NULL: every job that can be repeated may be */
+    const bool *may;
+    uint64_t added;  /* limit for the total added work */
+    uint64_t target; /* bytes at which the search stops, if the peak is not above them */
+    /* Measures the peak of a schedule more exactly than tn__replay_schedule, which counts a view as
+     * its whole root tensor. NULL: use tn__replay_schedule. */
     tn_status (*bytes)(void *self, const tn__schedule *schedule, uint64_t *bytes);
     void *self;
 } tn__work_budget;
 
-/* Improves the schedule repeatedly, until its peak is at most the target or no step helps. The
- * result is never worse than the input.
+/* Improves a schedule repeatedly, until its peak is at most the target or no step helps. The result
+ * is never worse than the input.
  *
- * schedule  contains RUN only; changed
+ * schedule  in and out; contains only actions of kind TN__RUN
  * replay    out: measurements of the final schedule
  * Errors: E_NO_MEMORY, those of tn__replay_schedule and of goal->bytes.
  */

@@ -1,9 +1,11 @@
-/* editable.c - edits a schedule (editable.h). Every change updates the live ranges of the touched
- * values, the bytes at each key, and the log of changes for undo. Cost: O(log keys) for each touch,
- * plus the walk in the list of touches from the last position. */
+/* editable.c - edits a schedule (editable.h). Every change updates the live ranges of the values
+ * that it concerns, the bytes at each key, and the log of changes for undo. Cost: O(log keys) for
+ * each value that an edited run makes or reads, plus a walk in the list of the value's accesses,
+ * which starts at the previous place. */
 #include "fit/budget/joint/editable.h"
 
-#define EDITABLE_WINDOW 4096u /* keys; a larger window means that all keys are renumbered */
+/* number of keys; if a window of this size is too full, all keys are renumbered */
+#define EDITABLE_WINDOW 4096u
 
 static int64_t editable_bytes(const tn__editable *edit, uint32_t value) {
     return (int64_t)edit->dag->values[value].bytes;
@@ -13,26 +15,28 @@ static int64_t editable_scratch(const tn__editable *edit, const tn__editable_nod
     return node->job == TN_NONE ? 0 : (int64_t)edit->dag->jobs[node->job].scratch;
 }
 
-/* The key of a run inserted between two keys. It lies closer to the lower key, because more
- * insertions for the same reason usually follow above it. */
+/* Returns the key of a run that is inserted between two keys. It lies closer to the lower key,
+ * because later insertions usually follow above it. */
 static uint32_t editable_key_after(uint32_t low, uint32_t high) {
     return low + (high - low + 6) / 8;
 }
 
-/* Adds bytes to the keys first ... last; does nothing if first > last. */
+/* Adds bytes to all keys from `first` to `last`; does nothing if first > last. */
 static void editable_tree_add(tn__range_tree *tree, uint32_t first, uint32_t last, int64_t bytes) {
     tn__range_tree_add(tree, first, last + 1, bytes);
 }
 
 /* --- keys and bytes --------------------------------------------------------------------------- */
 
-/* Assigns the keys of a schedule, and computes the bytes at each key. Keys are integers with gaps.
- * An insertion takes a free key between its neighbours; if none is left, the nodes of a small
- * window of keys are spread evenly, and only beyond EDITABLE_WINDOW all keys are renumbered. Cost:
- * O(window) for a spread, O(runs + touches) for a renumbering. */
+/* Assigns the keys of the runs of a schedule, and computes the bytes at each key. Keys are
+ * ascending integers with gaps. An insertion takes a free key between its neighbours. If none is
+ * left, the runs of a small window of keys are spread evenly; if even a window of EDITABLE_WINDOW
+ * keys is too full, all keys are renumbered. Cost: O(window) for a spread, O(runs + touches) for a
+ * renumbering. */
 
-/* Adds the live range that begins with this touch, from the making to the last read, as
- * differences. */
+/* Adds the bytes of the live range that begins with the touch `making` and ends with the last read
+ * before the next making. `leaf` gets them as differences: added at the first key, subtracted after
+ * the last one. */
 static void keys_sum_life(tn__editable *edit, uint32_t making, int64_t *leaf) {
     uint32_t last = making;
     while (tn__editable_is_read_next(edit, last)) last = edit->touches[last].next;
@@ -42,7 +46,7 @@ static void keys_sum_life(tn__editable *edit, uint32_t making, int64_t *leaf) {
         leaf[tn__editable_key(edit, last) + 1] -= bytes;
 }
 
-/* Whether the first output of a node takes the memory of an input that ends there. */
+/* Whether the first output of a run is written over an input with a live range that ends there. */
 static bool editable_moves(const tn__editable *edit, const tn__editable_node *node) {
     if (node->job == TN_NONE || node->touch_count == node->input_count) return false;
     uint32_t source = edit->dag->jobs[node->job].inplace;
@@ -72,11 +76,15 @@ static void keys_sum(tn__editable *edit) {
     tn__range_tree_sum_up(tree);
 }
 
-#define EDITABLE_GAP 8u  /* keys per run after renumbering; at least half of that */
-#define EDITABLE_ROOM 4u /* per run in a spread window: with fewer, room soon runs out again */
+/* keys per run after a renumbering; because of rounding at least half as many */
+#define EDITABLE_GAP 8u
+/* keys per run that a window must have to be spread; with fewer, free keys would soon be used up
+ * again */
+#define EDITABLE_ROOM 4u
 
-/* Renumbers all keys and recomputes all bytes. False: out of memory. The head has the key of the
- * first run, because the values that exist from the start are live then. */
+/* Renumbers all runs, and recomputes the bytes at each key. Returns false if memory is exhausted.
+ * The head has the key of the first run, because the values that exist from the start are live
+ * then. */
 static bool editable_number(tn__editable *edit) {
     size_t need = (size_t)edit->linked_count * EDITABLE_GAP + 8;
     uint32_t keys = need < UINT32_MAX ? (uint32_t)need : UINT32_MAX;
@@ -98,7 +106,7 @@ static bool editable_number(tn__editable *edit) {
     return true;
 }
 
-/* Bytes of the values that a node touches and no later node reads. */
+/* Returns the bytes of the values that a run makes or reads and that no later run reads. */
 static int64_t keys_ending(const tn__editable *edit, const tn__editable_node *node) {
     int64_t bytes = 0;
     for (uint32_t i = 0; i < node->touch_count; i++)
@@ -107,8 +115,8 @@ static int64_t keys_ending(const tn__editable *edit, const tn__editable_node *no
     return bytes;
 }
 
-/* From the bytes at a node, computes the bytes after it, which belong to values that are read
- * later. Values made by the head count at the first run. */
+/* Returns the bytes that are live after a run, given the bytes during it: those of the values that
+ * later runs read. Values of the head that no run reads end with the first run. */
 static int64_t keys_behind(const tn__editable *edit, uint32_t id, int64_t bytes) {
     const tn__editable_node *node = &edit->nodes[id];
     bytes -= editable_scratch(edit, node) + keys_ending(edit, node);
@@ -119,15 +127,15 @@ static int64_t keys_behind(const tn__editable *edit, uint32_t id, int64_t bytes)
     return bytes;
 }
 
-/* Nodes to be spread over a window of keys, which begins at the key of a node. */
+/* A window of keys, and the consecutive runs that are spread over it. */
 typedef struct keys_window {
     uint32_t first, count; /* nodes */
     uint32_t low, size;    /* keys */
-    uint32_t at;           /* index of the node before which room is needed */
+    uint32_t at;           /* index of the run before which keys are needed */
 } keys_window;
 
-/* Half of the keys lie before the node `at`, because one insertion is usually followed by more at
- * the same place. */
+/* Returns the new key of the i-th run of a window. Half of the keys are left free before the run
+ * `at`, because one insertion is usually followed by more at that place. */
 static uint32_t keys_of(const keys_window *w, uint32_t i) {
     uint32_t half = w->size / 2;
     if (i == w->count) return w->low + w->size;
@@ -151,8 +159,8 @@ static void keys_spread(tn__editable *edit, const keys_window *w) {
     tn__range_tree_set(&edit->tree, w->low, w->size, edit->spread);
 }
 
-/* Spreads the nodes of the smallest window that is not too full, to get more keys between
- * neighbours. */
+/* Spreads the runs of the smallest window of keys that is not too full, so that there are free keys
+ * before the run `before`. Returns false if memory is exhausted. */
 static bool keys_make_room(tn__editable *edit, uint32_t before) {
     uint32_t size = 16, low = 0, first = before, last = before, count = 1, at = 0;
     for (; size <= EDITABLE_WINDOW && size < edit->tree.width; size *= 2) {
@@ -175,7 +183,8 @@ static bool keys_make_room(tn__editable *edit, uint32_t before) {
     return true;
 }
 
-/* A free key between a node and the one before it. False: out of memory. */
+/* Makes sure that there is a free key between a run and the previous one. Returns false if memory
+ * is exhausted. */
 static bool editable_give_key(tn__editable *edit, uint32_t before) {
     uint32_t low = edit->nodes[edit->nodes[before].prev].key;
     if (edit->nodes[before].key - low >= 2) return true;
@@ -200,8 +209,8 @@ static void editable_look_again(tn__editable *edit, uint32_t touch) {
     editable_set_moved(edit, node, editable_moves(edit, &edit->nodes[node]));
 }
 
-/* The search starts where the previous one for this value ended, because consecutive calls are
- * mostly near each other and touch lists can grow long. */
+/* The search starts where the previous search for this value ended, because consecutive calls are
+ * mostly near each other, and lists of touches can be long. */
 uint32_t tn__editable_before(const tn__editable *edit, uint32_t value, uint32_t key) {
     uint32_t at = edit->near_touch[value];
     while (at != TN_NONE && tn__editable_key(edit, at) >= key) at = edit->touches[at].prev;
@@ -211,7 +220,8 @@ uint32_t tn__editable_before(const tn__editable *edit, uint32_t value, uint32_t 
     return edit->near_touch[value] = at;
 }
 
-/* Inserts a touch after another one of the same value; TN_NONE: as the first. */
+/* Inserts a touch into the list of its value, after the touch `prev`, or at the begin if `prev` is
+ * TN_NONE. */
 static void editable_link(tn__editable *edit, uint32_t id, uint32_t prev) {
     tn__editable_touch *touch = &edit->touches[id];
     touch->prev = prev;
@@ -233,8 +243,8 @@ static void editable_unlink(tn__editable *edit, uint32_t id) {
         edit->touches[touch->prev].next = touch->next;
 }
 
-/* Counts a read that is inserted or removed: if it is the last read of its live range, the range
- * changes its length. */
+/* Updates the bytes for a read that is inserted (`put`) or removed. Only the last read of a live
+ * range changes the length of the range. */
 static void editable_count_read(tn__editable *edit, uint32_t id, bool put) {
     const tn__editable_touch *touch = &edit->touches[id];
     if (touch->next != TN_NONE && !edit->touches[touch->next].makes) return;
@@ -243,8 +253,9 @@ static void editable_count_read(tn__editable *edit, uint32_t id, bool put) {
                       tn__editable_key(edit, id), put ? bytes : -bytes);
 }
 
-/* Counts a making. If a later read follows, it splits the existing live range, and the part before
- * the making is freed. */
+/* Updates the bytes for a making that is inserted (`put`) or removed. If a later read follows, an
+ * inserted making splits the existing live range, and the memory between the last access before it
+ * and the making is freed. */
 static void editable_count_making(tn__editable *edit, uint32_t id, bool put) {
     const tn__editable_touch *touch = &edit->touches[id];
     uint32_t key = tn__editable_key(edit, id);
@@ -278,7 +289,7 @@ static void editable_take_touch(tn__editable *edit, uint32_t id) {
 
 /* --- insertion and removal --- */
 
-/* Inserts a node before another one, without its touches. */
+/* Inserts a run into the list of runs before another one, without its touches. */
 static void editable_chain(tn__editable *edit, uint32_t id, uint32_t next) {
     tn__editable_node *node = &edit->nodes[id];
     node->next = next;
@@ -323,8 +334,8 @@ static void editable_take_node(tn__editable *edit, uint32_t id) {
     if (node->job != TN_NONE) edit->cost -= edit->dag->jobs[node->job].recompute_cost;
 }
 
-/* Moves the start of the live ranges that begin with a first run. A run that is removed while its
- * readers stay is still counted from its old key on. */
+/* Corrects the begin of the live ranges that a moved first run makes. While the run was out of the
+ * list, the bytes of values with readers were counted from its old key on. */
 static void editable_move_lives(tn__editable *edit, const tn__editable_node *node, uint32_t old) {
     for (uint32_t i = node->input_count; i < node->touch_count; i++) {
         uint32_t touch = node->touch_first + i;
@@ -369,7 +380,8 @@ static bool editable_note(tn__editable *edit, uint32_t node, uint32_t next,
     return true;
 }
 
-/* Makes a node with the touches of a job; it is not in the list yet. TN_NONE: out of memory. */
+/* Makes a run of a job with its touches, without inserting it into the list. Returns TN_NONE if
+ * memory is exhausted. */
 static uint32_t editable_make_node(tn__editable *edit, uint32_t job, bool recompute) {
     uint32_t inputs, outputs;
     const uint32_t *input = tn__job_inputs(edit->dag, job, recompute, &inputs);
@@ -424,7 +436,7 @@ uint32_t tn__editable_put_copy(tn__editable *edit, uint32_t value, uint32_t befo
     return edit->failed ? TN_NONE : id;
 }
 
-/* Stores the node for a later insertion. */
+/* Keeps a removed repeat, so that a later insertion of its job can use it. */
 static void editable_put_by(tn__editable *edit, uint32_t id) {
     tn__editable_node *node = &edit->nodes[id];
     if (node->job == TN_NONE) return;
@@ -468,8 +480,9 @@ void tn__editable_forget(tn__editable *edit) {
 
 /* --- a whole schedule, in and out ------------------------------------------------------------- */
 
-/* Creates a schedule from a schedule graph, and converts a schedule to and from a schedule. Cost:
- * O(jobs + operands) for a new line, O(actions + operands) for a schedule. */
+/* Creates an editable schedule from a schedule graph, writes it as a list of actions, and reads it
+ * from such a list. Cost: O(jobs + operands) to create it, O(actions + operands) to write or read
+ * it. */
 
 static bool ends_make_end(tn__editable *edit, bool tail) {
     const tn__dag *dag = edit->dag;
@@ -491,7 +504,8 @@ static bool ends_make_end(tn__editable *edit, bool tail) {
     return true;
 }
 
-/* Appends a node and its touches at the end of all lists. */
+/* Appends the touches of a run to the lists of their values; `last` has the last touch of each
+ * value. */
 static void ends_append(tn__editable *edit, uint32_t id, uint32_t *last) {
     tn__editable_node *node = &edit->nodes[id];
     for (uint32_t i = 0; i < node->touch_count; i++) {
@@ -573,7 +587,8 @@ static tn_status ends_write_action(tn__schedule *schedule, uint8_t kind, uint32_
     return tn__schedule_add(schedule, (tn__action){.kind = kind, .what = what}, error);
 }
 
-/* Writes the OUTs of the values that are copied to the host after their touch here. */
+/* Writes the action OUT for each value with a copy to the host that starts after this run has
+ * accessed the value. */
 static tn_status ends_write_outs(const tn__editable *edit, const tn__editable_node *node,
                                  tn__schedule *schedule, tn_error *error) {
     for (uint32_t i = 0; i < node->touch_count; i++) {

@@ -1,15 +1,17 @@
-/* editable.h - an editable schedule: a list of runs with the live ranges and bytes of each.
+/* editable.h - an editable schedule: a list of runs of jobs, with the live ranges of their values
+ * and the bytes that are live during each run.
  *
- * The list has a head, which makes the values that exist from the start, and a tail, which reads
- * the values that must be live at the end. First runs stay in the list; repeats are inserted and
- * removed; each run may be moved. Every change can be undone, in reverse order. Each value has an
- * ordered list of its touches (the runs that make or read it): linked, because the lists of
- * base/lists.h cannot be changed. A live range reaches from one making to the last read before the
- * next.
+ * The list begins with a head, which makes the values that exist from the start, and ends with a
+ * tail, which reads the values that must be live at the end. First runs stay in the list; repeats
+ * are inserted and removed; each run may be moved. Every change can be undone, in reverse order.
+ * Each value has an ordered list of its touches, which are the runs that make or read it. It is a
+ * linked list, because the lists of base/lists.h cannot be changed. A live range begins with a
+ * making and ends with the last read before the next making.
  *
- * Runs have ascending keys with gaps between them, so that the bytes can be kept in a segment tree
- * over the keys while runs come and go. When a gap is used up, all keys are renumbered. Bytes are
- * counted as in replay.c, in-place outputs included.
+ * Runs have ascending keys with gaps between them. The bytes are kept in a segment tree over the
+ * keys, so that a run can be inserted without changing the keys of others. If no key is free
+ * between two runs, runs are renumbered. Bytes are counted as replay.c counts them, including
+ * in-place outputs.
  */
 #ifndef TN_JOINT_EDITABLE_H
 #define TN_JOINT_EDITABLE_H
@@ -19,7 +21,7 @@
 
 /* --- bytes over keys -------------------------------------------------------------------------- */
 
-/* The most bytes at the keys first ... last. */
+/* Returns the maximum of the bytes at the keys from `first` to `last`. */
 static inline int64_t tn__editable_tree_most(const tn__range_tree *tree, uint32_t first,
                                              uint32_t last) {
     return tn__range_tree_most(tree, first, last + 1);
@@ -30,20 +32,26 @@ static inline int64_t tn__editable_tree_most(const tn__range_tree *tree, uint32_
 enum {
     TN__EDITABLE_HEAD = 0,
     TN__EDITABLE_TAIL = 1,
-    TN__EDITABLE_FIRST = 2 /* node of job 0's first run */
+    /* number of the node that is the first run of job 0; those of other jobs follow */
+    TN__EDITABLE_FIRST = 2
 };
 
 typedef struct tn__editable_node {
-    uint32_t job; /* TN_NONE: head, tail, and the settle or return of a copy */
+    /* the job that runs; TN_NONE: the node is the head, the tail, or the end of a copy to or from
+     * the host */
+    uint32_t job;
     uint32_t key, prev, next;
-    uint32_t touch_first, touch_count; /* inputs, then outputs */
+    /* range of the node's touches: those of inputs, then those of outputs */
+    uint32_t touch_first, touch_count;
     uint32_t input_count;
     bool recompute, linked;
-    bool moved; /* its first output takes the memory of an input in the current list */
+    /* the first output is written over an input, because the live range of the input ends here */
+    bool moved;
 } tn__editable_node;
 
 typedef struct tn__editable_touch {
-    uint32_t node, value, prev, next; /* prev, next: touches of the same value */
+    /* node and value of this touch; the previous and the next touch of this value */
+    uint32_t node, value, prev, next;
     bool makes;
 } tn__editable_touch;
 
@@ -54,61 +62,68 @@ typedef enum tn__editable_deed {
 } tn__editable_deed;
 
 typedef struct tn__editable_change {
-    uint32_t node, next; /* the node before which it stands, or stood (taken, moved) */
-    uint8_t deed;        /* tn__editable_deed */
+    /* the changed node, and the node that followed it before the removal or move (for an insertion,
+     * after it) */
+    uint32_t node, next;
+    uint8_t deed; /* tn__editable_deed */
 } tn__editable_change;
 
 typedef struct tn__editable {
     const tn__dag *dag;
     tn_context context;
     tn_error *error;
-    tn__range_tree tree; /* bytes by key */
+    tn__range_tree tree; /* the bytes at each key */
     tn__editable_node *nodes;
     tn__editable_touch *touches;
-    tn__editable_change *changes; /* the log for undo */
+    tn__editable_change *changes; /* log of all changes, for undo */
     uint32_t *first_touch;        /* [values] */
-    uint32_t *near_touch;  /* [values] result of the last tn__editable_before; TN_NONE: before the
-                            * first */
-    uint32_t *spare;       /* [jobs] its nodes outside the list, linked by `next` */
-    int64_t *old, *spread; /* bytes and keys while nodes are spread over a window of keys */
+    /* [values] result of the last call of tn__editable_before for the value; TN_NONE: no touch came
+     * before */
+    uint32_t *near_touch;
+    /* [jobs] list of the job's repeats that are not in the schedule, linked by `next` */
+    uint32_t *spare;
+    int64_t *old, *spread; /* bytes at the keys of a window, before and after its runs are spread */
     uint32_t *spread_keys;
     size_t node_room, touch_room, change_room, tree_room;
     int64_t *tree_memory;
     uint32_t node_count, touch_count, change_count, linked_count;
     uint64_t cost;
-    bool failed; /* out of memory: the contents are invalid */
+    bool failed; /* memory was exhausted, so that the contents are invalid */
 } tn__editable;
 
-/* `order` [job_count]: the order of first runs; NULL: program order. */
+/* Makes an editable schedule with the first runs of all jobs. `order` [job_count] is their order;
+ * NULL means the order of the program. */
 tn_status tn__editable_init(tn__editable *edit, const tn__dag *dag, const tn_context *context,
                             const uint32_t *order, tn_error *error);
 void tn__editable_release(tn__editable *edit);
 
-/* Inserts a repeat of a job before a node; its inputs must be live there. TN_NONE: out of memory.
- */
+/* Inserts a repeat of a job before a node, where the inputs of the repeat must be live. Returns
+ * TN_NONE if memory is exhausted. */
 uint32_t tn__editable_put(tn__editable *edit, uint32_t job, uint32_t before);
-/* Inserts the end of a value's copy to the host before a node, or (`comes`) its return. The value
- * has no memory from its last touch before the settle until the return. TN_NONE: out of memory. */
+/* Inserts a node before another: the end of a value's copy to the host, or, if `comes`, the copy
+ * back. The value occupies no memory from its last touch before the end of the copy to the host
+ * until the copy back. Returns TN_NONE if memory is exhausted. */
 uint32_t tn__editable_put_copy(tn__editable *edit, uint32_t value, uint32_t before, bool comes);
-/* Whether a touch is the settle of a copy, which ends the value's memory. */
+/* Whether a touch is the end of a copy to the host, where the memory of the value is freed. */
 static inline bool tn__editable_is_settled(const tn__editable *edit, uint32_t touch) {
     uint32_t node = edit->touches[touch].node;
     return node > TN__EDITABLE_TAIL && edit->nodes[node].job == TN_NONE &&
            !edit->touches[touch].makes;
 }
-/* Removes a repeat. Its readers then read the values of the previous run. */
+/* Removes a repeat. The readers of its outputs then read the values that the previous run made. */
 void tn__editable_take(tn__editable *edit, uint32_t node);
-/* Moves a run before another node. Its inputs must be live there. A first run must stay before all
- * readers of its outputs, and before all repeats of its job. */
+/* Moves a run before another node, where the inputs of the run must be live. A first run must stay
+ * before all readers of its outputs, and before all repeats of its job. */
 void tn__editable_move(tn__editable *edit, uint32_t node, uint32_t before);
 static inline uint32_t tn__editable_mark(const tn__editable *edit) { return edit->change_count; }
 void tn__editable_undo(tn__editable *edit, uint32_t mark);
 void tn__editable_forget(
-    tn__editable *edit); /* forgets the changes so far, which can then not be undone */
+    tn__editable *edit); /* forgets the log of changes, so that they cannot be undone */
 
-/* The last touch of a value before a key; TN_NONE: it is not made before that key. */
+/* Returns the last touch of a value before a key; TN_NONE if nothing makes the value before that
+ * key. */
 uint32_t tn__editable_before(const tn__editable *edit, uint32_t value, uint32_t key);
-/* Whether the value is live between this touch and its next one. */
+/* Whether the value of a touch is live between this touch and its next one. */
 static inline bool tn__editable_is_read_next(const tn__editable *edit, uint32_t touch) {
     uint32_t next = edit->touches[touch].next;
     return next != TN_NONE && !edit->touches[next].makes;
@@ -119,8 +134,8 @@ static inline uint32_t tn__editable_key(const tn__editable *edit, uint32_t touch
 static inline int64_t tn__editable_peak(const tn__editable *edit) { return edit->tree.most[1]; }
 
 tn_status tn__editable_write(const tn__editable *edit, tn__schedule *schedule, tn_error *error);
-/* Replaces the schedule by a schedule that contains RUN only, with first runs in the order of the
- * schedule. */
+/* Replaces the repeats of an editable schedule by those of `schedule`. Its first runs must be in
+ * the order of the editable schedule. Actions other than runs are ignored. */
 tn_status tn__editable_read(tn__editable *edit, const tn__schedule *schedule);
 
 #endif

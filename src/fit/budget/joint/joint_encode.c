@@ -1,34 +1,35 @@
 /* joint_encode.c - decides which values are encoded, and combines this with repeats and copies.
  *
- * Encoding and decoding become jobs: one makes the form of a value, and one makes the value from
- * its form, which the readers after its longest idle interval then read. The extended schedule
- * graph is searched like any other (joint_search.c, joint_swap.c). A form may thus be decoded
- * several times, and the search chooses evictions with the codecs in view. The resulting schedule
- * is translated back: the two jobs become ENCODE and DECODE of one value.
+ * For each chosen value, the schedule graph gets two more jobs: one that makes the encoded form F
+ * of the value, and one that makes the value from F. The readers after the longest idle interval of
+ * the value read the result of the second job, a'. The extended schedule graph is searched like any
+ * other (joint_search.c, joint_swap.c). So a form may be decoded several times, and the search
+ * knows the costs of the codecs when it chooses evictions. In the resulting schedule, the two jobs
+ * become the actions ENCODE and DECODE of one value.
  *
- *     work         make a | read a | .......................... | read a
- *     is searched  make a | read a | encode a, F | ... | decode F, a' | read a'
+ *     original    make a | read a | .......................... | read a
+ *     searched    make a | read a | encode a, F | ... | decode F, a' | read a'
  *
  * A decoded value lies in the memory of the original value. If the form is lossy, a schedule in
- * which any other job would read the decoded value is refused.
+ * which another job would read the decoded value is refused.
  *
- * Values are selected by two orders: bytes saved over the whole idle interval per codec time, and
- * cost of recomputing the value instead. Several counts are tried for each order. Short floats are
- * only tried if no other schedule is found. Cost: the searches of joint_search.c and joint_swap.c
- * for each selection.
+ * Values are chosen by two orders: bytes saved times length of the idle interval, per time of the
+ * codec; and cost of recomputing the value instead, per time of the codec. For each order, several
+ * numbers of values are tried. Short floats are tried only if no other schedule is found. Cost: the
+ * searches of joint_search.c and joint_swap.c for each choice.
  */
 #include "fit/budget/joint/joint.h"
 
 #include "fit/budget/algorithms/idle.h"
 
-#define CODE_PARTS 4u /* counts tried in each order */
+#define CODE_PARTS 4u /* how many numbers of values are tried in each order */
 
 typedef struct code_choice {
     uint32_t value, leave,
-        back; /* jobs of the schedule graph: encoded after one, decoded before the other */
+        back; /* the value is encoded after the job `leave` and decoded before the job `back` */
     tn__code code;
-    uint64_t time;  /* of encoding, and of decoding */
-    double keys[2]; /* one for each order: the largest first */
+    uint64_t time;  /* time of encoding; decoding takes as long */
+    double keys[2]; /* sort keys, one for each order; the largest comes first */
 } code_choice;
 
 typedef struct code_state {
@@ -39,14 +40,14 @@ typedef struct code_state {
     uint32_t count;
     uint32_t *by_key;
     tn__sort_item *items;
-    /* one trial, in its arena */
+    /* the following fields belong to one choice that is tried, and use this arena */
     tn__arena *arena;
     const code_choice **chosen; /* [chosen_count] */
-    uint32_t *of;               /* [values] index into `chosen`; TN_NONE */
+    uint32_t *of; /* [values] index in `chosen` of the value; TN_NONE: it is not chosen */
     uint32_t chosen_count;
-    uint32_t *
-        origin; /* [jobs searched] job of the schedule graph; for chosen k: jobs + 2k encodes, jobs +
-                       * 2k + 1 decodes */
+    /* [searched jobs] job of the original schedule graph; for the k-th chosen value, jobs + 2k
+     * encodes it, and jobs + 2k + 1 decodes it */
+    uint32_t *origin;
     tn__dag searched;
     tn__schedule schedule;
 } code_state;
@@ -65,7 +66,7 @@ static void code_keys(const code_state *s, code_choice *it) {
     it->keys[1] = recompute / time;
 }
 
-/* Adds the longest idle interval of a value that has an encoded form. */
+/* Adds a value with its longest idle interval in which it can be encoded. */
 static void code_add(code_state *s, uint32_t value) {
     const tn__dag_value *it = &s->run->dag->values[value];
     uint64_t longest = 0;
@@ -101,7 +102,7 @@ static tn_status code_find(code_state *s) {
 static bool code_sort(code_state *s, int order) {
     for (uint32_t i = 0; i < s->count; i++) {
         float key = (float)s->choices[i].keys[order];
-        uint32_t bits; /* the bits of positive floats sort like the numbers */
+        uint32_t bits; /* the bits of positive floats, as integers, have the order of the floats */
         memcpy(&bits, &key, sizeof bits);
         s->items[i] = (tn__sort_item){~(uint64_t)bits, i};
     }
@@ -115,7 +116,8 @@ static bool code_sort(code_state *s, int order) {
 typedef struct code_made {
     tn__dag_job *jobs;
     tn__dag_value *values;
-    uint32_t *moved; /* [jobs of the schedule graph] their index now */
+    /* [jobs of the original schedule graph] index of the job in the extended one */
+    uint32_t *moved;
     uint32_t count;
 } code_made;
 
@@ -123,7 +125,8 @@ static uint32_t code_form(const code_state *s, uint32_t k) {
     return s->run->dag->value_count + 2 * k;
 }
 
-/* A reader at this place of the order reads the decoded form. */
+/* Returns what a job reads instead of a value: the decoded value if the value is chosen and the job
+ * comes after its idle interval, otherwise the value. */
 static uint32_t code_read(const code_state *s, uint32_t value, uint32_t job) {
     uint32_t k = value != TN_NONE ? s->of[value] : TN_NONE;
     return k != TN_NONE && job >= s->chosen[k]->back ? code_form(s, k) + 1 : value;
@@ -161,7 +164,8 @@ static bool code_copy_job(const code_state *s, code_made *made, uint32_t job) {
            to->limits != NULL;
 }
 
-/* Adds the job that encodes chosen k, or decodes it; the search may repeat it. */
+/* Adds the job that encodes the k-th chosen value, or the one that decodes it, which may be
+ * repeated. Returns false if memory is exhausted. */
 static bool code_add_job(const code_state *s, code_made *made, uint32_t k, bool decodes) {
     const code_choice *it = s->chosen[k];
     uint32_t *operands = tn__arena_array(s->arena, 2, sizeof *operands);
@@ -181,7 +185,8 @@ static bool code_add_job(const code_state *s, code_made *made, uint32_t k, bool 
     return true;
 }
 
-/* Translates the indices of jobs to the extended schedule graph. */
+/* Translates ordering constraints and limits to the indices of jobs in the extended schedule
+ * graph. */
 static void code_move_others(const code_made *made) {
     for (uint32_t j = 0; j < made->count; j++) {
         const tn__dag_job *it = &made->jobs[j];
@@ -238,8 +243,9 @@ static tn_status code_make(code_state *s) {
 
 /* --- translation back to the schedule graph --------------------------------------------------- */
 
-/* Whether a job reads and makes the right data in the current state of the values; *decoded holds
- * that state for each chosen value. */
+/* Whether a job reads the data that it needs: a job before the idle interval must not read the
+ * result of a lossy codec. decoded [chosen]: the value was last made by decoding; updated for the
+ * outputs of the job. */
 static bool code_follow(const code_state *s, uint32_t job, bool recompute, bool *decoded) {
     const tn__dag *dag = s->run->dag;
     uint32_t count;
@@ -277,8 +283,8 @@ static tn_status code_action(code_state *s, const tn__action *action, bool *deco
     return tn__schedule_add(&s->schedule, made, s->run->error);
 }
 
-/* A schedule that the judge refuses (because a repeat falls between the two copies of a swap) is
- * dropped. */
+/* Translates a schedule back and offers it to the run. A schedule that the judge refuses is
+ * dropped; a repeat between the two copies of a swap causes this. */
 static tn_status code_offer(code_state *s, const tn__schedule *found) {
     bool *decoded = tn__arena_array(s->arena, (size_t)s->chosen_count + 1, sizeof *decoded);
     bool *ran = tn__arena_array(s->arena, (size_t)s->run->dag->job_count + 1, sizeof *ran);
@@ -357,7 +363,8 @@ static tn_status code_level(code_state *s, tn_codec lossy, uint64_t effort) {
         for (uint32_t part = CODE_PARTS; part > 0; part--) {
             uint32_t count = (uint32_t)((uint64_t)s->count * part / CODE_PARTS);
             if (code_is_done(s->run)) return TN_OK;
-            if (count == 0 || (order > 0 && part == CODE_PARTS)) continue; /* all: only once */
+            /* all values are tried only once, because their order does not matter */
+            if (count == 0 || (order > 0 && part == CODE_PARTS)) continue;
             TN_TRY(code_try(s, count, effort / (2 * CODE_PARTS - 1)));
         }
     }

@@ -1,16 +1,16 @@
-/* joint_search.c - the starts and the improvement steps of the search for repeats.
+/* joint_search.c - searches for schedules with repeats: several starts, then improvement steps.
  *
- * A start evicts values from left to right until the schedule fits, with one of a few sets of
- * weights; then unnecessary runs are removed. The best start is improved: a repeat and some near it
- * are removed, so that the schedule exceeds the budget; the schedule is repaired with other
- * weights, and runs that became unnecessary are removed. A result that is not worse is kept, and in
- * the beginning also one that is slightly worse (threshold accepting). Source: ruin and recreate
- * (Schrimpf et al. 2000), threshold accepting (Dueck, Scheuer 1990), on the retention intervals of
- * Bartan et al. 2023 (MOCCASIN).
+ * A start evicts values, from the first run to the last, until the schedule is within the budget;
+ * it uses one of a few sets of weights. Then unnecessary repeats are removed. Each improvement step
+ * changes the best start: it removes a repeat and some near it, so that the schedule exceeds the
+ * budget, repairs the schedule with other weights, and removes repeats that became unnecessary. A
+ * result that is not worse is kept; in the beginning, a slightly worse result is kept, too
+ * (threshold accepting). Source: ruin and recreate (Schrimpf et al. 2000), threshold accepting
+ * (Dueck, Scheuer 1990), on the retention intervals of Bartan et al. 2023 (MOCCASIN).
  */
 #include "fit/budget/joint/joint.h"
 
-/* The schedules to improve: the best start without advice, the best with advice, and the one
+/* Schedules that are improved: the best start without advice, the best start with advice, and one
  * derived from the answer for another budget. */
 enum { SEARCH_PLAIN, SEARCH_ADVISED, SEARCH_WARM, SEARCH_STARTS };
 
@@ -20,8 +20,9 @@ typedef struct ruin_state {
     tn__repair repair;
     tn__schedule best, starts[SEARCH_STARTS];
     uint64_t best_cost, start_costs[SEARCH_STARTS], spent;
-    uint32_t *order;  /* [jobs] order of first runs in run->warm */
-    bool has, orders; /* orders: first runs may be reordered */
+    uint32_t *order; /* [jobs] the order of first runs in run->warm */
+    /* has: a schedule within the budget was found; orders: first runs may be reordered */
+    bool has, orders;
     tn__random random;
     tn__bound_advice advice;
 } ruin_state;
@@ -36,13 +37,16 @@ static const tn__repair_weights ruin_weights[] = {
     {.reach = 0.5, .bulk = 1.0, .whole = true, .hopes = true},
 };
 
-#define RUIN_NEAR 4096u /* good enough if above the bound by less than this part of it */
-#define RUIN_ANY 3u     /* 1/3 of the effort is for finding any schedule */
-#define RUIN_ON 3u      /* 1/3 of the effort if an answer for another budget is known */
-#define RUIN_ROWS 10u   /* one in 10 removals removes a whole row */
-#define RUIN_OTHER 3u   /* 1/3 of the effort goes to the other kind of start */
-#define RUIN_SHIFTS 4u  /* one in 4 steps moves a run */
-#define RUIN_REACH 16u  /* by up to 16 places */
+/* the search ends if the cost is above the bound by less than 1 / 4096 of the bound */
+#define RUIN_NEAR 4096u
+#define RUIN_ANY 3u /* 1/3 of the effort is for finding any schedule */
+/* 1/3 of the effort is for improving the answer for another budget, if there is one */
+#define RUIN_ON 3u
+#define RUIN_ROWS 10u /* one in 10 steps that remove repeats removes consecutive ones */
+/* 1/3 of the effort goes to the other kind of start (with or without advice) */
+#define RUIN_OTHER 3u
+#define RUIN_SHIFTS 4u /* one in 4 steps moves a run instead of removing repeats */
+#define RUIN_REACH 16u /* a run is moved by up to 16 places */
 
 static double ruin_unit(ruin_state *s) {
     return (double)(tn__random_next(&s->random) >> 11) * 0x1p-53;
@@ -52,7 +56,7 @@ static uint32_t ruin_below(ruin_state *s, uint32_t bound) {
     return (uint32_t)tn__random_below(&s->random, bound);
 }
 
-/* Reports the effort spent so far to the run. */
+/* Reports the effort since the last report to the run. Fails if a limit is reached. */
 static tn_status ruin_spend(ruin_state *s) {
     uint64_t effort = s->repair.effort;
     s->repair.effort = 0;
@@ -72,7 +76,8 @@ static tn_status ruin_keep(ruin_state *s) {
 
 /* --- starts --------------------------------------------------------------------------------- */
 
-/* The cost at which a start is abandoned, because it is too far above the best one so far. */
+/* Returns the cost at which a start is abandoned, because it is too far above the cost of the best
+ * schedule so far. */
 static uint64_t ruin_start_limit(const ruin_state *s) {
     uint64_t cost = s->run->dag->cost, best = s->has ? s->best_cost : UINT64_MAX;
     if (s->run->incumbent > cost && s->run->incumbent < best) best = s->run->incumbent;
@@ -89,7 +94,8 @@ static tn_status ruin_keep_start(ruin_state *s, uint32_t kind) {
     return tn__editable_write(&s->edit, &s->starts[kind], s->run->error);
 }
 
-/* `spare`: 64ths of the budget that stay free at first. */
+/* Makes one start with the given weights, and keeps it if it is the best of its kind. `spare` / 64
+ * of the budget stay free until the repair is done. */
 static tn_status ruin_start(ruin_state *s, const tn__repair_weights *weights, uint32_t spare,
                             uint32_t kind) {
     uint32_t mark = tn__editable_mark(&s->edit);
@@ -104,8 +110,8 @@ static tn_status ruin_start(ruin_state *s, const tn__repair_weights *weights, ui
     return ruin_spend(s);
 }
 
-/* Starts with some spare budget are tried, too: chains of repeats find room in it. A smaller budget
- * is seldom better. */
+/* Makes all starts. Some leave a part of the budget free at first, because chains of repeats need
+ * additional bytes. A smaller budget seldom gives a better schedule. */
 static tn_status ruin_starts(ruin_state *s, uint64_t effort) {
     static const uint32_t spares[] = {0, 3};
     size_t kinds = sizeof ruin_weights / sizeof *ruin_weights;
@@ -134,7 +140,8 @@ static uint32_t ruin_any(ruin_state *s) {
     return TN_NONE;
 }
 
-/* The repeat that is `steps` repeats before or after a node; TN_NONE: there are fewer. */
+/* Returns the repeat that is `steps` repeats after a node, or before it if `back`; TN_NONE if there
+ * are fewer. */
 static uint32_t ruin_near(const ruin_state *s, uint32_t at, uint32_t steps, bool back) {
     const tn__editable_node *nodes = s->edit.nodes;
     for (uint32_t walked = 0; at > TN__EDITABLE_TAIL && walked < 4096; walked++) {
@@ -150,7 +157,7 @@ static void ruin_ban(ruin_state *s, uint32_t id) {
         s->repair.banned[s->edit.touches[node->touch_first + i].value] = s->repair.ban;
 }
 
-/* Removes a repeat, and a few near it. */
+/* Removes a repeat, and up to three more near it. */
 static void ruin_tear_some(ruin_state *s, uint32_t seed) {
     uint32_t more = ruin_below(s, 4);
     uint32_t ends[2] = {s->edit.nodes[seed].next, s->edit.nodes[seed].prev};
@@ -166,7 +173,7 @@ static void ruin_tear_some(ruin_state *s, uint32_t seed) {
     }
 }
 
-/* Removes a row of consecutive repeats. */
+/* Removes consecutive repeats. */
 static void ruin_tear_row(ruin_state *s, uint32_t seed) {
     uint32_t recompute = s->edit.linked_count - s->run->dag->job_count, at = seed;
     uint32_t count = 2 + ruin_below(s, recompute < 48 ? recompute / 2 + 1 : 24);
@@ -185,7 +192,8 @@ static bool ruin_has(const uint32_t *list, uint32_t count, uint32_t job) {
     return false;
 }
 
-/* Whether one run must precede another for a reason other than a value. */
+/* Whether the run `early` must precede the run `late` because of an ordering constraint or a limit,
+ * rather than because of a value. */
 static bool ruin_precedes(const ruin_state *s, uint32_t early, uint32_t late) {
     const tn__dag *dag = s->run->dag;
     const tn__editable_node *a = &s->edit.nodes[early], *b = &s->edit.nodes[late];
@@ -198,9 +206,9 @@ static bool ruin_precedes(const ruin_state *s, uint32_t early, uint32_t late) {
            ruin_has(dag->others + first->limit_first, first->limit_count, b->job);
 }
 
-/* Whether a run must not be swapped with its neighbour, because one makes a value that the other
- * reads or makes. An output of a run may also have been read before it; therefore a repeat may move
- * to an earlier place. */
+/* Whether a run must not change places with its neighbour `of`, the previous run if `back`. That is
+ * so if one makes a value that the other reads or makes; but a repeat may move before a run that
+ * reads an older version of its output. */
 static bool ruin_bars(ruin_state *s, uint32_t id, uint32_t of, bool back) {
     const tn__editable_node *it = &s->edit.nodes[id], *other = &s->edit.nodes[of];
     s->repair.effort += it->touch_count;
@@ -213,7 +221,7 @@ static bool ruin_bars(ruin_state *s, uint32_t id, uint32_t of, bool back) {
     return back ? ruin_precedes(s, id, of) : ruin_precedes(s, of, id);
 }
 
-/* Moves a run by a random number of places, before or after its own. */
+/* Moves a run by a random number of places, backward or forward. */
 static void ruin_shift(ruin_state *s, uint32_t id) {
     const tn__editable_node *nodes = s->edit.nodes;
     uint32_t at = id, steps = 1 + ruin_below(s, RUIN_REACH);
@@ -228,7 +236,7 @@ static void ruin_shift(ruin_state *s, uint32_t id) {
     if (at != id) tn__editable_move(&s->edit, id, back ? at : nodes[at].next);
 }
 
-/* Moves a repeat, or a first run near it. */
+/* Moves a repeat, or a run near it. */
 static void ruin_shift_near(ruin_state *s, uint32_t seed) {
     uint32_t steps = ruin_below(s, RUIN_REACH), id = seed;
     bool back = ruin_below(s, 2);
@@ -267,7 +275,8 @@ static void ruin_set_weights(ruin_state *s) {
     };
 }
 
-/* Removes runs that became unnecessary: among those that the repair inserted, and elsewhere. */
+/* Removes repeats that became unnecessary: all such repeats of those inserted since `mark`, and
+ * some others, chosen at random. */
 static void ruin_spare(ruin_state *s, uint32_t mark) {
     uint32_t end = tn__editable_mark(&s->edit);
     for (uint32_t i = mark; i < end; i++) {
@@ -281,7 +290,8 @@ static void ruin_spare(ruin_state *s, uint32_t mark) {
     }
 }
 
-/* One improvement step. `slack`: a result that is worse by this amount is still accepted. */
+/* Makes one improvement step. *now is the cost of the current schedule; a result that is worse by
+ * at most `slack` is also accepted. */
 static tn_status ruin_step(ruin_state *s, uint64_t *now, uint64_t slack) {
     uint32_t mark = tn__editable_mark(&s->edit);
     uint64_t over = *now - s->run->dag->cost;
@@ -300,7 +310,7 @@ static tn_status ruin_step(ruin_state *s, uint64_t *now, uint64_t slack) {
     return ruin_spend(s);
 }
 
-/* Makes a schedule in the order that this kind of start uses, without repeats. */
+/* Begins with a schedule without repeats, in the order of jobs that this kind of start uses. */
 static tn_status ruin_begin_order(ruin_state *s, uint32_t kind) {
     const uint32_t *order = kind == SEARCH_WARM ? s->order : NULL;
     tn__editable_release(&s->edit);
@@ -314,7 +324,7 @@ static tn_status ruin_begin(ruin_state *s, uint32_t kind, const tn__schedule *sc
     return TN_OK;
 }
 
-/* Whether the cost equals the bound or nearly does. */
+/* Whether the best cost is the lower bound, or so close to it that the search can end. */
 static bool ruin_is_done(const ruin_state *s) {
     uint64_t cost = s->run->dag->cost, bound = s->run->bound > cost ? s->run->bound : cost;
     return s->best_cost <= bound || (s->best_cost - bound) < bound / RUIN_NEAR;
@@ -333,8 +343,9 @@ static tn_status ruin_improve(ruin_state *s, uint32_t kind, uint64_t effort) {
     return TN_OK;
 }
 
-/* Improves the best start and, with a part of the effort, the best start of the other kind, because
- * the better start does not always lead to the better result. */
+/* Makes the starts and improves the best one. A part of the effort goes to the best start of the
+ * other kind (with or without advice), because the better start does not always lead to the better
+ * result. */
 static tn_status ruin_afresh(ruin_state *s, uint64_t effort) {
     TN_TRY(tn__bound_advise(s->run, effort / 4, &s->advice));
     TN_TRY(ruin_starts(s, effort));
@@ -348,7 +359,8 @@ static tn_status ruin_afresh(ruin_state *s, uint64_t effort) {
 
 /* --- starting from an answer for another budget ----------------------------------------------- */
 
-/* Reads the order of first runs. False: the schedule contains actions other than runs. */
+/* Reads the order of first runs from the answer for another budget. Returns false if it has actions
+ * other than runs. */
 static bool ruin_orders(ruin_state *s, const tn__schedule *warm) {
     uint32_t jobs = s->run->dag->job_count, count = 0;
     s->order = tn__arena_array(s->run->arena, (size_t)jobs + 1, sizeof *s->order);
@@ -363,8 +375,8 @@ static bool ruin_orders(ruin_state *s, const tn__schedule *warm) {
     return count == jobs;
 }
 
-/* Repairs the earlier answer like a start, then improves it. Budgets of one search are near each
- * other, so little of it changes. */
+/* Repairs the answer for another budget as if it were a start, and improves it. The budgets of one
+ * search are near each other, so little of the answer has to change. */
 static tn_status ruin_on(ruin_state *s, uint64_t effort) {
     TN_TRY(ruin_begin(s, SEARCH_WARM, s->run->warm));
     for (size_t i = 0; i < sizeof ruin_weights / sizeof *ruin_weights; i++) {

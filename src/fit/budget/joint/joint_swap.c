@@ -1,22 +1,23 @@
 /* joint_swap.c - chooses values to swap to the host, and the times of their copies, so that the
- * copies overlap with compute; the remaining excess is recomputed (repair.c).
+ * copies overlap with compute. Values are recomputed until the remaining excess over the budget is
+ * gone (repair.c).
  *
- * A idle interval is the time between two touches of a value when every value is kept. Both
- * directions of the link are queues. Copies out are in the order in which their idle intervals
+ * An idle interval is the time between two accesses of a value, if every value is kept. Each
+ * direction of the host link is a queue. Copies out are in the order in which their idle intervals
  * begin, each as early as possible. Copies in are in the order in which their idle intervals end,
- * each as late as possible while still being on time:
+ * each as late as possible without delaying the reader:
  *
  *     compute   ... leave | .............................................. | back
  *     out             [ other ][== a ==]
  *     in                                              [== a ==][ other ]
  *     memory    ---------------- a ----]               [---- a -------------
  *
- * A idle interval without time between its two copies stays in memory. Idle intervals are selected
- * by several orders (long idle intervals; values that are expensive to recompute per byte; both)
- * and in several counts, from a few copies with many repeats to all copies that can be hidden;
- * `tn__pass_time` compares the schedules. If none of these fits, copies are not hidden: out right
- * after the idle interval begins, in right before it ends. Cost: for each count and order, the cost
- * of one start of joint_search.c.
+ * A value stays in memory if there is no time between its two copies. Idle intervals are chosen in
+ * several orders: long ones first; values that are expensive to recompute per byte first; the
+ * product of both. Of each order, several numbers are tried, from a few copies with many repeats to
+ * all copies that can be hidden. tn__pass_time compares the schedules. If none of them fits, copies
+ * are made that are not hidden: out directly after the idle interval begins, in directly before it
+ * ends. Cost: for each number and order, that of one start of joint_search.c.
  */
 #include "fit/budget/joint/joint.h"
 
@@ -24,18 +25,22 @@
 
 typedef enum swap_how {
     SWAP_KEEP,
-    SWAP_HIDE, /* swap only if the copies are hidden */
-    SWAP_WAIT  /* copy out right after the begin and in right before the end; compute waits for
-                * both */
+    SWAP_HIDE, /* swap the value if both copies overlap with compute entirely */
+    /* copy the value out directly after the idle interval begins, and in directly before it ends;
+     * compute waits for both copies */
+    SWAP_WAIT
 } swap_how;
 
 typedef struct swap_gap {
-    uint32_t value, leave, back; /* positions of nodes in the plain schedule */
-    uint32_t settle, come;       /* the same: before these */
-    uint64_t out, in;            /* time of the copies */
-    float keys[3];               /* one for each order: the largest first */
-    uint8_t how;                 /* swap_how: the choice to try */
-    bool leaves;                 /* whether the value is swapped in the end */
+    /* the value, and the positions in the schedule without repeats at which its idle interval
+     * begins and ends */
+    uint32_t value, leave, back;
+    /* positions before which the copy out is settled, and before which the value is copied in */
+    uint32_t settle, come;
+    uint64_t out, in; /* times of the copy out and the copy in */
+    float keys[3];    /* sort keys, one for each order; the largest comes first */
+    uint8_t how;      /* the decision that is tried, a swap_how */
+    bool leaves; /* whether the value is really swapped: its copies fit into the idle interval */
 } swap_gap;
 
 typedef struct swap_state {
@@ -43,19 +48,19 @@ typedef struct swap_state {
     tn__editable edit;
     tn__repair repair;
     tn__schedule schedule;
-    swap_gap *gaps;    /* [gap_count], by where they begin */
-    uint32_t *by_back; /* idle intervals by where they end */
-    uint32_t *by_key;  /* idle intervals in the order of selection */
+    swap_gap *gaps;    /* [gap_count] idle intervals, in the order of their begins */
+    uint32_t *by_back; /* idle intervals in the order of their ends */
+    uint32_t *by_key;  /* idle intervals in the order in which they are chosen */
     tn__sort_item *items;
-    uint32_t *nodes;    /* [positions] of the plain schedule */
+    uint32_t *nodes;    /* [positions] the nodes of the schedule without repeats */
     uint32_t *position; /* [nodes] */
-    uint64_t *starts;   /* [positions + 1] */
+    uint64_t *starts;   /* [positions + 1] time at which each position begins */
     uint32_t gap_count, position_count;
-    uint8_t *best; /* [gap_count] the choice of the best schedule so far */
+    uint8_t *best; /* [gap_count] decisions of the best schedule so far */
     tn__random random;
 } swap_state;
 
-#define SWAP_MOST 8u /* upper limit of the searched cost, as a multiple of the cost of all jobs */
+#define SWAP_MOST 8u /* limit for the cost of a schedule, as a multiple of the cost of all jobs */
 
 /* --- idle intervals --------------------------------------------------------------------------- */
 
@@ -76,7 +81,8 @@ static void swap_find_positions(swap_state *s) {
     }
 }
 
-/* Long idle intervals of large values; values expensive to recompute, per byte; both. */
+/* Computes the sort keys of an idle interval: its length, the cost of recomputing the value per
+ * byte, and the product of both. */
 static void swap_keys(const swap_state *s, swap_gap *gap) {
     const tn__dag_value *value = &s->run->dag->values[gap->value];
     double cost = (double)s->run->dag->cost + 1, recompute = cost;
@@ -104,8 +110,8 @@ static void swap_add_gap(swap_state *s, uint32_t touch) {
     s->gaps[s->gap_count++] = gap;
 }
 
-/* Idle intervals sorted by their begin, because the nodes and their touches are visited in order.
- */
+/* Lists the idle intervals in the order of their begins, which is the order in which the nodes and
+ * their touches are visited. */
 static void swap_find_gaps(swap_state *s) {
     const tn__editable *edit = &s->edit;
     for (uint32_t n = TN__EDITABLE_HEAD; n != TN__EDITABLE_TAIL; n = edit->nodes[n].next)
@@ -166,7 +172,7 @@ static bool swap_put(swap_state *s) {
     return true;
 }
 
-/* The incumbent cost to beat; UINT64_MAX: no incumbent. */
+/* Returns the time of the best schedule known so far; UINT64_MAX if none is known. */
 static uint64_t swap_now(const tn__pass_run *run) {
     uint64_t now = run->has_best ? run->time : UINT64_MAX;
     return run->incumbent > 0 && run->incumbent < now ? run->incumbent : now;
@@ -179,8 +185,8 @@ static void swap_choose(swap_state *s, uint32_t count, swap_how how) {
     for (uint32_t i = 0; i < count; i++) s->gaps[s->by_key[i]].how = (uint8_t)how;
 }
 
-/* A schedule that the judge refuses (because a repeat falls between the two copies of a swap) is
- * dropped. */
+/* Offers the edited schedule to the run. A schedule that the judge refuses is dropped; a repeat
+ * between the two copies of a swap causes this. */
 static tn_status swap_offer(swap_state *s) {
     tn_error refused;
     tn__replay replay;
@@ -202,10 +208,12 @@ static tn_status swap_mend(swap_state *s) {
     return fits ? swap_offer(s) : TN_OK;
 }
 
-/* Tries the current choice, and records it if it is the best so far. */
+/* Tries the current decisions, and records them in `best` if the resulting schedule is the best so
+ * far. */
 static tn_status swap_try(swap_state *s) {
     uint32_t mark = tn__editable_mark(&s->edit);
-    /* if repeats alone fit, copies are added to that choice until a schedule is faster */
+    /* if schedules with only repeats fit, decisions are recorded only if they beat the fastest
+     * schedule known */
     uint64_t before = s->run->runs_fit   ? swap_now(s->run)
                       : s->run->has_best ? s->run->time
                                          : UINT64_MAX;
@@ -228,7 +236,7 @@ static bool swap_is_done(const swap_state *s) {
 
 static bool swap_sort(swap_state *s, uint32_t order) {
     for (uint32_t g = 0; g < s->gap_count; g++) {
-        uint32_t bits; /* the bits of positive floats sort like the numbers */
+        uint32_t bits; /* the bits of positive floats, as integers, have the order of the floats */
         memcpy(&bits, &s->gaps[g].keys[order], sizeof bits);
         s->items[g] = (tn__sort_item){~(uint64_t)bits, g};
     }
@@ -248,8 +256,8 @@ static tn_status swap_try_order(swap_state *s, uint32_t order, swap_how how, uin
     return TN_OK;
 }
 
-/* Changes the choice for a few idle intervals of the best schedule, near each other in one of the
- * orders. */
+/* Changes the decisions of the best schedule at random, for a few idle intervals that follow each
+ * other in one of the orders. */
 static void swap_change(swap_state *s) {
     uint32_t count = 1 + (uint32_t)tn__random_below(&s->random, 6);
     const uint32_t *list = tn__random_below(&s->random, 2) ? s->by_back : s->by_key;

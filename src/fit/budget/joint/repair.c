@@ -1,14 +1,16 @@
 /* repair.c - chooses values to evict where a schedule is above the budget, and removes repeats that
- * are not needed. From left to right, at each run above the budget: among the live values that are
- * idle there, the one with the lowest cost per freed byte (and step) is evicted. It is recomputed
- * right before its next read. Each input of that repeat
+ * are not needed.
  *
- *     is live            nothing to do
- *     stays longer       if it fits, or is far smaller, or a later repair may make room
- *     is recomputed      with its own inputs in turn: a chain
+ * At each run above the budget, from the first to the last, one of the live values that are idle
+ * there is evicted: the one with the lowest cost per freed byte (and step). It is recomputed
+ * directly before its next read. Each input of that repeat is treated as follows:
  *
- * Live ranges need no bookkeeping: an evicted value ends at its last read before the repeat. Cost:
- * O(live values + chains) for each victim.
+ *     it is live           nothing to do
+ *     it stays longer      if it fits, or is far smaller, or a later repair may free memory for it
+ *     it is recomputed     with its own inputs in turn; the repeats form a chain
+ *
+ * Live ranges need no bookkeeping: the live range of an evicted value ends with its last read
+ * before the repeat. Cost: O(live values + chains) for each evicted value.
  */
 #include "fit/budget/joint/joint.h"
 
@@ -16,19 +18,21 @@
 
 /* --- eviction --------------------------------------------------------------------------------- */
 
-#define REPAIR_LOOKS 24u /* victims with planned chains */
+/* number of values for which a chain of repeats is planned before one of them is evicted */
+#define REPAIR_LOOKS 24u
 
 typedef struct repair_idle {
-    uint32_t value, touch; /* idle from this touch to the next one */
+    uint32_t value, touch; /* a value that is idle from this touch to its next one */
 } repair_idle;
 
-typedef struct repair_gap { /* keys at which a victim would not be live */
+typedef struct repair_gap { /* the keys at which the evicted value would not be live */
     uint32_t value, first, last;
 } repair_gap;
 
 /* --- set-up --------------------------------------------------------------------------------- */
 
-/* Approximate logarithm of a positive number; equal on every machine. */
+/* Returns an approximate binary logarithm of a positive number. The result is equal on every
+ * machine. */
 static float repair_log(double x) {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -79,8 +83,7 @@ bool tn__repair_room(tn__repair *repair, tn__editable *edit, uint64_t budget, tn
 
 /* --- the cost of recomputing a value ---------------------------------------------------------- */
 
-/* according to its
-                                                                                * limits */
+/* Whether a repeat of a job may run at a key: no job that overwrites its inputs has run before. */
 static bool repair_may_run(const tn__repair *r, uint32_t job, uint32_t key) {
     const tn__job *it = &r->dag->jobs[job];
     const uint32_t *limits = r->dag->others + it->limit_first;
@@ -90,22 +93,23 @@ static bool repair_may_run(const tn__repair *r, uint32_t job, uint32_t key) {
     return true;
 }
 
-/* Whether `bytes` more bytes at the keys first ... last are within the budget. */
+/* Whether the budget suffices for `bytes` more bytes at all keys from `first` to `last`. */
 static bool repair_fits(const tn__repair *r, uint32_t first, uint32_t last, uint64_t bytes) {
     if (first > last) return true;
     return tn__editable_tree_most(&r->edit->tree, first, last) + (int64_t)bytes <=
            (int64_t)r->budget;
 }
 
-/* Whether a run of the job at `key` replaces its next repeat, because the output can stay until
- * then. */
+/* Whether a repeat at `key` replaces the next repeat of its job, because its output fits until that
+ * place. */
 static bool repair_is_moved(const tn__repair *r, uint32_t value, uint32_t touch, uint32_t key) {
     uint32_t next = r->edit->touches[touch].next;
     if (next == TN_NONE || !r->edit->nodes[r->edit->touches[next].node].recompute) return false;
     return repair_fits(r, key, tn__editable_key(r->edit, next), r->dag->values[value].bytes);
 }
 
-/* Whether a value fits over these keys if the victim is not live in its idle interval. */
+/* Whether `bytes` more bytes fit at all keys from `first` to `last` if the value of `gap` is not
+ * live at the keys of `gap`. */
 static bool repair_fits_beside(const tn__repair *r, const repair_gap *gap, uint32_t first,
                                uint32_t last, uint64_t bytes) {
     uint32_t from = first > gap->first ? first : gap->first,
@@ -118,13 +122,14 @@ static bool repair_fits_beside(const tn__repair *r, const repair_gap *gap, uint3
            (last == to || repair_fits(r, to + 1, last, bytes));
 }
 
-/* Whether it fits at the node above the budget if the victim is evicted. */
+/* Whether `bytes` more bytes fit at the node above the budget if the value `victim` is evicted. */
 static bool repair_fits_here(const tn__repair *r, uint32_t victim, uint64_t bytes) {
     return r->takes + (int64_t)bytes + (int64_t)r->stays <=
            (int64_t)r->budget + (int64_t)r->dag->values[victim].bytes;
 }
 
-/* Decides how one input of the chain becomes available, and adds its cost. */
+/* Decides how an input of a repeat becomes available at `key`, and adds the cost of recomputing it,
+ * if necessary. Returns false if that is impossible. */
 static bool repair_need(tn__repair *r, uint32_t value, const repair_gap *gap, uint32_t key,
                         uint64_t *cost) {
     const tn__editable *edit = r->edit;
@@ -137,7 +142,8 @@ static bool repair_need(tn__repair *r, uint32_t value, const repair_gap *gap, ui
     uint32_t from = tn__editable_key(edit, last) + 1;
     bool settled = tn__editable_is_settled(edit, last);
     bool across =
-        from <= r->here && r->here <= key; /* nothing fits there, unless the victim is evicted */
+        /* no more bytes fit at these keys unless the victim is evicted */
+        from <= r->here && r->here <= key;
     bool beside = !across || repair_fits_here(r, gap->value, it->bytes);
     if (!settled && !across && repair_fits(r, from, key, it->bytes)) return true;
     if (!settled && beside && repair_fits_beside(r, gap, from, key, it->bytes)) {
@@ -160,8 +166,8 @@ static bool repair_need(tn__repair *r, uint32_t value, const repair_gap *gap, ui
     return true;
 }
 
-/* Plans the chain that recomputes a value at `key`; returns its cost. UINT64_MAX: impossible, or
- * above `most`. */
+/* Plans the chain of repeats that makes an idle value available again before its next read. Returns
+ * the cost of the chain; UINT64_MAX if it is impossible or costs more than `most`. */
 static uint64_t repair_plan(tn__repair *r, const repair_idle *idle, uint64_t most) {
     uint32_t next = r->edit->touches[idle->touch].next, key = tn__editable_key(r->edit, next);
     repair_gap gap = {idle->value, tn__editable_key(r->edit, idle->touch) + 1, key - 1};
@@ -200,7 +206,7 @@ static void repair_idle_drop(tn__repair *r, uint32_t value) {
     r->place[value] = TN_NONE;
 }
 
-/* Updates the idle values for the step past a node. */
+/* Updates the set of idle values for a step over one node. */
 static void repair_pass_node(tn__repair *r, uint32_t id) {
     const tn__editable_node *node = &r->edit->nodes[id];
     for (uint32_t i = 0; i < node->touch_count; i++) {
@@ -224,8 +230,8 @@ static void repair_scan(tn__repair *r, uint32_t key) {
     r->effort += r->dag->value_count / 4;
 }
 
-/* Moves to the node at a key that is above the budget; `idle` then holds the values that are live
- * before it. */
+/* Moves to the node with this key, which is above the budget; `idle` then has the values that are
+ * live before it. Returns the node, or TN_NONE. */
 static uint32_t repair_go(tn__repair *r, uint32_t key) {
     tn__editable *edit = r->edit;
     uint32_t steps = 0, at = r->at;
@@ -245,7 +251,8 @@ static uint32_t repair_go(tn__repair *r, uint32_t key) {
 
 /* --- choosing ------------------------------------------------------------------------------- */
 
-/* The logarithm of cost / (bytes and steps, each raised to its exponent). */
+/* Returns the logarithm of cost / (bytes^bulk * steps^reach), with the exponents of the weights,
+ * plus the effect of the advice. `cost` and `bytes` are logarithms already. */
 static float repair_key(const tn__repair *r, const repair_idle *idle, float cost, float bytes) {
     const tn__editable *edit = r->edit;
     uint32_t next = edit->touches[idle->touch].next;
@@ -257,7 +264,8 @@ static float repair_key(const tn__repair *r, const repair_idle *idle, float cost
     return r->row != NULL ? key + r->weights.advised * (float)r->row[idle->value] : key;
 }
 
-/* The row of advice for the first of its jobs that is not before `key`. */
+/* Returns the advice for the first advised job that does not run before `key`; NULL if there is no
+ * such job. */
 static const int8_t *repair_row(const tn__repair *r, uint32_t key) {
     const tn__bound_advice *advice = r->advice;
     if (advice == NULL || r->weights.advised <= 0) return NULL;
@@ -266,7 +274,8 @@ static const int8_t *repair_row(const tn__repair *r, uint32_t key) {
     return NULL;
 }
 
-/* Bytes above the excess count very little. */
+/* Returns the logarithm of the bytes that count: those above the excess count very little, unless
+ * the weights say that all count. The arguments are logarithms, too. */
 static float repair_bulk(const tn__repair *r, float bytes, float excess) {
     if (r->weights.whole || bytes <= excess) return bytes;
     return excess + (bytes - excess) * 0.02f;
@@ -277,8 +286,8 @@ static float repair_noise(tn__repair *r) {
     return r->weights.noise * (float)(tn__random_next(&r->random) >> 40) * 0x1p-24f;
 }
 
-/* Whether the value is still idle at this node: the node does not touch it, and it is not restored
- * in between. */
+/* Whether an idle value can be evicted at this node: the node does not access it, and it is not
+ * being copied to or from the host. */
 static bool repair_is_idle(const tn__repair *r, const repair_idle *idle, uint32_t node) {
     if (r->banned[idle->value] == r->ban || r->edit->touches[idle->touch].node == node)
         return false;
@@ -295,8 +304,8 @@ typedef struct repair_look {
     uint32_t at;
 } repair_look;
 
-/* Finds the REPAIR_LOOKS idle values with the lowest keys if only the cost of their makers counted.
- */
+/* Finds the REPAIR_LOOKS idle values with the lowest keys. These keys are estimates, because only
+ * the cost of the value's own maker counts, without a chain. */
 static uint32_t repair_looks(tn__repair *r, uint32_t node, float excess, repair_look *looks) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < r->idle_count; i++) {
@@ -313,7 +322,8 @@ static uint32_t repair_looks(tn__repair *r, uint32_t node, float excess, repair_
     return count;
 }
 
-/* The key of a victim including its chain, which is left in `chain`. */
+/* Returns the key of an idle value with the cost of its chain of repeats; the chain is left in
+ * `chain`. */
 static float repair_full_key(tn__repair *r, const repair_idle *idle, float excess) {
     uint64_t cost = repair_plan(r, idle, UINT64_MAX - 1);
     double bytes = (double)r->dag->values[idle->value].bytes - r->lost;
@@ -322,7 +332,8 @@ static float repair_full_key(tn__repair *r, const repair_idle *idle, float exces
     return repair_key(r, idle, repair_log((double)cost + 1e-3), bulk);
 }
 
-/* Chooses the victim at a node, with its chain in best_chain; TN_NONE: no victim. */
+/* Chooses the value to evict at a node, and leaves its chain of repeats in best_chain. Returns its
+ * index in `idle`; TN_NONE if no value can be evicted. */
 static uint32_t repair_choose(tn__repair *r, uint32_t node) {
     repair_look looks[REPAIR_LOOKS];
     float best_key = INFINITY, excess = repair_log((double)(r->takes - (int64_t)r->budget));
@@ -345,7 +356,7 @@ static uint32_t repair_choose(tn__repair *r, uint32_t node) {
 
 /* --- eviction ------------------------------------------------------------------------------- */
 
-/* Sorts the chain by the order of first runs. */
+/* Sorts the jobs of the chain in the order of their first runs. */
 static void repair_sort_chain(const tn__repair *r) {
     uint32_t *chain = r->best_chain;
     for (uint32_t i = 1; i < r->best_count; i++) {
@@ -357,7 +368,7 @@ static void repair_sort_chain(const tn__repair *r) {
     }
 }
 
-/* Removes later repeats that the new run makes unnecessary. */
+/* Removes later repeats that a new run makes unnecessary. */
 static void repair_spare_next(tn__repair *r, uint32_t id) {
     uint32_t first = r->edit->nodes[id].touch_first;
     for (uint32_t i = r->edit->nodes[id].input_count; i < r->edit->nodes[id].touch_count; i++) {
@@ -370,7 +381,7 @@ static void repair_spare_next(tn__repair *r, uint32_t id) {
     }
 }
 
-/* Inputs that stay longer for a repeat are idle from here on. */
+/* Adds the inputs of a repeat to the idle values, because some of them now stay live longer. */
 static void repair_idle_inputs(tn__repair *r, uint32_t job, uint32_t key) {
     uint32_t inputs;
     const uint32_t *input = tn__job_inputs(r->dag, job, true, &inputs);
@@ -381,7 +392,8 @@ static void repair_idle_inputs(tn__repair *r, uint32_t job, uint32_t key) {
     }
 }
 
-/* During this function, `seen` of the chain's jobs holds their new nodes. */
+/* Evicts the idle value `at` by inserting its chain of repeats before its next read. Meanwhile,
+ * `seen` of the chain's jobs has their new nodes. Returns false if memory is exhausted. */
 static bool repair_give_up(tn__repair *r, uint32_t at, uint32_t node) {
     tn__editable *edit = r->edit;
     uint32_t value = r->idle[at].value;
@@ -422,11 +434,11 @@ bool tn__repair_run(tn__repair *r) {
 
 /* --- removal of repeats ----------------------------------------------------------------------- */
 
-/* Removes repeats from a schedule: unnecessary ones, or one with all repeats that only served it.
- * Cost: O(operands of the run * log keys) for each removal. */
+/* Removes repeats from a schedule: unnecessary ones, or one repeat with all those that were needed
+ * only for it. Cost: O(operands of the run * log keys) for each removal. */
 
-/* Whether the readers of a repeat could use the earlier copy of its output. They cannot if that
- * went to the host. */
+/* Whether a repeat can be removed, so that its readers use the older version of its outputs. That
+ * is impossible if the older version was copied to the host. */
 bool tn__repair_may_take(const tn__repair *r, uint32_t node) {
     const tn__editable_node *it = &r->edit->nodes[node];
     for (uint32_t i = it->input_count; it->recompute && i < it->touch_count; i++) {
@@ -466,7 +478,7 @@ static bool spare_is_read(const tn__editable *edit, const tn__editable_node *nod
     return false;
 }
 
-/* The repeat that made an input of a node; TN_NONE: the first run did. */
+/* Returns the repeat that made an input of a node; TN_NONE if a first run made it. */
 static uint32_t spare_source(const tn__editable *edit, uint32_t touch) {
     while (touch != TN_NONE && !edit->touches[touch].makes) touch = edit->touches[touch].prev;
     if (touch == TN_NONE || !edit->nodes[edit->touches[touch].node].recompute) return TN_NONE;

@@ -1,27 +1,28 @@
 /* capuchin.c - swaps and recomputes values, guided by the times at which tensors are accessed.
  *
- * Passive mode: swapping on demand, which needs no knowledge of the future. Measured execution: the
- * accesses of a run, with their times, are the idle intervals of the schedule graph on the time
- * axis of its costs. The policy then repeats: it looks at a job where memory is above the budget,
- * and chooses one idle interval that covers it:
+ * First the passive mode of the paper is used: swapping on demand, which needs no knowledge of the
+ * future. The paper then measures an execution; here the accesses of a run and their times are the
+ * idle intervals of the schedule graph, on a time axis made of its costs. The policy then repeats
+ * the following step: it looks at the job that is most above the budget, and chooses one idle
+ * interval that contains it, by two numbers:
  *
- *     FT    of a swap: the time from the end of the copy out to the start of the copy back. An
- *           idle interval with FT >= 0 is hidden by compute; such intervals are chosen first, the
- *           largest FT first
- *     MSPS  of recomputing: bytes saved per unit of time, including the time for all sources that
- *           are evicted by then. If no interval is hidden, the one with the largest MSPS is
- *           compared, per byte, with the swap that is least exposed
+ *     FT    free time of a swap: from the end of the copy out to the start of the copy back. If FT
+ *           >= 0, compute hides both copies; such intervals are chosen first, the largest FT first
+ *     MSPS  memory saving per second of recomputation: bytes saved per unit of time, including the
+ *           time for all sources that are evicted by then. If no interval is hidden, the one with
+ *           the largest MSPS is compared, per byte, with the swap that makes compute wait least
  *
- * A choice changes the costs of the others, because a source may now be evicted; costs are
- * therefore computed anew each time. A copy back starts at the last job (the in-trigger) that
- * leaves enough time for it, but not before memory was above the budget for the last time. Compute
- * waits for a copy out only where its memory is needed. Guided execution with feedback: the
- * schedule is timed, and the in-trigger of a late value is moved ahead by a twentieth of its copy,
- * as long as that helps.
+ * A choice changes the costs of other choices, because a source may now be evicted; therefore costs
+ * are computed anew for each choice. A copy back starts at the last job that leaves enough time for
+ * it (its in-trigger), but not before memory was above the budget for the last time. Compute waits
+ * for a copy out only where its memory is needed. Then comes guided execution with feedback: the
+ * schedule is timed, and if a value arrives late, its in-trigger is moved ahead by a twentieth of
+ * the time of its copy, as long as that helps.
  *
- * The policy runs three times (swaps and recomputation, and each alone), and the fastest result
- * that fits is kept: FT takes the queue of copies out into account, but not later uses of the link.
- * Cost: O(choices x (actions + idle intervals)). Source: Peng et al., "Capuchin" (2020).
+ * The policy runs three times (with swaps and recomputation, and with each alone), and the fastest
+ * result within the budget is kept. This is necessary because FT considers the queue of copies out,
+ * but not later uses of the link. Cost: O(choices * (actions + idle intervals)). Source: Peng et
+ * al., "Capuchin" (2020).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,30 +30,32 @@
 #include "base/sorted.h"
 #include "fit/budget/algorithms/idle.h"
 
-/* Both directions of the link, on the time axis of a run without waits. */
+/* The times of copies in both directions of the host link, on the time axis of a run without
+ * waits. */
 typedef struct tn__capuchin_clock {
     tn__idles *gaps;
-    uint32_t window_last; /* the last job at which keeping everything is above the budget */
-    uint64_t *lead;       /* [idle intervals] extra time by which the copy back starts earlier */
-    uint32_t
-        *settle_by; /* [idle intervals] compute waits for the copy out at this job at the latest */
-    uint32_t
-        *trigger_from; /* [idle intervals] the copy back is requested at this job at the earliest */
-    tn__sort_item *order;   /* [swap_count] swapped idle intervals by `leave` */
-    tn__sort_item *returns; /* [swap_count] swapped idle intervals by `back` */
-    uint64_t *busy;         /* [swap_count] end of each copy out, in `order` */
-    uint64_t *due;          /* [swap_count] latest start of each copy back, in `returns` */
+    /* the last job at which memory would be above the budget if all values were kept */
+    uint32_t window_last;
+    uint64_t *lead; /* [idle intervals] additional time by which the copy back starts earlier */
+    /* [idle intervals] the job before which compute waits for the copy out at the latest */
+    uint32_t *settle_by;
+    uint32_t *trigger_from; /* [idle intervals] the first job at which the copy back may start */
+    tn__sort_item *order;   /* [swap_count] swapped idle intervals in the order of `leave` */
+    tn__sort_item *returns; /* [swap_count] swapped idle intervals in the order of `back` */
+    uint64_t *busy; /* [swap_count] time at which each copy out ends, in the order of `order` */
+    /* [swap_count] latest time at which each copy back may start, in the order of `returns` */
+    uint64_t *due;
     uint32_t swap_count;
 } tn__capuchin_clock;
 
 /* --- times of copies if compute waits for none ------------------------------------------------ */
 
-/* The times of copies out and back if compute waits for none of them.
+/* Computes the times of copies out and back if compute waits for none of them.
  *
- * Each direction is a lane (program/clock.h). A copy out begins after the value's last access or
- * after the previous copy. Copies back are placed as late as possible: each is done when its value
- * is read, and when the next copy begins. Cost: O(idle intervals + jobs); a query costs O(log idle
- * intervals).
+ * Each direction of the host link is a resource of the clock (a lane of program/clock.h). A copy
+ * out begins after the value's last access, or after the previous copy out. Copies back are placed
+ * as late as possible: each ends before its value is read and before the next copy back begins.
+ * Cost: O(idle intervals + jobs); O(log idle intervals) to look up one free time.
  */
 
 /* Allocates the clock in the arena of the run. Errors: E_NO_MEMORY. */
@@ -73,9 +76,9 @@ static tn_status capuchin_clock_make(tn__capuchin_clock *clock, tn__idles *gaps)
     return TN_OK;
 }
 
-/* Capuchin's FT (free time) of an idle interval that is not swapped, given the queues of the
- * swapped idle intervals. Positive: the time between the two copies. Negative: the time that
- * compute would wait. */
+/* Returns Capuchin's FT (free time) of an idle interval that is not swapped yet, if the copies of
+ * the swapped intervals come first. If positive, it is the time between the two copies; if
+ * negative, the time for which compute would wait. */
 static int64_t capuchin_ft(const tn__capuchin_clock *clock, uint32_t index) {
     const tn__idle *gap = &clock->gaps->list[index];
     const uint64_t *starts = clock->gaps->starts;
@@ -133,7 +136,7 @@ static void clock_trigger(tn__capuchin_clock *clock) {
         clock->due[i] = in.at;
         uint32_t job =
             tn__clock_step(gaps->starts, gaps->run->dag->job_count, tn__add_sat(in.at, 1));
-        job = job > 0 ? job - 1 : 0; /* the last job that starts by then */
+        job = job > 0 ? job - 1 : 0; /* the last job that starts at or before this time */
         uint32_t least = gap->settle;
         if (gap->back > clock->window_last && least <= clock->window_last)
             least = clock->window_last + 1;
@@ -142,8 +145,9 @@ static void clock_trigger(tn__capuchin_clock *clock) {
     }
 }
 
-/* Sets `settle` and `trigger` of all swapped idle intervals. Errors: E_NO_MEMORY. Cost: O(idle
- * intervals + jobs). */
+/* Sets `settle` and `trigger` of all swapped idle intervals: the jobs at which compute waits for
+ * the copy out, and at which the copy back starts. Errors: E_NO_MEMORY. Cost: O(idle intervals +
+ * jobs). */
 static tn_status capuchin_place(tn__capuchin_clock *clock) {
     TN_TRY(clock_list(clock));
     clock_settle(clock);
@@ -153,11 +157,11 @@ static tn_status capuchin_place(tn__capuchin_clock *clock) {
 
 /* --- passive mode ----------------------------------------------------------------------------- */
 
-/* Swapping on demand, the least recently accessed values first.
+/* Swaps values on demand, the least recently accessed value first.
  *
- * The only knowledge about the future is whether a value is accessed again. This is the mode of a
- * first run, and the last resort when a policy finds no schedule. It is slow, because compute waits
- * for each copy. Cost: O(jobs values). Source: Peng et al., "Capuchin" (2020), passive mode.
+ * Of the future, only whether a value is accessed again is known. This is the mode of a first run
+ * in the paper, and the result if the policies find no schedule. It is slow, because compute waits
+ * for each copy. Cost: O(jobs * values). Source: Peng et al., "Capuchin" (2020), passive mode.
  */
 
 typedef struct passive_state {
@@ -165,7 +169,8 @@ typedef struct passive_state {
     const tn__idles *gaps;
     tn__schedule *schedule;
     bool *here, *host; /* [values] */
-    uint32_t *touched; /* [values] 1 + the last job that accessed it; 0: none */
+    /* [values] 1 + the last job that accessed the value; 0: no job accessed it yet */
+    uint32_t *touched;
     uint64_t used;
     bool possible;
 } passive_state;
@@ -183,7 +188,8 @@ static bool passive_may_go(const passive_state *s, uint32_t value, uint32_t job)
            last != TN_NONE && last > job;
 }
 
-/* Makes room for `bytes` bytes. A value with a copy on the host is not copied again. */
+/* Evicts values until `bytes` more bytes fit. A value with a copy on the host is not copied again.
+ * Sets s->possible to false if too few values can be evicted. */
 static tn_status passive_room(passive_state *s, uint64_t bytes, uint32_t job) {
     const tn__dag *dag = s->run->dag;
     while (tn__add_sat(s->used, bytes) > s->run->budget) {
@@ -207,7 +213,7 @@ static tn_status passive_room(passive_state *s, uint64_t bytes, uint32_t job) {
     return TN_OK;
 }
 
-/* Evicts the values that are not accessed from here on. */
+/* Frees those of the given values that no later job accesses. */
 static void passive_end(passive_state *s, uint32_t job, const uint32_t *value, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         const tn__dag_value *it = &s->run->dag->values[value[i]];
@@ -248,7 +254,7 @@ static tn_status passive_job(passive_state *s, uint32_t job) {
     return TN_OK;
 }
 
-/* Values that exist from the start are live until their last read. */
+/* Begins with the values that exist from the start; those that nothing reads are not counted. */
 static void passive_begin(passive_state *s) {
     const tn__dag *dag = s->run->dag;
     for (uint32_t v = 0; v < dag->value_count; v++) {
@@ -291,11 +297,13 @@ typedef struct capuchin_state {
     tn__idles gaps;
     tn__capuchin_clock clock;
     tn__schedule schedule;
-    uint32_t allow;    /* TN__ALLOW_SWAP, TN__ALLOW_RECOMPUTE: allowed in the current policy */
-    uint64_t *profile; /* [jobs] bytes if everything is kept */
-    uint64_t *late;    /* [idle intervals] how late each copy back is, for the feedback */
-    tn__text said;     /* decisions of the policy that made the kept schedule */
-    uint32_t worst;    /* job at which the schedule needs the most bytes */
+    /* TN__ALLOW_SWAP and TN__ALLOW_RECOMPUTE, as far as the current policy uses them */
+    uint32_t allow;
+    uint64_t *profile; /* [jobs] bytes during each job if all values were kept */
+    /* [idle intervals] time for which a reader waited for the copy back, in the last timed run */
+    uint64_t *late;
+    tn__text said;  /* explanations of the policy that made the kept schedule */
+    uint32_t worst; /* the job at which the current schedule needs the most bytes */
     tn__replay found;
 } capuchin_state;
 
@@ -305,8 +313,8 @@ static uint64_t capuchin_bytes(const capuchin_state *s, uint32_t gap) {
 
 /* --- the schedule of the choices --- */
 
-/* The first job that has not yet run before this action. Jobs first run in the order of their
- * numbers. */
+/* Returns the first job that has not run yet before an action. Jobs have their first runs in the
+ * order of their numbers. */
 static uint32_t capuchin_job_of(const capuchin_state *s, uint32_t action) {
     uint32_t next = 0;
     for (uint32_t i = 0; i < action; i++)
@@ -326,13 +334,13 @@ static tn_status capuchin_build(capuchin_state *s, bool *possible) {
 /* --- choosing --- */
 
 typedef struct capuchin_offer {
-    uint32_t gap; /* TN_NONE: none */
+    uint32_t gap; /* the idle interval; TN_NONE: no idle interval was found */
     tn__idle_how how;
     int64_t ft;
     uint64_t overhead; /* time */
 } capuchin_offer;
 
-/* Whether a costs less per byte than b. */
+/* Whether choice a takes less time per byte than choice b. */
 static bool capuchin_cheaper(const capuchin_state *s, const capuchin_offer *a,
                              const capuchin_offer *b) {
     if (b->gap == TN_NONE) return true;
@@ -369,7 +377,8 @@ static void capuchin_explain(const capuchin_state *s, const capuchin_offer *offe
                       why);
 }
 
-/* Chooses one more idle interval that covers the worst job. */
+/* Chooses one more idle interval that contains the job with the most bytes. Returns false if there
+ * is no interval to choose. */
 static bool capuchin_choose(capuchin_state *s) {
     capuchin_offer hidden = {.gap = TN_NONE}, exposed = hidden, recompute = hidden;
     for (uint32_t g = 0; g < s->gaps.count; g++) {
@@ -387,8 +396,9 @@ static bool capuchin_choose(capuchin_state *s) {
     return true;
 }
 
-/* When no idle interval is left to choose: makes compute wait for the first copy out, or delays a
- * copy back. */
+/* Used if no idle interval is left to choose: makes compute wait for the first copy out, or delays
+ * a copy back, or evicts intermediate values after use. Returns false if nothing is left to
+ * change. */
 static bool capuchin_relieve(capuchin_state *s) {
     uint32_t first = TN_NONE, job = s->worst;
     for (uint32_t g = 0; g < s->gaps.count; g++) {
@@ -411,13 +421,14 @@ static bool capuchin_relieve(capuchin_state *s) {
         return true;
     }
     if (!s->gaps.recompute_first) return false;
-    s->gaps.recompute_first = false; /* intermediates do not stay live */
+    /* values recomputed as sources of others do not stay live any more */
+    s->gaps.recompute_first = false;
     return true;
 }
 
 /* --- the policy, guided execution --- */
 
-/* Notes that the idle interval that ends with this reader is late. */
+/* Records that a swapped value came late for a reader; called by tn__pass_time. */
 static void capuchin_note(void *self, uint32_t value, uint32_t job, uint64_t time) {
     capuchin_state *s = self;
     for (uint32_t g = s->gaps.first[value]; g < s->gaps.first[value + 1]; g++)
@@ -443,7 +454,8 @@ static tn_status capuchin_feedback(capuchin_state *s) {
         TN_TRY(capuchin_build(s, &possible));
         if (!possible) return TN_OK;
         TN_TRY(tn__pass_offer(s->run, &s->schedule, &kept));
-        if (s->found.peak > s->run->budget) return TN_OK; /* no room for an earlier copy back */
+        /* an earlier copy back does not fit into the budget */
+        if (s->found.peak > s->run->budget) return TN_OK;
     }
     return TN_OK;
 }
@@ -471,7 +483,7 @@ static tn_status capuchin_decide(capuchin_state *s) {
     return capuchin_feedback(s);
 }
 
-/* Runs one policy; its explanations are kept if its schedule is kept. */
+/* Runs one policy. Its explanations are kept only if its schedule is kept. */
 static tn_status capuchin_policy(capuchin_state *s, uint32_t allow) {
     tn__text *explain = s->run->explain, said;
     uint64_t before = s->run->has_best ? s->run->time : UINT64_MAX;
@@ -489,12 +501,12 @@ static tn_status capuchin_policy(capuchin_state *s, uint32_t allow) {
     return status;
 }
 
-/* Keeps everything; finds the last job at which this exceeds the budget. */
+/* Keeps all values, and finds the last job at which this exceeds the budget. */
 static tn_status capuchin_measure(capuchin_state *s, bool *fits) {
     bool possible;
     TN_TRY(tn__idles_schedule(&s->gaps, &s->schedule, &possible));
     TN_TRY(tn__replay_schedule(s->run->dag, &s->schedule, &s->found, s->profile, s->run->error));
-    for (uint32_t j = 0; j < s->schedule.count; j++) /* actions are jobs */
+    for (uint32_t j = 0; j < s->schedule.count; j++) /* this schedule has one action per job */
         if (s->profile[j] > s->run->budget) s->clock.window_last = j;
     return tn__pass_offer(s->run, &s->schedule, fits);
 }

@@ -1,21 +1,21 @@
-/* cost_aware.c - SuperNeurons: keeps or swaps the outputs of convolutions and matrix products
- * (checkpoints), and recomputes the cheap layers between them.
+/* cost_aware.c - the method of SuperNeurons: keeps or swaps the outputs of convolutions and matrix
+ * products (the checkpoints), and recomputes the cheap layers between them.
  *
  *     conv ── bn ── relu ── pool ── conv       a segment: the cheap layers after a checkpoint
  *
- * Feature maps are values that are idle at the turn, the end of the forward pass. There are two
- * ways to recompute those of a segment. Speed-centric: once, for all backward layers, which needs
- * the memory of the whole segment. Memory-centric: for each backward layer alone, from the
- * checkpoint. l_peak is the most that a single layer reads, makes and needs as scratch. A segment
- * is recomputed at once where its values and the largest layer that reads them are within l_peak,
- * so that this never makes a new peak.
+ * A feature map is a value that is idle at the turn, the end of the forward pass. The feature maps
+ * of a segment can be recomputed in two ways. Speed-centric: once, for all backward layers; this
+ * needs memory for the whole segment. Memory-centric: for each backward layer alone, from the
+ * checkpoint. Let l_peak be the most bytes that a single layer reads, makes and needs as scratch. A
+ * segment is recomputed speed-centric if its values, together with the largest layer that reads
+ * them, are within l_peak, so that this never makes a new peak.
  *
- * With a host link, the checkpoints are copied out after their last forward reader, and each is
- * prefetched while the backward pass works on the checkpoint above it. The fastest of three
- * variants within the budget is used: nothing, recomputation alone, and both. The paper's cache of
- * tensors on the device, and its choice among convolution algorithms, are outside the scope of a
- * pass. Cost: that of three schedules. Source: Wang et al., "SuperNeurons" (PPoPP 2018), sections
- * 3.3 and 3.4.
+ * With a host link, the checkpoints are also copied out after their last forward reader, and each
+ * is prefetched while the backward pass works on the checkpoint that is needed before it. The
+ * fastest of three variants within the budget is used: no technique, recomputation alone, and both.
+ * The paper also has a cache of tensors on the device, and a choice among convolution algorithms; a
+ * pass can do neither. Cost: that of three schedules. Source: Wang et al., "SuperNeurons" (PPoPP
+ * 2018), sections 3.3 and 3.4.
  */
 #include "fit/budget/algorithms/idle.h"
 
@@ -25,15 +25,19 @@ typedef struct cost_aware {
     tn__idles gaps;
     const tn__dag *dag;
     uint32_t turn;
-    uint32_t *segment; /* [jobs] 0: a checkpoint, or after the turn */
-    uint64_t *bytes;   /* [segments] the values to recompute */
-    uint64_t *layer;   /* [segments] the largest backward layer that reads them */
-    bool *drops;       /* [values] of memory-centric segments */
-    bool *stays;       /* [values] of checkpoints */
-    uint64_t peak;     /* l_peak */
+    /* [jobs] number of the job's segment; 0: the job makes a checkpoint, or comes after the turn */
+    uint32_t *segment;
+    uint64_t *bytes; /* [segments] bytes of the values to recompute */
+    /* [segments] bytes of the largest backward layer that reads values of the segment */
+    uint64_t *layer;
+    /* [values] the value belongs to a segment that is recomputed memory-centric, so it is evicted
+     * after each use */
+    bool *drops;
+    bool *stays;   /* [values] the value is a checkpoint, which is never recomputed */
+    uint64_t peak; /* l_peak */
 } cost_aware;
 
-/* What a layer reads, makes and needs as scratch. */
+/* Returns the bytes of all inputs, outputs and scratch memory of a layer. */
 static uint64_t cost_aware_layer(const tn__dag *dag, uint32_t job) {
     const tn__job *it = &dag->jobs[job];
     uint64_t bytes = it->scratch;
@@ -50,7 +54,8 @@ static bool cost_aware_is_checkpoint(const tn__pass_run *run, uint32_t job) {
            tn__kind_is_matmul(run->graph, op) || (run->dag->jobs[job].flags & TN__JOB_REPEATS) == 0;
 }
 
-/* The segment of a value that is recomputed in this idle interval; 0: it is not. */
+/* Returns the segment of a value if it can be recomputed at the end of this idle interval; 0 if it
+ * cannot. */
 static uint32_t cost_aware_of(const cost_aware *s, const tn__idle *gap) {
     const uint32_t maker = s->dag->values[gap->value].maker;
     if (maker == TN_NONE || gap->back <= s->turn) return 0;
@@ -83,8 +88,8 @@ static bool cost_aware_is_fast(const cost_aware *s, uint32_t segment) {
     return tn__add_sat(s->bytes[segment], s->layer[segment]) <= s->peak;
 }
 
-/* Recomputes an idle interval if the operator can be repeated there. An idle interval between two
- * backward layers is bridged only in a memory-centric segment. */
+/* Decides to recompute the value of an idle interval, if its operator can be repeated there. In a
+ * speed-centric segment, the value stays live between two backward layers instead. */
 static void cost_aware_recompute(cost_aware *s, uint32_t g) {
     tn__idle *gap = &s->gaps.list[g];
     const uint32_t segment = cost_aware_of(s, gap);
@@ -157,7 +162,7 @@ static tn_status cost_aware_solve(tn__pass_run *run) {
     bool plain, cheap = false, both = false;
     TN_TRY(cost_aware_open(&s, run));
     TN_TRY(cost_aware_offer(&s, &plain));
-    if (plain) return TN_OK; /* nothing is faster */
+    if (plain) return TN_OK; /* a schedule without repeats and copies is the fastest */
     for (uint32_t g = 0; g < s.gaps.count && recompute; g++) cost_aware_recompute(&s, g);
     if (recompute) TN_TRY(cost_aware_offer(&s, &cheap));
     if (swaps) {

@@ -1,18 +1,18 @@
 /* exact.c - finds the schedule with the least work within the budget by complete search
- * (exact_search.h), or proves that none exists; also finds the smallest budget with a schedule.
+ * (exact_search.h), or proves that none exists; it also finds the smallest budget with a schedule.
  *
- * The problem is that of Checkmate (Jain and others, 2020) without its stages: jobs may be
- * recomputed at any time, in any order. The cost is exponential: for schedule graphs of a few dozen
- * jobs. The result serves as a reference for other passes. If a limit stops the search, the states
- * that are left in the queue give a lower bound on the cost.
+ * The problem is that of Checkmate (Jain and others, 2020), but without its stages: jobs may be
+ * recomputed at any time, in any order. The cost is exponential, so this is for schedule graphs of
+ * a few dozen jobs. The result is a reference for other passes. If a limit stops the search, the
+ * states that are left in the queue give a lower bound on the cost.
  *
- * The smallest budget is found by bisection, with small steps first, because the lower bound on
- * memory is often sufficient. A search either finds a schedule, and its peak becomes the upper end,
- * or proves that none exists.
+ * The smallest budget is found by bisection, beginning with small steps above the lower bound on
+ * memory, because that bound is often sufficient. Each search either finds a schedule, and its peak
+ * becomes the upper end, or proves that none exists.
  */
 #include "fit/budget/algorithms/exact_search.h"
 
-/* Whether a schedule within `budget` exists: OK and its peak, or E_INFEASIBLE. */
+/* Whether a schedule within `budget` exists. Returns TN_OK and the peak of one, or E_INFEASIBLE. */
 static tn_status exact_probe(tn__pass_run *run, const exact_model *model, uint64_t budget,
                              uint64_t *peak) {
     exact_search search = {.run = run, .model = model, .budget = budget, .ceiling = EXACT_NEVER};
@@ -27,7 +27,8 @@ static tn_status exact_probe(tn__pass_run *run, const exact_model *model, uint64
     return status;
 }
 
-/* The smallest budget with a schedule, or as far as limits allow; *least is proved. */
+/* Raises *least, a proved lower bound, to the smallest budget with a schedule. *is_all is false if
+ * a limit stopped the search before. */
 static tn_status exact_find_least(tn__pass_run *run, const exact_model *model, uint64_t *least,
                                   bool *is_all) {
     uint64_t most = 0, peak = 0;
@@ -79,7 +80,7 @@ static tn_status exact_solve(tn__pass_run *run) {
     tn__schedule_release(&schedule);
     if (status == TN_E_INFEASIBLE && !had_best)
         return exact_infeasible(run, &model, is_all_allowed);
-    if (status == TN_E_INFEASIBLE) { /* nothing is better than the incumbent */
+    if (status == TN_E_INFEASIBLE) { /* proved: no schedule is better than the best one known */
         search.floor = search.ceiling;
         status = TN_OK;
     }

@@ -1,23 +1,24 @@
-/* gist.c - encodes values that are kept for long, and decodes them right before they are read.
+/* gist.c - encodes values that are kept for long, and decodes them directly before they are read.
  *
- *   bits    one bit per element, if all later readers only need to know which elements are above 0
- *           (the gradient of Relu; the registry knows): 32 times smaller, with identical results
- *   csr     sparse rows, if so many elements are 0 that they are smaller; this uses the measured
- *           share (tn_setup_zeros), never an assumed one. Room is planned for a twentieth more
- *           elements than measured; a tensor with even more goes to the host (engine/forms.h)
+ *   bits    one bit per element, if all later readers only need to know which elements are
+ *           positive, as the gradient of Relu does (the registry of operators knows this): 32 times
+ *           smaller, with identical results
+ *   csr     sparse rows, if enough elements are 0 that they are smaller. The share of zeros is
+ *           measured (tn_setup_zeros), never assumed. 5 % more elements than measured are planned;
+ *           if a tensor has even more, the engine keeps it on the host instead
  *   float16, float10, float8   for all other values, and where they are smaller than csr, if losses
  *           are allowed: the first of them that meets the budget
  *
- * Where memory is above the budget, the value with the largest saving per codec time is encoded,
- * until the budget is met. Encoding begins with the first idle interval of a value after which all
- * readers accept the form, and lasts until its last reader.
+ * At the job that needs the most memory, the value with the largest saving per time of the codec is
+ * encoded; this is repeated until the budget is met. A value is encoded from the first idle
+ * interval after which all readers accept its form, until its last reader.
  *
- * The paper binarises the input of a maximum pool after Relu, because its pool stores the position
- * of the maximum. Training graphs here already contain such pools (MaxPoolTrain), and their inputs
- * are not kept. Bits therefore apply to outputs of Relu that go to other operators which keep no
- * inputs.
+ * The paper also encodes the input of a maximum pool after Relu as bits, because its pool stores
+ * the position of the maximum. Training graphs of Tenure already contain such pools (MaxPoolTrain),
+ * and their inputs are not kept. Bits are therefore used for outputs of Relu that go to operators
+ * of other types which keep no inputs.
  *
- * Limits: types other than float32 are not encoded. Cost: O(choices x (actions + idle intervals)).
+ * Limits: types other than float32 are not encoded. Cost: O(choices * (actions + idle intervals)).
  * Source: Jain et al., "Gist" (2018).
  */
 #include <inttypes.h>
@@ -31,12 +32,13 @@ typedef struct gist_state {
     tn__schedule schedule;
     tn__replay found;
     tn__codes codes;
-    uint32_t worst; /* job at which the schedule needs the most bytes */
+    uint32_t worst; /* the job at which the current schedule needs the most bytes */
 } gist_state;
 
 /* --- choosing --- */
 
-/* Whether the value already has a form, which its other idle intervals must use as well. */
+/* Whether the value is already encoded in another idle interval. A value has only one encoded
+ * form. */
 static bool gist_is_coded(const gist_state *s, uint32_t v) {
     for (uint32_t g = s->gaps.first[v]; g < s->gaps.first[v + 1]; g++)
         if (s->gaps.list[g].how == TN__IDLE_CODE) return true;
@@ -62,7 +64,8 @@ static void gist_encode(gist_state *s, uint32_t index, tn__code form) {
     tn__idles_explain(&s->gaps, index, what, gist_why(form.codec));
 }
 
-/* Chooses the idle interval over the worst job with the largest saving per time. */
+/* Chooses the idle interval that contains the job with the most bytes and saves the most bytes per
+ * time of the codec. Returns false if there is no such interval. */
 static bool gist_choose(gist_state *s) {
     double most = 0;
     uint32_t best = TN_NONE;
@@ -74,8 +77,9 @@ static bool gist_choose(gist_state *s) {
         uint64_t bytes = s->run->dag->values[gap->value].bytes;
         uint32_t decodes = s->gaps.first[gap->value + 1] - g;
         double saves = (double)(bytes - form.bytes);
-        saves /= (double)(bytes + form.bytes) * (1 + decodes); /* a codec reads and writes both
-                                                                * forms */
+        /* a codec reads one form and writes the other; the value is encoded once and decoded for
+         * each interval */
+        saves /= (double)(bytes + form.bytes) * (1 + decodes);
         if (saves <= most) continue;
         most = saves;
         best = g;
@@ -92,7 +96,8 @@ static tn_status gist_build(gist_state *s, bool *possible) {
     TN_TRY(tn__replay_schedule(s->run->dag, &s->schedule, &s->found, NULL, s->run->error));
     for (uint32_t i = 0; i < s->found.peak_action; i++)
         next +=
-            s->schedule.actions[i].kind == TN__RUN; /* without repeats, each RUN is the next job */
+            /* without repeats, the n-th RUN is the run of job n */
+            s->schedule.actions[i].kind == TN__RUN;
     s->worst = next;
     return tn__pass_work(s->run, s->schedule.count + s->gaps.count);
 }

@@ -1,23 +1,27 @@
 /* joint.c - the default pass: decides together which values are kept, recomputed, copied and
  * encoded.
  *
- * Small schedule graphs are first given to `exact` for a short time, and chains to the passes for
- * chains. Then follow lower bounds (bound.c), schedules with repeats only (joint_search.c), with
- * copies and repeats (joint_swap.c), and with encoded forms, too (joint_encode.c). The fastest
- * schedule is kept. The frame asks for each of these combinations separately, and asks other passes
- * as well (compete.c); combinations that were searched already are not searched again. The effort
- * is limited, so that a few thousand operators take about a second, unless a work limit asks for
- * more (or less).
+ * A small schedule graph is first given to the pass `exact` for a short time, and a chain to the
+ * passes for chains. Then follow lower bounds (bound.c), and searches for schedules with repeats
+ * only (joint_search.c), with copies and repeats (joint_swap.c), and with encoded values in
+ * addition (joint_encode.c). The fastest schedule is kept. The caller (compete.c) asks for each of
+ * these combinations separately, and asks other passes as well; combinations that were searched
+ * already are not searched again. Unless the caller sets a work limit, the effort is limited so
+ * that a few thousand operators take about a second.
  */
 #include "fit/budget/joint/joint.h"
 
 #include "fit/budget/bound.h"
 
-#define JOINT_EXACT_JOBS 40u      /* largest schedule graph that is given to `exact` */
-#define JOINT_EXACT_WORK 1500000u /* and the limit of its effort */
-#define JOINT_REVOLVE_RUNS 64u    /* of each job: a layout of a longer schedule takes long */
+/* number of jobs of the largest schedule graph that is given to the pass `exact` */
+#define JOINT_EXACT_JOBS 40u
+#define JOINT_EXACT_WORK 1500000u /* limit for the effort of the pass `exact` */
+/* limit for the runs of each job in the pass `revolve`, because a layout of a longer schedule takes
+ * too long */
+#define JOINT_REVOLVE_RUNS 64u
 
-/* The limits and refusals of another pass do not stop this one, and leave no message. */
+/* Decides whether the result of another pass stops this one. A limit or a refusal of the other pass
+ * does not, and leaves no message. */
 static tn_status joint_pass_over(const tn__pass_run *run, tn_status status, const tn_error *said) {
     bool limit = run->work_limit > 0 && run->work_done > run->work_limit;
     if (status == TN_E_NO_MEMORY || status == TN_E_INVALID)
@@ -25,7 +29,7 @@ static tn_status joint_pass_over(const tn__pass_run *run, tn_status status, cons
     return run->ended == TN__ENDED_CALLER || limit ? status : TN_OK;
 }
 
-/* Runs another pass with a part of the limit. *said is its result. */
+/* Runs another pass with at most `work` units of the work limit. *said is its result. */
 static tn_status joint_ask(tn__pass_run *run, const char *name, uint64_t work, tn_status *said) {
     const tn_pass *pass = tn__pass_named(name);
     *said = TN_E_UNSUPPORTED;
@@ -40,7 +44,7 @@ static tn_status joint_ask(tn__pass_run *run, const char *name, uint64_t work, t
     return joint_pass_over(run, *said, &own);
 }
 
-/* Runs the passes for chains, which refuse other schedule graphs at once. */
+/* Runs the passes for chains. They refuse other schedule graphs at once. */
 static tn_status joint_chains(tn__pass_run *run, uint64_t effort) {
     tn_status said;
     TN_TRY(joint_ask(run, "revolve", (uint64_t)JOINT_REVOLVE_RUNS * run->dag->job_count, &said));

@@ -1,4 +1,5 @@
-/* none.c - keeps everything: the baseline for other passes. Cost: O(jobs + operands). */
+/* none.c - the pass that keeps all values; other passes are compared with it. Cost: O(jobs +
+ * operands). */
 #include "fit/budget/pass.h"
 
 static tn_status none_solve(tn__pass_run *run) {

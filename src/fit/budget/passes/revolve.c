@@ -1,20 +1,22 @@
-/* revolve.c - binomial checkpointing: the fewest forward steps for a chain of equal states, with a
- * given number of them stored.
+/* revolve.c - binomial checkpointing: the fewest forward steps for a chain of equal states, of
+ * which a given number can be stored.
  *
- * A chain of l states is visited backwards; the first state is live, and c states are stored at
- * once. If C(c + r, c) >= l, no state needs to be made more than r times. The next stored state is
- * placed so that both parts satisfy this condition: the part after it with r and c - 1, the part
- * before it with r - 1 and c.
+ * A chain of l states is visited backwards. The first state is live, and c states (slots) are
+ * stored at one time. If the binomial coefficient C(c + r, c) is at least l, no state needs to be
+ * made more than r times. The next state to store, at the distance j, is chosen so that both parts
+ * of the chain satisfy this condition: the part after it with r and c - 1, the part before it with
+ * r - 1 and c.
  *
  *     |-------- j --------|-- l - j --|
- *     kept                kept        first these, then those
+ *     stored              stored      the right part is visited first, then the left part
  *
- * Costs and bytes matter only through the number of slots that fit: as many as the budget allows.
- * Optimal for chains of equal cost and size. Cost: O(runs * log n).
+ * Costs and bytes matter only through c, which is the largest number of slots within the budget.
+ * The schedule is optimal for chains of equal costs and sizes. Cost: O(runs * log n) for n states.
  */
 #include "fit/budget/algorithms/chain.h"
 
-/* C(c + r, c), limited to `most`. */
+/* Returns the binomial coefficient C(c + r, c), or `most` if it is larger. It is the length of the
+ * longest chain that c slots and r runs of each state suffice for. */
 static uint64_t revolve_reach(uint64_t c, uint64_t r, uint64_t most) {
     __extension__ typedef unsigned __int128 wide;
     wide reach = 1;
@@ -36,7 +38,8 @@ typedef struct revolve_part {
     uint64_t first, length, slots;
 } revolve_part;
 
-/* With one slot every state is reached from the first. */
+/* Returns the forward steps of a part with one slot: every state is made again from the first
+ * state. */
 static uint64_t revolve_steps_of(revolve_part part) { return part.length * (part.length - 1) / 2; }
 
 uint64_t tn__revolve_steps(const tn_context *context, uint64_t length, uint64_t slots) {
@@ -74,7 +77,8 @@ typedef struct revolve_make {
     size_t room, count;
 } revolve_make;
 
-/* Runs the stage of a live state; makes the next state first if the stage reads it. */
+/* Runs the stage of a live state. If the stage also reads the next state, that state is made
+ * first. */
 static tn_status revolve_back(revolve_make *m, uint64_t state) {
     const tn__stage *stage = &m->chain->stages[state];
     if (stage->reads_next) TN_TRY(tn__chain_run(m->schedule, (uint32_t)state, 1, m->run->error));
@@ -103,7 +107,8 @@ static tn_status revolve_next(revolve_make *m) {
     return TN_OK;
 }
 
-/* The number of states with stages: states above the highest stage with jobs are not needed. */
+/* Returns the number of states that are needed: states above the highest stage with jobs are
+ * not. */
 static uint64_t revolve_states(const tn__chain *chain) {
     uint64_t states = (uint64_t)chain->count + 1;
     while (states > 1 && chain->stages[states - 1].job_count == 0) states--;
@@ -136,7 +141,8 @@ static tn_status revolve_solve(tn__pass_run *run) {
     tn__chain chain;
     TN_TRY(tn__chain_of(run->dag, run->arena, &chain, run->error));
     if (!(run->allow & TN__ALLOW_RECOMPUTE)) return TN_E_STOPPED;
-    uint64_t low = 0, high = revolve_states(&chain) + 1; /* low fits, high does not */
+    /* `low` slots are within the budget, `high` slots are not */
+    uint64_t low = 0, high = revolve_states(&chain) + 1;
     while (high - low > 1) {
         uint64_t slots = low + (high - low) / 2;
         bool fits = false;

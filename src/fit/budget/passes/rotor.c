@@ -2,57 +2,65 @@
  * state stays until it is read. In short chains, it then searches for cheaper schedules that evict
  * stored states.
  *
- * The state of the program is: state s is live, and so is the value handed to stage v - 1; the
- * stages from v - 1 down to s remain, within m bytes. Either an intermediate state w is made and
- * stored; first the stages from w on are done, then those before it. Or the next state is stored
- * together with all values up to it, and need not be recomputed for its stage. State 0 is the
- * initial state and needs no bytes.
+ * A chain has forward states and backward stages (chain.h). A subproblem is: state s is live, and
+ * so is the value that stage v hands on; the stages from v - 1 down to s remain, within m bytes.
+ * State 0 is the initial state and needs no bytes. There are two choices:
  *
- *     sweep    s ........ w        then (w, v) without the bytes of s, then (s, w)
- *     keep     s . . . . next      then (next, v) without all of them, then the stages of the block
+ *     sweep    a state w between s and v is made and stored; first the stages from w on are run, in
+ *              m bytes without those of s, then the stages from s to w
+ *     keep     the next state is made and stored together with all values up to it; first the later
+ *              stages are run, in m bytes without those, then the stage of s, which needs no repeat
  *
  * One extension of the published dynamic program: a state that is live because its own stage has
- * just run may be kept for the stage before it, which often reads it (`beside`). Without this
+ * just run may be kept for the previous stage, which often reads it (`beside`). Without this
  * extension, even two equal layers cost more than necessary.
  *
- * Bytes are counted in slots (500) and rounded up if there are many bytes. A chain of more than 100
- * states is split only at the smallest state of each of as many sections (with fewer slots, more
- * sections: 500 with four slots). A section is kept or passed over as a whole; when it is processed
- * alone, it is divided once more, at 20 places. If nothing fits, fewer slots and more places are
- * tried. Cost: O(states^3 * slots), at most twice that of 100 states and 500 slots.
+ * Bytes are counted in at most 500 slots, rounded up. A chain of more than 100 states is divided
+ * into 100 sections, at the smallest state near each place of division; with fewer slots there are
+ * more sections, 500 with four slots. A section is kept or passed over as a whole; if it is
+ * processed alone, it is divided once more, into 20 sections. If nothing fits, fewer slots and more
+ * sections are tried. Cost: O(states^3 * slots), at most twice that of 100 states and 500 slots.
  *
  * The optimal schedule may evict a stored state and recompute it: one or two of a hundred chains
  * gain by this, some of them a few percent. No polynomial dynamic program for this case is known.
- * The states of a chain of up to 63 values are therefore searched (chain.c) below the cost found so
- * far: completely for a dozen values, and for more if the budget is large; a work limit stops the
- * search. Backward jobs run once in both cases.
+ * Therefore chains of up to 63 values are also searched (chain.c) for schedules below the cost
+ * found so far: completely for a dozen values, and for more if the budget is large; a work limit
+ * stops the search. Backward jobs run once in both cases.
  */
 #include "fit/budget/algorithms/chain.h"
 
 enum { ROTOR_SLOTS = 500, ROTOR_MOST = 100, ROTOR_WITHIN = 20, ROTOR_COARSER = 8 };
-#define ROTOR_SEARCH 8000000u /* looks of the search that follows: less than half a second */
+/* limit for the search after the dynamic program, in units of work: less than half a second */
+#define ROTOR_SEARCH 8000000u
 #define ROTOR_NEVER (UINT64_MAX / 8)
 
-typedef struct rotor_block { /* the states from boundary u to the next one */
-    uint64_t inner, last;    /* bytes of the states in between; bytes of the state at the next
-                              * boundary */
-    uint64_t keep;           /* bytes at the worst step of making all of them, without the value
-                              * handed on */
-    uint64_t back;           /* bytes at the worst job of its stages */
-    uint64_t cost;           /* of making all of them */
+/* a section of the chain: the states from boundary u to the next boundary */
+typedef struct rotor_block {
+    /* bytes of the states between the two boundaries, and bytes of the state at the next
+     * boundary */
+    uint64_t inner, last;
+    /* most bytes at any step while all states of the section are made and kept, without the value
+     * handed on by stages */
+    uint64_t keep;
+    uint64_t back; /* most bytes while any job of the section's stages runs */
+    uint64_t cost; /* cost of making all states of the section */
 } rotor_block;
 
 typedef struct rotor {
-    const struct rotor *outer; /* NULL; or the table of which this one divides a section */
+    /* the table of the whole chain if this table divides one of its sections; NULL: this is that
+     * table */
+    const struct rotor *outer;
     tn__pass_run *run;
     const tn__chain *chain;
     uint64_t unit; /* bytes per slot */
     uint32_t slots, count;
-    uint32_t end;        /* the state after the last one of the chain */
-    bool none;           /* nothing fits, according to the table */
-    bool rebuilds;       /* reconstructs a schedule; its work was counted before */
-    uint32_t *at;        /* [count + 1] states at the boundaries */
-    uint64_t *table;     /* [beside][pair of boundaries][slots + 1] lowest cost */
+    uint32_t end;  /* number of the state after the last state of the chain */
+    bool none;     /* according to the table, no schedule fits */
+    bool rebuilds; /* the table is filled again to write a schedule; its work was counted before */
+    uint32_t *at;  /* [count + 1] the state at each boundary */
+    /* [beside][pair of boundaries][slots + 1] the least cost of the subproblem; ROTOR_NEVER: it
+     * does not fit */
+    uint64_t *table;
     rotor_block *blocks; /* [count] */
     tn__schedule *schedule;
 } rotor;
@@ -70,8 +78,8 @@ static uint64_t *rotor_row(const rotor *r, uint32_t beside, uint32_t u, uint32_t
     return r->table + (beside * pairs + pair) * (r->slots + 1);
 }
 
-/* Bytes of the values after boundary v: the value that its stage handed on, and (with `beside`) the
- * state itself. */
+/* Returns the bytes that are live because of what comes after boundary v: the value that its stage
+ * handed on, and with `beside` the state at v, too. */
 static uint64_t rotor_beside(const rotor *r, uint32_t v, uint32_t beside) {
     if (r->at[v] == r->end) return 0;
     uint64_t handed = r->chain->stages[r->at[v] - 1].bytes_in;
@@ -95,7 +103,8 @@ static void rotor_choose_boundaries(rotor *r, uint32_t first, uint32_t end) {
 
 static uint64_t rotor_max(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* Making and keeping states first + 1 .. last: bytes at the worst step, and the cost. */
+/* Returns the most bytes at any step while states first + 1 to last are made and kept. *cost is the
+ * cost of making them. */
 static uint64_t rotor_keep(const rotor *r, uint32_t first, uint32_t last, uint64_t *cost) {
     uint64_t bytes = rotor_bytes(r, first), worst = bytes;
     *cost = 0;
@@ -124,14 +133,15 @@ static void rotor_measure_block(rotor *r, uint32_t u) {
 
 /* --- the table --- */
 
-/* The last state that a block must make itself after the following stages are done. */
+/* Returns the last state that a section must make itself after all later stages have run. */
 static uint32_t rotor_own_last(const rotor *r, uint32_t u, uint32_t beside) {
     uint32_t last = r->at[u + 1];
     bool reads = r->chain->stages[last - 1].reads_next;
     return reads && !beside ? last : last - 1;
 }
 
-/* Slots for a section if all its states are made and kept. */
+/* Returns the slots that a section needs if all its states are made and kept. *cost is the cost of
+ * making them. */
 static uint64_t rotor_whole(const rotor *r, uint32_t u, uint32_t beside, uint64_t *cost) {
     uint64_t bytes = rotor_keep(r, r->at[u], rotor_own_last(r, u, beside), cost);
     return rotor_slots(r, rotor_max(bytes + rotor_beside(r, u + 1, beside), r->blocks[u].back));
@@ -152,8 +162,8 @@ static void rotor_try_keep(rotor *r, uint32_t u, uint32_t v, uint32_t beside) {
         if (block->cost + rest[m - kept] < row[m]) row[m] = block->cost + rest[m - kept];
 }
 
-/* Tries a split at each w; the bytes and costs of the sweep are carried over from one w to the
- * next. */
+/* Tries every boundary w as the state to store next. Bytes and cost of the sweep are continued from
+ * one w to the next. */
 static void rotor_try_sweeps(rotor *r, uint32_t u, uint32_t v, uint32_t beside) {
     uint64_t *restrict row = rotor_row(r, beside, u, v);
     uint64_t start = rotor_bytes(r, r->at[u]), kept = rotor_slots(r, start), worst = 0, cost = 0;
@@ -205,7 +215,8 @@ static size_t rotor_room(const rotor *r) {
     return (size_t)r->count * (r->count + 1) * (r->slots + 1);
 }
 
-/* Fills the table of the states from `first` to `end`, divided at `most` places at most. */
+/* Allocates and fills the table for the states from `first` to `end`, divided into at most `most`
+ * sections. */
 static tn_status rotor_open(rotor *r, uint32_t first, uint32_t end, uint32_t most) {
     const tn_context *context = &r->run->context;
     r->count = end - first < most ? end - first : most;
@@ -227,14 +238,15 @@ static void rotor_close(rotor *r) {
     tn__free(context, r->table, rotor_room(r) * sizeof *r->table);
 }
 
-/* The number of places to split at for the same total cost: fewer slots allow more places. */
+/* Returns the number of sections with which the cost of the table stays the same: fewer slots allow
+ * more sections. */
 static uint32_t rotor_places(uint32_t slots) {
     uint64_t most = ROTOR_MOST, cost = (uint64_t)ROTOR_MOST * ROTOR_MOST * ROTOR_MOST * ROTOR_SLOTS;
     while ((most + 1) * (most + 1) * (most + 1) * ((uint64_t)slots + 1) <= cost) most++;
     return (uint32_t)most;
 }
 
-/* Whether a section is divided once more: only sections of the outer table with more than one
+/* Whether a section is divided once more: only a section of the outer table with more than one
  * state. */
 static bool rotor_divides(const rotor *r, uint32_t u) {
     return r->outer == NULL && r->at[u + 1] - r->at[u] > 1;
@@ -269,7 +281,8 @@ static tn_status rotor_fill_within(rotor *r, uint32_t u) {
 /* --- the schedule --- */
 
 typedef struct rotor_task {
-    uint32_t u, v, beside; /* v == u: the stages of block u */
+    /* boundaries of the subproblem; v == u: only run the stages of section u */
+    uint32_t u, v, beside;
     uint64_t m;
 } rotor_task;
 
@@ -285,7 +298,8 @@ static tn_status rotor_back(rotor *r, uint32_t u) {
     return TN_OK;
 }
 
-/* Whether the table's choice for this task is to keep. */
+/* Whether the least cost of a subproblem comes from the choice "keep". *kept becomes the slots of
+ * the kept states. */
 static bool rotor_keeps(const rotor *r, rotor_task t, uint64_t *kept) {
     const rotor_block *block = &r->blocks[t.u];
     uint64_t need = rotor_max(block->keep + rotor_beside(r, t.v, t.beside), block->back);
@@ -315,7 +329,8 @@ static uint32_t rotor_split(const rotor *r, rotor_task t) {
 
 static tn_status rotor_rebuild(rotor *r, uint32_t beside, uint64_t slots);
 
-/* Writes a section: as a whole if that is the table's choice, otherwise divided. */
+/* Writes the schedule of one section: without division if that has the least cost, otherwise
+ * divided. */
 static tn_status rotor_rebuild_block(rotor *r, rotor_task t) {
     uint64_t cost;
     bool fits = rotor_whole(r, t.u, t.beside, &cost) <= t.m;
@@ -330,8 +345,8 @@ static tn_status rotor_rebuild_block(rotor *r, rotor_task t) {
     return status;
 }
 
-/* Each task is replaced by at most two smaller ones, so a list with one entry per boundary
- * suffices. */
+/* Writes the schedule from the table with a list of tasks. Each task is replaced by at most two
+ * smaller ones, so the list needs few entries per boundary. */
 static tn_status rotor_rebuild_all(rotor *r, rotor_task *tasks) {
     uint32_t count = 1;
     uint64_t kept = 0;
@@ -388,8 +403,8 @@ static tn_status rotor_solve_in(rotor *r, uint64_t bytes, uint32_t most) {
     return status;
 }
 
-/* If nothing fits, the chain may have more states than places to split at; fewer slots allow more
- * places. */
+/* Fills the table and offers its schedule. If nothing fits, the chain may have more states than
+ * sections; then fewer slots, with more sections, are tried. */
 static tn_status rotor_solve_slots(rotor *r) {
     const uint64_t bytes = r->run->budget - r->chain->base;
     tn_status status = rotor_solve_in(r, bytes, ROTOR_SLOTS);
@@ -398,8 +413,7 @@ static tn_status rotor_solve_slots(rotor *r) {
     return rotor_solve_in(r, bytes, ROTOR_SLOTS / ROTOR_COARSER);
 }
 
-/* Searches for schedules that evict stored states and recompute them, if the chain is short enough.
- */
+/* Searches a short chain for schedules that evict stored states and recompute them. */
 static tn_status rotor_search(rotor *r) {
     tn__pass_run *run = r->run;
     uint64_t ceiling = 0;

@@ -1,15 +1,16 @@
-/* segments.c - evicts the internal values of a marked segment after it has run, and repeats the
- * segment from its inputs when they are needed again.
+/* segments.c - evicts the internal values of a segment that the user marked, after the segment has
+ * run, and repeats the segment from its inputs when they are needed again.
  *
  *     a ── [ b ── c ── d ] ── e ── loss ── e' ── d' ── c' ── b'
  *           marked       └ its result stays     └ reads b and c: they are recomputed, from a
  *
- * The jobs outside that depend on a segment only through a value that they read directly form the
- * network that goes on; the values they read are the segment's results. A job that reads a value of
- * the segment and also a value derived from its results belongs to the backward pass; values that
- * only such jobs read are internal to the segment. There is nothing else to decide: the result is
- * the same for every budget. Cost: O(segments (jobs + operands)). Source: Chen et al. 2016; the
- * segments of PyTorch's torch.utils.checkpoint, which are functions there.
+ * The results of a segment are the values that the rest of the forward pass reads. A job outside
+ * the segment belongs to the forward pass if none of its inputs was derived from the segment by
+ * another job outside; otherwise, if it also reads a value of the segment, it belongs to the
+ * backward pass. Values that only jobs of the backward pass read are internal to the segment.
+ * Nothing else is to be decided, so the result is the same for every budget. Cost: O(segments *
+ * (jobs + operands)). Source: Chen et al. 2016; the segments of PyTorch's torch.utils.checkpoint,
+ * which are functions there.
  */
 #include "fit/budget/pass.h"
 
@@ -17,13 +18,14 @@
 
 typedef struct segments_state {
     tn__pass_run *run;
-    bool *comes;                     /* [jobs] outside the current segment and derived from it */
-    bool *own;                       /* [values] internal to their segment */
-    bool *recompute;                 /* [jobs] repeated with their segment */
-    uint32_t trigger[SEGMENTS_MOST]; /* the job before which it is repeated; TN_NONE: never */
+    bool *comes;     /* [jobs] the job is outside the current segment and depends on it */
+    bool *own;       /* [values] the value is internal to its segment */
+    bool *recompute; /* [jobs] the job is repeated when its segment is */
+    /* for each segment the job before which it is repeated; TN_NONE: it is not repeated */
+    uint32_t trigger[SEGMENTS_MOST];
 } segments_state;
 
-/* Whether a job reads a value that a job outside the segment derived from it. */
+/* Whether a job reads a value that depends on the current segment through a job outside it. */
 static bool segments_is_late(const segments_state *s, uint32_t job) {
     const tn__dag *dag = s->run->dag;
     uint32_t count;
@@ -35,7 +37,7 @@ static bool segments_is_late(const segments_state *s, uint32_t job) {
     return false;
 }
 
-/* Marks the jobs outside a segment that depend on it. */
+/* Marks the jobs outside a segment that depend on it, in `comes`. */
 static void segments_spread(segments_state *s, uint8_t segment) {
     const tn__pass_run *run = s->run;
     for (uint32_t j = 0; j < run->dag->job_count; j++) {
@@ -58,7 +60,8 @@ static bool segments_may_repeat(const segments_state *s, uint32_t job) {
     return (dag->jobs[job].flags & TN__JOB_REPEATS) != 0;
 }
 
-/* Whether a value of a segment is read outside only by jobs of the backward pass. */
+/* Whether a value of a segment is internal: outside the segment, only jobs of the backward pass
+ * read it. */
 static bool segments_is_own(const segments_state *s, uint32_t v, uint8_t segment) {
     const tn__pass_run *run = s->run;
     const tn__dag_value *value = &run->dag->values[v];
@@ -72,8 +75,8 @@ static bool segments_is_own(const segments_state *s, uint32_t v, uint8_t segment
     return true;
 }
 
-/* A job is repeated if a job outside reads an internal output of it, or a repeated job of the
- * segment does. */
+/* Whether a job must be repeated, because one of its internal outputs is read by a job outside the
+ * segment or by a repeated job of the segment. */
 static bool segments_is_asked(const segments_state *s, uint32_t job, uint8_t segment) {
     const tn__dag *dag = s->run->dag;
     uint32_t count;
@@ -92,8 +95,8 @@ static void segments_before(segments_state *s, uint8_t segment, uint32_t job) {
     if (job < s->trigger[segment]) s->trigger[segment] = job;
 }
 
-/* The segment is repeated before the first job outside that reads an evicted value, or that
- * overwrites an input of the segment. */
+/* Lowers the trigger of a segment, the job before which it is repeated, to the first job outside
+ * that reads an internal value of `job`, or that overwrites an input of `job`. */
 static void segments_when(segments_state *s, uint32_t job, uint8_t segment) {
     const tn__dag *dag = s->run->dag;
     const tn__job *it = &dag->jobs[job];
@@ -126,7 +129,7 @@ static void segments_mark(segments_state *s, uint8_t segment) {
         s->recompute[j] = segments_is_asked(s, j, segment);
         if (s->recompute[j]) segments_when(s, j, segment);
     }
-    /* with an earlier trigger, its inputs would end before the segment has run */
+    /* a segment cannot be repeated before all of its jobs have run */
     if (s->trigger[segment] > last) return;
     s->trigger[segment] = TN_NONE;
 }

@@ -1,6 +1,6 @@
-/* share.c - recomputes as little as possible, by repeated sweeps over the action with the most
- * bytes; the order of jobs is unchanged. Fast, without any proof.
- * Cost: algorithms/work_budget.c. */
+/* share.c - recomputes as little as possible within the budget, by repeated sweeps over the action
+ * with the most bytes. The order of jobs does not change. The pass is fast and proves nothing.
+ * Cost: that of algorithms/work_budget.c. */
 #include "fit/budget/pass.h"
 
 #include "fit/budget/algorithms/work_budget.h"

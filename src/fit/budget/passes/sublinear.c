@@ -1,21 +1,22 @@
 /* sublinear.c - training in segments: only the values between two segments are kept; a segment is
- * recomputed when an operator after the turn first reads one of its values.
+ * recomputed when a backward operator first reads one of its values.
  *
  *     forward  a a a A b b b B c c c C turn     backward  (c c c) ... (b b b) ... (a a a) ...
  *
- * The turn is the point where most values wait for a reader. A segment may end at a job before the
- * turn if only the output of that job is read later. First, every k-th of these ends is used, with
- * k the root of their number. Then ends are chosen by bytes: a segment ends as soon as it has made
- * more than a threshold. The threshold is searched around the geometric mean of the kept bytes and
- * the bytes of one segment.
+ * The turn is the job after which the most values wait for a reader. A segment may end at a job
+ * before the turn if, after this job, only its own output is read later. First, every k-th of these
+ * jobs ends a segment, with k the square root of their number. Then ends are chosen by bytes: a
+ * segment ends as soon as it has made more bytes than a threshold. The threshold is searched around
+ * the geometric mean of the kept bytes and the bytes of the largest segment.
  *
- * A budget above the least is used up from the turn backwards: the last jobs before the turn keep
- * all their values, as many jobs as fit (by bisection). Their values are the first to be released
- * after the turn, so they are not live while earlier segments are recomputed.
+ * If the budget is larger than necessary, the last jobs before the turn keep all their values, as
+ * many jobs as fit (found by bisection). Their values are the first to be released after the turn,
+ * so they are not live while earlier segments are recomputed.
  *
- * Needs no costs and little time. Values within a segment are kept or recomputed together; `joint`
- * decides for each value and is better, but this pass shows the technique of other tools. Cost:
- * O(plans * (jobs + operands)), a dozen divisions, each planned O(log jobs) times.
+ * The pass needs no costs and little time. It keeps or recomputes the values of a segment together.
+ * The pass `joint` decides for each value and is better; this pass shows the technique of other
+ * tools. Cost: O(plans * (jobs + operands)): a dozen ways to divide, each planned O(log jobs)
+ * times.
  */
 #include "fit/budget/pass.h"
 
@@ -25,15 +26,15 @@ typedef struct sublinear {
     tn__pass_run *run;
     const tn__dag *dag;
     uint32_t turn;  /* job */
-    uint32_t *ends; /* [end_count] jobs that a segment may end with */
+    uint32_t *ends; /* [end_count] jobs at which a segment may end */
     uint32_t end_count;
-    uint32_t kept_from; /* job: all values from here to the turn are kept */
+    uint32_t kept_from; /* the job from which on all values are kept, up to the turn */
     bool *may_end;      /* [jobs] */
-    uint32_t *segment;  /* [jobs up to the turn] segment in the current plan */
-    bool *is_end;       /* [jobs] in the current plan */
+    uint32_t *segment;  /* [jobs] number of the job's segment in the current plan */
+    bool *is_end;       /* [jobs] whether a segment ends at the job in the current plan */
     bool *gone;         /* [values] */
     tn__schedule schedule;
-    tn__replay replay; /* of the current plan */
+    tn__replay replay; /* the judge's measurements of the current plan */
 } sublinear;
 
 static uint32_t sublinear_last_reader(const tn__dag *dag, uint32_t value, uint32_t before) {
@@ -42,8 +43,8 @@ static uint32_t sublinear_last_reader(const tn__dag *dag, uint32_t value, uint32
                                              : dag->values[value].maker;
 }
 
-/* Counts the starts and ends of live ranges as +1 and -1; the turn is the first job after which
- * most values wait. */
+/* Finds the turn, the first job after which the most values wait for a reader. `changes` gets +1
+ * for each begin and -1 for each end of a live range. */
 static void sublinear_find_turn(sublinear *s, int64_t *changes) {
     const tn__dag *dag = s->dag;
     int64_t waiting = 0, most = -1;
@@ -61,7 +62,7 @@ static void sublinear_find_turn(sublinear *s, int64_t *changes) {
     }
 }
 
-/* Finds the jobs before the turn after which only their own output is read later. */
+/* Finds the jobs before the turn after which only their own outputs are read later. */
 static void sublinear_find_ends(sublinear *s, int64_t *changes) {
     const tn__dag *dag = s->dag;
     int64_t going = 0;
@@ -103,7 +104,8 @@ static bool sublinear_goes(const sublinear *s, uint32_t job) {
     return job < s->kept_from && !s->is_end[job] && sublinear_repeats(s, job);
 }
 
-/* Repeats the segment of a job. Jobs that may no longer be repeated keep their values. */
+/* Repeats the segment of a job before the job `by`. Jobs of the segment that may no longer be
+ * repeated keep their values instead. */
 static tn_status sublinear_recompute(sublinear *s, uint32_t job, uint32_t by) {
     uint32_t first = job, count;
     while (first > 0 && s->segment[first - 1] == s->segment[job]) first--;
@@ -120,7 +122,8 @@ static tn_status sublinear_recompute(sublinear *s, uint32_t job, uint32_t by) {
     return TN_OK;
 }
 
-/* Builds, judges and offers the schedule for the current `is_end`. */
+/* Writes the schedule in which segments end as `is_end` says, measures it, and offers it to the
+ * run. */
 static tn_status sublinear_plan(sublinear *s, bool *kept) {
     const tn__dag *dag = s->dag;
     uint32_t segment = 0, count;
@@ -141,12 +144,14 @@ static tn_status sublinear_plan(sublinear *s, bool *kept) {
     return tn__pass_offer(s->run, &s->schedule, kept);
 }
 
-/* Plans the current `is_end`, with as many jobs before the turn kept whole as the budget allows. */
+/* Plans the segments that `is_end` describes. Then keeps the values of as many jobs before the turn
+ * as the budget allows. */
 static tn_status sublinear_try(sublinear *s, bool *kept) {
     s->kept_from = s->turn;
     TN_TRY(sublinear_plan(s, kept));
     if (s->replay.peak > s->run->budget) return TN_OK;
-    uint32_t above = 0, fits = s->turn; /* keeping from `fits` on fits */
+    /* the schedule is within the budget if values are kept from the job `fits` on */
+    uint32_t above = 0, fits = s->turn;
     while (above < fits) {
         s->kept_from = above + (fits - above) / 2;
         TN_TRY(sublinear_plan(s, kept));
@@ -174,8 +179,8 @@ static void sublinear_every(sublinear *s) {
         s->is_end[s->ends[i - 1]] = true;
 }
 
-/* Ends a segment after more than `threshold` bytes; returns the kept bytes and the largest segment.
- */
+/* Ends a segment as soon as it has made more than `threshold` bytes. *saved: bytes of the kept
+ * values; *most: bytes of the largest segment. */
 static void sublinear_by_bytes(sublinear *s, uint64_t threshold, uint64_t *saved, uint64_t *most) {
     uint64_t local = 0;
     *saved = *most = 0;
@@ -203,7 +208,8 @@ static tn_status sublinear_search(sublinear *s, bool *kept) {
         least = most < least ? most : least;
         threshold = sublinear_root(saved / 2) * sublinear_root(most);
     }
-    uint64_t last = threshold + threshold * 2 / 5; /* about the root of 2 */
+    /* 1.4, about the square root of 2, times the threshold */
+    uint64_t last = threshold + threshold * 2 / 5;
     for (uint64_t i = 0; i < SUBLINEAR_GRID && least < last; i++) {
         sublinear_by_bytes(s, least + (last - least) / SUBLINEAR_GRID * i, &saved, &most);
         TN_TRY(sublinear_try(s, kept));

@@ -1,5 +1,5 @@
-/* vdnn_all.c - copies every feature map to the host (vdnn.c). Cost: O(jobs + operands). Source: Rhu
- * et al., "vDNN" (2016). */
+/* vdnn_all.c - the pass that offloads every feature map to the host (algorithms/vdnn.c). Cost:
+ * O(jobs + operands). Source: Rhu et al., "vDNN" (2016). */
 #include "fit/budget/algorithms/vdnn.h"
 
 static tn_status vdnn_all_solve(tn__pass_run *run) {

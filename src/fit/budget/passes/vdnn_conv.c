@@ -1,5 +1,5 @@
-/* vdnn_conv.c - copies the inputs of convolutions to the host (vdnn.c). Cost: O(jobs + operands).
- * Source: Rhu et al., "vDNN" (2016). */
+/* vdnn_conv.c - the pass that offloads the inputs of convolutions to the host (algorithms/vdnn.c).
+ * Cost: O(jobs + operands). Source: Rhu et al., "vDNN" (2016). */
 #include "fit/budget/algorithms/vdnn.h"
 
 static tn_status vdnn_conv_solve(tn__pass_run *run) {

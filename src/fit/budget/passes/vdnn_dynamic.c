@@ -1,13 +1,14 @@
-/* vdnn_dynamic.c - the fastest variant of vDNN that fits: copies nothing, the inputs of
- * convolutions, or every feature map to the host (vdnn.c).
+/* vdnn_dynamic.c - the fastest variant of vDNN within the budget: it offloads nothing, or the
+ * inputs of convolutions, or every feature map (algorithms/vdnn.c).
  *
- * In the paper each variant is tried in a profiling run; here each is timed by its costs. The last
- * resort of the paper, slower convolution algorithms with less scratch, is outside the scope of a
- * pass. Cost: that of three schedules. Source: Rhu et al., "vDNN" (2016).
+ * In the paper, each variant is tried in a profiling run; here it is timed by the costs of its
+ * operators. As a last resort the paper uses slower convolution algorithms with less scratch
+ * memory, which a pass cannot choose. Cost: that of three schedules. Source: Rhu et al., "vDNN"
+ * (2016).
  */
 #include "fit/budget/algorithms/vdnn.h"
 
-/* Offers the jobs in their order, without any copies. */
+/* Offers the schedule that runs the jobs in their order, without copies. */
 static tn_status vdnn_dynamic_plain(tn__pass_run *run, bool *kept) {
     tn__schedule schedule;
     tn__schedule_init(&schedule, &run->context);
@@ -21,7 +22,7 @@ static tn_status vdnn_dynamic_plain(tn__pass_run *run, bool *kept) {
 static tn_status vdnn_dynamic_solve(tn__pass_run *run) {
     bool plain, conv = false, all;
     TN_TRY(vdnn_dynamic_plain(run, &plain));
-    if (plain) return TN_OK; /* nothing is faster */
+    if (plain) return TN_OK; /* a schedule without copies is the fastest */
     if (run->graph != NULL) TN_TRY(tn__vdnn_offer(run, TN__VDNN_CONV, &conv));
     TN_TRY(tn__vdnn_offer(run, TN__VDNN_ALL, &all));
     if (!conv && !all) return TN_E_STOPPED;

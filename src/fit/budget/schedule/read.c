@@ -1,13 +1,14 @@
 /* read.c - reads a Program as jobs and values.
  *
- * The program's occupancy decides which tensors share memory. A view is therefore a view in both: a
- * slice with an unaligned offset, for example, is a job that copies.
+ * The program's occupancy decides which tensors share memory, so a tensor is a view here exactly if
+ * it is a view there. A slice with an unaligned offset, for example, is a job that copies.
  *
- * Some values cannot be restored, because their maker may not be repeated and they may not be
- * copied: a value that is written in place, and a value with a view that cannot be made again
- * because it needs more than its source. Such a value stays live until its last read. A job that
- * reads memory which another operator overwrites (a trained parameter) stays on its side of the
- * write, also when it is repeated. Cost: that of an occupancy; O((instructions + operands) log n).
+ * Some values cannot be restored after an eviction, because the operator that makes them may not be
+ * repeated and they may not be copied: a value that is written in place, and a value with a view
+ * that cannot be made again because it needs more than its source. Such a value stays live until
+ * its last read. A job that reads memory which another operator overwrites (such as a trained
+ * parameter) keeps its order with the write, also when it is repeated. Cost: that of an occupancy,
+ * and O(n log n) for n instructions and operands.
  */
 #include "fit/budget/schedule/read.h"
 
@@ -17,11 +18,12 @@
 
 /* --- one job ---------------------------------------------------------------------------------- */
 
-/* The inputs, outputs and costs of one job, and the jobs before and after which it must run.
+/* Reads the inputs, outputs and costs of one job, and the jobs before and after which it must run.
  *
- * A job that reads memory which other jobs overwrite (a trained parameter) must stay on its side of
- * the writes. A forward walk, which notes the last writer, and a backward walk find these jobs.
- * Cost: O(operands), plus the regions of each operator with blocks.
+ * A job that reads memory which other jobs overwrite (such as a trained parameter) must keep its
+ * order with these writes. A forward walk, which records the last writer of each tensor, finds the
+ * jobs that come before it, and a backward walk those that come after it. Cost: O(operands), plus
+ * the regions of each operator with blocks.
  */
 
 /* --- lists --- */
@@ -33,7 +35,7 @@ static tn_status read_append(tn__read_state *s, tn__read_list *list, uint32_t it
     return TN_OK;
 }
 
-/* Appends an item unless the current list contains it. */
+/* Appends an item to the current list, unless it is TN_NONE or the list contains it already. */
 tn_status tn__read_add(tn__read_state *s, uint32_t item, uint32_t *count) {
     if (item == TN_NONE || s->stamp[item] == s->stamps) return TN_OK;
     s->stamp[item] = s->stamps;
@@ -52,7 +54,7 @@ tn_status tn__read_note(tn__read_state *s, tn_tensor_id id) {
     return id == TN_NONE ? TN_OK : read_append(s, &s->reads, id);
 }
 
-/* All tensors that the instructions of a job read, including those inside blocks. */
+/* Lists all tensors that the instructions of a job read, including those inside its blocks. */
 static tn_status read_reads(tn__read_state *s, uint32_t first, uint32_t last) {
     const tn_region *regions = tn_program_regions(s->map->program);
     for (uint32_t step = first; step < last; step++) {
@@ -108,8 +110,8 @@ static bool read_is_as_large(const tn__read_state *s, uint32_t value, uint32_t o
     return value != TN_NONE && s->values[value].bytes == s->values[other].bytes;
 }
 
-/* The input that the first output overwrites in the program, otherwise the first input that it may
- * overwrite. */
+/* Returns the input that the first output overwrites in the program, or else the first input that
+ * it may overwrite; TN_NONE if there is no such input. */
 static uint32_t read_inplace(const tn__read_state *s, tn_op_id id) {
     const tn_op *op = tn_graph_op(s->graph, id);
     const tn__dag_map *map = s->map;
@@ -129,9 +131,9 @@ static uint32_t read_inplace(const tn__read_state *s, tn_op_id id) {
 
 /* --- repeats --- */
 
-/* An operator may be repeated if it has a repeat form, and all outputs of that form have memory of
- * their own. A value received from other ranks again is a new value, so its readers are not
- * repeated. */
+/* Whether an operator may be repeated: it has a repeat form, and all outputs of that form have
+ * memory of their own. Readers of a value that is received several times from other ranks are not
+ * repeated, because each time it is a new value. */
 static bool read_repeats(const tn__read_state *s, tn_op_id id, const tn_op_form *form) {
     if (form->type == NULL || s->begin[id] != TN_NONE) return false;
     for (uint32_t k = 0; k < form->output_count; k++) {
@@ -190,7 +192,7 @@ static tn_status read_scratch(tn__read_state *s, tn__job *job) {
 
 /* --- writes into memory that other jobs read --- */
 
-/* Calls for every root that an instruction of the job writes into. */
+/* Calls a function for each root tensor that the instructions of a job write into. */
 static void read_each_change(tn__read_state *s, uint32_t id,
                              void (*each)(tn__read_state *, tn_tensor_id, uint32_t)) {
     for (uint32_t step = s->map->first[id]; step < s->map->last[id]; step++) {
@@ -212,8 +214,8 @@ static void read_note_change(tn__read_state *s, tn_tensor_id root, uint32_t job)
     if (s->map->value[root] != TN_NONE) s->stays[s->map->value[root]] = true;
 }
 
-/* Jobs that write into memory which this one reads: on the forward walk the writers before it, on
- * the backward walk those after it. */
+/* Adds the jobs that write into memory which this job reads: on the forward walk those before it,
+ * on the backward walk those after it. */
 static tn_status read_add_changers(tn__read_state *s, uint32_t id, uint32_t *count) {
     const tn__dag_map *map = s->map;
     tn_op_id op = s->jobs[id].job.op;
@@ -233,12 +235,13 @@ static tn_status read_add_changers(tn__read_state *s, uint32_t id, uint32_t *cou
     return TN_OK;
 }
 
-/* Views that are jobs of their own come before their readers. */
+/* Adds the jobs that make views which this job reads, because such a job must run before its
+ * readers. */
 static tn_status read_add_pinned(tn__read_state *s, uint32_t id) {
     const tn__dag_map *map = s->map;
     for (uint32_t i = 0; i < map->read_count[id]; i++) {
         tn_tensor_id tensor = s->reads.items[map->read_first[id] + i];
-        while (map->is_view[tensor]) { /* the source of this view */
+        while (map->is_view[tensor]) { /* go on with the source of this view */
             tn_op_id maker = tn_graph_tensor(s->graph, tensor)->producer;
             const tn_op *op = tn_graph_op(s->graph, maker);
             uint32_t k = 0;
@@ -250,8 +253,8 @@ static tn_status read_add_pinned(tn__read_state *s, uint32_t id) {
     return TN_OK;
 }
 
-/* After all jobs are added: finds the jobs that must precede others for a reason other than a
- * value. */
+/* Finds the jobs that must precede others for a reason other than a value. Called after all jobs
+ * are added. */
 static tn_status read_orders(tn__read_state *s) {
     uint32_t ordered = TN_NONE;
     for (uint32_t t = 0; t < tn_graph_tensor_count(s->graph); t++) s->changer[t] = TN_NONE;
@@ -259,8 +262,8 @@ static tn_status read_orders(tn__read_state *s) {
         uint32_t *count = &s->jobs[j].job.after_count;
         s->places[j].after = tn__read_begin_list(s);
         TN_TRY(read_add_changers(s, j, count));
-        if (!s->communicates)
-            TN_TRY(read_add_pinned(s, j)); /* ranks keep the order of first runs */
+        if (!s->communicates) /* in the program of a rank, first runs keep their order anyway */
+            TN_TRY(read_add_pinned(s, j));
         tn_op_id op = s->jobs[j].job.op;
         bool is_ordered = op != TN_NONE && tn_op_is_ordered(s->graph, op);
         if (is_ordered) TN_TRY(tn__read_add(s, ordered, count));
@@ -276,7 +279,7 @@ static tn_status read_orders(tn__read_state *s) {
     return TN_OK;
 }
 
-/* Adds the job of an operator; its instruction is at `step`. */
+/* Adds the job of an operator that has its instruction at `step`. */
 static tn_status read_job_of(tn__read_state *s, tn_op_id op, uint32_t step) {
     uint32_t id = s->job_count++;
     s->jobs[id].job = (tn__job){.op = op, .inplace = TN_NONE};
@@ -300,8 +303,8 @@ static bool read_is_source(const tn__read_state *s, tn_op_id id, tn_tensor_id in
     return false;
 }
 
-/* Whether an operator is not a job, because all its outputs lie in its inputs and are valid
- * whenever these are live. */
+/* Whether an operator is no job but a view: all its outputs lie in the memory of its inputs, and
+ * are valid whenever the inputs are live. */
 static bool read_is_view(const tn__read_state *s, tn_op_id id) {
     const tn_op *op = tn_graph_op(s->graph, id);
     uint32_t present = 0;
@@ -354,7 +357,7 @@ static tn_status read_define(tn__read_state *s, tn_op_id id) {
 
 /* --- the program --- */
 
-/* Finds the first instruction of each operator's blocks. */
+/* Finds the first instruction in the blocks of each operator. */
 static void read_regions(tn__read_state *s) {
     const tn_region *regions = tn_program_regions(s->map->program);
     for (uint32_t r = 0; r < tn_program_region_count(s->map->program); r++) {
@@ -370,8 +373,8 @@ static tn_status read_refuse(const tn__read_state *s, uint32_t step) {
             step, tn_opcode_name(s->instructions[step].opcode));
 }
 
-/* Whether an operator of the main block runs for the first time, or repeats views of tensors that
- * were received again from other ranks. */
+/* Whether an instruction is the first run of an operator of the main block. For views of tensors
+ * that were received again from other ranks, a later run is allowed, too. */
 static bool read_is_first(const tn__read_state *s, tn_op_id id) {
     const tn_op *op = tn_graph_op(s->graph, id);
     for (uint32_t k = 0; k < op->output_count && op->block == 0; k++) {
@@ -382,12 +385,14 @@ static bool read_is_first(const tn__read_state *s, tn_op_id id) {
     return true;
 }
 
-/* Whether no operator here makes it: the tensor may become valid later than its memory begins. */
+/* Whether a tensor comes from another rank: its contents may become valid later than its memory
+ * begins. */
 static bool read_arrives(const tn__read_state *s, tn_tensor_id root) {
     return s->communicates && s->stays[s->map->value[root]];
 }
 
-/* Notes a view that is smaller than its root at that root, in program order. */
+/* Adds an operator that makes a view smaller than its root to the list of the root, in program
+ * order. */
 static void read_note_part(const tn__read_state *s, tn_op_id id, tn_op_id *last_part) {
     const tn_op *op = tn_graph_op(s->graph, id);
     tn__dag_map *map = s->map;
@@ -399,7 +404,7 @@ static void read_note_part(const tn__read_state *s, tn_op_id id, tn_op_id *last_
         tn_op_id *link =
             last_part[root] == TN_NONE ? &map->part[root] : &map->next_part[last_part[root]];
         last_part[root] = *link = id;
-        return; /* one entry covers all outputs */
+        return; /* one entry covers all outputs of the operator */
     }
 }
 
@@ -428,7 +433,7 @@ static tn_status read_instruction(tn__read_state *s, uint32_t step) {
         return TN_OK;
     case TN_FREE:
     case TN_DROP:
-        return TN_OK; /* live ranges follow from reads */
+        return TN_OK; /* releases are not needed, because live ranges follow from reads */
     default:
         return read_refuse(s, step);
     }
@@ -546,7 +551,8 @@ static tn_status read_room(tn__read_state *s) {
     return TN_OK;
 }
 
-/* Asks the occupancy which tensors have memory of their own. */
+/* Finds from the occupancy which tensors have memory of their own, and which are written over
+ * another tensor. */
 static void read_owners(tn__read_state *s) {
     const tn_life *lives = tn_occupancy_lives(s->occupancy);
     for (uint32_t i = 0; i < tn_occupancy_life_count(s->occupancy); i++)
@@ -557,15 +563,15 @@ static void read_owners(tn__read_state *s) {
             s->over[lives[i].tensor] = lives[i].source;
 }
 
-/* Whether a live range is part of the memory that a job with blocks needs while it runs. */
+/* Whether a live range belongs to the memory that an operator with blocks needs while it runs. */
 static bool read_is_inside(const tn__read_state *s, const tn_life *life) {
     if (life->tensor == TN_NONE) return tn_graph_op(s->graph, life->op)->block != 0;
     return tn_graph_tensor(s->graph, life->tensor)->block != 0 &&
            s->map->value[life->tensor] == TN_NONE;
 }
 
-/* Scratch of operators with blocks: all live memory inside at the worst step, whether in place or
- * not. */
+/* Adds to the scratch of operators with blocks the largest sum of live bytes inside their blocks,
+ * whether tensors share memory in place or not. */
 static tn_status read_insides(tn__read_state *s) {
     const tn_life *lives = tn_occupancy_lives(s->occupancy);
     uint32_t steps = tn_program_count(s->map->program);

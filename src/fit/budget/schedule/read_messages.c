@@ -1,20 +1,21 @@
-/* read_messages.c - the communication of a rank, as jobs that keep their place.
+/* read_messages.c - reads the communication of a rank as jobs that keep their place.
  *
- *     list   APPLY a   RECV x  SEND a   APPLY b   WAIT x   APPLY c   WAIT a   APPLY d
- *     jobs   a         [makes x, reads a]  b      [reads x]  c       [reads a]  d
+ *     program   APPLY a   RECV x  SEND a   APPLY b   WAIT x   APPLY c   WAIT a   APPLY d
+ *     jobs      a         [makes x, reads a]  b      [reads x]  c       [reads a]  d
  *
  * Consecutive instructions that run no operator form one job, which costs nothing and is not
- * repeated. First runs in such a program keep their order (answer.c sets this), and nothing is
- * inserted between two instructions of such a job. All ranks thus communicate in the same order,
- * and each waits only for the same messages as before and for its own operators. Programs of all
- * ranks that are valid together (tn_programs_verify) stay valid if each one is fitted separately.
+ * repeated. First runs in such a program keep their order (answer.c sets this), and no other
+ * instruction is inserted between the instructions of such a job. So all ranks communicate in the
+ * order of their original programs, and each rank waits only for the messages for which it waited
+ * before, and for its own operators. Therefore, if the programs of all ranks are valid together
+ * (tn_programs_verify), they stay valid if each one is fitted to its budget separately.
  *
- * A message runs on a stream of its own and holds its values until stream 0 knows that it is
- * complete; the job at that point counts as a reader. Until then the value may not be evicted and
- * restored; so it is made once and not copied, like a value that operators write in place. A tensor
- * that is defined several times (ranks assemble it again for each read) is a new value each time,
- * and ends after the program's reads of it: its readers are not repeated. Cost: that of the order
- * of streams; O((instructions + operands) log n).
+ * A message runs on a stream of its own and uses its values until stream 0 knows that it is
+ * complete. The job at that point counts as a reader of the values. Until then a value may not be
+ * evicted and restored; so it is made once and not copied, like a value that operators write in
+ * place. A tensor that is defined several times (ranks assemble it again for each read) is a new
+ * value each time. It ends after the program's reads of it, so its readers are not repeated. Cost:
+ * that of the order of streams, and O(n log n) for n instructions and operands.
  */
 #include "fit/budget/schedule/read.h"
 
@@ -42,8 +43,8 @@ static tn_status messages_check(const tn__read_state *s) {
             "a program of several ranks with control flow is not fitted behind what they say");
 }
 
-/* Marks the operators that wait for other streams or give a signal, and the tensors that are
- * defined more than once. */
+/* Marks the operators that wait for other streams or signal them, and the tensors that are defined
+ * more than once. */
 static void messages_mark(tn__read_state *s, bool *once) {
     for (uint32_t step = 0; step < tn_program_count(s->map->program); step++) {
         const tn_instruction *it = &s->instructions[step];
@@ -57,9 +58,8 @@ static void messages_mark(tn__read_state *s, bool *once) {
     }
 }
 
-/* The first instruction of stream 0 that knows that a message is complete; `main` [count] are the
- * steps of stream 0.
- */
+/* Returns the first instruction of stream 0 after which a message is known to be complete; TN_NONE
+ * if there is no such instruction. `main` [count] has the steps of stream 0. */
 static uint32_t messages_over(const tn__happens *happens, const uint32_t *main, uint32_t count,
                               uint32_t message) {
     uint32_t low = 0, high = count;
@@ -122,12 +122,14 @@ tn_status tn__read_held(tn__read_state *s, uint32_t first, uint32_t last, uint32
                         uint32_t *count) {
     for (uint32_t step = first; s->communicates && step < last; step++)
         for (uint32_t m = s->due[step]; m != TN_NONE; m = s->next_due[m])
-            for (uint32_t k = 0; k < 2; k++) /* without outputs of the job itself */
+            /* values from `below` on are outputs of the job itself */
+            for (uint32_t k = 0; k < 2; k++)
                 if (s->held[2 * m + k] < below) TN_TRY(tn__read_add(s, s->held[2 * m + k], count));
     return TN_OK;
 }
 
-/* Holds the operands of a message until it is complete. */
+/* Records that a message uses the value of a tensor until the message is complete, so that the
+ * value may not be evicted. */
 static void messages_hold(tn__read_state *s, uint32_t step, uint32_t which, tn_tensor_id id) {
     uint32_t value = id != TN_NONE ? s->map->value[id] : TN_NONE;
     if (value == TN_NONE) return;
@@ -135,7 +137,8 @@ static void messages_hold(tn__read_state *s, uint32_t step, uint32_t which, tn_t
     s->held[2 * step + which] = value;
 }
 
-/* One instruction; values from `below` on are made by the current job. */
+/* Reads one instruction of a job of messages. Values numbered `below` or higher are made by this
+ * job. */
 static tn_status messages_one(tn__read_state *s, uint32_t step, uint32_t below, uint32_t *inputs) {
     const tn_instruction *it = &s->instructions[step];
     tn_effects does = tn_instruction_effects(it);
@@ -173,8 +176,8 @@ tn_status tn__read_message_job(tn__read_state *s, uint32_t step, uint32_t *next)
 
 /* --- after the walk --- */
 
-/* The end of some messages is never known; their values are live at the end. Views are assigned to
- * the final values of their memory. */
+/* Completes the values after all jobs are added. If no step knows that a message is complete, its
+ * values are live at the end. Views belong to the last value of their memory. */
 void tn__read_messages_end(tn__read_state *s) {
     tn__dag_map *map = s->map;
     for (uint32_t m = s->communicates ? s->never : TN_NONE; m != TN_NONE; m = s->next_due[m])

@@ -1,33 +1,36 @@
 /* replay.c - the judge of schedules: checks that a schedule is valid, and measures its memory.
  *
- * The judge walks over the actions once. Each definition begins a live range; each read extends the
- * current live range of the value. After the walk all live ranges are known, and the bytes of every
- * action are prefix sums of a list of differences. A value that is OUT can be read until it is
- * settled. Cost: O(actions + operands).
+ * The judge walks over the actions once. Each definition of a value begins a live range, and each
+ * read extends the current live range of the value. After the walk, all live ranges are known, and
+ * the bytes of every action are prefix sums of a list of differences. A value that is being copied
+ * to the host (OUT) can be read until the copy is settled. Cost: O(actions + operands).
  *
  *     RUN a   RUN b   OUT a   RUN c   SETTLE a   RUN d   IN a   RUN e(a)
  *     [---------------- a -----------------]            [---- a ----]      device
- *                     [----------------- a ----------------]              host
+ *                    [----------------- a ----------------]                host
  */
 #include "fit/budget/schedule/schedule_graph.h"
 
 #include <inttypes.h>
 
-/* The judge computes live ranges independently, so that it does not repeat a mistake of the passes.
- */
+/* A live range, as the judge computes it. It shares no code with the passes, so that it does not
+ * repeat their mistakes. */
 typedef struct replay_life {
-    uint32_t value; /* TN_NONE: an encoded form */
+    uint32_t value; /* the value; TN_NONE: this is the live range of an encoded form */
     uint32_t first, last;
-    uint32_t source; /* live range that gives its memory to this one if it ends as this one
-                      * begins: counted from the next action on; TN_NONE */
+    /* the live range that gives its memory to this one if it ends where this one begins; its bytes
+     * then count from the next action on. TN_NONE: no such live range */
+    uint32_t source;
 } replay_life;
 
 typedef struct replay_value {
-    uint32_t life;            /* TN_NONE: not live */
-    uint32_t encoded;         /* live range of its encoded form; TN_NONE */
-    uint32_t leaving;         /* action of the OUT that is not yet settled; TN_NONE */
-    uint32_t host, host_last; /* action of the OUT that made the copy on the host, and the last IN
-                               * of it; TN_NONE */
+    uint32_t life; /* current live range of the value; TN_NONE: the value is not live */
+    /* live range of the value's encoded form; TN_NONE: there is no encoded form */
+    uint32_t encoded;
+    uint32_t leaving; /* the action OUT that is not settled yet; TN_NONE: no such action */
+    /* the action OUT that made the copy on the host, and the last IN of this copy; TN_NONE: no such
+     * action */
+    uint32_t host, host_last;
     uint8_t codec;
 } replay_value;
 
@@ -36,9 +39,10 @@ typedef struct replay_state {
     const tn__schedule *schedule;
     replay_value *values;
     replay_life *lives;
-    uint64_t *encoded_bytes; /* [lives] size of live ranges that are encoded forms */
+    uint64_t *encoded_bytes; /* [lives] bytes of a live range that is an encoded form */
     bool *ran;               /* [jobs] */
-    int64_t *device, *host;  /* [actions + 1] differences */
+    /* [actions + 1] changes of the bytes on the device and on the host before each action */
+    int64_t *device, *host;
     uint32_t life_count, next_first;
     tn__replay result;
     tn_error *error;
@@ -209,7 +213,8 @@ static tn_status replay_end(replay_state *s) {
         replay_leave_host(s, v);
         if (!(dag->values[v].flags & (TN__VALUE_KEPT | TN__VALUE_HELD))) continue;
         if (life == TN_NONE) return replay_refuse(s, end, "is not there at the end, value", v);
-        s->lives[life].last = end; /* after the last action, so that no output takes its memory */
+        /* after the last action, so that no output takes over the memory of this value */
+        s->lives[life].last = end;
     }
     return TN_OK;
 }

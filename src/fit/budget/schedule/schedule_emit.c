@@ -4,16 +4,16 @@
  *     stream 1                     [-- SWAP_OUT a --]----^
  *     stream 2                                            [-- SWAP_IN a --]--^
  *
- * A tensor that is defined while it still exists is dropped right before, including its views. Live
- * ranges end with their last readers, so no other drops are needed. A view that does not exist is
- * applied before its reader. A copy starts when the preceding instruction on stream 0 has ended; a
- * reader of a copied value waits for the copy; SETTLE is a WAIT.
+ * A tensor that is defined while it still exists is dropped directly before, together with its
+ * views. No other drops are needed, because live ranges end with their last readers. A view that
+ * does not exist is applied before its reader. A view that is smaller than its root is applied as
+ * soon as the root exists, so that the memory of the root can be released earlier. A copy starts
+ * when the preceding instruction on stream 0 has ended. A reader of a copied value waits for the
+ * copy. SETTLE becomes a WAIT.
  *
- * A view that is smaller than its root is applied at once, so that the rest of the root can end.
- *
- * The communication of a rank (read_messages.c) keeps its place and its signals. The only change: a
- * receive also waits for a repeat directly before it, because its memory begins there. Cost:
- * O(actions + operands).
+ * The communication of a rank (read_messages.c) keeps its place and its signals, with one change: a
+ * receive also waits for a repeat directly before it, because the memory of the received tensor
+ * begins there. Cost: O(actions + operands).
  */
 #include "fit/budget/schedule/lower.h"
 
@@ -21,31 +21,34 @@
 #include "graph/attr.h"
 
 typedef struct tn__emit_copies {
-    uint32_t *
-        at; /* [actions] OUT: the action after which the value is copied; ENCODE: the action itself;
-                   * TN_NONE: never copied, because the value is not read back */
+    /* [actions] for OUT, the action after which the value is copied; for ENCODE, the action itself;
+     * TN_NONE: never, because the value is not read back */
+    uint32_t *at;
     uint32_t *due,
-        *next_due; /* [actions] lists of the OUTs that are copied after an action; TN_NONE */
+        /* [actions] linked lists of the OUTs that are copied after each action; TN_NONE: end of the
+         * list */
+        *next_due;
 } tn__emit_copies;
 
 /* --- places of the copies out ----------------------------------------------------------------- */
 
-/* Chooses the actions after which copies out are made. An instruction cannot read a tensor that was
- * handed to a copy out. If the value is read between OUT and SETTLE, it is therefore copied after
- * the last of these reads; a value that is not copied back is not copied out. Cost: O(actions +
- * operands).
- */
+/* Chooses the action after which each copy out is made. An instruction cannot read a tensor that
+ * was handed to a copy out. Therefore, if the value is read between OUT and SETTLE, it is copied
+ * after the last of these reads. A value that is never copied back is not copied out. Cost:
+ * O(actions + operands). */
 
 typedef struct copies_state {
     const tn__dag *dag;
     const tn__schedule *schedule;
     tn__emit_copies *to;
     bool *ran; /* [jobs] */
-    /* actions of values that were not copied back yet, by value; TN_NONE */
+    /* [values] the last OUT that is not settled, OUT that is not copied back, and ENCODE that is
+     * not decoded; TN_NONE: no such action */
     uint32_t *leaving, *unwanted, *encoded;
 } copies_state;
 
-/* Removes a copy, or an encoded form, that was not used before the next one is made. */
+/* Removes the previous copy or encoded form of a value if it was never used, and remembers the new
+ * one, `action`. */
 static void copies_forget(const copies_state *s, uint32_t *unwanted, uint32_t action) {
     if (*unwanted != TN_NONE) s->to->at[*unwanted] = TN_NONE;
     *unwanted = action;
@@ -85,8 +88,8 @@ static void copies_action(const copies_state *s, uint32_t i) {
     }
 }
 
-/* Places the copy after the last action that reads the value before it is settled; only if it is
- * copied back. */
+/* Places each copy out after the last action that reads the value before the copy is settled.
+ * Removes copies and encoded forms that are never used. */
 static void copies_find(const copies_state *s) {
     for (uint32_t v = 0; v < s->dag->value_count; v++)
         s->leaving[v] = s->unwanted[v] = s->encoded[v] = TN_NONE;
@@ -106,7 +109,7 @@ static void copies_find(const copies_state *s) {
     }
 }
 
-/* Errors: E_NO_MEMORY. Cost: O(actions + operands). */
+/* Finds where copies out are made. Errors: E_NO_MEMORY. Cost: O(actions + operands). */
 static tn_status emit_find_copies(const tn__dag *dag, const tn__schedule *schedule,
                                   tn__arena *arena, tn__emit_copies *copies, tn_error *error) {
     size_t values = dag->value_count + (size_t)1, actions = schedule->count + (size_t)1;
@@ -127,7 +130,8 @@ static tn_status emit_find_copies(const tn__dag *dag, const tn__schedule *schedu
 
 /* --- instructions ----------------------------------------------------------------------------- */
 
-/* Streams; those of copies follow the streams of messages. */
+/* Streams. In the program of a rank, the streams of messages are between EMIT_COMPUTE and the
+ * streams of copies. */
 enum { EMIT_COMPUTE, EMIT_OUT, EMIT_IN };
 
 typedef struct emit_program {
@@ -140,21 +144,26 @@ typedef struct emit_program {
     tn_encoded *forms;
     size_t count, room, region_count, region_room, form_count, form_room;
     tn__arena arena;
-    bool *here;               /* [tensors] */
-    bool *ran;                /* [jobs] */
-    tn_tensor_id *views;      /* [values] the latest view that exists; TN_NONE */
-    tn_tensor_id *next_view;  /* [tensors] the previous view; TN_NONE */
-    uint32_t *arrives, *left; /* [values] signal of the last copy in, and out; 0: no wait is
-                               * needed */
-    uint32_t *form;           /* [values] its latest encoded form, a tensor */
+    bool *here; /* [tensors] */
+    bool *ran;  /* [jobs] */
+    /* [values] the view of the value that was made last and exists; TN_NONE: no view exists */
+    tn_tensor_id *views;
+    /* [tensors] the existing view of the value that was made before this one; TN_NONE: this is the
+     * first */
+    tn_tensor_id *next_view;
+    /* [values] signals of the last copy in (arrives) and copy out (left); 0: no wait is needed */
+    uint32_t *arrives, *left;
+    uint32_t *form; /* [values] the tensor that is the value's newest encoded form */
     tn__emit_copies copies;
-    uint32_t last; /* last instruction on stream 0; TN_NONE: none yet */
+    uint32_t last; /* the last instruction on stream 0; TN_NONE: no instruction yet */
     uint32_t signals;
-    uint32_t beside; /* streams of the program other than stream 0 */
-    uint32_t *gave;  /* [signals of the program + 1] the instruction that gives the signal;
-                      * TN_NONE */
-    uint32_t given;  /* the last of these instructions; */
-    uint32_t said;   /* on stream 0, the last communication; TN_NONE */
+    uint32_t beside; /* number of streams of the original program other than stream 0 */
+    /* [signals of the original program + 1] the instruction that gives the signal; TN_NONE: not
+     * written yet */
+    uint32_t *gave;
+    uint32_t given; /* the last instruction that gives a signal of the original program */
+    /* the last instruction of a communication on stream 0; TN_NONE: no such instruction yet */
+    uint32_t said;
     tn_error *error;
 } emit_program;
 
@@ -185,7 +194,8 @@ static tn_status emit_wait(emit_program *s, uint32_t *signal) {
     return emit_add(s, it);
 }
 
-/* The signal for the end of the last instruction on stream 0. */
+/* Returns a signal for the end of the last instruction on stream 0; 0 if there is no instruction
+ * yet. */
 static uint32_t emit_signal(emit_program *s) {
     if (s->last == TN_NONE) return 0;
     tn_instruction *it = &s->list[s->last];
@@ -195,7 +205,7 @@ static uint32_t emit_signal(emit_program *s) {
 
 /* --- tensors that exist --- */
 
-/* Drops a tensor and its views after the last reader. */
+/* Drops a tensor, if it exists, and its views. */
 static tn_status emit_drop(emit_program *s, tn_tensor_id id) {
     uint32_t value = s->map->value[id];
     bool is_root = s->map->root[id] == id && value != TN_NONE;
@@ -206,7 +216,8 @@ static tn_status emit_drop(emit_program *s, tn_tensor_id id) {
     }
     if (is_root) s->views[value] = TN_NONE;
     if (!s->here[id]) return TN_OK;
-    if (is_root) TN_TRY(emit_wait(s, &s->arrives[value])); /* the copy may still be running */
+    /* the copy back may still be in progress */
+    if (is_root) TN_TRY(emit_wait(s, &s->arrives[value]));
     s->here[id] = false;
     return emit_of(s, TN_DROP, id);
 }
@@ -219,7 +230,8 @@ static void emit_is_here(emit_program *s, tn_tensor_id id) {
     s->views[value] = id;
 }
 
-/* old: NULL, or the original instruction. */
+/* Writes an APPLY. `old` is NULL, or the original instruction; its wait and its signal are
+ * copied. */
 static tn_status emit_apply(emit_program *s, tn_op_id id, bool recompute,
                             const tn_instruction *old) {
     tn_op_form form = tn_op_form_of(s->map->graph, id, recompute);
@@ -240,7 +252,7 @@ static tn_status emit_apply(emit_program *s, tn_op_id id, bool recompute,
 
 /* --- views --- */
 
-/* The source of a view. */
+/* Returns the tensor of which a tensor is a view. */
 static tn_tensor_id emit_source(const emit_program *s, tn_tensor_id id) {
     tn_op_id maker = tn_graph_tensor(s->map->graph, id)->producer;
     const tn_op *op = tn_graph_op(s->map->graph, maker);
@@ -249,9 +261,9 @@ static tn_tensor_id emit_source(const emit_program *s, tn_tensor_id id) {
     return tn_op_view(s->map->graph, maker, k).source;
 }
 
-/* Makes a tensor exist before it is read: applies missing views, from the innermost outwards. An
- * operator may make several views, and all of them are applied again. A view that existed already
- * may be an input of the same reader, but it exists again afterwards. */
+/* Makes a tensor exist before it is read: applies missing views, beginning with the one closest to
+ * the root. An operator may make several views, and all of them are applied again; a view that
+ * existed before, and that the same reader may also read, exists again afterwards. */
 static tn_status emit_need(emit_program *s, tn_tensor_id id) {
     if (id == TN_NONE) return TN_OK;
     uint32_t value = s->map->value[id];
@@ -268,8 +280,8 @@ static tn_status emit_need(emit_program *s, tn_tensor_id id) {
     return TN_OK;
 }
 
-/* Applies the views that are smaller than a tensor which exists now, so that the unread rest of it
- * can end. */
+/* Applies the views that are smaller than a root which exists now, so that the memory of the root
+ * that nothing reads can be released. */
 static tn_status emit_parts(emit_program *s, tn_tensor_id root) {
     for (tn_op_id id = s->map->part[root]; id != TN_NONE; id = s->map->next_part[id]) {
         const tn_op *op = tn_graph_op(s->map->graph, id);
@@ -281,7 +293,7 @@ static tn_status emit_parts(emit_program *s, tn_tensor_id root) {
 
 /* --- actions --- */
 
-/* Writes the regions of operators with blocks, at the new places of their instructions. */
+/* Writes the regions of an operator with blocks, with the new positions of its instructions. */
 static tn_status emit_regions(emit_program *s, uint32_t job, uint32_t first) {
     const tn__dag_map *map = s->map;
     const tn_region *regions = tn_program_regions(map->program);
@@ -300,9 +312,10 @@ static tn_status emit_regions(emit_program *s, uint32_t job, uint32_t first) {
     return TN_OK;
 }
 
-/* Makes a receive wait for the end of the instruction right before it, which implies the end of the
- * one that it waited for originally. If a communication lies in between, the receive keeps its
- * original wait, because the other rank may wait for this one first. */
+/* Makes a receive wait for the end of the instruction directly before it on stream 0, which implies
+ * the end of the instruction for which it waited originally. If there is a communication in
+ * between, the receive keeps its original wait, because the other rank may wait for this receive
+ * first. */
 static void emit_follow(emit_program *s, uint32_t before, tn_instruction *it) {
     uint32_t from = it->wait != 0 ? s->gave[it->wait] : TN_NONE;
     bool comes = it->stream != EMIT_COMPUTE && tn_instruction_effects(it).defines != TN_NONE;
@@ -312,7 +325,8 @@ static void emit_follow(emit_program *s, uint32_t before, tn_instruction *it) {
     it->wait = s->list[before].signal;
 }
 
-/* Writes the communication with other ranks or with the caller. */
+/* Writes the instructions of a job of messages: communication with other ranks or with the
+ * caller. */
 static tn_status emit_messages(emit_program *s, uint32_t job) {
     const tn__dag_map *map = s->map;
     for (uint32_t i = 0; i < map->read_count[job]; i++)
@@ -321,7 +335,8 @@ static tn_status emit_messages(emit_program *s, uint32_t job) {
     for (uint32_t step = map->first[job]; step < map->last[job]; step++) {
         tn_instruction it = s->old[step];
         tn_tensor_id made = tn_instruction_effects(&it).defines;
-        if (it.opcode == TN_DROP) continue; /* like every tensor that is defined while it exists */
+        /* drops are not copied: a tensor is dropped when it is defined again while it exists */
+        if (it.opcode == TN_DROP) continue;
         if (made != TN_NONE && map->value[made] != TN_NONE) TN_TRY(emit_drop(s, made));
         emit_follow(s, before, &it);
         if (it.stream == EMIT_COMPUTE) said = (uint32_t)s->count;
@@ -381,8 +396,8 @@ static tn_status emit_out(emit_program *s, uint32_t value) {
 }
 
 static tn_status emit_settle(emit_program *s, uint32_t value) {
-    if (s->here[s->dag->values[value].tensor]) /* it is not copied back */
-        return emit_drop(s, s->dag->values[value].tensor);
+    /* the value is never copied back, so it was not copied out */
+    if (s->here[s->dag->values[value].tensor]) return emit_drop(s, s->dag->values[value].tensor);
     return emit_wait(s, &s->left[value]);
 }
 
@@ -448,7 +463,7 @@ static tn_status emit_action(emit_program *s, uint32_t index) {
 
 /* --- the whole --- */
 
-/* Finds the numbers of streams and signals that are in use. */
+/* Finds the numbers of the streams and signals that the original program uses. */
 static tn_status emit_room_messages(emit_program *s) {
     uint32_t count = tn_program_count(s->map->program);
     for (uint32_t step = 0; step < count; step++) {

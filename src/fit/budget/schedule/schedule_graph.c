@@ -1,6 +1,5 @@
 /* schedule_graph.c - stores the jobs and values of a schedule graph in flat arrays, and manages
- * schedules. Cost: O(jobs + operands).
- */
+ * schedules (lists of actions). Cost: O(jobs + operands). */
 #include "fit/budget/schedule/schedule_graph.h"
 
 static tn_status dag_check_list(const uint32_t *list, uint32_t count, uint32_t bound, uint32_t job,
@@ -15,7 +14,7 @@ static bool dag_recompute_is_own(const tn__dag_job *it) {
     return it->recompute_inputs == NULL && it->recompute_outputs == NULL;
 }
 
-/* Adds the room that the lists of one job need in the arrays. */
+/* Checks that the lists of one job name only existing values and jobs. */
 static tn_status dag_check_job(const tn__dag_job *it, uint32_t id, uint32_t jobs, uint32_t values,
                                tn_error *error) {
     const tn__job *job = &it->job;
@@ -123,8 +122,8 @@ static bool dag_names(const uint32_t *list, uint32_t count, uint32_t value) {
     return false;
 }
 
-/* A repeat makes only values that the first run made; an in-place output has the size of its input.
- */
+/* Checks that a repeat makes only values that the first run makes, and that an output written over
+ * an input has the size of the input. */
 static tn_status dag_check_forms(const tn__dag *dag, tn_error *error) {
     for (uint32_t j = 0; j < dag->job_count; j++) {
         const tn__job *job = &dag->jobs[j];
@@ -148,7 +147,7 @@ static tn_status dag_check_forms(const tn__dag *dag, tn_error *error) {
     return TN_OK;
 }
 
-/* Sums of live bytes must fit 63 bits. */
+/* Checks that no sum of live bytes exceeds 63 bits. */
 static tn_status dag_check_bytes(const tn__dag *dag, tn_error *error) {
     uint64_t all = 0;
     for (uint32_t v = 0; v < dag->value_count; v++)

@@ -3,13 +3,13 @@
  *
  *     program ─ read ─▶ jobs and values ─ pass ─▶ schedule ─ emit ─▶ program ─▶ occupancy ─▶ layout
  *                              ▲                                                              │
- *                              └──────────── fewer bytes, where the layout took more ─────────┘
+ *                              └──────────── fewer bytes, if the layout is too large ─────────┘
  *
- * A pass decides for a number of live bytes; the answer to the caller is a layout. within.c closes
- * this loop, starting from the orders of operators that answer.c makes, after decide.c found that
- * any program is within the budget. compete.c lists the searches; their best result is the answer.
- * Every result is verified three times by code that shares nothing with the passes: the schedule by
- * replay.c, the program by tn_program_verify, the layout by tn_layout_verify.
+ * A pass gets a limit for live bytes, but the caller's budget is for the layout. within.c closes
+ * this loop; it starts from the orders of operators that this file makes, after decide.c found that
+ * some program is within the budget. compete.c lists the searches, and their best result is the
+ * answer. Every result is verified three times by code that shares nothing with the passes: the
+ * schedule by replay.c, the program by tn_program_verify, the layout by tn_layout_verify.
  */
 #include "fit/budget/search/seek.h"
 
@@ -25,10 +25,10 @@
 
 /* The orders of operators from which passes start, as jobs and values.
  *
- * These are the program's order and, if the order is free, the order with the least memory. The
- * latter is used even if its peak is the same, because it often needs less memory elsewhere. Each
- * order has two schedule graphs: one with the given costs, and one with reproducible costs for
- * decisions that must not depend on a clock.
+ * There are one or two: the program's order, and, if the order is free, the order with the least
+ * memory. The second one is used even if its peak is no smaller, because it often needs less memory
+ * outside the peak. Each order has two schedule graphs: one with the given costs, and one with
+ * reproducible costs, for decisions that must not depend on measured times.
  */
 
 static tn_status starts_mark(tn__fit *fit, tn__fit_start *start) {
@@ -54,8 +54,8 @@ static tn_status starts_mark(tn__fit *fit, tn__fit_start *start) {
     return TN_OK;
 }
 
-/* Passes see a schedule graph that obeys the rules. The caller's own order decides whether a rule
- * changes anything. */
+/* Applies the user's rules to the schedule graphs of a start, so that passes see only schedule
+ * graphs that obey them. Rules that change nothing are an error only for the caller's own order. */
 static tn_status starts_rule(tn__fit *fit, tn__fit_start *start) {
     const tn_rules *rules = fit->options.rules;
     const tn_graph *graph = tn_program_graph(fit->given);
@@ -80,7 +80,8 @@ static tn_status starts_add(tn__fit *fit, const tn_program *program, tn_program 
     *start = (tn__fit_start){.program = program, .own = own};
     TN_TRY(tn__dag_read(program, fit->costs, fit->options.memory, &fit->arena, &start->dag,
                         &start->map, fit->error));
-    start->even = start->dag; /* problems: their costs are exact */
+    /* a problem without a model has exact costs, so no others are needed */
+    start->even = start->dag;
     tn__dag_map *map;
     if (!fit->options.live)
         TN_TRY(tn__dag_read(program, NULL, fit->options.memory, &fit->arena, &start->even, &map,
@@ -90,7 +91,8 @@ static tn_status starts_add(tn__fit *fit, const tn_program *program, tn_program 
     return starts_mark(fit, start);
 }
 
-/* A pattern that matches no operator is reported as a mistake in the pattern. */
+/* Checks that each segment pattern matches the name of an operator; otherwise the pattern is
+ * probably a mistake of the user. */
 static tn_status starts_check_segments(const tn__fit *fit) {
     const tn_graph *graph = tn_program_graph(fit->given);
     for (uint32_t s = 0; s < fit->options.segment_count; s++) {
@@ -111,7 +113,8 @@ static tn_status starts_add_order(tn__fit *fit) {
     tn_program *program;
     bool orders =
         (fit->options.allow & TN_FIT_ORDER) != 0 && fit->competitors[0].pass->features != 0;
-    if (!orders || fit->options.live) return TN_OK; /* problems: passes choose the order */
+    /* for problems without a model, passes choose the order themselves */
+    if (!orders || fit->options.live) return TN_OK;
     options.order = "memory";
     options.memory = fit->options.memory;
     TN_TRY(tn__program_ordered(tn_program_graph(fit->given), &options, &program, fit->error));
@@ -136,9 +139,10 @@ tn_status tn__fit_make_starts(tn__fit *fit) {
 #define ANSWER_PASS "joint"
 #define ANSWER_PLANNER "fast"
 #define ANSWER_QUICK_PLANNER "scale"
-#define ANSWER_QUICK_WORK 4u /* placements per buffer */
+#define ANSWER_QUICK_WORK 4u /* limit for the planner: placements that it tries per buffer */
 #define ANSWER_SHORT_WORK 200u
-#define ANSWER_FAR 24u /* a careful layout hardly ever saves more than this part of a short one */
+/* a careful layout is hardly ever smaller than a short one by more than 1/24 */
+#define ANSWER_FAR 24u
 
 /* --- options --- */
 
@@ -156,8 +160,8 @@ static tn_status answer_check_options(const tn__fit *fit) {
     return TN_OK;
 }
 
-/* Whether the program is one of several ranks. All ranks must communicate in the same order, and
- * sent values are not encoded, so neither reordering nor encoding is requested from a pass. */
+/* Whether the program is one of several ranks. All ranks must communicate in one order, and values
+ * that are sent are not encoded, so a pass may then neither reorder nor encode. */
 static bool answer_communicates(const tn_program *program) {
     bool communicates = false;
     for (uint32_t i = 0; i < tn_program_count(program) && !communicates; i++)
@@ -173,8 +177,8 @@ tn_status tn__pass_find(const char *name, const tn_pass **pass, tn_error *error)
             tn__near_of(name, tn_pass_count(), tn_pass_name, "see `tenure list passes`", asked));
 }
 
-/* Refuses a pass that can use none of the allowed techniques, and a swapping pass if swaps are not
- * allowed. */
+/* Finds the pass that the options name. Refuses a pass that can use none of the allowed techniques,
+ * and a pass that only swaps if swaps are not allowed. */
 static tn_status answer_find_pass(tn__fit *fit, const tn_pass **found) {
     const char *name = fit->options.pass != NULL ? fit->options.pass : ANSWER_PASS;
     TN_TRY(tn__pass_find(name, found, fit->error));
@@ -225,7 +229,8 @@ void tn__fit_close(tn__fit *fit) {
 
 /* --- from a schedule to a layout --- */
 
-/* Counts swaps only; inputs and outputs cross the link in any program. */
+/* Counts the bytes of swaps. Inputs and outputs also cross the host link, but they do so in any
+ * program. */
 static void answer_count_copies(tn_fit_result *result) {
     const tn_graph *graph = tn_program_graph(result->program);
     const tn_instruction *list = tn_program_instructions(result->program);
@@ -274,10 +279,9 @@ static bool answer_cancelled(const tn_context *context) {
     return context->progress != NULL && !context->progress(context->self, "plan", 0, 0);
 }
 
-/* Plans a layout with the options that every plan uses: `fast` unless the caller asked for another
- * planner, because most of the programs that are tried are thrown away. If the caller stops the
- * search, the layout found so far is returned.
- */
+/* Plans a layout with the options that all plans of a search share. The planner is `fast` unless
+ * the caller chose another one, because most of the programs that are tried are thrown away. If the
+ * caller stops the search, a last layout is planned without asking the caller again. */
 static tn_status answer_plan(tn__fit *fit, const tn_problem *problem, uint64_t enough,
                              tn_layout *layout) {
     tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
@@ -295,12 +299,12 @@ static tn_status answer_plan(tn__fit *fit, const tn_problem *problem, uint64_t e
         return tn__fail_as(fit->error, status, &said);
     fit->ended = TN__ENDED_CALLER;
     quiet.progress = NULL;
-    plan.planner = ANSWER_PLANNER; /* ends in short time without a limit */
+    plan.planner = ANSWER_PLANNER; /* this planner ends in short time without a limit */
     return tn_plan(problem, &plan, layout, fit->error);
 }
 
-/* Plans the host pool of a result: a layout for the values that the program swaps. Does nothing if
- * it swaps none. Errors: those of tn_plan. */
+/* Plans the host pool of a result: a layout of the host memory for the values that the program
+ * swaps. Does nothing if the program swaps no values. Errors: those of tn_plan. */
 static tn_status answer_host(tn__fit *fit, tn_fit_result *result) {
     bool swaps = false;
     tn_host host;
@@ -310,14 +314,14 @@ static tn_status answer_host(tn__fit *fit, tn_fit_result *result) {
     if (!swaps) return TN_OK;
     TN_TRY(tn_program_host(result->program, 0, &host, fit->error));
     result->host = host.problem;
-    host.problem = NULL; /* the result owns it now */
+    host.problem = NULL; /* `result` owns the problem now */
     tn_host_release(&host);
     return answer_plan(fit, result->host, 0, &result->host_layout);
 }
 
-/* Plans with a limited number of placements per buffer. E_UNSUPPORTED: the caller chose a planner,
- * or this planner cannot handle the problem. E_STOPPED: the caller stopped the search. Both without
- * a message, because another plan follows. */
+/* Plans a layout with a limited number of placements per buffer. Errors: E_UNSUPPORTED (the caller
+ * chose a planner, or this planner cannot handle the problem), E_STOPPED (the caller stopped the
+ * search). Neither has a message, because another plan is made afterwards. */
 static tn_status answer_plan_within(tn__fit *fit, const tn_problem *problem, const char *planner,
                                     uint32_t each, tn_layout *layout) {
     tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
@@ -333,7 +337,8 @@ static tn_status answer_plan_within(tn__fit *fit, const tn_problem *problem, con
     return follows ? status : tn__fail_as(fit->error, status, &said);
 }
 
-/* QUICK: only the first stage of `fast`, so the result is never better than the one of `fast`. */
+/* Plans a quick or a short layout. A quick one uses only the first stage of the planner `fast`, so
+ * it is never smaller than a layout of `fast`. */
 static tn_status answer_plan_fast(tn__fit *fit, const tn_problem *problem, tn__fit_care care,
                                   tn_layout *layout) {
     if (care == TN__FIT_QUICK)
@@ -346,7 +351,7 @@ bool tn__fit_is_far(const tn__fit *fit, uint64_t bytes, uint64_t most) {
     return bytes > most && bytes - most > arena / ANSWER_FAR;
 }
 
-/* Copies the layout of the same program. */
+/* Copies and verifies a layout that was planned for the same program. */
 static tn_status answer_copy_layout(const tn__fit *fit, const tn_problem *problem,
                                     const tn_layout *from, tn_layout *layout) {
     TN_TRY(tn_layout_from_offsets(problem, from->offset, layout, fit->error));
@@ -358,7 +363,7 @@ static tn_status answer_copy_layout(const tn__fit *fit, const tn_problem *proble
     return tn_layout_verify(problem, layout, NULL, fit->error);
 }
 
-/* Fills in the fields that follow from result->program without a layout. */
+/* Fills in the fields of a result that follow from its program without a layout. */
 static tn_status answer_read(tn__fit *fit, tn_fit_result *result) {
     TN_TRY(
         tn_occupancy_create(result->program, fit->options.memory, &result->occupancy, fit->error));
@@ -386,7 +391,7 @@ tn_status tn__fit_lay_out(tn__fit *fit, tn__fit_care care, uint64_t enough, tn_f
     return answer_take_layout(fit, result);
 }
 
-/* Takes the layout from the same program. */
+/* Fills in a result by copying the layout that another result with this program already has. */
 static tn_status answer_lay_out_as(tn__fit *fit, const tn_layout *from, tn_fit_result *result) {
     TN_TRY(answer_read(fit, result));
     TN_TRY(answer_copy_layout(fit, tn_occupancy_problem(result->occupancy), from, &result->layout));
@@ -403,7 +408,8 @@ static tn_status answer_copy_program(const tn__fit *fit, const tn_program *given
                                    fit->error);
 }
 
-/* Writes a schedule of a start as a program. Errors: E_NO_MEMORY. */
+/* Writes a schedule of a start as a program. If the user gave rules, the schedule is translated to
+ * the schedule graph without rules first. Errors: E_NO_MEMORY. */
 static tn_status answer_emit(tn__fit *fit, const tn__fit_start *start, const tn__schedule *schedule,
                              tn_program **program) {
     tn__schedule plain;
@@ -417,8 +423,8 @@ static tn_status answer_emit(tn__fit *fit, const tn__fit_start *start, const tn_
     return status;
 }
 
-/* Replaces the given program by the one that only obeys the rules. The times and bytes of the given
- * program stay the ones that results are compared with. */
+/* Replaces the given program by the program that obeys the rules and uses no other technique.
+ * Results are still compared with the time and bytes of the given program. */
 static tn_status answer_rule(tn__fit *fit, tn_fit_result *result) {
     const tn__fit_start *start = &fit->starts[0];
     tn__schedule once;
@@ -449,7 +455,7 @@ tn_status tn__fit_plain(tn__fit *fit, tn_fit_result *result) {
     fit->plain_bytes = result->bytes;
     fit->plain_time = result->time;
     TN_TRY(answer_rule(fit, result));
-    if (fit->options.live) { /* bytes as problems count them */
+    if (fit->options.live) { /* a problem without a model counts live bytes instead of a layout */
         uint64_t peak;
         TN_TRY(tn__dag_plain_peak(&fit->starts[0].dag, &fit->context, &peak, fit->error));
         result->bytes = tn__add_sat(peak, fit->options.fixed_bytes);
@@ -469,7 +475,8 @@ tn_status tn__fit_copy(tn__fit *fit, const tn_fit_result *from, tn_fit_result *t
 }
 
 void tn__fit_finish(const tn__fit *fit, tn_fit_result *result) {
-    const uint64_t once = fit->starts[0].dag.cost; /* cost if every operator runs once */
+    /* cost of a run in which each operator runs once */
+    const uint64_t once = fit->starts[0].dag.cost;
     const tn__fit_competitor *widest = tn__fit_widest(fit);
     const uint64_t bound = widest->time_bound > once ? widest->time_bound : once;
     result->plain_bytes = fit->plain_bytes;
@@ -497,17 +504,18 @@ static void answer_explain(tn__fit *fit) {
     fit->lines.data[0] = '\0';
 }
 
-/* Bytes per unit of cost. */
+/* Converts bytes per second to bytes per unit of cost. */
 static double answer_rate(double bytes_per_s) { return bytes_per_s / (double)TN_COSTS_PER_S; }
 
-/* The rate of encoding and decoding: measured, or half of the memory rate. */
+/* Returns the rate of encoding and decoding, from the memory rate of the costs. If the answer must
+ * be reproducible, half of a standard memory rate is used instead. */
 static double answer_codec_rate(const tn__fit *fit) {
     bool even = fit->for_least && !fit->options.live;
     return answer_rate(even ? TN__PLAIN_BYTES_PER_S / 2 : tn_costs_bytes_per_s(fit->costs));
 }
 
-/* The limit is the same for every answer requested from a competitor, so that no answer depends on
- * the ones before it. */
+/* Returns the work limit of one call of a pass. All calls of a competitor have equal limits, so
+ * that no answer depends on the answers before it. */
 static uint64_t answer_work_limit(const tn__fit *fit, const tn__dag *dag) {
     uint64_t given = fit->options.work_limit;
     return given > 0 ? given : fit->competitor->most * tn__pass_effort(dag);
@@ -547,14 +555,16 @@ static tn__pass_run answer_make_run(tn__fit *fit, const tn__fit_start *start, ui
                         .deadline = fit->deadline,
                         .explain = options->explain != NULL ? &fit->lines : NULL};
     tn__schedule_init(&run.best, &fit->context);
-    if (fit->for_least) { /* a step towards an answer; its times are not reported */
+    /* this call only serves to find the least budget, so its times are not reported */
+    if (fit->for_least) {
         run.context.found = NULL;
         run.explain = NULL;
     }
     return run;
 }
 
-/* Takes over the facts of a run. That nothing was found is one of them, and no error here. */
+/* Copies the facts of a finished run of a pass: work, proved bounds, and what ended it. Returns
+ * TN_OK if the pass found nothing, because that is no error here. */
 static tn_status answer_judge(tn__fit *fit, const tn__pass_run *run, uint64_t allowed,
                               tn_status status) {
     fit->work_done = tn__add_sat(fit->work_done, run->work_done);
@@ -575,7 +585,7 @@ tn_status tn__fit_ask(tn__fit *fit, const tn__fit_start *start, uint64_t allowed
     fit->rounds++;
     tn_status status = answer_judge(fit, &run, allowed, run.pass->solve(&run));
     *found = status == TN_OK && run.has_best;
-    result->time_bound = run.bound; /* within the allowed bytes */
+    result->time_bound = run.bound; /* a bound for programs within `allowed` live bytes */
     if (*found) {
         result->pass = fit->competitor->pass->name;
         status = answer_emit(fit, start, &run.best, &result->program);

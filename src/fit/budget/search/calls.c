@@ -38,14 +38,14 @@ static tn_status calls_budget(tn__fit *fit, uint64_t budget, tn_fit_result *resu
 
 /* --- the rule that prevents a program --- */
 
-#define CALLS_RULES 16u /* rules that are left out in turn */
+#define CALLS_RULES 16u /* limit for the number of rules that are left out one after the other */
 
 static bool calls_is_none(tn_status status) {
     return status == TN_E_INFEASIBLE || status == TN_E_EXHAUSTED;
 }
 
-/* Whether some program is within the budget under these rules. ends_at: when the time limit of the
- * whole call ends; 0: never. */
+/* Whether some program is within the budget under these rules. `ends_at`: the time at which the
+ * whole call must end; 0: no limit. */
 static bool calls_fits(const tn_program *program, const tn_costs *costs,
                        const tn_fit_options *given, double ends_at, const tn_rules *rules,
                        uint64_t *bytes) {
@@ -64,7 +64,8 @@ static bool calls_fits(const tn_program *program, const tn_costs *costs,
     return status == TN_OK;
 }
 
-/* Leaves out one rule after the other, then all of them. Writes the outcome to the refusal. */
+/* Finds the rule that prevents a program within the budget: leaves out one rule after the other,
+ * then all of them. Writes the finding as a sentence into refusal->step. */
 static tn_status calls_name_rule(const tn_program *program, const tn_costs *costs,
                                  const tn_fit_options *options, double ends_at,
                                  tn__refusal *refusal, tn_error *error) {
@@ -124,14 +125,14 @@ tn_status tn_fit(const tn_program *program, const tn_costs *costs, const tn_fit_
 
 tn_status tn_fit_least(const tn_program *program, const tn_costs *costs,
                        const tn_fit_options *options, tn_fit_result *result, tn_error *error) {
-    tn__refusal none; /* without a budget nothing is refused */
+    tn__refusal none; /* not used, because without a budget no search is refused */
     return calls_one(program, NULL, costs, options, calls_least, result, &none, error);
 }
 
 /* --- the curve --- */
 
-/* The faster of the results for this budget and for the next smaller one. If the caller stopped the
- * search, the latter. */
+/* Finds a point of the curve: the faster one of the result for this budget and the result for the
+ * next smaller budget. If the caller stopped the search, it is the latter. */
 static tn_status calls_next(tn__fit *fit, uint64_t budget, const tn_fit_result *below,
                             tn_fit_result *result) {
     if (fit->plain_bytes <= budget) return tn__fit_compete_best(fit, budget, result);
@@ -143,7 +144,8 @@ static tn_status calls_next(tn__fit *fit, uint64_t budget, const tn_fit_result *
     return tn__fit_copy(fit, below, result);
 }
 
-/* The smallest result, and the fastest one of that size. */
+/* Finds the first point of the curve: the smallest result, and of those of this size the fastest
+ * that is found. */
 static tn_status calls_first(tn__fit *fit, tn_fit_result *result) {
     TN_TRY(tn__fit_plain(fit, result));
     TN_TRY(tn__fit_compete_least(fit, result));
@@ -204,7 +206,7 @@ static void calls_mark(uint8_t *fates, tn_tensor_id tensor, tn_fate fate) {
     if (tensor != TN_NONE && fates[tensor] < fate) fates[tensor] = (uint8_t)fate;
 }
 
-/* The bit above those of a fate: an operator that was visited defines the tensor. */
+/* A bit next to the tn_fate of a tensor: an operator that was visited defines the tensor. */
 #define CALLS_MADE 0x80u
 
 static void calls_apply(const tn_graph *graph, const tn_instruction *it, uint8_t *fates) {
@@ -234,7 +236,8 @@ void tn_program_fates(const tn_program *program, uint8_t *fates) {
 
 /* --- decisions -------------------------------------------------------------------------------- */
 
-/* Counts the decisions (kept, recomputed, swapped, encoded) for the tensors of a program. */
+/* Counts the tensors of a program, and their bytes, by decision: kept, recomputed, swapped,
+ * encoded. */
 
 static void fates_count(const tn_occupancy *occupancy, const uint8_t *fates, uint8_t *seen,
                         tn_fate_totals *totals) {

@@ -1,24 +1,26 @@
 /* compete.c - the list of searches that compete for the answer.
  *
- * Allowing more techniques never makes the result slower. A single search with copies could end
- * with a slower program than a search without them. Therefore `joint` consists of several searches,
- * each as if nothing else had been allowed:
+ * Allowing more techniques must never make the result slower. But a single search that may also
+ * copy could end with a slower program than a search without copies. Therefore the pass `joint` is
+ * asked several times, each time as if other techniques were not allowed, and other passes are
+ * asked, too:
  *
- *     repeats only ─────▶ copies: each of the swapping passes, then both in one ───────┐
- *                     └─▶ codecs: gist, then both in one ──────────────────────────────┴▶ all of it
+ *     repeats only ─────▶ copies: each of the swapping passes, then `joint` with both ──────┐
+ *                     └─▶ codecs: gist, then `joint` with both ─────────────────────────────┴▶ all
  *
- * Each search knows the times of the searches that allow a part of its techniques, and only looks
- * for faster programs; it knows nothing of the others. Its result is therefore independent of other
- * allowed techniques, and the fastest of more searches is never slower than the fastest of fewer.
- * The same holds for the least: a budget is answered if one of the searches answers it.
+ * Each search knows the times of the earlier searches that allow only a part of its techniques, and
+ * looks only for faster programs. It knows nothing of the other searches, so its result does not
+ * depend on what else is allowed, and the fastest result of more searches is never slower than that
+ * of fewer. This also holds for the least budget: a budget is answered if one of the searches
+ * answers it.
  *
- * Lossless techniques come first, whatever their speed: short floats are only searched for if no
+ * Lossless techniques come first, whatever their speed: short floats are searched for only if no
  * other search has an answer.
  */
 #include "fit/budget/search/seek.h"
 
-/* Limit as a multiple of the effort of `joint`. Other passes have no limit of their own: capuchin
- * looks at all actions for each choice. */
+/* Work limit of passes other than `joint`, as a multiple of the default effort of `joint`. They
+ * have no limit of their own; capuchin, for example, looks at all actions for each choice. */
 #define COMPETE_MOST 4u
 
 /* --- the list of searches --- */
@@ -63,7 +65,8 @@ void tn__fit_make_competitors(tn__fit *fit, const tn_pass *pass) {
     if (copies != 0) compete_add_copies(fit, runs | copies);
     if (allow & (TN_FIT_COMPRESS | TN_FIT_LOSSY)) compete_add_codecs(fit, runs, lossless, copies);
     if (allow & TN_FIT_LOSSY) compete_add_codecs(fit, runs, lossless | TN_FIT_LOSSY, copies);
-    if (fit->competitor_count == 0) compete_put(fit, pass, allow); /* only reordering */
+    /* if only reordering is allowed, the pass is the only competitor */
+    if (fit->competitor_count == 0) compete_put(fit, pass, allow);
 }
 
 /* --- dependencies between searches --- */
@@ -72,7 +75,8 @@ static bool compete_is_joint(const tn__fit *fit, const tn__fit_competitor *compe
     return fit->competitor_count > 1 && competitor->pass == tn__pass_named("joint");
 }
 
-/* Whether one search allows a part of the techniques of another, which may build on it. */
+/* Whether the search `competitor` comes before the search `of` and allows only a part of its
+ * techniques, so that `of` may build on it. */
 static bool compete_is_less(const tn__fit *fit, const tn__fit_competitor *competitor,
                             const tn__fit_competitor *of) {
     return competitor == of ||
@@ -87,7 +91,8 @@ uint64_t tn__fit_reached(const tn__fit *fit) {
     return reached;
 }
 
-/* The time that the search must beat. */
+/* Returns the time that the current search must beat: the best of the searches on which it
+ * builds. */
 static uint64_t compete_limit(const tn__fit *fit) {
     uint64_t limit = UINT64_MAX;
     for (const tn__fit_competitor *it = fit->competitors; it < fit->competitor; it++)
@@ -110,7 +115,8 @@ uint64_t tn__fit_floor(const tn__fit *fit) {
     return floor != UINT64_MAX ? floor : 0;
 }
 
-/* With loss, or without if that was sufficient: the proofs about bytes and time are the same. */
+/* Returns the search that allows the most techniques. If lossy codecs were not needed, it is the
+ * search without them: its proofs about bytes and time hold for lossy codecs, too. */
 const tn__fit_competitor *tn__fit_widest(const tn__fit *fit) {
     const tn__fit_competitor *widest =
         &fit->competitors[fit->competitor_count > 0 ? fit->competitor_count - 1 : 0];
@@ -120,7 +126,8 @@ const tn__fit_competitor *tn__fit_widest(const tn__fit *fit) {
     return widest;
 }
 
-/* Selects the next search; false: all are done. */
+/* Selects the next search. Returns false if all are done, or if those that are left are not needed
+ * because there is an answer. */
 static bool compete_next(tn__fit *fit, bool has_answer) {
     tn__fit_competitor *next = fit->competitor == NULL ? fit->competitors : fit->competitor + 1;
     if (next == fit->competitors + fit->competitor_count) return false;
@@ -135,14 +142,16 @@ static void compete_begin(tn__fit *fit) {
     for (uint32_t i = 0; i < fit->competitor_count; i++) fit->competitors[i].time = UINT64_MAX;
 }
 
-/* Notes the time of the plain program, in which every operator runs once. */
+/* Sets the lower bound on time of all searches to the time of the plain program, in which every
+ * operator runs once. */
 static void compete_note_plain(tn__fit *fit, uint64_t time) {
     for (uint32_t i = 0; i < fit->competitor_count; i++) fit->competitors[i].time_bound = time;
 }
 
 /* --- answers --- */
 
-/* Keeps the faster of two results that fit, otherwise the smaller. */
+/* Keeps the faster one of two results within the budget; otherwise the one within the budget, or
+ * the smaller one. Releases the other. */
 static void compete_take(tn_fit_result *best, tn_fit_result *next, uint64_t budget) {
     bool fits = next->program != NULL && next->bytes <= budget;
     bool had = best->program != NULL && best->bytes <= budget;

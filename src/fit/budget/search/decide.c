@@ -1,40 +1,45 @@
 /* decide.c - decides whether any program is within a budget, before within.c looks for the fastest
- * one. Without a budget, finds the least: the smallest budget that is answered.
+ * one. Without a budget, it finds the least: the smallest budget that is answered.
  *
- * A search that finds nothing proves nothing, and a search for fewer bytes may succeed where one
- * for more bytes failed. The least is therefore defined as the end of a chain of searches. The
- * chain depends on nothing that differs between calls: neither on the budget nor on measured times
- * (a job costs the memory that it touches). A call with a budget follows the chain until a result
- * fits; mostly the first one does. If the end is reached without a fit, the budget is below the
- * least. All calls therefore agree: the least is answered, and no smaller budget is.
+ * A search that finds nothing proves nothing, and a search for fewer bytes may succeed after one
+ * for more bytes failed. Therefore the least is defined as the end of a chain of searches. The
+ * chain depends on nothing that differs between calls, neither on the budget nor on measured times
+ * (here a job costs the memory that it touches). A call with a budget follows the chain until a
+ * result is within the budget, which is mostly the first result. If no result of the chain is, the
+ * budget is below the least. So all calls agree: the least is answered, and no smaller budget is.
  *
- * The chain has three stages. First, for each order alternately, bisection on live bytes between an
- * amount that the pass met and one that it missed. Then layouts of these results: short ones for
- * all, careful ones for those that may be smaller than the least so far. Last, searches for
- * slightly smaller layouts, with large and single-byte steps. A result with live bytes within the
- * budget gets a quick layout at once, which is usually enough. A quick layout is never smaller than
- * the careful one, so it answers no budget that the end of the chain would not answer.
+ * The chain has three stages. First, bisection for the limit of live bytes: for each order of
+ * operators in turn, between a limit within which the pass found a schedule and one within which it
+ * found none. Second, layouts of the schedules found: short ones for all, careful ones for those
+ * that may be smaller than the least so far. Third, searches for slightly smaller layouts, with
+ * large and with single-byte steps. If the live bytes of a result are within the budget, it gets a
+ * quick layout at once, which is usually enough. A quick layout is never smaller than the careful
+ * one, so it answers no budget that the end of the chain would not answer.
  *
- * A budget that is too small walks the whole chain, so the chain must be short. The bisection stops
- * early for an order that needs far more than another one, and such an order gets no later
- * searches. A program with a short layout that is far too large gets no careful layout.
+ * For a budget that is too small, the whole chain is searched, so the chain must be short. The
+ * bisection stops early for an order that needs far more bytes than another one, and such an order
+ * is not searched later. If the short layout of a program is far too large, it gets no careful
+ * layout.
  */
 #include "fit/budget/search/seek.h"
 
 #define DECIDE_HALVINGS 24u
-#define DECIDE_GRAIN 1024u /* the bisection ends at a range of this part of the bytes */
-#define DECIDE_SETTLES 12u /* searches below the least so far */
-#define DECIDE_LEAP 16u /* grains of the first step, after a search for one byte less succeeded */
-#define DECIDE_APART 8u /* an order that needs more than another by this part is dropped */
+#define DECIDE_GRAIN 1024u /* the bisection ends if the range is below 1/1024 of its upper end */
+#define DECIDE_SETTLES 12u /* limit for the searches below the least so far */
+/* size of the first large step, in units of 1 / DECIDE_GRAIN of the bytes */
+#define DECIDE_LEAP 16u
+/* an order that needs more bytes than another one by more than 1/8 is dropped */
+#define DECIDE_APART 8u
 
 static bool decide_budgets(const tn__fit *fit) {
     return (fit->competitor->pass->features & TN__PASS_BUDGETS) != 0;
 }
 
-/* The bisection of one order. */
+/* the state of the bisection for one order of operators */
 typedef struct decide_range {
-    uint64_t low, high; /* live bytes: the largest amount that the pass missed, and the smallest
-                         * that it met */
+    /* limits of live bytes: the largest one without a schedule, and the smallest one with a
+     * schedule */
+    uint64_t low, high;
     uint32_t rounds;
     bool ended;
 } decide_range;
@@ -42,8 +47,9 @@ typedef struct decide_range {
 typedef struct decide_chain {
     uint64_t enough;
     tn_fit_result *best;
-    tn_fit_result later[TN__FIT_ORDERS * DECIDE_HALVINGS]; /* without careful layouts */
-    bool is_short[TN__FIT_ORDERS * DECIDE_HALVINGS];       /* has a short layout */
+    /* results that have no careful layout yet */
+    tn_fit_result later[TN__FIT_ORDERS * DECIDE_HALVINGS];
+    bool is_short[TN__FIT_ORDERS * DECIDE_HALVINGS]; /* the result has a short layout */
     uint32_t later_count;
     decide_range ranges[TN__FIT_ORDERS];
 } decide_chain;
@@ -52,9 +58,11 @@ static bool decide_is_done(const tn__fit *fit, const decide_chain *chain) {
     return fit->ended || chain->best->bytes <= chain->enough;
 }
 
-/* Handles one result: the chain ends here, or the result is stored for later. */
+/* Handles a result of the bisection. If it is within the budget with a quick layout, it becomes the
+ * best result and the chain ends; otherwise it is stored for later. */
 static tn_status decide_link(tn__fit *fit, decide_chain *chain, tn_fit_result *next) {
-    const uint64_t least = next->bytes; /* lower bound of its layout */
+    /* a lower bound for the bytes of any layout of the result */
+    const uint64_t least = next->bytes;
     bool ends = least <= chain->enough;
     if (ends) {
         TN_TRY(tn__fit_lay_out(fit, TN__FIT_QUICK, 0, next));
@@ -88,8 +96,8 @@ static tn_status decide_step(tn__fit *fit, const tn__fit_start *start, decide_ch
     return status;
 }
 
-/* Whether another order needs far less, so that the holes of a layout do not change the comparison.
- */
+/* Whether another order needs so many fewer bytes that holes of a layout cannot change the
+ * comparison. */
 static bool decide_is_apart(const tn__fit *fit, const decide_chain *chain, uint32_t order) {
     const uint64_t low = chain->ranges[order].low;
     for (uint32_t i = 0; i < fit->start_count; i++)
@@ -109,7 +117,8 @@ static tn_status decide_halve(tn__fit *fit, decide_chain *chain) {
     return TN_OK;
 }
 
-/* The smallest of those with a short layout, or of those without a layout; NULL: none is left. */
+/* Returns the smallest stored result that has a short layout, or that has no layout, depending on
+ * `is_short`; NULL if none is left. */
 static tn_fit_result *decide_pick(decide_chain *chain, bool is_short) {
     tn_fit_result *pick = NULL;
     for (uint32_t i = 0; i < chain->later_count; i++) {
@@ -120,7 +129,8 @@ static tn_fit_result *decide_pick(decide_chain *chain, bool is_short) {
     return pick;
 }
 
-/* Plans a careful layout for a result that has a short one. */
+/* Plans a careful layout for a stored result that has a short one, and keeps it if it is smaller
+ * than the best result. */
 static tn_status decide_lay_out_carefully(tn__fit *fit, decide_chain *chain, tn_fit_result *next) {
     uint64_t least = tn__add_sat(next->live_bytes, fit->options.fixed_bytes);
     bool may = fit->options.live || least < chain->best->bytes;
@@ -131,8 +141,9 @@ static tn_status decide_lay_out_carefully(tn__fit *fit, decide_chain *chain, tn_
     return TN_OK;
 }
 
-/* Plans short layouts in the order of live bytes, as long as a result may be far better than the
- * best with a short layout; that best one gets a careful layout. */
+/* Plans layouts of the stored results. Results without a layout get short ones, in the order of
+ * live bytes, as long as one may be far smaller than the best short layout. Otherwise the result
+ * with the best short layout gets a careful one. */
 static tn_status decide_lay_out(tn__fit *fit, decide_chain *chain) {
     while (!decide_is_done(fit, chain)) {
         const uint64_t best = chain->best->bytes;
@@ -151,8 +162,8 @@ static tn_status decide_lay_out(tn__fit *fit, decide_chain *chain) {
     return TN_OK;
 }
 
-/* The pass's lower bound before any budget was searched, so that the bisection begins with the same
- * numbers in every call. */
+/* Asks the pass for its lower bound on memory before any search, so that the bisection begins with
+ * the same numbers in every call. */
 static tn_status decide_bound(tn__fit *fit) {
     tn_fit_result next = {0};
     bool found;
@@ -162,10 +173,11 @@ static tn_status decide_bound(tn__fit *fit) {
     return status;
 }
 
-/* A layout may be smaller than the live bytes (in-place outputs), and another search may find a
- * program that the bisection missed. So one byte less is tried. If that succeeds, large steps are
- * tried, then smaller ones, and finally one byte again. The chain ends when no large step succeeded
- * since then. */
+/* Searches for layouts below the least so far, which may exist: a layout may be smaller than the
+ * live bytes (because of in-place outputs), and another search may find a program that the
+ * bisection missed. First, one byte less is tried. If that succeeds, large steps are tried, then
+ * smaller ones, then one byte again. The chain ends when one byte fails, or when no large step has
+ * succeeded since the last time. */
 static tn_status decide_settle(tn__fit *fit, tn_fit_result *best) {
     const uint64_t grain = best->bytes / DECIDE_GRAIN + 1, leap = DECIDE_LEAP * grain;
     uint64_t step = 1;
@@ -212,7 +224,7 @@ tn_status tn__fit_decide(tn__fit *fit, uint64_t enough, tn_fit_result *result) {
     tn_status status = decide_follow(fit, &chain);
     fit->for_least = false;
     for (uint32_t i = 0; i < chain.later_count; i++) tn_fit_release(&chain.later[i]);
-    competitor->time_bound = time_bound; /* belongs to the requested budget */
+    competitor->time_bound = time_bound; /* these belong to the search for the requested budget */
     competitor->has_bound = has_bound;
     if (status == TN_OK && result->bytes < competitor->reached) competitor->reached = result->bytes;
     return status;

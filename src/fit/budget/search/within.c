@@ -1,20 +1,24 @@
-/* within.c - finds the budget to give to a pass so that the layout is within the caller's budget.
+/* within.c - finds the limit of live bytes to give to a pass, so that the layout of its answer is
+ * within the caller's budget.
  *
- * Live bytes and the bytes of a layout differ: alignment and holes need more, in-place outputs need
- * less. The pass first gets the whole budget. If the layout is too large, the next budget is
- * smaller by the excess; if bytes are left over, it is larger by these. Later rounds lie between
- * the largest amount that fitted and the smallest that did not.
+ * Live bytes and the bytes of a layout differ: alignment and holes add bytes, in-place outputs save
+ * some. First the limit is the whole budget. If the layout is too large, the next limit is smaller
+ * by the excess; if bytes are left over, the next limit is larger by them. Later limits lie between
+ * the largest one with a layout within the budget and the smallest one with a layout above it.
  *
- * decide.c first decides whether any program is within the budget. Every call thus gets the same
- * answer to the same question, and the search starts with a result to improve.
+ * Before that, decide.c decides whether any program is within the budget. So every call gets one
+ * and the same answer to this question, and the search starts with a result that it can improve.
  */
 #include "fit/budget/search/seek.h"
 
-#define WITHIN_ROUNDS 9u  /* rounds of pass and layout for one budget */
-#define WITHIN_FIRST 4u   /* rounds for one order before the next order gets its turn */
-#define WITHIN_NEAR 4096u /* stop if the answer is above the bound by less than this part of it */
-#define WITHIN_CLOSE 64u  /* stop if the layout leaves less than this part of the budget unused */
-#define WITHIN_APART 64u  /* drop an order that needs more than the target by this part */
+#define WITHIN_ROUNDS 9u /* limit for the rounds of pass and layout for one budget */
+/* limit for the rounds for one order of operators before the next order is asked */
+#define WITHIN_FIRST 4u
+/* the search ends if the answer is above the lower bound by less than 1/4096 of the bound */
+#define WITHIN_NEAR 4096u
+/* the search ends if the layout leaves less than 1/64 of the budget unused */
+#define WITHIN_CLOSE 64u
+#define WITHIN_APART 64u /* an order that needs more than the budget by more than 1/64 is dropped */
 
 void tn__fit_take(tn_fit_result *best, tn_fit_result *next) {
     tn_fit_release(best);
@@ -30,20 +34,25 @@ bool tn__fit_has_host(const tn__fit *fit, const tn_fit_result *result) {
 /* --- within a budget --- */
 
 typedef struct within_range {
-    uint64_t target;   /* bytes available for the arena */
-    uint64_t fitted;   /* largest number of live bytes with a layout within the target; 0: no
-                        * layout was */
-    uint64_t failed;   /* smallest number with a layout above it; UINT64_MAX: every layout was
-                        * within it */
-    uint64_t none;     /* largest number for which the pass had no answer; 0: it always had one */
-    uint64_t allowed;  /* the next number to try */
-    uint64_t figure;   /* picoseconds of the last answer; in the search for the least, its bytes
-                        * if it fitted */
-    bool fits, more;   /* the last answer fitted; another round may help */
-    tn__schedule last; /* the last answer; without actions: no answer yet */
+    uint64_t target; /* bytes of the budget that are available for the arena */
+    /* the largest limit of live bytes with a layout within the target; 0: no such limit yet */
+    uint64_t fitted;
+    /* the smallest limit of live bytes with a layout above the target; UINT64_MAX: no such limit
+     * yet */
+    uint64_t failed;
+    /* the largest limit of live bytes for which the pass found nothing; 0: it always found
+     * something */
+    uint64_t none;
+    uint64_t allowed; /* the limit of live bytes to try next */
+    /* time of the last answer in picoseconds; in the search for the least, its bytes if it was
+     * within the target, otherwise UINT64_MAX */
+    uint64_t figure;
+    bool fits, more; /* fits: the last answer was within the target; more: another round may help */
+    /* the last answer of the pass, to start from; without actions: no answer yet */
+    tn__schedule last;
 } within_range;
 
-/* Whether a number of live bytes between success and failure is left; `allowed` is set to it. */
+/* Whether a limit between success and failure is left to try; sets range->allowed to it. */
 static bool within_is_between(within_range *range) {
     const uint64_t low = range->fitted > range->none ? range->fitted : range->none;
     bool outside = range->allowed <= low || range->allowed >= range->failed;
@@ -53,8 +62,9 @@ static bool within_is_between(within_range *range) {
     return range->failed - low > range->target / (2 * WITHIN_CLOSE);
 }
 
-/* Chooses the next number of live bytes, from the size of this layout and the lower bound of all
- * layouts. False: the answer is good enough, or no number is left. */
+/* Chooses the next limit of live bytes from the size of the last layout (`took`) and the lower
+ * bound of its layouts (`least`). Returns false if the answer is good enough, or no limit is left
+ * to try. */
 static bool within_next(within_range *range, uint64_t took, uint64_t least) {
     if (took <= range->target) {
         uint64_t left = range->target - least;
@@ -70,16 +80,18 @@ static bool within_next(within_range *range, uint64_t took, uint64_t least) {
     return within_is_between(range);
 }
 
-/* The same if the pass had no answer. A larger number gave an answer with a layout that was too
- * large, so a number in between may succeed. */
+/* Chooses the next limit of live bytes after the pass found nothing. If a larger limit gave a
+ * layout that was too large, a limit in between may succeed. Returns false if no limit is left to
+ * try. */
 static bool within_miss(within_range *range) {
     if (range->failed == UINT64_MAX) return false;
     if (range->allowed > range->none) range->none = range->allowed;
     return within_is_between(range);
 }
 
-/* The same for an answer that is no better than the incumbent. Its layout is not needed; it counts
- * as fitting. */
+/* Chooses the next limit of live bytes after an answer that is no faster than the best one. Its
+ * layout is not planned; it counts as within the target. Returns false if no limit is left to
+ * try. */
 static bool within_pass_over(within_range *range) {
     if (range->failed == UINT64_MAX) return false;
     if (range->allowed > range->fitted) range->fitted = range->allowed;
@@ -87,8 +99,8 @@ static bool within_pass_over(within_range *range) {
     return within_is_between(range);
 }
 
-/* A bound that was proved for a larger budget holds for this one; a bound for a smaller budget may
- * not. */
+/* Records a lower bound on time. A bound that was proved for a larger budget also holds for this
+ * one, but one for a smaller budget may not, so the lowest bound is kept. */
 static void within_note_bound(tn__fit *fit, uint64_t bound) {
     tn__fit_competitor *competitor = fit->competitor;
     if (!competitor->has_bound || bound < competitor->time_bound) competitor->time_bound = bound;
@@ -101,16 +113,15 @@ static bool within_is_better(const tn__fit *fit, const tn_fit_result *next,
     return fit->for_least ? next->bytes < best->bytes : next->time < best->time;
 }
 
-/* The incumbent time: only faster results are accepted; UINT64_MAX: every result that fits is
- * accepted. */
+/* Returns the time to beat: only faster results are accepted. UINT64_MAX: every result within the
+ * budget is accepted. */
 static uint64_t within_beaten(const tn__fit *fit, const tn_fit_result *best) {
     if (fit->for_least) return UINT64_MAX;
     return best->program != NULL && best->time < fit->limit ? best->time : fit->limit;
 }
 
-/* A proof holds for every order, so only one order asks for it. An order that cannot beat the
- * incumbent searches only briefly.
- */
+/* Asks the pass for an answer. A lower bound on time holds for every order, so only one order asks
+ * for it. An order that cannot beat the best result searches only briefly. */
 static tn_status within_ask(tn__fit *fit, const tn__fit_start *start, within_range *range,
                             const tn_fit_result *best, tn_fit_result *next, bool *found) {
     const bool whole = range->allowed >= range->target && !fit->competitor->has_bound;
@@ -124,8 +135,8 @@ static tn_status within_ask(tn__fit *fit, const tn__fit_start *start, within_ran
     return status;
 }
 
-/* In the search for the least, plans the smallest layout, but only a short one for results far from
- * the least. */
+/* Plans the layout of an answer. In the search for the least, the smallest layout is planned, but
+ * only a short one if the answer is far from the least. */
 static tn_status within_lay_out(tn__fit *fit, const within_range *range, tn_fit_result *next) {
     const uint64_t most = tn__add_sat(range->target, fit->options.fixed_bytes);
     if (!fit->for_least) return tn__fit_lay_out(fit, TN__FIT_CAREFUL, range->target, next);
@@ -134,9 +145,9 @@ static tn_status within_lay_out(tn__fit *fit, const within_range *range, tn_fit_
                                                   : tn__fit_lay_out(fit, TN__FIT_CAREFUL, 0, next);
 }
 
-/* One answer for the allowed number of live bytes, and the choice of the next number. Problems
- * without a model count live bytes, so the first answer is final. An answer that is no better than
- * the incumbent needs no layout. */
+/* One round: asks the pass for an answer within the current limit, and chooses the next limit. A
+ * problem without a model has no layout, so its first answer is final. An answer that is no faster
+ * than the best result needs no layout. */
 static tn_status within_step(tn__fit *fit, const tn__fit_start *start, within_range *range,
                              tn_fit_result *best) {
     tn_fit_result next = {0};
@@ -161,16 +172,16 @@ static tn_status within_step(tn__fit *fit, const tn__fit_start *start, within_ra
     return status;
 }
 
-/* Whether the answer is so close to the bound that hardly anything can be faster. */
+/* Whether the best time is so close to the lower bound that hardly anything can be faster. */
 static bool within_is_near(const tn__fit *fit, const tn_fit_result *best) {
     const uint64_t bound = fit->competitor->time_bound;
     if (fit->for_least || !fit->competitor->has_bound) return false;
     return within_beaten(fit, best) <= tn__add_sat(bound, bound / WITHIN_NEAR);
 }
 
-/* The order to ask next: the one with the best last answer, even if its layout was too large,
- * because fewer bytes may cost it little. (Fewer bytes never make an order faster.) NULL: no order
- * is left. */
+/* Returns the order to ask next: the one with the fastest last answer, even if its layout was too
+ * large, because a smaller limit may make it only little slower. (A smaller limit never makes an
+ * order faster.) NULL: no order is left. */
 static within_range *within_pick(const tn__fit *fit, within_range *ranges,
                                  const tn_fit_result *best) {
     within_range *pick = NULL;
@@ -182,8 +193,8 @@ static within_range *within_pick(const tn__fit *fit, within_range *ranges,
     return pick;
 }
 
-/* The first answers of an order, until one is within the budget; the next order then has a time to
- * beat. */
+/* Runs the first rounds of an order, until an answer is within the budget. The next order then has
+ * a time to beat. */
 static tn_status within_first(tn__fit *fit, uint32_t order, within_range *range, uint32_t *rounds,
                               tn_fit_result *best) {
     for (uint32_t i = 0; i < (fit->for_least ? 1 : WITHIN_FIRST); i++) {
@@ -194,13 +205,15 @@ static tn_status within_first(tn__fit *fit, uint32_t order, within_range *range,
     return TN_OK;
 }
 
-/* Whether the bisection for the least showed that this order needs far more than the budget. */
+/* Whether the bisection for the least showed that this order needs far more bytes than the
+ * target. */
 static bool within_is_far(const tn__fit *fit, uint32_t order, uint64_t target) {
     const uint64_t low = fit->starts[order].low;
     return fit->for_least && low - low / WITHIN_APART > target;
 }
 
-/* The order with the least memory comes first: within a budget it is mostly the better one. */
+/* Asks all orders. The order with the least memory comes first, because within a budget it is
+ * mostly the faster one. */
 static tn_status within_ranges(tn__fit *fit, within_range *ranges, tn_fit_result *best) {
     uint32_t rounds = 0;
     for (uint32_t i = fit->start_count; i-- > 0 && !within_is_near(fit, best);)
@@ -226,7 +239,7 @@ static tn_status within_from(tn__fit *fit, uint64_t target, tn_fit_result *best)
     return status;
 }
 
-/* Static memory alone exceeds the budget: no pass can change that. */
+/* Whether static memory alone exceeds the budget, so that no pass can help. */
 static bool within_is_hopeless(const tn__fit *fit, uint64_t budget) {
     return budget < fit->options.fixed_bytes;
 }
@@ -240,7 +253,8 @@ tn_status tn__fit_search_within(tn__fit *fit, uint64_t budget, tn_fit_result *re
 
 /* --- when nothing fits --- */
 
-/* A proof by bytes alone, by a complete search, or by a pass that was asked only for a proof. */
+/* Tries to prove that no program is within the budget: by lower bounds on bytes, by a complete
+ * search that failed, or by asking the pass for a proof. */
 static tn_status within_prove(tn__fit *fit, uint64_t budget, bool *proved) {
     tn_fit_result none = {0};
     uint64_t fixed = fit->options.fixed_bytes;
@@ -275,8 +289,8 @@ tn_status tn__fit_search_fail(tn__fit *fit, uint64_t budget, const tn_fit_result
 
 /* --- the answer --- */
 
-/* Whether a result of this size may be an answer: a later call with exactly this budget must be
- * answered, too. */
+/* Whether a result of this size may be an answer. It may only if a later call with exactly this
+ * budget would be answered, too; so the search for the least is followed if necessary. */
 static tn_status within_is_answered(tn__fit *fit, uint64_t bytes, bool *answered) {
     tn_fit_result less = {0};
     const tn__fit_competitor *competitor = fit->competitor;
@@ -290,7 +304,8 @@ static tn_status within_is_answered(tn__fit *fit, uint64_t bytes, bool *answered
     return status;
 }
 
-/* Replaces a result that is too large, or slower, by the pass's best result. */
+/* Searches within the budget, and replaces a result that is too large or slower by the one
+ * found. */
 static tn_status within_better(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
     tn_fit_result found = {0};
     bool is_better = false;

@@ -1,6 +1,6 @@
 /* fused.c - matrix products and convolutions with a fused bias, summand and activations, in plain
- * loops: Conv and MatMul of domain "tenure" (src/graph/ops/domains/tenure.c), FusedConv and FusedGemm of
- * ONNX Runtime.
+ * loops: Conv and MatMul of domain "tenure" (src/graph/ops/domains/tenure.c), FusedConv and
+ * FusedGemm of ONNX Runtime.
  *
  * They are the reference for oneDNN's kernels. They support only float32, because rewrites make no
  * other type.
