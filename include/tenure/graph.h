@@ -402,6 +402,9 @@ typedef struct tn_import_options {
      * it, too. 0: as stated by the file and `dims`. E_INVALID if that input is a single sample,
      * [channels, height, width], from which the graph itself makes a batch. */
     int64_t batch;
+    /* Operators of a .pt2 program stay PyTorch's own: views share the storage of their operand, as
+     * in PyTorch, and the graph can be planned but neither trained nor run. */
+    bool keep_aten;
 } tn_import_options;
 
 #define TN_IMPORT_OPTIONS_INIT                                                                     \

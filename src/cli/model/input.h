@@ -17,6 +17,7 @@ enum { /* keys of the shared options; a command uses letters and numbers from 40
        CLI_NO_INPLACE,
        CLI_NO_VIEWS,
        CLI_FUSE_CONCAT,
+       CLI_KEEP_ATEN,
        CLI_BANK,
        CLI_PARALLEL,
        CLI_KERNELS,

@@ -181,6 +181,7 @@ static const struct {
     {"dims", "--dim"},
     {"freeze", "--freeze"},
     {"fuse_concat", "--fuse-concat"},
+    {"keep_aten", "--keep-aten"},
     {"fuse_update", "--fuse-update"},
     {"input_shapes", "--input-shape"},
     {"loss_parts", "--loss-parts"},
