@@ -24,7 +24,7 @@ expect 2 '--max-batch needs --device; add --device' $tenure estimate "$model" --
 expect 2 'needs --train' $tenure estimate "$model" --dtype bf16
 expect 2 'not one of sgd' $tenure estimate "$model" --train --optimizer magic
 expect 2 'from 1' $tenure estimate "$model" --batch 0
-expect 2 'need an .onnx model' $tenure estimate "$source/examples/models/wake_words.tflite" --batch 2
+expect 2 'need an .onnx or .pt2 model' $tenure estimate "$source/examples/models/wake_words.tflite" --batch 2
 expect 0 'total' $tenure estimate "$source/examples/models/wake_words.tflite" --kernels cmsis-nn
 expect 2 '' $tenure estimate nowhere.onnx
 expect 0 'A100' $tenure list hardware

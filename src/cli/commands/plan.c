@@ -263,7 +263,7 @@ static void plan_set(struct argp_state *state, plan_arguments *arguments) {
     plan_check_curve(state, arguments);
     plan_set_outputs(arguments);
     cli_condition_set(CLI_IF_MODEL, cli_input_is_model(input));
-    cli_condition_set(CLI_IF_ONNX, tn__has_suffix(input->path, ".onnx"));
+    cli_condition_set(CLI_IF_ONNX, cli_input_takes_batch(input->path));
 }
 
 static error_t plan_parse(int key, char *value, struct argp_state *state) {

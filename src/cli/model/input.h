@@ -124,6 +124,8 @@ bool cli_input_apply(cli_input *input, const char *name, const char *value);
  * second path. */
 void cli_input_take(cli_input *input, struct argp_state *state, const char *what, const char *path);
 bool cli_input_is_model(const cli_input *input);
+/* Whether models of this format have a batch that --batch sets. */
+bool cli_input_takes_batch(const char *path);
 /* The graph that is planned: the model's own, or the rewritten one. */
 const tn_graph *cli_input_graph(const cli_input *input);
 tn_status cli_input_load(cli_input *input, tn_error *error); /* sets `problem` */

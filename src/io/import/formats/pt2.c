@@ -85,10 +85,10 @@ static tn_status pt2_json(pt2_reader *reader, const tn__zip_member *member, json
     *json = tn__json_parse(bytes.bytes, bytes.size, &why, &status);
     tn__free(reader->importer->context, made, made != NULL ? (size_t)member->size + 1 : 0);
     if (*json != NULL) return TN_OK;
-    (void)tn__where(reader->error, status, "member '%.*s', byte %d",
-                    (int)(member->name.size < 80 ? member->name.size : 80),
-                    (const char *)member->name.bytes, why.position);
-    TN_FAIL(reader->error, status, "%.150s", why.text);
+    status = tn__fail(reader->error, status, "%.150s", why.text);
+    return tn__where(reader->error, status, "member '%.*s', byte %d",
+                     (int)(member->name.size < 80 ? member->name.size : 80),
+                     (const char *)member->name.bytes, why.position);
 }
 
 /* Any member with the suffix. The first in the order of the archive. */

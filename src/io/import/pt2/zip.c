@@ -25,8 +25,9 @@ static uint32_t zip_u32(const uint8_t *at) { return (uint32_t)tn__little(at, 4);
 static uint64_t zip_u64(const uint8_t *at) { return tn__little(at, 8); }
 
 static tn_status zip_bad(const tn__zip *zip, uint64_t byte, const char *what) {
-    (void)tn__where(zip->error, TN_E_INVALID, "byte %llu", (unsigned long long)byte);
-    TN_FAIL(zip->error, TN_E_INVALID, "%s: not a zip archive, damaged, or cut off", what);
+    tn_status status = tn__fail(zip->error, TN_E_INVALID,
+                                "%s: not a zip archive, damaged, or cut off", what);
+    return tn__where(zip->error, status, "byte %llu", (unsigned long long)byte);
 }
 
 static int zip_shown(tn__span name) { return name.size < 80 ? (int)name.size : 80; }
