@@ -297,7 +297,7 @@ tn_status tn__import_choose(const char *name, tn__span file, const tn_import_for
     if (!file.size) TN_FAIL(error, TN_E_INVALID, "the file is empty");
     const tn_import_format *named = import_by_suffix(name);
     bool zip = file.size >= 4 && !memcmp(file.bytes, "PK\x03\x04", 4);
-    bool archive = zip && named && named->probe(file.bytes, file.size); /* a format of archives */
+    bool archive = zip && (!named || named->probe(file.bytes, file.size)); /* perhaps a .pt2 */
     for (size_t i = 0; i < sizeof import_impostors / sizeof *import_impostors && !archive; i++) {
         size_t length = strlen(import_impostors[i].begin);
         if (file.size >= length && !memcmp(file.bytes, import_impostors[i].begin, length))

@@ -152,7 +152,8 @@ static tn_status pt2_find(pt2_reader *reader, const tn__zip_member **program) {
                 "a pickle of PyTorch (torch.save or torch.jit.save): torch.export.save writes what "
                 "is read here");
     TN_FAIL(reader->error, TN_E_INVALID,
-            "is a zip archive, but none of torch.export: it has no archive_format");
+            "this is a zip archive, but not of torch.export (it has no archive_format); unpack it "
+            "first");
 }
 
 /* --- the program ------------------------------------------------------------------------------ */

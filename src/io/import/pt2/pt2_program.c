@@ -263,6 +263,7 @@ pt2_alias tn__pt2_alias(const pt2_reader *reader, uint32_t output) {
     if (strcmp(reader->domain, "aten") != 0 || reader->read_count == 0) return PT2_NEW;
     const tn_op_rule *rule = tn__op_rule("aten", reader->type);
     if (rule != NULL && (rule->flags & TN_RULE_CHANGES)) return output == 0 ? PT2_CHANGES : PT2_NEW;
+    if (output >= reader->make_count) return PT2_NEW;
     if (rule != NULL && rule->view != NULL) return PT2_VIEW;
     const pt2_value *from = &reader->values[reader->reads[0]];
     const pt2_value *to = &reader->values[reader->makes[output]];

@@ -339,13 +339,15 @@ static tn_status sizes_settle(pt2_reader *reader, const pt2_symbol *symbol) {
     }
     bool fits = (symbol->least == TN_DIM_UNKNOWN || value >= symbol->least) &&
                 (symbol->most == TN_DIM_UNKNOWN || value <= symbol->most);
-    if (fits) return TN_OK;
     char most[32] = "more";
+    if (fits) return TN_OK;
     if (symbol->most != TN_DIM_UNKNOWN)
         snprintf(most, sizeof most, "%lld", (long long)symbol->most);
-    TN_FAIL(reader->error, TN_E_INVALID,
-            "dimension '%.80s' is %lld, but the program was exported for %lld to %s", symbol->name,
-            (long long)value, symbol->least == TN_DIM_UNKNOWN ? 0 : (long long)symbol->least, most);
+    tn__import_log(reader->importer,
+                   "dimension '%.80s' is %lld, but PyTorch runs this program only for %lld to %s",
+                   symbol->name, (long long)value,
+                   symbol->least == TN_DIM_UNKNOWN ? 0 : (long long)symbol->least, most);
+    return TN_OK;
 }
 
 tn_status tn__pt2_symbols(pt2_reader *reader) {
