@@ -21,8 +21,9 @@ static bool pt2_probe(const uint8_t *bytes, size_t size) {
 
 static tn_status pt2_contents(const tn__wanted *wanted, bool *found) {
     if (wanted->payload.size != wanted->size)
-        TN_FAIL(wanted->error, TN_E_INVALID, "the file holds %zu bytes of it, where %llu are needed",
-                wanted->payload.size, (unsigned long long)wanted->size);
+        TN_FAIL(wanted->error, TN_E_INVALID,
+                "the file holds %zu bytes of it, where %llu are needed", wanted->payload.size,
+                (unsigned long long)wanted->size);
     if (wanted->plain != NULL)
         *wanted->plain = wanted->payload;
     else
@@ -61,8 +62,7 @@ static tn_status pt2_short(pt2_reader *reader, const char *name, char text[16]) 
     tn__text_put(&reader->text, name);
     text[0] = '\0';
     if (reader->text.failed) return tn__no_memory(reader->error, "the archive");
-    const tn__zip_member *member =
-        tn__zip_find(&reader->zip, reader->text.data, reader->text.size);
+    const tn__zip_member *member = tn__zip_find(&reader->zip, reader->text.data, reader->text.size);
     tn__text_release(&reader->text);
     if (member == NULL) return TN_OK;
     tn__span bytes;
@@ -262,8 +262,8 @@ static tn_status pt2_role(pt2_reader *reader, json_t *spec, pt2_value *value) {
         entry = pt2_entry(reader->constants, name);
         return entry != NULL ? pt2_payload(reader, entry, "data/constants/", value) : TN_OK;
     }
-    value->kind = tn__import_is_parameter(reader->importer, value->name) ? TN_KIND_PARAMETER
-                                                                         : TN_KIND_INPUT;
+    value->kind =
+        tn__import_is_parameter(reader->importer, value->name) ? TN_KIND_PARAMETER : TN_KIND_INPUT;
     return TN_OK;
 }
 

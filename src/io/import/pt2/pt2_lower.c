@@ -136,9 +136,15 @@ static tn_status lower_clip(pt2_reader *reader, const pt2_rule *rule, bool *done
     uint32_t x = lower_first(reader), y = reader->makes[0];
     tn_dtype dtype = tn__pt2_value(reader, y)->dtype;
     double least = NAN, most = NAN;
-    bool known = tn__pt2_number(reader, clamp ? "min" : "min_val", clamp ? NAN : rule->number == 6 ? 0 : -1,
+    bool known = tn__pt2_number(reader, clamp ? "min" : "min_val",
+                                clamp               ? NAN
+                                : rule->number == 6 ? 0
+                                                    : -1,
                                 &least) &&
-                 tn__pt2_number(reader, clamp ? "max" : "max_val", clamp ? NAN : rule->number == 6 ? 6 : 1,
+                 tn__pt2_number(reader, clamp ? "max" : "max_val",
+                                clamp               ? NAN
+                                : rule->number == 6 ? 6
+                                                    : 1,
                                 &most);
     if (x == PT2_NONE || !known) return TN_OK;
     *done = true;
@@ -210,9 +216,10 @@ static tn_status lower_add(pt2_reader *reader, const pt2_rule *rule, bool *done)
 static tn_status lower_binary(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     uint32_t y = reader->makes[0];
     tn_dtype dtype = tn__pt2_value(reader, y)->dtype;
-    const char *kind, *left = strcmp(reader->base, "pow") == 0 && lower_is_operand(reader, "exponent")
-                                  ? "exponent"
-                                  : "other";
+    const char *kind,
+        *left = strcmp(reader->base, "pow") == 0 && lower_is_operand(reader, "exponent")
+                    ? "exponent"
+                    : "other";
     tn_tensor_id a, b, out;
     if (!lower_is_operand(reader, "self") || !lower_is_operand(reader, left)) return TN_OK;
     if (tn__pt2_argument(reader, "rounding_mode", &kind) != NULL) return TN_OK;
@@ -433,12 +440,12 @@ static tn_status lower_pool(pt2_reader *reader, const pt2_rule *rule, bool *done
         return TN_OK;
     *done = true;
     TN_TRY(tn__pt2_use(reader, x, &in));
-    const tn_attr attrs[] = {
-        PT2_INTS("kernel_shape", window.kernel, window.axes),
-        PT2_INTS("strides", window.strides, window.axes),
-        PT2_INTS("pads", window.pads, 2 * window.axes), PT2_INT("ceil_mode", &ceil_mode),
-        average ? PT2_INT("count_include_pad", &include)
-                : PT2_INTS("dilations", window.dilations, window.axes)};
+    const tn_attr attrs[] = {PT2_INTS("kernel_shape", window.kernel, window.axes),
+                             PT2_INTS("strides", window.strides, window.axes),
+                             PT2_INTS("pads", window.pads, 2 * window.axes),
+                             PT2_INT("ceil_mode", &ceil_mode),
+                             average ? PT2_INT("count_include_pad", &include)
+                                     : PT2_INTS("dilations", window.dilations, window.axes)};
     return tn__pt2_op1(reader, rule->onnx, PT2_LIST(in), attrs, 5, reader->makes[0], &out);
 }
 
@@ -489,7 +496,8 @@ static tn_status lower_batch_norm(pt2_reader *reader, const pt2_rule *rule, bool
     }
     bool functional = reader->make_count == 5 && training != 0;
     for (uint32_t k = 1; k < reader->make_count && known; k++)
-        if (!functional || k < 3) known = tn__pt2_value(reader, reader->makes[k])->last <= reader->number;
+        if (!functional || k < 3)
+            known = tn__pt2_value(reader, reader->makes[k])->last <= reader->number;
     if (!known) return TN_OK;
     *done = true;
     TN_TRY(tn__pt2_use(reader, x, &inputs[0]));
@@ -569,7 +577,8 @@ static tn_status lower_softmax(pt2_reader *reader, const pt2_rule *rule, bool *d
     if (x == PT2_NONE || !tn__pt2_int(reader, "dim", -1, &axis)) return TN_OK;
     *done = true;
     TN_TRY(tn__pt2_cast(reader, x, tn__pt2_value(reader, y)->dtype, &in));
-    return tn__pt2_op1(reader, rule->onnx, PT2_LIST(in), PT2_ATTRS(PT2_INT("axis", &axis)), y, &out);
+    return tn__pt2_op1(reader, rule->onnx, PT2_LIST(in), PT2_ATTRS(PT2_INT("axis", &axis)), y,
+                       &out);
 }
 
 /* --- attention ---------------------------------------------------------------------------------- */

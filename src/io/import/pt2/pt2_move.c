@@ -101,8 +101,8 @@ static tn_status move_transposed(pt2_reader *reader, uint32_t x, const int64_t *
         return TN_OK;
     }
     TN_TRY(tn__pt2_use(reader, x, &in));
-    return tn__pt2_op1(reader, "Transpose", PT2_LIST(in), PT2_ATTRS(PT2_INTS("perm", order, rank)), y,
-                       &out);
+    return tn__pt2_op1(reader, "Transpose", PT2_LIST(in), PT2_ATTRS(PT2_INTS("perm", order, rank)),
+                       y, &out);
 }
 
 /* permute; with rule->number 1: t, numpy_T and the like, which reverse all axes. */
@@ -340,8 +340,8 @@ static tn_status move_pad(pt2_reader *reader, const pt2_rule *rule, bool *done) 
     (void)rule;
     if (json_is_string(argument)) mode = json_string_value(argument);
     if (strcmp(mode, "replicate") == 0) mode = "edge";
-    bool known = strcmp(mode, "constant") == 0 || strcmp(mode, "reflect") == 0 ||
-                 strcmp(mode, "edge") == 0;
+    bool known =
+        strcmp(mode, "constant") == 0 || strcmp(mode, "reflect") == 0 || strcmp(mode, "edge") == 0;
     if (x == PT2_NONE || !known || !tn__pt2_ints(reader, "pad", given, &count) ||
         !tn__pt2_number(reader, "value", 0, &fill))
         return TN_OK;
@@ -355,8 +355,8 @@ static tn_status move_pad(pt2_reader *reader, const pt2_rule *rule, bool *done) 
     TN_TRY(tn__pt2_use(reader, x, &in));
     TN_TRY(tn__pt2_constant_ints(reader, pads, 2 * from->rank, &list));
     TN_TRY(tn__pt2_scalar(reader, from->dtype, fill, &value));
-    return tn__pt2_op1(reader, "Pad", PT2_LIST(in, list, value), PT2_ATTRS(PT2_STRING("mode", &mode)),
-                       y, &out);
+    return tn__pt2_op1(reader, "Pad", PT2_LIST(in, list, value),
+                       PT2_ATTRS(PT2_STRING("mode", &mode)), y, &out);
 }
 
 /* --- reductions --------------------------------------------------------------------------------- */

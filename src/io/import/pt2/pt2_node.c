@@ -172,15 +172,14 @@ tn_status tn__pt2_constant_ints(pt2_reader *reader, const int64_t *values, uint3
 }
 
 tn_status tn__pt2_scalar(pt2_reader *reader, tn_dtype dtype, double number, tn_tensor_id *id) {
-    bool integer = dtype != TN_FLOAT16 && dtype != TN_BFLOAT16 && dtype != TN_FLOAT32 &&
-                   dtype != TN_FLOAT64;
+    bool integer =
+        dtype != TN_FLOAT16 && dtype != TN_BFLOAT16 && dtype != TN_FLOAT32 && dtype != TN_FLOAT64;
     bool fits = number > -9.2e18 && number < 9.2e18;
     int64_t whole = fits ? (int64_t)number : 0;
     double real = dtype == TN_FLOAT32 ? (double)(float)number : number;
-    tn_tensor_spec spec = {.dtype = dtype,
-                           .value = {.count = 1,
-                                     .ints = integer ? &whole : NULL,
-                                     .floats = integer ? NULL : &real}};
+    tn_tensor_spec spec = {
+        .dtype = dtype,
+        .value = {.count = 1, .ints = integer ? &whole : NULL, .floats = integer ? NULL : &real}};
     return node_constant(reader, &spec, id);
 }
 
@@ -246,8 +245,7 @@ tn_status tn__pt2_keep(pt2_reader *reader) {
     uint32_t attr_count = 0, inputs = reader->read_count, outputs = reader->make_count;
     bool shares = outputs > 0 && tn__pt2_alias(reader, 0) == PT2_SHARES;
     TN_TRY(node_attrs(reader, &attrs, &attr_count));
-    tn_tensor_id *ids =
-        tn__arena_array(&reader->arena, (size_t)inputs + outputs + 1, sizeof *ids);
+    tn_tensor_id *ids = tn__arena_array(&reader->arena, (size_t)inputs + outputs + 1, sizeof *ids);
     if (ids == NULL) return tn__no_memory(reader->error, "the model");
     for (uint32_t i = 0; i < inputs; i++) TN_TRY(tn__pt2_use(reader, reader->reads[i], &ids[i]));
     for (uint32_t k = 0; k < outputs; k++)

@@ -19,12 +19,13 @@
 static const struct {
     int number;
     tn_dtype dtype;
-} program_types[] = {{1, TN_UINT8},         {2, TN_INT8},          {3, TN_INT16},
-                     {4, TN_INT32},         {5, TN_INT64},         {6, TN_FLOAT16},
-                     {7, TN_FLOAT32},       {8, TN_FLOAT64},       {9, TN_UINT32}, /* two halves */
-                     {10, TN_COMPLEX64},    {11, TN_COMPLEX128},   {12, TN_BOOL},
-                     {13, TN_BFLOAT16},     {28, TN_UINT16},       {29, TN_FLOAT8E4M3FN},
-                     {30, TN_FLOAT8E5M2},   {31, TN_FLOAT8E4M3FNUZ}, {32, TN_FLOAT8E5M2FNUZ}};
+} program_types[] = {
+    {1, TN_UINT8},          {2, TN_INT8},          {3, TN_INT16},       {4, TN_INT32},
+    {5, TN_INT64},          {6, TN_FLOAT16},       {7, TN_FLOAT32},     {8, TN_FLOAT64},
+    {9, TN_UINT32}, /* two halves */
+    {10, TN_COMPLEX64},     {11, TN_COMPLEX128},   {12, TN_BOOL},       {13, TN_BFLOAT16},
+    {28, TN_UINT16},        {29, TN_FLOAT8E4M3FN}, {30, TN_FLOAT8E5M2}, {31, TN_FLOAT8E4M3FNUZ},
+    {32, TN_FLOAT8E5M2FNUZ}};
 #define PROGRAM_STRIDED 7
 
 static tn_status program_type(const pt2_reader *reader, json_t *meta, tn_dtype *dtype) {
@@ -62,7 +63,8 @@ static tn_status program_dense(pt2_reader *reader, pt2_value *value) {
     if (strides == NULL) return tn__no_memory(reader->error, "the values");
     for (uint32_t d = value->rank; d-- > 0;) {
         strides[d] = step;
-        if (value->shape[d] == TN_DIM_UNKNOWN || __builtin_mul_overflow(step, value->shape[d], &step))
+        if (value->shape[d] == TN_DIM_UNKNOWN ||
+            __builtin_mul_overflow(step, value->shape[d], &step))
             step = INT64_MAX;
     }
     value->strides = strides;
@@ -103,8 +105,7 @@ tn_status tn__pt2_values(pt2_reader *reader) {
                              .transposed = PT2_NONE,
                              .id = TN_NONE};
         tn_status status = program_value(reader, meta, value);
-        if (status != TN_OK)
-            return tn__where(reader->error, status, "tensor '%.100s'", name);
+        if (status != TN_OK) return tn__where(reader->error, status, "tensor '%.100s'", name);
         if (!tn__names_add(&reader->names, name, strlen(name), number, NULL))
             return tn__no_memory(reader->error, "the values");
         reader->value_count++;
@@ -183,9 +184,8 @@ static void program_names(pt2_reader *reader) {
              length > 0 ? rest : "torch");
     reader->type = length > 0 ? rest + length + 1 : rest;
     snprintf(reader->base, sizeof reader->base, "%.*s",
-             (int)(strcspn(reader->type, ".") < sizeof reader->base - 1
-                       ? strcspn(reader->type, ".")
-                       : sizeof reader->base - 1),
+             (int)(strcspn(reader->type, ".") < sizeof reader->base - 1 ? strcspn(reader->type, ".")
+                                                                        : sizeof reader->base - 1),
              reader->type);
 }
 
@@ -206,7 +206,7 @@ tn_status tn__pt2_enter(pt2_reader *reader, uint32_t index) {
     for (size_t i = 0; i < json_array_size(outputs); i++)
         TN_TRY(program_argument(reader, json_array_get(outputs, i), true));
     const char *name = json_string_value(json_object_get(node, "name"));
-    reader->name = name != NULL                ? name
+    reader->name = name != NULL             ? name
                    : reader->make_count > 0 ? reader->values[reader->makes[0]].name
                                             : reader->base;
     return TN_OK;
@@ -229,8 +229,8 @@ static bool program_viewable(const pt2_value *from, const pt2_value *to) {
         if (d > 0 && (from->shape[d - 1] == 1 || from->strides[d - 1] == next)) continue;
         while (t > 0 && (seen < run || to->shape[t - 1] == 1)) {
             t--;
-            bool fits = to->shape[t] == 1 || (!__builtin_mul_overflow(seen, base, &next) &&
-                                              to->strides[t] == next);
+            bool fits = to->shape[t] == 1 ||
+                        (!__builtin_mul_overflow(seen, base, &next) && to->strides[t] == next);
             if (!fits || __builtin_mul_overflow(seen, to->shape[t], &seen)) return false;
         }
         if (seen != run) return false;
@@ -241,11 +241,27 @@ static bool program_viewable(const pt2_value *from, const pt2_value *to) {
 }
 
 /* Operators that return their operand, or a view of it, if nothing is to be computed. */
-static const char *const program_maybe[] = {
-    "_autocast_to_full_precision", "_autocast_to_reduced_precision", "_grad_sum_to_size",
-    "_sparse_broadcast_to", "atleast_1d", "atleast_2d", "atleast_3d", "coalesce", "contiguous",
-    "cpu", "cuda", "flatten", "pin_memory", "ravel", "reshape", "reshape_as", "resolve_conj",
-    "resolve_neg", "sum_to_size", "to", "type_as"};
+static const char *const program_maybe[] = {"_autocast_to_full_precision",
+                                            "_autocast_to_reduced_precision",
+                                            "_grad_sum_to_size",
+                                            "_sparse_broadcast_to",
+                                            "atleast_1d",
+                                            "atleast_2d",
+                                            "atleast_3d",
+                                            "coalesce",
+                                            "contiguous",
+                                            "cpu",
+                                            "cuda",
+                                            "flatten",
+                                            "pin_memory",
+                                            "ravel",
+                                            "reshape",
+                                            "reshape_as",
+                                            "resolve_conj",
+                                            "resolve_neg",
+                                            "sum_to_size",
+                                            "to",
+                                            "type_as"};
 /* Those are always views, although PyTorch's schemas do not say so. */
 static const char *const program_always[] = {"unsafe_chunk", "unsafe_split",
                                              "unsafe_split_with_sizes"};

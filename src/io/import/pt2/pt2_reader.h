@@ -30,14 +30,14 @@ typedef struct pt2_value { /* a tensor of the program */
     tn_dtype dtype;
     tn_kind kind;
     tn_payload payload;
-    uint32_t root;         /* the value whose storage it shares; itself: its own storage */
-    uint32_t same;         /* the value of which it is another name, after an operator in place */
-    uint32_t peer;         /* next in the list of views of one root; PT2_NONE: the last */
-    uint32_t made, last;   /* number of the node that makes it, and of its last reader; from 1 */
-    bool known, given;     /* defined so far; an input, parameter or constant */
-    bool output, changed;  /* a result of the program; its storage is written in place */
-    uint32_t transposed;   /* a transposed matrix, not yet computed: of this value; PT2_NONE */
-    tn_tensor_id id;       /* its tensor of the graph; TN_NONE: none yet */
+    uint32_t root;        /* the value whose storage it shares; itself: its own storage */
+    uint32_t same;        /* the value of which it is another name, after an operator in place */
+    uint32_t peer;        /* next in the list of views of one root; PT2_NONE: the last */
+    uint32_t made, last;  /* number of the node that makes it, and of its last reader; from 1 */
+    bool known, given;    /* defined so far; an input, parameter or constant */
+    bool output, changed; /* a result of the program; its storage is written in place */
+    uint32_t transposed;  /* a transposed matrix, not yet computed: of this value; PT2_NONE */
+    tn_tensor_id id;      /* its tensor of the graph; TN_NONE: none yet */
 } pt2_value;
 
 typedef struct pt2_change { /* an operator in place */
@@ -54,8 +54,8 @@ typedef struct pt2_reader {
     tn_importer *importer;
     tn_error *error;
     tn__zip zip;
-    tn__span root;    /* the folder of the archive, with its slash */
-    bool legacy;      /* the layout before torch 2.8 */
+    tn__span root; /* the folder of the archive, with its slash */
+    bool legacy;   /* the layout before torch 2.8 */
     json_t *program, *graph, *signature, *weights, *constants;
     pt2_value *values;
     size_t value_room;

@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #define SIZES_DEPTH 64u
-#define SIZES_TEXT 65536u /* characters of an expression */
+#define SIZES_TEXT 65536u     /* characters of an expression */
 #define SIZES_BOUND INT32_MAX /* a larger upper bound means that there is none */
 
 static tn__span sizes_span(const char *text) {
@@ -71,13 +71,15 @@ static int64_t sizes_quoted(sizes_text *text) {
     return sizes_symbol(text, name, length);
 }
 
-static int64_t sizes_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+static int64_t sizes_floor_div(int64_t a, int64_t b) {
+    return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
 
 /* `so` and the next argument; false: not known, or the result does not fit. */
 static bool sizes_apply(const char *head, size_t length, int64_t so, int64_t next,
                         int64_t *result) {
-    static const char *const heads[] = {"Add",      "Mul",        "Pow", "FloorDiv", "CleanDiv", "Mod",
-                                        "PythonMod", "Max",       "Min", "CeilDiv",  "PowByNatural"};
+    static const char *const heads[] = {"Add",       "Mul", "Pow", "FloorDiv", "CleanDiv",    "Mod",
+                                        "PythonMod", "Max", "Min", "CeilDiv",  "PowByNatural"};
     uint32_t which = 0, count = sizeof heads / sizeof *heads;
     while (which < count &&
            (strlen(heads[which]) != length || memcmp(heads[which], head, length) != 0))
@@ -232,8 +234,7 @@ static const char *sizes_plain(pt2_reader *reader, json_t *size) {
     if (text[length] == '\0' && length > 0 && (text[0] < '0' || text[0] > '9')) return text;
     if (strncmp(text, "Symbol('", 8) != 0) return NULL;
     const char *end = strchr(text + 8, '\'');
-    if (end == NULL || end == text + 8 || strchr(end, ')') == NULL ||
-        strchr(end, ')')[1] != '\0')
+    if (end == NULL || end == text + 8 || strchr(end, ')') == NULL || strchr(end, ')')[1] != '\0')
         return NULL;
     return tn__arena_string(&reader->arena, text + 8, (size_t)(end - text - 8));
 }
@@ -290,8 +291,9 @@ static tn_status sizes_of_input(pt2_reader *reader, const char *name, json_t *si
     const tn_input_shape *given = tn__import_shape(importer, sizes_span(name));
     uint32_t rank = (uint32_t)json_array_size(sizes);
     if (given != NULL && given->rank != rank)
-        TN_FAIL(reader->error, TN_E_INVALID, "`input_shapes` %.80s has %u dimensions; the input has %u",
-                name, given->rank, rank);
+        TN_FAIL(reader->error, TN_E_INVALID,
+                "`input_shapes` %.80s has %u dimensions; the input has %u", name, given->rank,
+                rank);
     for (uint32_t d = 0; given != NULL && d < rank; d++)
         TN_TRY(sizes_bind(reader, json_array_get(sizes, d), name, d, given->shape[d],
                           "`input_shapes`"));
@@ -303,7 +305,8 @@ static tn_status sizes_of_input(pt2_reader *reader, const char *name, json_t *si
     *has_batch = *has_batch || takes;
     for (uint32_t d = 0; d < rank; d++) {
         const char *symbol = sizes_plain(reader, json_array_get(sizes, d));
-        if (symbol != NULL) TN_TRY(sizes_add_symbol(reader, symbol, TN_DIM_UNKNOWN, TN_DIM_UNKNOWN));
+        if (symbol != NULL)
+            TN_TRY(sizes_add_symbol(reader, symbol, TN_DIM_UNKNOWN, TN_DIM_UNKNOWN));
     }
     return TN_OK;
 }

@@ -25,8 +25,8 @@ static uint32_t zip_u32(const uint8_t *at) { return (uint32_t)tn__little(at, 4);
 static uint64_t zip_u64(const uint8_t *at) { return tn__little(at, 8); }
 
 static tn_status zip_bad(const tn__zip *zip, uint64_t byte, const char *what) {
-    tn_status status = tn__fail(zip->error, TN_E_INVALID,
-                                "%s: not a zip archive, damaged, or cut off", what);
+    tn_status status =
+        tn__fail(zip->error, TN_E_INVALID, "%s: not a zip archive, damaged, or cut off", what);
     return tn__where(zip->error, status, "byte %llu", (unsigned long long)byte);
 }
 
@@ -62,8 +62,8 @@ static tn_status zip_find_directory(const tn__zip *zip, zip_directory *directory
     size_t size = zip->file.size, at = size;
     if (size < ZIP_END) return zip_bad(zip, 0, "the file is too short");
     for (at = size - ZIP_END;; at--) {
-        bool fits = zip_u32(bytes + at) == 0x06054b50 &&
-                    zip_u16(bytes + at + 20) == size - at - ZIP_END;
+        bool fits =
+            zip_u32(bytes + at) == 0x06054b50 && zip_u16(bytes + at + 20) == size - at - ZIP_END;
         if (fits) break;
         if (at == 0 || size - at >= ZIP_END + UINT16_MAX)
             return zip_bad(zip, size, "the list of members is absent");
@@ -96,7 +96,8 @@ static tn_status zip_extra64(const tn__zip *zip, const uint8_t *extra, uint32_t 
     for (uint32_t i = 0; i < 3; i++) {
         if (*wide[i] != UINT32_MAX) continue;
         if (left < 8)
-            return zip_bad(zip, (uint64_t)(extra - zip->file.bytes), "the size of a member is absent");
+            return zip_bad(zip, (uint64_t)(extra - zip->file.bytes),
+                           "the size of a member is absent");
         *wide[i] = zip_u64(extra + at);
         at += 8;
         left -= 8;
