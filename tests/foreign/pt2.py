@@ -179,6 +179,14 @@ def plan(tenure, path, *words):
     return json.loads(out)
 
 
+def results_of(tenure, path, folder, *words):
+    out = folder / f"{path.name}.out"
+    status, _, error = run(tenure, "run", path, "--output-dir", out, "--plain", "--quiet", *words)
+    if status != 0:
+        fail(path.name, f"status {status} of run: {error}")
+    return [numpy_array(file) for file in sorted(out.iterdir())]
+
+
 def check_network(tenure, folder, build, seed):
     net = Network(seed)
     build(net)
@@ -188,21 +196,16 @@ def check_network(tenure, folder, build, seed):
         told, expected = (plan(tenure, path, *words) for path in (program, model))
         for key in ("peak", "lower_bound"):
             check(f"{name} {' '.join(words)}", key, told[key], expected[key])
-    results = []
-    for path in (program, model):
-        out = folder / f"{name}{path.suffix}.out"
-        status, _, error = run(tenure, "run", path, "--output-dir", out, "--plain", "--quiet")
-        if status != 0:
-            fail(name, f"status {status} of run {path.name}: {error}")
-        results.append([numpy_array(file) for file in sorted(out.iterdir())])
-    check(name, "the number of results", len(results[0]), len(results[1]))
-    for a, b in zip(*results):
-        check(name, "the length of a result", len(a), len(b))
-        worst = max(abs(x - y) / (1 + abs(y)) for x, y in zip(a, b))
-        if not worst < 1e-4:
-            fail(name, f"the results differ by {worst}")
     legacy = net.program.write(folder / f"{name}_legacy.pt2", legacy=True)
     packed = net.program.write(folder / f"{name}_packed.pt2", packed=True)
+    weights = ["--weights", net.program.safetensors(folder / f"{name}.safetensors")]
+    expected = results_of(tenure, model, folder)
+    for path, words in ((program, []), (legacy, weights)):
+        results = results_of(tenure, path, folder, *words)
+        check(path.name, "the lengths of its results", list(map(len, results)), list(map(len, expected)))
+        worst = max(abs(x - y) / (1 + abs(y)) for a, b in zip(results, expected) for x, y in zip(a, b))
+        if not worst < 1e-4:
+            fail(path.name, f"the results differ by {worst}")
     for path in (legacy, packed):
         check(path.name, "peak", plan(tenure, path)["peak"], plan(tenure, model)["peak"])
 

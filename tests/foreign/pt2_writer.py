@@ -126,6 +126,18 @@ class Program:
         return path
 
 
+    def safetensors(self, path):
+        """The weights alone, by their names in the module."""
+        header, data = {}, b""
+        for name, (shape, _, values) in self.weights.items():
+            packed = struct.pack(f"<{len(values)}f", *values)
+            header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(packed)]}
+            data += packed
+        text = json.dumps(header).encode()
+        path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+        return path
+
+
 # --- the same network twice ------------------------------------------------------------------------
 
 def onnx_node(kind, ins, outs, **attributes):

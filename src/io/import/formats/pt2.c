@@ -57,13 +57,12 @@ static bool pt2_in(tn__span name, tn__span root, const char *folder) {
 
 /* A short member as text without white space at its end; "" if it is absent. */
 static tn_status pt2_short(pt2_reader *reader, const char *name, char text[16]) {
-    tn__text_init(&reader->text, reader->importer->context);
+    reader->text.size = 0;
     tn__text_add(&reader->text, (const char *)reader->root.bytes, reader->root.size);
     tn__text_put(&reader->text, name);
     text[0] = '\0';
     if (reader->text.failed) return tn__no_memory(reader->error, "the archive");
     const tn__zip_member *member = tn__zip_find(&reader->zip, reader->text.data, reader->text.size);
-    tn__text_release(&reader->text);
     if (member == NULL) return TN_OK;
     tn__span bytes;
     uint8_t *made;
@@ -420,7 +419,6 @@ static tn_status pt2_build(pt2_reader *reader) {
 
 static tn_status pt2_program(pt2_reader *reader) {
     TN_TRY(pt2_open(reader));
-    tn__text_init(&reader->text, reader->importer->context);
     TN_TRY(tn__pt2_symbols(reader));
     TN_TRY(tn__pt2_values(reader));
     TN_TRY(tn__dims_check(&reader->importer->dims, reader->error));

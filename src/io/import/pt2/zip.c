@@ -156,7 +156,7 @@ static tn_status zip_entry(tn__zip *zip, uint64_t *at, uint64_t end) {
 }
 
 tn_status tn__zip_open(const tn_context *context, tn__span file, tn__zip *zip, tn_error *error) {
-    zip_directory directory;
+    zip_directory directory = {0};
     *zip = (tn__zip){.context = context, .file = file, .error = error};
     tn__names_init(&zip->names, context);
     TN_TRY(zip_find_directory(zip, &directory));
