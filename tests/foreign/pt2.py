@@ -360,6 +360,11 @@ def check_symbols(tenure, folder):
         status, _, error = run(tenure, "plan", path, "--dim", f"s77={size}")
         if status != 0 or reason not in error:
             fail("symbols out of range", f"status {status}: {error}")
+    net = Network()
+    perceptron(net)
+    status, _, error = run(tenure, "plan", net.write(folder, "other")[1], "--keep-aten")
+    if status != 2 or "--keep-aten is for .pt2 programs" not in error:
+        fail("--keep-aten of .onnx", f"status {status}: {error}")
     program = symbolic(None)
     program.values["z"]["sizes"][0] = {"as_expr": {"expr_str": f"Strange({SYMBOL})", "hint": {"as_int": 8}}}
     told = plan(tenure, program.write(folder / "hint.pt2"), "--dim", "s77=4", "--keep-aten", "--alignment", 1)

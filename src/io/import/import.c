@@ -519,6 +519,8 @@ static tn_status import_run(tn_importer *importer, const char *name) {
     TN_TRY(import_check_options(importer->options, importer->error));
     tn__span file = {importer->bytes, importer->size};
     TN_TRY(tn__import_choose(name, file, &format, importer->error));
+    if (importer->options->keep_aten && strcmp(format->name, "pt2") != 0)
+        TN_FAIL(importer->error, TN_E_INVALID, "`keep_aten` is for .pt2 programs");
     TN_TRY(tn_graph_create(importer->options->context, &importer->graph, importer->error));
     TN_TRY(tn__dims_init(&importer->dims, importer->context, importer->options, importer->error));
     TN_TRY(format->read(importer));
