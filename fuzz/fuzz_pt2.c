@@ -1,7 +1,7 @@
 /* fuzz_pt2.c - any bytes as a .pt2 program, under options that the last byte chooses.
  *
- * Bytes that begin as a zip archive are read as one. A checksum would stop most changes inside of an
- * archive, so all other bytes are the JSON of a program, in an archive that is made here.
+ * Bytes that begin as a zip archive are read as one. A checksum would stop most changes inside of
+ * an archive, so all other bytes are the JSON of a program, in an archive that is made here.
  * Seeds: tests/foreign/pt2.py --corpus FOLDER. What must hold: fuzz_model.h.
  */
 #include "fuzz_model.h"

@@ -7,12 +7,15 @@ live with PyTorch's operators must be the same. Damaged files must be refused wi
 """
 import argparse
 import array
+import itertools
 import json
+import math
 import pathlib
 import random
-import sys
 import subprocess
+import sys
 import tempfile
+import warnings
 import zipfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
@@ -208,6 +211,130 @@ def check_network(tenure, folder, build, seed):
             fail(path.name, f"the results differ by {worst}")
     for path in (legacy, packed):
         check(path.name, "peak", plan(tenure, path)["peak"], plan(tenure, model)["peak"])
+
+
+# --- single operators ------------------------------------------------------------------------------
+
+def indices(shape):
+    return list(itertools.product(*map(range, shape)))
+
+
+def operators(choose):
+    """(target, shape of the result, type, arguments, function of an index), on x and y of [2, 3, 4] and positive p."""
+    shape = [2, 3, 4]
+    x, y = ({i: choose.choice((-3.0, -1.5, -0.25, 0.5, 1.0, 2.0, 4.0)) for i in indices(shape)} for _ in "xy")
+    p = {i: abs(v) + 0.125 for i, v in x.items()}
+    given = {"x": x, "y": y, "p": p}
+
+    def each(target, function, of="x", dtype=FLOAT, **arguments):
+        return target, shape, dtype, {"self": of, **arguments}, lambda i: function(given[of][i])
+
+    def both(target, function, dtype=FLOAT, **arguments):
+        return target, shape, dtype, {"self": "x", "other": "y", **arguments}, lambda i: function(x[i], y[i])
+
+    def over(i, axes, kept=False):
+        """The elements of x over which a reduction runs."""
+        fixed = [i[d] if kept else i[d - sum(a < d for a in axes)] for d in range(3) if d not in axes]
+        return [x[k] for k in indices(shape) if [k[d] for d in range(3) if d not in axes] == fixed]
+
+    sigmoid = lambda v: 1 / (1 + math.exp(-v))  # noqa: E731
+    cases = [each("clamp.default", lambda v: max(-1, min(2, v)), min=-1.0, max=2.0), each("clamp.default", lambda v: max(0, v), min=0.0),
+             each("clamp_max.default", lambda v: min(1, v), max=1.0),
+             each("hardtanh.default", lambda v: max(-1, min(1, v))), each("hardtanh.default", lambda v: max(0, min(6, v)), min_val=0.0, max_val=6.0),
+             each("relu6.default", lambda v: max(0, min(6, v))), each("leaky_relu.default", lambda v: v if v > 0 else 0.01 * v),
+             each("leaky_relu.default", lambda v: v if v > 0 else 0.2 * v, negative_slope=0.2),
+             each("elu.default", lambda v: v if v > 0 else math.exp(v) - 1), each("hardsigmoid.default", lambda v: max(0, min(1, v / 6 + 0.5))),
+             each("hardswish.default", lambda v: v * max(0, min(1, v / 6 + 0.5))), each("softplus.default", lambda v: math.log1p(math.exp(v))),
+             each("silu.default", lambda v: v * sigmoid(v)), each("mish.default", lambda v: v * math.tanh(math.log1p(math.exp(v)))),
+             each("log.default", math.log, "p"), each("sqrt.default", math.sqrt, "p"), each("rsqrt.default", lambda v: v ** -0.5, "p"),
+             each("reciprocal.default", lambda v: 1 / v, "p"), each("erf.default", math.erf), each("sign.default", lambda v: math.copysign(1, v)),
+             each("neg.default", lambda v: -v), each("floor.default", math.floor), each("exp.default", math.exp),
+             each("pow.Tensor_Scalar", lambda v: v ** 3, exponent=3.0), each("rsub.Scalar", lambda v: 2 - v, other=2.0),
+             each("sub.Tensor", lambda v: v - 5, other=5), each("div.Tensor", lambda v: v / 8, other=8.0),
+             each("add.Tensor", lambda v: v + 1.5, other=0.75, alpha=2.0),
+             both("add.Tensor", lambda a, b: a + 3 * b, alpha=3), both("sub.Tensor", lambda a, b: a - 0.5 * b, alpha=0.5),
+             both("mul.Tensor", lambda a, b: a * b), both("div.Tensor", lambda a, b: a / b), both("maximum.default", max), both("minimum.default", min),
+             ("pow.Tensor_Tensor", shape, FLOAT, {"self": "p", "exponent": "y"}, lambda i: p[i] ** y[i]),
+             ("masked_fill.Scalar", shape, FLOAT, {"self": "x", "mask": "less", "value": 7.0}, lambda i: 7.0 if x[i] < y[i] else x[i]),
+             ("where.self", shape, FLOAT, {"condition": "less", "self": "x", "other": "y"}, lambda i: min(x[i], y[i])),
+             ("to.dtype", shape, FLOAT, {"self": "same", "dtype": {"as_scalar_type": 7}}, lambda i: float(x[i] != y[i])),
+             ("sum.dim_IntList", [3, 4], FLOAT, {"self": "x", "dim": [0]}, lambda i: sum(over(i, [0]))),
+             ("sum.dim_IntList", [2, 1, 1], FLOAT, {"self": "x", "dim": [1, -1], "keepdim": True}, lambda i: sum(over(i, [1, 2], True))),
+             ("mean.dim", [2, 4], FLOAT, {"self": "x", "dim": [1]}, lambda i: sum(over(i, [1])) / 3),
+             ("mean.default", [], FLOAT, {"self": "x"}, lambda i: sum(x.values()) / 24),
+             ("amax.default", [2, 3], FLOAT, {"self": "x", "dim": [-1]}, lambda i: max(over(i, [2]))),
+             ("cumsum.default", shape, FLOAT, {"self": "x", "dim": 2}, lambda i: sum(x[i[0], i[1], k] for k in range(i[2] + 1))),
+             ("triu.default", shape, FLOAT, {"self": "x", "diagonal": 1}, lambda i: x[i] if i[2] - i[1] >= 1 else 0),
+             ("tril.default", shape, FLOAT, {"self": "x"}, lambda i: x[i] if i[2] <= i[1] else 0),
+             ("constant_pad_nd.default", [2, 6, 6], FLOAT, {"self": "x", "pad": [2, 0, 1, 2], "value": 9.0},
+              lambda i: x.get((i[0], i[1] - 1, i[2] - 2), 9.0)),
+             ("repeat.default", [2, 2, 3, 8], FLOAT, {"self": "x", "repeats": [2, 1, 1, 2]}, lambda i: x[i[1], i[2], i[3] % 4]),
+             ("stack.default", [2, 2, 3, 4], FLOAT, {"tensors": ["x", "y"], "dim": 1}, lambda i: (x, y)[i[1]][i[0], i[2], i[3]]),
+             ("cat.default", [2, 3, 8], FLOAT, {"tensors": ["x", "y"], "dim": -1}, lambda i: (x, y)[i[2] // 4][i[0], i[1], i[2] % 4]),
+             ("slice.Tensor", [2, 3, 2], FLOAT, {"self": "x", "dim": 2, "start": 1, "end": 9223372036854775807, "step": 2},
+              lambda i: x[i[0], i[1], 1 + 2 * i[2]]),
+             ("slice.Tensor", [2, 2, 4], FLOAT, {"self": "x", "dim": 1, "start": -2}, lambda i: x[i[0], i[1] + 1, i[2]]),
+             ("narrow.default", [2, 3, 2], FLOAT, {"self": "x", "dim": 2, "start": 1, "length": 2}, lambda i: x[i[0], i[1], i[2] + 1]),
+             ("select.int", [2, 4], FLOAT, {"self": "x", "dim": 1, "index": -1}, lambda i: x[i[0], 2, i[1]]),
+             ("transpose.int", [4, 3, 2], FLOAT, {"self": "x", "dim0": 0, "dim1": -1}, lambda i: x[i[2], i[1], i[0]]),
+             ("permute.default", [4, 2, 3], FLOAT, {"self": "x", "dims": [2, 0, 1]}, lambda i: x[i[1], i[2], i[0]]),
+             ("expand.default", [2, 2, 3, 4], FLOAT, {"self": "x", "size": [2, -1, -1, -1]}, lambda i: x[i[1:]]),
+             ("index.Tensor", [3, 3, 4], FLOAT, {"self": "x", "indices": ["rows"]}, lambda i: x[(1, 0, 1)[i[0]], i[1], i[2]]),
+             ("index_select.default", [2, 3, 4], FLOAT, {"self": "x", "dim": 1, "index": "rows"}, lambda i: x[i[0], (1, 0, 1)[i[1]], i[2]]),
+             ("full.default", [2, 2], FLOAT, {"size": [2, 2], "fill_value": 2.5}, lambda i: 2.5),
+             ("ones_like.default", shape, FLOAT, {"self": "x"}, lambda i: 1),
+             ("arange.start_step", [3], FLOAT, {"start": 1, "end": 4, "step": 1}, lambda i: 1 + i[0]),
+             ("linear.default", [2, 3, 3], FLOAT, {"input": "x", "weight": "w", "bias": None},
+              lambda i: sum(x[i[0], i[1], k] * x[0, i[2], k] for k in range(4))),
+             ("baddbmm.default", [2, 3, 3], FLOAT, {"self": "square", "batch1": "x", "batch2": "turned"},
+              lambda i: 1 + sum(x[i[0], i[1], k] * y[i[0], i[2], k] for k in range(4))),
+             ("max_pool1d.default", [2, 3, 3], FLOAT, {"self": "x", "kernel_size": [2], "stride": [1]}, lambda i: max(x[i], x[i[0], i[1], i[2] + 1])),
+             ("avg_pool1d.default", [2, 3, 3], FLOAT, {"self": "x", "kernel_size": [2], "stride": [2], "padding": [1]},
+              lambda i: (x.get((i[0], i[1], 2 * i[2] - 1), 0) + x.get((i[0], i[1], 2 * i[2]), 0)) / 2),
+             ("adaptive_avg_pool1d.default", [2, 3, 2], FLOAT, {"self": "x", "output_size": [2]},
+              lambda i: (x[i[0], i[1], 2 * i[2]] + x[i[0], i[1], 2 * i[2] + 1]) / 2),
+             ("softmax.int", shape, FLOAT, {"self": "x", "dim": 1}, lambda i: math.exp(x[i]) / sum(math.exp(x[i[0], k, i[2]]) for k in range(3)))]
+    for name, mask, causal in (("causal", None, True), ("masked", "mask", False), ("free", None, False)):
+        def attend(i, causal=causal, mask=mask):
+            scores = [sum(x[i[0], i[1], e] * y[i[0], k, e] for e in range(4)) / 2 for k in range(3)]
+            seen = [k for k in range(3) if not (causal and k > i[1]) and not (mask and k == 1)]
+            shares = {k: math.exp(scores[k]) for k in seen}
+            return sum(shares[k] * p[i[0], k, i[2]] for k in seen) / sum(shares.values())
+        cases.append(("scaled_dot_product_attention.default", shape, FLOAT,
+                      {"query": "x", "key": "y", "value": "p", "attn_mask": mask, "dropout_p": 0.0, "is_causal": causal}, attend))
+    return given, cases
+
+
+def check_operators(tenure, folder, seed):
+    given, cases = operators(random.Random(seed))
+    program, shape, words, names = Program(), [2, 3, 4], [], []
+    for name, data in given.items():
+        program.input(name, shape)
+        onnx.npy(folder / f"{name}.npy", "<f4", "(2, 3, 4)", array.array("f", data.values()).tobytes())
+        words += ["--input", f"{name}={folder / name}.npy"]
+    program.input("rows", [3], INT64)
+    onnx.npy(folder / "rows.npy", "<i8", "(3,)", array.array("q", [1, 0, 1]).tobytes())
+    words += ["--input", f"rows={folder / 'rows'}.npy"]
+    program.node("lt.Tensor", {"less": (shape, BOOL)}, self="x", other="y")
+    program.node("ne.Tensor", {"same": (shape, BOOL)}, self="x", other="y")
+    program.node("select.int", {"w": ([3, 4],)}, self="x", dim=0, index=0)
+    program.node("ones.default", {"square": ([2, 3, 3],)}, size=[2, 3, 3])
+    program.node("transpose.int", {"turned": ([2, 4, 3], FLOAT, [12, 1, 4])}, self="y", dim0=1, dim1=2)
+    program.node("arange.default", {"numbers": ([3], INT64)}, end=3)
+    program.node("ne.Scalar", {"mask": ([3], BOOL)}, self="numbers", other=1)
+    for number, (target, made, dtype, arguments, _) in enumerate(cases):
+        names.append(program.node(target, {f"r{number}": (made, dtype)}, **arguments))
+        program.output(names[-1])
+    path, out = program.write(folder / "operators.pt2"), folder / "operators"
+    status, _, error = run(tenure, "run", path, *words, "--output-dir", out, "--overwrite", "--plain")
+    if status != 0:
+        fail("operators", error)
+    for name, (target, made, _, arguments, function) in zip(names, cases):
+        told, expected = numpy_array(out / f"{name}.npy"), [function(i) for i in indices(made)]
+        check(f"{target} {arguments}", "the number of elements", len(told), len(expected))
+        if not all(abs(a - b) < 1e-4 * (1 + abs(b)) for a, b in zip(told, expected)):
+            fail(f"{target} {arguments}", f"{list(told)} is not {expected}")
+    return len(cases)
 
 
 # --- storages --------------------------------------------------------------------------------------
@@ -558,6 +685,7 @@ def write_random(path, seed):
 
 
 def main():
+    warnings.filterwarnings("ignore", "Duplicate name")  # an archive with a member twice is one of the cases
     parser = argparse.ArgumentParser()
     parser.add_argument("tenure")
     parser.add_argument("--seed", type=int, default=1)
@@ -570,12 +698,13 @@ def main():
         folder = pathlib.Path(name)
         for build in NETWORKS:
             check_network(options.tenure, folder, build, options.seed)
+        count = check_operators(options.tenure, folder, options.seed)
         ran = sum(check_storages(options.tenure, folder, options.seed * 100000 + seed) for seed in range(case_count(options.count, 20)))
         check_symbols(options.tenure, folder)
         check_hostile(options.tenure, folder)
         check_strangers(options.tenure, folder)
         check_buffers(options.tenure, folder)
-    print(f"{len(NETWORKS)} networks, {case_count(options.count, 20)} programs of views, of which {ran} run")
+    print(f"{len(NETWORKS)} networks, {count} operators, {case_count(options.count, 20)} programs of views, of which {ran} run")
 
 
 main()

@@ -415,7 +415,8 @@ static void diff_release(diff_arguments *arguments) {
 static const char diff_doc[] =
     "Compares the peaks of OLD and NEW, models (.onnx, .pt2, .tflite) or plans (.csv, .json, XLA "
     "dumps, .pte programs), and lists the tensors that changed it. Tensors are matched by name, "
-    "then by operator and shape. The same files always give the same answer, so the command can be a gate in continuous "
+    "then by operator and shape. The "
+    "same files always give the same answer, so the command can be a gate in continuous "
     "integration.\v"
     "Examples:\n"
     "  tenure diff main.json branch.json --max-increase 2%\n"
