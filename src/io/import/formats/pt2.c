@@ -3,8 +3,8 @@
  * The archive is a zip file with the program as JSON and the weights as plain bytes. Each node of
  * the program calls an operator of PyTorch. A node becomes operators of ONNX that compute the same,
  * so that the graph can be trained and run; a node without a counterpart stays PyTorch's own
- * operator, with the sizes that the program states. With `keep_aten` all nodes stay, and views share
- * the storage of their operand as they do in PyTorch. Weights are never read here.
+ * operator, with the sizes that the program states. With `keep_aten` all nodes stay, and views
+ * share the storage of their operand as they do in PyTorch. Weights are never read here.
  * pt2_reader.h lists the files of the reader.
  *
  * Source: PyTorch's torch/_export/serde/schema.py and its PT2 archive specification.

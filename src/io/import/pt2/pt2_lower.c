@@ -47,7 +47,7 @@ static bool lower_is_float(tn_dtype dtype) {
            dtype == TN_BFLOAT16;
 }
 
-/* --- element by element, one operand ------------------------------------------------------------ */
+/* --- element by element, one operand ---------------------------------------------------------- */
 
 /* rule->onnx of the operand. */
 static tn_status lower_unary(pt2_reader *reader, const pt2_rule *rule, bool *done) {
@@ -155,7 +155,7 @@ static tn_status lower_clip(pt2_reader *reader, const pt2_rule *rule, bool *done
     return tn__pt2_op1(reader, "Clip", PT2_LIST(in, low, high), NULL, 0, y, &out);
 }
 
-/* --- element by element, two operands ----------------------------------------------------------- */
+/* --- element by element, two operands --------------------------------------------------------- */
 
 /* An operand that is a tensor or a number, in the given type. False in *known: neither. */
 static tn_status lower_operand(pt2_reader *reader, const char *name, tn_dtype dtype,
@@ -258,7 +258,7 @@ static tn_status lower_where(pt2_reader *reader, const pt2_rule *rule, bool *don
     return tn__pt2_op1(reader, "Where", PT2_LIST(condition, a, b), NULL, 0, y, &out);
 }
 
-/* --- products of matrices ----------------------------------------------------------------------- */
+/* --- products of matrices --------------------------------------------------------------------- */
 
 /* The matrix of which `value` is the transposed one, if that was put off; else itself. */
 static uint32_t lower_untransposed(const pt2_reader *reader, uint32_t value, int64_t *transposed) {
@@ -360,7 +360,7 @@ static tn_status lower_linear(pt2_reader *reader, const pt2_rule *rule, bool *do
     return tn__pt2_reshape(reader, product, to->rank, to->shape, y, &out);
 }
 
-/* --- windows ------------------------------------------------------------------------------------ */
+/* --- windows ---------------------------------------------------------------------------------- */
 
 #define LOWER_AXES 3u /* spatial dimensions of convolutions and pools */
 
@@ -474,7 +474,7 @@ static tn_status lower_adaptive(pt2_reader *reader, const pt2_rule *rule, bool *
                        y, &out);
 }
 
-/* --- normalisations ----------------------------------------------------------------------------- */
+/* --- normalisations --------------------------------------------------------------------------- */
 
 /* All forms of batch normalisation. In training the functional form returns the new statistics as
  * results 3 and 4; the other one changes its buffers, and their new contents have no name. */
@@ -581,7 +581,7 @@ static tn_status lower_softmax(pt2_reader *reader, const pt2_rule *rule, bool *d
                        &out);
 }
 
-/* --- attention ---------------------------------------------------------------------------------- */
+/* --- attention -------------------------------------------------------------------------------- */
 
 /* -infinity above the diagonal: computed once, before the run. */
 static tn_status lower_causal(pt2_reader *reader, tn_dtype dtype, int64_t rows, int64_t columns,
@@ -655,7 +655,7 @@ static tn_status lower_attention(pt2_reader *reader, const pt2_rule *rule, bool 
     return tn__pt2_op1(reader, "MatMul", PT2_LIST(scores, values), NULL, 0, reader->makes[0], &out);
 }
 
-/* --- the table ---------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 /* clang-format off */
 static const pt2_rule lower_rules[] = {

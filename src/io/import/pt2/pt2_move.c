@@ -25,7 +25,7 @@ static bool move_is_alike(const pt2_value *a, const pt2_value *b) {
            (a->rank == 0 || memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) == 0);
 }
 
-/* --- the same elements in the same order -------------------------------------------------------- */
+/* --- the same elements in the same order ------------------------------------------------------ */
 
 /* The operand itself, converted if the types differ. */
 static tn_status move_same(pt2_reader *reader, const pt2_rule *rule, bool *done) {
@@ -84,7 +84,7 @@ static tn_status move_reshape(pt2_reader *reader, const pt2_rule *rule, bool *do
     return tn__pt2_reshape(reader, in, to->rank, to->shape, y, &out);
 }
 
-/* --- transpositions ----------------------------------------------------------------------------- */
+/* --- transpositions --------------------------------------------------------------------------- */
 
 /* A transposed matrix is computed only if it is needed as such: a product can read the original. */
 static tn_status move_transposed(pt2_reader *reader, uint32_t x, const int64_t *order,
@@ -141,7 +141,7 @@ static tn_status move_transpose(pt2_reader *reader, const pt2_rule *rule, bool *
     return move_transposed(reader, x, order, rank);
 }
 
-/* --- broadcasting and joining ------------------------------------------------------------------- */
+/* --- broadcasting and joining ----------------------------------------------------------------- */
 
 static tn_status move_expand(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     uint32_t x = move_first(reader), y = reader->makes[0];
@@ -200,7 +200,7 @@ static tn_status move_cat(pt2_reader *reader, const pt2_rule *rule, bool *done) 
     return tn__pt2_op1(reader, "Concat", ids, count, PT2_ATTRS(PT2_INT("axis", &along)), y, &out);
 }
 
-/* --- cutting ------------------------------------------------------------------------------------ */
+/* --- cutting ---------------------------------------------------------------------------------- */
 
 static tn_status move_cut(pt2_reader *reader, uint32_t x, uint32_t axis, int64_t start, int64_t end,
                           int64_t step) {
@@ -287,7 +287,7 @@ static tn_status move_split(pt2_reader *reader, const pt2_rule *rule, bool *done
     return TN_OK;
 }
 
-/* --- looking up --------------------------------------------------------------------------------- */
+/* --- looking up ------------------------------------------------------------------------------- */
 
 /* embedding(weight, indices), index_select(self, dim, index), gather(self, dim, index). */
 static tn_status move_gather(pt2_reader *reader, const pt2_rule *rule, bool *done) {
@@ -327,9 +327,10 @@ static tn_status move_index(pt2_reader *reader, const pt2_rule *rule, bool *done
                        reader->makes[0], &out);
 }
 
-/* --- padding ------------------------------------------------------------------------------------ */
+/* --- padding ---------------------------------------------------------------------------------- */
 
-/* PyTorch lists the last dimension first, front and back together; ONNX all fronts, then all backs. */
+/* PyTorch lists the last dimension first, front and back together; ONNX lists all fronts, then all
+ * backs. */
 static tn_status move_pad(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     uint32_t x = move_first(reader), y = reader->makes[0], count;
     const char *kind, *mode = "constant";
@@ -359,7 +360,7 @@ static tn_status move_pad(pt2_reader *reader, const pt2_rule *rule, bool *done) 
                        PT2_ATTRS(PT2_STRING("mode", &mode)), y, &out);
 }
 
-/* --- reductions --------------------------------------------------------------------------------- */
+/* --- reductions ------------------------------------------------------------------------------- */
 
 /* Over the axes of argument "dim", or all. */
 static tn_status move_reduce(pt2_reader *reader, const pt2_rule *rule, bool *done) {
@@ -426,7 +427,7 @@ static tn_status move_triangle(pt2_reader *reader, const pt2_rule *rule, bool *d
                        reader->makes[0], &out);
 }
 
-/* --- creating ----------------------------------------------------------------------------------- */
+/* --- creating --------------------------------------------------------------------------------- */
 
 /* A tensor with one number everywhere: of argument "fill_value" or "s", or rule->number. */
 static tn_status move_full(pt2_reader *reader, const pt2_rule *rule, bool *done) {
@@ -465,7 +466,7 @@ static tn_status move_arange(pt2_reader *reader, const pt2_rule *rule, bool *don
     return tn__pt2_op1(reader, "Range", ids, 3, NULL, 0, y, &out);
 }
 
-/* --- the table ---------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 /* clang-format off */
 static const pt2_rule move_rules[] = {

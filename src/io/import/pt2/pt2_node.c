@@ -208,7 +208,7 @@ tn_status tn__pt2_op1(pt2_reader *reader, const char *type, const tn_tensor_id *
     return tn__pt2_op(reader, type, inputs, input_count, attrs, attr_count, output, 1);
 }
 
-/* --- the node as PyTorch's own operator --------------------------------------------------------- */
+/* --- the node as PyTorch's own operator ------------------------------------------------------- */
 
 /* Numbers and texts among the arguments, for reports. */
 static tn_status node_attrs(pt2_reader *reader, tn_attr **made, uint32_t *count) {

@@ -360,8 +360,8 @@ static tn_status program_results(pt2_reader *reader) {
     return TN_OK;
 }
 
-/* An operator in place becomes an ordinary one if the old contents, and views of them, have no later
- * reader. The search is bounded: beyond that, operators stay as they are. */
+/* An operator in place becomes an ordinary one if the old contents, and views of them, have no
+ * later reader. The search is bounded: beyond that, operators stay as they are. */
 bool tn__pt2_functional(const pt2_reader *reader) {
     uint64_t left = 64 * ((uint64_t)reader->value_count + 1024);
     for (size_t i = 0; i < reader->change_count; i++) {
