@@ -339,7 +339,6 @@ static tn_status lower_linear(pt2_reader *reader, const pt2_rule *rule, bool *do
     (void)rule;
     if (x == PT2_NONE || w == PT2_NONE) return TN_OK;
     const pt2_value *data = tn__pt2_value(reader, x), *to = tn__pt2_value(reader, y);
-    const int64_t *sizes = tn__pt2_value(reader, w)->shape;
     if (data->rank == 0 || tn__pt2_value(reader, w)->rank != 2 || !lower_is_float(data->dtype))
         return TN_OK;
     int64_t rows = 1;
@@ -350,7 +349,6 @@ static tn_status lower_linear(pt2_reader *reader, const pt2_rule *rule, bool *do
     TN_TRY(tn__pt2_use(reader, w, &weight));
     TN_TRY(lower_optional(reader, bias, &addend));
     const int64_t flat[] = {rows, data->shape[data->rank - 1]};
-    (void)sizes;
     if (data->rank != 2) TN_TRY(tn__pt2_reshape(reader, in, 2, flat, PT2_NONE, &in));
     const tn_tensor_id inputs[] = {in, weight, addend};
     TN_TRY(tn__pt2_op1(reader, "Gemm", inputs, addend != TN_NONE ? 3 : 2,

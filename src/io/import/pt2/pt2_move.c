@@ -44,7 +44,6 @@ static tn_status move_same(pt2_reader *reader, const pt2_rule *rule, bool *done)
 }
 
 static tn_status move_dropout(pt2_reader *reader, const pt2_rule *rule, bool *done) {
-    static const int64_t yes = 1;
     uint32_t x = move_first(reader);
     int64_t train;
     double ratio;
@@ -56,7 +55,7 @@ static tn_status move_dropout(pt2_reader *reader, const pt2_rule *rule, bool *do
     *done = true;
     TN_TRY(tn__pt2_use(reader, x, &in));
     TN_TRY(tn__pt2_scalar(reader, TN_FLOAT32, ratio, &chance));
-    TN_TRY(tn__pt2_scalar(reader, TN_BOOL, (double)yes, &trains));
+    TN_TRY(tn__pt2_scalar(reader, TN_BOOL, 1, &trains));
     return tn__pt2_op1(reader, "Dropout", PT2_LIST(in, chance, trains), NULL, 0, reader->makes[0],
                        &out);
 }

@@ -47,7 +47,6 @@ typedef struct pt2_change { /* an operator in place */
 typedef struct pt2_symbol {
     const char *name;
     int64_t least, most; /* TN_DIM_UNKNOWN: not stated */
-    bool noted;
 } pt2_symbol;
 
 typedef struct pt2_reader {
