@@ -310,7 +310,7 @@ expect 0 'states of 30 layers' $tenure estimate "$corpus/hybrid_qwen.gguf"
 for broken in cut.safetensors overlap.safetensors outside.safetensors long.safetensors type.safetensors cut.gguf count.gguf; do
     expect 2 "^tenure: .*$broken: " $tenure estimate "$corpus/$broken"
 done
-for suffix in pt pt2 pth bin h5 keras; do
+for suffix in pt pth bin h5 keras; do
     echo 'nothing' >model.$suffix
     expect 2 "model.$suffix: .*(export|convert|save_pretrained)" $tenure estimate model.$suffix
     expect 2 "model.$suffix: .*(export|convert|save_pretrained)" $tenure plan model.$suffix
