@@ -425,6 +425,9 @@ typedef struct tn_import_options {
      * gets the batch, too. 0: the batch that the file and `dims` state. E_INVALID if that input is
      * a single sample, [channels, height, width], from which the graph itself makes a batch. */
     int64_t batch;
+    /* Operators of a .pt2 program stay PyTorch's own: views share the storage of their operand, as
+     * in PyTorch, and the graph can be planned but neither trained nor run. */
+    bool keep_aten;
 } tn_import_options;
 
 #define TN_IMPORT_OPTIONS_INIT                                                                     \

@@ -24,7 +24,7 @@ expect 2 '--max-batch needs --device; add --device' $tenure estimate "$model" --
 expect 2 'needs --train' $tenure estimate "$model" --dtype bf16
 expect 2 'not one of sgd' $tenure estimate "$model" --train --optimizer magic
 expect 2 'from 1' $tenure estimate "$model" --batch 0
-expect 2 'need an .onnx model' $tenure estimate "$source/examples/models/wake_words.tflite" --batch 2
+expect 2 'need an .onnx or .pt2 model' $tenure estimate "$source/examples/models/wake_words.tflite" --batch 2
 expect 0 'total' $tenure estimate "$source/examples/models/wake_words.tflite" --kernels cmsis-nn
 expect 2 '' $tenure estimate nowhere.onnx
 expect 0 'A100' $tenure list hardware
@@ -310,7 +310,7 @@ expect 0 'states of 30 layers' $tenure estimate "$corpus/hybrid_qwen.gguf"
 for broken in cut.safetensors overlap.safetensors outside.safetensors long.safetensors type.safetensors cut.gguf count.gguf; do
     expect 2 "^tenure: .*$broken: " $tenure estimate "$corpus/$broken"
 done
-for suffix in pt pt2 pth bin h5 keras; do
+for suffix in pt pth bin h5 keras; do
     echo 'nothing' >model.$suffix
     expect 2 "model.$suffix: .*(export|convert|save_pretrained)" $tenure estimate model.$suffix
     expect 2 "model.$suffix: .*(export|convert|save_pretrained)" $tenure plan model.$suffix

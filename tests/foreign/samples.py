@@ -68,7 +68,29 @@ def check_pte(tenure, name, path, answer):
                 sys.exit(f"{name}: no 'value {number}' in: {out}")
 
 
+def check_pt2(tenure, folder):
+    """The live bytes of PyTorch's own operators at the peak."""
+    for path in sorted(folder.glob("*.pt2")):
+        named = folder / f"{path.stem.removesuffix('_torch27')}.answer.json"
+        answer = json.loads(named.read_text())
+        cases = answer.get("by_batch", {"": answer})
+        for batch, expected in cases.items():
+            words = ["--dim", f"{answer['symbol']}={batch}"] if batch else []
+            told = json.loads(run(tenure, "plan", path, "--keep-aten", "--no-inplace", "--alignment", 1, "--json", *words)[1])
+            check(path.name, "the lower bound", told["lower_bound"], expected["peak_live_bytes"])
+            if run(tenure, "plan", path, "--quiet", *words)[0] != 0:
+                sys.exit(f"{path.name}: no plan with operators of ONNX")
+        random = [] if len(path.stem.split("_torch")) == 1 else ["--weights", "random:1"]  # older archives pickle weights
+        status, _, err = run(tenure, "run", path, *words, *random)
+        if status != 0:
+            sys.exit(f"{path.name}: status {status} of run: {err}")
+
+
 def check_hostile(tenure, folder):
+    for path in sorted(folder.glob("*.pt2")):
+        status, _, err = run(tenure, "plan", path)
+        if status != 2:
+            sys.exit(f"{path.name}: status {status}: {err}")
     for path in sorted(folder.glob("*.pte")) + sorted(folder.glob("*-buffer-assignment.txt")):
         for command in ("report", "verify", "plan"):
             status, _, err = run(tenure, command, path)
@@ -85,6 +107,7 @@ def main():
         answers = json.loads((folder / kind / "answers.json").read_text())
         for name, answer in answers.items():
             each(tenure, name, folder / kind / name, answer)
+    check_pt2(tenure, folder / "pt2")
     check_hostile(tenure, folder / "hostile")
     print("all samples as expected")
 

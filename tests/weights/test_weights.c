@@ -218,7 +218,7 @@ static void what_is_wrong_is_told(void **state) {
             fail_msg("%s: %d, %s\n", rows[i].header, (int)status, failure.message);
     }
     for (size_t i = 0; i < 5; i++) { /* of these it is known how to export them */
-        static const char *const names[] = {"m.pt", "m.pt2", "m.bin", "m.h5", "m.keras"};
+        static const char *const names[] = {"m.pt", "m.pth", "m.bin", "m.h5", "m.keras"};
         tn_weights *weights;
         tn_status status = tn_weights_read(names[i], "PK\3\4....", 8, NULL, &weights, &failure);
         assert_int_equal(status, TN_E_UNSUPPORTED);

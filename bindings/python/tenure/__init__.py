@@ -7,7 +7,7 @@
     >>> print(tenure.report(layout))
 
     plan, verify, Problem, Layout   offsets for buffers or for a model, verified; and a check of offsets from any source
-    load, Graph                     a model's file (.onnx, .tflite), without its weights
+    load, Graph                     a model's file (.onnx, .pt2, .tflite), without its weights
     estimate                        the memory that a model needs
     fit                             the fastest program within a budget of bytes
     report                          tables, JSON, pages

@@ -144,7 +144,8 @@ class tn_import_options(Structure):
     _fields_ = [("struct_size", c_size_t), ("context", POINTER(tn_context)), ("dims", POINTER(tn_dim)),
                 ("input_shapes", POINTER(tn_input_shape)), ("dim_count", c_uint32), ("input_shape_count", c_uint32),
                 ("parameters", POINTER(c_char_p)), ("parameter_count", c_uint32), ("format", tn_format),
-                ("variables_outside", c_bool), ("values", c_void_p), ("value_count", c_uint32), ("batch", c_int64)]
+                ("variables_outside", c_bool), ("values", c_void_p), ("value_count", c_uint32), ("batch", c_int64),
+                ("keep_aten", c_bool)]
 
 
 # --- program.h, rewrite.h, fit.h, engine.h ---

@@ -160,11 +160,12 @@ class Setup:
 
 
 def load(file: Path, *, dims: Optional[Mapping[str, int]] = None,
-         shapes: Optional[Mapping[str, Sequence[int]]] = None, batch: int = 0) -> Graph:
-    """Reads a model (.onnx, .tflite). The weights are not read, and may be missing.
+         shapes: Optional[Mapping[str, Sequence[int]]] = None, batch: int = 0, keep_aten: bool = False) -> Graph:
+    """Reads a model (.onnx, .pt2, .tflite). The weights are not read, and may be missing.
 
     dims    values of symbolic dimensions, {"N": 8}; shapes: of inputs, {"x": (1, 3, 224, 224)}
-    batch   first extent of the inputs of an .onnx model; 0: as in the file
+    batch   first extent of the inputs of an .onnx or .pt2 model; 0: as in the file
+    keep_aten   operators of a .pt2 program stay PyTorch's own, with its views: to plan, not to run
     """
     raw_dims = [tn_dim(text(name, "dims"), number(value, "dims", TIME)) for name, value in (dims or {}).items()]
     raw_shapes = [tn_input_shape(text(name, "shapes"), len(shape), extents(shape))
@@ -172,7 +173,7 @@ def load(file: Path, *, dims: Optional[Mapping[str, int]] = None,
     raw = options(tn_import_options, dims=(tn_dim * len(raw_dims))(*raw_dims) if raw_dims else None,
                   dim_count=len(raw_dims), input_shape_count=len(raw_shapes),
                   input_shapes=(tn_input_shape * len(raw_shapes))(*raw_shapes) if raw_shapes else None,
-                  batch=number(batch, "batch", TIME))
+                  batch=number(batch, "batch", TIME), keep_aten=bool(keep_aten))
     handle = HANDLE()
     call("tn_graph_load", path(file), ctypes.byref(raw), ctypes.byref(handle))
     made = Graph._make(handle, path(file).decode("utf-8", "replace"))

@@ -422,9 +422,9 @@ static void diff_release(diff_arguments *arguments) {
 }
 
 static const char diff_doc[] =
-    "Compares the peaks of OLD and NEW, models (.onnx, .tflite) or plans (.csv, .json, XLA dumps, "
-    ".pte programs), and lists the tensors that changed it. Tensors are matched by name, then by "
-    "operator and shape. The "
+    "Compares the peaks of OLD and NEW, models (.onnx, .pt2, .tflite) or plans (.csv, .json, XLA "
+    "dumps, .pte programs), and lists the tensors that changed it. Tensors are matched by name, "
+    "then by operator and shape. The "
     "same files always give the same answer, so the command can be a gate in continuous "
     "integration.\v"
     "Examples:\n"

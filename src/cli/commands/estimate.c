@@ -509,7 +509,7 @@ static int estimate_run(int count, char **words) {
 }
 
 static const cli_topic estimate_topics[] = {
-    {"graph", "an .onnx or .tflite model, planned operator by operator",
+    {"graph", "an .onnx, .pt2 or .tflite model, planned operator by operator",
      "train batch device max-batch optimizer dtype kernels pool budget dim order as json",
      "  tenure estimate resnet50.onnx --train --batch 64 --optimizer adam --device t4\n"
      "  tenure estimate resnet50.onnx --train --device 8GiB --max-batch\n"

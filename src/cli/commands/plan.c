@@ -197,7 +197,8 @@ enum {
       "stop after N units of work; the result is the same on every machine (default: no limit)")   \
     X(PLAN_TRAIN, "train", NULL, "plan a training step: forward, backward, update")                \
     X(PLAN_BATCH, "batch", "N",                                                                    \
-      "batch size of an .onnx model, the first dimension of its inputs (default: as in the file)") \
+      "batch size of an .onnx or .pt2 model, the first dimension of its inputs (default: as in "   \
+      "the file)")                                                                                 \
     X(PLAN_DEVICE, "device", "NAME|SIZE",                                                          \
       "check that arena and weights fit in this device: one of `tenure list hardware`, or bytes; " \
       "exit status 1 if they do not fit")                                                          \
@@ -283,7 +284,7 @@ static void plan_set(struct argp_state *state, plan_arguments *arguments) {
                        input->stream_rules[i].stream, input->streams, input->streams - 1);
     plan_set_outputs(arguments);
     cli_condition_set(CLI_IF_MODEL, cli_input_is_model(input));
-    cli_condition_set(CLI_IF_ONNX, tn__has_suffix(input->path, ".onnx"));
+    cli_condition_set(CLI_IF_ONNX, cli_input_takes_batch(input->path));
 }
 
 /* Adds a rule of --stream; the stream follows the last '='. */
@@ -401,10 +402,9 @@ static char *plan_help(int key, const char *text, void *input) {
 }
 
 static const char plan_doc[] =
-    "Plans the memory of INPUT, a model (.onnx, .tflite), a problem (.csv, .json), or the buffers "
-    "of "
-    "another tool's plan (a folder of XLA dumps, a .pte program of ExecuTorch), verifies the "
-    "plan, and prints its size with and without reuse of memory.\v"
+    "Plans the memory of INPUT, a model (.onnx, .pt2, .tflite), a problem (.csv, .json), or the "
+    "buffers of another tool's plan (a folder of XLA dumps, a .pte program of ExecuTorch), "
+    "verifies the plan, and prints its size with and without reuse of memory.\v"
     "Examples:\n"
     "  tenure plan resnet50.onnx -o plan.html\n"
     "  tenure plan unet.onnx --dim N=4 --dim H=256 --dim W=256 --json\n"

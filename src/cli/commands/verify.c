@@ -31,7 +31,8 @@ enum { VERIFY_PLAN = 400, VERIFY_FORM, VERIFY_TRAIN, VERIFY_BATCH, VERIFY_JSON }
     X(VERIFY_TRAIN, "train", NULL,                                                                 \
       "the plan is for a training step of the model; a .json plan records this")                   \
     X(VERIFY_BATCH, "batch", "N",                                                                  \
-      "batch size of an .onnx model, the first dimension of its inputs; a .json plan records it "  \
+      "batch size of an .onnx or .pt2 model, the first dimension of its inputs; a .json plan "     \
+      "records it "                                                                                \
       "(default: as in the file)")                                                                 \
     X(VERIFY_JSON, "json", NULL, "print one JSON object instead of a sentence")
 
@@ -190,7 +191,8 @@ static int verify_foreign(cli_verify *arguments) {
 }
 
 static const char verify_doc[] =
-    "Checks a plan of any tool against INPUT, a model (.onnx, .tflite) or a problem (.csv, .json). "
+    "Checks a plan of any tool against INPUT, a model (.onnx, .pt2, .tflite) or a problem (.csv, "
+    ".json). "
     "Without --plan, checks the plan that INPUT contains: a .tflite model, a folder of XLA dumps, "
     "a "
     ".pte program of ExecuTorch. Prints the first conflict with both buffers, their bytes and the "

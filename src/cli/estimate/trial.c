@@ -51,9 +51,10 @@ static tn_status estimate_load(const cli_estimate_request *request, estimate_mad
     input->rewritten = NULL;
     input->step = (tn_training){0};
     input->stage_count = 0;
-    if (request->batch > 0 && !tn__has_suffix(input->path, ".onnx"))
+    if (request->batch > 0 && !cli_input_takes_batch(input->path))
         TN_FAIL(error, TN_E_UNSUPPORTED,
-                "--batch and --max-batch need an .onnx model; use --input-shape for other formats");
+                "--batch and --max-batch need an .onnx or .pt2 model; use --input-shape for other "
+                "formats");
     input->import.batch = (int64_t)request->batch;
     return TN_OK;
 }

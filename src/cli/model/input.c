@@ -36,6 +36,10 @@ bool cli_input_is_model(const cli_input *input) {
            (tn_weights_recognises(path) && !tn__has_suffix(path, ".json"));
 }
 
+bool cli_input_takes_batch(const char *path) {
+    return tn__has_suffix(path, ".onnx") || tn__has_suffix(path, ".pt2");
+}
+
 void cli_stage(cli_input *input, const char *name, double seconds) {
     if (input->stage_count < sizeof input->stages / sizeof *input->stages)
         input->stages[input->stage_count++] = (tn_stage){name, seconds};

@@ -17,6 +17,7 @@ enum { /* keys of the shared options; a command uses letters and numbers from 40
        CLI_NO_INPLACE,
        CLI_NO_VIEWS,
        CLI_FUSE_CONCAT,
+       CLI_KEEP_ATEN,
        CLI_BANK,
        CLI_PARALLEL,
        CLI_KERNELS,
@@ -152,6 +153,8 @@ bool cli_input_apply(cli_input *input, const char *name, const char *value);
  * or "input") names the kind of input. */
 void cli_input_take(cli_input *input, struct argp_state *state, const char *what, const char *path);
 bool cli_input_is_model(const cli_input *input);
+/* Whether models of this format have a batch that --batch sets. */
+bool cli_input_takes_batch(const char *path);
 /* Returns the graph that is planned: the graph of the compiled model, else the graph as loaded. */
 const tn_graph *cli_input_graph(const cli_input *input);
 /* Reads the input file and sets input->problem. */

@@ -39,7 +39,10 @@
       "give reshapes and slices their own memory instead of sharing it")                           \
     X(CLI_FUSE_CONCAT, "fuse-concat", NULL,                                                        \
       "place the inputs of a concatenation inside its output where possible, which saves the "     \
-      "copy")
+      "copy")                                                                                      \
+    X(CLI_KEEP_ATEN, "keep-aten", NULL,                                                            \
+      "plan the operators of a .pt2 program as PyTorch runs them, with its views, instead of "     \
+      "Tenure's own operators")
 #define INPUT_STATIC(X)                                                                            \
     X(CLI_STATIC, "static", "apart|arena|first",                                                   \
       "place of weights and optimizer state: apart, in blocks outside the arena; arena, planned "  \
@@ -323,6 +326,9 @@ static error_t input_parse(int key, char *value, struct argp_state *state) {
         break;
     case CLI_FUSE_CONCAT:
         input->occupancy_options.fuse_concat = true;
+        break;
+    case CLI_KEEP_ATEN:
+        input->import.keep_aten = true;
         break;
     case CLI_NO_VIEWS:
         input->occupancy_options.no_views = true;

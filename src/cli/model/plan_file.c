@@ -171,6 +171,9 @@ static void options_word(const cli_input *input, int key, const char *name, cli_
     case CLI_FUSE_CONCAT:
         options_switch(input->occupancy_options.fuse_concat, name, words);
         return;
+    case CLI_KEEP_ATEN:
+        options_switch(input->import.keep_aten, name, words);
+        return;
     case CLI_NO_REWRITE:
         options_switch(input->target.no_rewrite, name, words);
         return;

@@ -190,6 +190,7 @@ static const struct {
     {"fuse_concat", "--fuse-concat"},
     {"fuse_update", "--fuse-update"},
     {"input_shapes", "--input-shape"},
+    {"keep_aten", "--keep-aten"},
     {"loss_parts", "--loss-parts"},
     {"loss_scale", "--loss-scale"},
     {"order", "--order"},

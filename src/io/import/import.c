@@ -296,12 +296,15 @@ static const struct {
 tn_status tn__import_choose(const char *name, tn__span file, const tn_import_format **format,
                             tn_error *error) {
     if (!file.size) TN_FAIL(error, TN_E_INVALID, "the file is empty");
-    for (size_t i = 0; i < sizeof import_impostors / sizeof *import_impostors; i++) {
+    const tn_import_format *named = import_by_suffix(name);
+    bool zip = file.size >= 4 && !memcmp(file.bytes, "PK\x03\x04", 4);
+    bool archive = zip && (!named || named->probe(file.bytes, file.size)); /* perhaps a .pt2 */
+    for (size_t i = 0; i < sizeof import_impostors / sizeof *import_impostors && !archive; i++) {
         size_t length = strlen(import_impostors[i].begin);
         if (file.size >= length && !memcmp(file.bytes, import_impostors[i].begin, length))
             TN_FAIL(error, TN_E_INVALID, "this %s", import_impostors[i].what);
     }
-    *format = import_by_suffix(name);
+    *format = named;
     for (uint32_t i = 0; i < IMPORT_FORMAT_COUNT && !*format; i++)
         if (import_formats[i]->probe(file.bytes, file.size)) *format = import_formats[i];
     if (*format) return TN_OK;
@@ -472,7 +475,7 @@ static tn_graph *import_reference(const tn_importer *importer, int64_t *from) {
     bool single;
     own.batch = 0;
     tn__span file = {importer->bytes, importer->size};
-    if (importer->options->batch <= 0 ||
+    if (importer->options->batch <= 0 || importer->batch_applied ||
         tn__import(importer->name, file, &own, NULL, NULL, &reference, NULL) != TN_OK)
         return NULL;
     bool found = tn__graph_batch_input(reference, &input, &single, NULL) == TN_OK && !single &&
@@ -520,6 +523,8 @@ static tn_status import_run(tn_importer *importer, const char *name) {
     TN_TRY(import_check_options(importer->options, importer->error));
     tn__span file = {importer->bytes, importer->size};
     TN_TRY(tn__import_choose(name, file, &format, importer->error));
+    if (importer->options->keep_aten && strcmp(format->name, "pt2") != 0)
+        TN_FAIL(importer->error, TN_E_INVALID, "`keep_aten` is for .pt2 programs");
     TN_TRY(tn_graph_create(importer->options->context, &importer->graph, importer->error));
     TN_TRY(tn__dims_init(&importer->dims, importer->context, importer->options, importer->error));
     TN_TRY(format->read(importer));

@@ -70,8 +70,6 @@ tn_weight_type tn__weight_type_of_safetensors(const char *name) {
 static const struct {
     const char *suffix, *how;
 } export_ways[] = {
-    {".pt2", "a program of torch.export: torch.onnx.export(torch.export.load(\"model.pt2\"), "
-             "f=\"model.onnx\", dynamo=True) writes what is read here"},
     {".pt",
      "a pickle of PyTorch: torch.onnx.export(model, example_input, \"model.onnx\") writes the "
      "network, safetensors.torch.save_file(model.state_dict(), \"model.safetensors\") its "

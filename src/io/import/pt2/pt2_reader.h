@@ -1,0 +1,192 @@
+/* pt2_reader.h - shared definitions of the files of the .pt2 reader.
+ *
+ *   formats/pt2.c    the archive: its layouts, versions, weights; the tensors and nodes in order
+ *   zip.c            members of the archive
+ *   pt2_sizes.c      symbols and their values, sizes as expressions
+ *   pt2_program.c    the values of the program: sizes, storages that values share, last readers
+ *   pt2_node.c       arguments of a node, and operators added to the graph
+ *   pt2_lower.c      PyTorch's operators as ONNX's: the table, arithmetic, products, windows
+ *   pt2_move.c       the same for operators that move elements, reduce or create
+ *
+ * The JSON of the program stays in memory until the graph is complete; names are borrowed from it.
+ */
+#ifndef TN_IMPORT_PT2_READER_H
+#define TN_IMPORT_PT2_READER_H
+
+#include "base/json.h"
+#include "io/import/importer.h"
+#include "io/import/pt2/zip.h"
+
+#define PT2_NONE UINT32_MAX
+#define PT2_LAST UINT32_MAX /* `last` of a value that is a result of the program */
+#define PT2_OPERANDS 64u    /* tensors of a node that becomes operators of ONNX */
+
+typedef struct pt2_value { /* a tensor of the program */
+    const char *name;      /* in the program */
+    const char *shown;     /* in the graph: a parameter has the name that the module gives it */
+    const char *device;
+    const int64_t *shape, *strides; /* [rank] */
+    uint32_t rank;
+    tn_dtype dtype;
+    tn_kind kind;
+    tn_payload payload;
+    uint32_t root;        /* the value whose storage it shares; itself: its own storage */
+    uint32_t same;        /* the value of which it is another name, after an operator in place */
+    uint32_t peer;        /* next in the list of views of one root; PT2_NONE: the last */
+    uint32_t made, last;  /* number of the node that makes it, and of its last reader; from 1 */
+    bool known, given;    /* defined so far; an input, parameter or constant */
+    bool output, changed; /* a result of the program; its storage is written in place */
+    uint32_t transposed;  /* a transposed matrix, not yet computed: of this value; PT2_NONE */
+    tn_tensor_id id;      /* its tensor of the graph; TN_NONE: none yet */
+} pt2_value;
+
+typedef struct pt2_change { /* an operator in place */
+    uint32_t node, value;   /* `value`: the `same` of its operand */
+} pt2_change;
+
+typedef struct pt2_symbol {
+    const char *name;
+    int64_t least, most; /* TN_DIM_UNKNOWN: not stated */
+} pt2_symbol;
+
+typedef struct pt2_reader {
+    tn_importer *importer;
+    tn_error *error;
+    tn__zip zip;
+    tn__span root; /* the folder of the archive, with its slash */
+    bool legacy;   /* the layout before torch 2.8 */
+    json_t *program, *graph, *signature, *weights, *constants;
+    pt2_value *values;
+    size_t value_room;
+    uint32_t value_count;
+    tn__names names; /* name -> value */
+    pt2_change *changes;
+    size_t change_room, change_count;
+    pt2_symbol *symbols;
+    size_t symbol_room;
+    uint32_t symbol_count;
+    tn__names symbol_names;
+    tn__arena arena;
+    tn__text text;
+    uint32_t hinted;      /* sizes for which only the hint of the file is known */
+    bool keep;            /* operators stay as PyTorch's */
+    const char *stranger; /* first operator that has no counterpart */
+    uint32_t strangers;
+    /* The current node. */
+    json_t *node;
+    uint32_t number; /* from 1 */
+    uint32_t temporaries;
+    const char *name, *target, *type; /* type: after the namespace, "add.Tensor" */
+    char domain[40], base[64];        /* "aten"; "add" */
+    uint32_t *reads, *makes;          /* values: operands and results, in order */
+    size_t read_room, make_room;
+    uint32_t read_count, make_count;
+} pt2_reader;
+
+/* --- pt2_sizes.c --- */
+
+/* Reads `range_constraints`, and gives values to symbols of inputs from options or their upper
+ * bounds. */
+tn_status tn__pt2_symbols(pt2_reader *reader);
+/* The value of a size: {"as_int": 1}, {"as_expr": {...}}, {"as_name": "sym_size"} or a number.
+ * TN_DIM_UNKNOWN: a symbol in it has no value; it is listed as missing. */
+tn_status tn__pt2_size(pt2_reader *reader, json_t *size, int64_t *value);
+
+/* --- pt2_program.c --- */
+
+/* The values, and which node makes and reads them. */
+tn_status tn__pt2_values(pt2_reader *reader);
+tn_status tn__pt2_uses(pt2_reader *reader);
+/* After tn__pt2_uses: whether every operator in place can compute a new tensor instead. */
+bool tn__pt2_functional(const pt2_reader *reader);
+/* Makes node `index` the current one: its names, operands and results. */
+tn_status tn__pt2_enter(pt2_reader *reader, uint32_t index);
+uint32_t tn__pt2_find(const pt2_reader *reader, const char *name); /* PT2_NONE: no such value */
+tn_status tn__pt2_where(const pt2_reader *reader, tn_status status);
+
+/* How the current node's result `output` relates to its first operand. */
+typedef enum pt2_alias {
+    PT2_NEW,    /* storage of its own */
+    PT2_SHARES, /* the operator is a view for these operands, though not by definition */
+    PT2_VIEW,   /* a view by definition */
+    PT2_CHANGES /* the operand itself, changed in place */
+} pt2_alias;
+pt2_alias tn__pt2_alias(const pt2_reader *reader, uint32_t output);
+
+/* --- pt2_node.c --- */
+
+/* An argument of the current node: the value of its union, with the key in *kind. NULL: absent, at
+ * its default, or None. */
+json_t *tn__pt2_argument(const pt2_reader *reader, const char *name, const char **kind);
+/* Each returns false if the argument is of another kind; absent: the default. */
+bool tn__pt2_int(pt2_reader *reader, const char *name, int64_t otherwise, int64_t *value);
+bool tn__pt2_number(pt2_reader *reader, const char *name, double otherwise, double *value);
+/* At most TN_RANK_MAX; *count 0: absent. */
+bool tn__pt2_ints(pt2_reader *reader, const char *name, int64_t *values, uint32_t *count);
+/* The value that is argument `name`; PT2_NONE: absent or no tensor. */
+uint32_t tn__pt2_tensor(const pt2_reader *reader, const char *name);
+const pt2_value *tn__pt2_value(const pt2_reader *reader, uint32_t value);
+
+/* The tensor of the graph that holds a value now; a matrix whose transposition was put off is
+ * transposed. */
+tn_status tn__pt2_use(pt2_reader *reader, uint32_t value, tn_tensor_id *id);
+/* A new tensor of the graph for a result. */
+tn_status tn__pt2_make(pt2_reader *reader, uint32_t value, tn_tensor_id *id);
+/* The result is the operand, with no operator between them if possible. */
+tn_status tn__pt2_same(pt2_reader *reader, uint32_t value, uint32_t operand);
+/* A tensor between two operators, whose type and shape are inferred. */
+tn_status tn__pt2_between(pt2_reader *reader, tn_tensor_id *id);
+tn_status tn__pt2_constant_ints(pt2_reader *reader, const int64_t *values, uint32_t count,
+                                tn_tensor_id *id);
+/* A scalar of a type; `integer` for integers and bool. */
+tn_status tn__pt2_scalar(pt2_reader *reader, tn_dtype dtype, double number, tn_tensor_id *id);
+
+#define PT2_LIST(...)                                                                              \
+    (const tn_tensor_id[]){__VA_ARGS__},                                                           \
+        (uint32_t)(sizeof((const tn_tensor_id[]){__VA_ARGS__}) / sizeof(tn_tensor_id))
+#define PT2_ATTRS(...)                                                                             \
+    (const tn_attr[]){__VA_ARGS__},                                                                \
+        (uint32_t)(sizeof((const tn_attr[]){__VA_ARGS__}) / sizeof(tn_attr))
+#define PT2_INT(text, value)                                                                       \
+    (tn_attr) { .name = text, .type = TN_ATTR_INT, .count = 1, .ints = (value) }
+#define PT2_INTS(text, values, number)                                                             \
+    (tn_attr) { .name = text, .type = TN_ATTR_INTS, .count = (number), .ints = (values) }
+#define PT2_FLOAT(text, value)                                                                     \
+    (tn_attr) { .name = text, .type = TN_ATTR_FLOAT, .count = 1, .floats = (value) }
+#define PT2_STRING(text, value)                                                                    \
+    (tn_attr) { .name = text, .type = TN_ATTR_STRING, .count = 1, .strings = (value) }
+
+/* Adds an operator of ONNX. */
+tn_status tn__pt2_op(pt2_reader *reader, const char *type, const tn_tensor_id *inputs,
+                     uint32_t input_count, const tn_attr *attrs, uint32_t attr_count,
+                     const tn_tensor_id *outputs, uint32_t output_count);
+/* The same with one output, which is made: a value, or PT2_NONE for a tensor in between. */
+tn_status tn__pt2_op1(pt2_reader *reader, const char *type, const tn_tensor_id *inputs,
+                      uint32_t input_count, const tn_attr *attrs, uint32_t attr_count,
+                      uint32_t value, tn_tensor_id *output);
+/* The current node as PyTorch's own operator. */
+tn_status tn__pt2_keep(pt2_reader *reader);
+
+/* --- pt2_lower.c, pt2_move.c --- */
+
+/* Adds the operators of ONNX that compute the current node. *done false: it has no counterpart, and
+ * nothing was added. */
+tn_status tn__pt2_lower(pt2_reader *reader, bool *done);
+
+typedef struct pt2_rule pt2_rule;
+struct pt2_rule {
+    const char *name; /* without overload */
+    tn_status (*lower)(pt2_reader *reader, const pt2_rule *rule, bool *done);
+    const char *onnx; /* of simple rules */
+    double number;    /* meaning depends on `lower` */
+};
+const pt2_rule *tn__pt2_move_rule(const char *base); /* pt2_move.c; NULL: not in its table */
+/* Whether one of the results from `first` on is read by anything. */
+bool tn__pt2_reads_results(const pt2_reader *reader, uint32_t first);
+/* `operand` as a tensor of this type. */
+tn_status tn__pt2_cast(pt2_reader *reader, uint32_t operand, tn_dtype dtype, tn_tensor_id *id);
+/* An operand with the elements of a result in its shape. */
+tn_status tn__pt2_reshape(pt2_reader *reader, tn_tensor_id from, uint32_t rank,
+                          const int64_t *shape, uint32_t value, tn_tensor_id *id);
+
+#endif
