@@ -68,7 +68,19 @@ def check_pte(tenure, name, path, answer):
                 sys.exit(f"{name}: no 'value {number}' in: {out}")
 
 
+def check_jax(tenure, path):
+    answer, name = json.loads(pathlib.Path(f"{path}.answer.json").read_text()), path.name
+    told = json.loads(run(tenure, "report", path, "--json", "--top", 100000)[1])
+    check(name, "samples", told["samples"], answer["samples"])
+    check(name, "kinds", {row["name"]: row["bytes"] for row in told["kinds"]}, answer["by_kind"])
+    check(name, "devices", {row["name"]: row["bytes"] for row in told["devices"]}, answer["by_device"])
+    check(name, "lines", [[row["name"], row["bytes"]] for row in told["lines"][:5]], answer["top_innermost"])
+
+
 def check_hostile(tenure, folder):
+    for path in sorted(folder.glob("*.prof")):
+        status, _, err = run(tenure, "report", path)
+        check(path.name, "status " + err, status, 2)
     for path in sorted(folder.glob("*.pte")) + sorted(folder.glob("*-buffer-assignment.txt")):
         for command in ("report", "verify", "plan"):
             status, _, err = run(tenure, command, path)
@@ -85,6 +97,8 @@ def main():
         answers = json.loads((folder / kind / "answers.json").read_text())
         for name, answer in answers.items():
             each(tenure, name, folder / kind / name, answer)
+    for path in sorted((folder / "jax").glob("*.prof")):
+        check_jax(tenure, path)
     check_hostile(tenure, folder / "hostile")
     print("all samples as expected")
 
