@@ -244,7 +244,8 @@ static void report_release(cli_report *report) {
 
 static const char report_doc[] =
     "Reads INPUT: a memory snapshot of PyTorch, a folder of XLA dumps, a .pte program of "
-    "ExecuTorch, a device memory profile of JAX, or node memory statistics of ONNX Runtime. For a "
+    "ExecuTorch, a trace of PyTorch's profiler, a device memory profile of JAX, or node memory "
+    "statistics of ONNX Runtime. For a "
     "snapshot (a file of torch.cuda.memory._dump_snapshot(), whose contents are "
     "never executed), reports memory by source line, module and category (guessed from the stacks) "
     "at the peak, at each out-of-memory event, and at the end, fragmentation, and the bytes that "
