@@ -7,11 +7,11 @@
  *        "Bytes": 512, "Device Type": 1, "Device Id": 0, "Total Allocated": 512, "Ev Idx": 7}}]}
  *
  * Such a trace often has gigabytes, so the text is scanned event by event and never held as values.
- * Rows are not in order of time, so they are sorted by time and "Ev Idx". Negative bytes are a free.
- * The stack of a memory event is the list of operators, annotations and Python functions of its
- * thread that cover its time. A profile begins in the middle of a run. The first "Total Allocated"
- * of a device states the bytes that were allocated before; the part of them that is never freed
- * becomes one block.
+ * Rows are not in order of time, so they are sorted by time and "Ev Idx". The bytes of a free are
+ * negative. The stack of a memory event is the list of operators, annotations and Python functions
+ * of its thread that cover its time. A profile begins in the middle of a run. The first "Total
+ * Allocated" of a device states the bytes that were allocated before; the part of them that is
+ * never freed becomes one block.
  *
  * The devices are numbered by type and ordinal; the CPU comes last.
  *
