@@ -94,14 +94,14 @@ void cli_foreign_note(const cli_input *input) {
     snprintf(text, sizeof text, "the plan of %s takes %s bytes; this plan takes %s", facts->tool,
              tn__grouped(facts->planned, theirs), tn__grouped(input->layout->peak, ours));
     cli_note(text);
-    cli_foreign_order order;
+    tn__foreign_order order;
     tn_error error = {0};
-    char other[CLI_FOREIGN_ORDER_TEXT + 40];
+    char other[TN__FOREIGN_ORDER_TEXT + 40];
     if (strcmp(facts->tool, "XLA") != 0 || cli_tone_asked().brief ||
-        cli_foreign_reorder(input->foreign, &order, &error) != TN_OK)
+        tn__foreign_reorder(input->foreign, &order, &error) != TN_OK)
         return;
     size_t length = (size_t)snprintf(other, sizeof other, "another order of the instructions: ");
-    cli_foreign_order_text(input->foreign, &order, other + length);
+    tn__foreign_order_text(input->foreign, &order, other + length);
     cli_note(other);
 }
 

@@ -7,6 +7,7 @@
 #include "cli/answer/holders.h"
 #include "cli/model/input.h"
 #include "cli/traces/report.h"
+#include "report/foreign_order.h"
 
 /* Reads a plan of another tool into input->foreign and input->own. `offsets`: as for
  * tn_problem_load. */
@@ -22,17 +23,6 @@ typedef struct cli_foreign_named {
 bool cli_foreign_alike(const cli_foreign_named *a, const cli_foreign_named *b);
 /* The source of a value with this name, which must be the pointer of its value. */
 const char *cli_foreign_source(const tn_foreign *foreign, const char *name);
-/* foreign_order.c: the live bytes of another order of the same steps. */
-typedef struct cli_foreign_order {
-    const char *missing;   /* why the rest is unknown; NULL: it is known */
-    uint64_t given, found; /* live bytes of the given order and of the best one that was found */
-    uint64_t bound;        /* no order that keeps XLA's sharing needs less; only with `exact` */
-    bool exact;            /* the model has the live bytes of the dump in the given order */
-} cli_foreign_order;
-tn_status cli_foreign_reorder(const tn_foreign *foreign, cli_foreign_order *order, tn_error *error);
-/* A sentence about it, for people. */
-enum { CLI_FOREIGN_ORDER_TEXT = 300 };
-void cli_foreign_order_text(const tn_foreign *foreign, const cli_foreign_order *order, char *text);
 /* Prints a note with the bytes of the other tool's plan, and of another order. */
 void cli_foreign_note(const cli_input *input);
 /* Lets a report write the .pte file that was read. */

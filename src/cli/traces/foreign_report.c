@@ -13,7 +13,7 @@ typedef struct foreign_reading {
     tn_problem *problem; /* NULL: no live ranges */
     tn_layout theirs, ours;
     bool valid, is_planned, is_ordered;
-    cli_foreign_order order;
+    tn__foreign_order order;
     tn_error conflict;
 } foreign_reading;
 
@@ -167,9 +167,9 @@ static void foreign_add_plan(cli_answer *answer, const foreign_reading *reading)
                  reading->ours.planner);
     cli_add_word(answer, "planner", reading->ours.planner);
     if (!reading->is_ordered) return;
-    char text[CLI_FOREIGN_ORDER_TEXT];
-    const cli_foreign_order *order = &reading->order;
-    cli_foreign_order_text(reading->foreign, order, text);
+    char text[TN__FOREIGN_ORDER_TEXT];
+    const tn__foreign_order *order = &reading->order;
+    tn__foreign_order_text(reading->foreign, order, text);
     cli_add_line(answer, "another order", "%s", text);
     if (order->missing == NULL)
         cli_add(answer, "other_order", order->found);
@@ -272,7 +272,7 @@ static tn_status foreign_plan_here(foreign_reading *reading) {
     if (status != TN_OK) return status == TN_E_STOPPED ? TN_OK : status;
     reading->is_ordered = strcmp(tn_foreign_facts_of(reading->foreign)->tool, "XLA") == 0;
     if (!reading->is_ordered) return TN_OK;
-    return cli_foreign_reorder(reading->foreign, &reading->order, report->error);
+    return tn__foreign_reorder(reading->foreign, &reading->order, report->error);
 }
 
 static tn_status foreign_work(foreign_reading *reading) {

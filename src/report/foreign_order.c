@@ -5,9 +5,9 @@
  * made by its first step, and used by all steps that read it. Its live range in the dump also
  * counts as a use, so the model never has a shorter live range than XLA in XLA's own order.
  *
- * Other orders keep what XLA decided: values that share a buffer on purpose keep their order, and so
- * do values that share bytes of the arenas of parameters and outputs. So each order that is found
- * is valid, and a bound is one for orders that keep these decisions.
+ * Other orders keep what XLA decided: values that share a buffer on purpose keep their order, and
+ * so do values that share bytes of the arenas of parameters and outputs. So each order that is
+ * found is valid, and a bound is one for orders that keep these decisions.
  *
  * Cost: that of the search (program/orders/memory.c), and for an arena of parameters or outputs the
  * square of its buffers.
@@ -16,9 +16,9 @@
 #include <stdlib.h>
 
 #include "base/base.h"
-#include "cli/traces/foreign.h"
 #include "interop/foreign/foreign.h"
 #include "program/order/order.h"
+#include "report/foreign_order.h"
 
 #define REORDER_STATES 100000u /* of the complete search, as for the orders of a graph */
 #define REORDER_STEPS_MAX 5000000
@@ -96,6 +96,8 @@ static void reorder_judge(reorder_work *work) {
         work->missing = planned == 0 ? "no arena is planned" : "several arenas are planned";
     else if (work->missing == NULL && facts->step_count > REORDER_STEPS_MAX)
         work->missing = "the program has more than 5,000,000 instructions";
+    else if (work->missing == NULL && facts->step_count == 0)
+        work->missing = "the dump lists no instructions";
     else if (work->missing == NULL && foreign->needs.inner[facts->step_count - 1])
         work->missing = "the last instruction is not in the entry computation";
 }
@@ -378,7 +380,7 @@ static bool reorder_fill_sums(reorder_work *work) {
 
 /* --- the search --- */
 
-static tn_status reorder_search(reorder_work *work, cli_foreign_order *answer) {
+static tn_status reorder_search(reorder_work *work, tn__foreign_order *answer) {
     const tn_context *context = &work->foreign->context;
     tn__order_model *model = &work->model;
     tn_order_proof proof = {0};
@@ -420,10 +422,10 @@ static void reorder_release(reorder_work *work) {
     tn__order_model_release(&work->model);
 }
 
-tn_status cli_foreign_reorder(const tn_foreign *foreign, cli_foreign_order *answer,
+tn_status tn__foreign_reorder(const tn_foreign *foreign, tn__foreign_order *answer,
                               tn_error *error) {
     reorder_work work = {.foreign = foreign, .error = error};
-    *answer = (cli_foreign_order){0};
+    *answer = (tn__foreign_order){0};
     reorder_judge(&work);
     answer->missing = work.missing;
     if (work.missing != NULL) return TN_OK;
@@ -439,8 +441,8 @@ tn_status cli_foreign_reorder(const tn_foreign *foreign, cli_foreign_order *answ
     return status;
 }
 
-void cli_foreign_order_text(const tn_foreign *foreign, const cli_foreign_order *order, char *text) {
-    const size_t room = CLI_FOREIGN_ORDER_TEXT;
+void tn__foreign_order_text(const tn_foreign *foreign, const tn__foreign_order *order, char *text) {
+    const size_t room = TN__FOREIGN_ORDER_TEXT;
     char size[TN_SIZE_TEXT_MAX];
     uint64_t live = tn_foreign_facts_of(foreign)->live;
     if (order->missing != NULL) {
