@@ -209,7 +209,6 @@ static tn_status reorder_edges(reorder_work *work) {
                      foreign->arenas[foreign->bodies[at].arena].use != TN_FOREIGN_THREAD_LOCAL;
         if (stays) TN_TRY(reorder_sharing(work, at, end));
     }
-    reorder_sort(&work->edges);
     return TN_OK;
 }
 
@@ -249,6 +248,9 @@ static tn_status reorder_item(reorder_work *work, const foreign_body *body) {
     if (!tn__reserve(&foreign->context, &work->items, &work->item_room, work->item_count + 1,
                      sizeof *work->items))
         return reorder_no_memory(work);
+    /* The end of a live range counts as a use, even if the text names no reader there. */
+    for (size_t i = touched; i < work->touches.count && !always; i++)
+        TN_TRY(reorder_edge(work, first, work->touches.rows[i].b));
     work->items[work->item_count++] =
         (tn__order_item){.bytes = body->size, .maker = always ? ORDER_NONE : first, .kept = kept};
     return TN_OK;
@@ -260,6 +262,7 @@ static tn_status reorder_items(reorder_work *work) {
         if (foreign->bodies[i].arena == work->arena)
             TN_TRY(reorder_item(work, &foreign->bodies[i]));
     reorder_sort(&work->touches);
+    reorder_sort(&work->edges);
     return TN_OK;
 }
 
