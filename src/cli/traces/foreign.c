@@ -7,15 +7,6 @@
 
 #include "base/base.h"
 
-tn_status cli_foreign_read(cli_input *input, uint64_t **offsets, tn_error *error) {
-    tn_foreign_options options = TN_FOREIGN_OPTIONS_INIT;
-    options.module = input->module;
-    options.context = input->import.context;
-    TN_TRY(tn_foreign_load(input->path, &options, &input->foreign, error));
-    return tn__where(error, tn_foreign_problem(input->foreign, &input->own, offsets, error), "%s",
-                     input->path);
-}
-
 /* --- names --- */
 
 /* Length of "fusion" in "fusion.12{}": compilers number their instructions anew in each version. */
@@ -139,7 +130,7 @@ const cli_facts cli_foreign_verify_facts = {
 
 tn_status cli_foreign_check(cli_input *input, tn_error *error) {
     uint64_t *offsets = NULL;
-    TN_TRY(cli_foreign_read(input, &offsets, error));
+    TN_TRY(cli_input_read_foreign(input, &offsets, error));
     input->problem = input->own;
     tn_status status = tn_layout_from_offsets(input->problem, offsets, &input->own_layout, error);
     tn_offsets_release(input->import.context, offsets, tn_problem_count(input->problem));

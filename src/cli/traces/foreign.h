@@ -9,9 +9,6 @@
 #include "cli/traces/report.h"
 #include "report/foreign_order.h"
 
-/* Reads a plan of another tool into input->foreign and input->own. `offsets`: as for
- * tn_problem_load. */
-tn_status cli_foreign_read(cli_input *input, uint64_t **offsets, tn_error *error);
 /* The values that hold the planned arena at its peak; of several arenas, the one with the most live
  * bytes. Release also after an error. */
 tn_status cli_foreign_holders(cli_holders *holders, const tn_foreign *foreign, tn_error *error);
