@@ -21,7 +21,7 @@
 #include "report/foreign_order.h"
 
 #define REORDER_STATES 100000u /* of the complete search, as for the orders of a graph */
-#define REORDER_STEPS_MAX 5000000
+#define REORDER_STEPS_MAX 500000
 #define REORDER_SHARING_MAX 200u /* buffers in one arena that is not planned */
 
 typedef struct reorder_pair {
@@ -95,7 +95,7 @@ static void reorder_judge(reorder_work *work) {
     else if (work->missing == NULL && planned != 1)
         work->missing = planned == 0 ? "no arena is planned" : "several arenas are planned";
     else if (work->missing == NULL && facts->step_count > REORDER_STEPS_MAX)
-        work->missing = "the program has more than 5,000,000 instructions";
+        work->missing = "the program has more than 500,000 instructions";
     else if (work->missing == NULL && facts->step_count == 0)
         work->missing = "the dump lists no instructions";
     else if (work->missing == NULL && foreign->needs.inner[facts->step_count - 1])
