@@ -109,7 +109,8 @@ typedef struct tn_snapshot_segment {
 } tn_snapshot_segment;
 
 /* Reads a file, or bytes with a name for messages: pickle protocols 2 to 5, with the dict of today
- * or the bare list of segments of old versions. The file may be compressed by gzip.
+ * or the bare list of segments of old versions; or a trace of PyTorch's profiler with memory events
+ * (JSON), whose devices have no segments. The file may be compressed by gzip.
  *
  * Errors: E_IO; E_INVALID with the byte (truncated, not a pickle, an opcode that would run code, a
  * field of the wrong type, not a snapshot); E_UNSUPPORTED (a count above any real snapshot's);

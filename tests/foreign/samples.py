@@ -86,7 +86,35 @@ def check_pt2(tenure, folder):
             sys.exit(f"{path.name}: status {status} of run: {err}")
 
 
+def check_jax(tenure, path):
+    answer, name = json.loads(pathlib.Path(f"{path}.answer.json").read_text()), path.name
+    told = json.loads(run(tenure, "report", path, "--json", "--top", 100000)[1])
+    check(name, "samples", told["samples"], answer["samples"])
+    check(name, "kinds", {row["name"]: row["bytes"] for row in told["kinds"]}, answer["by_kind"])
+    check(name, "devices", {row["name"]: row["bytes"] for row in told["devices"]}, answer["by_device"])
+    check(name, "lines", [[row["name"], row["bytes"]] for row in told["lines"][:5]], answer["top_innermost"])
+
+
+def check_kineto(tenure, path):
+    answer, name = json.loads(pathlib.Path(f"{path}.answer.json").read_text()), path.name
+    devices = json.loads(run(tenure, "report", path, "--json", "--no-pools")[1])["devices"]
+    check(name, "events", sum(d["events"] for d in devices), answer["memory_events"])
+    for told in devices:
+        kind = "0" if told["device_name"] == "cpu" else "1"
+        check(name, "peak", told["requested_peak"], answer["peak_of_recorded"][kind])
+        check(name, "older", told["before_blocks"], answer["frees_of_older"][kind])
+        check(name, "live", told["requested"], answer["still_live"][kind])
+        check(name, "blocks", told["blocks"], answer["allocations"][kind] + answer["frees_of_older"][kind])
+
+
 def check_hostile(tenure, folder):
+    for path in sorted(folder.glob("trace_*.json")):
+        for command in ("report", "replay"):
+            status, _, err = run(tenure, command, path)
+            check(path.name, f"status of {command} {err}", status, 2)
+    for path in sorted(folder.glob("*.prof")):
+        status, _, err = run(tenure, "report", path)
+        check(path.name, "status " + err, status, 2)
     for path in sorted(folder.glob("*.pt2")):
         status, _, err = run(tenure, "plan", path)
         if status != 2:
@@ -108,6 +136,9 @@ def main():
         for name, answer in answers.items():
             each(tenure, name, folder / kind / name, answer)
     check_pt2(tenure, folder / "pt2")
+    for path in sorted((folder / "jax").glob("*.prof")):
+        check_jax(tenure, path)
+    check_kineto(tenure, folder / "kineto" / "train.pt.trace.json")
     check_hostile(tenure, folder / "hostile")
     print("all samples as expected")
 

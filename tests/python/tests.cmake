@@ -8,6 +8,11 @@ if(NOT TENURE_TEST_PREFIX)
   tenure_test(python.layouts NEEDS TENURE_DEBIAN_PYTHON3
               COMMAND ${TENURE_DEBIAN_PYTHON3} ${python_tests}/layouts.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:libtenure>
                       ${CMAKE_C_COMPILER})
+  tenure_test(python.executorch NEEDS TENURE_DEBIAN_PYTHON3
+              COMMAND ${TENURE_DEBIAN_PYTHON3} ${python_tests}/executorch.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:libtenure>
+                      ${PROJECT_SOURCE_DIR}/../shared/data/foreign/pte)
+  tenure_test(python.tvm_usmp NEEDS TENURE_DEBIAN_PYTHON3
+              COMMAND ${TENURE_DEBIAN_PYTHON3} ${python_tests}/tvm_usmp.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:libtenure>)
   tenure_test(python.install NEEDS TENURE_DEBIAN_PYTHON3
               COMMAND ${TENURE_DEBIAN_PYTHON3} ${python_tests}/install.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:libtenure>)
   tenure_test(python.wheel NEEDS TENURE_DEBIAN_PYTHON3

@@ -12,6 +12,7 @@
     fit                             the fastest program within a budget of bytes
     report                          tables, JSON, pages
     tenure.torch                    estimate and fit for PyTorch modules
+    tenure.executorch               a planner for ExecuTorch's export
     python3 -m tenure.record        records an unchanged PyTorch program, as a log for `tenure simulate`
 
 This package is an interface (ctypes) to libtenure, which does all the work. It accepts and returns numpy arrays if numpy

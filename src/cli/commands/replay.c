@@ -11,6 +11,8 @@
 #include "cli/answer/holders.h"
 #include "cli/cli.h"
 #include "cli/traces/replay.h"
+#include "interop/profile/profile.h"
+#include "interop/snapshot/snapshot.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -278,7 +280,7 @@ static error_t replay_parse(int key, char *value, struct argp_state *state) {
     }
 }
 
-/* --- the trace: a CSV, or a snapshot, which begins with a non-text byte --- */
+/* --- the trace: a CSV, a snapshot, or a profiler's trace --- */
 
 /* Selects the blocks of one device of a snapshot: those of the requested device, or of the device
  * with the highest peak. */
@@ -301,10 +303,29 @@ static tn_status replay_snapshot_device(cli_replay *arguments) {
     return tn_snapshot_trace(arguments->lives, &arguments->trace, arguments->error);
 }
 
+/* A pickle, a packed file, or a profiler's trace; else it is a CSV. */
+static bool replay_is_snapshot(const uint8_t *bytes, size_t size) {
+    return (size > 0 && bytes[0] == 0x80) || tn__gzip_is(bytes, size) || tn__kineto_is(bytes, size);
+}
+
+/* Files that have no order of requests. */
+static tn_status replay_refuse(const cli_replay *arguments, const tn__file *file) {
+    if (!tn__node_stats_recognises(file->bytes, file->size)) return TN_OK;
+    return tn__where(arguments->error,
+                     tn__fail(arguments->error, TN_E_UNSUPPORTED,
+                              "node memory statistics of ONNX Runtime have no order of requests, "
+                              "so they cannot be replayed; `tenure report` lists the nodes"),
+                     "%s", arguments->path);
+}
+
 static tn_status replay_load(cli_replay *arguments) {
     tn__file file;
     TN_TRY(tn__file_map(arguments->path, &file, arguments->error));
-    bool is_snapshot = file.size > 0 && file.bytes[0] == 0x80;
+    if (replay_refuse(arguments, &file) != TN_OK) {
+        tn__file_unmap(&file);
+        return TN_E_UNSUPPORTED;
+    }
+    bool is_snapshot = replay_is_snapshot(file.bytes, file.size);
     tn_status status =
         is_snapshot
             ? tn_snapshot_load_memory(arguments->path, file.bytes, file.size, &arguments->context,
@@ -551,7 +572,7 @@ static void replay_release(cli_replay *arguments) {
 static const char replay_doc[] =
     "Replays TRACE, a recorded run of allocations and frees, in several memory pools, and compares "
     "the bytes that each reserves with an offline plan. TRACE is a .csv file of Tenure or RMM, or "
-    "a .pickle memory snapshot of PyTorch.\v"
+    "a .pickle memory snapshot or a .json profiler trace of PyTorch.\v"
     "Examples:\n"
     "  tenure replay trace.csv -o pools.svg\n"
     "  tenure replay rmm_log.csv --pool caching --pool best-fit --capacity 24GB\n"

@@ -1,5 +1,5 @@
-/* report.c - `tenure report`: reports the memory in a snapshot of PyTorch's allocator, or the plan
- * of another tool (foreign_report.c).
+/* report.c - `tenure report`: reports the memory in a snapshot of PyTorch's allocator, the plan of
+ * another tool (foreign_report.c), or bytes by allocation site (profile_report.c).
  *
  * src/interop/snapshot reads the file and never executes its contents. For each device that has
  * memory, the command reports the peak, the state at the end, each out-of-memory event,
@@ -8,6 +8,8 @@
 #include "cli/traces/report.h"
 #include "cli/command_line/combine.h"
 #include "cli/traces/foreign.h"
+#include "cli/traces/profile.h"
+#include "interop/snapshot/snapshot.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -185,8 +187,9 @@ static tn_status report_device(cli_report *report, uint32_t number) {
     return TN_OK;
 }
 
-static tn_status report_work(cli_report *report) {
-    TN_TRY(tn_snapshot_load(report->path, &report->context, &report->snapshot, report->error));
+static tn_status report_work(cli_report *report, const uint8_t *bytes, size_t size) {
+    TN_TRY(tn_snapshot_load_memory(report->path, bytes, size, &report->context, &report->snapshot,
+                                   report->error));
     uint32_t count = tn_snapshot_device_count(report->snapshot);
     if (report->device != UINT32_MAX && report->device >= count)
         return tn__where(report->error,
@@ -243,22 +246,58 @@ static void report_release(cli_report *report) {
 }
 
 static const char report_doc[] =
-    "Reads INPUT: a memory snapshot of PyTorch, a folder of XLA dumps, or a .pte program of "
-    "ExecuTorch. For a snapshot (a file of torch.cuda.memory._dump_snapshot(), whose contents are "
+    "Reads INPUT: a memory snapshot of PyTorch, a folder of XLA dumps, a .pte program of "
+    "ExecuTorch, a trace of PyTorch's profiler, a device memory profile of JAX, or node memory "
+    "statistics of ONNX Runtime. For a "
+    "snapshot (a file of torch.cuda.memory._dump_snapshot(), whose contents are "
     "never executed), reports memory by source line, module and category (guessed from the stacks) "
     "at the peak, at each out-of-memory event, and at the end, fragmentation, and the bytes that "
     "other pools and a plan would have reserved. For a dump or program, checks the plan inside, "
     "and "
     "reports its bytes, its lower bound, the bytes of a plan of Tenure, and the values that hold "
-    "the peak, with operator and source line.\v"
+    "the peak, with operator and source line. A profile and statistics have no live ranges, so "
+    "their bytes are listed by source line, kind and device, or by node.\v"
     "Examples:\n"
     "  tenure report snapshot.pickle -o oom.html\n"
     "  tenure report snapshot.pickle --top 30 --device 1\n"
-    "  tenure report xla_dump/ --module jit_train_step -o plan.html\n\n"
+    "  tenure report xla_dump/ --module jit_train_step -o plan.html\n"
+    "  tenure report memory.prof\n\n"
     "Exit status: 0 done, 2 bad usage or input, 4 internal error.";
 
 static const struct argp report_parser = {
     report_options, report_parse, "INPUT", report_doc, NULL, 0, 0};
+
+/* A snapshot, or bytes by allocation site: `bytes` are unpacked. */
+static int report_bytes(cli_report *report, const uint8_t *bytes, size_t size) {
+    if (cli_profile_recognises(report->path, bytes, size))
+        return cli_profile_report(report, bytes, size);
+    tn_status status = report_work(report, bytes, size);
+    if (status == TN_OK) status = report_print(report);
+    int code = status == TN_OK ? 0 : cli_fail(report->error);
+    report_release(report);
+    return code;
+}
+
+static int report_file(cli_report *report) {
+    const tn_context context = tn__context(&report->context);
+    tn__file file;
+    uint8_t *unpacked = NULL;
+    size_t size = 0, room = 0;
+    tn_status status = tn__file_map_most(report->path, context.read_limit, &file, report->error);
+    if (status != TN_OK) return cli_fail(report->error);
+    bool is_packed = tn__gzip_is(file.bytes, file.size);
+    if (is_packed)
+        status = tn__where(
+            report->error,
+            tn__gzip_read(&context, file.bytes, file.size, &unpacked, &size, &room, report->error),
+            "%s", report->path);
+    int code = status != TN_OK ? cli_fail(report->error)
+               : is_packed     ? report_bytes(report, unpacked, size)
+                               : report_bytes(report, file.bytes, file.size);
+    tn__free(&context, unpacked, room);
+    tn__file_unmap(&file);
+    return code;
+}
 
 static int report_run(int count, char **words) {
     tn_error error = {0};
@@ -268,18 +307,16 @@ static int report_run(int count, char **words) {
     cli_parse(&cli_command_report, count, words, &report);
     cli_context_read(&report.context);
     if (tn_foreign_recognises(report.path)) return cli_finish(cli_foreign_report(&report));
-    tn_status status = report_work(&report);
-    if (status == TN_OK) status = report_print(&report);
-    int code = status == TN_OK ? 0 : cli_fail(&error);
-    report_release(&report);
-    return cli_finish(code);
+    return cli_finish(report_file(&report));
 }
 
 const cli_command cli_command_report = {
     .name = "report",
-    .summary = "report the memory in a PyTorch snapshot, an XLA dump or an ExecuTorch program",
+    .summary =
+        "report the memory in a PyTorch snapshot, a JAX profile, an XLA dump or a .pte program",
     .first = "top output device json",
-    .answers = (const cli_facts *const[]){&cli_report_facts, &cli_foreign_facts, NULL},
+    .answers = (const cli_facts *const[]){&cli_report_facts, &cli_foreign_facts, &cli_profile_facts,
+                                          &cli_node_stats_facts, NULL},
     .parser = &report_parser,
     .run = report_run,
 };

@@ -1,12 +1,14 @@
 /* input.c - loads the input of a command: a model, which passes through all stages of compiling, or
  * a problem. */
 #include "cli/model/input.h"
+
+#include <tenure/foreign.h>
+
 #include "base/base.h"
 #include "cli/command_line/combine.h"
 #include "cli/model/compile_options.h"
 #include "cli/model/kernel_target.h"
 #include "cli/model/training.h"
-#include "cli/traces/foreign.h"
 #include "plan/io/io.h"
 
 #include <inttypes.h>
@@ -181,13 +183,22 @@ static void input_check_alignment(const cli_input *input) {
                    input->alignment, input->path);
 }
 
+tn_status cli_input_read_foreign(cli_input *input, uint64_t **offsets, tn_error *error) {
+    tn_foreign_options options = TN_FOREIGN_OPTIONS_INIT;
+    options.module = input->module;
+    options.context = input->import.context;
+    TN_TRY(tn_foreign_load(input->path, &options, &input->foreign, error));
+    return tn__where(error, tn_foreign_problem(input->foreign, &input->own, offsets, error), "%s",
+                     input->path);
+}
+
 /* Reads a problem. If `offsets` is not NULL and the file has offsets, *offsets is set to them. If
  * `offsets` is NULL, offsets in the file become constraints: those buffers are pinned. */
 static tn_status input_read_problem(cli_input *input, uint64_t **offsets, tn_error *error) {
     double start = cli_clock();
     tn_context context = tn__context(input->import.context);
     tn_status status = tn_foreign_recognises(input->path)
-                           ? cli_foreign_read(input, offsets, error)
+                           ? cli_input_read_foreign(input, offsets, error)
                            : tn_problem_load(input->path, &context, &input->own, offsets, error);
     if (input->ends_work) cli_interrupt_ends_work();
     if (status == TN_OK && input->alignment != 0) input_check_alignment(input);

@@ -182,6 +182,9 @@ tn_status cli_input_fit(cli_input *input, const tn_plan_options *options, uint64
  * tn_setup_split_sweep. */
 tn_status cli_input_sweep(cli_input *input, const tn_plan_options *options, uint32_t count,
                           tn_setup **setups, uint32_t *found, tn_error *error);
+/* Reads a plan of another tool into input->foreign and input->own. `offsets` has the meaning that
+ * it has for tn_problem_load. */
+tn_status cli_input_read_foreign(cli_input *input, uint64_t **offsets, tn_error *error);
 /* Makes `input` the owner of the compiled model `setup`. */
 void cli_input_take_setup(cli_input *input, tn_setup *setup);
 void cli_input_release(cli_input *input);

@@ -7,15 +7,6 @@
 
 #include "base/base.h"
 
-tn_status cli_foreign_read(cli_input *input, uint64_t **offsets, tn_error *error) {
-    tn_foreign_options options = TN_FOREIGN_OPTIONS_INIT;
-    options.module = input->module;
-    options.context = input->import.context;
-    TN_TRY(tn_foreign_load(input->path, &options, &input->foreign, error));
-    return tn__where(error, tn_foreign_problem(input->foreign, &input->own, offsets, error), "%s",
-                     input->path);
-}
-
 /* --- names --- */
 
 /* Returns the length of a name without the instruction's number, such as that of "fusion" in
@@ -97,6 +88,15 @@ void cli_foreign_note(const cli_input *input) {
     snprintf(text, sizeof text, "the plan of %s takes %s bytes; this plan takes %s", facts->tool,
              tn__grouped(facts->planned, theirs), tn__grouped(input->layout->peak, ours));
     cli_note(text);
+    tn__foreign_order order;
+    tn_error error = {0};
+    char other[TN__FOREIGN_ORDER_TEXT + 40];
+    if (strcmp(facts->tool, "XLA") != 0 || cli_tone_asked().brief ||
+        tn__foreign_reorder(input->foreign, &order, &error) != TN_OK)
+        return;
+    size_t length = (size_t)snprintf(other, sizeof other, "another order of the instructions: ");
+    tn__foreign_order_text(input->foreign, &order, other + length);
+    cli_note(other);
 }
 
 static tn_status foreign_write(void *self, const uint64_t *offsets, const char *output,
@@ -133,7 +133,7 @@ const cli_facts cli_foreign_verify_facts = {
 
 tn_status cli_foreign_check(cli_input *input, tn_error *error) {
     uint64_t *offsets = NULL;
-    TN_TRY(cli_foreign_read(input, &offsets, error));
+    TN_TRY(cli_input_read_foreign(input, &offsets, error));
     input->problem = input->own;
     tn_status status = tn_layout_from_offsets(input->problem, offsets, &input->own_layout, error);
     tn_offsets_release(input->import.context, offsets, tn_problem_count(input->problem));

@@ -7,10 +7,8 @@
 #include "cli/answer/holders.h"
 #include "cli/model/input.h"
 #include "cli/traces/report.h"
+#include "report/foreign_order.h"
 
-/* Reads a plan of another tool into input->foreign and input->own. `offsets` has the meaning that
- * it has for tn_problem_load. */
-tn_status cli_foreign_read(cli_input *input, uint64_t **offsets, tn_error *error);
 /* Finds the values that are in the planned arena at its peak. If several arenas are planned, it
  * uses the one with the most live bytes. The caller releases the holders, also after an error. */
 tn_status cli_foreign_holders(cli_holders *holders, const tn_foreign *foreign, tn_error *error);
@@ -24,7 +22,7 @@ bool cli_foreign_alike(const cli_foreign_named *a, const cli_foreign_named *b);
 /* Returns the source of the value with the name `name`. Names are compared by pointer, so `name`
  * must be the pointer in the value. */
 const char *cli_foreign_source(const tn_foreign *foreign, const char *name);
-/* Prints a note with the bytes of the other tool's plan. */
+/* Prints a note with the bytes of the other tool's plan, and of another order. */
 void cli_foreign_note(const cli_input *input);
 /* Sets up a report so that it can write the .pte file that was read, with another plan. */
 void cli_foreign_writes(tn_report *report, cli_input *input);

@@ -13,7 +13,8 @@ typedef struct foreign_reading {
     tn_foreign *foreign;
     tn_problem *problem; /* buffers of the plan; NULL: the file has no live ranges */
     tn_layout theirs, ours;
-    bool valid, is_planned;
+    bool valid, is_planned, is_ordered;
+    tn__foreign_order order;
     tn_error conflict;
 } foreign_reading;
 
@@ -86,6 +87,12 @@ const cli_facts cli_foreign_facts = {
         CLI_FACT_BRIEF(SHARE, "gap", "gap", ", the gap @", "`planned` / `lower_bound` - 1"),
         CLI_FACT(BYTES, "tenure", "planned here", "bytes of a plan of Tenure"),
         CLI_FACT(WORD, "planner", NULL, "the planner of that plan"),
+        CLI_FACT(BYTES, "other_order", NULL,
+                 "XLA with the text of the module: the least live bytes that were found for an "
+                 "order of the same instructions"),
+        CLI_FACT(BYTES, "other_order_bound", NULL,
+                 "no order with the same values in place needs less, or null if no bound is known"),
+        CLI_FACT(WORD, "other_order_missing", NULL, "why these are unknown, or null"),
         CLI_FACT_OF(LIST, "planned_arenas", "the planned arenas", &foreign_arena_facts),
         CLI_FACT(COUNT, "holder_count", NULL,
                  "buffers that are live at the peak of the fullest planned arena"),
@@ -160,6 +167,20 @@ static void foreign_add_plan(cli_answer *answer, const foreign_reading *reading)
                                                                  : "valid",
                  reading->ours.planner);
     cli_add_word(answer, "planner", reading->ours.planner);
+    if (!reading->is_ordered) return;
+    char text[TN__FOREIGN_ORDER_TEXT];
+    const tn__foreign_order *order = &reading->order;
+    tn__foreign_order_text(reading->foreign, order, text);
+    cli_add_line(answer, "another order", "%s", text);
+    if (order->missing == NULL)
+        cli_add(answer, "other_order", order->found);
+    else
+        cli_add_null(answer, "other_order");
+    if (order->missing == NULL && order->exact)
+        cli_add(answer, "other_order_bound", order->bound);
+    else
+        cli_add_null(answer, "other_order_bound");
+    cli_add_word(answer, "other_order_missing", order->missing);
 }
 
 static void foreign_add_arenas(cli_answer *answer, const tn_foreign *foreign) {
@@ -249,7 +270,10 @@ static tn_status foreign_plan_here(foreign_reading *reading) {
     options.timeout_s = report->timeout_s;
     tn_status status = tn_plan(reading->problem, &options, &reading->ours, report->error);
     reading->is_planned = status == TN_OK;
-    return status == TN_E_STOPPED ? TN_OK : status;
+    if (status != TN_OK) return status == TN_E_STOPPED ? TN_OK : status;
+    reading->is_ordered = strcmp(tn_foreign_facts_of(reading->foreign)->tool, "XLA") == 0;
+    if (!reading->is_ordered) return TN_OK;
+    return tn__foreign_reorder(reading->foreign, &reading->order, report->error);
 }
 
 static tn_status foreign_work(foreign_reading *reading) {

@@ -1,5 +1,6 @@
 /* report_answer.c - prints the answer of `tenure report`. */
 #include "cli/traces/report.h"
+#include "interop/snapshot/snapshot.h"
 #include "report/format.h"
 
 #include <inttypes.h>
@@ -13,6 +14,7 @@ typedef struct answer_state {
     cli_answer *answer;
     tn_snapshot_group *groups; /* [top] */
     tn_snapshot_hole *holes;   /* [top] */
+    bool has_segments;         /* profiler traces have none */
 } answer_state;
 
 /* --- the facts --- */
@@ -80,6 +82,8 @@ static const cli_facts answer_device_facts = {
     .indent = 2,
     .rows = (const cli_fact[]){
         CLI_FACT(COUNT, "device", "device", "number of the device"),
+        CLI_FACT(WORD, "device_name", NULL,
+                 "its name in a profiler trace, such as cuda:0, or null"),
         CLI_FACT(COUNT, "events", NULL, "number of events"),
         CLI_FACT(COUNT, "blocks", NULL, "number of blocks over the whole time"),
         CLI_FACT(COUNT, "segments", NULL, "number of segments at the end"),
@@ -177,9 +181,11 @@ static void answer_moment(const answer_state *state, const cli_report_moment *mo
     cli_add_gap(answer);
     cli_answer_open(answer, NULL);
     cli_add_line(answer, strcmp(moment->name, "now") == 0 ? "memory now" : moment->name,
-                 "(event %" PRIu64 " of %" PRIu64 "): %s requested, %s reserved", moment->time,
+                 "(event %" PRIu64 " of %" PRIu64 "): %s requested%s%s%s", moment->time,
                  state->facts->event_count, tn_size_format(requested, own),
-                 tn__words_iec(reserved, held));
+                 state->has_segments ? ", " : "",
+                 state->has_segments ? tn__words_iec(reserved, held) : "",
+                 state->has_segments ? " reserved" : "");
     cli_add_word(answer, "name", moment->name);
     cli_add(answer, "event", moment->time);
     cli_add(answer, "requested", requested);
@@ -320,7 +326,7 @@ static void answer_pools(const answer_state *state) {
     cli_answer *answer = state->answer;
     if (state->device->pool_count > 0) cli_add_gap(answer);
     cli_answer_open(answer, "pools");
-    if (state->device->pool_count > 0 && cli_answer_table(answer) != NULL) {
+    if (state->device->pool_count > 0 && state->has_segments && cli_answer_table(answer) != NULL) {
         cli_answer_open(answer, NULL);
         cli_add_word(answer, "name", "in the file");
         cli_add(answer, "reserved_peak", state->facts->reserved_peak);
@@ -338,6 +344,7 @@ static void answer_agreement(const answer_state *state) {
     const tn_snapshot_facts *facts = state->facts;
     uint64_t wrong =
         facts->wrong_requests + facts->wrong_blocks + facts->wrong_segments + facts->wrong_device;
+    if (!state->has_segments && wrong == 0) return;
     cli_add_gap(state->answer);
     if (wrong == 0 && facts->event_count == 0)
         cli_add_line(state->answer, "the segments", "agree with their blocks");
@@ -345,7 +352,8 @@ static void answer_agreement(const answer_state *state) {
         cli_add_line(state->answer, "the events and the segments",
                      "agree: events explain every block and every segment");
     else
-        cli_add_line(state->answer, "the events and the segments",
+        cli_add_line(state->answer,
+                     state->has_segments ? "the events and the segments" : "the events",
                      "disagree in %" PRIu64 " places; the first: %s", wrong, facts->first_wrong);
 }
 
@@ -356,8 +364,12 @@ static void answer_memory(const answer_state *state) {
     const uint32_t segments = answer_sum(state, &allocated);
     char one[TN__WORDS_MAX], two[TN__WORDS_MAX], three[TN__WORDS_MAX];
     cli_add(answer, "device", state->device->device);
-    cli_add_more(answer, ": %" PRIu64 " events, %" PRIu64 " blocks over time, %u segments",
-                 facts->event_count, facts->life_count, segments);
+    const char *name = tn__snapshot_device_name(state->report->snapshot, state->device->device);
+    if (name != NULL) cli_add_more(answer, " (%s)", name);
+    cli_add_more(answer, ": %" PRIu64 " events, %" PRIu64 " blocks over time", facts->event_count,
+                 facts->life_count);
+    if (state->has_segments) cli_add_more(answer, ", %u segments", segments);
+    cli_add_word(answer, "device_name", name);
     cli_add(answer, "events", facts->event_count);
     cli_add(answer, "blocks", facts->life_count);
     cli_add(answer, "segments", segments);
@@ -368,8 +380,10 @@ static void answer_memory(const answer_state *state) {
     cli_add(answer, "before_blocks", facts->before_count);
     cli_add(answer, "before_bytes", facts->before_bytes);
     answer_bytes(answer, "requested", facts->requested - facts->waiting_bytes);
-    cli_add_more(answer, " requested, %s allocated (rounded up), %s reserved",
-                 tn__words_iec(allocated, two), tn__words_iec(facts->reserved, three));
+    cli_add_more(answer, " requested");
+    if (state->has_segments)
+        cli_add_more(answer, ", %s allocated (rounded up), %s reserved",
+                     tn__words_iec(allocated, two), tn__words_iec(facts->reserved, three));
     if (facts->waiting_count > 0)
         cli_add_line(answer, "now:", "%s more were freed and wait for another stream",
                      tn__words_iec(facts->waiting_bytes, one));
@@ -407,10 +421,12 @@ static void answer_brief(const answer_state *state) {
     char peak[TN__WORDS_MAX], reserved[TN__WORDS_MAX], size[TN__WORDS_MAX];
     uint32_t count = tn_snapshot_groups(state->device->lives, facts->peak_time, TN_SNAPSHOT_BY_LINE,
                                         state->groups, 1);
-    cli_add_brief(state->answer, "device %u: %s %s requested, %s reserved", state->device->device,
+    cli_add_brief(state->answer, "device %u: %s %s requested", state->device->device,
                   facts->event_count > 0 ? "peak" : "no history; now",
-                  tn__words_iec(facts->peak_requested, peak),
-                  tn__words_iec(facts->reserved_peak, reserved));
+                  tn__words_iec(facts->peak_requested, peak));
+    if (state->has_segments)
+        cli_add_brief(state->answer, ", %s reserved",
+                      tn__words_iec(facts->reserved_peak, reserved));
     if (count > 0)
         cli_add_brief(state->answer, "; %s of it by %s", tn__words_iec(state->groups->bytes, size),
                       state->groups->name);
@@ -440,6 +456,8 @@ static void answer_all(const cli_report *report, cli_answer *answer) {
     for (uint32_t i = 0; i < report->device_count && !answer->out.failed; i++) {
         state.device = &report->devices[i];
         state.facts = tn_snapshot_facts_of(state.device->lives);
+        state.has_segments =
+            tn__snapshot_device_name(report->snapshot, state.device->device) == NULL;
         if (i > 0) cli_add_gap(answer);
         if (i > 0) cli_add_break(answer);
         cli_answer_open(answer, NULL);

@@ -41,6 +41,7 @@ tn_status tn__foreign_create(const tn_context *context, const char *tool, const 
     made->facts.form = form;
     made->facts.module = "";
     made->facts.modules = 1;
+    made->needs.missing = "the dump has no text of the module";
     *foreign = made;
     return TN_OK;
 }
@@ -57,6 +58,11 @@ void tn_foreign_destroy(tn_foreign *foreign) {
     tn__free(&context, foreign->bodies, foreign->body_room * sizeof *foreign->bodies);
     tn__free(&context, foreign->order, foreign->order_room * sizeof *foreign->order);
     tn__free(&context, foreign->owner, foreign->order_room * sizeof *foreign->owner);
+    tn__free(&context, foreign->needs.after,
+             foreign->needs.after_room * sizeof *foreign->needs.after);
+    tn__free(&context, foreign->needs.reads,
+             foreign->needs.read_room * sizeof *foreign->needs.reads);
+    tn__free(&context, foreign->needs.inner, foreign->needs.inner_room);
     tn__arena_release(&foreign->texts);
     tn__file_unmap(&foreign->file);
     tn__free(&context, foreign, sizeof *foreign);

@@ -23,6 +23,19 @@ typedef struct foreign_body {     /* values that share bytes on purpose, at one 
     uint32_t buffer; /* number of the buffer in the problem; UINT32_MAX: it has no buffer */
 } foreign_body;
 
+typedef struct tn__foreign_pair { /* a step, and an earlier step or a value that it needs */
+    uint32_t step, what;
+} tn__foreign_pair;
+
+/* What the text of a program says about the order of its steps. */
+typedef struct tn__foreign_needs {
+    const char *missing;             /* why the rest is empty; NULL: it is known. Static */
+    tn__foreign_pair *after, *reads; /* steps that must run before, values that are read */
+    size_t after_count, after_room, read_count, read_room;
+    uint8_t *inner; /* [steps] 1: inside a computation that a later step calls */
+    size_t inner_room;
+} tn__foreign_needs;
+
 struct tn_foreign {
     tn_context context;
     tn__arena texts;
@@ -40,6 +53,7 @@ struct tn_foreign {
     size_t body_count, body_room, order_room;
     /* ExecuTorch: the file, which can be written again with other offsets; else empty */
     tn__file file;
+    tn__foreign_needs needs;
 };
 
 /* Creates an empty plan; the texts `tool` and `form` must be static. */

@@ -53,7 +53,7 @@ static tn_status gzip_bits(gzip_state *it, uint32_t need, uint32_t *value) {
 static tn_status gzip_put(gzip_state *it, uint8_t byte) {
     if (it->made == it->most)
         TN_FAIL(it->error, TN_E_INVALID,
-                "gzip: more than %zu bytes come from %zu packed ones, which is no usual snapshot; "
+                "gzip: more than %zu bytes come from %zu packed ones, which is unusual; "
                 "unpack it with gunzip",
                 it->most, it->size);
     if (!tn__reserve(it->context, &it->to, &it->room, it->made + 1, 1))

@@ -67,7 +67,9 @@ static int infer_place(const tn_snapshot_frame *frame) {
     const char *function = frame->function, *file = frame->file;
     if (!infer_is_python(frame)) {
         if (strstr(function, "AccumulateGrad") != NULL) return PLACE_GRADIENT;
-        if (strstr(function, "autograd::Engine::") != NULL) return PLACE_BACKWARD;
+        if (INFER_HAS(function, "autograd::Engine::", "autograd::engine::evaluate_function"))
+            return PLACE_BACKWARD;
+        if (strncmp(function, "Optimizer.step#", 15) == 0) return PLACE_OPTIMIZER;
         if (INFER_HAS(function, "THPVariable_to", "THPVariable_cuda")) return PLACE_INPUT;
         return PLACE_OTHER;
     }

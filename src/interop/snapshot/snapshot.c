@@ -206,15 +206,21 @@ static tn_status snapshot_sort(const void *bytes, size_t size, tn_error *error) 
     return TN_OK;
 }
 
-static tn_status snapshot_load_pickle(const char *name, const void *bytes, size_t size,
-                                      const tn_context *given, tn_snapshot **snapshot,
-                                      tn_error *error) {
+static tn_snapshot *snapshot_create(const tn_context *given) {
     tn_context context = tn__context(given);
     tn_snapshot *made = tn__alloc_array(&context, 1, sizeof *made);
-    if (made == NULL) return tn__no_memory(error, "a snapshot");
+    if (made == NULL) return NULL;
     made->context = context;
     tn__arena_init(&made->arena, &made->context);
     made->stacks.context = &made->context;
+    return made;
+}
+
+static tn_status snapshot_load_pickle(const char *name, const void *bytes, size_t size,
+                                      const tn_context *given, tn_snapshot **snapshot,
+                                      tn_error *error) {
+    tn_snapshot *made = snapshot_create(given);
+    if (made == NULL) return tn__no_memory(error, "a snapshot");
     tn__build build;
     tn__pickle_value value = {0};
     tn_status status =
@@ -234,6 +240,22 @@ static tn_status snapshot_load_pickle(const char *name, const void *bytes, size_
     return status;
 }
 
+/* The memory events of a profiler's trace, or a pickle. */
+static tn_status snapshot_load_plain(const char *name, const void *bytes, size_t size,
+                                     const tn_context *given, tn_snapshot **snapshot,
+                                     tn_error *error) {
+    if (!tn__kineto_is(bytes, size))
+        return snapshot_load_pickle(name, bytes, size, given, snapshot, error);
+    tn_snapshot *made = snapshot_create(given);
+    if (made == NULL) return tn__no_memory(error, "a profile");
+    tn_status status = tn__where(error, tn__kineto_read(bytes, size, made, error), "%s", name);
+    if (status == TN_OK)
+        *snapshot = made;
+    else
+        tn_snapshot_destroy(made);
+    return status;
+}
+
 tn_status tn_snapshot_load_memory(const char *name, const void *bytes, size_t size,
                                   const tn_context *given, tn_snapshot **snapshot,
                                   tn_error *error) {
@@ -243,13 +265,13 @@ tn_status tn_snapshot_load_memory(const char *name, const void *bytes, size_t si
     if (bytes == NULL) size = 0;
     TN_TRY(tn__where(error, snapshot_sort(bytes, size, error), "%s", name));
     if (!tn__gzip_is(bytes, size))
-        return snapshot_load_pickle(name, bytes, size, given, snapshot, error);
+        return snapshot_load_plain(name, bytes, size, given, snapshot, error);
     TN_TRY(tn__where(error,
                      tn__gzip_read(&context, bytes, size, &unpacked, &unpacked_size, &room, error),
                      "%s", name));
     tn_status status = snapshot_sort(unpacked, unpacked_size, error);
     if (status == TN_OK)
-        status = snapshot_load_pickle(name, unpacked, unpacked_size, given, snapshot, error);
+        status = snapshot_load_plain(name, unpacked, unpacked_size, given, snapshot, error);
     tn__free(&context, unpacked, room);
     return status;
 }
@@ -278,6 +300,11 @@ void tn_snapshot_destroy(tn_snapshot *snapshot) {
 /* --- asking --- */
 
 uint32_t tn_snapshot_device_count(const tn_snapshot *snapshot) { return snapshot->device_count; }
+
+const char *tn__snapshot_device_name(const tn_snapshot *snapshot, uint32_t device) {
+    bool named = snapshot->device_names != NULL && device < snapshot->device_count;
+    return named ? snapshot->device_names[device] : NULL;
+}
 
 const tn_snapshot_event *tn_snapshot_events(const tn_snapshot *snapshot, uint32_t device,
                                             uint64_t *count) {

@@ -22,8 +22,9 @@ struct tn_snapshot {
     uint32_t block_count;
     tn__trace_range *devices;
     uint32_t device_count;
-    tn__stacks stacks;  /* frames contain numbers of words */
-    const char **words; /* [word_count], function and file names of frames */
+    const char **device_names; /* [device_count] "cuda:0"; NULL: the devices have only numbers */
+    tn__stacks stacks;         /* frames contain numbers of words */
+    const char **words;        /* [word_count], function and file names of frames */
     size_t word_count;
     uint64_t *streams;
     size_t stream_count, stream_room;
@@ -66,6 +67,13 @@ tn_status tn__snapshot_validate(tn_snapshot_lives *lives, int64_t reserved, tn_e
 /* Counts an inconsistency, and stores the message of the first one. */
 void tn__snapshot_wrong(tn_snapshot_lives *lives, uint64_t *count, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* kineto.c: whether a text can be a trace of PyTorch's profiler; its memory events as a snapshot,
+ * which was created empty. Errors: E_INVALID with the byte, E_UNSUPPORTED, E_NO_MEMORY. */
+bool tn__kineto_is(const void *bytes, size_t size);
+tn_status tn__kineto_read(const void *bytes, size_t size, tn_snapshot *snapshot, tn_error *error);
+/* The name of a device in such a trace; NULL: a snapshot, whose devices have only numbers. */
+const char *tn__snapshot_device_name(const tn_snapshot *snapshot, uint32_t device);
 
 /* gzip.c */
 bool tn__gzip_is(const void *bytes, size_t size);

@@ -137,4 +137,13 @@ tn_status tn__order_beam(tn__order_walk *walk, uint32_t *order, tn__order_result
  * width. */
 uint32_t tn__order_width(tn__order_walk *walk, const uint32_t *order);
 
+/* --- orders/memory.c: all searches --- */
+
+/* Finds an order of the nodes with a low peak. order[count] receives it, and `proof` its peak and
+ * the largest lower bound that was proved; both are 0 if the sizes exceed every machine. `lean`:
+ * among orders with this peak, prefer one with low memory at other steps, too. Errors:
+ * E_NO_MEMORY. */
+tn_status tn__order_search(const tn__order_model *model, uint64_t state_limit, bool lean,
+                           uint32_t *order, tn_order_proof *proof, tn_error *error);
+
 #endif

@@ -37,7 +37,8 @@
 typedef struct memory_state {
     tn__order_model model;
     tn__order_walk walk;
-    const tn_order_task *task;
+    uint64_t state_limit;           /* of the complete search */
+    bool lean;                      /* also low memory at other steps */
     uint32_t *best, *order, *spare; /* [nodes] */
     uint8_t *inside;
     uint64_t *costs;
@@ -218,7 +219,7 @@ static tn_status memory_beam(memory_state *memory, tn_error *error) {
 }
 
 static tn_status memory_exact(memory_state *memory, uint64_t share, tn_error *error) {
-    uint64_t states = memory->task->state_limit / share;
+    uint64_t states = memory->state_limit / share;
     tn__order_result result = {.peak = memory->peak, .bound = memory->bound};
     if (states == 0 || memory_done(memory)) return TN_OK;
     TN_TRY(
@@ -249,7 +250,7 @@ static tn_status memory_search(memory_state *memory, tn_error *error) {
     memory_first_bound(memory);
     if (!memory_done(memory)) TN_TRY(memory_starts(memory, error));
     if (!memory_done(memory)) TN_TRY(memory_close(memory, error));
-    if (memory->task->whole) memory_lean(memory);
+    if (memory->lean) memory_lean(memory);
     return TN_OK;
 }
 
@@ -275,42 +276,56 @@ static void memory_release(memory_state *memory) {
     tn__free(context, memory->spare, count * sizeof *memory->spare);
     tn__free(context, memory->inside, count * sizeof *memory->inside);
     tn__free(context, memory->costs, count * sizeof *memory->costs);
-    tn__order_model_release(&memory->model);
+}
+
+tn_status tn__order_search(const tn__order_model *model, uint64_t state_limit, bool lean,
+                           uint32_t *order, tn_order_proof *proof, tn_error *error) {
+    memory_state memory = {.model = *model, .state_limit = state_limit, .lean = lean};
+    tn_status status =
+        memory_make(&memory) ? TN_OK : tn__no_memory(error, "the order of operators");
+    if (status == TN_OK) memory_file_order(&memory);
+    if (status == TN_OK && model->count > 0 && model->largest <= MEMORY_BYTES_MAX)
+        status = memory_search(&memory, error);
+    else if (status == TN_OK && model->count > 0) /* sizes exceed every machine */
+        memcpy(memory.best, memory.order, model->count * sizeof *memory.best);
+    if (status == TN_OK) {
+        if (model->count > 0) memcpy(order, memory.best, model->count * sizeof *order);
+        *proof = (tn_order_proof){memory.peak, memory.bound};
+    }
+    memory_release(&memory);
+    return status;
 }
 
 /* Writes the operators of the best order. Operators that are not nodes (folded ones) come first,
  * because they take no step. */
-static void memory_write(const memory_state *memory, tn_op_id *ops) {
-    const tn_block *block = tn_graph_block(memory->task->graph, memory->task->block);
+static void memory_write(const tn_order_task *task, const tn__order_model *model,
+                         const uint32_t *order, tn_op_id *ops) {
+    const tn_block *block = tn_graph_block(task->graph, task->block);
     uint32_t node = 0, at = 0;
     for (uint32_t i = 0; i < block->op_count; i++) {
-        bool is_node = node < memory->model.count && memory->model.ops[node] == block->ops[i];
+        bool is_node = node < model->count && model->ops[node] == block->ops[i];
         if (is_node)
             node++;
         else
             ops[at++] = block->ops[i];
     }
-    for (uint32_t i = 0; i < memory->model.count; i++)
-        ops[at++] = memory->model.ops[memory->best[i]];
+    for (uint32_t i = 0; i < model->count; i++) ops[at++] = model->ops[order[i]];
 }
 
 static tn_status memory_arrange(const tn_order_task *task, tn_op_id *ops, tn_order_proof *proof,
                                 tn_error *error) {
-    memory_state memory = {.task = task};
-    tn_status status = tn__order_model_make(task, &memory.model, error);
-    if (status == TN_OK && !memory_make(&memory))
-        status = tn__no_memory(error, "the order of operators");
-    if (status == TN_OK) memory_file_order(&memory);
-    if (status == TN_OK && memory.model.count > 0 && memory.model.largest <= MEMORY_BYTES_MAX)
-        status = memory_search(&memory, error);
-    /* no machine has memory of such a size: the file's order is kept */
-    else if (status == TN_OK && memory.model.count > 0)
-        memcpy(memory.best, memory.order, memory.model.count * sizeof *memory.best);
+    tn__order_model model;
+    uint32_t *order = NULL;
+    tn_status status = tn__order_model_make(task, &model, error);
     if (status == TN_OK) {
-        memory_write(&memory, ops);
-        *proof = (tn_order_proof){memory.peak, memory.bound};
+        order = tn__alloc_array(model.context, model.count, sizeof *order);
+        if (order == NULL) status = tn__no_memory(error, "the order of operators");
     }
-    memory_release(&memory);
+    if (status == TN_OK)
+        status = tn__order_search(&model, task->state_limit, task->whole, order, proof, error);
+    if (status == TN_OK) memory_write(task, &model, order, ops);
+    tn__free(model.context, order, model.count * sizeof *order);
+    tn__order_model_release(&model);
     return status;
 }
 

@@ -1,0 +1,41 @@
+/* xla_text.h - the instructions in the text of an HLO module, which xla_text.c reads and from which
+ * xla_needs.c derives what each step needs. */
+#ifndef TN_INTEROP_FOREIGN_XLA_TEXT_H
+#define TN_INTEROP_FOREIGN_XLA_TEXT_H
+
+#include "interop/foreign/foreign.h"
+
+typedef struct tn__xla_instruction {
+    tn__span name, op;
+    tn__span operands; /* without the closing parenthesis */
+    tn__span rest;     /* attributes and metadata, after the parenthesis */
+    bool inner;        /* of a computation that is not the entry */
+} tn__xla_instruction;
+
+typedef struct tn__xla_row { /* a row of the module's tables of stack frames, by its number */
+    tn__span text;           /* a file or function */
+    uint32_t file, function; /* a location: these and its line */
+    uint32_t line;
+    uint32_t location, parent; /* a stack frame */
+} tn__xla_row;
+typedef struct tn__xla_table {
+    tn__xla_row *rows; /* numbered from 1 */
+    size_t count, room;
+} tn__xla_table;
+enum { TN__XLA_FILES, TN__XLA_FUNCTIONS, TN__XLA_LOCATIONS, TN__XLA_FRAMES, TN__XLA_TABLES };
+
+typedef struct tn__xla_text {
+    tn__names names; /* instruction -> number */
+    tn__xla_instruction *instructions;
+    size_t count, room;
+    tn__xla_table tables[TN__XLA_TABLES];
+} tn__xla_text;
+
+/* The position of `what` in a text, or the text's size. */
+size_t tn__xla_find(tn__span text, const char *what);
+/* The next name in a list of operands: steps over shapes, numbers and comments. */
+bool tn__xla_operand(tn__span *operands, tn__span *name);
+/* xla_needs.c: fills foreign->needs. False: no memory. */
+bool tn__xla_needs(tn_foreign *foreign, const tn__xla_text *text);
+
+#endif
