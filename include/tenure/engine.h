@@ -285,7 +285,12 @@ typedef struct tn_engine_options {
      */
     const char *pool;
     uint64_t pool_capacity; /* bytes */
-    tn_trace *trace;        /* NULL, or records the events; must outlive the engine */
+    /* With a pool: passive mode. If the pool is full, the buffers that were accessed least recently
+     * are copied to the host, and back when a step accesses them; the run waits for each copy.
+     * Only for programs of one stream without control flow or copies, and not with `poison` */
+    bool on_demand;
+    bool warm;       /* write every page of the arena first, so that the first run is not slower */
+    tn_trace *trace; /* NULL, or records the events; must outlive the engine */
     uint64_t host_capacity; /* bytes for swapped tensors, wherever they are kept; 0: no limit */
     /* NULL, or [tensors of the graph], which must outlive the engine. Each run lowers zeros[t] to
      * the share of elements that are 0 right after the tensor was computed, for
