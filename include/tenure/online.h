@@ -66,7 +66,8 @@ typedef struct tn_online_options {
     void (*explain)(void *self, const char *line);
     void *self;
 } tn_online_options;
-#define TN_ONLINE_OPTIONS_INIT TN_INIT(tn_online_options, TN_SET(struct_size, sizeof(tn_online_options)))
+#define TN_ONLINE_OPTIONS_INIT                                                                     \
+    TN_INIT(tn_online_options, TN_SET(struct_size, sizeof(tn_online_options)))
 
 typedef struct tn_online_iteration {
     bool guided;          /* false: passive */
@@ -84,9 +85,9 @@ typedef struct tn_online_usage {
     uint64_t peak;      /* the most bytes that were allocated on the device at once */
     uint64_t host_peak; /* the most host bytes for swapped tensors, of all iterations */
     uint64_t iterations;
-    uint64_t settled;      /* number of the last iteration with a new program, from 0 */
-    bool guided;           /* a policy's program is running */
-    uint32_t swapped;      /* tensors by decision of the policy */
+    uint64_t settled; /* number of the last iteration with a new program, from 0 */
+    bool guided;      /* a policy's program is running */
+    uint32_t swapped; /* tensors by decision of the policy */
     uint32_t recomputed;
     double link_bytes_per_s; /* as measured by the first iteration, the slower way */
 } tn_online_usage;

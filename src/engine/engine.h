@@ -4,7 +4,7 @@
  *   statics.c        weights, constants and folded tensors (no program, no plan; statics.h)
  *   flow.c           control flow: regions of If, Loop and Scan
  *   places.c         where buffers lie, in a plan or a pool
- *   on_demand.c      passive mode: a pool that is too small, with copies to the host when it is full
+ *   on_demand.c      passive mode: a pool that is too small, with copies to the host
  *   spans.c          buffers that begin and end at each step: poison, pools
  *   trace_events.c   events for the trace
  *   io.c             arrays of the caller, memory of the device
@@ -136,10 +136,10 @@ typedef struct tn__places {
     uint32_t *tag;   /* [bodies] the pool's tag that names the holder */
     /* [bodies] the first live range in the body, which names it; TN_NONE: no live range */
     uint32_t *named;
-    uint32_t *life_at; /* [steps + 2] live ranges by their first step */
-    tn_pool *pool;     /* NULL: a layout */
+    uint32_t *life_at;               /* [steps + 2] live ranges by their first step */
+    tn_pool *pool;                   /* NULL: a layout */
     struct tn__on_demand *on_demand; /* NULL: a full pool is an error */
-    tn__held *held;    /* blocks of the pool that outlast a run */
+    tn__held *held;                  /* blocks of the pool that outlast a run */
     uint32_t held_count;
 } tn__places;
 

@@ -375,5 +375,6 @@ tn_status tn__on_demand_end(tn__on_demand *it, tn_body_id body, tn_error *error)
     bool out = at->out;
     demand_forget(it, body);
     at->live = at->out = false;
-    return out ? TN_OK : tn_pool_free(it->engine->places.pool, it->engine->places.block[body], error);
+    return out ? TN_OK
+               : tn_pool_free(it->engine->places.pool, it->engine->places.block[body], error);
 }

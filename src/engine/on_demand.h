@@ -31,8 +31,8 @@ typedef struct tn__on_demand_body {
 
 typedef struct tn__on_demand {
     tn_engine *engine;
-    tn__lists accesses;        /* [steps] the bodies that a step accesses */
-    tn__lists lives;           /* [bodies] the live ranges of a body */
+    tn__lists accesses;         /* [steps] the bodies that a step accesses */
+    tn__lists lives;            /* [bodies] the live ranges of a body */
     tn__on_demand_body *bodies; /* [bodies] */
     uint32_t steps, step;
     uint64_t now; /* number of the current step, over all runs */
@@ -52,10 +52,10 @@ tn_status tn__on_demand_make(tn_engine *engine);
 void tn__on_demand_release(tn_engine *engine); /* accepts an engine without passive mode */
 
 /* These four do nothing for an engine without passive mode (NULL). */
-void tn__on_demand_start(tn__on_demand *it);                     /* a run begins */
-void tn__on_demand_arrive(tn__on_demand *it, uint32_t step);     /* before spans begin and end */
-tn_status tn__on_demand_enter(tn__on_demand *it);                /* after it: bring its buffers */
-void tn__on_demand_finish(tn__on_demand *it);                    /* the last step has run */
+void tn__on_demand_start(tn__on_demand *it);                 /* a run begins */
+void tn__on_demand_arrive(tn__on_demand *it, uint32_t step); /* before spans begin and end */
+tn_status tn__on_demand_enter(tn__on_demand *it);            /* after it: bring its buffers */
+void tn__on_demand_finish(tn__on_demand *it);                /* the last step has run */
 
 void tn__on_demand_begin(tn__on_demand *it, tn_body_id body); /* a span begins */
 /* A span ends: frees its bytes, wherever they are. */

@@ -39,7 +39,7 @@ struct cli_train {
     bool explain;                /* --explain */
     tn_online *online;           /* with --online */
     cli_compile_options compile; /* that `online` reads until its second iteration */
-    cli_paths pictures; /* files for the picture of a step */
+    cli_paths pictures;          /* files for the picture of a step */
     uint64_t batch;
     double rate; /* --lr */
     bool json;

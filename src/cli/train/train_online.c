@@ -61,8 +61,7 @@ static const cli_facts online_iteration_facts = {
         CLI_FACT(COUNT, "evictions", NULL, "passive: buffers that were evicted"),
         CLI_FACT(COUNT, "copies", NULL, "guided: copies back"),
         CLI_FACT(COUNT, "late", NULL, "of these, unfinished at their back-access"),
-        CLI_FACT(COUNT, "moved", NULL, "in-triggers that moved earlier before it"),
-        CLI_FACTS_END}};
+        CLI_FACT(COUNT, "moved", NULL, "in-triggers that moved earlier before it"), CLI_FACTS_END}};
 const cli_facts cli_train_online_facts = {
     .width = 15,
     .rows = (const cli_fact[]){

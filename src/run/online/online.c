@@ -46,14 +46,14 @@ struct tn_online {
     uint64_t saved_bytes;
     tn_online_iteration *list; /* [ONLINE_KEPT + 1] */
     tn_online_iteration next;  /* what is known before the iteration runs */
-    uint32_t late; /* copies back of the last iteration */
+    uint32_t late;             /* copies back of the last iteration */
     tn_online_usage usage;
 };
 
 /* --- explanations ----------------------------------------------------------------------------- */
 
 __attribute__((format(printf, 2, 3))) static void online_say(const tn_online *online,
-                                                           const char *format, ...) {
+                                                             const char *format, ...) {
     char line[400];
     va_list values;
     if (online->options.explain == NULL) return;
@@ -99,7 +99,8 @@ static void online_say_accesses(const tn_online *online, tn_tensor_id tensor) {
 static tn_status online_list_statics(tn_online *online, tn_error *error) {
     const tn_graph *graph = tn_setup_graph(online->base);
     uint32_t tensors = tn_graph_tensor_count(graph);
-    online->statics = tn__alloc_array(&online->context, (size_t)tensors + 1, sizeof *online->statics);
+    online->statics =
+        tn__alloc_array(&online->context, (size_t)tensors + 1, sizeof *online->statics);
     if (online->statics == NULL) return tn__no_memory(error, "static memory");
     for (tn_tensor_id id = 0; id < tensors; id++) {
         const tn_tensor *tensor = tn_graph_tensor(graph, id);
@@ -116,16 +117,16 @@ static tn_status online_list_statics(tn_online *online, tn_error *error) {
 static tn_status online_save(tn_online *online, tn_error *error) {
     for (uint32_t i = 0; i < online->static_count; i++)
         TN_TRY(tn_engine_get_static(online->engine, online->statics[i].tensor,
-                                    online->saved + online->statics[i].at,
-                                    online->statics[i].bytes, error));
+                                    online->saved + online->statics[i].at, online->statics[i].bytes,
+                                    error));
     return TN_OK;
 }
 
 static tn_status online_restore(tn_online *online, tn_error *error) {
     for (uint32_t i = 0; i < online->static_count; i++)
         TN_TRY(tn_engine_set_static(online->engine, online->statics[i].tensor,
-                                    online->saved + online->statics[i].at,
-                                    online->statics[i].bytes, error));
+                                    online->saved + online->statics[i].at, online->statics[i].bytes,
+                                    error));
     return TN_OK;
 }
 
@@ -307,8 +308,8 @@ static void online_say_late(const tn_online *online, const tn__trigger *trigger,
                "copy took %.3f ms): its in-trigger %s from step %" PRIu32 " to step %" PRIu32,
                online->usage.iterations - 1,
                tn_graph_tensor(tn_setup_graph(online->base), list[at].it.tensor)->name,
-               1e3 * trigger->late_s, 1e3 * trigger->copy_s,
-               fits ? "moves" : "has no room to move", from, to);
+               1e3 * trigger->late_s, 1e3 * trigger->copy_s, fits ? "moves" : "has no room to move",
+               from, to);
 }
 
 /* Moves the triggers of late copies back one by one, as far as the budget has room. */
@@ -435,8 +436,7 @@ static tn_status online_options(tn_online *online, tn_error *error) {
 static tn_status online_open(tn_online *online, tn_error *error) {
     tn_device_options device = TN_DEVICE_OPTIONS_INIT;
     TN_TRY(online_options(online, error));
-    online->list =
-        tn__alloc_array(&online->context, (size_t)ONLINE_KEPT + 1, sizeof *online->list);
+    online->list = tn__alloc_array(&online->context, (size_t)ONLINE_KEPT + 1, sizeof *online->list);
     if (online->list == NULL) return tn__no_memory(error, "iterations");
     device.context = &online->context;
     device.capacity = online->usage.budget = online->options.budget;

@@ -20,8 +20,7 @@
 
 typedef struct tn__trigger { /* a copy back of the running program */
     uint32_t arrival;        /* the signal of its end, which identifies it */
-    double pending_s;        /* it should begin earlier by this time */
-    double late_s, copy_s;   /* of the last iteration; late_s 0: in time */
+    double late_s, copy_s;   /* of the last iteration: from the back-access to its end; its time */
     bool late, blocked;      /* blocked: it cannot begin earlier */
 } tn__trigger;
 
@@ -45,10 +44,10 @@ tn_status tn__triggers_make(tn__triggers *triggers, const tn_program *program,
 void tn__triggers_release(tn__triggers *triggers); /* accepts zeros */
 
 /* Reads the trace of an iteration: times of all instructions, and which copies back were late.
- * Late ones are asked to begin earlier. Returns their number. */
+ * Returns the number of late ones. */
 uint32_t tn__triggers_read(tn__triggers *triggers, const tn_trace *trace);
 
-/* Moves a late copy back in `next`. False: no instruction begins that early yet, or it is blocked.
+/* Moves a late copy back in `next`. False: it is blocked.
  * from, to  out: the instructions on stream 0 after which it begins, before and now */
 bool tn__triggers_move(tn__triggers *triggers, tn__trigger *trigger, uint32_t *from, uint32_t *to);
 

@@ -5,10 +5,9 @@
  *                                            ^ in-trigger: after b   ^ back-access
  *
  * A copy back waits for the instruction of stream 0 before it, its in-trigger. If the copy ends
- * after the walk began to wait for it, it was late, and 5 % of its time are added to the time by
- * which it should begin earlier. When that reaches the end of an earlier instruction, the copy
- * moves behind that instruction. It stays behind the wait for its copy out, because its data is not
- * on the host before.
+ * after the walk began to wait for it, it was late, and should begin earlier by 5 % of its time. It
+ * moves behind the last instruction that had ended by then. It stays behind the wait for its copy
+ * out, because its data is not on the host before.
  *
  * Cost: O(instructions) for each move.
  * Source: Peng et al., "Capuchin" (2020), feedback-driven adjustment.
@@ -83,9 +82,7 @@ uint32_t tn__triggers_read(tn__triggers *triggers, const tn_trace *trace) {
         trigger->copy_s = triggers->list[in].end_s - triggers->list[in].start_s;
         trigger->late_s = triggers->list[in].end_s - triggers->list[back].start_s;
         trigger->late = trigger->late_s > TRIGGERS_CLOCK;
-        if (!trigger->late) continue;
-        trigger->pending_s += TRIGGERS_SHARE * trigger->copy_s;
-        late++;
+        late += trigger->late;
     }
     return late;
 }
@@ -128,15 +125,15 @@ bool tn__triggers_move(tn__triggers *triggers, tn__trigger *trigger, uint32_t *f
     uint32_t floor = triggers_floor(list, in), at = now;
     trigger->blocked = floor == TN_NONE || floor >= now || !triggers_computes(&list[now]);
     if (trigger->blocked) return false;
-    double target = list[now].end_s - trigger->pending_s;
+    double target = list[now].end_s - TRIGGERS_SHARE * trigger->copy_s;
     while (at > floor && (!triggers_computes(&list[at]) || list[at].end_s > target)) at--;
-    while (at < now && !triggers_computes(&list[at])) at++;
-    if (at >= now) return false; /* a later iteration may ask for more */
+    while (at < now && !triggers_computes(&list[at])) at++; /* the floor may be a release */
+    trigger->blocked = at >= now;
+    if (trigger->blocked) return false;
     const tn__timed copy = list[in];
     memmove(&list[at + 2], &list[at + 1], (in - at - 1) * sizeof *list);
     list[at + 1] = copy;
     list[at + 1].it.wait = triggers_signal(list, triggers->count, at);
-    trigger->pending_s = 0;
     *from = now;
     *to = at;
     return true;
@@ -148,8 +145,7 @@ tn_status tn__triggers_program(const tn__triggers *triggers, const tn_graph *gra
     tn_instruction *list = tn__alloc_array(triggers->context, room, sizeof *list);
     if (list == NULL) return tn__no_memory(error, "a program");
     for (uint32_t s = 0; s < triggers->count; s++) list[s] = triggers->next[s].it;
-    tn_status status =
-        tn_program_from(graph, list, triggers->count, NULL, 0, program, error);
+    tn_status status = tn_program_from(graph, list, triggers->count, NULL, 0, program, error);
     tn__free(triggers->context, list, room * sizeof *list);
     return status;
 }
