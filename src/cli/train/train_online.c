@@ -97,6 +97,10 @@ static void online_add_lines(cli_answer *answer, const tn_online_iteration *list
     if (count == 0) return;
     cli_add_line(answer, "first step", "passive, %.1f ms, of which %.1f ms waiting for copies",
                  1e3 * list[0].seconds, 1e3 * list[0].stall_seconds);
+    if (!usage->guided && count >= 2)
+        cli_add_line(answer, "last step",
+                     "passive, %.1f ms; the policy found no program within the budget",
+                     1e3 * list[count - 1].seconds);
     if (!usage->guided || count < 2) return;
     cli_add_line(answer, "last step",
                  "guided, %.1f ms, of which %.1f ms waiting; %u tensors swapped, %u recomputed; "
