@@ -42,6 +42,7 @@ typedef struct online_row {
     double plain_ms; /* the least */
     uint64_t settled;
     uint32_t late_copies, late_steps; /* of the second halves */
+    online_list passive_stall, stall; /* ms that the first step, and steps of second halves, wait */
     uint32_t swapped, recomputed;     /* in the last repeat */
     bool same, within, guided;
 } online_row;
@@ -101,20 +102,33 @@ static online_list *online_part(online_row *row, uint32_t round, uint32_t rounds
     return round < rounds / 2 ? &row->early : &row->late;
 }
 
+/* One step of each engine, another one first in each round. ms: plain, joint, online. */
+static tn_status online_round(uint32_t round, bench_net *plain, bench_net *joint, tn_online *online,
+                              tn_array *outputs, double ms[3], tn_error *error) {
+    tn_engine_usage usage;
+    for (uint32_t k = 0; k < 3; k++) {
+        uint32_t which = (round + k) % 3;
+        ms[which] = 1e30;
+        if (which == 0) TN_TRY(bench_step(plain, &ms[0], error));
+        if (which == 1 && joint->engine != NULL) TN_TRY(bench_step(joint, &ms[1], error));
+        if (which != 2) continue;
+        TN_TRY(tn_online_run(online, plain->inputs, plain->input_count, outputs,
+                             plain->output_count, error));
+        tn_engine_measure(tn_online_engine(online), &usage);
+        ms[2] = 1e3 * usage.seconds;
+    }
+    return TN_OK;
+}
+
 static tn_status online_rounds(const online_bench *bench, bench_net *plain, bench_net *joint,
                                tn_online *online, tn_array *outputs, online_row *row,
                                tn_error *error) {
     for (uint32_t i = 0; i < bench->rounds; i++) {
-        double plain_ms = 1e30, joint_ms = 1e30;
-        tn_engine_usage usage;
-        TN_TRY(bench_step(plain, &plain_ms, error));
-        if (joint->engine != NULL) TN_TRY(bench_step(joint, &joint_ms, error));
-        TN_TRY(tn_online_run(online, plain->inputs, plain->input_count, outputs,
-                             plain->output_count, error));
-        tn_engine_measure(tn_online_engine(online), &usage);
-        if (i > 0 && joint->engine != NULL) online_add(&row->joint, joint_ms / plain_ms);
-        online_add(online_part(row, i, bench->rounds), 1e3 * usage.seconds / plain_ms);
-        if (plain_ms < row->plain_ms) row->plain_ms = plain_ms;
+        double ms[3];
+        TN_TRY(online_round(i, plain, joint, online, outputs, ms, error));
+        if (i > 0 && joint->engine != NULL) online_add(&row->joint, ms[1] / ms[0]);
+        online_add(online_part(row, i, bench->rounds), ms[2] / ms[0]);
+        if (ms[0] < row->plain_ms) row->plain_ms = ms[0];
         row->same = row->same && online_same(plain, outputs);
     }
     return TN_OK;
@@ -125,8 +139,11 @@ static void online_note(const online_bench *bench, const tn_online *online, onli
     uint32_t count;
     const tn_online_iteration *list = tn_online_iterations(online, &count);
     tn_online_measure(online, &usage);
-    for (uint32_t i = bench->rounds / 2; i < count; i++, row->late_steps++)
+    online_add(&row->passive_stall, 1e3 * list[0].stall_seconds);
+    for (uint32_t i = bench->rounds / 2; i < count; i++, row->late_steps++) {
         row->late_copies += list[i].late;
+        online_add(&row->stall, 1e3 * list[i].stall_seconds);
+    }
     if (usage.settled > row->settled) row->settled = usage.settled;
     row->swapped = usage.swapped;
     row->recomputed = usage.recomputed;
@@ -142,9 +159,10 @@ static void online_print(const char *name, double link, uint64_t budget, uint64_
         printf(" %5.2f |", online_median(&row->joint));
     else
         printf(" none |");
-    printf(" %5.2f | %5.2f | %5.2f | %5.2f | %llu | %u, %u%s | %.1f | %s | %s |\n",
+    printf(" %5.2f | %5.2f | %5.2f | %5.2f | %5.1f, %5.1f | %llu | %u, %u%s | %.1f | %s | %s |\n",
            online_median(&row->passive), online_median(&row->first), online_median(&row->early),
-           online_median(&row->late), (unsigned long long)row->settled, row->swapped,
+           online_median(&row->late), online_median(&row->passive_stall),
+           online_median(&row->stall), (unsigned long long)row->settled, row->swapped,
            row->recomputed, row->guided ? "" : " (passive)",
            (double)row->late_copies / (row->late_steps > 0 ? row->late_steps : 1),
            row->same ? "yes" : "NO", row->within ? "yes" : "NO");
@@ -274,8 +292,9 @@ int main(int count, char **words) {
         return 2;
     }
     printf("| model | GB/s | budget MiB | plain ms | joint | passive | first guided | up to half | "
-           "second half | settled | swapped, recomputed | late a step | same bits | within |\n"
-           "|---|---:|---|---:|---:|---:|---:|---:|---:|---:|---|---:|---|---|\n");
+           "second half | waiting ms, passive and second half | settled | swapped, recomputed | "
+           "late a step | same bits | within |\n"
+           "|---|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|---|---|\n");
     for (; at < count; at++)
         if (online_model(&bench, words[at], &error) != TN_OK)
             fprintf(stderr, "%s: %s: %s\n", words[at], error.where, error.message);
