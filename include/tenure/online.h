@@ -23,7 +23,7 @@ extern "C" {
  *     options.link_bytes_per_s = 4e9;
  *     if (tn_online_create(setup, &options, &online, &error)) return 2;
  *     for (int step = 0; step < 100; step++)
- *         if (tn_online_run(online, inputs, input_count, outputs, output_count, &error)) return 2;
+ *         if (tn_online_run(online, inputs, 1, outputs, 1, &error)) return 2;
  *     tn_online_destroy(online);
  *
  * The first iteration is passive: the arena is a pool of the budget's bytes. When it is full, the
