@@ -6,10 +6,10 @@
  * MODEL is a file in ONNX that is trained; what it has no contents for is made up. The budget is
  * all static memory and a part of the arena of the plain program. Three engines run a step each by
  * turns: the plain program, the program that `joint` plans for the budget with measured costs, and
- * the online run (tenure/online.h), which begins in passive mode. Each time is divided by the plain
- * step's of the same round, so that a busy machine hurts all of them. All of that is repeated, and
- * columns are medians of these ratios. "Settled" is the last round with a new program in any
- * repeat. The outputs are compared bit by bit.
+ * the online run (tenure/online.h), which begins in passive mode. All of that is repeated. Columns
+ * are the least times, as a busy machine never makes a step faster, divided by the least plain
+ * step. "Settled" is the last round with a new program in any repeat. The outputs are compared bit
+ * by bit.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,18 +31,12 @@ typedef struct online_bench {
     double timeout_s; /* of the search of `joint` */
 } online_bench;
 
-typedef struct online_list {
-    double numbers[ONLINE_ROUNDS * ONLINE_REPEATS];
-    uint32_t count;
-} online_list;
-
-/* Times, divided by the plain step of the same round. */
+/* Milliseconds, each the least of its kind. */
 typedef struct online_row {
-    online_list joint, passive, first, early, late;
-    double plain_ms; /* the least */
+    double plain, joint, passive, early, late; /* early, late: guided, of both halves */
+    double passive_stall, stall;               /* of these, waiting for copies: `passive`, `late` */
     uint64_t settled;
     uint32_t late_copies, late_steps; /* of the second halves */
-    online_list passive_stall, stall; /* ms that the first step, and steps of second halves, wait */
     uint32_t swapped, recomputed;     /* in the last repeat */
     bool same, within, guided;
 } online_row;
@@ -81,24 +75,8 @@ static bool online_same(const bench_net *net, const tn_array *outputs) {
 
 /* --- rounds --- */
 
-static int online_less(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double online_median(const online_list *list) {
-    static online_list sorted;
-    if (list->count == 0) return 0;
-    sorted = *list;
-    qsort(sorted.numbers, sorted.count, sizeof *sorted.numbers, online_less);
-    return sorted.numbers[sorted.count / 2];
-}
-
-static void online_add(online_list *list, double number) { list->numbers[list->count++] = number; }
-
-static online_list *online_part(online_row *row, uint32_t round, uint32_t rounds) {
-    if (round == 1) return &row->first;
-    return round < rounds / 2 ? &row->early : &row->late;
+static void online_least(double *least, double number) {
+    if (number < *least) *least = number;
 }
 
 /* One step of each engine, another one first in each round. ms: plain, joint, online. */
@@ -122,15 +100,15 @@ static tn_status online_round(uint32_t round, bench_net *plain, bench_net *joint
 static tn_status online_rounds(const online_bench *bench, bench_net *plain, bench_net *joint,
                                tn_online *online, tn_array *outputs, online_row *row,
                                tn_error *error) {
-    double passive_ms = 0;
     for (uint32_t i = 0; i < bench->rounds; i++) {
         double ms[3];
         TN_TRY(online_round(i, plain, joint, online, outputs, ms, error));
-        if (i > 0 && joint->engine != NULL) online_add(&row->joint, ms[1] / ms[0]);
-        if (i == 1) online_add(&row->passive, passive_ms / ms[0]);
-        if (i > 0) online_add(online_part(row, i, bench->rounds), ms[2] / ms[0]);
-        if (i == 0) passive_ms = ms[2]; /* the plain step touches its pages for the first time */
-        if (ms[0] < row->plain_ms) row->plain_ms = ms[0];
+        if (i > 0) online_least(&row->plain, ms[0]); /* at first it touches its pages */
+        if (i > 0) online_least(&row->joint, ms[1]);
+        online_least(i == 0                  ? &row->passive
+                     : i < bench->rounds / 2 ? &row->early
+                                             : &row->late,
+                     ms[2]);
         row->same = row->same && online_same(plain, outputs);
     }
     return TN_OK;
@@ -141,10 +119,10 @@ static void online_note(const online_bench *bench, const tn_online *online, onli
     uint32_t count;
     const tn_online_iteration *list = tn_online_iterations(online, &count);
     tn_online_measure(online, &usage);
-    online_add(&row->passive_stall, 1e3 * list[0].stall_seconds);
+    online_least(&row->passive_stall, 1e3 * list[0].stall_seconds);
     for (uint32_t i = bench->rounds / 2; i < count; i++, row->late_steps++) {
         row->late_copies += list[i].late;
-        online_add(&row->stall, 1e3 * list[i].stall_seconds);
+        online_least(&row->stall, 1e3 * list[i].stall_seconds);
     }
     if (usage.settled > row->settled) row->settled = usage.settled;
     row->swapped = usage.swapped;
@@ -156,15 +134,14 @@ static void online_note(const online_bench *bench, const tn_online *online, onli
 static void online_print(const char *name, double link, uint64_t budget, uint64_t plain,
                          const online_row *row) {
     printf("| %-22s | %4.0f | %7.1f of %7.1f | %8.1f |", name, link / 1e9, bench_mib(budget),
-           bench_mib(plain), row->plain_ms);
-    if (row->joint.count > 0)
-        printf(" %5.2f |", online_median(&row->joint));
+           bench_mib(plain), row->plain);
+    if (row->joint < 1e30)
+        printf(" %5.2f |", row->joint / row->plain);
     else
         printf(" none |");
-    printf(" %5.2f | %5.2f | %5.2f | %5.2f | %5.1f, %5.1f | %llu | %u, %u%s | %.1f | %s | %s |\n",
-           online_median(&row->passive), online_median(&row->first), online_median(&row->early),
-           online_median(&row->late), online_median(&row->passive_stall),
-           online_median(&row->stall), (unsigned long long)row->settled, row->swapped,
+    printf(" %5.2f | %5.2f | %5.2f | %5.1f, %5.1f | %llu | %u, %u%s | %.1f | %s | %s |\n",
+           row->passive / row->plain, row->early / row->plain, row->late / row->plain,
+           row->passive_stall, row->stall, (unsigned long long)row->settled, row->swapped,
            row->recomputed, row->guided ? "" : " (passive)",
            (double)row->late_copies / (row->late_steps > 0 ? row->late_steps : 1),
            row->same ? "yes" : "NO", row->within ? "yes" : "NO");
@@ -208,7 +185,16 @@ static tn_status online_link(const online_bench *bench, const char *name, const 
     tn_fit_result result = {0};
     tn_setup_needs need = tn_setup_need(net->setup);
     static online_row row;
-    row = (online_row){.plain_ms = 1e30, .same = true, .within = true, .guided = true};
+    row = (online_row){.plain = 1e30,
+                       .joint = 1e30,
+                       .passive = 1e30,
+                       .early = 1e30,
+                       .late = 1e30,
+                       .passive_stall = 1e30,
+                       .stall = 1e30,
+                       .same = true,
+                       .within = true,
+                       .guided = true};
     fit.budget = need.statics + (uint64_t)(bench->ratio * (double)need.arena);
     fit.allow = TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_SWAP;
     fit.to_host_bytes_per_s = fit.from_host_bytes_per_s = link;
@@ -293,10 +279,10 @@ int main(int count, char **words) {
         fprintf(stderr, "usage: online [options] MODEL...; see bench/online.c\n");
         return 2;
     }
-    printf("| model | GB/s | budget MiB | plain ms | joint | passive | first guided | up to half | "
-           "second half | waiting ms, passive and second half | settled | swapped, recomputed | "
-           "late a step | same bits | within |\n"
-           "|---|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|---|---|\n");
+    printf("| model | GB/s | budget MiB | plain ms | joint | passive | guided, first half | second "
+           "half | waiting ms, passive and second half | settled | swapped, recomputed | late a "
+           "step | same bits | within |\n"
+           "|---|---:|---|---:|---:|---:|---:|---:|---:|---:|---|---:|---|---|\n");
     for (; at < count; at++)
         if (online_model(&bench, words[at], &error) != TN_OK)
             fprintf(stderr, "%s: %s: %s\n", words[at], error.where, error.message);
