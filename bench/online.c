@@ -7,13 +7,15 @@
  * all static memory and a part of the arena of the plain program. Three engines run a step each by
  * turns: the plain program, the program that `joint` plans for the budget with measured costs, and
  * the online run (tenure/online.h), which begins in passive mode. All of that is repeated. Columns
- * are the least times, as a busy machine never makes a step faster, divided by the least plain
- * step. "Settled" is the last round with a new program in any repeat. The outputs are compared bit
- * by bit.
+ * are the least processor time of a step, with its copies, divided by that of the plain step, and
+ * the median of the time that a step waits for copies, because other programs change the wall time
+ * of a busy machine. "Settled" is the last round with a new program in any repeat. The outputs are
+ * compared bit by bit.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <tenure/online.h>
 
@@ -31,14 +33,18 @@ typedef struct online_bench {
     double timeout_s; /* of the search of `joint` */
 } online_bench;
 
-/* Milliseconds, each the least of its kind. */
+typedef struct online_list {
+    double numbers[ONLINE_ROUNDS * ONLINE_REPEATS];
+    uint32_t count;
+} online_list;
+
 typedef struct online_row {
-    double plain, joint, passive, early, late; /* early, late: guided, of both halves */
-    double passive_stall, stall;               /* of these, waiting for copies: `passive`, `late` */
+    double plain, joint, passive, guided; /* the least processor ms of a step */
+    online_list waits[4]; /* ms of waiting for copies: joint, passive, both halves */
     uint64_t settled;
     uint32_t late_copies, late_steps; /* of the second halves */
     uint32_t swapped, recomputed;     /* in the last repeat */
-    bool same, within, guided;
+    bool same, within, guided_by_policy;
 } online_row;
 
 static tn_status online_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
@@ -75,40 +81,59 @@ static bool online_same(const bench_net *net, const tn_array *outputs) {
 
 /* --- rounds --- */
 
+static int online_less(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double online_median(online_list *list) {
+    if (list->count == 0) return 0;
+    qsort(list->numbers, list->count, sizeof *list->numbers, online_less);
+    return list->numbers[list->count / 2];
+}
+
+static void online_add(online_list *list, double number) { list->numbers[list->count++] = number; }
+
 static void online_least(double *least, double number) {
     if (number < *least) *least = number;
 }
 
-/* One step of each engine, another one first in each round. ms: plain, joint, online. */
-static tn_status online_round(uint32_t round, bench_net *plain, bench_net *joint, tn_online *online,
-                              tn_array *outputs, double ms[3], tn_error *error) {
-    tn_engine_usage usage;
-    for (uint32_t k = 0; k < 3; k++) {
-        uint32_t which = (round + k) % 3;
-        ms[which] = 1e30;
-        if (which == 0) TN_TRY(bench_step(plain, &ms[0], error));
-        if (which == 1 && joint->engine != NULL) TN_TRY(bench_step(joint, &ms[1], error));
-        if (which != 2) continue;
-        TN_TRY(tn_online_run(online, plain->inputs, plain->input_count, outputs,
-                             plain->output_count, error));
-        tn_engine_measure(tn_online_engine(online), &usage);
-        ms[2] = 1e3 * usage.seconds;
-    }
+static double online_processor_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
+}
+
+/* A step of the online run. The work between steps counts as none of them. */
+static tn_status online_step(uint32_t round, bool first_half, const bench_net *plain,
+                             tn_online *online, tn_array *outputs, online_row *row,
+                             tn_error *error) {
+    uint32_t count;
+    double before = online_processor_ms();
+    TN_TRY(tn_online_run(online, plain->inputs, plain->input_count, outputs, plain->output_count,
+                         error));
+    double took = online_processor_ms() - before;
+    const tn_online_iteration *list = tn_online_iterations(online, &count);
+    const tn_online_iteration *it = &list[count - 1];
+    bool alone = round == 0 || (it->make_seconds == 0 && list[count - 2].late == 0);
+    online_add(&row->waits[round == 0 ? 1 : first_half ? 2 : 3], 1e3 * it->stall_seconds);
+    if (alone) online_least(round == 0 ? &row->passive : &row->guided, took);
     return TN_OK;
 }
 
 static tn_status online_rounds(const online_bench *bench, bench_net *plain, bench_net *joint,
                                tn_online *online, tn_array *outputs, online_row *row,
                                tn_error *error) {
+    double first = 1e30;
     for (uint32_t i = 0; i < bench->rounds; i++) {
-        double ms[3];
-        TN_TRY(online_round(i, plain, joint, online, outputs, ms, error));
-        if (i > 0) online_least(&row->plain, ms[0]); /* at first it touches its pages */
-        if (i > 0) online_least(&row->joint, ms[1]);
-        online_least(i == 0                  ? &row->passive
-                     : i < bench->rounds / 2 ? &row->early
-                                             : &row->late,
-                     ms[2]);
+        tn_engine_usage usage;
+        TN_TRY(bench_step(plain, i > 0 ? &row->plain : &first, error));
+        if (joint->engine != NULL) {
+            TN_TRY(bench_step(joint, i > 0 ? &row->joint : &first, error));
+            tn_engine_measure(joint->engine, &usage);
+            online_add(&row->waits[0], 1e3 * usage.stall_seconds);
+        }
+        TN_TRY(online_step(i, i < bench->rounds / 2, plain, online, outputs, row, error));
         row->same = row->same && online_same(plain, outputs);
     }
     return TN_OK;
@@ -119,30 +144,32 @@ static void online_note(const online_bench *bench, const tn_online *online, onli
     uint32_t count;
     const tn_online_iteration *list = tn_online_iterations(online, &count);
     tn_online_measure(online, &usage);
-    online_least(&row->passive_stall, 1e3 * list[0].stall_seconds);
-    for (uint32_t i = bench->rounds / 2; i < count; i++, row->late_steps++) {
+    for (uint32_t i = bench->rounds / 2; i < count; i++, row->late_steps++)
         row->late_copies += list[i].late;
-        online_least(&row->stall, 1e3 * list[i].stall_seconds);
-    }
     if (usage.settled > row->settled) row->settled = usage.settled;
     row->swapped = usage.swapped;
     row->recomputed = usage.recomputed;
-    row->guided = row->guided && usage.guided;
+    row->guided_by_policy = row->guided_by_policy && usage.guided;
     row->within = row->within && usage.peak <= usage.budget;
 }
 
 static void online_print(const char *name, double link, uint64_t budget, uint64_t plain,
-                         const online_row *row) {
+                         online_row *row) {
     printf("| %-22s | %4.0f | %7.1f of %7.1f | %8.1f |", name, link / 1e9, bench_mib(budget),
            bench_mib(plain), row->plain);
     if (row->joint < 1e30)
-        printf(" %5.2f |", row->joint / row->plain);
+        printf(" %5.2f, %6.1f |", row->joint / row->plain, online_median(&row->waits[0]));
     else
         printf(" none |");
-    printf(" %5.2f | %5.2f | %5.2f | %5.1f, %5.1f | %llu | %u, %u%s | %.1f | %s | %s |\n",
-           row->passive / row->plain, row->early / row->plain, row->late / row->plain,
-           row->passive_stall, row->stall, (unsigned long long)row->settled, row->swapped,
-           row->recomputed, row->guided ? "" : " (passive)",
+    printf(" %5.2f, %6.1f | %6.1f |", row->passive / row->plain, online_median(&row->waits[1]),
+           online_median(&row->waits[2]));
+    if (row->guided < 1e30)
+        printf(" %5.2f,", row->guided / row->plain);
+    else
+        printf(" never settled,");
+    printf(" %6.1f | %llu | %u, %u%s | %.1f | %s | %s |\n", online_median(&row->waits[3]),
+           (unsigned long long)row->settled, row->swapped, row->recomputed,
+           row->guided_by_policy ? "" : " (passive)",
            (double)row->late_copies / (row->late_steps > 0 ? row->late_steps : 1),
            row->same ? "yes" : "NO", row->within ? "yes" : "NO");
     fflush(stdout);
@@ -188,13 +215,10 @@ static tn_status online_link(const online_bench *bench, const char *name, const 
     row = (online_row){.plain = 1e30,
                        .joint = 1e30,
                        .passive = 1e30,
-                       .early = 1e30,
-                       .late = 1e30,
-                       .passive_stall = 1e30,
-                       .stall = 1e30,
+                       .guided = 1e30,
                        .same = true,
                        .within = true,
-                       .guided = true};
+                       .guided_by_policy = true};
     fit.budget = need.statics + (uint64_t)(bench->ratio * (double)need.arena);
     fit.allow = TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_SWAP;
     fit.to_host_bytes_per_s = fit.from_host_bytes_per_s = link;
@@ -224,7 +248,8 @@ static tn_status online_model(const online_bench *bench, const char *path, tn_er
     tn_train_options train = TN_TRAIN_OPTIONS_INIT;
     tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
     tn_import_options import = TN_IMPORT_OPTIONS_INIT;
-    bench_plan plan = {.threads = bench->threads, .order = "auto", .rate = 1e-6f};
+    bench_plan plan = {
+        .threads = bench->threads, .order = "auto", .rate = 1e-6f, .processor = true};
     const char *slash = strrchr(path, '/');
     train.optimizer = TN_OPTIMIZER_ADAM;
     train.fuse_update = true;
@@ -279,10 +304,9 @@ int main(int count, char **words) {
         fprintf(stderr, "usage: online [options] MODEL...; see bench/online.c\n");
         return 2;
     }
-    printf("| model | GB/s | budget MiB | plain ms | joint | passive | guided, first half | second "
-           "half | waiting ms, passive and second half | settled | swapped, recomputed | late a "
-           "step | same bits | within |\n"
-           "|---|---:|---|---:|---:|---:|---:|---:|---:|---:|---|---:|---|---|\n");
+    printf("| model | GB/s | budget MiB | plain ms | joint | passive | waiting ms, first half | "
+           "second half | settled | swapped, recomputed | late a step | same bits | within |\n"
+           "|---|---:|---|---:|---:|---:|---:|---:|---:|---|---:|---|---|\n");
     for (; at < count; at++)
         if (online_model(&bench, words[at], &error) != TN_OK)
             fprintf(stderr, "%s: %s: %s\n", words[at], error.where, error.message);
