@@ -58,8 +58,8 @@ typedef struct tn_online_options {
     /* NULL, or the options that made the set-up; `memory`, `plan` and `rules` are read until the
      * second iteration. They must keep static memory outside of the arena. */
     const tn_setup_options *setup;
-    /* NULL, or the options of the engines: `read`, `self`, `seed`, `host_capacity` and `exchange`
-     * are used. What `self` points to must outlive the last iteration. */
+    /* NULL, or the options of the engines: `read`, `self`, `seed` and `host_capacity`. What `self`
+     * points to must outlive the last iteration. */
     const tn_engine_options *engine;
     /* receives each decision as a line of text; NULL: not called. Times in the lines of the policy
      * are picoseconds. */
