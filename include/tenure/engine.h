@@ -296,6 +296,11 @@ typedef struct tn_engine_options {
      * its first step and freed after its last. NULL: buffers have the offsets of the layout. */
     const char *pool;
     uint64_t pool_capacity; /* bytes */
+    /* With a pool: passive mode. If the pool is full, the buffers that were accessed least recently
+     * are copied to the host, and back when a step accesses them; the run waits for each copy.
+     * Only for programs of one stream without control flow or copies, and not with `poison` */
+    bool on_demand;
+    bool warm;       /* write every page of the arena first, so that the first run is not slower */
     tn_trace *trace; /* trace that records the events of runs, or NULL; must outlive the engine */
     /* limit of the bytes for swapped tensors, wherever they are kept; 0: no limit */
     uint64_t host_capacity;

@@ -11,6 +11,7 @@
 #include <tenure/engine.h>
 #include <tenure/estimate.h>
 #include <tenure/graph.h>
+#include <tenure/online.h>
 #include <tenure/run.h>
 
 #ifdef __cplusplus
@@ -727,6 +728,9 @@ typedef struct tn_trainer_options {
      * them also start from those of the first rank; tn_trainer_open uses the provider of `session`.
      * NULL: each rank starts from its own parameters */
     tn_contents_of contents;
+    /* For tn_trainer_create: NULL, or runs the steps instead of the engine, which is then
+     * tn_online_engine(online). Must outlive the trainer; not with several ranks */
+    tn_online *online;
 } tn_trainer_options;
 #define TN_TRAINER_OPTIONS_INIT                                                                    \
     TN_INIT(tn_trainer_options, TN_SET(struct_size, sizeof(tn_trainer_options)))

@@ -5,7 +5,7 @@
  * tables of all files that engine.h lists. A run allocates nothing, with one exception: host memory
  * for a tensor that needs more bytes than its planned encoded form has (encode.c).
  */
-#include "engine/engine.h"
+#include "engine/on_demand.h"
 
 /* --- set-up --- */
 
@@ -37,6 +37,9 @@ static tn_status engine_take_memory(tn_engine *engine, tn_device *device) {
     TN_TRY(tn__memory_take(&engine->memory, device, places->bytes, engine->statics.bytes, inside,
                            engine->executor.error));
     engine->places.arena = engine->memory.arena;
+    /* first accesses to pages would count as time of the operators */
+    if (engine->options.warm && places->bytes > 0)
+        memset(engine->memory.arena, 0, (size_t)places->bytes);
     return TN_OK;
 }
 
@@ -100,6 +103,7 @@ static tn_status engine_set_up(tn_engine *engine, const tn_occupancy *occupancy,
     TN_TRY(tn__store_make(&engine->store, engine->program, &engine->statics, &engine->options,
                           tables, executor->error));
     TN_TRY(tn__store_check(&engine->store, &engine->places, executor->error));
+    if (engine->options.on_demand) TN_TRY(tn__on_demand_make(engine));
     if (engine->options.pool != NULL)
         TN_TRY(tn__engine_make_pool(engine));
     else if (engine->places.static_count > 0)
@@ -149,6 +153,7 @@ void tn_engine_destroy(tn_engine *engine) {
     tn_context context = engine->context;
     tn__store_release(&engine->store);
     tn__statics_release(&engine->statics);
+    tn__on_demand_release(engine);
     tn__places_release(&engine->places);
     tn__streams_release(&engine->streams);
     tn__forms_release(&engine->forms);
@@ -184,7 +189,9 @@ static tn_status engine_run(tn_engine *engine, const tn_array *inputs, uint32_t 
     double start = tn__clock_s();
     tn__streams_start(&engine->streams);
     tn__spans_start(&engine->spans);
+    tn__on_demand_start(engine->places.on_demand);
     tn_status status = tn__engine_steps(engine);
+    tn__on_demand_finish(engine->places.on_demand);
     status = engine_finish(engine, status);
     if (status == TN_OK) status = tn__spans_check(&engine->spans, error);
     tn__spans_finish(&engine->spans);
@@ -228,6 +235,12 @@ void tn_engine_measure(const tn_engine *engine, tn_engine_usage *usage) {
                                .fetch_bytes = engine->streams.fetch_bytes,
                                .fetch_seconds = tn__fetch_seconds(&engine->streams),
                                .forms_bytes = engine->store.formed};
+    const tn__on_demand *passive = engine->places.on_demand;
+    if (passive == NULL) return;
+    usage->host_bytes = usage->host_peak = passive->host_peak;
+    usage->out_bytes = passive->out_bytes;
+    usage->in_bytes = passive->in_bytes;
+    usage->stall_seconds = passive->out_s + passive->in_s;
 }
 
 uint32_t tn_engine_losses(const tn_engine *engine, tn_engine_loss *losses, uint32_t room) {

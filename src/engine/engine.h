@@ -7,6 +7,7 @@
  *                    no plan (statics.h)
  *   flow.c           control flow: regions of If, Loop and Scan
  *   places.c         addresses of buffers, from a layout or from a pool
+ *   on_demand.c      passive mode: a pool that is too small, with copies to the host
  *   spans.c          begins and ends the live ranges of buffers at each step, for pools and for the
  *                    detection of stray writes
  *   trace_events.c   records events in a trace
@@ -168,7 +169,8 @@ typedef struct tn__places {
     uint32_t *life_at;
     /* manages the arena; NULL: offsets are those of a layout, which was computed before the run */
     tn_pool *pool;
-    tn__held *held; /* blocks of the pool that stay allocated after a run */
+    struct tn__on_demand *on_demand; /* passive mode; NULL: a full pool is an error */
+    tn__held *held;                  /* blocks of the pool that stay allocated after a run */
     uint32_t held_count;
 } tn__places;
 

@@ -19,7 +19,7 @@
  * Cost: O(spans) in a run and O(spans) for each jump of control flow. Poison: O(bytes of the spans
  * that begin and end).
  */
-#include "engine/engine.h"
+#include "engine/on_demand.h"
 
 #include <stdio.h>
 
@@ -187,7 +187,9 @@ static tn_status spans_take_late(tn__spans *spans, const tn__step_span *span, ui
 static tn_status spans_begin(tn__spans *spans, tn__step_span *span, uint32_t step,
                              tn_error *error) {
     TN_TRY(spans_take_late(spans, span, step, error));
-    if (spans->places->pool != NULL) {
+    if (spans->places->on_demand != NULL) {
+        tn__on_demand_begin(spans->places->on_demand, span->body); /* gets its bytes later */
+    } else if (spans->places->pool != NULL) {
         tn_allocation block;
         tn_pool_request request = {.size = span->hi, .tag = spans->places->tag[span->body]};
         TN_TRY(tn_pool_alloc(spans->places->pool, &request, &block, error));
@@ -199,6 +201,12 @@ static tn_status spans_begin(tn__spans *spans, tn__step_span *span, uint32_t ste
     return spans->owned != NULL ? spans_begin_poison(spans, span, error) : TN_OK;
 }
 
+static tn_status spans_free(tn__spans *spans, tn_body_id body, tn_error *error) {
+    tn__places *places = spans->places;
+    if (places->on_demand != NULL) return tn__on_demand_end(places->on_demand, body, error);
+    return tn_pool_free(places->pool, places->block[body], error);
+}
+
 static tn_status spans_end(tn__spans *spans, tn__step_span *span, uint32_t step, tn_error *error) {
     const uint8_t *data = spans_data(spans, span);
     uint64_t bytes = span->hi - span->lo;
@@ -206,7 +214,7 @@ static tn_status spans_end(tn__spans *spans, tn__step_span *span, uint32_t step,
     if (spans->places->pool != NULL) {
         TN_TRY(tn__streams_settle(spans->streams, data, bytes));
         spans_release(spans, span, SPANS_HELD, step);
-        return tn_pool_free(spans->places->pool, spans->places->block[span->body], error);
+        return spans_free(spans, span->body, error);
     }
     if (tn__streams_holder(spans->streams, data, bytes) == TN_NONE) {
         spans_release(spans, span, SPANS_HELD, step);
@@ -295,8 +303,7 @@ void tn__spans_finish(tn__spans *spans) {
         tn__step_span *span = &spans->spans[i];
         if (!span->live) continue;
         spans_tell(spans, last, span->body, true);
-        if (spans->places->pool != NULL)
-            (void)!tn_pool_free(spans->places->pool, spans->places->block[span->body], NULL);
+        if (spans->places->pool != NULL) (void)!spans_free(spans, span->body, NULL);
         span->live = false;
     }
 }

@@ -14,7 +14,7 @@
  * the live ranges that begin at the step get their addresses.
  * Cost: O(instructions that run + operands).
  */
-#include "engine/engine.h"
+#include "engine/on_demand.h"
 
 tn_status tn__engine_where(const tn_engine *engine, tn_status status, uint32_t step) {
     const tn_instruction *it = &tn_program_instructions(engine->program)[step];
@@ -139,7 +139,9 @@ static tn_status walk_go(tn_engine *engine, walk_place *place, uint32_t from, ui
     place->step = to;
     place->next = next;
     tn__known_arrive(&engine->streams, to);
+    tn__on_demand_arrive(engine->places.on_demand, to);
     TN_TRY(tn__spans_move(&engine->spans, from, to, engine->executor.error));
+    TN_TRY(tn__on_demand_enter(engine->places.on_demand));
     walk_bind(engine, to);
     return TN_OK;
 }

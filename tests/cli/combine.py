@@ -69,6 +69,8 @@ FIRST = {"plan --objective pairs cannot": [PROBLEM],
          "run --allow": ["--budget", "1MiB"], "train --allow": ["--budget", "1MiB"], "estimate --allow swap": ["--budget", "1MiB"],
          "train --whole-sends needs several": ["--parallel", "pipeline=2"], "estimate --whole-sends needs several": ["--parallel", "pipeline=2"],
          "fit --allow stream cannot": ["--storage", "1GB/s"], "fit --run needs kernels": ["--costs", "model:t4"],
+         "train --online needs --link": ["--budget", "1MiB"], "train --online cannot": ["--budget", "1MiB", "--link", "1GB/s"],
+         "train --online needs a single": ["--budget", "1MiB", "--link", "1GB/s"],
          "plan --sweep cannot": ["--split"], "estimate --parallel auto needs the speed": ["--devices", "8"],
          "plan --momentum needs --opt": ["--train"], "verify --momentum needs --opt": ["--train"], "fit --momentum needs --opt": ["--train"],
          "estimate --momentum has": ["--optimizer", "momentum"], "estimate --as cannot": ["--optimizer", "momentum"],
@@ -80,7 +82,7 @@ NAMED = {"report device": "1", "swap": "a", "planner": "auto", "order": "memory"
          "momentum": "0.5", "weight-decay": "0.5", "recompute-work": "0.5", "host-experts": "all", "freeze": "zebra", "trainable": "zebra", "optimizer": "adam", "dtype": "bf16", "loss-scale": "2", "costs": "model:t4", "codecs": "bits",
          "allow": "order", "kernels": "plain", "weight-type": "int4", "cache-type": "f16", "problem": "problem.json", "forms": ".",
          "save-costs": "costs.json", "table": PROBLEM, "trace": "t.trace.json", "plan": "inside", "runtime": "1MiB", "parallel": "safe",
-         "shard": "optimizer", "recompute": "full", "extra-work": "10%", "policy": "lru", "output": "out.html", "pass": "joint"}
+         "shard": "optimizer", "recompute": "full", "extra-work": "10%", "policy": "lru", "output": "out.html", "pass": "joint", "online": "capuchin"}
 JOIN = re.compile(r", | or ")
 failed = 0
 

@@ -69,6 +69,7 @@ if(TARGET tenure_command)
   tenure_test(cli.play NEEDS TENURE_PYTHON3
               COMMAND ${TENURE_PYTHON3} ${here}/play.py ${tenure} $<TARGET_FILE:standin_cudart> ${PROJECT_SOURCE_DIR})
   tenure_test(cli.train COMMAND ${here}/train.sh ${tenure} ${shared}/onnx/fashion_resnet.onnx)
+  tenure_test(cli.online COMMAND ${here}/online.sh ${tenure})
   tenure_test(cli.train_kill NEEDS TENURE_PYTHON3 COMMAND ${TENURE_PYTHON3} ${here}/kill.py ${tenure} 10)
   tenure_test(cli.layers NEEDS TENURE_PYTHON3
               COMMAND ${TENURE_PYTHON3} ${PROJECT_SOURCE_DIR}/bench/layers.py ${PROJECT_BINARY_DIR})

@@ -155,6 +155,16 @@ static const combine_rule combine_rules[] = {
     RULE("run train", "--trace", EXCLUDES, "--poison", .advice = "run the command once with each"),
     RULE("train", "--output", EXCLUDES, "--poison", .advice = "run the command once with each"),
 
+    RULE("train", "--online", NEEDS, "--budget"),
+    RULE("train", "--online", NEEDS, "--link", .why = "it copies tensors to the host"),
+    RULE("train", "--online", EXCLUDES,
+         "--pass --allow --codecs --costs --timeout --swap-device --split --static=arena|first "
+         "--poison --trace --output --parallel --ranks-as-threads",
+         .why = "its policy decides alone, in a run on one device"),
+    RULE("train", "--online", NEEDS, "[single-process]", .why = "mpirun has started several",
+         .advice = "start one process"),
+    RULE("train", "--explain", NEEDS, "--online"),
+
     /* ranks */
     RULE("train estimate", "[interleaved]", NEEDS, "[stages]", .advice = "add pipeline=N"),
     RULE("train estimate", "--schedule --whole-sends", NEEDS, "[stages]"),

@@ -20,6 +20,8 @@ enum {
     TRAIN_PARALLEL,
     TRAIN_SEQUENCE,
     TRAIN_THREADS,
+    TRAIN_ONLINE,
+    TRAIN_EXPLAIN,
     TRAIN_JSON
 };
 
@@ -51,6 +53,12 @@ enum {
       "also divide normalisations, dropout and residuals among tensor ranks")                      \
     X(TRAIN_THREADS, "ranks-as-threads", NULL,                                                     \
       "run the ranks as threads of this process, without mpirun")                                  \
+    X(TRAIN_ONLINE, "online", "POLICY",                                                            \
+      "meet --budget while the run goes on, without a search before it: capuchin runs the first "  \
+      "step with copies to the host on demand over --link, measures it, and then swaps or "        \
+      "recomputes as measured (default: a program is searched before the first step)")             \
+    X(TRAIN_EXPLAIN, "explain", NULL,                                                              \
+      "with --online: print each decision of the policy and each change of its feedback")          \
     X('o', "output", "FILE",                                                                       \
       "draw a step of all ranks over time, the prediction above the measurement: .html, .svg or "  \
       ".json; may be repeated")                                                                    \
@@ -117,6 +125,13 @@ static error_t train_parse_run(int key, char *value, struct argp_state *state) {
     case TRAIN_THREADS:
         train->threads_as_ranks = true;
         return 0;
+    case TRAIN_ONLINE:
+        (void)CLI_CHOICE(state, "online", value, "capuchin");
+        train->online_policy = value;
+        return 0;
+    case TRAIN_EXPLAIN:
+        train->explain = true;
+        return 0;
     case 'o':
         CLI_PATHS_ADD(state, "-o", value, &train->pictures, ".html", ".svg", ".json");
         return 0;
@@ -163,6 +178,7 @@ static const char train_doc[] =
     "  tenure train cnn.onnx --data x.npy,y.npy --steps 1000 --checkpoint run.ck\n"
     "  tenure train cnn.onnx --data x.npy,y.npy --steps 2000 --checkpoint run.ck --resume run.ck\n"
     "  tenure train lm.onnx --data text:book.txt --batch 16 --steps 500 --weights random:1\n"
+    "  tenure train cnn.onnx --data x.npy,y.npy --budget 64MiB --link 4GB/s --online capuchin\n"
     "  mpirun -n 4 tenure train cnn.onnx --data fashion-mnist --batch 64 --parallel data=4\n"
     "  mpirun -n 4 tenure train lm.onnx --data text:book.txt --batch 16 --parallel "
     "data=2,tensor=2\n"

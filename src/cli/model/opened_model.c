@@ -556,15 +556,22 @@ static uint64_t opened_pool_room(const cli_opened_model *opened) {
                               : tn__add_sat(tn__mul_sat(all, 4), UINT64_C(256) << 20);
 }
 
-tn_status cli_opened_model_start(cli_opened_model *opened, tn_error *error) {
-    tn_device_options device = TN_DEVICE_OPTIONS_INIT;
+tn_engine_options cli_opened_model_engine(cli_opened_model *opened) {
     tn_engine_options options = TN_ENGINE_OPTIONS_INIT;
-    device.context = options.context = opened->input->import.context;
-    device.capacity = opened->pool == NULL ? opened->budget : 0;
-    device.link_bytes_per_s = opened->link;
+    options.context = opened->input->import.context;
     options.read = opened_read_data;
     options.self = opened;
     options.seed = opened->seed;
+    options.host_capacity = opened->host_budget;
+    return options;
+}
+
+tn_status cli_opened_model_start(cli_opened_model *opened, tn_error *error) {
+    tn_device_options device = TN_DEVICE_OPTIONS_INIT;
+    tn_engine_options options = cli_opened_model_engine(opened);
+    device.context = options.context;
+    device.capacity = opened->pool == NULL ? opened->budget : 0;
+    device.link_bytes_per_s = opened->link;
     options.poison = opened->poison;
     options.error_limit = opened->max_error;
     options.trace = opened->trace;
@@ -574,7 +581,6 @@ tn_status cli_opened_model_start(cli_opened_model *opened, tn_error *error) {
     options.storage_bytes_per_s = opened->storage;
     options.storage_cache = opened->storage_cache;
     options.swap_device = opened->swap_device;
-    options.host_capacity = opened->host_budget;
     options.swap_bytes_per_s = opened->link;
     options.pool = opened->pool;
     options.pool_capacity = opened->pool != NULL ? opened_pool_room(opened) : 0;

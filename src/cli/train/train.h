@@ -9,9 +9,11 @@
 
 #include <stdio.h>
 
+#include <tenure/online.h>
 #include <tenure/program.h>
 
 #include "cli/answer/facts.h"
+#include "cli/model/compile_options.h"
 #include "cli/model/input.h"
 #include "cli/model/opened_model.h"
 #include "cli/model/training.h"
@@ -37,7 +39,11 @@ struct cli_train {
     cli_training training;
     cli_opened_model opened, naive; /* `naive` is the run that --check compares with */
     const char *data_path, *log_path;
-    cli_paths pictures; /* output files for the picture of a step */
+    const char *online_policy;   /* --online; NULL: the budget is met before the run */
+    bool explain;                /* --explain */
+    tn_online *online;           /* with --online */
+    cli_compile_options compile; /* that `online` reads until its second iteration */
+    cli_paths pictures;          /* output files for the picture of a step */
     uint64_t batch;
     double rate; /* --lr */
     bool json;
@@ -51,6 +57,7 @@ struct cli_train {
     tn_trainer_options options; /* options of the trainer that have no field of their own here */
     /* results */
     tn_data *data;
+    tn_engine *engine; /* of the first step */
     tn_trainer *trainer;
     const tn_trainer_state *state; /* the state of `trainer`, which owns it */
     FILE *log;                     /* the open log file; NULL: no log */
@@ -73,6 +80,15 @@ tn_status cli_train_all(cli_train *train, tn_error *error);
 /* Evaluates the current model on the test samples. */
 tn_status cli_train_test(cli_train *train, tn_error *error);
 void cli_train_close(cli_train *train);
+
+/* --- --online (train_online.c) --- */
+
+/* Compiles the step: within the budget, or without one for --online. */
+tn_status cli_train_plan(cli_train *train, tn_error *error);
+/* Opens the engine of the first step. */
+tn_status cli_train_start(cli_train *train, tn_engine **engine, tn_error *error);
+extern const cli_facts cli_train_online_facts;
+void cli_train_add_online(cli_answer *answer, const cli_train *train);
 
 /* --- several ranks (train_run.c) --- */
 

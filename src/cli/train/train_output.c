@@ -187,6 +187,8 @@ const cli_facts cli_train_facts = {
                        "fraction of the test samples that were right"),
         CLI_FACT_OF(OBJECT, "checkpoint", "with --checkpoint: the checkpoints",
                     &train_checkpoint_facts),
+        CLI_FACT_OF(OBJECT, "online", "with --online: the run within the budget",
+                    &cli_train_online_facts),
         CLI_FACT_OF(LIST, "ranks", "with several ranks: each of them", &train_rank_facts),
         CLI_FACT_OF(OBJECT, "cut", "with tensor ranks: the cut parameters", &train_cut_facts),
         CLI_FACTS_ALSO(&cli_check_facts),
@@ -304,7 +306,7 @@ static void answer_ranks(cli_answer *answer, const cli_train *train) {
 static void answer_memory(cli_answer *answer, const cli_train *train) {
     char size[TN_SIZE_TEXT_MAX];
     tn_engine_usage usage;
-    tn_engine_measure(train->opened.engine, &usage);
+    tn_engine_measure(tn_trainer_engine(train->trainer), &usage);
     cli_add(answer, "planned_peak", usage.planned_peak);
     cli_add(answer, "measured_peak", usage.measured_peak);
     cli_add(answer, "arena", usage.arena);
@@ -369,6 +371,7 @@ tn_status cli_train_print(const cli_train *train, tn_error *error) {
     answer_scores(&answer, train);
     cli_add_brief(&answer, ", %.0f samples/s", answer_speed(state));
     answer_checkpoint(&answer, state);
+    cli_train_add_online(&answer, train);
     answer_ranks(&answer, train);
     cli_check_add(&answer, &train->opened);
     cli_add_real(&answer, "seconds", state->seconds);

@@ -209,7 +209,8 @@ static tn_status run_trainer(cli_train *train, tn_error *error) {
     options->self = train;
     options->contents = cli_opened_model_contents(&train->opened);
     options->twin = train->opened.check ? train->naive.engine : NULL;
-    TN_TRY(tn_trainer_create(train->input.graph, &train->opened.step, train->opened.engine, options,
+    options->online = train->online;
+    TN_TRY(tn_trainer_create(train->input.graph, &train->opened.step, train->engine, options,
                              &train->trainer, error));
     train->state = tn_trainer_at(train->trainer);
     return TN_OK;
@@ -244,14 +245,14 @@ static tn_status run_samples(void *self, const tn_graph *graph, tn_array *inputs
 static tn_status run_plan(cli_train *train, tn_error *error) {
     TN_TRY(tn_data_load(train->data_path, train->input.import.context, &train->data, error));
     TN_TRY(run_load(train, error));
-    return cli_opened_model_plan(&train->opened, error);
+    return cli_train_plan(train, error);
 }
 
 static tn_status run_engine(cli_train *train, tn_error *error) {
     cli_opened_model *opened = &train->opened;
     opened->traced = train->pictures.count > 0;
     TN_TRY(cli_opened_model_open_trace(opened, cli_train_picture_runs(train), error));
-    TN_TRY(cli_opened_model_start(opened, error));
+    TN_TRY(cli_train_start(train, &train->engine, error));
     return opened->check ? cli_opened_model_naive(opened, &train->naive, error) : TN_OK;
 }
 
@@ -272,6 +273,7 @@ tn_status cli_train_open(cli_train *train, tn_error *error) {
 
 void cli_train_close(cli_train *train) {
     tn_trainer_destroy(train->trainer);
+    tn_online_destroy(train->online);
     cli_opened_model_close(&train->naive);
     cli_opened_model_close(&train->opened);
     if (train->log != NULL) fclose(train->log);

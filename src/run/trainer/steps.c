@@ -76,8 +76,18 @@ static void steps_add(const tn_trainer *trainer, double *loss, int64_t *correct)
     }
 }
 
+static tn_status steps_run_online(tn_trainer *trainer, tn_error *error) {
+    tn_online *online = trainer->options.online;
+    tn_status status = tn_online_run(online, trainer->inputs, trainer->input_count,
+                                     trainer->outputs, trainer->output_count, error);
+    trainer->engine = tn_online_engine(online); /* may be another one */
+    return status;
+}
+
 static tn_status steps_run(tn_trainer *trainer, tn_engine *engine, tn_error *error) {
     tn__trainer_reset(trainer->training->graph, trainer->outputs);
+    if (trainer->options.online != NULL && engine == trainer->engine)
+        return steps_run_online(trainer, error);
     return tn_engine_run(engine, trainer->inputs, trainer->input_count, trainer->outputs,
                          trainer->output_count, error);
 }

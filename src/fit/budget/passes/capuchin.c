@@ -363,16 +363,28 @@ static void capuchin_look(capuchin_state *s, uint32_t index, capuchin_offer *hid
     if (run.overhead != UINT64_MAX && capuchin_cheaper(s, &run, recompute)) *recompute = run;
 }
 
-static void capuchin_explain(const capuchin_state *s, const capuchin_offer *offer) {
-    char why[120];
-    double bytes = (double)capuchin_bytes(s, offer->gap);
-    if (s->run->explain == NULL) return;
-    if (offer->how == TN__IDLE_SWAP)
-        snprintf(why, sizeof why, "FT %" PRId64 "%s", offer->ft,
-                 offer->ft >= 0 ? ", hidden" : ", exposed, and still the least for a byte");
+/* MSPS of an idle interval whose value takes this time to recompute, in words. */
+static void capuchin_explain_msps(const capuchin_state *s, uint32_t gap, uint64_t takes, char *text,
+                                  size_t size) {
+    double bytes = (double)capuchin_bytes(s, gap);
+    if (takes == UINT64_MAX)
+        snprintf(text, size, "it cannot be recomputed");
     else
-        snprintf(why, sizeof why, "MSPS %.4g bytes a unit of time, takes %" PRIu64,
-                 offer->overhead > 0 ? bytes / (double)offer->overhead : bytes, offer->overhead);
+        snprintf(text, size, "MSPS %.4g bytes a unit of time, takes %" PRIu64,
+                 takes > 0 ? bytes / (double)takes : bytes, takes);
+}
+
+static void capuchin_explain(capuchin_state *s, const capuchin_offer *offer) {
+    char why[200], msps[100];
+    bool swaps = offer->how == TN__IDLE_SWAP;
+    if (s->run->explain == NULL) return;
+    uint64_t takes = swaps ? tn__idles_recompute_cost(&s->gaps, offer->gap) : offer->overhead;
+    capuchin_explain_msps(s, offer->gap, takes, msps, sizeof msps);
+    if (swaps)
+        snprintf(why, sizeof why, "FT %" PRId64 "%s; recomputing it: %s", offer->ft,
+                 offer->ft >= 0 ? ", hidden" : ", exposed, and still the least for a byte", msps);
+    else
+        snprintf(why, sizeof why, "%s", msps);
     tn__idles_explain(&s->gaps, offer->gap, offer->how == TN__IDLE_SWAP ? "swap" : "compute again",
                       why);
 }
