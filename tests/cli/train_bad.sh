@@ -15,6 +15,7 @@ good="$cnn --data x.npy,y.npy"
 
 # the model
 expect 2 "dequantizelinear_y.*no gradient" $tenure train rounded.onnx --data x.npy,y.npy
+expect 0 'loss' $tenure train fake.onnx --data x.npy,y.npy
 expect 2 "no gradient reaches any parameter; 'w'" $tenure train rounded.onnx --data x.npy,y.npy --freeze 7
 expect 2 "'z' is another" $tenure train two.onnx --data x.npy,y.npy
 expect 0 'loss' $tenure train fixed.onnx --data x.npy,y.npy

@@ -106,10 +106,11 @@ def models():
           [value("x", ["n", 1, 8, 8])], [value("y", ["n", 10])], parameters)
     model("fixed.onnx", layers + [node("Identity", "s", "y")], [value("x", [4, 1, 8, 8])],
           [value("y", [4, 10])], parameters)
-    model("rounded.onnx", [node("MatMul", "x,w", "s"), node("QuantizeLinear", "s,7", "q"),
-                           node("DequantizeLinear", "q,7", "y")],
-          [value("x", ["n", 64])], [value("y", ["n", 10])],
-          [weights("w", 64, 10), tensor("7", [], [0.1])])
+    for name, scale in (("rounded.onnx", "8"), ("fake.onnx", "7")):  # scales that differ, and one scale
+        model(name, [node("MatMul", "x,w", "s"), node("QuantizeLinear", f"s,{scale}", "q"),
+                     node("DequantizeLinear", "q,7", "y")],
+              [value("x", ["n", 64])], [value("y", ["n", 10])],
+              [weights("w", 64, 10), tensor("7", [], [0.1]), tensor("8", [], [0.2])])
     model("scaled.onnx", [node("MatMul", "x,w", "s"), node("Exp", "scale", "e"),
                           node("Mul", "s,e", "y")],
           [value("x", ["n", 64])], [value("y", ["n", 10])],

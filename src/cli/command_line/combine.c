@@ -80,7 +80,7 @@ static const combine_rule combine_rules[] = {
     RULE("plan", "--streams", NEEDS, "[model]", .why = "a problem states its own streams",
          .advice = "remove the option, or pass a model"),
     RULE("plan", "--streams", EXCLUDES,
-         "--split --sweep --budget --form=objects --parallel=safe --explain --objective!=bytes",
+         "--split --sweep --budget --form=objects --parallel=safe --explain --objective=pairs|waits|time",
          .why = "the plan is for one order of execution"),
 
     /* training */
