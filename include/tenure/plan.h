@@ -334,9 +334,11 @@ TN_API const tn_bank *tn_problem_bank(const tn_problem *problem, tn_bank_id id);
  * alignment. A group of tied bodies counts once, from its lowest byte to its highest. Saturates at
  * UINT64_MAX. */
 TN_API uint64_t tn_problem_naive(const tn_problem *problem);
-/* Computes the peak of live bytes in a bank, alignment counted: no layout of bank `bank` needs
- * less. Bodies with TN_BODY_ANY_BANK count only if the problem has one bank. `step` (may be NULL)
- * receives the first step of the peak. Cost: O(n log n). */
+/* Computes a lower bound on the bytes of every layout of bank `bank`: the peak of live bytes, with
+ * the padding that alignment forces, and the highest end of a pinned body. Reserved ranges count.
+ * Bodies with TN_BODY_ANY_BANK count only if the problem has one bank. `step` (may be NULL)
+ * receives the first step of the peak. Errors: E_INVALID (the bank does not exist), E_NO_MEMORY.
+ * Cost: O(n log n). */
 TN_API TN_CHECKED tn_status tn_problem_lower_bound(const tn_problem *problem, tn_bank_id bank,
                                                    uint64_t *bytes, int64_t *step, tn_error *error);
 

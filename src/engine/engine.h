@@ -402,7 +402,8 @@ typedef struct tn__streams {
     /* array of `going_count` indices of items that are queued and may not have ended */
     uint32_t *going;
     uint32_t going_count;
-    /* steps that are known to have ended (streams.c); NULL: stray writes are not checked */
+    /* which steps each stream knows to have ended, from the signals of the program; only the
+     * option `poison`, which finds writes outside live ranges, reads it. NULL: without `poison` */
     struct tn__known *known;
     double stalled_s; /* seconds for which the calling thread waited for copies in the last run */
     uint64_t out_bytes, in_bytes; /* bytes copied to and from the host in the last run */

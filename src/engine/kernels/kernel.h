@@ -153,8 +153,8 @@ typedef struct tn_kernel_family {
 /* Describes an operand as it is known before the run. NULL: it is omitted or does not exist. */
 const tn_tensor *tn__setup_input(const tn_kernel_setup *setup, uint32_t index);
 const tn_tensor *tn__setup_output(const tn_kernel_setup *setup, uint32_t index);
-/* Whether the data of an input is available when the engine is created (a parameter, a constant, or
- * a folded tensor). */
+/* Whether the data of an input is known when the engine is created and no run changes it, as for a
+ * constant, a folded tensor, or a parameter that is not trained (tn_tensor_is_constant). */
 bool tn__setup_is_static(const tn_kernel_setup *setup, uint32_t index);
 
 /* Other facts about the graph that kernels need: the input of which an output is a view

@@ -109,7 +109,8 @@ bool tn__draft_is_static(const tn__draft *draft, tn_tensor_id id); /* returns fa
 bool tn__draft_is_known(const tn__draft *draft, tn_tensor_id id);
 /* Whether the tensor is a single number of known value, of any rank; returns it in *number. */
 bool tn__draft_number(const tn__draft *draft, tn_tensor_id id, double *number);
-/* Whether the tensor is a single known number equal to `number` within float32's precision. */
+/* Whether the tensor is a single known number that differs from `number` by at most 1e-5 of
+ * `number`; 0 must be exactly 0. */
 bool tn__draft_is_number(const tn__draft *draft, tn_tensor_id id, double number);
 /* The dimension of input 1 of a convolution or product that corresponds to the result's channels;
  * false: it is not static float32, or the operator is another one. */

@@ -1,5 +1,5 @@
-/* names.c - finds losses, optimizers, divisions among ranks, and orders of a pipeline's passes by
- * their names, in the tables of the public headers. */
+/* names.c - finds losses and optimizers by name, and gives the names of losses, optimizers,
+ * divisions among ranks and orders of a pipeline's passes, from the tables of the public headers. */
 #include <tenure/dist.h>
 #include <tenure/estimate.h>
 #include <tenure/train.h>
@@ -51,7 +51,7 @@ const char *tn_optimizer_summary(tn_optimizer optimizer) {
 
 /* --- divisions among ranks -------------------------------------------------------------------- */
 
-/* Finds by name what ranks divide among each other, in the table of tenure/estimate.h. */
+/* The names of what ranks divide among each other, from the table of tenure/estimate.h. */
 
 static const char *const shard_names[] = {
 #define TN_X(name, text, sentence) text,

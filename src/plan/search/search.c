@@ -456,8 +456,10 @@ static bool search_bound(tn__search *search, const search_frame *frame, uint64_t
     return true;
 }
 
-/* Identifies a part by the minima of its buffers and by the set of buffers that the cursor has
- * passed. Two keys of 64 bits with different mixing are used: two parts are confused with a
+/* Computes the key of a part of the search, under which its failure is remembered. A part is a set
+ * of buffers that are still to be placed. Two parts are the same if their buffers have the same
+ * lowest possible offsets, the search is at the same offset, and it has skipped the same buffers.
+ * The key has two numbers of 64 bits with different mixing, so two parts are confused with a
  * probability of about 2^-114 per lookup. */
 static void search_identify(const tn__search *search, search_frame *frame) {
     const uint32_t *list = search->list + frame->part.first;

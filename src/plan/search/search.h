@@ -70,7 +70,7 @@ typedef struct tn__search_order {
 } tn__search_order;
 
 typedef enum tn__search_outcome {
-    TN__SEARCH_FOUND, /* offsets are filled in */
+    TN__SEARCH_FOUND, /* a placement was found; its offsets are in the array of the caller */
     TN__SEARCH_NONE,  /* proved, if input->complete: no placement exists within the capacity */
     TN__SEARCH_LIMIT, /* the node limit was reached, or `poll` asked to stop */
     TN__SEARCH_NO_MEMORY

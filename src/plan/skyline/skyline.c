@@ -292,9 +292,10 @@ static uint32_t skyline_row(const tn__skyline *skyline, uint32_t time, uint32_t 
     return low;
 }
 
-/* Finds a chain of buffers from one end of the segment to the other and stores it in chain[];
- * returns its length. 0 means that none was found; if *limited is set, the search was cut short, so
- * one may exist. */
+/* Finds a chain of buffers that are not placed yet: the first begins at the first step of the
+ * segment, each further one begins at the step where the one before ends, and the last ends with
+ * the segment. Stores the chain in chain[] and returns its length; 0: no chain was found. If
+ * *limited is set, the search was cut short, so a chain may exist. */
 static uint32_t skyline_find_chain(tn__skyline *skyline, uint32_t segment, bool ranked,
                                    bool *limited) {
     uint32_t end = skyline->next[segment], time = segment, depth = 0;

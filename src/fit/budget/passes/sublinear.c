@@ -150,7 +150,9 @@ static tn_status sublinear_try(sublinear *s, bool *kept) {
     s->kept_from = s->turn;
     TN_TRY(sublinear_plan(s, kept));
     if (s->replay.peak > s->run->budget) return TN_OK;
-    /* the schedule is within the budget if values are kept from the job `fits` on */
+    /* Bisection. The schedule is within the budget if the jobs from `fits` up to the turn keep
+     * their values instead of recomputing them in the backward pass; `fits` becomes as low as
+     * possible. */
     uint32_t above = 0, fits = s->turn;
     while (above < fits) {
         s->kept_from = above + (fits - above) / 2;

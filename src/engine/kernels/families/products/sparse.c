@@ -145,8 +145,9 @@ typedef struct sparse_planes {
     /* extents of a plane, which has the input for one band of output lines */
     uint64_t extent[TN__SLIDE_MAX];
     uint64_t phases[TN__SLIDE_MAX], phase_count;
-    uint64_t area, plane; /* elements of a plane for one line of the output; elements of a plane */
-    uint64_t tail; /* number of elements from the beginning of a line to the line's last output */
+    uint64_t area;  /* number of elements of a plane that belong to one line of the output */
+    uint64_t plane; /* number of elements of a whole plane */
+    uint64_t tail;  /* number of elements from the beginning of a line to the line's last output */
     uint64_t positions; /* positions of a band, rounded up to a multiple of PLANES_LANES */
     uint64_t floats;    /* floats of all planes, and those that may be read beyond the last one */
 } sparse_planes;
