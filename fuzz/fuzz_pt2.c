@@ -16,7 +16,7 @@ static const char fuzz_config[] =
 
 static void fuzz_put(tn__text *text, uint64_t value, uint32_t bytes) {
     for (uint32_t i = 0; i < bytes; i++) {
-        char byte = i < 8 ? (char)(value >> (8 * i)) : 0;
+        char byte = (char)(i < 8 ? value >> (8 * i) & 255 : 0);
         tn__text_add(text, &byte, 1);
     }
 }

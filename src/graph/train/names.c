@@ -1,5 +1,6 @@
 /* names.c - finds losses and optimizers by name, and gives the names of losses, optimizers,
- * divisions among ranks and orders of a pipeline's passes, from the tables of the public headers. */
+ * divisions among ranks and orders of a pipeline's passes, from the tables of the public
+ * headers. */
 #include <tenure/dist.h>
 #include <tenure/estimate.h>
 #include <tenure/train.h>
