@@ -44,8 +44,9 @@ static tn_status node_stats_line(tn__node_stats *stats, tn__span line, tn_error 
     if (!node_stats_cut(&line, &row.scratch) || !node_stats_cut(&line, &row.outputs) ||
         !node_stats_cut(&line, &row.initializers) || !node_stats_cut(&line, &row.inputs))
         TN_FAIL(error, TN_E_INVALID,
-                "a line is not of the form NAME,INPUTS,INITIALIZERS,OUTPUTS,SCRATCH with four "
-                "numbers of bytes");
+                "no line of ONNX Runtime's node memory statistics, which are NAME,INPUTS,"
+                "INITIALIZERS,OUTPUTS,SCRATCH with four numbers of bytes; `tenure plan` reads "
+                "problems");
     if (stats->count == TN__PROFILE_SAMPLES_MAX)
         TN_FAIL(error, TN_E_UNSUPPORTED, "more than 10^7 nodes");
     size_t shown = line.size < 4096 ? line.size : 4096;
