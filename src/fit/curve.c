@@ -13,8 +13,8 @@
 
 #include "fit/setup/setup.h"
 
-/* limit for the additional work of tiles, as a multiple of the model's work; so large that it does
- * not limit */
+/* limit for the additional work of tiles, as a multiple of the model's work; so large that it never
+ * applies */
 #define CURVE_WORK 1000.0
 
 /* A compiled model with operators in tiles. It is faster than all those that need fewer bytes. */
@@ -178,7 +178,7 @@ static tn_status curve_improve(curve_points *job, const tn_fit_result *plain,
 }
 
 static tn_status curve_merge(curve_points *job) {
-    /* bytes and time of the unchanged plan */
+    /* bytes and time of the unchanged plan; a copy, because points are inserted before this one */
     const tn_fit_result plain = job->curve->points[0].result;
     uint32_t below = 0;
     while (below < job->own->tile_count && job->own->tiles[below].bytes < plain.bytes) below++;

@@ -29,7 +29,8 @@
  * plan's time. */
 #define GRAPH_WORTH 100u
 #define GRAPH_MEASURE_PART 3 /* costs are measured for at most this part of the time limit */
-#define GRAPH_HINT_S 10.0    /* processor time per hint, because hints are optional */
+/* limit of the processor time for each hint, because hints are optional */
+#define GRAPH_HINT_S 10.0
 #define GRAPH_LEAST_S 1e-6
 
 /* --- time --- */
@@ -148,7 +149,8 @@ static void graph_claim_failed(tn__graph_frame *f, uint32_t techniques, const ch
  * releases it otherwise. The caller gives up ownership of `it`. */
 static void graph_take(tn__graph_frame *f, tn__candidate *it) {
     bool fits = graph_fits(f, it);
-    uint64_t time = it->result.time, best = f->best.result.time; /* 0: not known */
+    /* time 0 means that the time is not known */
+    uint64_t time = it->result.time, best = f->best.result.time;
     bool better = fits && (f->best.setup == NULL || (time > 0 && (best == 0 || time < best)));
     tn__candidate *place =
         better                                                                          ? &f->best
@@ -229,14 +231,15 @@ static tn_status graph_fit_on(tn__graph_frame *f, tn__candidate *from, uint32_t 
     search.context = &f->own->context;
     if (search.allow == 0) search.pass = "none";
     if (f->own->deadline > 0) search.timeout_s = tn__graph_left(f);
-    /* its numbers are for the tensors of the graph without tiles */
+    /* these fractions of zeros are numbered by the tensors of the graph without tiles */
     if (tn_setup_splits(from->setup) != NULL) search.zeros = NULL;
     options.fit = &search;
     *refusal = (tn__refusal){0};
     TN_TRY(tn__candidate_costs(f, from));
     tn_status status = tn__setup_search(from->setup, &options, tn__setup_ordered(from->setup),
                                         from->costs, &result, refusal, f->error);
-    if (graph_is_none(status) && f->own->hint_ends_at == 0) /* not while a hint is searched */
+    /* the step is not reported while a hint is searched for */
+    if (graph_is_none(status) && f->own->hint_ends_at == 0)
         snprintf(f->answer->detail, sizeof f->answer->detail, "%s", refusal->step);
     if (result.program == NULL) {
         tn_fit_release(&result);
@@ -436,14 +439,14 @@ static tn_status graph_stream(tn__graph_frame *f, uint32_t allow) {
         TN_TRY(f->request.storage(f->request.self, &stream.bytes_per_s, f->error));
     if (stream.bytes_per_s == 0) stream.bytes_per_s = TN__PLAIN_STORAGE_PER_S;
     options.stream = &stream;
-    /* NULL means that costs are measured if they are needed */
+    /* costs = NULL means that costs are measured if they are needed */
     if (!stream.parts) options.costs = f->whole.costs;
     tn__refusal refusal;
     tn_status status =
         tn__setup_streamed_from(f->whole.setup, &options, &made.setup, &refusal, f->error);
     bool fails = status != TN_OK && !graph_is_none(status) && status != TN_E_STOPPED;
     if (fails) return status;
-    /* not while a hint is searched */
+    /* the step is not reported while a hint is searched for */
     if (status != TN_OK && refusal.step[0] != '\0' && f->own->hint_ends_at == 0)
         snprintf(f->answer->detail, sizeof f->answer->detail, "with streamed weights, %.230s",
                  refusal.step);
@@ -455,8 +458,8 @@ static tn_status graph_stream(tn__graph_frame *f, uint32_t allow) {
 
 /* --- applicable sets --- */
 
-/* Whether the graph is a training step: its weights may not be streamed and its operators not
- * split. */
+/* Whether the graph is a training step, that is, has operators that write into static tensors. Its
+ * weights may not be streamed and its operators not split. */
 bool tn__graph_is_trained(const tn_graph *graph) {
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(graph); id++)
         if (tn_graph_tensor(graph, id)->flags & TN_TENSOR_UPDATED) return true;
@@ -543,7 +546,7 @@ static bool graph_hint(tn__graph_frame *f, uint32_t more) {
     const uint64_t before = least.setup != NULL ? least.result.bytes : f->whole.result.bytes;
     tn_error *outer = f->error;
     f->least = (tn__candidate){0};
-    f->error = NULL; /* a hint that fails is left out */
+    f->error = NULL; /* a hint whose search failed is left out */
     double seconds = f->request.hint_seconds > 0 ? f->request.hint_seconds : GRAPH_HINT_S;
     f->own->hint_ends_at = clock() + (clock_t)(seconds * CLOCKS_PER_SEC);
     tn_status status = graph_hint_search(f, more);

@@ -22,8 +22,8 @@
 typedef struct tn__graph_own {
     tn_context context, outer;
     double deadline; /* a time of tn__clock_s; 0: no deadline */
-    /* limit for the search of a hint, in processor time, so that hints do not depend on the load of
-     * the machine; 0: no hint is being searched */
+    /* processor time (clock()) at which the search for a hint ends, so that hints do not depend on
+     * the load of the machine; 0: no hint is being searched for */
     clock_t hint_ends_at;
     bool interrupted; /* the caller's progress function asked to stop */
     /* reasons of claims; the additional last one is written if there are too many claims, and never
@@ -33,7 +33,7 @@ typedef struct tn__graph_own {
 } tn__graph_own;
 
 typedef struct tn__candidate {
-    tn_setup *setup; /* the candidate; NULL: no candidate */
+    tn_setup *setup; /* the compiled model of this candidate; NULL: the candidate is empty */
     tn_costs *costs;
     bool shares;          /* the costs are owned by another candidate with the same graph */
     tn_fit_result result; /* program, occupancy and layout are borrowed from `setup` */
@@ -60,16 +60,17 @@ typedef struct tn__graph_frame {
  * the request. */
 tn_status tn__graph_begin(tn__graph_frame *f, const tn_graph *graph, const tn_fit_request *given,
                           tn_fit_answer *answer, tn_error *error);
-/* Gets the fraction of zeros of each tensor for the codecs, if the request can measure it. */
+/* Gets the fraction of zeros in each tensor, which codecs use, if the request has a function that
+ * measures it. */
 tn_status tn__graph_zeros(tn__graph_frame *f);
 /* Returns the seconds until the time limit; after the limit, a small positive number. */
 double tn__graph_left(const tn__graph_frame *f);
-/* Plans the unchanged graph. */
+/* Plans the unchanged graph; its result is the first candidate. */
 tn_status tn__graph_whole(tn__graph_frame *f);
 /* Searches for a program within the budget; call it after tn__graph_whole. Moves the candidates to
  * the answer if the search fails. */
 tn_status tn__graph_rest(tn__graph_frame *f);
-/* Moves the candidates of the search to the answer. */
+/* Moves the candidates of the search to the answer, which then owns them. */
 void tn__graph_keep(tn__graph_frame *f);
 /* Returns the reason why a technique cannot be used for this graph; NULL if it can be used. */
 const char *tn__graph_hinders(const tn__graph_frame *f, uint32_t technique);

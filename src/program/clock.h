@@ -37,7 +37,7 @@
 #include "base/base.h"
 
 typedef struct tn__lane {
-    uint64_t at; /* the lane is free from this time on */
+    uint64_t at; /* the time from which on the lane is free */
     uint32_t by; /* the last task of the lane, set by tn__clock_put */
 } tn__lane;
 
@@ -78,8 +78,8 @@ static inline tn__lane tn__clock_begin(const tn__clock *clock, uint32_t lane, ui
     if (link != TN_NONE) tn__lane_wait(&ready, clock->lanes[link]);
     return ready;
 }
-/* Runs task `task` on lane `lane` and, unless `link` is TN_NONE, on lane `link`; returns its
- * end. */
+/* Runs task number `task` on lane `lane` and, unless `link` is TN_NONE, on lane `link` at the same
+ * time. Returns the time at which it ends. */
 static inline tn__lane tn__clock_put(tn__clock *clock, uint32_t lane, uint32_t link, tn__lane ready,
                                      uint64_t takes, uint32_t task) {
     tn__lane begin = tn__clock_begin(clock, lane, link, ready);
@@ -105,8 +105,8 @@ static inline uint64_t tn__lane_units(double units) {
 static inline uint64_t tn__lane_bytes(uint64_t bytes, double rate) {
     return rate > 0 ? tn__lane_units((double)bytes / rate) : 0;
 }
-/* The first step that starts at `time` or later; `last` if no step before `last` starts that
- * late. */
+/* Returns the first step that starts at time `time` or later; `last` if no step before `last`
+ * starts that late. */
 static inline uint32_t tn__clock_step(const uint64_t *starts, uint32_t last, uint64_t time) {
     uint32_t low = 0, high = last;
     while (low < high) {

@@ -41,7 +41,8 @@ const char *tn_order_summary(uint32_t index) {
     return lower_order_at(index) != NULL ? lower_order_at(index)->summary : "";
 }
 
-typedef struct lower_frame { /* a block being lowered */
+/* a block whose instructions are being written, on a stack of nested blocks */
+typedef struct lower_frame {
     tn_block_id block;
     tn_op_id owner;
     uint32_t next;      /* index, in the block's order, of the operator that is lowered next */
@@ -54,7 +55,7 @@ typedef struct lower_state {
     tn_program *program;
     const tn_order *method;
     tn_order_task task;
-    tn_order_proof proof; /* proof for the block that was ordered last */
+    tn_order_proof proof; /* proof of how good the order of the last block is */
     uint32_t block_count;
     lower_frame *frames;
     tn_op_id *order; /* the orders of the blocks on the stack, one after the other */
@@ -101,7 +102,7 @@ static tn_status lower_emit(lower_state *lower, tn_opcode opcode, tn_op_id op,
     return tn__program_add(lower->program, made, lower->error);
 }
 
-/* Removes the block on top of the stack, and ends its region at this step. */
+/* Removes the block on top of the stack, and ends the region of this block at the current step. */
 static tn_status lower_pop(lower_state *lower) {
     lower_frame frame = lower->frames[--lower->frame_count];
     lower->order_count = frame.order_first;
@@ -155,9 +156,9 @@ static tn_status lower_run(lower_state *lower, uint8_t *done) {
     return lower_io(lower, TN_GET, block->outputs, block->output_count, done);
 }
 
-/* Keeps the proof of optimality only where it holds. The proof of one block does not cover a
- * program with nested blocks, nor fused concatenations, because the search does not count their
- * savings. */
+/* Keeps the proof that the order is optimal only if it holds for the program. The proof of one
+ * block does not cover a program with nested blocks, nor fused concatenations, because the search
+ * for an order does not count their savings. */
 static void lower_note_order(const lower_state *lower) {
     bool counts = lower->block_count == 1 && !lower->task.memory.fuse_concat &&
                   lower->task.memory.parallel == TN_PARALLEL_SERIAL;
@@ -179,7 +180,7 @@ tn_status tn__program_lower(const tn_order *order, const tn_order_task *task, tn
     tn__free(context, done, tensors * sizeof *done);
     tn__free(context, lower.frames, lower.frame_room * sizeof *lower.frames);
     tn__free(context, lower.order, lower.order_room * sizeof *lower.order);
-    /* the check takes about 0.2 us per step */
+    /* checks every program, because the check takes only about 0.2 us per step */
     if (status == TN_OK) status = tn_program_verify(lower.program, error);
     if (status != TN_OK) {
         tn_program_destroy(lower.program);
@@ -223,14 +224,17 @@ static tn_status sequence_check(const tn_order_task *task, const tn__order_model
 }
 
 typedef struct sequence_place {
-    uint32_t rank; /* operators without a rank get no step of their own, so they come first */
+    /* rank of the operator in the caller's order; operators without a rank have no step of their
+     * own, so they come first */
+    uint32_t rank;
     uint32_t number;
     tn_op_id op;
 } sequence_place;
 
 static int sequence_order(const void *a, const void *b) {
     const sequence_place *x = a, *y = b;
-    uint32_t i = x->rank + 1, j = y->rank + 1; /* wraps: a rank of TN_NONE becomes 0 */
+    /* adding 1 wraps: a rank of TN_NONE becomes 0 and comes first */
+    uint32_t i = x->rank + 1, j = y->rank + 1;
     if (i != j) return i < j ? -1 : 1;
     return (x->number > y->number) - (x->number < y->number);
 }

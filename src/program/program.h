@@ -65,7 +65,8 @@ typedef struct tn_order {
     tn_status (*arrange)(const tn_order_task *task, tn_op_id *ops, tn_order_proof *proof,
                          tn_error *error);
 } tn_order;
-const tn_order *tn__order_find(const char *name); /* returns NULL if no order has that name */
+/* finds an order by its name; returns NULL if no order has that name */
+const tn_order *tn__order_find(const char *name);
 
 /* lower.c: makes the program of one order. task->block is not read. */
 tn_status tn__program_lower(const tn_order *order, const tn_order_task *task, tn_program **program,

@@ -39,7 +39,7 @@ typedef struct simulate_events {
     uint64_t (*live)[TN_KIND_COUNT];
     uint64_t now[TN_KIND_COUNT];  /* bytes of the buffers that are live now, by kind */
     tn__sort_item *begins, *ends; /* [count] the buffers, sorted by first step and by last step */
-    /* count: number of buffers. begin, end: next entries of `begins` and `ends` */
+    /* count: number of buffers. begin, end: index of the next buffer in `begins` and in `ends` */
     uint32_t count, begin, end;
     uint32_t *named; /* [buffers] the live range that names the buffer, or TN_NONE */
     bool *there;     /* [buffers] */
@@ -54,7 +54,8 @@ typedef struct simulate_state {
     tn_simulate_options options;
     uint64_t latency, storage_latency, peer_latency;
     tn__arena arena;
-    /* [count] duration of all iterations of a loop together, and their number */
+    /* [count] per instruction: duration of one run, or of all iterations of a loop together; and
+     * number of iterations */
     uint64_t *durations, *turns;
     bool *ran; /* [operators] the operator has been run by an earlier instruction */
     /* the program's signals, sorted by number; `id` is the step that gives the signal */
@@ -312,7 +313,9 @@ void tn_simulation_release(tn_simulation *simulation) {
 
 typedef struct turns_state {
     const tn_program *program;
-    uint64_t *durations, *turns, *totals; /* [instructions] and [regions] */
+    /* per instruction, duration of one run and number of runs (turns); per region, the total
+     * time */
+    uint64_t *durations, *turns, *totals;
     /* the regions, sorted by length, so that inner regions come before outer ones */
     tn__sort_item *order;
     bool *done; /* [regions] */

@@ -18,20 +18,26 @@ typedef struct streams_state {
     tn_error *error;
     tn__arena arena; /* owns all arrays */
     tn__order_model model;
-    uint32_t count, width; /* instructions of the given program, and streams */
-    uint32_t *node_of;     /* [operators] node of the model */
-    uint32_t *step_of;     /* [operators] instruction of the given program; TN_NONE: none */
-    uint32_t *put_of;      /* [tensors] the instruction that puts it; TN_NONE: none */
-    uint32_t *stream;      /* [count] chosen stream */
-    uint64_t *end;         /* [count] when the instruction ends, in picoseconds */
-    uint64_t *idle;        /* [width] when the stream's last instruction ends */
-    uint32_t *last;        /* [width] the stream's last instruction + 1 */
-    /* [width][width] how many instructions of the second stream the first knows to have ended: up
-     * to that position in the given program */
+    uint32_t count, width; /* number of instructions of the given program, and number of streams */
+    uint32_t *node_of;     /* [operators] number of the operator's node in `model` */
+    /* [operators] the instruction of the given program that runs the operator; TN_NONE: no
+     * instruction does */
+    uint32_t *step_of;
+    /* [tensors] the instruction that puts the tensor (an input); TN_NONE: no instruction does */
+    uint32_t *put_of;
+    uint32_t *stream; /* [count] the stream chosen for each instruction */
+    uint64_t *end;    /* [count] time at which each instruction ends, in picoseconds */
+    uint64_t *idle;   /* [width] time at which the last instruction of each stream ends */
+    uint32_t *last;   /* [width] 1 plus the last instruction of each stream */
+    /* [width][width] known[a][b]: the position in the given program up to which stream a knows that
+     * the instructions of stream b have ended */
     uint32_t *known;
-    uint32_t *clock;  /* [count][width] what the stream of an instruction knows at its end */
-    uint32_t *needed; /* [width] position + 1 of the last instruction to follow on each stream */
-    uint32_t *place;  /* [count] the instruction's position in the new list */
+    /* [count][width] the row of `known` of an instruction's stream when the instruction ends */
+    uint32_t *clock;
+    /* [width] for the current instruction: on each stream, 1 plus the position of the last
+     * instruction that it must follow */
+    uint32_t *needed;
+    uint32_t *place; /* [count] the instruction's position in the new list */
     tn_instruction *list;
     size_t made, room;
     uint32_t signals;
@@ -91,13 +97,15 @@ static void streams_follow(streams_state *s, uint32_t step, uint64_t *ready) {
     if (s->end[step] > *ready) *ready = s->end[step];
 }
 
-/* Fills `needed`; returns when all that the instruction must follow has ended. */
+/* Computes `needed` for an instruction; returns the time at which all instructions that it must
+ * follow have ended. */
 static uint64_t streams_needs(streams_state *s, uint32_t step) {
     const tn_graph *graph = tn_program_graph(s->from);
     const tn_instruction *it = &tn_program_instructions(s->from)[step];
     uint64_t ready = 0;
     memset(s->needed, 0, s->width * sizeof *s->needed);
-    if (it->opcode == TN_GET) { /* the outputs are fetched when all streams have ended */
+    /* an instruction GET must follow the last instruction of every stream */
+    if (it->opcode == TN_GET) {
         for (uint32_t k = 0; k < s->width; k++)
             if (s->last[k] > 0) streams_follow(s, s->last[k] - 1, &ready);
         return ready;
@@ -122,8 +130,8 @@ static uint64_t streams_time(const tn_graph *graph, const uint64_t *times, tn_op
     return picoseconds < 9e18 ? (uint64_t)(picoseconds + 0.5) : (uint64_t)9e18;
 }
 
-/* The stream on which the operator can start first. Of equal ones, that of the last operator that
- * it follows, so that it need not wait for a signal. */
+/* Returns the stream on which the operator can start first. Of equal ones it takes the stream of
+ * the last operator that this one follows, so that no signal is needed. */
 static uint32_t streams_choose(const streams_state *s, tn_op_id op, uint64_t ready) {
     const uint32_t *given = s->options->stream_of;
     if (given != NULL && given[op] != TN_NONE) return given[op];
@@ -146,7 +154,7 @@ static void streams_learn(uint32_t *row, const uint32_t *from, uint32_t width) {
 
 static void streams_emit(streams_state *s, tn_instruction made) { s->list[s->made++] = made; }
 
-/* Adds the instruction after those on other streams that it must follow. */
+/* Writes an instruction, with the waits for instructions on other streams that it must follow. */
 static void streams_issue(streams_state *s, uint32_t step, uint32_t stream) {
     tn_instruction made = tn_program_instructions(s->from)[step];
     uint32_t *row = &s->known[(size_t)stream * s->width];
@@ -232,8 +240,8 @@ tn_status tn_program_on_streams(const tn_program *program,
 
 /* --- the report --- */
 
-/* Computes when each instruction ends: after the one before it on its stream, and after the
- * instruction with the signal that it waits for. */
+/* Computes the time at which each instruction ends. It begins after the one before it on its
+ * stream, and after the instruction whose signal it waits for. */
 static void streams_time_all(const tn_program *program, const uint64_t *times, uint64_t *given,
                              tn_program_streams_report *report) {
     const tn_instruction *list = tn_program_instructions(program);

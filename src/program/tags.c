@@ -33,8 +33,9 @@ typedef struct tags_state {
     uint32_t *reported;
     uint32_t *tag; /* [buffers] the buffer's tag; TAGS_OUTSIDE: the buffer is the caller's memory */
     uint8_t *has_tag; /* [buffers] */
-    tags_last *ends;  /* [buffers] sorted by last step, then by buffer */
-    uint64_t *size;   /* [tags] */
+    /* [buffers] the last live range of each buffer, sorted by last step, then by buffer */
+    tags_last *ends;
+    uint64_t *size; /* [tags] */
     /* [buffers] free tags. The queue never wraps, because a buffer frees its tag only once */
     uint32_t *queue;
     uint32_t queue_first, queue_last, tag_count;
@@ -62,7 +63,7 @@ static tn_op_form tags_form(const tags_state *state, uint32_t step) {
     return tn_op_form_of(state->graph, it->op, it->again);
 }
 
-/* The number of steps after this one that read the tensor. */
+/* Returns the number of steps after this one that read the tensor. */
 static uint32_t tags_left(const tags_state *state, tn_tensor_id tensor, uint32_t step) {
     return state->uses.first[tensor + 1] - tn__lists_after(&state->uses, tensor, step);
 }
@@ -83,7 +84,8 @@ static tn_status tags_keep(tags_state *state, uint32_t step, tn_tensor_id tensor
                                              .uses = left});
 }
 
-/* An input of the operator that is read again later, so that it needs a new tag for its output. */
+/* Returns an input of the operator that is read again later, which is the reason that the output
+ * needs a new tag; TN_NONE if there is no such input. */
 static tn_tensor_id tags_reason(const tags_state *state, const tn_life *range) {
     if (range->op == TN_NONE) return TN_NONE;
     bool again = tags_list(state)[range->first].again;
@@ -155,7 +157,8 @@ static tn_status tags_walk(tags_state *state) {
         last->tensor = state->ranges[i].tensor;
     }
     qsort(state->ends, state->buffer_count, sizeof *state->ends, tags_end_order);
-    while (end < state->buffer_count && state->ends[end].last == 0) end++; /* skips static memory */
+    /* passes over static memory, which has no tag */
+    while (end < state->buffer_count && state->ends[end].last == 0) end++;
     for (uint32_t step = 0; step < steps; step++) {
         for (; range < state->range_count && state->ranges[range].first == step; range++)
             if (!state->ranges[range].is_static) TN_TRY(tags_begin(state, &state->ranges[range]));

@@ -14,7 +14,8 @@ struct tn_trace {
     tn_context context;
     tn_event *events; /* [capacity] */
     uint64_t capacity;
-    _Atomic uint64_t added; /* may exceed the capacity: later events were dropped */
+    /* number of events added; it may exceed the capacity, then later events were dropped */
+    _Atomic uint64_t added;
 };
 
 tn_status tn_trace_create(const tn_context *given, uint64_t capacity, tn_trace **trace,

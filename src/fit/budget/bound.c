@@ -29,9 +29,10 @@
 #define TN__FLOW_MOST ((int64_t)1 << 60) /* capacity of an arc that is never cut */
 
 typedef struct tn__bound_flow {
-    uint32_t *first;      /* [nodes] first arc that leaves the node; `next` links its other arcs */
-    uint32_t *to, *next;  /* [arcs]; arcs i and i ^ 1 are the two directions of one arc */
-    int64_t *left, *full; /* [arcs] */
+    /* [nodes] first arc that leaves the node; `next` links the node's other arcs */
+    uint32_t *first;
+    uint32_t *to, *next;          /* [arcs]; arcs i and i ^ 1 are the two directions of one arc */
+    int64_t *left, *full;         /* [arcs] */
     uint32_t *level, *at, *queue; /* [nodes] */
     uint32_t node_count, arc_count, arc_room;
     uint64_t effort; /* number of arcs visited so far */
@@ -186,9 +187,9 @@ static uint64_t bound_of_job(const tn__dag *dag, uint32_t job) {
     return sum;
 }
 
-/* Bytes of operands and scratch memory of a job's first run (or of a repeat, with `recompute`)
- * while all values in a list are live, too. A value that is both operand and in the list counts
- * once. */
+/* Returns the bytes of operands and scratch memory of a job's first run (or of a repeat, with
+ * `recompute`), if all values of a list are live, too. A value that is both an operand and in the
+ * list counts once. */
 static uint64_t bound_beside(const tn__dag *dag, uint32_t job, bool recompute, const uint32_t *list,
                              uint32_t count) {
     uint32_t inputs, outputs;
@@ -211,7 +212,7 @@ static uint64_t bound_of_inputs(const tn__dag *dag, uint32_t job) {
     uint32_t inputs;
     const uint32_t *input = tn__job_inputs(dag, job, false, &inputs);
     uint64_t least = UINT64_MAX;
-    /* 0 is no bound; jobs with many inputs are skipped to limit the cost */
+    /* returns 0, which is no bound, for jobs with many inputs, to limit the cost */
     if (inputs > 64) return 0;
     for (uint32_t i = 0; i < inputs; i++) {
         uint32_t maker = dag->values[input[i]].maker;
@@ -256,8 +257,8 @@ static uint64_t bound_bytes(const tn__dag *dag, bool alone) {
 typedef struct profile {
     const tn__dag *dag;
     uint64_t *bytes; /* [jobs] */
-    /* [jobs] a bit for each of 64 examined jobs: this job is an ancestor (above) or a descendant
-     * (below) of that job */
+    /* [jobs] a bit for each of the 64 examined jobs: this job is an ancestor (above) or a
+     * descendant (below) of the examined job */
     uint64_t *above, *below;
     /* [jobs] jobs in descending order of the bytes that they need in the fixed order */
     tn__sort_item *items;
@@ -352,9 +353,9 @@ static bool profile_any_order(profile *p, uint64_t effort, const tn_context *con
     return true;
 }
 
-/* Returns the bytes that the first run of each job needs without repeats, in any order, or in the
- * order of the list if `is_ordered`. Jobs that `effort`, a number of looks at jobs and values, did
- * not cover have 0. Returns NULL if memory is exhausted. */
+/* Returns the bytes that the first run of each job needs if no job is repeated, in any order of
+ * first runs, or in the order of the list if `is_ordered`. `effort` limits the number of looks at
+ * jobs and values; jobs that were not reached have 0. Returns NULL if memory is exhausted. */
 static uint64_t *bound_profile(const tn__dag *dag, bool is_ordered, uint64_t effort,
                                tn__arena *arena, const tn_context *context) {
     profile p = {.dag = dag};
@@ -380,21 +381,24 @@ typedef struct bound_state {
     tn__bound_flow flow;
     bool *before; /* [jobs] the job has certainly run when the examined job v has run */
     bool *behind; /* [jobs] the job has certainly not run when the examined job v begins */
-    bool *needed; /* [values] read by a job in `behind`, or live at the end */
-    /* [values] 1 + the arc that pays for the value; 0: the value is live at no price; TN_NONE: no
-     * arc */
+    /* [values] a value that a job in `behind` reads, or that must be live at the end */
+    bool *needed;
+    /* [values] 1 + the arc that pays for keeping the value live; 0: the value is live in any case
+     * and has no price; TN_NONE: the value has no part in the cut */
     uint32_t *arc_of;
-    uint32_t *arc_of_job; /* [jobs] the arc with the cost of a repeat; TN_NONE: no such arc */
-    uint32_t *stack;      /* [jobs] */
-    uint64_t *order;      /* [jobs] the bytes from bound_profile; 0: the job was already examined */
+    /* [jobs] the arc with the cost of a repeat of the job; TN_NONE: the job has no arc */
+    uint32_t *arc_of_job;
+    uint32_t *stack; /* [jobs] */
+    uint64_t *order; /* [jobs] the bytes from bound_profile; 0: the job was already examined */
     bool is_ordered;
-    double scale; /* factor from the unit of costs to the integers of the flow */
+    double scale; /* factor from the unit of costs to the integer capacities of the flow network */
     uint64_t most;
     /* the following fields are data of v, the job that is examined */
-    /* [values] for the cut with the best bound: 1 if the value stays live, -1 if it is recomputed,
-     * 0 if neither; NULL: the caller does not need this */
+    /* [values] decisions of the cut with the best bound: 1, the value stays live; -1, it is
+     * recomputed; 0, neither. NULL: the caller does not need them */
     int8_t *row;
-    double row_extra; /* the lower bound on additional time that the cut of `row` proves */
+    /* the lower bound on additional time that the cut with the decisions `row` proves */
+    double row_extra;
     int64_t room; /* bytes within the budget that remain for values that are not operands of v */
 } bound_state;
 
@@ -538,7 +542,8 @@ static void bound_make_arcs(bound_state *s) {
 
 /* --- prices --- */
 
-/* a cut as a line: the cost of its repeats, plus the price times the bytes that it pays for */
+/* the bound of a cut as a function of the price per byte, a line: the cost of its repeats, plus the
+ * price times the bytes that it keeps live */
 typedef struct bound_line {
     double cost, bytes;
     int64_t value;
@@ -579,8 +584,8 @@ static bool bound_cut(bound_state *s, double price, bound_line *line) {
     return true;
 }
 
-/* Writes the decisions of the last cut into `row`. A value on the source's side is recomputed, or
- * stays live if its arc is cut. */
+/* Writes the decisions of the last cut into `row`. A value on the source's side of the cut is
+ * recomputed, or stays live if its own arc is cut. */
 static void bound_write_row(const bound_state *s) {
     memset(s->row, 0, s->dag->value_count * sizeof *s->row);
     for (uint32_t v = 0; v < s->dag->value_count; v++) {
@@ -591,7 +596,8 @@ static void bound_write_row(const bound_state *s) {
     }
 }
 
-/* Raises the lower bound on time to the value that a cut proves for a price. */
+/* Raises the lower bound on time to the value that a cut proves for a price per byte, if that is
+ * higher. */
 static void bound_take(bound_state *s, const bound_line *line, double price) {
     double free_bytes = (double)s->room * price * (1 + 1e-12) + 1;
     double extra = ((double)line->value - free_bytes) / s->scale * (1 - 1e-12);
@@ -605,9 +611,9 @@ static void bound_take(bound_state *s, const bound_line *line, double price) {
     tn__pass_raise_bound(s->run, tn__add_sat(s->dag->cost, whole));
 }
 
-/* Finds the best price for the first run of one job: between the line of a cut that pays for too
- * many bytes and the line of one that pays for too few. Returns E_INFEASIBLE if the first run
- * cannot be within the budget. */
+/* Raises the lower bound by considering the first run of one job: finds the best price per byte,
+ * between one whose cut keeps too many bytes live and one whose cut keeps too few. Returns
+ * E_INFEASIBLE if no choice of live values is within the budget during that run. */
 static tn_status bound_moment(bound_state *s, uint32_t job) {
     bound_find_sides(s, job);
     bound_find_needed(s);
@@ -670,7 +676,8 @@ static tn_status bound_room(bound_state *s) {
     return TN_OK;
 }
 
-/* Returns a factor for costs with which prices are fine enough and sums stay far from overflow. */
+/* Returns a factor for costs, so large that rounding prices to integers does not matter, and so
+ * small that sums do not overflow. */
 static double bound_scale(const tn__dag *dag) {
     double sum = 1;
     for (uint32_t j = 0; j < dag->job_count; j++) sum += (double)dag->jobs[j].recompute_cost;

@@ -12,8 +12,8 @@ tn_status tn__bound_raise(tn__pass_run *run, uint64_t effort);
 enum { TN__BOUND_MOMENTS = 64 };
 
 /* Advice for a search: for a few jobs during which memory is short, the values that are best kept
- * live during the job's first run. Each job is considered alone, and the jobs run in the order of
- * the list. */
+ * live during the job's first run, and those that are best recomputed. Each job is considered
+ * alone, with the jobs in the order of the list. */
 typedef struct tn__bound_advice {
     uint32_t count;
     uint32_t jobs[TN__BOUND_MOMENTS]; /* [count] the jobs, in ascending order */
@@ -21,7 +21,7 @@ typedef struct tn__bound_advice {
      * unknown */
     int8_t *rows[TN__BOUND_MOMENTS];
 } tn__bound_advice;
-/* Errors: E_NO_MEMORY, E_STOPPED. Cost: as tn__bound_raise. */
+/* Computes the advice for a search. Errors: E_NO_MEMORY, E_STOPPED. Cost: as tn__bound_raise. */
 tn_status tn__bound_advise(tn__pass_run *run, uint64_t effort, tn__bound_advice *advice);
 
 #endif

@@ -134,8 +134,8 @@ tn_status tn__costs_simulate(const tn_costs *costs, const tn_program *program,
 
 typedef struct model_rates {
     tn__machine machine;
-    /* unknown costs become 0, and costs that are too large become TN_COSTS_MOST, instead of
-     * errors */
+    /* true: unknown costs become 0 and costs that are too large become TN_COSTS_MOST; false: both
+     * are errors */
     bool lax;
 } model_rates;
 
@@ -239,8 +239,8 @@ tn_status tn__costs_plain(const tn_context *context, const tn_graph *graph, tn_c
 
 /* --- keys --- */
 
-/* Writes the key of an operator: two independent 64-bit hashes of its bytes. The first is FNV-1a
- * (Fowler, Noll, Vo), the second multiplies and folds. */
+/* Writes the key of an operator: two independent 64-bit hashes of the bytes that describe it. The
+ * first is FNV-1a (Fowler, Noll, Vo), the second multiplies and folds. */
 static void json_key(const tn__text *bytes, char text[JSON_KEY + 1]) {
     uint64_t first = 0xcbf29ce484222325u, second = 0x9e3779b97f4a7c15u;
     for (size_t i = 0; i < bytes->size; i++) {
@@ -291,8 +291,8 @@ static void json_table_close(json_table *table) {
     tn__arena_release(&table->arena);
 }
 
-/* Collects the distinct operators with their costs. Of equivalent operators the larger cost is
- * kept, because one of them may run in place and another may not. */
+/* Collects the distinct operators of a graph with their costs. Of equivalent operators the larger
+ * cost is kept, because one of them may run in place and another may not. */
 static tn_status json_collect(const tn_costs *costs, json_table *table, tn_error *error) {
     table->entries = tn__arena_array(&table->arena, (size_t)costs->count + 1, sizeof(json_entry));
     if (table->entries == NULL) return tn__no_memory(error, "costs");

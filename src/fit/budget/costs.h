@@ -17,7 +17,7 @@ struct tn_costs {
     uint32_t threads;
 };
 
-/* Costs of 0 for every operator of the graph. */
+/* Creates costs of 0 for every operator of the graph. */
 tn_status tn__costs_create(const tn_context *context, const tn_graph *graph, tn_costs **costs,
                            tn_error *error);
 /* Checks that no cost, and no sum of costs, is above TN_COSTS_MOST. `file` is named in messages

@@ -47,8 +47,9 @@ typedef struct time_state {
 
 static tn__lane *time_compute(time_state *s) { return &s->clock.lanes[TN__LANE_COMPUTE]; }
 
-/* Runs a task on a resource of the clock, `lane`. The task begins when the resource is free,
- * compute has reached this action, and the time is at least `from`. Returns the end of the task. */
+/* Runs a task on the resource `lane` of the clock (compute, a direction of the host link, or
+ * codecs). The task begins when the resource is free, compute has reached the current action, and
+ * the time is at least `from`. Returns the time at which the task ends. */
 static uint64_t time_put(time_state *s, uint32_t lane, uint64_t from, uint64_t takes) {
     tn__lane ready = *time_compute(s);
     tn__lane_wait(&ready, (tn__lane){.at = from});
@@ -70,7 +71,8 @@ static void time_run(time_state *s, uint32_t job) {
     const uint32_t *input = tn__job_inputs(dag, job, recompute, &inputs);
     for (uint32_t i = 0; i < inputs; i++) time_wait(s, input[i], job);
     const uint32_t *output = tn__job_outputs(dag, job, recompute, &outputs);
-    /* a job that writes a value waits until a copy of the value in progress ends */
+    /* a job that writes a value must wait until a copy of the value that is in progress has
+     * ended */
     for (uint32_t k = 0; k < outputs; k++) {
         if (s->here[output[k]] > from) from = s->here[output[k]];
         s->here[output[k]] = 0;
@@ -139,8 +141,8 @@ tn_status tn__pass_solve(tn__pass_run *run, const tn_pass *pass) {
     return status;
 }
 
-/* Whether to read the clock now. That costs more than most units of work, so it is done only once
- * in PASS_ASK_EVERY units. */
+/* Whether to read the clock and ask the caller now. Both cost more than most units of work, so this
+ * is done only once in PASS_ASK_EVERY units. */
 static bool pass_asks(tn__pass_run *run) {
     if (run->work_done - run->asked < PASS_ASK_EVERY && run->asked > 0) return false;
     run->asked = run->work_done;

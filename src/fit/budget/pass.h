@@ -24,15 +24,15 @@ enum {
     TN__PASS_RECOMPUTES = 1u << 0,
     TN__PASS_SWAPS = 1u << 1,
     TN__PASS_COMPRESSES = 1u << 2,
-    TN__PASS_ORDERS = 1u << 3, /* may change the order of first runs */
-    /* takes a budget and tries to meet it; a pass without this flag has only one result */
+    TN__PASS_ORDERS = 1u << 3, /* the pass may change the order of first runs */
+    /* the pass takes a budget and tries to meet it; a pass without this flag has only one result */
     TN__PASS_BUDGETS = 1u << 4,
-    /* needs the operators, so that it cannot solve problems without a graph */
+    /* the pass needs the operators, so it cannot solve problems without a graph */
     TN__PASS_GRAPH = 1u << 5,
     TN__PASS_CHAIN =
-        1u << 6, /* handles only chains (tn__chain_of); other schedule graphs are refused */
-    /* searches completely: if the pass finds nothing, and no limit stopped it, it has proved
-        * that nothing exists */
+        1u << 6, /* the pass handles only chains (tn__chain_of) and refuses other schedule graphs */
+    /* the pass searches completely: if it finds no schedule and no limit stopped it, it has proved
+     * that none exists */
     TN__PASS_COMPLETE = 1u << 7
 };
 
@@ -72,19 +72,23 @@ struct tn__pass_run {
     uint64_t seed;
     /* a schedule for another budget of this schedule graph, to start from; NULL: no schedule */
     const tn__schedule *warm;
-    bool no_bound; /* the caller does not need lower bounds for this budget */
+    /* true: the caller does not need lower bounds for this budget, so the pass need not compute
+     * any */
+    bool no_bound;
     /* the cost of a known schedule within this budget; a schedule that costs more is useless; 0: no
      * such schedule is known */
     uint64_t incumbent;
-    /* for this budget, schedules with fewer techniques were already searched: only repeats, or
-     * copies without codecs */
+    /* true: for this budget, schedules with fewer techniques (only repeats, or copies without
+     * codecs) were searched before */
     bool fewer_known;
-    /* a schedule that only repeats is within the budget, but takes at least `incumbent` */
+    /* true: a schedule with only repeats is within the budget, but takes at least `incumbent` */
     bool runs_fit;
-    /* stop at the first schedule within the budget, because the caller searches for the smallest
-     * budget */
+    /* true: stop at the first schedule within the budget, because the caller only searches for the
+     * smallest budget */
     bool feasible_only;
-    bool only_proof; /* only a proof of infeasibility is needed; offered schedules are not kept */
+    /* true: only a proof that no schedule is within the budget is needed; offered schedules are not
+     * kept */
+    bool only_proof;
     /* bytes that the link copies to and from the host per unit of cost; 0: no host link */
     double out_rate, in_rate;
     double codec_rate; /* bytes that ENCODE and DECODE process per unit of cost */
@@ -93,14 +97,15 @@ struct tn__pass_run {
     const float *zeros;
     /* NULL, or [job_count] number of the user's segment to which the job belongs, from 1 */
     const uint8_t *segments;
-    /* the following fields are results */
+    /* the results of the pass: the best schedule so far */
     tn__schedule best;
-    tn__replay found; /* the judge's measurements of `best` */
+    tn__replay found; /* the judge's measurements (peak, cost, copied bytes) of `best` */
     uint64_t time;    /* time of `best` including copies, from tn__pass_time */
     bool has_best;
     /* a proved lower bound: every allowed schedule within the budget takes at least this time */
     uint64_t bound;
-    uint64_t least_bytes; /* a proved lower bound: no schedule has a smaller peak of live bytes */
+    /* a proved lower bound: every schedule has a peak of live bytes of at least this */
+    uint64_t least_bytes;
     /* limits */
     uint64_t work_done, work_limit; /* units of work done, and their limit; 0: no limit */
     double deadline;   /* a time of tn__clock_s at which the pass must stop; 0: no limit */

@@ -395,7 +395,8 @@ static tn_status log_no_room(const log_nodes *it) {
 
 /* --- room --- */
 
-/* Sets upper bounds for the numbers of values and operators, to allocate their arrays. */
+/* Computes upper bounds for the numbers of values and operators of the log, to allocate their
+ * arrays. */
 static void log_count(log_nodes *it) {
     const tn_evict_log *log = it->log;
     size_t values = log->tensor_count, nodes = log->op_count + log->tensor_count;

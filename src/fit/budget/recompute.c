@@ -23,11 +23,13 @@ typedef struct recompute_call {
     tn_recompute_options options;
     tn_context context;
     tn__arena arena;
-    /* dag: with the user's rules; plain: without rules, as `map` describes it */
+    /* the jobs and values of the program: `dag` with the user's rules applied, `plain` without
+     * rules, as `map` describes it */
     tn__dag dag, plain;
     tn__dag_map *map;
-    tn__ruled ruled; /* a schedule graph without jobs means that there are no rules */
-    bool *may;       /* [jobs] */
+    /* the schedule graph that obeys the user's rules; it has no jobs if there are no rules */
+    tn__ruled ruled;
+    bool *may; /* [jobs] */
     tn_error *error;
 } recompute_call;
 

@@ -27,7 +27,7 @@ typedef struct tn__refusal {
     uint64_t host_budget; /* limit for copies on the host; 0: no limit */
     uint64_t least;       /* bytes of the smallest program found; 0: no program was found */
     uint64_t bound; /* a proved lower bound in bytes: no program takes less; 0: no bound is known */
-    /* TN_FIT_*: the bound holds for programs with these techniques; 0: it holds for all of
+    /* TN_FIT_*: techniques of the programs for which `bound` holds; 0: it holds for all of
      * `techniques` */
     uint32_t bound_of;
     tn__ended ended; /* what ended the search; used if the status is E_STOPPED */

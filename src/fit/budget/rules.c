@@ -82,14 +82,15 @@ typedef struct build_state {
     tn__dag_value *values;
     uint32_t *value_of;
     uint32_t job_count, value_count;
-    uint32_t now; /* the job of the original schedule graph that is written next */
+    uint32_t now; /* the job of the original schedule graph whose first run is written next */
     /* [jobs] the job of the new schedule graph that is the first run of this job */
     uint32_t *first;
     /* [values] the current version of the value, a value of the new schedule graph */
     uint32_t *current;
-    /* [values] whether the jobs out, settle and in of the value are written */
+    /* [values] for a swapped value: whether its jobs out, settle and in are written already */
     bool *is_out, *is_settled, *is_in;
-    bool *is_again; /* [jobs] whether the repeat of the job is written */
+    /* [jobs] whether the repeat of the job that a rule asks for is written already */
+    bool *is_again;
     uint32_t *stack;
     tn__ruled *ruled;
 } build_state;
@@ -190,7 +191,9 @@ static tn_status build_repeat(build_state *s, uint32_t id) {
     job.job.cost = it->recompute_cost;
     job.job.input_count = inputs;
     job.job.output_count = outputs;
-    job.job.after_count = 0; /* no constraints are needed, because the order of jobs is fixed */
+    /* in the new schedule graph the order of jobs is fixed, so the repeat needs no ordering
+     * constraints */
+    job.job.after_count = 0;
     if (build_reads_released(s, id)) job.job.flags &= ~(uint32_t)TN__JOB_REPEATS;
     job.inputs = build_list(s, input, inputs, true);
     if (job.inputs == NULL) return build_no_memory(s);
@@ -207,7 +210,7 @@ static tn_status build_repeat(build_state *s, uint32_t id) {
     return TN_OK;
 }
 
-/* Whether a rule has released a source, and it is neither recomputed nor copied back yet. */
+/* Whether a source of a repeat was released by a rule, and is not yet recomputed or copied back. */
 static bool build_is_gone(const build_state *s, uint32_t value) {
     const uint32_t maker = s->dag->values[value].maker;
     if (maker == TN_NONE) return false;
@@ -224,8 +227,8 @@ static bool build_is_gone(const build_state *s, uint32_t value) {
            s->dag->reads.items[after] >= s->rules->at[maker];
 }
 
-/* Writes the repeat of a job after the repeats and copies back of its released sources. A stack
- * replaces recursion. */
+/* Writes the repeat of a job. Before it, the released sources of the repeat are recomputed or
+ * copied back. A stack replaces recursion. */
 static tn_status build_recompute(build_state *s, uint32_t id) {
     uint32_t depth = 0;
     s->stack[depth++] = id;
@@ -330,8 +333,8 @@ static tn_status build_walk(build_state *s) {
     return TN_OK;
 }
 
-/* Translates ordering constraints and limits from jobs of the original schedule graph to first runs
- * in the new one. */
+/* Translates ordering constraints (`after`) and `limits` from jobs of the original schedule graph
+ * to their first runs in the new one. */
 static tn_status build_others(build_state *s) {
     for (uint32_t j = 0; j < s->job_count; j++) {
         tn__dag_job *job = &s->jobs[j];
@@ -733,7 +736,8 @@ static void rules_find_passes(const tn__rules_state *s, uint32_t *pass) {
     for (uint32_t j = 0; j < dag->job_count; j++) pass[j] = rules_root(pass, j);
 }
 
-/* Whether a job of another segment of the same forward pass reads a result of this job. */
+/* Whether the job ends its segment: a job of another segment in the same forward pass reads a
+ * result of it. */
 static bool rules_is_end(const tn__rules_state *s, const uint32_t *segment, uint32_t job) {
     const tn__job *it = &s->dag->jobs[job];
     for (uint32_t k = 0; k < it->output_count; k++) {

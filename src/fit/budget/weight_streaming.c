@@ -64,7 +64,8 @@ typedef struct tn__stream {
     tn__stream_fetch *fetches; /* [fetch_count] in the order in which they are read */
     uint32_t fetch_count;
     uint64_t time;
-    uint32_t short_step; /* the step that did not fit into the target */
+    /* the step at which the blocks and other live memory did not fit into the target */
+    uint32_t short_step;
 } tn__stream;
 
 /* Whether the block of a use is in memory already, so that the use needs no read. */
@@ -287,7 +288,7 @@ static uint32_t clock_last(const tn__stream *stream, uint32_t use) {
     return stream->uses[use].step;
 }
 
-/* Lets the clock run the steps before `step` that have not run yet; *at is the next step to run. */
+/* Runs the steps before `step` that have not run yet on the clock; *at is the next step to run. */
 static void clock_run_to(tn__stream *stream, tn__clock *clock, uint32_t *at, uint32_t step) {
     for (; *at < step; (*at)++)
         stream->start[*at + 1] =
@@ -505,11 +506,12 @@ static tn_status pick_order(tn__stream *stream, tn__sort_item **order, uint32_t 
     return TN_OK;
 }
 
-/* Chooses the held uses, best first, within the target. *found is false if the target is missed
- * even without held uses. A large block that is fetched repeatedly occupies memory each time, so
- * keeping it permanently may be better even if other blocks have a higher benefit per byte.
- * Therefore the choice is made several times, with the largest 0, 1, 2, 4 and 8 blocks kept from
- * the beginning, and the best result is taken. */
+/* Chooses the uses for which a block is held in memory instead of being read again, the most useful
+ * first, within the target. *found is false if even a choice without held uses exceeds the target.
+ * A large block that is read repeatedly occupies memory each time, so keeping it permanently may be
+ * better even if other blocks have a higher benefit per byte. Therefore the choice is made several
+ * times, with the largest 0, 1, 2, 4 and 8 blocks kept from the beginning, and the best result is
+ * taken. */
 static tn_status stream_choose(tn__stream *stream, bool *found) {
     static const uint32_t starts[] = {0, 1, 2, 4, 8};
     pick_state state = {.stream = stream};
@@ -557,8 +559,8 @@ typedef struct stream_program {
     tn_instruction *made;
     /* capacity of `made`; numbers of instructions and signals so far; the stream of file reads */
     uint32_t count, room, signals, file;
-    uint32_t newest; /* the newest instruction on stream 0; TN_NONE: no instruction yet */
-    uint32_t next;   /* the fetch that is written next */
+    uint32_t newest; /* the newest instruction written to stream 0; TN_NONE: no instruction yet */
+    uint32_t next;   /* number of the fetch (read of a block) that is written next */
     /* number of fetches that stream 0 has waited for, directly or by waiting for a later one */
     uint32_t waited;
     uint32_t *given; /* [fetches] the signal of each fetch */

@@ -117,7 +117,8 @@ static void operands_output(operands_walk *walk, const tn_op *op, uint32_t index
     }
     uint64_t bytes = tn_graph_tensor(executor->graph, id)->bytes;
     uint8_t *here = operands_take(walk, bytes);
-    if (walk->fill) memset(here, 1, bytes); /* touch the pages before the time is taken */
+    /* writes the memory, so that page faults happen before the time is taken */
+    if (walk->fill) memset(here, 1, bytes);
     if (walk->bind) executor->operands[id].data = here;
 }
 
@@ -289,8 +290,9 @@ static double measure_scale(const tn__measure_whole *whole, const tn_costs *cost
 #define MEASURE_SECONDS 20.0
 #define MEASURE_ROUNDS 7u
 #define MEASURE_BYTES (UINT64_C(2) << 30)
-#define MEASURE_COLD                                                                               \
-    (UINT64_C(64) << 20) /* bytes that pass between two runs of a sample, if a step uses as many */
+/* bytes that lie between two runs of a sample, if a step uses as many: a smaller group alternates
+ * between several copies of its operands */
+#define MEASURE_COLD (UINT64_C(64) << 20)
 
 typedef struct measure_state {
     const tn_kernels *kernels;
@@ -302,15 +304,15 @@ typedef struct measure_state {
     tn__executor executor, again; /* executors of the graph, and of the graph of repeat forms */
     tn__sample *samples;
     uint32_t count;
-    /* [operators] index of the operator's sample, and of its repeat form's sample; TN_NONE: it is
-     * not measured */
+    /* [operators] index of the sample that measures the operator, and of the sample for its repeat
+     * form; TN_NONE: not measured */
     uint32_t *of, *again_of;
     uint64_t *inplace;  /* [operators] */
     uint64_t footprint; /* bytes of memory that a step uses */
-    tn__names names;    /* the samples by their keys */
+    tn__names names;    /* names of all samples, to find a sample by its key */
     tn_device *device;
     tn_address address;
-    uint8_t *memory; /* memory of the current group */
+    uint8_t *memory; /* memory that holds the operands of the current group of samples */
     uint64_t memory_bytes;
     double copy_rate, began;
     tn_measure_report report;
@@ -536,7 +538,9 @@ static int measure_compare(const void *a, const void *b) {
 static uint64_t measure_cost(const measure_state *s, tn__sample *sample) {
     double seconds;
     if (sample->count == 0) {
-        double moved = 2 * s->copy_rate; /* bytes per second; a copy reads and writes each byte */
+        /* bytes per second that are moved; a copy reads and writes each byte, so they are twice the
+         * copied ones */
+        double moved = 2 * s->copy_rate;
         tn__machine machine = {TN__PLAIN_RATIO * moved, moved};
         seconds = tn__op_takes(sample->executor->graph, sample->op, &machine, NULL);
     } else {

@@ -27,7 +27,7 @@ typedef struct tn__sample {
     uint64_t bytes;  /* bytes of all operands, packed forms and scratch memory */
     uint64_t offset; /* where these bytes begin in the memory of the sample's group */
     double seconds[MEASURE_ROUNDS_MOST];
-    uint32_t count; /* number of times in `seconds` */
+    uint32_t count; /* number of measured times in `seconds` */
     bool failed;    /* the operator does not run on generated data, so it has no times */
 } tn__sample;
 

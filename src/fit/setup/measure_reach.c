@@ -26,8 +26,7 @@ typedef struct reach_state {
     uint32_t body_count, begin_at, end_at;
     /* [tensors] the buffer of the tensor's first live range; TN_NONE: it has no live range */
     uint32_t *body;
-    /* [buffers] whether most of the buffer's memory was in a cache when it was taken in this
-     * step */
+    /* [buffers] when the buffer got its memory in this step, most of that memory was in a cache */
     bool *near;
     reach_piece *pieces; /* released memory, in the order of release */
     uint32_t piece_count;

@@ -70,8 +70,8 @@ static uint64_t scratch_peak(const scratch_room *room, const uint64_t *workspace
     return peak;
 }
 
-/* Sets the limit for the scratch memory of each operator, so that no step exceeds `peak`. An
- * operator that runs in several steps gets the smallest of their limits. */
+/* Computes limits[]: the most scratch memory that each operator may use so that no step exceeds
+ * `peak`. An operator that runs in several steps gets the smallest of their limits. */
 static void scratch_limit(scratch_room *room, size_t operators, uint64_t peak) {
     const tn_instruction *instructions = tn_program_instructions(room->program);
     for (size_t op = 0; op < operators; op++) room->limits[op] = UINT64_MAX;
@@ -144,8 +144,8 @@ static tn_status scratch_stage(tn_setup *setup, const tn_setup_options *options,
     }
     part->kernels = found;
     part->scratch = report;
-    /* later parts, such as a layout that was made to compare orders, belong to the former
-     * kernels */
+    /* parts of later stages (for example a layout that was made to compare orders) refer to the old
+     * kernels, so they are released */
     for (int kind = PART_STATICS; kind < PART_COUNT; kind++) tn__setup_part_release(setup, kind);
     return TN_OK;
 }

@@ -164,7 +164,8 @@ tn_status tn__setup_count_statics(tn_setup *setup, const tn_program *program, bo
     TN_TRY(setup_find_statics(setup, program, statics, error));
     statics->inside = inside;
     for (uint32_t i = 0; i < statics->count; i++) {
-        uint64_t bytes = TN_SIZE_UNKNOWN; /* one unknown size makes the sum unknown */
+        /* the size of one block is unknown, so the sum is unknown */
+        uint64_t bytes = TN_SIZE_UNKNOWN;
         (void)tn__align_up(statics->blocks[i].bytes, SETUP_ALIGNMENT, &bytes);
         statics->bytes = tn__add_sat(statics->bytes, bytes);
     }
@@ -275,7 +276,7 @@ tn_status tn__setup_plan(tn_setup *setup, const tn_setup_options *options, tn_er
 static const struct {
     const char *name;
     tn_status (*run)(tn_setup *setup, const tn_setup_options *options, tn_error *error);
-    int part; /* the first part that the stage makes */
+    int part; /* the first part of the compiled model that the stage makes (PART_*) */
 } setup_stages[TN_SETUP_STAGE_COUNT] = {
     [TN_SETUP_REWRITE] = {"rewrite", setup_rewrite, PART_REWRITTEN},
     [TN_SETUP_KERNELS] = {"kernels", setup_kernels, PART_KERNELS},

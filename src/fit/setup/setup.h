@@ -47,7 +47,9 @@ typedef struct tn__setup_part {
         tn__setup_statics statics;
         tn_layout layout;
         tn_fit_result fitted;
-        tn_stream_result streamed; /* its occupancy and layout were moved to other parts */
+        /* the result of weight streaming, without its occupancy and layout, which became other
+         * parts */
+        tn_stream_result streamed;
     };
     tn_recompute_report report; /* RECOMPUTED */
     /* for PART_GRAPH; the part owns the lists of regions and repeats in it */
@@ -60,7 +62,7 @@ struct tn_setup {
     const tn_graph *given;
     const tn_kernels *given_kernels; /* kernels that the caller gave; NULL: none */
     const tn_program *given_program;
-    /* the components that stages made; NULL: not made, or given by the caller */
+    /* the parts that stages made; NULL: the part was not made, or was given by the caller */
     tn__setup_part *parts[PART_COUNT];
     double seconds[TN_SETUP_STAGE_COUNT];
     /* Where a stage that cannot keep to its budget puts the facts, without a message, while the
@@ -71,7 +73,8 @@ struct tn_setup {
 /* Makes a part of a compiled model, for the files of the stages; `setup` has no part of this kind
  * yet. */
 tn_status tn__setup_part_make(tn_setup *setup, int kind, tn__setup_part **part, tn_error *error);
-void tn__setup_part_release(tn_setup *setup, int kind); /* accepts a part that was not made */
+/* releases a part of the compiled model; does nothing if the part was not made */
+void tn__setup_part_release(tn_setup *setup, int kind);
 /* Returns the options for counting memory, with the results of the stages that have run so far. */
 tn_occupancy_options tn__setup_memory(const tn_setup *setup, const tn_setup_options *options);
 /* The stages OCCUPY and PLAN. They do nothing if an earlier stage has already made their parts. */
@@ -100,8 +103,8 @@ typedef struct tn__setup_timer {
  * compiled model found, or NULL. E_STOPPED: a limit ended the search. */
 tn_status tn__setup_cut(const tn_setup *whole, const tn_setup_options *options,
                         const tn__setup_timer *timer, tn_setup **setup, tn_error *error);
-/* Makes the graph of the stage REWRITE with operators in tiles, for the regions in
- * options->split. */
+/* Replaces the graph of the stage REWRITE by one in which the operators of the regions in
+ * options->split run in tiles. */
 tn_status tn__setup_regions(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 /* The stage FIT: searches for a program within the budget if the plan exceeds it. */
 tn_status tn__setup_fit(tn_setup *setup, const tn_setup_options *options, tn_error *error);

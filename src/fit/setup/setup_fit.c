@@ -74,8 +74,8 @@ tn_status tn__setup_recompute(tn_setup *setup, const tn_setup_options *options, 
     tn__setup_part *part;
     if (!tn__setup_recomputes(options) && !later) return TN_OK;
     TN_TRY(setup_recompute_make(setup, options, tn__setup_ordered(setup), &made, &report, error));
-    /* here the rules were only checked against the whole program; one pipeline stage does not have
-     * all operators */
+    /* nothing is to be recomputed, so the rules were only checked; one pipeline stage does not have
+     * all operators, so it gets them later */
     if (!tn__setup_recomputes(options)) {
         tn_program_destroy(made);
         return TN_OK;
@@ -87,7 +87,7 @@ tn_status tn__setup_recompute(tn_setup *setup, const tn_setup_options *options, 
     }
     part->program = made;
     part->report = report;
-    /* later parts belong to the former program */
+    /* parts of later stages refer to the old program, so they are released */
     for (int kind = PART_STATICS; kind < PART_COUNT; kind++) tn__setup_part_release(setup, kind);
     return TN_OK;
 }
@@ -97,7 +97,8 @@ tn_status tn__setup_recompute(tn_setup *setup, const tn_setup_options *options, 
 tn_status tn__setup_measure(const tn_setup *setup, const tn_setup_options *options, double seconds,
                             tn_costs **made, tn_error *error) {
     tn_measure_options measure = TN_MEASURE_OPTIONS_INIT;
-    tn_costs_model model = TN_COSTS_MODEL_INIT; /* default rates, for costs without measurements */
+    /* costs are computed from default rates, because nothing is measured here */
+    tn_costs_model model = TN_COSTS_MODEL_INIT;
     measure.context = model.context = &setup->context;
     if (tn_setup_kernels(setup) == NULL || options->divide != NULL)
         return tn_costs_create_model(tn_setup_graph(setup), &model, made, error);
@@ -145,7 +146,8 @@ static tn_status setup_fit_take(tn_setup *setup, const tn_setup_options *options
     tn__setup_part *fit, *occupancy, *layout;
     bool inside = options->statics != TN_STATIC_APART;
     for (int old = inside ? PART_OCCUPANCY : PART_STATICS; old < PART_COUNT; old++)
-        tn__setup_part_release(setup, old); /* parts that belong to the former program */
+        /* this part belongs to the old program, so it is released */
+        tn__setup_part_release(setup, old);
     tn__setup_part_release(setup, kind);
     tn_status status = tn__setup_part_make(setup, kind, &fit, error);
     if (status != TN_OK) {
@@ -246,7 +248,7 @@ static tn_status setup_fit_search(tn_setup *setup, const tn_setup_options *optio
 
 tn_status tn__setup_fit(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
     bool needs;
-    /* ranks keep their order, so they are fitted after the division */
+    /* ranks keep the order of their messages, so each is fitted after the division */
     if (options->divide != NULL && options->divide->arranges) return TN_OK;
     TN_TRY(setup_fit_asks(setup, options, &needs, error));
     return needs ? setup_fit_search(setup, options, PART_FIT, error) : TN_OK;

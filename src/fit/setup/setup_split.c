@@ -25,8 +25,9 @@
 /* choices that are predicted to need up to 1 / SPLIT_NEAR more than the target are drafted */
 #define SPLIT_NEAR 2u
 #define SPLIT_DRAFTS 16u
-#define SPLIT_STEPS 8u /* number of choices directly below the target that are timed */
-#define SPLIT_TIMED 8u /* number of choices for smaller budgets that are timed */
+/* number of choices whose predicted bytes lie directly below the target and that are timed */
+#define SPLIT_STEPS 8u
+#define SPLIT_TIMED 8u /* number of fixed smaller budgets for which a choice is timed */
 /* each of these budgets is smaller than the previous one by 1 / SPLIT_GRID of it */
 #define SPLIT_GRID 16u
 #define SPLIT_ANY 1000.0 /* a work budget so large that it does not limit */
@@ -348,7 +349,7 @@ static tn_status split_time(split_state *state, const tn_split_choice *choice, u
     return status;
 }
 
-/* the choices that were timed already, identified by their work */
+/* the choices that were timed already; a choice is identified by its work */
 typedef struct split_timed {
     double works[1 + SPLIT_STEPS + SPLIT_TIMED];
     uint32_t count;

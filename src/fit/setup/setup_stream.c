@@ -23,7 +23,8 @@
 static tn_status streamed_take(tn_setup *setup, tn_stream_result *result, tn_error *error) {
     tn__setup_part *stream, *occupancy, *layout;
     for (int kind = PART_STREAM; kind < PART_COUNT; kind++)
-        tn__setup_part_release(setup, kind); /* parts that belong to the former program */
+        /* this part belongs to the old program, so it is released */
+        tn__setup_part_release(setup, kind);
     tn_status status = tn__setup_part_make(setup, PART_STREAM, &stream, error);
     if (status != TN_OK) {
         tn_stream_release(result);
@@ -278,7 +279,7 @@ static tn_status parts_search(stream_tiles *state, const tn_setup_options *optio
     for (uint32_t round = 0; round < PARTS_ROUNDS && status == TN_E_EXHAUSTED; round++) {
         parts_choose(state, limit);
         limit -= limit / 4;
-        /* this attempt would equal the previous one */
+        /* no operator is to be split, as in the previous attempt, so this attempt would equal it */
         if (state->count == before && state->count == 0) continue;
         before = state->count;
         status = parts_try(state, options, setup, error);
@@ -286,9 +287,9 @@ static tn_status parts_search(stream_tiles *state, const tn_setup_options *optio
     return status;
 }
 
-/* Improves a plan that stalls for files: splitting large weights may leave more memory for weights
- * that stay. The plan with the shorter predicted time is kept. If anything fails here, the first
- * plan is kept. */
+/* Improves a plan in which compute waits for file reads: splitting large weights may leave more
+ * memory for weights that stay. The plan with the shorter predicted time is kept; if anything fails
+ * here, the first one. */
 static void parts_improve(stream_tiles *state, const tn_setup_options *options, tn_setup **setup) {
     const tn_stream_result *streamed = tn_setup_streamed(*setup), *other;
     uint32_t before = state->count;

@@ -132,7 +132,8 @@ tn_status tn_setup_open(const tn_setup *setup, const tn_device_options *device,
     tn__options(&where, sizeof where, device);
     tn__options(&how, sizeof how, options);
     TN_TRY(setup_check(setup, &how, where.capacity, error));
-    /* the device has exactly the planned bytes, so that a run cannot use more than the budget */
+    /* the device gets exactly the planned bytes as capacity, so that a run cannot use more than the
+     * budget */
     if (where.capacity == 0)
         where.capacity = how.pool != NULL ? how.pool_capacity : tn_setup_need(setup).total;
     if (where.context == NULL) where.context = &setup->context;

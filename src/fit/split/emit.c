@@ -33,9 +33,11 @@ typedef struct emit_tiles {
     tn_op_id source;
     tn_op_id before; /* the operator of the graph before which the new operators are placed */
     uint32_t part[TN_SPLIT_AXES];
-    uint32_t number;    /* number of the current tile, from 1 */
-    tn_tensor_id *now;  /* [tensors of the region] the tensor of the current tile */
-    tn_tensor_id *kept; /* [tensors of the region] elements that were kept for the next tile */
+    uint32_t number;   /* number of the current tile, from 1 */
+    tn_tensor_id *now; /* [tensors of the region] the tensor that holds the current tile of each */
+    /* [tensors of the region] the tensor that holds the elements kept from the current tile for the
+     * next one */
+    tn_tensor_id *kept;
     /* [tensors of the region][tiles along the first axis] the tiles of results */
     tn_tensor_id *pieces;
     emit_taken *taken;
@@ -88,7 +90,7 @@ static tn_status emit_part(emit_tiles *emit, tn_tensor_id from, const int64_t *a
     tn_op_id source = emit->source;
     /* a graph that is traced is written for a runtime that has no views */
     copy = copy || emit->trace != NULL;
-    /* a copy of the struct, because adding a tensor may move the array of tensors */
+    /* copies the struct, because adding a tensor may move the array of tensors */
     const tn_tensor tensor = *emit_tensor(emit, from);
     int64_t shape[TN_RANK_MAX], yes = 1;
     for (uint32_t d = 0; d < tensor.rank; d++) shape[d] = tensor.shape[d];
@@ -461,8 +463,8 @@ static tn_status emit_with_kept(emit_tiles *emit, uint32_t tensor, tn_tensor_id 
                      emit->now[tensor]);
 }
 
-/* Used if a window computes more than the tile needs: adds the operator, and cuts the tile out of
- * its output. */
+/* Adds an operator (a window) that computes more elements than the tile needs, and cuts the tile
+ * out of its output. */
 static tn_status emit_cut_out(emit_tiles *emit, uint32_t at, tn_op *op, const emit_raw *raw,
                               tn_tensor_id *output) {
     const tn_op *whole = tn_graph_op(emit->region->graph, emit->region->ops[at].id);
@@ -559,7 +561,7 @@ static tn_status emit_keep(emit_tiles *emit, uint32_t tensor) {
     int64_t to = end - here.first;
     bool all = next.first == here.first && end == here.last;
     split_span now = *tn__split_made(region, 0, part, tensor);
-    if (all && now.first >= now.last) { /* the elements were already kept for this tile */
+    if (all && now.first >= now.last) { /* the previous tile kept all of these elements already */
         emit->kept[tensor] = emit->now[tensor];
         return TN_OK;
     }
@@ -610,7 +612,7 @@ static tn_status emit_one(emit_tiles *emit) {
         if (emit_made(emit, at, spans))
             TN_TRY(emit_compute(emit, at));
         else
-            /* all elements were computed by earlier tiles */
+            /* earlier tiles computed all elements of this tile, so no operator is added */
             for (uint32_t k = 0; k < op->output_count; k++) {
                 if (op->outputs[k] == TN_NONE) continue;
                 uint32_t tensor = tn__split_local(region, op->outputs[k]);

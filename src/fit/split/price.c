@@ -656,7 +656,9 @@ static void price_walk_op(price_state *price, const price_part *part, uint32_t a
         uint32_t tensor = tn__split_local(region, op->outputs[k]);
         const price_tensor *size = &part->tensors[tensor];
         if (region->tensors[tensor].after && !region->tensors[tensor].read)
-            continue; /* the elements are already part of the joined result */
+            /* the elements of this tile lie in the joined result, whose memory is counted
+             * already */
+            continue;
         if (size->joins > 0) price_see(price, size->joins);
         if (pricer->root[tensor] == tensor)
             price->now = tn__add_sat(price->now, region->keep ? size->made : size->need);

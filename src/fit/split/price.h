@@ -72,7 +72,8 @@ typedef struct split_price {
 } split_price;
 
 #define PRICE_COUNTS 11u /* number of different numbers of tiles for one window */
-/* number of tiles along an axis that are examined; the others are like one of them */
+/* number of tiles along an axis that are examined (first, second, middle, last); all others are
+ * like the middle one */
 #define PRICE_SEEN 4u
 
 /* Bytes of a tensor in one tile: `need` are those that its readers need, `made` those that the tile

@@ -165,7 +165,9 @@ static uint32_t region_tensor(split_region *region, tn_tensor_id id) {
     if (*local == 0) {
         split_tensor *made = &region->tensors[region->tensor_count++];
         *made = (split_tensor){.id = id, .axis = {TN_NONE, TN_NONE}, .maker = TN_NONE};
-        made->whole = true; /* assume so until it becomes a result of the window */
+        /* assumed to be needed whole, until the tensor becomes a result of an operator in the
+         * window */
+        made->whole = true;
         *local = region->tensor_count;
     }
     return *local - 1;
@@ -228,7 +230,7 @@ static bool region_wanted(const split_region *region, uint32_t at, uint32_t *axe
     return any;
 }
 
-/* Stored answers: whether an operator can run in tiles along one of its axes. */
+/* stored answers to the question whether an operator can run in tiles along one of its axes */
 enum { KNOWN_NOT_ASKED, KNOWN_NO, KNOWN_YES, KNOWN_CUTS_WEIGHTS };
 
 /* Returns whether an operator can run in tiles along an axis, and whether that cuts the weights of
@@ -523,7 +525,9 @@ bool tn__split_part_need(const split_region *region, uint32_t at, uint32_t input
     return tn__split_ask(region->order, region->ops[at].id, whole, input, need);
 }
 
-#define RANGES_FEW 8u /* number of inputs with stored needs; few operators have more inputs */
+/* number of inputs of an operator whose needed elements are stored; few operators have more
+ * inputs */
+#define RANGES_FEW 8u
 
 /* Computes the needs of the inputs if an operator computes `made`. Its rule may require a larger
  * range, which *made then becomes. */
@@ -568,7 +572,7 @@ static tn_status ranges_op(split_region *region, uint32_t cut, uint32_t part, ui
         if (part == 0) continue;
         int64_t last = tn__split_need(region, cut, part - 1, tensor)->last;
         if (span_is_empty(*need)) *need = (split_span){last, last};
-        /* the previous tile has these elements already */
+        /* elements that the previous tile already has are not computed again */
         if (region->keep && need->last < last) need->last = last;
     }
     return TN_OK;

@@ -208,7 +208,8 @@ static tn_status search_lengths(search_stage *search, split_pricer *pricer, sear
         if (most < small || !region->ops[region->begin].parts) continue;
         point->floor = tn__price_floor(pricer);
         if (point->floor + point->floor / 16 >= most) continue;
-        if (search_is_over(search->limits)) return TN_OK; /* the caller asks for the limit, too */
+        /* the limits also ask the caller whether to continue */
+        if (search_is_over(search->limits)) return TN_OK;
         search_point asked = *point;
         TN_TRY(search_more(search, pricer, &asked, most, error));
     }
@@ -250,7 +251,8 @@ static tn_status search_last(search_stage *search, uint32_t last, tn_error *erro
     for (uint32_t axis = 0; axis < y->rank; axis++) {
         const uint32_t axes[2] = {axis, columns};
         if (image && axis == columns)
-            continue; /* not along columns alone: rows are as good, and contiguous */
+            /* columns alone are not cut: cutting rows is as good, and rows are contiguous */
+            continue;
         if (!search_may_cut(search, order->ops[last], axis)) continue;
         TN_TRY(search_axes(search, last, axes, false, false, error));
         TN_TRY(search_axes(search, last, axes, false, true, error));

@@ -34,7 +34,7 @@ typedef struct skip_walk {
      * recompute */
     uint32_t *wanted;
     uint32_t *taken; /* [places] equal to `turn`: the operator is recomputed */
-    uint32_t turn;   /* number of this walk, from 1 */
+    uint32_t turn;   /* number of the current walk to the front of the graph, from 1 */
     /* number of wanted tensors that are made at an earlier place than that of the walk */
     uint32_t ahead;
     tn_tensor_id root;
@@ -244,7 +244,7 @@ static double skip_worth(skip_walk *walk, tn_tensor_id id, uint64_t least, split
         uint32_t before = walk->count;
         if (!skip_step(walk, p)) break;
         if (walk->count == before || walk->stays >= bytes || bytes - walk->stays < least) continue;
-        /* the copy of the tensor is written as well */
+        /* the copy of the tensor is written to memory as well */
         double work = (double)tn__work_added(walk->flops, bytes, TN__PLAIN_RATIO);
         double worth = (double)(bytes - walk->stays) / work;
         if (worth <= best) continue;
@@ -280,7 +280,8 @@ tn_status tn__skip_choose(const split_model *model, uint32_t first, uint32_t las
         split_skip at;
         if (gaps[id].from >= last || gaps[id].to <= last) continue;
         bool inside = order->place[tn_graph_tensor(order->graph, id)->producer] >= first;
-        /* the tensor is read inside the range and needed there */
+        /* the tensor is made before the range of places and read inside it, so it must be live
+         * there */
         if (gaps[id].from >= first && !inside) continue;
         skip_begin(&walk, id, gaps[id].to);
         double worth = skip_worth(&walk, id, least, &at);

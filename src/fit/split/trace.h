@@ -14,13 +14,15 @@ typedef struct tn__split_trace {
     /* [operators] the operator of the given graph that it is, or of which it computes a tile;
      * TN_NONE: it only moves elements (of the domains "tenure" and "", or a PAD of "tflite") */
     tn_op_id *ops;
-    bool *is_part; /* [operators] it is not an operator of the given graph */
+    /* [operators] the operator was added by the split: it is not an operator of the given graph */
+    bool *is_part;
     /* [operators] for the operator of a tile, the last operator of the region that it replaces */
     tn_op_id *before;
     /* [tensors] the tensor of the given graph that it is, or of which it has a part; TN_NONE: a new
      * constant */
     tn_tensor_id *tensors;
-    bool *is_new; /* [tensors] it is not a tensor of the given graph */
+    /* [tensors] the tensor was added by the split: it is not a tensor of the given graph */
+    bool *is_new;
     uint32_t op_count, tensor_count;
 } tn__split_trace;
 

@@ -24,8 +24,9 @@
 #define COPY_LEAST ((uint64_t)1 << 18)
 #define COPY_LINE 64u
 #define COPY_PAGE 4096u
-#define COPY_PAGES 4u   /* number of pages that are copied in turn */
-#define COPY_AHEAD 512u /* distance in bytes within a page between prefetching and reading */
+#define COPY_PAGES 4u /* number of pages of which cache lines are copied in turn */
+/* distance in bytes, within a page, by which prefetching runs ahead of reading */
+#define COPY_AHEAD 512u
 
 /* Copies one cache line. `to` must be a multiple of 16. */
 static void copy_line(uint8_t *to, const uint8_t *from) {

@@ -17,14 +17,14 @@ typedef struct link_case {
     tn_device *device;
     tn_stream *streams[2];
     tn_address blocks[2];
-    uint8_t *here; /* host memory, two blocks as on the device */
+    uint8_t *here; /* host memory of two blocks, as large as those on the device */
     uint64_t bytes;
 } link_case;
 
 static tn_status link_open(link_case *it, tn_error *error) {
     it->here = it->bytes <= SIZE_MAX / 2 ? tn__alloc(it->context, 2 * (size_t)it->bytes) : NULL;
     if (it->here == NULL) return tn__no_memory(error, "what is copied over a link");
-    /* touches the pages, so that no page fault is timed */
+    /* writes both blocks before the clock starts, so that no page fault is timed */
     memset(it->here, 1, 2 * (size_t)it->bytes);
     for (uint32_t i = 0; i < 2; i++) {
         TN_TRY(tn_stream_create(it->device, 0, &it->streams[i], error));
@@ -41,7 +41,8 @@ static void link_close(link_case *it) {
     if (it->here != NULL) tn__free(it->context, it->here, 2 * (size_t)it->bytes);
 }
 
-/* Measures the seconds of a round of copies; `ways`: 1 to the device, 2 from it, 3 both at once. */
+/* Measures the seconds of one round of copies. `ways` says which copies are made: 1, to the device;
+ * 2, from it; 3, both at once. */
 static tn_status link_round(link_case *it, uint32_t ways, double *seconds, tn_error *error) {
     double start = tn__clock_s();
     if (ways & 1u) TN_TRY(tn_device_put(it->streams[0], it->blocks[0], it->here, it->bytes, error));

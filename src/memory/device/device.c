@@ -160,7 +160,7 @@ tn_device_limits tn_device_limits_of(const tn_device *device) { return device->l
 
 /* --- blocks --- */
 
-/* Counts the blocks that start at `address` or before it. */
+/* Returns the number of blocks that start at `address` or below it. */
 static size_t device_blocks_up_to(const tn_device *device, tn_address address) {
     size_t low = 0, high = device->block_count;
     while (low < high) {
@@ -246,7 +246,7 @@ void tn_device_free(tn_device *device, tn_address address) {
 
 void *tn_device_pointer(const tn_device *device, tn_address address) {
     if (device->driver->pointer == NULL) return NULL;
-    /* the cast is safe, because only the lock is modified */
+    /* the cast removes const only to lock the mutex; nothing else is modified */
     if (!device_holds((tn_device *)(uintptr_t)device, address, 0)) return NULL;
     return device->driver->pointer(device->state, address);
 }

@@ -131,7 +131,7 @@ tn_status tn__cuda_load(tn__cuda *cuda, tn_error *error) {
 int tn__cuda_enter(const tn__cuda *cuda, int device, int *before) {
     *before = device;
     int status = cuda->cudaGetDevice(before);
-    /* the device was not changed, so the previous one is the current one */
+    /* if the call failed, the device was not changed, so the current one is the previous one */
     if (status != TN__CUDA_OK) *before = device;
     if (status == TN__CUDA_OK && *before != device) status = cuda->cudaSetDevice(device);
     if (status != TN__CUDA_OK) (void)cuda->cudaGetLastError();
@@ -196,7 +196,7 @@ tn_status tn__opencl_choose(const tn__opencl *cl, uint32_t index, void **device,
     for (unsigned p = 0; p < platform_count && p < OPENCL_PLATFORMS; p++) {
         unsigned count = 0;
         status = cl->clGetDeviceIDs(platforms[p], OPENCL_ANY_TYPE, OPENCL_DEVICES, devices, &count);
-        if (status != 0) continue; /* a platform without devices returns -1 */
+        if (status != 0) continue; /* the loader returns -1 for a platform without devices */
         if (count > OPENCL_DEVICES) count = OPENCL_DEVICES;
         if (index - seen < count) {
             *device = devices[index - seen];

@@ -97,7 +97,8 @@ tn_status tn__ranges_take(tn__ranges *file, uint64_t offset, uint64_t size, tn_e
 void tn__ranges_give(const tn__ranges *file, uint64_t offset, uint64_t size) {
 #if defined(__linux__) && defined(FALLOC_FL_PUNCH_HOLE)
     (void)fallocate(file->descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
-                    /* a failure is harmless, because the space is freed with the file */
+                    /* freeing the space may fail; this is harmless, because it is freed with the
+                     * file */
                     (off_t)size);
 #else
     (void)file, (void)offset, (void)size;

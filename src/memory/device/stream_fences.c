@@ -10,17 +10,18 @@
 
 typedef struct fences_range {
     uint64_t low, high;
-    uint32_t end; /* number of the fences_end after which the range is unused */
+    uint32_t end; /* index of the fences_end (a set of events) after which the range is unused */
 } fences_range;
 
-/* The end of a use: an event on each stream that used the bytes. Several ranges may refer to it, if
- * they are parts of one freed range. */
+/* The end of a use of freed bytes: one event on each stream that used them. Several ranges refer to
+ * one end if they are parts of one freed range. */
 typedef struct fences_end {
-    uint32_t references; /* number of ranges that refer to it */
+    uint32_t references; /* number of ranges that refer to this end */
     uint32_t count;      /* streams */
-    /* number of created events; at least `count`, except while the end is being made */
+    /* number of events that were created for this record; at least `count`, except while the end is
+     * being made */
     uint32_t events;
-    uint32_t next; /* in an unused record: the next unused one */
+    uint32_t next; /* if the record is unused, the index of the next unused one */
     void *stream[TN__STREAM_FENCES_STREAMS];
     void *event[TN__STREAM_FENCES_STREAMS];
 } fences_end;
@@ -66,15 +67,15 @@ static uint32_t fences_new_end(tn__stream_fences *fences) {
     return end;
 }
 
-/* Records an event at the current point of a stream. If that fails, it waits for the stream
- * instead, and no event is needed. */
+/* Records an event at the current point of a stream. If that fails, it waits until the stream is
+ * idle, and then no event is needed. */
 static bool fences_record(tn__stream_fences *fences, fences_end *end, void *stream) {
     const tn__stream_fences_ways *ways = fences->ways;
     uint32_t at = end->count;
     bool made = at < end->events || ways->create(fences->self, &end->event[at]);
     if (made && at == end->events) end->events++;
     if (!made || !ways->record(fences->self, end->event[at], stream))
-        /* this is not an error, because waiting replaces the event */
+        /* the failure is no error, because waiting for the stream replaces the event */
         return ways->finish(fences->self, stream);
     end->stream[at] = stream;
     end->count++;
@@ -149,13 +150,15 @@ tn_status tn__stream_fences_settle(tn__stream_fences *fences, tn_error *error) {
 
 /* --- taking and giving --- */
 
-/* Whether only `stream` used the range. Then a later event of that stream suffices. */
+/* Whether only `stream` used the range. Then an event recorded later on that stream also ends the
+ * use. */
 static bool fences_is_only(const tn__stream_fences *fences, size_t at, void *stream) {
     const fences_end *end = &fences->ends[fences->ranges[at].end];
     return end->count == 1 && end->stream[0] == stream;
 }
 
-/* Inserts a range where no range is, and merges it with its neighbours if possible. */
+/* Inserts a range of freed bytes between the existing ones, and merges it with a neighbour if one
+ * stream alone used both. */
 static void fences_insert(tn__stream_fences *fences, size_t at, fences_range range) {
     size_t from = at, to = at;
     const fences_end *end = &fences->ends[range.end];
@@ -171,8 +174,8 @@ static void fences_insert(tn__stream_fences *fences, size_t at, fences_range ran
     fences_replace(fences, from, to, &range, 1);
 }
 
-/* Notes that [low, high) was last used on these streams, up to now. If an event cannot be recorded,
- * the device must be waited for before any memory is handed out. */
+/* Records that the bytes [low, high) were last used on these streams, up to now. If an event cannot
+ * be recorded, the next tn__stream_fences_take waits for the device. */
 static void fences_note(tn__stream_fences *fences, uint64_t low, uint64_t high,
                         void *const *streams, uint32_t count) {
     if (fences->owes) return;

@@ -28,12 +28,12 @@ typedef struct tn__stream_fences_ways {
     bool (*create)(void *self, void **event);
     void (*destroy)(void *self, void *event);
     bool (*record)(void *self, void *event, void *stream);
-    /* makes later operations of `stream` wait for the event */
+    /* makes later operations of `stream` wait until the event has passed */
     bool (*wait)(void *self, void *event, void *stream);
-    bool (*finish)(void *self, void *stream); /* makes this thread wait for a stream */
-    /* makes this thread wait for an event */
+    bool (*finish)(void *self, void *stream); /* makes this thread wait until a stream is idle */
+    /* makes this thread wait until an event has passed */
     tn_status (*reach)(void *self, void *event, tn_error *error);
-    /* makes this thread wait for the device */
+    /* makes this thread wait until the device is idle */
     tn_status (*settle)(void *self, tn_error *error);
 } tn__stream_fences_ways;
 
@@ -44,7 +44,9 @@ typedef struct tn__stream_fences {
     struct fences_range *ranges;
     struct fences_end *ends;
     size_t range_count, range_room, end_count, end_room;
-    uint32_t vacant; /* head of the list of unused ends; their events are reused */
+    /* index of the first unused record of an end; unused records are linked, and their events are
+     * reused */
+    uint32_t vacant;
     bool has_others; /* a stream other than the default one was used */
     bool has_freed;  /* the default stream freed memory before another stream was used */
     bool owes; /* there are unknown uses, so the next tn__stream_fences_take waits for the device */
@@ -53,7 +55,7 @@ typedef struct tn__stream_fences {
 /* Initialises the record. `context`, `ways` and `self`, the argument of `ways`, must outlive it. */
 void tn__stream_fences_init(tn__stream_fences *fences, const tn_context *context,
                             const tn__stream_fences_ways *ways, void *self);
-/* Destroys the events. */
+/* Destroys the events and frees the record. */
 void tn__stream_fences_release(tn__stream_fences *fences);
 
 /* Called before bytes [low, high) are handed to `stream`: makes it wait for the streams that used
@@ -64,7 +66,8 @@ tn_status tn__stream_fences_take(tn__stream_fences *fences, uint64_t low, uint64
  * <= TN__STREAM_FENCES_STREAMS. */
 void tn__stream_fences_give(tn__stream_fences *fences, uint64_t low, uint64_t high,
                             void *const *streams, uint32_t count);
-/* Waits for everything queued on the device; afterwards no stream needs to wait. */
+/* Waits for everything queued on the device; afterwards no stream needs to wait for another one
+ * before freed bytes are used again. */
 tn_status tn__stream_fences_settle(tn__stream_fences *fences, tn_error *error);
 /* Makes the next tn__stream_fences_take wait for everything queued on the device, because memory
  * was used on unknown streams. */

@@ -38,15 +38,17 @@ typedef enum threads_kind {
 typedef struct threads_work {
     threads_kind kind;
     tn_address to, from; /* addresses on the device */
-    void *into;          /* destination in host memory (only for GET) */
-    const void *of;      /* PUT */
+    void *into;     /* destination in host memory, for operations that copy from the device (GET) */
+    const void *of; /* PUT */
     uint64_t size;
     tn_status (*work)(void *self, tn_error *error);
     void *self;
-    /* the operation waits until this lane has done `point` operations (only for WAIT) */
+    /* only for WAIT: the operation waits until this lane (a queue and its thread) has done `point`
+     * operations */
     struct threads_lane *lane;
     uint64_t point;
-    /* time in ns on the monotonic clock; 0: the operation does not use the link */
+    /* time at which the operation was queued, in ns on the monotonic clock; 0: the operation does
+     * not use the link */
     uint64_t queued_at;
 } threads_work;
 
@@ -58,15 +60,16 @@ typedef struct threads_lane {
     pthread_mutex_t lock;        /* protects all fields below */
     pthread_cond_t more, passed; /* more: an operation was queued; passed: `done` grew */
     threads_work *ring;          /* [room], a ring: operation i is at index i % room */
-    size_t room;                 /* a power of two */
+    size_t room;                 /* size of the ring, a power of two */
     uint64_t queued, done;
     uint64_t ended;   /* end of the last completed operation in ns, by the clock of the link */
-    bool stops;       /* the thread ends when the queue is empty */
-    tn_error failure; /* the first failure since the last wait */
+    bool stops;       /* true: the thread ends as soon as the queue is empty */
+    tn_error failure; /* the first failure of an operation since the last wait for the stream */
 } threads_lane;
 
 typedef struct threads_fence {
-    threads_lane *lane; /* NULL: the fence was not recorded */
+    /* the lane (queue) in which the fence marks a point; NULL: the fence was not recorded yet */
+    threads_lane *lane;
     uint64_t point;
     tn__threads *device;
 } threads_fence;
@@ -131,8 +134,8 @@ static bool threads_condition(pthread_cond_t *condition) {
     return pthread_cond_init(condition, NULL) == 0;
 }
 
-/* Waits until the lane has reached the point; returns the time at which it did, by the clock of the
- * link. */
+/* Waits until the lane has done the operations up to the fence's point; returns the time at which
+ * it had, by the clock of the link. */
 static uint64_t threads_wait_point(threads_lane *lane, uint64_t point) {
     pthread_mutex_lock(&lane->lock);
     while (lane->done < point) pthread_cond_wait(&lane->passed, &lane->lock);
@@ -173,7 +176,7 @@ static tn_status threads_do(tn__threads *device, const threads_work *work, uint6
     return TN_E_INTERNAL;
 }
 
-/* The thread of a lane. */
+/* The function of a lane's thread: executes the operations of the queue in order. */
 static void *threads_serve(void *self) {
     threads_lane *lane = self;
     uint64_t ready = 0; /* end of the last operation, by the clock of the link */
@@ -205,7 +208,8 @@ static void *threads_serve(void *self) {
     return NULL;
 }
 
-/* Makes the ring large enough for `more` operations. Call it under the lane's lock. */
+/* Makes the ring of a lane large enough for `more` further operations. Call it under the lane's
+ * lock. */
 static bool lane_room(threads_lane *lane, uint64_t more) {
     uint64_t need = tn__add_sat(lane->queued - lane->done, more);
     size_t room = lane->room == 0 ? 16 : lane->room;
@@ -252,7 +256,8 @@ static threads_lane *lane_new(tn__threads *device) {
     return NULL;
 }
 
-/* Returns a lane without a stream; makes a new one if all are in use. */
+/* Returns a lane (a queue with its thread) that no stream uses; makes a new one if all are in
+ * use. */
 static threads_lane *lane_take(tn__threads *device) {
     pthread_mutex_lock(&device->lock);
     threads_lane *lane = device->vacant;

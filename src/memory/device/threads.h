@@ -22,7 +22,8 @@ typedef struct tn__threads_ways {
 
 typedef struct tn__threads_link { /* one direction of the link */
     pthread_mutex_t lock;
-    uint64_t free_at; /* time until which it is occupied, in ns on the monotonic clock */
+    /* time until which this direction of the link is occupied, in ns on the monotonic clock */
+    uint64_t free_at;
 } tn__threads_link;
 
 typedef struct tn__threads {

@@ -152,7 +152,7 @@ void tn__arena_discard(tn__evict *e, uint32_t block) {
 uint32_t tn__arena_gap(tn__evict *e, uint32_t before, uint64_t first, uint64_t end,
                        uint32_t after) {
     if (first == end) return TN__NONE;
-    /* arena_new cannot fail here, because the number of gaps does not grow */
+    /* cannot fail here: a vacant record exists, because the number of free blocks does not grow */
     uint32_t block = arena_new(e);
     e->blocks[block] =
         (tn__evict_block){.at = first, .size = end - first, .before = before, .after = after};

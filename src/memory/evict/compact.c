@@ -47,7 +47,8 @@ static void compact_move(tn__evict *e, uint32_t block, uint64_t to) {
 
 /* --- sliding --- */
 
-/* Makes blocks `low` and `high` neighbours; NONE stands for the end of the arena. */
+/* Links the blocks `low` and `high` as neighbours by address; NONE stands for the end of the
+ * arena. */
 static void compact_link(tn__evict *e, uint32_t low, uint32_t high) {
     if (low != TN__NONE)
         e->blocks[low].after = high;
@@ -111,7 +112,8 @@ static bool compact_find(const tn__evict *e, uint64_t size, uint32_t *first, uin
             continue;
         }
         *(compact_is_free(e, b) ? &free : &used) += e->blocks[b].size;
-        for (;; low = e->blocks[low].after) { /* skips blocks at the low end that are not needed */
+        /* leaves out blocks at the low end as long as the others have enough free bytes */
+        for (;; low = e->blocks[low].after) {
             bool is_free = compact_is_free(e, low);
             if (low == b || (is_free && free - e->blocks[low].size < size)) break;
             *(is_free ? &free : &used) -= e->blocks[low].size;
@@ -141,7 +143,8 @@ bool tn__arena_make_gap(tn__evict *e, uint64_t size) {
 
 /* --- next to fixed blocks --- */
 
-typedef struct compact_side { /* one end of a sequence of movable blocks */
+/* one end of a sequence of movable blocks, at which blocks are to be moved away */
+typedef struct compact_side {
     uint32_t first, last;
     uint64_t moves; /* bytes */
     bool is_high;

@@ -55,7 +55,7 @@
 typedef struct window_sum {
     uint64_t bytes;
     double cost;
-    uint32_t endless; /* number of candidates without a finite score */
+    uint32_t endless; /* number of candidates of the sequence whose score is infinite */
 } window_sum;
 
 static bool window_may_go(const tn__evict *e, uint32_t block) {
@@ -106,13 +106,17 @@ uint32_t tn__window_find(tn__evict *e, uint64_t size) {
 
 /* --- evicting some blocks and moving the others --- */
 
-#define CONTIGUOUS_SHARE 10u   /* the price is determined for 1/10 of the arena */
+#define CONTIGUOUS_SHARE 10u /* the price of a byte is determined for evicting 1/10 of the arena */
 #define CONTIGUOUS_MOVE_COST 3 /* factor by which the time to move a byte is multiplied */
-#define CONTIGUOUS_STARTS 4u   /* with sampling: number of regions that are tried */
-/* with sampling: after this number of examined blocks, the first region found is chosen */
+/* with the option `sample`: number of regions of the arena that a search examines */
+#define CONTIGUOUS_STARTS 4u
+/* with the option `sample`: after this number of examined blocks, the first region found is
+ * chosen */
 #define CONTIGUOUS_LOOKS 64u
-#define CONTIGUOUS_AHEAD 16u /* with sampling: 1/16 of the arena is freed at once */
-/* with sampling: a request for 1/2 of the arena replaces the remembered price */
+/* with the option `sample`: a search frees 1/16 of the arena at once */
+#define CONTIGUOUS_AHEAD 16u
+/* with the option `sample`: a request for at least 1/2 of the arena replaces the remembered
+ * price */
 #define CONTIGUOUS_MEMORY 2u
 
 typedef struct contiguous_sum { /* sums over the blocks of a region */
@@ -123,12 +127,14 @@ typedef struct contiguous_sum { /* sums over the blocks of a region */
 
 typedef struct contiguous_search {
     uint64_t size;
-    uint32_t asked; /* number of candidates that determine the price */
-    double share;   /* bytes of these candidates as a fraction of the bytes of all candidates */
+    uint32_t asked; /* number of candidates whose scores determine the price of a byte */
+    /* bytes of the candidates that determine the price, as a fraction of the bytes of all
+     * candidates */
+    double share;
     double price;
     double move_cost; /* cost of moving one byte */
-    bool all;         /* every candidate of the region is evicted */
-    uint32_t looked;  /* number of blocks examined by sampling */
+    bool all;         /* true: every candidate of the region is evicted, and none is moved */
+    uint32_t looked;  /* number of blocks that a search with sampling has examined */
     contiguous_sum least;
     uint32_t first, behind;
 } contiguous_search;
@@ -146,21 +152,21 @@ static double contiguous_score(tn__evict *e, uint32_t storage, double limit) {
 
 /* --- the price of bytes --- */
 
-/* Returns a random candidate with sampling, else candidate `i` of the list. NONE: this entry of the
- * list is empty, or the storage may not be evicted. */
+/* Returns a random candidate if the option `sample` is set, else candidate `i` of the list. NONE:
+ * this entry of the list is empty, or the storage may not be evicted now. */
 static uint32_t contiguous_candidate(tn__evict *e, uint32_t i) {
     uint32_t at = e->options.sample ? (uint32_t)tn__random_below(&e->random, e->candidate_end) : i;
     uint32_t storage = e->candidates[at];
     return storage != TN__NONE && tn__space_may_go(e, storage) ? storage : TN__NONE;
 }
 
-/* The number of candidates that are examined: all, or with sampling the square root of their
- * number. */
+/* Returns the number of candidates that are examined for the price: all, or with the option
+ * `sample` the square root of their number. */
 static uint32_t contiguous_looks(const tn__evict *e) {
     return e->options.sample ? (uint32_t)sqrt((double)e->candidate_count) + 1 : e->candidate_end;
 }
 
-/* Collects all candidates, or a sample of them, to determine the price. */
+/* Lists the candidates whose scores determine the price of a byte: all of them, or a sample. */
 static void contiguous_ask(tn__evict *e, contiguous_search *search) {
     uint64_t bytes = 0;
     uint32_t looks = contiguous_looks(e);
@@ -174,7 +180,7 @@ static void contiguous_ask(tn__evict *e, contiguous_search *search) {
     search->share = e->candidate_bytes > 0 ? (double)bytes / (double)e->candidate_bytes : 0;
 }
 
-/* Order of a heap with the largest score on top. */
+/* The order of a heap of candidates, largest score first. */
 static bool contiguous_before(const tn__evict_offer *a, const tn__evict_offer *b) {
     return a->score > b->score;
 }
@@ -204,8 +210,8 @@ static double contiguous_least(tn__evict *e, const contiguous_search *search, ui
     return count > 0 ? heap[0].score : 0;
 }
 
-/* Updates the remembered price and returns it. The price `told` by one sample is imprecise, so it
- * only moves the remembered price, further the more bytes were requested. */
+/* Updates the remembered price with the price `told` by one sample, and returns it. A single sample
+ * is imprecise, so it only moves the remembered price, further the more bytes were requested. */
 static double contiguous_remember(tn__evict *e, const contiguous_search *search, double told) {
     double fresh = (double)CONTIGUOUS_MEMORY * (double)search->size / (double)e->capacity;
     if (!e->options.sample || !(told > 0) || !isfinite(told)) return told;
@@ -213,7 +219,8 @@ static double contiguous_remember(tn__evict *e, const contiguous_search *search,
     return e->price;
 }
 
-/* The price that evicting `bytes` bytes would have. */
+/* Returns the price of a byte if `bytes` bytes were evicted: the highest score among the values
+ * that would be evicted for that. */
 static double contiguous_price(tn__evict *e, contiguous_search *search, uint64_t bytes) {
     if (bytes == 0) return 0;
     if (search->asked == 0) contiguous_ask(e, search);
@@ -227,7 +234,7 @@ static double contiguous_move_cost(const tn__evict *e, const contiguous_search *
     uint32_t owner = e->blocks[block].owner;
     if (owner == TN__BLOCK_TEMPORARY || e->storages[owner].state != TN__RESIDENT ||
         e->storages[owner].block != block)
-        return 0; /* the block has no contents yet */
+        return 0; /* the block has no contents yet, so moving it costs nothing */
     return search->move_cost * (double)e->blocks[block].size;
 }
 
@@ -261,9 +268,9 @@ static tn__evict_part contiguous_find_part(tn__evict *e, const contiguous_search
     return part;
 }
 
-/* Returns the decision for a block, which is made once per search. Costs are rounded to whole
- * numbers, because rounding errors of adding and subtracting them would decide between regions of
- * equal cost. */
+/* Returns the decision about a block (evict or move), which is made once per search. Costs are
+ * rounded to whole numbers; otherwise rounding errors of adding and subtracting them would decide
+ * between regions of equal cost. */
 static const tn__evict_part *contiguous_of(tn__evict *e, const contiguous_search *search,
                                            uint32_t block) {
     tn__evict_part *part = &e->parts[block];
@@ -326,7 +333,8 @@ static void contiguous_find(tn__evict *e, contiguous_search *search) {
     }
 }
 
-/* Examines the region that begins at block `low`, or at the free block before it. */
+/* Examines the regions that begin at block `low`, or at the free block before it, and keeps the
+ * cheapest. */
 static void contiguous_from(tn__evict *e, contiguous_search *search, uint32_t low) {
     contiguous_sum sum = {0};
     uint32_t before = e->blocks[low].before;
@@ -342,7 +350,7 @@ static void contiguous_from(tn__evict *e, contiguous_search *search, uint32_t lo
     }
 }
 
-/* Examines regions that begin at random candidates (with sampling). */
+/* Examines regions that begin at random candidates, as the option `sample` asks. */
 static void contiguous_sample(tn__evict *e, contiguous_search *search) {
     for (uint32_t s = 0; s < CONTIGUOUS_STARTS && e->candidate_count > 0; s++) {
         uint32_t storage = contiguous_candidate(e, 0);
@@ -352,8 +360,8 @@ static void contiguous_sample(tn__evict *e, contiguous_search *search) {
     }
 }
 
-/* Finds a region: with sampling among random ones, and if none is found, or without sampling, among
- * all. */
+/* Finds the cheapest region, with the option `sample` among random ones, else among all. If the
+ * random ones contain none, all are examined, too. Returns false if no region exists. */
 static bool contiguous_try(tn__evict *e, contiguous_search *search) {
     e->part_search++;
     if (e->options.sample) contiguous_sample(e, search);
@@ -430,7 +438,8 @@ static uint32_t contiguous_used(const tn__evict *e, uint32_t block, bool upwards
  * blocks of the region together. */
 static tn_status contiguous_make_free(tn__evict *e, const contiguous_search *search, uint32_t count,
                                       uint64_t free, tn_error *error) {
-    /* evictions merge free blocks, so the blocks at the ends of the region are noted before */
+    /* evictions merge free blocks, so the used blocks on both sides of the region are noted
+     * before */
     uint32_t below = contiguous_used(e, e->blocks[search->first].before, false);
     uint32_t above = contiguous_used(e, search->behind, true);
     for (uint32_t i = 0; i < count && free < search->size; i++) {

@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-/* bytes per second that a device's memory can copy, both ways */
+/* default of the bytes per second that can be moved within a device's memory */
 #define CORE_MOVE_RATE 100000000000u
 
 #define TN_POLICY(name) extern const tn__policy tn__policy_##name;
@@ -38,7 +38,8 @@ double tn__ratio(uint64_t num, tn__wide den) {
     if (num < exact && den < exact) return (double)num / (double)(uint64_t)den;
     if (num == 0) return 0;
     int shift = 0;
-    while (den >> 64 != 0) { /* the bits that are cut off matter only for a tie */
+    /* bits that are shifted out matter only if the rest is a tie between two doubles */
+    while (den >> 64 != 0) {
         bool rest = (den & 1) != 0;
         den = den >> 1 | rest;
         shift--;
@@ -239,7 +240,9 @@ static void core_leave(tn__evict *e, uint32_t storage) {
     }
     if (record->state == TN__RESIDENT) tn__space_evict(e, storage);
     if (record->state == TN__ON_HOST) tn__space_forget_copy(e, storage);
-    e->failed = false; /* a failure is harmless here: it only makes a neighbourhood less precise */
+    /* a failure of the policy is harmless here: only a neighbourhood (an estimate of cost) becomes
+     * less precise */
+    e->failed = false;
 }
 
 void tn__evict_release(tn__evict *e, uint32_t tensor) {
@@ -261,7 +264,7 @@ tn_status tn__evict_want(tn__evict *e, uint32_t tensor, tn_error *error) {
     TN_TRY(tn__make_tensor(e, tensor, error));
     tn__lock(e, e->tensors[tensor].storage);
     e->storages[e->tensors[tensor].storage].wants++;
-    /* holds a reference for the lock, because the caller may release the tensor before unlocking
+    /* takes a reference for the lock, because the caller may release the tensor before unlocking
      * it */
     tn__evict_retain(e, tensor);
     return TN_OK;
@@ -304,7 +307,9 @@ tn_status tn__evict_drop(tn__evict *e, uint32_t tensor, tn_error *error) {
     if (e->storages[storage].stuck > 0)
         TN_FAIL(error, TN_E_UNSUPPORTED, "it cannot be recomputed; only its owner has it");
     tn__space_evict(e, storage);
-    e->failed = false; /* a failure is harmless here: it only makes a neighbourhood less precise */
+    /* a failure of the policy is harmless here: only a neighbourhood (an estimate of cost) becomes
+     * less precise */
+    e->failed = false;
     return TN_OK;
 }
 

@@ -34,7 +34,7 @@ enum {                               /* tn__evict_op.flags */
 typedef struct tn__evict_op {
     uint64_t cost, scratch;
     void *what;
-    uint32_t *many; /* ids, inputs then outputs, if there are more than fit in `few` */
+    uint32_t *many; /* ids of operands, then of results; used if they are more than fit in `few` */
     uint32_t few[TN__EVICT_FEW];
     uint32_t input_count, output_count;
     /* number of outside references to its results, plus uses of its results as operands of other
@@ -48,18 +48,22 @@ typedef struct tn__evict_op {
 typedef struct tn__evict_tensor {
     uint32_t storage, op;
     uint32_t next; /* next tensor of the same storage; for a vacant record, the next vacant one */
-    uint32_t outside, uses; /* outside: references of callers; uses: number of uses as an operand */
-    bool is_defined;        /* its value exists, on the device or on the host */
-    bool is_lost;           /* its contents were overwritten in place */
+    /* outside: number of references of callers; uses: number of times that operators with records
+     * read the tensor */
+    uint32_t outside, uses;
+    bool is_defined; /* the tensor's value exists, on the device or on the host */
+    bool is_lost;    /* the tensor's contents were overwritten in place */
     uint64_t shift;
 } tn__evict_tensor;
 
 typedef struct tn__storage_link {
-    uint32_t storage, count; /* count: number of edges from a storage to its neighbour `storage` */
+    /* count: number of operators' edges from the storage that owns this list to its neighbour
+     * `storage` */
+    uint32_t storage, count;
 } tn__storage_link;
 typedef struct tn__links { /* neighbours of a storage, each listed once (tn__links_of) */
     union {
-        tn__storage_link few[TN__LINKS_FEW]; /* used while `room` is 0 */
+        tn__storage_link few[TN__LINKS_FEW]; /* the neighbours themselves, as long as `room` is 0 */
         tn__storage_link *many;
     } of;
     uint32_t count, room;
@@ -68,29 +72,31 @@ typedef struct tn__links { /* neighbours of a storage, each listed once (tn__lin
 /* The fields that searches read come first, then those read by walks, then all others. */
 typedef struct tn__evict_storage {
     uint64_t size;
-    uint64_t last_access; /* clock at the last access */
+    /* value of the clock (total cost of all operators that ran) at the last access */
+    uint64_t last_access;
     uint32_t locks, outside;
     uint32_t wants;     /* number of locks held by callers that rely on its address */
     uint32_t stuck;     /* number of its tensors that no operator can recompute */
-    uint32_t candidate; /* index in the list of candidates, or NONE */
-    uint32_t block;     /* with addresses: number of its block, or NONE */
+    uint32_t candidate; /* index of the storage in the list of candidates for eviction, or NONE */
+    uint32_t block;     /* with the option `addresses`: number of its block in the arena, or NONE */
     uint8_t state;      /* tn__evict_state */
     bool is_pinned, is_vacant;
     bool is_going, is_tied,
         /* scratch flags of walks (unreachable.c, dead_storages.c); false between calls */
         is_counted;
-    uint64_t cost; /* total cost of the distinct operators that make its tensors */
+    /* total cost of the operators, each counted once, that make the storage's tensors */
+    uint64_t cost;
     tn__links parents, children;
     uint64_t made_at;     /* number of operators that had run when it was first made */
     uint64_t host;        /* the caller's handle of the copy, if the value is on the host */
     uint32_t first, last; /* tensors */
     uint32_t uses;        /* number of uses of its tensors as operands */
-    uint32_t drops;       /* number of times that it was dropped */
+    uint32_t drops;       /* number of times that the storage was dropped */
     uint32_t dead;        /* index in the list of possibly dead storages, or NONE */
 } tn__evict_storage;
 
 typedef struct tn__evict_frame { /* an operator in preparation: its operands are being made */
-    uint32_t op, target;         /* target: the tensor for which the operator runs */
+    uint32_t op, target; /* target: the tensor that is wanted, for which the operator runs */
     uint32_t pending, pending_end, next;
     uint32_t locked; /* index of the first lock of this frame in `locked` */
     bool started, again;
@@ -102,18 +108,21 @@ typedef struct tn__evict_block {
     uint32_t before, after; /* neighbours by address */
     /* neighbours in the list of free blocks of its size class; for a vacant record, the next one */
     uint32_t free_before, free_after;
-    uint32_t owner; /* a storage, or one of TN__BLOCK_* */
+    uint32_t owner; /* the storage that lies in the block, or one of TN__BLOCK_* */
 } tn__evict_block;
-typedef struct tn__evict_offer { /* a candidate with its score, which contiguous.c compares */
+/* a candidate for eviction with its score, for the comparisons in contiguous.c */
+typedef struct tn__evict_offer {
     uint32_t storage;
     double score;
     uint64_t size;
 } tn__evict_offer;
-typedef struct tn__evict_part { /* the decision of contiguous.c about one block */
+/* the decision of contiguous.c about one block of a region: evict or move */
+typedef struct tn__evict_part {
     double cost, score;
-    double loss;     /* score * evicted bytes */
-    uint64_t freed;  /* freed bytes; 0 if the block is moved */
-    uint64_t search; /* number of the search in which the decision was made */
+    double loss;    /* score * bytes, if the block is evicted */
+    uint64_t freed; /* bytes that evicting the block frees; 0 if the block is moved */
+    /* number of the search in which this decision was made; it is not valid in later searches */
+    uint64_t search;
 } tn__evict_part;
 #define TN__BLOCK_FREE (UINT32_MAX - 1)
 #define TN__BLOCK_TEMPORARY (UINT32_MAX - 2)
@@ -152,9 +161,11 @@ struct tn__evict {
     tn_evict_counts counts;
     tn_evict_least least;
     tn__random random;
-    bool failed;      /* a policy ran out of host memory */
-    bool is_choosing; /* the time of a search is being measured */
-    uint32_t told;    /* number of events reported to the policy */
+    bool failed; /* a policy ran out of host memory */
+    /* true while the time of a search is measured, so that nested measurements do not count
+     * twice */
+    bool is_choosing;
+    uint32_t told; /* number of events reported to the policy */
 
     tn__evict_frame *frames;
     size_t frame_room, frame_count;
@@ -181,7 +192,8 @@ struct tn__evict {
     uint64_t part_search;
     double price; /* price of a byte as estimated by past samples; 0: unknown */
 
-    uint32_t *kept; /* storages locked while an operator overwrites a storage */
+    /* storages that stay locked until an operator that overwrites a storage has run */
+    uint32_t *kept;
     size_t kept_room, kept_count;
     bool has_doomed; /* unreachable operators stay marked until the overwriting operator has run */
 
@@ -192,11 +204,11 @@ struct tn__evict {
     uint32_t *dead;
     size_t dead_room;
     uint32_t dead_count;
-    bool has_dead;    /* a storage became dead or left the list since the list was last examined */
+    bool has_dead;    /* since the list was last examined, a storage became dead or left the list */
     bool has_evicted; /* a storage with outside references has been evicted before */
     uint64_t dead_next; /* value of ops_run at which the list is examined in any case */
 
-    uint64_t *run_at; /* scratch of one run: offsets of operands and results */
+    uint64_t *run_at; /* scratch for the operator that runs now: offsets of operands and results */
     size_t run_room;
     uint32_t *run_blocks; /* blocks of the results and of the scratch memory */
     uint8_t *run_kinds;   /* kinds of the results (make_kind in make.c) */
@@ -244,15 +256,18 @@ void tn__lock(tn__evict *e, uint32_t storage);
 void tn__unlock(tn__evict *e, uint32_t storage);
 
 /* --- space.c --- */
-/* Evicts storages until `bytes` more than are in use now fit into the budget. */
+/* Evicts storages until the bytes in use now and `bytes` more fit into the budget. Errors:
+ * E_EXHAUSTED, those of the hooks. */
 tn_status tn__space_room(tn__evict *e, uint64_t bytes, tn_error *error);
 /* With addresses: takes a free block of `bytes` for the owner, and evicts storages if necessary. */
 tn_status tn__space_take(tn__evict *e, uint64_t bytes, uint32_t owner, uint32_t *block,
                          tn_error *error);
-/* adds to the bytes in use and updates the peak */
+/* adds to the number of bytes in use and updates its peak */
 void tn__space_used(tn__evict *e, uint64_t bytes);
-void tn__space_evict(tn__evict *e, uint32_t storage); /* drops a candidate */
-/* Evicts the storage: drops it or copies it to the host, as the policy decides. */
+/* drops a candidate: frees its bytes without copying them to the host */
+void tn__space_evict(tn__evict *e, uint32_t storage);
+/* Evicts the storage: drops it or copies it to the host, as the policy decides. Errors: those of
+ * the hook. */
 tn_status tn__space_give_up(tn__evict *e, uint32_t storage, tn_error *error);
 tn_status tn__space_swap_out(tn__evict *e, uint32_t storage, tn_error *error);
 bool tn__space_has_host_room(const tn__evict *e, uint32_t storage);
@@ -261,9 +276,9 @@ void tn__space_leave(tn__evict *e, uint32_t storage, tn__evict_state state);
 void tn__space_forget_copy(tn__evict *e, uint32_t storage);
 /* copies the storage back from the host */
 tn_status tn__space_fetch(tn__evict *e, uint32_t storage, tn_error *error);
-/* Adds the time between the two calls to search_s. It covers choosing what to evict, and the
- * policy's own bookkeeping when a storage is dropped or recomputed. Pairs of calls may nest.
- * Without `time_search` the clock is not read. */
+/* tn__search_begin and tn__search_end add the time between the two calls to search_s. It covers
+ * choosing what to evict, and the policy's own bookkeeping when a storage is dropped or recomputed.
+ * Pairs of calls may nest. Without the option `time_search` the clock is not read. */
 double tn__search_begin(tn__evict *e);
 void tn__search_end(tn__evict *e, double since);
 /* Measures work that is done for every value: one call in TN__SEARCH_TIMED is timed, and its time
@@ -324,9 +339,9 @@ uint32_t tn__arena_take_side(tn__evict *e, uint64_t size, uint32_t owner);
 /* Frees `size` contiguous bytes by moving as few bytes as possible; false if fixed blocks prevent
  * it. */
 bool tn__arena_make_gap(tn__evict *e, uint64_t size);
-/* the cost of tn__arena_make_gap; UINT64_MAX if it is impossible */
+/* the cost of moving blocks in tn__arena_make_gap; UINT64_MAX if no bytes can be freed that way */
 uint64_t tn__arena_gap_cost(const tn__evict *e, uint64_t size);
-/* Moves all movable blocks together. */
+/* Moves all movable blocks of the arena together, so that the free bytes are contiguous. */
 void tn__arena_compact(tn__evict *e);
 
 /* --- make.c --- */
@@ -343,9 +358,9 @@ tn_status tn__make_tensor(tn__evict *e, uint32_t tensor, tn_error *error);
 /* Marks the operators that cannot run again once the storages with is_going are gone, except
  * operator `except` (NONE: no exception). False if host memory is out. */
 bool tn__unreachable_walk(tn__evict *e, uint32_t except);
-/* Sets is_tied for each storage that is needed by a dropped result with outside references, or by
- * an operator in preparation, if every operator on the path would have to run again. The caller
- * clears is_tied. False if host memory is out. */
+/* Sets is_tied for each storage that must stay: a dropped result with outside references needs it,
+ * or an operator in preparation does, if every operator on the path would have to run again. The
+ * caller clears is_tied. False if host memory is out. */
 bool tn__unreachable_tie(tn__evict *e);
 bool tn__unreachable_is(const tn__evict *e, uint32_t op); /* marked */
 /* Whether this result of an unreachable operator has outside references, so that it must be
@@ -357,11 +372,13 @@ void tn__unreachable_finish(tn__evict *e);
 /* --- dead_storages.c --- */
 
 bool tn__dead_reserve(tn__evict *e, uint32_t more);
-/* adds the storage to the list if it may be dead, whatever its locks and size are */
+/* adds the storage to the list of possibly dead ones if it may be dead, whatever its locks and size
+ * are */
 void tn__dead_list(tn__evict *e, uint32_t storage);
-/* called before the record of the storage is reused */
+/* removes the storage from the list of possibly dead ones; called before its record is reused */
 void tn__dead_unlist(tn__evict *e, uint32_t storage);
-/* called when the storage may have become dead */
+/* called when the storage may have become dead (no outside references, but others were made from
+ * it) */
 void tn__dead_came(tn__evict *e, uint32_t storage);
 /* Evicts dead values (values without outside references that cannot be recomputed) if that saves
  * bytes; with `last`, all that can be evicted. False if none was evicted. */

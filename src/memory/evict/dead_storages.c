@@ -22,7 +22,8 @@
 #include "memory/evict/policy.h"
 
 #define DEAD_SHARE 32u
-#define DEAD_TRIES 4u /* number of storages that one attempt tries alone */
+/* number of dead storages that one attempt tries to evict alone, after trying all together */
+#define DEAD_TRIES 4u
 
 static uint64_t dead_least(const tn__evict *e) { return e->options.budget / 100; }
 
@@ -60,7 +61,8 @@ static bool dead_is(const tn__evict_storage *storage, uint64_t least) {
            storage->size >= least && storage->size > 0;
 }
 
-/* Sets is_going for dead storages that are not tied; returns the sum of their bytes. */
+/* Sets is_going for the dead storages of at least `least` bytes that are not tied (needed by a
+ * dropped result or a waiting operator); returns the sum of their bytes. */
 static uint64_t dead_mark(tn__evict *e, uint64_t least) {
     uint64_t bytes = 0;
     for (uint32_t s = 0; s < e->storage_count; s++) {
@@ -104,8 +106,8 @@ static uint64_t dead_results(tn__evict *e, uint32_t op, bool mark) {
     return bytes;
 }
 
-/* Returns the bytes that would have to stay if the storages with is_going were evicted; UINT64_MAX
- * if host memory is out. */
+/* Returns the bytes of results that would have to stay resident if the storages with is_going were
+ * evicted; UINT64_MAX if host memory is out. */
 static uint64_t dead_stays(tn__evict *e) {
     uint64_t bytes = 0;
     if (!tn__unreachable_walk(e, TN__NONE)) return UINT64_MAX;
@@ -116,8 +118,8 @@ static uint64_t dead_stays(tn__evict *e) {
     return bytes;
 }
 
-/* Returns the next marked storage after `behind` (NONE: the first one), in order of decreasing
- * size; NONE at the end. */
+/* Returns the marked storage that follows `behind` in order of decreasing size (NONE: the largest
+ * one); NONE at the end. */
 static uint32_t dead_next(const tn__evict *e, uint32_t behind) {
     uint32_t found = TN__NONE;
     for (uint32_t s = 0; s < e->storage_count; s++) {

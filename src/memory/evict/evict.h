@@ -62,7 +62,8 @@ typedef struct tn__evict_run {
     uint64_t scratch_at, scratch_bytes;
 } tn__evict_run;
 
-typedef struct tn__evict_hooks { /* each hook may be NULL; then nothing is done */
+/* functions of the caller; each may be NULL, then nothing is done */
+typedef struct tn__evict_hooks {
     void *self;
     /* Runs an operator. On entry *cost is the cost that the call stated; the hook may replace it by
      * a measured cost at the first run. If the hook fails, the call that needed it returns the
@@ -82,7 +83,7 @@ typedef struct tn__evict_hooks { /* each hook may be NULL; then nothing is done 
     const char *(*name)(void *self, uint32_t tensor);
 } tn__evict_hooks;
 
-typedef struct tn__evict_options { /* a field of zero means the default */
+typedef struct tn__evict_options { /* a field that is zero means its default */
     const tn_context *context;     /* NULL, or a context that outlives the tn__evict */
     const char *policy;            /* name of the policy; NULL: the default */
     uint64_t budget;               /* bytes; with addresses also the size of the arena */
@@ -196,8 +197,8 @@ uint64_t tn__evict_held(const tn__evict *evict);
 /* The budget that would have sufficed for the last step that exceeded the budget; 0 if no step
  * did. */
 uint64_t tn__evict_needed(const tn__evict *evict);
-/* With `find_least`: the bytes that the operators so far must have had under any policy. The result
- * contains no name. */
+/* With the option `find_least`: the bytes that the operators so far must have had under any policy.
+ * The `name` in the result is not set. */
 const tn_evict_least *tn__evict_least_of(const tn__evict *evict);
 /* Checks the invariants; returns NULL, or a sentence about one that is broken. Cost: O(n). */
 const char *tn__evict_check(const tn__evict *evict);

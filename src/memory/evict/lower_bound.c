@@ -19,8 +19,8 @@ static bool lower_is_held(const tn__evict_storage *storage) {
            (storage->is_pinned || (storage->stuck > 0 && storage->outside > 0));
 }
 
-/* Sums up the bytes of these operands or results, without those that were counted already; counts
- * each storage once. */
+/* Sums the bytes of the storages of these operands or results. Storages that were counted already
+ * are left out, and each storage is counted once. */
 static uint64_t lower_sum(tn__evict *e, const uint32_t *tensors, uint32_t count) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < count; i++) {

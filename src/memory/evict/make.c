@@ -19,15 +19,19 @@
 
 #include <inttypes.h>
 
-#define MAKE_RESTARTS_MOST 256u /* limit of restarts per call */
+/* limit of restarts (operators that release their locks and begin again) per call */
+#define MAKE_RESTARTS_MOST 256u
 
 /* --- one run --- */
 
-typedef enum make_kind {             /* where the bytes of a result are */
-                         MAKE_VIEW,  /* in the storage of an operand */
+typedef enum make_kind { /* where the bytes of a result are */
+                         /* in the storage of an operand, of which the result is a view */
+                         MAKE_VIEW,
                          MAKE_FRESH, /* in a new block, because its storage is not resident */
-                         MAKE_AGAIN, /* in its resident storage, which is written again */
-                         MAKE_BESIDE /* in temporary bytes, only while the operator runs */
+                         /* in its own resident storage, which is written again with equal bits */
+                         MAKE_AGAIN,
+                         /* in temporary bytes that are freed when the operator has run */
+                         MAKE_BESIDE
 } make_kind;
 
 static make_kind make_kind_of(const tn__evict *e, uint32_t tensor) {
@@ -36,7 +40,8 @@ static make_kind make_kind_of(const tn__evict *e, uint32_t tensor) {
     if (record->is_lost) return MAKE_BESIDE;
     if (e->tensors[storage->first].op != record->op) return MAKE_VIEW;
     if (!e->options.exact && !tn__is_needed(record)) return MAKE_BESIDE;
-    /* its value exists on the host, and so do its views */
+    /* the result's value exists on the host, and so do its views, so it is not needed on the
+     * device */
     if (storage->state == TN__ON_HOST) return MAKE_BESIDE;
     if (storage->state != TN__RESIDENT) return MAKE_FRESH;
     return e->options.exact ? MAKE_BESIDE : MAKE_AGAIN;
@@ -108,7 +113,7 @@ static uint64_t make_block_at(const tn__evict *e, uint32_t block) {
     return block != TN__NONE ? e->blocks[block].at : 0;
 }
 
-/* Fills in the offsets of operands and results for the hook. */
+/* Fills run_at, the offsets of operands and results that the hook `compute` receives. */
 static void make_lay_out(tn__evict *e, uint32_t op, tn__evict_run *run) {
     const tn__evict_op *record = &e->ops[op];
     for (uint32_t i = 0; i < record->input_count; i++)
@@ -161,7 +166,7 @@ static tn_status make_compute(tn__evict *e, uint32_t op, bool again, tn_error *e
     return TN_OK;
 }
 
-/* Marks the tensor as defined. Returns whether its storage became resident too. */
+/* Marks the tensor as defined. Returns whether this made its storage resident. */
 static bool make_define(tn__evict *e, uint32_t tensor, uint32_t block) {
     tn__evict_tensor *record = &e->tensors[tensor];
     tn__evict_storage *storage = &e->storages[record->storage];
@@ -211,9 +216,9 @@ static void make_lock(tn__evict *e, uint32_t storage) {
     e->locked[e->locked_count++] = storage;
 }
 
-/* Decides the kind of each result before the run, because evictions that free memory may change
- * which results are needed. A resident result that will be written again is locked, since it would
- * need its bytes anyway. */
+/* Decides for each result where its bytes are (make_kind) before the run, because evictions that
+ * free memory may change which results are needed. A resident result that will be written again is
+ * locked, so that it is not evicted. */
 static void make_begin_results(tn__evict *e, uint32_t op) {
     for (uint32_t o = 0; o < e->ops[op].output_count; o++) {
         uint32_t tensor = tn__op_outputs(&e->ops[op])[o];
@@ -227,7 +232,7 @@ static void make_begin_results(tn__evict *e, uint32_t op) {
 static tn_status make_in_bytes(tn__evict *e, const tn__evict_frame *frame, tn_error *error) {
     uint64_t bytes = make_bytes(e, frame->op, false);
     TN_TRY(tn__space_room(e, bytes, error));
-    /* the eviction may have evicted a result, so the kinds are decided again */
+    /* freeing memory may have evicted a result, so the places of the results are decided again */
     if (e->options.exact) make_begin_results(e, frame->op);
     uint64_t beside = make_bytes(e, frame->op, true);
     TN_TRY(make_compute(e, frame->op, frame->again, error));
@@ -310,8 +315,9 @@ static tn_status make_start(tn__evict *e, tn__evict_frame *frame, tn_error *erro
     return TN_OK;
 }
 
-/* Locks the next pending operand, or pushes a frame that makes it. Frames above this one have
- * released their locks before this one locks its next operand, so the reserved entry suffices. */
+/* Takes the next pending operand of a frame: locks it if it is resident, else pushes a frame that
+ * makes it. Frames above this one have released their locks by then, so the entry that was reserved
+ * for the lock suffices. */
 static tn_status make_next(tn__evict *e, tn__evict_frame *frame, tn_error *error) {
     uint32_t tensor = e->pending[frame->next];
     const tn__evict_tensor *record = &e->tensors[tensor];
@@ -383,7 +389,7 @@ tn_status tn__make(tn__evict *e, uint32_t op, uint32_t target, bool again, tn_er
     if (frames == 0) e->restarts = 0;
     tn_status status = make_push(e, op, target, again, error);
     while (status == TN_OK && e->frame_count > frames) status = make_step(e, error);
-    /* this also removes entries of frames that released their locks */
+    /* also removes the entries of frames that have released their locks */
     make_unwind(e, frames, locked, pending);
     return status;
 }

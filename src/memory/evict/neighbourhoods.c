@@ -23,7 +23,7 @@ static void ids_release(tn__evict *e, tn__ids *ids) {
     tn__free(&e->context, ids->items, ids->room * sizeof *ids->items);
 }
 
-/* Returns a number that is not the stamp of any storage yet. */
+/* Returns a new stamp, a number that no storage is marked with. */
 static uint32_t hoods_stamp(tn__neighbourhoods *neighbourhoods) {
     if (++neighbourhoods->stamp == 0) {
         memset(neighbourhoods->stamps, 0,
@@ -66,7 +66,8 @@ static bool hoods_find(tn__evict *e, uint32_t base, int way) {
     uint32_t stamp = hoods_stamp(neighbourhoods);
     neighbourhood->interior.count = neighbourhood->frontier.count = stack->count = 0;
     neighbourhood->cost = 0;
-    neighbourhood->is_stale = true; /* the neighbourhood stays stale if the walk fails */
+    /* marks the neighbourhood as stale first, so that it stays so if the walk fails */
+    neighbourhood->is_stale = true;
     neighbourhoods->stamps[base] = stamp;
     if (!ids_add(e, stack, base)) return false;
     while (stack->count > 0) {
@@ -89,8 +90,8 @@ static bool hoods_find(tn__evict *e, uint32_t base, int way) {
     return true;
 }
 
-/* Adds the storages of `more` that are not in `set` yet, except `except`, to `set`; adds their
- * costs to *cost, unless it is NULL. */
+/* Adds the storages of the list `more` to the list `set`, except `except` and those that are in
+ * `set` already; adds their costs to *cost, unless it is NULL. False if host memory is out. */
 static bool hoods_unite(tn__evict *e, tn__ids *set, const tn__ids *more, uint32_t except,
                         uint64_t *cost) {
     tn__neighbourhoods *neighbourhoods = e->state;
@@ -180,7 +181,7 @@ void tn__neighbourhoods_forgotten(tn__evict *e, uint32_t op) {
     for (uint32_t o = 0; o < record->output_count; o++) {
         uint32_t storage = e->tensors[tn__op_outputs(record)[o]].storage;
         for (int way = 0; way < 2; way++) {
-            /* a failure is harmless: a neighbourhood is less precise */
+            /* a failure is harmless: the cost of a neighbourhood only becomes less precise */
             if (!hoods_find(e, storage, way)) continue;
             const tn__ids *edge = &neighbourhoods->of[storage][way].frontier;
             for (size_t i = 0; i < edge->count; i++)
@@ -217,7 +218,7 @@ void tn__neighbourhoods_close(tn__evict *e) {
 uint64_t tn__neighbourhoods_cost(tn__evict *e, uint32_t storage, int way) {
     tn__neighbourhoods *neighbourhoods = e->state;
     tn__neighbourhood *neighbourhood = &neighbourhoods->of[storage][way];
-    /* a failure is harmless: a neighbourhood is less precise */
+    /* a failure is harmless: the cost of a neighbourhood only becomes less precise */
     if (neighbourhood->is_stale && !hoods_find(e, storage, way)) return 0;
     return neighbourhood->cost;
 }

@@ -18,7 +18,8 @@ typedef struct tn__ids {
 typedef struct tn__neighbourhood {
     tn__ids interior, frontier;
     uint64_t cost;
-    bool is_stale; /* out of date: must be recomputed before it is used */
+    /* true: the neighbourhood is out of date and must be found again before it is used */
+    bool is_stale;
 } tn__neighbourhood;
 
 enum { TN__NEIGHBOURHOOD_CHILDREN, TN__NEIGHBOURHOOD_PARENTS };

@@ -25,7 +25,9 @@ static tn_status overwrite_keep_all(tn__evict *e, bool make, tn_error *error) {
             if (!tn__unreachable_stays(e, tensor)) continue;
             bool is_there = tn__is_there(e, tensor);
             if (!is_there && (!make || e->tensors[tensor].is_defined))
-                continue; /* if the value is on the host, it is neither made nor locked */
+                /* a value with a copy on the host can be copied back, so it is neither made nor
+                 * locked */
+                continue;
             if (make) TN_TRY(tn__make_tensor(e, tensor, error));
             if (!overwrite_keep(e, e->tensors[tensor].storage))
                 return tn__no_memory(error, "values whose operands are overwritten");

@@ -13,12 +13,14 @@
 
 #include "memory/evict/core.h"
 
-enum {                             /* tn__policy.features */
-       TN__POLICY_LINKS = 1u << 0, /* reads the parents and children of storages */
+enum { /* tn__policy.features */
+       /* the policy reads the parents and children of storages, so these links must be recorded */
+       TN__POLICY_LINKS = 1u << 0,
        TN__POLICY_SWAPS = 1u << 1, /* the policy may have storages copied to the host */
        /* with addresses, the policy evicts a sequence of neighbouring blocks at once */
        TN__POLICY_WINDOW = 1u << 2,
-       /* when only bytes are counted, it behaves as in its authors' simulator */
+       /* if bytes are only counted, without addresses, the policy behaves as in its authors'
+        * simulator */
        TN__POLICY_PUBLISHED = 1u << 3,
        /* with addresses, the policy evicts some blocks of a region and moves the others */
        TN__POLICY_MOVES = 1u << 4
@@ -63,8 +65,8 @@ typedef struct tn__policy {
     bool (*swaps)(tn__evict *e, uint32_t storage);
 } tn__policy;
 
-/* tn__ratio returns num / den as Python divides integers: the nearest double, ties to even. den
- * must be positive. */
+/* tn__ratio returns num / den as Python divides integers: the nearest double, with ties to the even
+ * one. den must be positive. */
 __extension__ typedef unsigned __int128 tn__wide;
 double tn__ratio(uint64_t num, tn__wide den);
 /* The denominator of DTR's scores: bytes times staleness, the time since the last access. */
@@ -72,7 +74,7 @@ static inline tn__wide tn__stale_bytes(const tn__evict *e, const tn__evict_stora
     return (tn__wide)storage->size * (e->clock - storage->last_access);
 }
 
-/* NULL if the name is unknown; name NULL: the default policy */
+/* finds a policy by name; NULL if the name is unknown; name NULL: the default policy */
 const tn__policy *tn__policy_find(const char *name);
 
 #endif

@@ -16,13 +16,13 @@ static tn__storage_link *links_items(tn__links *links) {
 
 static tn__storage_link *links_find(tn__links *links, uint32_t storage) {
     tn__storage_link *items = links_items(links);
-    /* the search begins at the end, because the newest link is looked up most often */
+    /* searches from the end, because the newest link is looked up most often */
     for (uint32_t i = links->count; i-- > 0;)
         if (items[i].storage == storage) return &items[i];
     return NULL;
 }
 
-/* Reserves memory for one more link; false if host memory is out. */
+/* Makes room in the list for one more neighbour; false if host memory is out. */
 static bool links_grow(tn__evict *e, tn__links *links) {
     tn__storage_link *many = links->room > 0 ? links->of.many : NULL;
     size_t room = links->room;
@@ -74,8 +74,8 @@ static bool records_link_pair(tn__evict *e, uint32_t from, uint32_t to) {
     return false;
 }
 
-/* Returns the storages of pair number `pair` of an operand and a result, in the order in which
- * pairs are linked. */
+/* Returns the storages of the operand and the result in pair number `pair` of an operator. Pairs
+ * are linked in the order of these numbers. */
 static void records_pair(const tn__evict *e, uint32_t op, size_t pair, uint32_t *from,
                          uint32_t *to) {
     const tn__evict_op *record = &e->ops[op];
@@ -97,8 +97,8 @@ static void records_unlink(tn__evict *e, uint32_t op, size_t pair_count) {
     }
 }
 
-/* Links the storages of an operator's operands to those of its results. False: host memory is out
- * and the links are unchanged. */
+/* Links the storages of an operator's operands to those of its results. Returns false if host
+ * memory is out; then no link was changed. */
 static bool records_link(tn__evict *e, uint32_t op) {
     for (size_t pair = 0; pair < records_pair_count(e, op); pair++) {
         uint32_t from, to;
@@ -110,7 +110,8 @@ static bool records_link(tn__evict *e, uint32_t op) {
     return true;
 }
 
-/* Adds the links of an operator, and the policy's records of them. */
+/* Adds the links of a new operator, and calls the policy so that it adds its own records. False if
+ * host memory is out. */
 static bool records_introduce(tn__evict *e, uint32_t op) {
     if (!records_link(e, op)) return false;
     if (e->policy->added == NULL || e->policy->added(e, op)) return true;
@@ -225,7 +226,8 @@ tn_status tn__records_add(tn__evict *e, const tn__evict_call *call, uint32_t *op
     if (!records_introduce(e, id)) {
         e->failed = false;
         e->ops[id].flags |= TN__OP_STRANGE;
-        return tn__no_memory(error, "the neighbours of a value"); /* the caller frees the record */
+        /* on failure the caller frees the record */
+        return tn__no_memory(error, "the neighbours of a value");
     }
     return TN_OK;
 }
@@ -248,7 +250,7 @@ static void records_drop_storage(tn__evict *e, uint32_t storage) {
     e->storage_vacant = storage;
 }
 
-/* Frees the storage unless it is needed; another result of its operator may still be. */
+/* Frees the storage unless it is needed, or another result of its operator may still be needed. */
 void tn__records_leave(tn__evict *e, uint32_t storage) {
     const tn__evict_storage *record = &e->storages[storage];
     if (record->stuck == 0 || record->uses > 0 || record->outside > 0 || record->locks > 0 ||
@@ -256,7 +258,8 @@ void tn__records_leave(tn__evict *e, uint32_t storage) {
         return;
     if (record->state == TN__RESIDENT) tn__space_evict(e, storage);
     if (record->state == TN__ON_HOST) tn__space_forget_copy(e, storage);
-    e->failed = false; /* a failure is harmless: a neighbourhood is less precise */
+    /* a failure is harmless: a neighbourhood (an estimate of cost) only becomes less precise */
+    e->failed = false;
 }
 
 static void records_drop_tensor(tn__evict *e, uint32_t tensor) {
@@ -286,8 +289,8 @@ static void records_drop_tensor(tn__evict *e, uint32_t tensor) {
     tn__records_leave(e, of);
 }
 
-/* Releases one reference to an operator; if it was the last, adds it to `dying`, the list of
- * operators to forget. */
+/* Releases one reference to an operator. If it was the last one, adds the operator to `dying`, the
+ * list of operators whose records are to be freed. */
 static void records_deref(tn__evict *e, uint32_t op, uint32_t *dying) {
     tn__evict_op *record = &e->ops[op];
     if (--record->refs > 0 || (record->flags & TN__OP_DYING)) return;
@@ -350,7 +353,9 @@ void tn__records_lose(tn__evict *e, uint32_t op) {
         if (tensor->is_lost) continue;
         if (!(record->flags & TN__OP_ONCE)) e->storages[tensor->storage].stuck++;
         if (tensor->is_defined) continue;
-        tensor->is_lost = true; /* no operator and no caller will read the tensor */
+        /* neither an operator nor a caller will read the tensor again, so its contents count as
+         * lost */
+        tensor->is_lost = true;
         e->storages[tensor->storage].stuck--;
     }
     record->flags |= TN__OP_LOST;
@@ -371,7 +376,7 @@ void tn__records_lose(tn__evict *e, uint32_t op) {
  */
 
 bool tn__candidates_reserve(tn__evict *e, uint32_t more) {
-    /* an entry for every storage, and as many empty ones */
+    /* the list may have one empty entry for each filled one, so it gets two per storage */
     size_t need = 2 * ((size_t)e->storage_count + more) + 16;
     return tn__reserve(&e->context, &e->candidates, &e->candidate_room, need,
                        sizeof *e->candidates);

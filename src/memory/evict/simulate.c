@@ -10,7 +10,7 @@ typedef struct simulate_replay {
     const tn_evict_log *log;
     const tn_context *context;
     tn__evict *evict;
-    uint32_t *tensors; /* the core's id of each tensor of the log */
+    uint32_t *tensors; /* [tensors of the log]: the id that the core gave each tensor */
     tn__evict_output *outputs;
     uint32_t *inputs;
     size_t most_outputs, most_inputs;
@@ -185,7 +185,8 @@ tn_status tn_evict_simulate(const tn_evict_log *log, const tn_evict_options *giv
 /* A simulated run without eviction, which keeps every value with references, and constants too. */
 typedef struct plain_run {
     uint32_t *roots; /* [tensor]: the first tensor of each tensor's storage */
-    /* [tensor]: for the first tensor of a storage, the number of references to the storage */
+    /* [tensor]: if the tensor is the first one of its storage, the number of references to the
+     * storage */
     uint64_t *refs;
     uint64_t bytes, peak;
 } plain_run;

@@ -15,10 +15,11 @@
 #include <math.h>
 #include <stdio.h>
 
-/* with sampling: a region is tried only after this number of evictions for one request */
+/* with the option `sample`: contiguous regions are searched only after this number of evictions for
+ * one request */
 #define SPACE_GONE 4u
-/* with sampling: a region is tried if evicted values have on average less than 1/16 of the
- * requested bytes */
+/* with the option `sample`: regions are searched if the evicted values have on average less than
+ * 1/16 of the requested bytes */
 #define SPACE_MANY 16u
 
 static uint64_t space_taken(const tn__evict *e, uint32_t storage) {
@@ -165,8 +166,8 @@ tn_status tn__space_fetch(tn__evict *e, uint32_t storage, tn_error *error) {
     return TN_OK;
 }
 
-/* Whether the storage is copied rather than dropped: if that is possible and the policy does not
- * prefer to drop it. */
+/* Whether eviction copies the storage to the host rather than dropping it: if a copy is possible
+ * and the policy does not prefer to drop it. */
 static bool space_is_copied(tn__evict *e, uint32_t storage) {
     if (!tn__space_swaps(e, storage)) return false;
     if (e->storages[storage].stuck > 0) return true;
@@ -331,7 +332,8 @@ static tn_status space_clear_window(tn__evict *e, uint64_t size, bool *done, tn_
         cleared += e->blocks[block].size;
         next = e->blocks[block].after;
         if (owner == TN__BLOCK_FREE) continue;
-        /* this free block will be merged with the evicted one, so it is counted now */
+        /* the free block after the evicted one will be merged with it, so its bytes are counted
+         * now */
         if (next != TN__NONE && e->blocks[next].owner == TN__BLOCK_FREE) {
             cleared += e->blocks[next].size;
             next = e->blocks[next].after;
@@ -345,19 +347,21 @@ static tn_status space_clear_window(tn__evict *e, uint64_t size, bool *done, tn_
 
 typedef struct space_wish {
     uint64_t size;
-    uint64_t in_vain; /* cost of evictions that were made although enough bytes were free */
-    uint64_t gone, gone_bytes; /* number and bytes of candidates evicted one by one */
+    /* cost of recomputing what was evicted although enough (scattered) bytes were free already */
+    uint64_t in_vain;
+    /* number and bytes of the candidates evicted one by one for this request */
+    uint64_t gone, gone_bytes;
     bool was_hole, is_compact;
 } space_wish;
 
-/* The cost of recomputing the storage; 0 if it has no outside reference. */
+/* Returns the cost of recomputing the storage; 0 if it has no outside reference. */
 static uint64_t space_again(tn__evict *e, uint32_t storage) {
     if (e->storages[storage].outside == 0) return 0;
     return e->policy->cost != NULL ? e->policy->cost(e, storage) : e->storages[storage].cost;
 }
 
-/* Whether the cost of the evictions for this request, including this one, reaches the cost of
- * moving blocks. */
+/* Whether the cost of the evictions for this request, including the next one, reaches the cost of
+ * moving blocks together. */
 static bool space_is_dearer(tn__evict *e, space_wish *wish, uint32_t storage) {
     double since = tn__search_begin(e);
     wish->in_vain = tn__add_sat(wish->in_vain, space_again(e, storage));
@@ -366,8 +370,8 @@ static bool space_is_dearer(tn__evict *e, space_wish *wish, uint32_t storage) {
     return is_dearer;
 }
 
-/* Called when no candidate is left: compacts the arena, makes an operator release its locks, or
- * evicts dead values. Fails if nothing of that is possible. */
+/* Called when no candidate is left: compacts the arena, makes a waiting operator release its locks,
+ * or evicts dead values. Returns E_EXHAUSTED if none of these is possible. */
 static tn_status space_stuck(tn__evict *e, space_wish *wish, bool is_hole, tn_error *error) {
     if (is_hole && !wish->is_compact) {
         tn__arena_compact(e);
@@ -379,9 +383,9 @@ static tn_status space_stuck(tn__evict *e, space_wish *wish, bool is_hole, tn_er
     return space_exhausted(e, wish->size, is_hole, error);
 }
 
-/* Whether more bytes than requested should be freed in advance. That is so if the request is
- * smaller than the bytes freed in advance, or if it needs many evictions: SPACE_GONE candidates
- * were evicted for it, and they are a small part of it. */
+/* Whether this request should free more bytes than it needs, for later requests (option `sample`).
+ * That is so if it is smaller than the bytes freed in advance, or if it needs many evictions:
+ * SPACE_GONE candidates were evicted for it, and they are a small part of it. */
 static bool space_is_ahead(const tn__evict *e, const space_wish *wish) {
     if (!e->options.sample) return false;
     return wish->size < tn__contiguous_ahead(e) ||

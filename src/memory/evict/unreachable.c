@@ -23,7 +23,8 @@ static bool unreachable_ends(const tn__evict_op *op) {
     return (op->flags & (TN__OP_VACANT | TN__OP_LOST)) != 0;
 }
 
-/* Whether the operand may have to be recomputed later, because nothing keeps it resident. */
+/* Whether an operand that is resident now, or dropped, may have to be recomputed later, because
+ * nothing keeps it resident. */
 static bool unreachable_is_absent(const tn__evict *e, uint32_t tensor) {
     const tn__evict_tensor *record = &e->tensors[tensor];
     const tn__evict_storage *storage = &e->storages[record->storage];
@@ -90,7 +91,8 @@ static bool unreachable_is_wanted(const tn__evict *e, uint32_t op) {
 bool tn__unreachable_tie(tn__evict *e) {
     if (!tn__unreachable_walk(e, TN__NONE)) return false;
     for (size_t f = 0; f < e->frame_count; f++) e->ops[e->frames[f].op].mark = UNREACHABLE_TIED;
-    while (e->unreachable_count > 0) { /* visits consumers before producers */
+    /* visits an operator only after all operators that read its results */
+    while (e->unreachable_count > 0) {
         uint32_t op = e->unreachable_order[--e->unreachable_count];
         if (e->ops[op].mark != UNREACHABLE_TIED && !unreachable_is_wanted(e, op)) continue;
         for (uint32_t i = 0; i < e->ops[op].input_count; i++) {
@@ -121,7 +123,8 @@ static void unreachable_drop_results(tn__evict *e, uint32_t op) {
         if (storage->state == TN__RESIDENT) tn__space_evict(e, e->tensors[tensor].storage);
         if (storage->state == TN__ON_HOST) tn__space_forget_copy(e, e->tensors[tensor].storage);
     }
-    e->failed = false; /* a failure is harmless: a neighbourhood is less precise */
+    /* a failure is harmless: a neighbourhood (an estimate of cost) only becomes less precise */
+    e->failed = false;
 }
 
 void tn__unreachable_finish(tn__evict *e) {

@@ -12,7 +12,7 @@
 /* tn__chunk_new takes a vacant record that is not in the list; tn__chunk_drop makes a record vacant
  * again. */
 static inline uint32_t tn__chunk_new(tn_pool *pool) {
-    /* generations begin at 1, because no block has the id 0 */
+    /* the generation (a part of a block's id) begins at 1, because no block has the id 0 */
     uint32_t chunk = pool->vacant, generation = 1;
     if (chunk != TN__CHUNK_NONE) {
         pool->vacant = pool->chunks[chunk].after;
@@ -85,8 +85,8 @@ static inline uint32_t tn__chunk_carve(tn_pool *pool, uint32_t chunk, uint64_t o
     return chunk;
 }
 
-/* Whether the chunk before `chunk` can be joined with it: both have the same state and lie in the
- * same segment. `chunk` must not be in a set. */
+/* Whether `chunk` and the chunk before it can be joined: both have the same state and lie in the
+ * same segment. `chunk` must not be in a set of free chunks. */
 static inline bool tn__chunk_joins_before(const tn_pool *pool, uint32_t chunk) {
     const tn__chunk *high = &pool->chunks[chunk];
     return high->before != TN__CHUNK_NONE && !high->is_segment &&

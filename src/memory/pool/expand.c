@@ -28,7 +28,8 @@ static bool expand_is_unmapped(const tn_pool *pool, uint32_t chunk) {
            pool->chunks[chunk].is_span;
 }
 
-/* The next chunk in the same segment; NONE: `chunk` is the last one. */
+/* Returns the next chunk by address if it lies in the same segment; NONE: `chunk` is the last one
+ * of its segment. */
 static uint32_t expand_next(const tn_pool *pool, uint32_t chunk) {
     const uint32_t after = pool->chunks[chunk].after;
     if (after == TN__CHUNK_NONE || pool->chunks[after].is_segment) return TN__CHUNK_NONE;
@@ -59,7 +60,8 @@ static uint32_t expand_begin(tn_pool *pool, const tn__expand *it, uint32_t strea
     tn__chunk_set_remove(pool, it->outside, found);
     if (it->segment < pool->chunks[found].size) {
         uint32_t rest = tn__chunk_split(pool, found, it->segment);
-        /* marks the remaining bytes, so that they are never joined with the segment before them */
+        /* marks the remaining unused bytes as the begin of a segment, so that they are never joined
+         * with the segment before them */
         pool->chunks[rest].is_segment = true;
         tn__chunk_set_add(pool, it->outside, rest);
     }
@@ -122,7 +124,8 @@ uint32_t tn__expand_map(tn_pool *pool, const tn__expand *it, uint64_t size, uint
         const uint32_t next = begins ? chunk : expand_next(pool, chunk);
         uint64_t want = begins ? size : size - pool->chunks[chunk].size;
         if (want > pool->chunks[next].size) want = pool->chunks[next].size;
-        /* expand_pages joins this chunk with the new pages */
+        /* a free chunk that is extended is joined with the new pages by expand_pages, so it is not
+         * put back */
         if (!begins) expand_put(pool, it, chunk);
         uint32_t made = expand_pages(pool, it, next, want);
         if (made == TN__CHUNK_NONE) return made;
@@ -160,8 +163,8 @@ uint64_t tn__expand_unmap(tn_pool *pool, const tn__expand *it) {
     uint32_t free_count = 0;
     for (uint32_t i = 0; i < pool->chunk_count; i++)
         free_count += pool->chunks[i].state == TN__CHUNK_FREE;
-    /* unmapping a free chunk may leave a free chunk on both sides of it; the call itself needs
-     * records, too */
+    /* Reserves records: unmapping the middle of a free chunk leaves a free chunk on both sides, and
+     * the call itself needs records, too. */
     if (!tn__chunks_reserve(pool, 2 * (size_t)free_count + TN__CHUNKS_PER_CALL)) return 0;
     for (uint32_t at = pool->first; at != TN__CHUNK_NONE; at = pool->chunks[at].after)
         if (pool->chunks[at].state == TN__CHUNK_FREE) at = expand_release(pool, it, at);

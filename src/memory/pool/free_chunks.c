@@ -78,7 +78,8 @@ uint32_t tn__chunk_set_up_to(const tn_pool *pool, const tn__chunk_set *set, uint
 /* --- bins --- */
 
 void tn__bins_widen(tn_pool *pool, bins *all, uint64_t offset) {
-    /* collects all small chunks in a list, linked by their first child */
+    /* collects the chunks of all small bins in a list, linked by their first child, to insert them
+     * again */
     uint32_t list = TN__CHUNK_NONE;
     for (uint32_t bin = 0; bin < BINS_SMALL; bin++) {
         for (uint32_t region = 0; region < BINS_REGIONS; region++) {

@@ -52,8 +52,8 @@ static inline void set_add(tn__chunk *chunks, uint32_t *link, uint32_t chunk, se
         }
     }
     *link = chunk;
-    /* splits the subtree that was at this link: earlier chunks to the left, later ones to the
-     * right */
+    /* splits the subtree that was at this link between the two children of the added chunk: earlier
+     * chunks to the left, later ones to the right */
     uint32_t *ends[2] = {&added->child[0], &added->child[1]};
     while (at != TN__CHUNK_NONE) {
         if (set_before(order, &chunks[at], added)) {
@@ -141,9 +141,10 @@ enum {
 
 typedef struct bins {
     uint32_t unit_log;
-    /* a small chunk is in region offset >> region_log; the last region contains all chunks above */
+    /* log2 of the bytes of a region: a small chunk is in region offset >> region_log, and the last
+     * region contains all chunks above */
     uint32_t region_log;
-    uint64_t top;                    /* bit w is set if word w is not 0 */
+    uint64_t top;                    /* bit w is set if word w of `words` is not 0 */
     uint64_t words[BINS_COUNT / 64]; /* bit b is set if bin b is not empty */
     uint64_t regions[BINS_SMALL];    /* bit r is set if region r of the bin is not empty */
     uint32_t small[BINS_SMALL][BINS_REGIONS];
@@ -152,7 +153,7 @@ typedef struct bins {
 
 /* the bin and the region of a chunk */
 typedef struct bins_place {
-    uint32_t bin, region; /* region is used only for small chunks */
+    uint32_t bin, region; /* bin of the chunk; region within the bin, used only for small chunks */
     uint32_t *root;
 } bins_place;
 
@@ -178,7 +179,8 @@ static inline bins_place bins_place_of(bins *all, const tn__chunk *chunk) {
 static inline void bins_open(const tn_pool *pool, bins *all) {
     *all = (bins){.unit_log = (uint32_t)__builtin_ctzll(pool->unit)};
     all->region_log = all->unit_log + BINS_PER_OCTAVE_LOG;
-    memset(all->small, 0xff, sizeof all->small); /* sets all entries to TN__CHUNK_NONE */
+    /* sets all heads of sets to TN__CHUNK_NONE, so that all bins are empty */
+    memset(all->small, 0xff, sizeof all->small);
     memset(all->large, 0xff, sizeof all->large);
     tn_assert(bins_of(all, TN_POOL_CAPACITY_MAX) < BINS_COUNT);
 }
@@ -205,7 +207,7 @@ static inline void bins_add(tn_pool *pool, bins *all, uint32_t chunk) {
     bins_insert(pool, all, chunk);
 }
 
-/* Updates the bits after a chunk was removed from its bin. */
+/* Updates the bits that mark non-empty bins and regions after a chunk was removed from its bin. */
 static inline void bins_note(bins *all, const bins_place *place) {
     if (*place->root != TN__CHUNK_NONE) return;
     if (place->bin < BINS_SMALL) {
@@ -236,7 +238,7 @@ static inline uint32_t bins_next(const bins *all, uint32_t bin) {
     return word * 64 + (uint32_t)__builtin_ctzll(all->words[word]);
 }
 
-/* Returns the link to the smallest chunk of a bin that is not empty. */
+/* Returns the link to the smallest chunk of a bin; the bin must not be empty. */
 static inline uint32_t *bins_first(tn_pool *pool, bins *all, bins_place *place) {
     if (place->bin < BINS_SMALL) {
         place->region = (uint32_t)__builtin_ctzll(all->regions[place->bin]);

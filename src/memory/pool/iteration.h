@@ -13,17 +13,19 @@ typedef struct tn__iteration {
      * repeating. `run` is the number of the request after which requests began to equal those a
      * period before. period 0: not known yet. */
     uint64_t period, calm, run;
-    tn__recorded recorded; /* the iteration that the plan expects; count 0: there is no plan */
-    uint64_t inner;        /* number of blocks in use that lie in bytes of the plan */
+    /* the iteration that the plan expects; recorded.count is 0 if no plan is in force */
+    tn__recorded recorded;
+    uint64_t inner;  /* number of blocks in use that lie in bytes of the plan in force */
     uint64_t beyond; /* bytes reserved for unexpected requests since the plan came into force */
     /* number of the current round (iteration), and of unexpected requests in it */
     uint64_t round, surprises;
-    /* held: requests of this round for which the planned place was in use; jammed: number of
+    /* held: requests of this round whose planned place was still in use; jammed: number of
      * consecutive rounds with such requests */
     uint64_t held, jammed;
-    uint64_t patience; /* number of equal periods required before a plan is made */
+    /* number of equal periods in a row that are required before a plan is made */
+    uint64_t patience;
     bool is_planning;
-    bool has_strangers; /* some free bytes lie in the zone of another stream */
+    bool has_strangers; /* some free bytes of a stream lie in the plan's zone of another stream */
     tn_pool_lesson lesson;
 } tn__iteration;
 
@@ -31,9 +33,9 @@ static inline bool tn__iteration_has_plan(const tn__iteration *state) {
     return state->recorded.count > 0;
 }
 
-/* Denominators of the slack, the bytes that may be reserved beyond the blocks (1/256) and beyond
- * the requested bytes (1/128). The second includes the rounding of requests to blocks; if rounding
- * is large, the first still leaves slack for plans. */
+/* Denominators of the slack: the pool may reserve 1/256 more than the bytes of blocks, or 1/128
+ * more than the requested bytes. The second includes the rounding of requests to blocks; if
+ * rounding is large, the first still leaves slack for plans. */
 enum { TN__ITERATION_BESIDE_BLOCKS = 256, TN__ITERATION_BESIDE_ASKED = 128 };
 
 static inline uint64_t tn__iteration_most(uint64_t now, uint64_t more, uint64_t peak,

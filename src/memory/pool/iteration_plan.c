@@ -3,12 +3,14 @@
 #include "memory/pool/iteration.h"
 
 enum {
-    ITERATION_ROUNDS_GOOD = 8, /* a plan that held for this number of rounds was good */
-    /* limit of the periods required before a plan, after plans that did not hold */
+    /* a plan that was in force for this number of rounds counts as good */
+    ITERATION_ROUNDS_GOOD = 8,
+    /* limit of the number of equal periods required before a plan, after plans that did not hold */
     ITERATION_PATIENCE_MAX = 64,
 };
 
-/* Requires more repetitions before the next plan, because the last one failed. */
+/* Doubles the number of equal periods required before the next plan, because the last plan did not
+ * hold. */
 static void iteration_wait(tn__iteration *state) {
     if (state->patience < ITERATION_PATIENCE_MAX) state->patience *= 2;
 }
@@ -33,7 +35,8 @@ static void iteration_list(tn_pool *pool, uint32_t lent, uint32_t inner) {
         pool->last = inner;
     tn__chunk_drop(pool, hole);
     block->is_inner = false;
-    block->child[0] = TN__LEARN_NONE; /* the request of the block is not recorded */
+    /* the request for this block is not in the ring of recorded requests */
+    block->child[0] = TN__LEARN_NONE;
 }
 
 /* Returns the blocks inside lent chunks, sorted by offset; NULL if memory is out. */
@@ -122,7 +125,8 @@ static tn__sort_item *iteration_edges(const tn_pool *pool, tn__live_ranges *live
     return edges;
 }
 
-/* Marks the slots of blocks that are already in use as taken, until these blocks are freed. */
+/* Marks the slots of the plan that blocks in use already occupy as taken; they become free when
+ * these blocks are freed. */
 static void iteration_hold(const tn_pool *pool, tn__recorded *recorded) {
     uint64_t height = recorded->borders[recorded->zones - 1];
     for (uint32_t at = pool->first; at != TN__CHUNK_NONE; at = pool->chunks[at].after) {
@@ -137,8 +141,8 @@ static void iteration_hold(const tn_pool *pool, tn__recorded *recorded) {
     }
 }
 
-/* Whether the plan fits into the reserved bytes. If it lies above all blocks in use, whether it
- * fits into the bytes that may be reserved. */
+/* Whether a plan may come into force: it fits into the reserved bytes, or, if it lies above all
+ * blocks in use, into the bytes that may be reserved. */
 static bool iteration_is_worth(const tn_pool *pool, const tn__live_ranges *lives) {
     uint64_t top = lives->borders[lives->zones - 1];
     if (lives->base == 0) return top <= pool->reserved;
@@ -146,7 +150,7 @@ static bool iteration_is_worth(const tn_pool *pool, const tn__live_ranges *lives
            tn__add_sat(pool->usage.allocated, top - lives->base) <= tn__iteration_bound(pool, NULL);
 }
 
-/* The bytes of the plan and of the blocks that stay outside it. */
+/* Returns the height of the plan plus the bytes of the blocks that stay outside it. */
 static uint64_t iteration_height(const tn__live_ranges *lives) {
     uint64_t height = lives->borders[lives->zones - 1] - lives->base;
     for (size_t a = 0; a < lives->around_count && lives->base != 0; a++)
@@ -191,8 +195,8 @@ bool tn__iteration_is_due(const tn__iteration *state) {
     return state->learn.count >= state->calm || !iteration_goes_on(state);
 }
 
-/* Called when iterations were found to be equal: computes the next request before which few bytes
- * are in use. */
+/* Called when iterations were found to be equal: computes `calm`, the number of the next request
+ * before which few bytes are in use, so that a plan is made there. */
 static void iteration_foresee(tn_pool *pool) {
     tn__iteration *state = pool->state;
     tn__live_ranges lives = {0};
@@ -231,7 +235,7 @@ static void iteration_plan(tn_pool *pool) {
     if (any && pool->is_sparse && iteration_is_high(pool, &lives))
         any = iteration_plan_from(pool, &lives, tn__live_ranges_end_of_use(pool));
     if (any && lives.base != 0 && !iteration_is_worth(pool, &lives))
-        /* there is no memory above the blocks in use, so the plan is made around them */
+        /* the plan does not fit above the blocks in use, so it is made around them */
         any = iteration_plan_from(pool, &lives, 0);
     state->is_planning = false;
     state->period = 0;

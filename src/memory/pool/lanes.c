@@ -33,8 +33,8 @@ static bool lanes_at_frontier(const tn_pool *pool, uint32_t chunk) {
     return after == pool->last && pool->chunks[after].state == TN__CHUNK_OUTSIDE;
 }
 
-/* The bin of a chunk; NULL: it is in no bin. Among chunks outside, only the last one is in no bin,
- * and it is used last. */
+/* Returns the bin that a chunk belongs to; NULL: it belongs to no bin. Among the chunks outside
+ * (not reserved), only the last one is in no bin, because it is used last. */
 static bins *lanes_bin(const tn_pool *pool, tn__lanes *all, uint32_t chunk) {
     const tn__chunk *free = &pool->chunks[chunk];
     if (free->state == TN__CHUNK_OUTSIDE) return chunk == pool->last ? NULL : &all->outside;
@@ -86,7 +86,7 @@ static uint32_t lanes_carve(tn_pool *pool, tn__lanes *all, uint32_t chunk, const
     tn_assert(fits);
     (void)fits;
     uint32_t found = tn__chunk_carve(pool, chunk, offset, want->size, &front, &rest);
-    /* marked as used, so that the remaining bytes are not joined with it */
+    /* marks the block's chunk as used, so that the remaining bytes are not joined with it */
     pool->chunks[found].state = TN__CHUNK_USED;
     if (front != TN__CHUNK_NONE) lanes_keep(pool, all, front);
     if (rest != TN__CHUNK_NONE) tn__lanes_give(pool, all, rest);
@@ -113,7 +113,8 @@ uint32_t tn__lanes_hole(tn_pool *pool, tn__lanes *all, uint32_t lane, const tn__
     return found == TN__CHUNK_NONE ? found : lanes_carve(pool, all, found, want);
 }
 
-/* Gives the first `size` bytes of a chunk outside, which is in no bin, to the lane. */
+/* Moves the first `size` bytes of a chunk outside (not reserved), which is in no bin, to the lane
+ * of a stream. */
 static void lanes_claim(tn_pool *pool, tn__lanes *all, uint32_t chunk, uint64_t size,
                         uint32_t lane) {
     uint32_t rest = TN__CHUNK_NONE;
@@ -124,7 +125,8 @@ static void lanes_claim(tn_pool *pool, tn__lanes *all, uint32_t chunk, uint64_t 
     if (rest != TN__CHUNK_NONE) lanes_keep(pool, all, rest);
 }
 
-/* The bytes from the start of a chunk to the end of the requested block in it. */
+/* Returns the number of bytes from the start of a chunk to the end of the requested block, if that
+ * is aligned within the chunk. */
 static uint64_t lanes_reach(const tn_pool *pool, uint32_t chunk, const tn__want *want) {
     uint64_t begin = pool->chunks[chunk].offset;
     return ((begin + want->alignment - 1) & ~(want->alignment - 1)) - begin + want->size;
@@ -144,13 +146,14 @@ static uint32_t lanes_beyond(tn_pool *pool, tn__lanes *all, uint32_t lane, const
     if (own != TN__CHUNK_NONE)
         tn__chunk_join(pool, own);
     else if (before != TN__CHUNK_NONE && pool->chunks[before].state == TN__CHUNK_FREE)
-        /* the chunk before was at the frontier of another lane and now is an ordinary hole */
+        /* the chunk before lies no longer at the frontier (the end of the reserved bytes), so it
+         * becomes an ordinary hole of its lane */
         lanes_keep(pool, all, before);
     return lanes_carve(pool, all, own != TN__CHUNK_NONE ? own : last, want);
 }
 
-/* Used if nothing else fits: takes the first free chunk of the lane that can hold a block of a
- * large alignment. */
+/* Called if no other chunk fits: takes the first free chunk of the lane that can hold a block of a
+ * large alignment; NONE if no chunk can. */
 static uint32_t lanes_by_chance(tn_pool *pool, tn__lanes *all, uint32_t lane,
                                 const tn__want *want) {
     uint64_t offset;
@@ -185,7 +188,8 @@ uint32_t tn__lanes_extend(tn_pool *pool, tn__lanes *all, uint32_t lane, const tn
 
 /* --- all at once --- */
 
-/* Moves a free chunk outside, joins it with outside neighbours, and returns the joined chunk. */
+/* Moves a free chunk outside (its bytes are no longer reserved), joins it with outside neighbours,
+ * and returns the joined chunk. */
 static uint32_t lanes_leave(tn_pool *pool, tn__lanes *all, uint32_t at) {
     tn__chunk *chunk = &pool->chunks[at];
     uint32_t before = chunk->before;
@@ -194,7 +198,7 @@ static uint32_t lanes_leave(tn_pool *pool, tn__lanes *all, uint32_t at) {
         before = pool->chunks[before].before;
     if (lanes_at_frontier(pool, at) && before != TN__CHUNK_NONE &&
         pool->chunks[before].state == TN__CHUNK_FREE)
-        /* the chunk before now lies at the frontier, where chunks are in no bin */
+        /* the chunk before lies at the frontier now, and chunks there are in no bin */
         lanes_drop(pool, all, before);
     lanes_drop(pool, all, at);
     pool->reserved -= chunk->size;

@@ -26,7 +26,8 @@ typedef struct tn__lanes {
     bins outside;
 } tn__lanes;
 
-void tn__lanes_open(tn_pool *pool, tn__lanes *all); /* initially the whole range is outside */
+/* opens the lanes; at first the whole range is outside, that is, not reserved */
+void tn__lanes_open(tn_pool *pool, tn__lanes *all);
 void tn__lanes_close(tn_pool *pool, tn__lanes *all);
 /* Returns the number of the stream's lane, which is made if it is new; 0 if memory is out. */
 uint32_t tn__lanes_of(tn_pool *pool, tn__lanes *all, uint32_t stream);

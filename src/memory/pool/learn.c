@@ -4,7 +4,7 @@
 #include "memory/pool/learn.h"
 
 enum {
-    LEARN_CONTEXT = 16, /* number of requests in a context */
+    LEARN_CONTEXT = 16, /* number of requests that form a context, by which repetitions are found */
     /* minimum of requests in an iteration; a shorter period is multiplied to reach it */
     LEARN_LEAST = 64,
     LEARN_ROOM = 1 << 10, /* initial number of requests in the ring */
@@ -50,7 +50,8 @@ static bool learn_room(const tn_context *context, tn__learn *learn) {
     }
     for (uint64_t n = learn->first; n < learn->count; n++)
         asked[n & (room - 1)] = *tn__learn_at(learn, n);
-    /* the table of contexts is not copied, because few of them would occur again */
+    /* the table of contexts starts empty in the larger ring, because few of the old ones would
+     * occur again */
     tn__learn_close(context, learn);
     learn->asked = asked;
     learn->seen = seen;
@@ -66,8 +67,8 @@ static uint64_t learn_factor_of_oldest(void) {
     return factor;
 }
 
-/* Updates the hash of the context that ends with the last request; false if there are too few
- * requests yet. */
+/* Updates the hash of the context, the last LEARN_CONTEXT requests; returns false if there are too
+ * few requests yet. */
 static bool learn_context(tn__learn *learn) {
     uint64_t last = learn->count - 1, kept = learn->count - learn->first;
     learn->context = learn->context * LEARN_FACTOR + learn_key(tn__learn_at(learn, last));
@@ -77,8 +78,8 @@ static bool learn_context(tn__learn *learn) {
     return kept >= LEARN_CONTEXT;
 }
 
-/* The distance to an earlier occurrence of the last sixteen requests; `seen` is its position. 0 if
- * they do not occur there. */
+/* Returns the distance to an earlier occurrence of the last sixteen requests, if position `seen` is
+ * one; else 0. */
 static uint64_t learn_propose(const tn__learn *learn, uint32_t seen) {
     uint64_t lag = (uint32_t)learn->count - seen;
     if (lag == 0 || lag + LEARN_CONTEXT > learn->count - learn->first) return 0;
@@ -123,8 +124,8 @@ uint64_t tn__learn_period(tn__learn *learn, uint64_t patience) {
 
 /* --- requests --- */
 
-/* Whether this request is skipped. Skipping starts when the ring was filled without finding a
- * period. */
+/* Whether this request is not recorded. A phase of skipped requests starts when the ring is full
+ * and no period was found. */
 static bool learn_skips(tn__learn *learn) {
     if (learn->skip > 0) {
         learn->skip--;

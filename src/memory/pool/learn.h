@@ -34,8 +34,8 @@ typedef struct tn__learn {
     size_t room;
     uint64_t first, count; /* the requests that are kept are those with first <= n < count */
     uint64_t context;      /* hash of the last sixteen requests */
-    /* lag: candidate for the period, 0: no candidate; run: number of requests that agreed with
-     * it */
+    /* lag: candidate for the period, 0: no candidate; run: number of requests in a row that agreed
+     * with it */
     uint64_t lag, run;
     uint64_t enough; /* value of `run` at which a period is reported next */
     /* skip: number of requests still to skip; skips: length of the last skip */
@@ -45,7 +45,8 @@ typedef struct tn__learn {
 #define TN__LEARN_NONE UINT32_MAX
 
 void tn__learn_close(const tn_context *context, tn__learn *learn);
-void tn__learn_forget(tn__learn *learn); /* forgets all requests and the candidate */
+/* forgets all recorded requests and the candidate for the period */
+void tn__learn_forget(tn__learn *learn);
 /* Records a block that was allocated. Returns the number of its request, for tn__learn_free; NONE:
  * it is not recorded. */
 uint32_t tn__learn_ask(const tn_context *context, tn__learn *learn, const tn__asked *asked);

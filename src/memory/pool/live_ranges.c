@@ -11,11 +11,12 @@
 enum {
     /* at most 1/64 of the bytes of an iteration may stay in use longer than a period */
     LIVES_STEADY = 64,
-    /* limit of placements that the planner may try, plus LIVES_WORK_EACH per live range */
+    /* limit of the placements that the planner may try: this number, plus LIVES_WORK_EACH for each
+     * live range */
     LIVES_WORK = 20 * 1000,
     LIVES_WORK_EACH = 8,
-    /* number of plans that consider only the obstacles below the plan's top; after them, all
-     * obstacles are considered */
+    /* number of attempts that consider only the obstacles below the top of the plan before; after
+     * them, all obstacles are considered */
     LIVES_ATTEMPTS = 6
 };
 
@@ -33,7 +34,7 @@ static uint32_t ranges_length(const tn__learn *learn, uint64_t n, uint64_t perio
     const tn__asked *before = tn__learn_at(learn, n - period), *last = tn__learn_at(learn, n);
     if (before->freed == 0) return 0;
     uint64_t length = before->freed - (n - period);
-    /* the block is still in use, so this is the time until now */
+    /* a block that is still in use has been so from its request until now */
     uint64_t other = last->freed != 0 ? last->freed - n : learn->count - n;
     if (other > length) length = last->freed != 0 ? other : other + 1;
     return length <= period ? (uint32_t)length : 0;
@@ -47,8 +48,8 @@ static bool ranges_open_zone(tn__live_ranges *lives, uint32_t stream) {
     return true;
 }
 
-/* Fills in the live ranges of an iteration. False: more bytes stay in use than in a steady loop, or
- * there are too many streams. */
+/* Computes the live ranges of an iteration of `period` requests. Returns false if more bytes stay
+ * in use for longer than in a steady loop, or if there are too many streams. */
 static bool ranges_fill(const tn__learn *learn, uint64_t period, tn__live_ranges *lives) {
     uint64_t staying = 0, all = 0;
     for (uint64_t i = 0; i < period; i++) {
@@ -78,8 +79,8 @@ static tn__pool_life *ranges_of_block(const tn__learn *learn, tn__live_ranges *l
     return life->length != 0 ? life : NULL;
 }
 
-/* Enters every block in use: as a block of the plan that is already placed, or as an obstacle.
- * False if memory is out. */
+/* Enters every block in use: as a block of the plan whose place is given, or as an obstacle for the
+ * plan. False if memory is out. */
 static bool ranges_keep(const tn_pool *pool, const tn__learn *learn, tn__live_ranges *lives) {
     for (uint32_t at = pool->first; at != TN__CHUNK_NONE; at = pool->chunks[at].after) {
         const tn__chunk *chunk = &pool->chunks[at];
@@ -140,7 +141,8 @@ bool tn__live_ranges_gather(const tn_pool *pool, const tn__learn *learn, uint64_
 
 uint32_t tn__live_ranges_calm(const tn_context *context, const tn__live_ranges *lives) {
     uint64_t *dying = tn__alloc_array(context, lives->count, sizeof *dying);
-    /* the number of bytes in use at step 0 is unknown, but only differences matter */
+    /* the number of bytes in use at step 0 is unknown, so it counts as 0; only differences
+     * matter */
     int64_t now = 0, least = 0;
     uint32_t best = 0;
     if (dying == NULL) return 0;
@@ -183,7 +185,8 @@ static tn_status ranges_add(tn_problem *problem, const ranges_zone *zone, uint32
     return tn_problem_add(problem, &body, NULL, NULL);
 }
 
-/* Adds the part of an obstacle that lies above the zones planned so far. */
+/* Adds an obstacle (a block in use that stays) to the problem of a zone: the part of it that lies
+ * above the zones planned so far. */
 static tn_status ranges_add_stay(tn_problem *problem, const ranges_zone *zone,
                                  const tn__stay *stay) {
     uint64_t end = stay->offset + stay->size;

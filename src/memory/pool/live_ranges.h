@@ -24,7 +24,7 @@
 typedef struct tn__pool_life {
     uint64_t size, alignment;
     uint64_t offset; /* offset of the block in the plan */
-    uint64_t was;    /* if is_there: the current offset of its block */
+    uint64_t was;    /* current offset of the block, if is_there says that it is in use now */
     uint32_t stream;
     uint32_t length; /* number of steps; 0: the block is not part of the plan */
     bool is_there;
@@ -42,20 +42,21 @@ typedef struct tn__live_ranges {
     tn__stay *around;
     size_t around_count, around_room;
     uint64_t now;  /* the number of the next request, to which item 0 belongs */
-    uint64_t base; /* offset at which the first zone begins */
+    uint64_t base; /* offset at which the lowest zone of the plan begins */
     /* [zones], end of each zone; the last one is the plan's height */
     uint64_t borders[TN__ZONES_MAX];
     uint32_t streams[TN__ZONES_MAX];
     uint32_t zones;
 } tn__live_ranges;
 
-/* Collects the live ranges of the last two periods. False: too many bytes stay in use for longer
- * than a period, there are more streams than zones, or memory is out. */
+/* Collects the live ranges of an iteration from the last two periods. Returns false if too many
+ * bytes stay in use for longer than a period, if there are more streams than zones, or if memory is
+ * out. */
 bool tn__live_ranges_gather(const tn_pool *pool, const tn__learn *learn, uint64_t period,
                             tn__live_ranges *lives);
-/* The end of the highest block in use. */
+/* Returns the offset at which the highest block in use ends. */
 uint64_t tn__live_ranges_end_of_use(const tn_pool *pool);
-/* The step before which the fewest bytes are live, counted from 0. */
+/* Returns the step of the iteration before which the fewest bytes are live, counted from 0. */
 uint32_t tn__live_ranges_calm(const tn_context *context, const tn__live_ranges *lives);
 /* Finds the offsets from `base` on, which is raised so that all can be aligned. False if no plan
  * was found within the work allowed. */

@@ -32,7 +32,7 @@ void tn__slots_close(const tn_context *context, tn__slots *slots) {
 }
 
 uint32_t tn__slots_at(const tn__slots *slots, uint64_t offset) {
-    uint32_t low = 0, high = slots->count; /* edges[low] <= offset holds throughout */
+    uint32_t low = 0, high = slots->count; /* bisection; edges[low] <= offset holds throughout */
     if (offset >= slots->edges[high]) return high;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
@@ -110,7 +110,7 @@ bool tn__recorded_open(const tn_context *context, tn__recorded *recorded,
         edges[edge_count++].key = life->offset + life->size;
     }
     if (!tn__slots_open(context, &recorded->slots, edges, edge_count)) {
-        *recorded = (tn__recorded){0}; /* zones > 0 would mean that a plan exists */
+        *recorded = (tn__recorded){0}; /* marks that no plan exists: zones = 0 */
         return false;
     }
     recorded->count = lives->count;
@@ -136,8 +136,9 @@ static bool recorded_is(const tn__expected *line, uint64_t size, uint32_t stream
     return line->size == size && line->stream == stream;
 }
 
-/* The nearest line, searching ahead and around, at which these three requests end; `count` if no
- * such line exists. */
+/* Finds the line of the recorded iteration at which these three requests end: the first such line
+ * at or after the current position, else the first one of the iteration. Returns `count` if no such
+ * line exists. */
 static uint32_t recorded_find(const tn__recorded *recorded, uint64_t three) {
     uint32_t low = (uint32_t)tn__sorted_find(recorded->threes, recorded->count, three), first;
     for (first = low; low < recorded->count && recorded->threes[low].key == three; low++)

@@ -88,20 +88,23 @@ static inline bool tn__slots_give_whole(tn__slots *slots, uint64_t low, uint64_t
 typedef struct tn__expected {
     uint64_t size, offset;
     uint32_t stream;
-    /* range of slots; empty: the request is expected, but has no place in the plan */
+    /* range of slots that form the request's place in the plan; empty: the request is expected, but
+     * has no place */
     uint32_t from, to;
-    uint32_t length; /* number of requests for which its block is in use */
+    uint32_t length; /* number of requests during which the block of this request is in use */
 } tn__expected;
 
 typedef struct tn__recorded {
-    tn__expected *lines;   /* [count] */
-    tn__sort_item *threes; /* [count] hash of each line and the two lines before it, ascending */
+    tn__expected *lines; /* [count] */
+    /* [count] for each request of the iteration, a hash of it and of the two before it; sorted */
+    tn__sort_item *threes;
     uint32_t count, next;
-    uint64_t recent[2]; /* keys of the last two requests, the latest first */
+    uint64_t recent[2]; /* keys (hashes) of the last two requests, the latest first */
     uint64_t rounds;    /* number of completed rounds (iterations) */
     tn__slots slots;
-    uint64_t *soon;                        /* result of tn__recorded_soon, as bits */
-    uint64_t base, borders[TN__ZONES_MAX]; /* begin of the first zone, end of each zone */
+    uint64_t *soon; /* memory for the result of tn__recorded_soon: one bit per slot */
+    /* base: offset at which the first zone begins; borders: offset at which each zone ends */
+    uint64_t base, borders[TN__ZONES_MAX];
     uint32_t streams[TN__ZONES_MAX];
     uint32_t zones;
 } tn__recorded;

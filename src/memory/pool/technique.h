@@ -25,12 +25,13 @@ typedef enum tn__chunk_state {
     TN__CHUNK_VACANT, /* an unused record */
     TN__CHUNK_OUTSIDE,
     TN__CHUNK_FREE,
-    /* its blocks are records outside the list, which the technique manages itself */
+    /* the chunk is lent: blocks in it are records outside the list of chunks, which the technique
+     * manages itself */
     TN__CHUNK_LENT,
     TN__CHUNK_USED
 } tn__chunk_state;
 
-typedef struct tn__chunk { /* fills one cache line */
+typedef struct tn__chunk { /* a record of a chunk, which fills one cache line */
     uint64_t offset, size;
     /* neighbours in address order; in a vacant record, `after` is the next vacant one; in a chunk
      * with is_inner, the technique may use both */
@@ -60,14 +61,15 @@ typedef struct tn__holder_record { /* a block that was freed after a mark was se
 /* A moment with known holders: blocks in use with a birth up to `stamp`, and such blocks that were
  * freed since. This costs O(1) per operation instead of a copy at every new peak. */
 typedef struct tn__mark {
-    uint64_t stamp; /* number of the last allocation before the moment; 0: not set */
+    /* number of the last allocation before the marked moment; 0: no moment is marked */
+    uint64_t stamp;
     tn__holder_record *left;
     size_t left_count, left_room;
 } tn__mark;
 
 typedef struct tn__want {
-    uint64_t size;      /* positive, a multiple of the unit */
-    uint64_t alignment; /* at least the unit */
+    uint64_t size; /* size of the requested block, positive and a multiple of the pool's unit */
+    uint64_t alignment; /* alignment of the requested block, at least the pool's unit */
     uint32_t stream;
     bool long_lived;
     uint64_t requested; /* bytes requested, before rounding */
@@ -87,13 +89,14 @@ typedef struct tn__technique {
     tn_status (*take)(tn_pool *pool, const tn__want *want, uint32_t *chunk, tn_error *error);
     /* takes the chunk back; its state is already free */
     void (*give)(tn_pool *pool, uint32_t chunk);
-    /* implements tn_pool_empty_cache; NULL: there is nothing to empty */
+    /* frees what the technique keeps for reuse (tn_pool_empty_cache) and returns the released
+     * bytes; NULL: it keeps nothing */
     uint64_t (*trim)(tn_pool *pool);
-    void (*close)(tn_pool *pool); /* NULL: the technique has no memory of its own */
+    void (*close)(tn_pool *pool); /* frees the technique's own memory; NULL: it has none */
     /* Does long work that `take` asked for (pool->is_due). It is called before the next request,
      * without the lock. NULL: there is no such work. */
     void (*rest)(tn_pool *pool);
-    /* NULL: the technique does not learn */
+    /* reports what the technique has learned; NULL: it does not learn */
     void (*lesson)(const tn_pool *pool, tn_pool_lesson *lesson);
 } tn__technique;
 
@@ -127,7 +130,7 @@ struct tn_pool {
     size_t label_count, label_room;
 };
 
-/* the current value, without the cost of tn_pool_measure */
+/* returns the bytes reserved now, without the cost of tn_pool_measure */
 uint64_t tn__pool_reserved(tn_pool *pool);
 
 /* --- chunks (chunks.c; to cut and join them: chunks.h) --- */
@@ -159,7 +162,7 @@ typedef struct tn__chunk_set {
 
 void tn__chunk_set_add(tn_pool *pool, tn__chunk_set *set, uint32_t chunk);
 void tn__chunk_set_remove(tn_pool *pool, tn__chunk_set *set,
-                          uint32_t chunk); /* the chunk must be in the set */
+                          uint32_t chunk); /* removes a chunk, which must be in the set */
 /* The smallest chunk of at least `size` bytes in the lane, the lowest of equal ones; TN__CHUNK_NONE
  * if there is no such chunk. */
 uint32_t tn__chunk_set_at_least(const tn_pool *pool, const tn__chunk_set *set, uint32_t lane,

@@ -50,7 +50,7 @@ typedef struct trace_field {
 } trace_field;
 
 typedef struct trace_use { /* the block that an id names at present */
-    uint32_t block;        /* UINT32_MAX: the id names no block */
+    uint32_t block;        /* number of the block; UINT32_MAX: the id names no block at present */
     uint32_t stream;
 } trace_use;
 

@@ -9,10 +9,11 @@
  */
 #include "plan/sharing/object.h"
 
-#define AUTO_SHARE 2000000u /* units of work for each strategy: about a second */
+#define AUTO_SHARE 2000000u /* limit of work for each strategy, in units: about a second */
 
 static bool auto_takes(const tn_object_run *run, const tn_object_strategy *strategy) {
-    /* strategies to skip; greedy-best combines two strategies that both run here anyway */
+    /* strategies that auto does not run; greedy-best is among them because it combines two
+     * strategies that run here anyway */
     static const char *const others[] = {"auto", "naive", "greedy-best"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strcmp(strategy->name, others[i]) == 0) return false;

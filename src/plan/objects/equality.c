@@ -22,8 +22,8 @@ static int equality_order(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Returns class[i] for each record; records of equal sizes have equal classes. NULL if memory is
- * out. */
+/* Returns a class number for each record, such that records have equal classes exactly if their
+ * sizes are equal. NULL if memory is out. */
 static uint32_t *equality_classes(tn_object_run *run) {
     equality_sized *sized = tn__object_scratch(run, run->count, sizeof *sized);
     uint32_t *class = tn__object_scratch(run, run->count, sizeof *class);
@@ -42,7 +42,8 @@ static uint32_t *equality_classes(tn_object_run *run) {
 
 static tn_status equality_stacks(tn_object_run *run, const uint32_t *class) {
     tn__object_heap in_use;
-    /* [class], number of the object on top of the class's stack, plus 1 */
+    /* [class], 1 plus the number of the free object on top of the class's stack; 0: the stack is
+     * empty */
     uint32_t *top = tn__object_scratch(run, run->count, sizeof *top);
     uint32_t *below = tn__object_scratch(run, run->count, sizeof *below);
     uint32_t *class_of = tn__object_scratch(run, run->count, sizeof *class_of); /* [object] */

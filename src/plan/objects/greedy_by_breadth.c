@@ -10,8 +10,8 @@
  */
 #include "plan/sharing/object.h"
 
-/* Whether an object of `size` suits a buffer of `need` bytes better than one of `best`; without
- * `any`, there is no best object yet. */
+/* Whether an object of `size` suits a buffer of `need` bytes better than the best object so far, of
+ * size `best`; `any` is false if no object was seen yet. */
 static bool by_breadth_better(uint64_t need, uint64_t size, uint64_t best, bool any) {
     if (!any) return true;
     return best < need ? size > best : size >= need && size < best;

@@ -20,14 +20,17 @@ typedef struct by_size_state {
     uint32_t *open; /* records without an object, sorted by position, then number */
     uint32_t open_count;
     uint32_t *position;
-    /* idle time between each record and its best object; UINT64_MAX: no object */
+    /* idle time between each record and its best object; UINT64_MAX: no object can take the
+     * record */
     uint64_t *distance;
-    uint32_t *best_object; /* valid if `distance` is not UINT64_MAX */
+    /* [count], the object with the least idle time for each record; valid if `distance` is not
+     * UINT64_MAX */
+    uint32_t *best_object;
     tn__object_lives *lives;
 } by_size_state;
 
-/* Chooses the record to join next, among those of the lowest position; returns an index into
- * `open`. */
+/* Chooses the record that joins its best object next: among the records of the lowest position, the
+ * one with the least idle time. Returns an index into `open`. */
 static uint32_t by_size_choose(const by_size_state *state) {
     uint32_t best = 0, position = state->position[state->open[0]];
     for (uint32_t at = 1; at < state->open_count; at++) {
@@ -90,7 +93,7 @@ static bool by_size_init(by_size_state *state) {
     if (!slot || !state->open || !state->position || !state->distance || !state->best_object ||
         !state->lives || tn__object_positions(run, state->position) != TN_OK)
         return false;
-    /* positions are below n, so position + 1 is a valid index */
+    /* a position is below n, so slot[position + 1] exists */
     for (uint32_t i = 0; i < n; i++) slot[state->position[i] + 1]++;
     for (uint32_t p = 0; p < n; p++) slot[p + 1] += slot[p];
     for (uint32_t i = 0; i < n; i++) {

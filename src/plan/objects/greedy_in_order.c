@@ -28,7 +28,7 @@ typedef struct in_order {
     tn__object_heap in_use;
 } in_order;
 
-/* Counts the objects in the pool that sort before (bulk, object). */
+/* Returns the number of free objects in the pool that sort before (bulk, object). */
 static uint32_t in_order_find(const in_order *state, uint64_t bulk, uint32_t object) {
     uint32_t low = 0, high = state->count;
     while (low < high) {
@@ -58,8 +58,8 @@ static uint32_t in_order_take(in_order *state, uint32_t at) {
     return object;
 }
 
-/* Finds the free object nearest to the size of record `id`: an index into the pool; UINT32_MAX: no
- * object. */
+/* Finds the free object whose size is nearest to that of record `id`. Returns an index into the
+ * pool; UINT32_MAX: no free object is possible. */
 static uint32_t in_order_nearest(const in_order *state, uint32_t id) {
     uint64_t size = state->run->bulk[id];
     if (state->count == 0) return UINT32_MAX;
@@ -70,7 +70,8 @@ static uint32_t in_order_nearest(const in_order *state, uint32_t id) {
 }
 
 static bool in_order_covers(const tn_object_run *run, uint32_t object, uint32_t id) {
-    if (run->kind == TN_SIZE_BYTES) return true; /* an object that is too small grows */
+    /* an object that is too small may be taken, because it grows if sizes are in bytes */
+    if (run->kind == TN_SIZE_BYTES) return true;
     for (uint32_t k = 0; k < tn__size_rank(run->kind); k++)
         if (run->size[object][k] < run->records[id].size[k]) return false;
     return true;

@@ -28,7 +28,8 @@ typedef struct min_cost_arc {
     uint32_t to;
     /* next arc of the same vertex, in order of insertion; UINT32_MAX: there is no next arc */
     uint32_t next;
-    bool open; /* residual capacity 1; arc k ^ 1 is its reverse */
+    /* whether the arc can take one unit of flow; arc k ^ 1 is the arc of the opposite direction */
+    bool open;
 } min_cost_arc;
 
 typedef struct min_cost {
@@ -39,9 +40,10 @@ typedef struct min_cost {
     uint32_t arc_count;
     uint32_t *first, *last; /* [vertex], first and last arc of each vertex */
     int64_t *distance;      /* [vertex] */
-    uint32_t *came_by;      /* [vertex], the arc by which the shortest path enters the vertex */
-    uint32_t *level;        /* [vertex], the last level for which the vertex was queued */
-    uint32_t *now, *then;   /* queues */
+    /* [vertex], the arc by which the shortest path found so far enters the vertex */
+    uint32_t *came_by;
+    uint32_t *level; /* [vertex], the last level of the search for which the vertex was queued */
+    uint32_t *now, *then; /* queues */
     uint64_t steps;
 } min_cost;
 
@@ -91,8 +93,8 @@ static tn_status min_cost_build(min_cost *flow) {
     return TN_OK;
 }
 
-/* Relaxes the arcs of `vertex`; vertices with a decreased distance are queued for the next
- * level. */
+/* Relaxes the arcs that leave `vertex`. Vertices with a decreased distance are queued for the next
+ * level of the search; returns their number. */
 static uint32_t min_cost_relax(min_cost *flow, uint32_t vertex, uint32_t level, uint32_t queued) {
     for (uint32_t at = flow->first[vertex]; at != UINT32_MAX; at = flow->arcs[at].next) {
         const min_cost_arc *arc = &flow->arcs[at];
@@ -144,8 +146,9 @@ static tn_status min_cost_solve_flow(min_cost *flow) {
     }
 }
 
-/* The buffer that follows `id` in its object; UINT32_MAX: no buffer does. Arcs from the right side
- * to the left side are reverse arcs and lead to numbers below n. */
+/* Returns the buffer that follows `id` in its object; UINT32_MAX: none does. It is read from the
+ * flow: a used arc leads from the left vertex of `id` to the right vertex of the buffer that
+ * follows. */
 static uint32_t min_cost_next(const min_cost *flow, uint32_t id) {
     for (uint32_t at = flow->first[id]; at != UINT32_MAX; at = flow->arcs[at].next) {
         const min_cost_arc *arc = &flow->arcs[at];

@@ -25,7 +25,9 @@ typedef struct bounds_event {
     int64_t time;
     const tn_piece *piece;
     bool starts;
-    uint8_t block; /* the block of the piece, as an exponent of two */
+    /* exponent of the piece's block, the largest power of two that divides both its buffer's
+     * alignment and the start of its byte window */
+    uint8_t block;
 } bounds_event;
 
 /* sorts events by time; at equal times, ends come before starts */
@@ -35,8 +37,8 @@ static int bounds_order(const void *a, const void *b) {
     return (int)x->starts - (int)y->starts;
 }
 
-/* Slacks (lost bytes) of live pieces in a heap, largest first; those of ended pieces are dropped
- * when they reach the top of the heap. */
+/* Bytes that a live piece loses by being rounded up to whole blocks, in a heap, largest first. A
+ * piece whose live range has ended is removed when it reaches the top. */
 typedef struct bounds_slack {
     uint64_t slack;
     int64_t last;
@@ -50,9 +52,9 @@ TN__HEAP(bounds_heap, bounds_slack, bounds_before)
 typedef struct bounds {
     bounds_event *events;
     size_t event_count;
-    bounds_slack *slacks; /* a heap */
+    bounds_slack *slacks; /* heap of the bytes lost by live pieces, largest first */
     size_t slack_count;
-    uint64_t blocks; /* the blocks that occur, as a set of exponents */
+    uint64_t blocks; /* a set of bits: bit e is set if some piece has a block of 2^e bytes */
     uint64_t bytes;  /* the largest bound so far */
     int64_t step;
 } bounds;
@@ -69,7 +71,8 @@ static void bounds_raise(bounds *found, bounds_sum bytes, int64_t step) {
     found->step = step;
 }
 
-/* Raises the bound by one sweep over the pieces with a block of at least 2^exponent. */
+/* Raises the bound by one sweep over time. It counts the pieces with a block of at least 2^exponent
+ * bytes, each rounded up to whole blocks of that size. */
 static void bounds_sweep(bounds *found, uint8_t exponent) {
     const bounds_event *events = found->events;
     const uint64_t mask = ((uint64_t)1 << exponent) - 1;
@@ -94,7 +97,7 @@ static void bounds_sweep(bounds *found, uint8_t exponent) {
     }
 }
 
-/* Collects the events of the bank's pieces, and the blocks that occur. */
+/* Lists the begins and ends of the bank's pieces as events, and sets found->blocks. */
 static void bounds_gather(const tn__wholes *wholes, tn_bank_id bank, bounds *found) {
     for (size_t i = 0; i < wholes->problem->count; i++) {
         const tn_body *body = tn__whole_in(wholes, i, bank);
@@ -109,8 +112,9 @@ static void bounds_gather(const tn__wholes *wholes, tn_bank_id bank, bounds *fou
     }
 }
 
-/* Raises the bound to the ends of single buffers. This comes after the sweeps, so that on a tie the
- * reported step is that of the live bytes. */
+/* Raises the bound to the highest end that a single buffer must have: its size, or for a pinned
+ * buffer its offset plus size. It runs after the sweeps, so that on a tie the reported step is that
+ * of the live bytes. */
 static void bounds_ends(const tn__wholes *wholes, tn_bank_id bank, bounds *found) {
     for (size_t i = 0; i < wholes->problem->count; i++) {
         const tn_body *body = tn__whole_in(wholes, i, bank);

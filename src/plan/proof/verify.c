@@ -30,11 +30,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-typedef struct verify_piece { /* a piece at its address in the bank */
+typedef struct verify_piece { /* a piece of a buffer, at its address in the bank */
     int64_t first, last;
     uint64_t lo, hi;
-    const tn_piece *from; /* the piece of the problem, with its clocks */
-    tn_body_id body;      /* the buffer; for a group, its root */
+    const tn_piece *from; /* the piece as the problem states it, with its clocks */
+    /* the buffer to which the piece belongs; for a group of tied buffers, its root */
+    tn_body_id body;
 } verify_piece;
 
 /* --- a set of ranks: level 0 has one bit per rank, each level above one bit per word below --- */
@@ -46,7 +47,8 @@ typedef struct verify_set {
     uint32_t level_count;
 } verify_set;
 
-static size_t verify_set_words(uint32_t ranks) { /* number of words in all levels together */
+/* number of 64-bit words in all levels of the bit set together */
+static size_t verify_set_words(uint32_t ranks) {
     size_t words = 0, level = ranks;
     do {
         level = (level + 63) / 64;
@@ -159,8 +161,8 @@ static tn_status verify_fail(const tn_problem *problem, const tn_layout *layout,
     }
 }
 
-/* Keeps the conflict that is first in time, then by byte; among equal ones, the conflict found
- * earlier stays. */
+/* Replaces *first by another conflict if that one is earlier in time or, at an equal time, lower in
+ * memory. */
 static void verify_consider(tn_conflict *first, const tn_conflict *found) {
     bool later = found->step != first->step ? found->step > first->step : found->lo >= first->lo;
     if (first->reason == TN_CONFLICT_NONE || !later) *first = *found;
@@ -212,8 +214,9 @@ static void verify_body(const tn_problem *problem, const tn_layout *layout, tn_b
 
 /* --- separations and reserved ranges --- */
 
-/* Computes the bytes of a buffer in the layout. False for buffers without bytes, and for buffers in
- * a bank that does not exist or beyond 64 bits, which are conflicts in themselves. */
+/* Computes the range of bytes of a buffer in the layout. Returns false if the buffer has no bytes,
+ * and if its bank does not exist or it ends beyond 64 bits; the last two are conflicts by
+ * themselves. */
 static bool verify_bytes_of(const tn_problem *problem, const tn_layout *layout, tn_body_id id,
                             tn__byte_range *bytes) {
     uint64_t size = problem->bodies[id].size, offset = layout->offset[id];
@@ -242,7 +245,7 @@ static void verify_separations(const tn_problem *problem, const tn_layout *layou
     }
 }
 
-/* The first of the sorted, disjoint ranges that ends above `byte`. */
+/* Returns the first of the sorted, disjoint ranges that ends above `byte`. */
 static uint32_t verify_range_above(const tn__byte_range *ranges, uint32_t count, uint64_t byte) {
     uint32_t low = 0, high = count;
     while (low < high) {
@@ -322,7 +325,7 @@ typedef struct verify_pieces {
     uint32_t count;
 } verify_pieces;
 
-/* Sorts pieces by first step, from the lowest digit up; equal steps keep their order. False if
+/* Radix sort of the pieces by first step; pieces of equal steps keep their order. Returns false if
  * memory is out. */
 static bool verify_sort_time(const tn_context *context, verify_pieces *pieces) {
     int64_t least = INT64_MAX, most = INT64_MIN;
@@ -355,9 +358,9 @@ static bool verify_sort_time(const tn_context *context, verify_pieces *pieces) {
     return true;
 }
 
-/* Finds the lowest byte that two pieces share at `step`, and the two lowest-ranked pieces that hold
- * it. The pieces are sorted by lo, so of the pieces before the current one only the one with the
- * highest end matters. */
+/* Finds the lowest byte that two live pieces share at `step`, and two pieces that hold it. The
+ * pieces are sorted by their lowest byte, so each is compared only with the live piece before it
+ * that ends highest. */
 static void verify_name(const verify_piece *pieces, uint32_t count, int64_t step,
                         tn_conflict *found) {
     const verify_piece *reach = NULL;
@@ -374,12 +377,14 @@ static void verify_name(const verify_piece *pieces, uint32_t count, int64_t step
                                    .hi = piece->hi < reach->hi ? piece->hi : reach->hi};
             return;
         }
-        reach = piece; /* the pieces before this one do not overlap, so this one ends highest */
+        /* no pieces before this one overlap, and this one begins above their ends, so it ends
+         * highest */
+        reach = piece;
     }
 }
 
-/* --- pieces that hold bytes now, in order of address, in runs of a few dozen. A dead piece is
- * removed when a new one overlaps it, so that ends need not be sorted. */
+/* --- pieces that hold bytes now, in order of address, in runs of a few dozen. A piece whose live
+ * range has ended stays until a new one overlaps it, so that ends need not be sorted. */
 
 #define VERIFY_RUN 64u
 
@@ -390,7 +395,7 @@ typedef struct verify_held {
 
 typedef struct verify_run {
     uint32_t count;
-    verify_held held[VERIFY_RUN]; /* sorted by address, disjoint */
+    verify_held held[VERIFY_RUN]; /* pieces in order of address; no two of them overlap */
 } verify_run;
 
 typedef struct verify_live {
@@ -443,7 +448,7 @@ static size_t verify_live_find(const verify_live *live, uint64_t lo) {
     return low;
 }
 
-/* The number of pieces in a run that begin below `lo`. */
+/* Returns the number of pieces in a run that begin below `lo`. */
 static uint32_t verify_run_find(const verify_run *run, uint64_t lo) {
     uint32_t low = 0, high = run->count;
     while (low < high) {
@@ -461,7 +466,7 @@ static void verify_run_close(verify_run *run, uint32_t at) {
     memmove(run->held + at, run->held + at + 1, (run->count - at) * sizeof *run->held);
 }
 
-/* Whether the nearest piece below `lo` that is live at `now` ends above `lo`. */
+/* Whether the nearest piece that begins below `lo` is live at `now` and ends above `lo`. */
 static bool verify_meets_below(verify_live *live, size_t at, uint64_t lo, int64_t now) {
     for (;;) {
         verify_run *run = live->runs[at];
@@ -541,12 +546,13 @@ static int verify_by_number(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-typedef struct verify_bytes { /* the bytes of a bank, cut at every bound of a piece */
+typedef struct verify_bytes { /* the bytes of a bank, cut into ranges at the bounds of all pieces */
     const verify_piece *pieces;
     uint32_t streams;
-    uint64_t *cuts; /* [cut_count], ascending */
+    uint64_t *cuts; /* [cut_count], bounds of pieces in ascending order */
     uint32_t cut_count;
-    /* [cut_count], holder of the range that begins here; UINT32_MAX: no piece held it yet */
+    /* [cut_count], the last piece that held the range of bytes that begins at this cut; UINT32_MAX:
+     * no piece held it yet */
     uint32_t *holder;
     verify_set stretches;
 } verify_bytes;
@@ -581,11 +587,13 @@ static void verify_blame(const verify_piece *a, const verify_piece *b, tn_confli
     verify_consider(found, &one);
 }
 
-/* Compares a piece with the holders of its bytes, then makes it their holder. */
+/* Compares a piece with the last holders of its bytes, reports a conflict if it does not come after
+ * one of them, and makes it the holder. */
 static void verify_take(verify_bytes *bytes, uint32_t index, tn_conflict *found) {
     const verify_piece *piece = &bytes->pieces[index];
     uint32_t first = verify_cut(bytes, piece->lo), last = verify_cut(bytes, piece->hi), holder;
-    /* such a member exists, because cut 0 always begins a range */
+    /* finds the range of bytes that contains the piece's lowest byte; it exists, because cut 0
+     * always begins a range */
     uint32_t at = verify_set_near(&bytes->stretches, first + 1, false);
     do {
         holder = bytes->holder[at];
@@ -604,8 +612,9 @@ static void verify_take(verify_bytes *bytes, uint32_t index, tn_conflict *found)
     bytes->holder[first] = index;
 }
 
-/* Takes the pieces in serial order. Continues to the end of the step with the first conflict, to
- * find the lowest byte. */
+/* Compares each piece with the earlier holders of its bytes, in order of time (problems with
+ * several streams). After the first conflict it continues to the end of that step, to find the
+ * lowest byte in conflict. */
 static void verify_in_serial(verify_bytes *bytes, uint32_t count, tn_conflict *found) {
     uint32_t cuts = 0;
     for (uint32_t i = 0; i < 2 * count; i++)
@@ -648,13 +657,15 @@ static tn_status verify_clocks(const tn_problem *problem, verify_piece *pieces, 
 
 typedef struct verify_scope {
     const tn__wholes *wholes;
-    const tn_layout *layout; /* NULL: only pinned buffers are considered, at their pins */
-    /* [group_count], groups in which the distances of members differ from those in the problem */
+    /* the layout to verify; NULL: only pinned buffers are considered, at their pins */
+    const tn_layout *layout;
+    /* [group_count], whether the layout places the members of a group at other distances than the
+     * problem requires */
     bool *torn;
 } verify_scope;
 
-/* Collects the pieces to sweep. A buffer that ends beyond 64 bits is left out; that is a conflict
- * in itself. */
+/* Lists the pieces of all buffers that are swept. A buffer that ends beyond 64 bits is left out,
+ * because it is a conflict by itself. */
 static uint32_t verify_gather(const verify_scope *scope, tn_bank_id bank, verify_piece *pieces) {
     const tn__wholes *wholes = scope->wholes;
     const tn_problem *problem = wholes->problem;
@@ -688,8 +699,8 @@ static tn_status verify_time(const tn_problem *problem, verify_pieces *pieces, t
     return fits ? TN_OK : tn__no_memory(error, "the verifier");
 }
 
-/* Finds the member of a group that holds the conflict's lowest byte; the end of its window limits
- * the shared bytes. */
+/* Finds the member of a group of tied buffers that holds the conflict's lowest byte. The conflict's
+ * bytes are cut off at the end of that member's window. */
 static tn_body_id verify_member(const tn_problem *problem, uint64_t start, tn_body_id root,
                                 tn_conflict *found) {
     if (!(problem->bodies[root].flags & TN_BODY_LEADS)) return root;
@@ -709,8 +720,8 @@ static tn_body_id verify_member(const tn_problem *problem, uint64_t start, tn_bo
     return root;
 }
 
-/* Replaces the roots in a conflict by members of their groups, because groups were swept under
- * their roots. */
+/* Replaces the roots of groups in a conflict by members. Groups of tied buffers were swept under
+ * their roots, but the caller expects the buffers that hold the bytes. */
 static void verify_name_members(const tn__wholes *wholes, const tn_layout *layout,
                                 tn_conflict *found) {
     const uint64_t *offsets = layout != NULL ? layout->offset : NULL;
@@ -754,7 +765,8 @@ static tn_status verify_overlaps(const tn__wholes *wholes, const tn_layout *layo
     return status;
 }
 
-/* Checks the numbers of waits and the time that the layout states. */
+/* Checks that the number of waits and the time that the layout states are those that
+ * tn_layout_waits computes. */
 static tn_status verify_waits(const tn_problem *problem, const tn_layout *layout,
                               tn_conflict *first, tn_error *error) {
     uint64_t waits, time;
@@ -817,8 +829,8 @@ static tn_status verify_fail_group(const tn__wholes *wholes, tn_error *error) {
             a);
 }
 
-/* Checks pinned buffers, and groups that a pin holds, against separations and reserved ranges. All
- * other buffers are put into a bank that does not exist, so that they are skipped. */
+/* Checks pinned buffers, and groups that contain one, against separations and reserved ranges. All
+ * other buffers are put into a bank that does not exist, so that the checks skip them. */
 static tn_status verify_pins_apart(const tn__wholes *wholes, tn_conflict *first, tn_error *error) {
     const tn_problem *problem = wholes->problem;
     tn_layout layout;

@@ -14,17 +14,18 @@
 typedef struct waits_job {
     const tn_problem *problem;
     const tn_layout *layout;
-    /* direct predecessors of each event by the given orders, later also by waits */
+    /* direct predecessors of each event: at first by the given orders, later also by waits */
     tn__rows direct;
-    tn__rows known; /* all predecessors of each event by the given orders, later also by waits */
-    tn__rows waits; /* waits of each event */
+    /* all predecessors of each event: at first by the given orders, later also by waits */
+    tn__rows known;
+    tn__rows waits; /* for each event, the events for which it must wait because of the layout */
     uint64_t *numbers;
     size_t numbers_room;
 } waits_job;
 
-/* Fills `known` with all predecessors of each event, by the paths in `direct`, and removes implied
- * predecessors from `direct`. The highest predecessors are handled first, so that those which they
- * imply are skipped. */
+/* Computes `known`, all predecessors of each event, from the paths in `direct`, and removes those
+ * direct predecessors that another path implies. A later direct predecessor is handled first, so
+ * that the ones it implies are skipped. */
 static void waits_close(waits_job *job) {
     size_t words = job->direct.words;
     for (uint32_t b = 0; b < job->problem->event_count; b++) {
@@ -54,8 +55,8 @@ static tn_body_id waits_root(const tn_problem *problem, tn_body_id id) {
     return body->flags & TN_BODY_TIED ? body->leader : id;
 }
 
-/* Whether each of two spans is used after the other is written, so that one of them would destroy
- * the other. Buffers of one group are exempt, because they overlap on purpose. */
+/* Whether each of two spans is used after the other one is written, so that no order of them is
+ * possible in shared bytes. Buffers of one group are exempt, because they overlap on purpose. */
 static bool waits_contradict(const tn_problem *problem, const tn_span *a, const tn_span *b) {
     return a->first != TN_EVENT_NONE && b->first != TN_EVENT_NONE && a->first != b->first &&
            waits_root(problem, a->body) != waits_root(problem, b->body);
@@ -94,7 +95,7 @@ static tn_status waits_find(waits_job *job, tn_error *error) {
     return TN_OK;
 }
 
-/* Removes waits that another path implies. */
+/* Removes waits that another path of orders and waits implies. */
 static void waits_reduce(waits_job *job) {
     size_t room = job->direct.words * job->problem->event_count;
     uint64_t *waits = job->waits.bits, *direct = job->direct.bits;
@@ -141,7 +142,7 @@ static tn_status waits_run(waits_job *job, uint32_t workers, tn_wait **list, uin
     waits_close(job);
     TN_TRY(waits_find(job, error));
     waits_reduce(job);
-    if (time != NULL) /* `known` is not needed any more and is reused here */
+    if (time != NULL) /* `known` is not needed any more, so its memory is reused */
         *time = tn__events_time(problem, &job->direct, &job->known, used, job->numbers);
     return waits_list(job, list, count, error);
 }

@@ -24,27 +24,34 @@
 #define CLIQUES_SHIFT 20u /* fractional bits: sums are exact in units of 2^-20 of a cost */
 /* limit of the sum of costs, so that sums with fractional bits fit in 64 bits */
 #define CLIQUES_COST_MAX ((uint64_t)1 << 40)
-#define CLIQUES_NONE UINT32_MAX /* entry of the table: the pair may share bytes at no cost */
+/* entry of `table` for a pair of buffers that may share bytes at no cost */
+#define CLIQUES_NONE UINT32_MAX
 #define CLIQUES_FORBIDDEN (UINT32_MAX - 1)
-#define CLIQUES_PASSES 4u   /* number of independent solutions; the best one is the bound */
-#define CLIQUES_MEMBERS 64u /* limit of the members of a set */
+/* number of passes, each of which computes a bound independently; the largest bound is returned */
+#define CLIQUES_PASSES 4u
+#define CLIQUES_MEMBERS 64u /* limit of the number of buffers in a set */
 
 __extension__ typedef unsigned __int128 cliques_wide;
 
 typedef struct cliques {
     tn_run *run;
     const tn__cliques *given;
-    uint32_t *table;   /* [count * count] CLIQUES_NONE, CLIQUES_FORBIDDEN, or a paying pair */
-    uint64_t *cost;    /* [paying], cost of each paying pair, in units */
-    uint64_t *left;    /* [paying], part of the cost not yet charged, in units */
+    /* [count * count], for each pair of buffers CLIQUES_NONE, CLIQUES_FORBIDDEN, or the number of a
+     * paying pair */
+    uint32_t *table;
+    uint64_t *cost; /* [paying], cost of each paying pair, in units */
+    /* [paying], part of each paying pair's cost that no set has charged yet, in units */
+    uint64_t *left;
     uint32_t *ends[2]; /* [paying] */
     uint32_t paying;
-    uint32_t *found; /* [count], buffers that may join the set: common neighbours of its members */
-    uint32_t *charges; /* [count], number of paying pairs between each buffer and the members */
+    /* [count], buffers that may still join the set: those that may not share bytes, or pay for
+     * sharing, with every member */
+    uint32_t *found;
+    uint32_t *charges; /* [count], number of members with which each buffer forms a paying pair */
     uint32_t found_count;
     uint32_t member[CLIQUES_MEMBERS];
     uint32_t member_count;
-    uint64_t bytes; /* sum of the sizes of the members */
+    uint64_t bytes; /* sum of the sizes of the buffers in the set */
     tn__random random;
 } cliques;
 
@@ -103,8 +110,8 @@ static void cliques_add(cliques *state, uint32_t body) {
     state->found_count = kept;
 }
 
-/* Removes members without which the set is still too large for the memory, those with the most
- * paying pairs first. */
+/* Removes buffers from the set as long as the sizes of the others add up to more than the memory.
+ * Buffers with the most paying pairs are removed first. */
 static void cliques_shrink(cliques *state) {
     for (;;) {
         uint32_t worst = CLIQUES_NONE, most = 0;
@@ -123,7 +130,8 @@ static void cliques_shrink(cliques *state) {
     }
 }
 
-/* The term of a pair: the bytes that the set saves at most if the pair shares memory. */
+/* Returns the term of a pair, min(size, size, D): the most bytes that the set saves if the two
+ * buffers share memory. */
 static uint64_t cliques_term(const cliques *state, uint32_t a, uint32_t b) {
     uint64_t term = state->bytes - state->given->usable;
     if (state->given->bodies[a].size < term) term = state->given->bodies[a].size;
@@ -131,8 +139,8 @@ static uint64_t cliques_term(const cliques *state, uint32_t a, uint32_t b) {
     return term;
 }
 
-/* Charges the pairs of the set for a proved cost of at most `most`; returns the cost that is
- * proved. */
+/* Charges the paying pairs of the set, so that it proves a cost of at most `most`; returns the cost
+ * that it proves. */
 static uint64_t cliques_charge(cliques *state, uint64_t most) {
     uint64_t excess = state->bytes - state->given->usable, proved = most;
     bool pays = false;
@@ -157,8 +165,8 @@ static uint64_t cliques_charge(cliques *state, uint64_t most) {
     return proved;
 }
 
-/* Grows a set at random from a paying pair, and charges its pairs; returns the cost that is
- * proved. */
+/* Grows a set at random from a paying pair and charges the set's paying pairs; returns the cost
+ * that the set proves. */
 static uint64_t cliques_try(cliques *state, uint64_t most) {
     const tn__cliques *given = state->given;
     uint32_t pair = (uint32_t)tn__random_below(&state->random, state->paying);
@@ -202,8 +210,8 @@ tn_status tn__clique_bound(tn_run *run, const tn__cliques *given, uint64_t *boun
         uint64_t proved = 0, part = given->attempts / CLIQUES_PASSES;
         memcpy(state.left, state.cost, state.paying * sizeof *state.left);
         for (uint64_t i = 0; i < part; i++) {
-            /* charges are limited in the first half of a pass, so that a pair can be charged by
-             * several sets */
+            /* Charges of one set are limited in the first half of every pass but the first, so that
+             * several sets can charge a pair. */
             bool early = pass > 0 && i < part / 2;
             proved += cliques_try(&state, early ? (uint64_t)1 << (CLIQUES_SHIFT - 2) : UINT64_MAX);
             TN_TRY(tn__run_work(run, 1));

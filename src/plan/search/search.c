@@ -37,11 +37,12 @@
 
 #include <stdlib.h>
 
-#define SEARCH_MEMORY_BITS 14u /* table of failed parts: 2^14 entries of 16 bytes */
+/* number of bits of an index into the table of parts that failed: 2^14 entries of 16 bytes */
+#define SEARCH_MEMORY_BITS 14u
 /* limit of the sum, over all buffers, of the slots in which each one is live */
 #define SEARCH_ENTRIES_MAX ((size_t)1 << 25)
 #define SEARCH_NEVER (UINT64_MAX / 2) /* the `earliest` start of a placed buffer */
-/* total of the buffers and slots of visited nodes between two checks of the clock */
+/* number of buffers and slots in visited nodes, added up, after which the clock is checked */
 #define SEARCH_EFFORT 100000u
 /* limit of passes of the rule `latest` per node; fewer passes only make the rule weaker */
 #define SEARCH_PASSES 16u
@@ -51,35 +52,44 @@ typedef struct search_undo { /* an entry of the undo log: the previous value of 
     uint64_t value;
 } search_undo;
 
-/* a part of the problem: buffers list[first .. first+count), slots [from, to) */
+/* a part of the problem that is searched on its own: buffers list[first .. first+count) in time
+ * slots [from, to) */
 typedef struct search_part {
     uint32_t first, count, from, to;
 } search_part;
 
-/* A node of the tree: the part it searches, the cursor (the last offset and rank), and the children
- * that were tried. */
+/* A node of the search tree: the part of the problem that it searches, its cursor (offset and rank
+ * of the buffer that was placed last), and the children that were tried. */
 typedef struct search_frame {
     search_part part;
-    uint64_t cursor;      /* no buffer is placed below this offset */
-    uint32_t cursor_rank; /* at offset `cursor`, no buffer with a smaller rank is placed */
-    bool fills;           /* the children fill a slot without slack, so the cursor does not move */
-    bool lifted;          /* placing the current child raised the minimum of a neighbour */
-    uint32_t next;        /* the child to try next, an index into the candidates */
-    uint32_t candidate_first, candidate_count; /* range of search->scratch */
-    /* components of the current child, in search->parts */
+    /* below the cursor, the offset of the last placed buffer, no further buffer is placed */
+    uint64_t cursor;
+    /* rank of the last placed buffer: at offset `cursor`, no buffer of a smaller rank is placed */
+    uint32_t cursor_rank;
+    /* the children are the buffers that fill a time slot without slack; placing one leaves the
+     * cursor where it is */
+    bool fills;
+    /* placing the current child raised the lowest allowed offset (`minimum`) of a neighbour */
+    bool lifted;
+    uint32_t next; /* the child to try next, an index into the candidates */
+    /* range of search->scratch that lists the buffers which may be placed next */
+    uint32_t candidate_first, candidate_count;
+    /* range of search->parts with the independent parts that remain after the current child was
+     * placed */
     uint32_t part_first, part_count, part_next;
     size_t undo_mark, scratch_mark, part_mark;
     uint64_t key[2];
 } search_frame;
 
-/* A buffer that is live in a slot: its bytes from `lo` on. `pair` numbers the pairs of buffer piece
- * and slot. */
+/* A buffer that is live in a time slot; its bytes in that slot begin `lo` bytes above its offset.
+ * `pair` is the number of this pair of buffer piece and slot. */
 typedef struct search_entry {
     uint32_t id, pair;
     uint64_t lo;
 } search_entry;
 
-/* Two entries of a slot that could start low enough when the slot was last checked. */
+/* Two buffers of a time slot, as indices into search->entries, which could both start low enough
+ * when the slot was last checked. */
 typedef struct search_watch {
     uint32_t entry[2];
 } search_watch;
@@ -94,24 +104,28 @@ struct tn__search {
     uint64_t capacity;
     const char *keys;
     uint32_t width;
-    /* by buffer; earliest and latest bound its start in the current node */
+    /* by buffer: `minimum` is the lowest offset that the placed buffers allow; `earliest` and
+     * `latest` are bounds of its offset in the current node */
     uint64_t *minimum, *offset, *earliest, *latest;
-    /* twin: the number of the preceding equal buffer, or the buffer's own number */
+    /* by buffer: `twin` is the number of the preceding equal buffer, or the buffer's own number;
+     * `list` groups the buffers by part */
     uint32_t *rank, *twin, *list;
     uint8_t *placed;
     uint64_t *top_total, *zobrist, *shuffle;
-    /* by slot; bridges: number of unplaced buffers that are live in this slot and the next one */
+    /* by time slot; total: bytes of unplaced buffers; bridges: number of unplaced buffers that are
+     * live in this slot and the next one */
     uint64_t *total, *bridges;
     uint32_t *slot_first; /* [slots + 1], range of `entries` with the buffers of each slot */
-    /* [slots], number of unplaced buffers of each slot, which come first in its range */
+    /* [slots], number of unplaced buffers in each slot; they come first in the slot's range of
+     * `entries` */
     uint64_t *active;
     search_watch *watches;
-    uint32_t *raised; /* list of buffers with a lowered latest start */
+    uint32_t *raised; /* list of buffers whose latest start was lowered in the current pass */
     search_entry *entries;
     uint32_t *where;      /* [entry_count], the index in `entries` of each pair of piece and slot */
     uint32_t *pair_first; /* [pieces], the number of the first pair of each piece */
     size_t entry_count, piece_count;
-    /* stacks that grow as needed */
+    /* the stacks of nodes, undo entries, candidates and parts; each grows as needed */
     search_frame *frames;
     search_undo *undo;
     uint32_t *scratch;
@@ -219,7 +233,8 @@ static bool search_list_slots(tn__search *search) {
     return true;
 }
 
-/* Prepares data that does not change between searches: random keys and twins. */
+/* Prepares data that does not change between searches: random keys of the buffers for the table of
+ * failures, and pairs of equal buffers (twins). */
 static void search_prepare(tn__search *search) {
     const tn__search_input *input = search->input;
     tn__random random = {.state = 1};
@@ -255,8 +270,8 @@ tn__search *tn__search_create(const tn_context *context, const tn__search_input 
     return search;
 }
 
-/* Makes one of the stacks large enough for `need` items; a failure is remembered and ends the
- * search. */
+/* Makes one of the stacks large enough for `need` items. If memory is out, it returns false and
+ * sets search->out_of_memory, which ends the search. */
 static bool search_room(tn__search *search, void *stack, size_t *room, size_t need, size_t item) {
     if (need <= *room) return true;
     if (tn__reserve(&search->context, stack, room, need, item)) return true;
@@ -265,7 +280,8 @@ static bool search_room(tn__search *search, void *stack, size_t *room, size_t ne
 }
 
 static void search_set(tn__search *search, uint64_t *place, uint64_t value) {
-    tn_assert(search->undo_count < search->undo_room); /* search_place has reserved the memory */
+    /* search_place has already made the undo log large enough for this entry */
+    tn_assert(search->undo_count < search->undo_room);
     search->undo[search->undo_count++] = (search_undo){place, *place};
     *place = value;
 }
@@ -305,7 +321,8 @@ static bool search_after(const tn__search *search, const uint32_t *a, const uint
  * order with every C library. */
 TN__HEAP_OF(search_heap, const tn__search, uint32_t, search_after, TN__HEAP_UNPLACED)
 
-/* Ranks the buffers of a part by the keys of the order, with the present totals of the slots. */
+/* Ranks the buffers of a part by the keys of the search order; the key T uses the present totals of
+ * the slots. */
 static void search_rank(tn__search *search, search_part part) {
     const tn__search_input *input = search->input;
     uint32_t *list = search->list + part.first;
@@ -325,8 +342,8 @@ static void search_rank(tn__search *search, search_part part) {
 
 /* --- one node: its bounds and its candidates --- */
 
-/* The lowest start of an unplaced buffer that the cursor has passed: it must lie on a neighbour
- * that is placed later. */
+/* Returns the lowest start of an unplaced buffer that was passed over, which means that the cursor
+ * has moved beyond it: it must lie on a neighbour that is placed later. */
 static uint64_t search_skipped_start(const tn__search *search, uint32_t id, uint64_t cursor) {
     const tn__search_body *body = &search->input->bodies[id];
     const tn__search_conflict *conflicts = search->input->conflicts + body->conflict_first;
@@ -347,8 +364,9 @@ static bool search_is_skipped(const tn__search *search, const search_frame *fram
            (minimum == frame->cursor && search->rank[id] < frame->cursor_rank);
 }
 
-/* Computes the lowest and the latest start of every buffer; false if a buffer does not fit between
- * them. *dominated: the next buffer to place must start below this offset. */
+/* Computes the earliest and the latest start of every buffer; returns false if a buffer does not
+ * fit between them. *dominated receives the lowest end of an unplaced buffer: the next buffer must
+ * start below it. */
 static bool search_starts(tn__search *search, const search_frame *frame, uint64_t *dominated) {
     const uint32_t *list = search->list + frame->part.first;
     *dominated = UINT64_MAX;
@@ -370,14 +388,15 @@ static bool search_starts(tn__search *search, const search_frame *frame, uint64_
     return true;
 }
 
-/* The lowest start of an entry's bytes in the current node; very high if the buffer is already
- * placed. */
+/* Returns the lowest offset at which an entry's bytes can begin in the current node; a very high
+ * number if its buffer is already placed. */
 static uint64_t search_low(const tn__search *search, search_entry entry) {
     return search->earliest[entry.id] + entry.lo;
 }
 
-/* Finds up to two entries that can start low enough for a slot, and makes them its watches: while
- * both can, the slot need not be checked. */
+/* Finds up to two entries of a time slot whose bytes can begin at or below `highest`, stores them
+ * as the slot's watches and returns their number. As long as both watches can begin there, the slot
+ * need not be checked. */
 static uint32_t search_find_watches(tn__search *search, uint32_t slot, uint64_t highest) {
     uint32_t first = search->slot_first[slot], last = first + (uint32_t)search->active[slot];
     uint32_t found = 0, *watch = search->watches[slot].entry;
@@ -391,15 +410,17 @@ static uint32_t search_find_watches(tn__search *search, uint32_t slot, uint64_t 
     return found;
 }
 
-/* Checks the totals of all slots; false if one cannot fit. If only one buffer can start low enough
- * in some slot, its latest start is lowered. *raised: number of such buffers. */
+/* Checks the totals of all slots; returns false if a slot's live bytes cannot fit. If only one
+ * buffer of a slot can start low enough, its latest start is lowered and it is listed in
+ * search->raised. *raised receives the number of buffers listed. */
 static bool search_check_slots(tn__search *search, search_part part, uint32_t *raised) {
     *raised = 0;
     for (uint32_t slot = part.from; slot < part.to; slot++) {
         uint64_t total = search->total[slot];
         if (total == 0) continue;
         if (total > search->capacity) return false;
-        /* the lowest bytes of the slot must begin here or below */
+        /* the lowest bytes of this slot must begin at `highest` or below, else its live bytes do
+         * not fit */
         uint64_t highest = search->capacity - total;
         const uint32_t *watch = search->watches[slot].entry;
         if (watch[0] != watch[1] && search_low(search, search->entries[watch[0]]) <= highest &&
@@ -416,8 +437,9 @@ static bool search_check_slots(tn__search *search, search_part part, uint32_t *r
     return true;
 }
 
-/* Raises the lowest start of buffers that cannot end below the latest start of `id`, because they
- * must then lie above it. False if one of them does not fit there either. */
+/* Raises the earliest start of every neighbour that cannot end at or below the latest start of
+ * buffer `id`, because it must then lie above `id`. Returns false if such a neighbour does not fit
+ * there either. *changed is set if a start was raised. */
 static bool search_lift(tn__search *search, uint32_t id, bool *changed) {
     const tn__search_input *input = search->input;
     const tn__search_body *body = &input->bodies[id];
@@ -435,9 +457,9 @@ static bool search_lift(tn__search *search, uint32_t id, bool *changed) {
     return true;
 }
 
-/* Computes the earliest and latest starts of the part's buffers, which hold for every completion of
- * the node; false if some buffer or slot does not fit within the capacity. *most: largest total of
- * a slot. */
+/* Computes earliest and latest starts of the part's buffers that hold for every completion of the
+ * node; returns false if some buffer or slot does not fit within the capacity. *dominated: as for
+ * search_starts. *most: largest total of a slot. */
 static bool search_bound(tn__search *search, const search_frame *frame, uint64_t *dominated,
                          uint64_t *most) {
     const search_part part = frame->part;
@@ -483,7 +505,8 @@ static search_failure *search_memory(const tn__search *search, const search_fram
 
 #define SEARCH_NO_FLOOR UINT32_MAX
 
-/* Whether the buffer can be placed now, and no unplaced buffer can end below it. */
+/* Whether the buffer can start at its minimum in the current node, and no unplaced neighbour can
+ * end at or below that offset. */
 static bool search_is_ready(const tn__search *search, uint32_t id) {
     const tn__search_body *body = &search->input->bodies[id];
     const tn__search_conflict *conflicts = search->input->conflicts + body->conflict_first;
@@ -497,15 +520,17 @@ static bool search_is_ready(const tn__search *search, uint32_t id) {
     return true;
 }
 
-/* Counts the buffers that can fill the lowest free bytes of a slot without a gap. UINT32_MAX: too
- * many, the slot has slack, or some of these buffers are not ready. */
+/* Counts the buffers that can begin exactly at the lowest free byte of a slot without slack.
+ * Returns UINT32_MAX if they are more than search->width, if the slot has slack, or if one of them
+ * is not ready (search_is_ready). */
 static uint32_t search_count_fillers(tn__search *search, uint32_t slot, uint64_t highest) {
     uint32_t count = 0, last = search->slot_first[slot] + (uint32_t)search->active[slot];
     for (uint32_t at = search->slot_first[slot]; at < last; at++) {
         uint64_t low = search_low(search, search->entries[at]);
         if (low > highest) continue;
         if (low == highest && ++count <= search->width) continue;
-        /* makes the next check of this slot short */
+        /* an entry that can begin below `highest` becomes a watch, so that the next check of this
+         * slot is short */
         if (low < highest) search->watches[slot].entry[0] = at;
         return UINT32_MAX;
     }
@@ -516,8 +541,8 @@ static uint32_t search_count_fillers(tn__search *search, uint32_t slot, uint64_t
     return count;
 }
 
-/* Finds the slot without slack that the fewest buffers can fill (at most search->width);
- * SEARCH_NO_FLOOR if no such slot exists. */
+/* Finds the time slot without slack that the fewest buffers can fill (at most search->width of
+ * them). Returns SEARCH_NO_FLOOR if no such slot exists. */
 static uint32_t search_narrowest(tn__search *search, search_part part) {
     uint32_t best = SEARCH_NO_FLOOR, fewest = UINT32_MAX;
     for (uint32_t slot = part.from; slot < part.to && fewest > 1; slot++) {
@@ -546,8 +571,9 @@ static bool search_fills(const tn__search *search, uint32_t id, uint32_t floor) 
     return false;
 }
 
-/* Lists the buffers that may be placed next, lowest first, ties by rank: the buffers that fill the
- * narrowest slot without slack if there is one, else all that the canonical order allows. */
+/* Lists the buffers that may be placed next, by minimum, then by rank. If a slot without slack must
+ * be filled, they are the buffers that can fill it; otherwise all buffers that the canonical order
+ * allows. Returns false if memory is out. */
 static bool search_candidates(tn__search *search, search_frame *frame, uint64_t dominated,
                               uint64_t most) {
     const uint32_t *list = search->list + frame->part.first;
@@ -556,7 +582,8 @@ static bool search_candidates(tn__search *search, search_frame *frame, uint64_t 
         return false;
     uint32_t *candidates = search->scratch + search->scratch_count;
     uint32_t count = 0, floor = search_narrowest(search, frame->part);
-    /* one of the remaining buffers must start here or below */
+    /* one of the unplaced buffers must start at this offset or below, else the fullest slot does
+     * not fit */
     uint64_t highest = search->capacity - most;
     frame->fills = floor != SEARCH_NO_FLOOR;
     for (uint32_t i = 0; i < frame->part.count; i++) {
@@ -588,8 +615,9 @@ static bool search_candidates(tn__search *search, search_frame *frame, uint64_t 
 /* --- moving through the tree --------------------------------------------------------------------
  */
 
-/* Moves a piece of a buffer that is being placed to the end of the unplaced entries in its slots,
- * so that restoring their number undoes it. Updates the totals of the slots. */
+/* Moves a piece of a buffer that is being placed behind the unplaced entries of its slots, and
+ * subtracts its bytes from the slots' totals. Only the slots' numbers of unplaced entries need to
+ * be restored to undo the move. */
 static void search_withdraw(tn__search *search, uint32_t piece_id) {
     const tn__search_piece *piece = &search->input->pieces[piece_id];
     uint32_t pair = search->pair_first[piece_id];
@@ -606,8 +634,9 @@ static void search_withdraw(tn__search *search, uint32_t piece_id) {
     }
 }
 
-/* Places a buffer at its minimum and raises the minima of its neighbours; false if one of them then
- * cannot lie within the capacity, or if memory is out. search_retract undoes it. */
+/* Places a buffer at its minimum and raises the minima of its neighbours. Returns false if a
+ * neighbour then cannot lie within the capacity, or if memory is out. search_retract undoes the
+ * placement, also after a failure. */
 static bool search_place(tn__search *search, search_frame *frame, uint32_t id) {
     const tn__search_input *input = search->input;
     const tn__search_body *body = &input->bodies[id];
@@ -653,8 +682,9 @@ static void search_retract(tn__search *search, search_frame *frame) {
     frame->part_count = frame->part_next = 0;
 }
 
-/* Splits the unplaced buffers of a part after a buffer was placed: sorts the list by component and
- * pushes one search_part for each, smallest first, because a failure there costs least. */
+/* Splits the unplaced buffers of a part into components, between which no buffer bridges two slots.
+ * Sorts the list by component and pushes one search_part for each, the smallest first, because a
+ * failure there costs least. Returns false if memory is out. */
 static bool search_split(tn__search *search, search_frame *frame, search_part rest) {
     uint32_t *list = search->list + rest.first;
     frame->part_first = (uint32_t)search->part_count;
@@ -686,8 +716,9 @@ static bool search_split(tn__search *search, search_frame *frame, search_part re
     return true;
 }
 
-/* Saves the ranks of a part on the scratch stack, before the part is ranked again. The buffers of a
- * part stay in list[first .. first+count), but in any order, so pairs (buffer, rank) are saved. */
+/* Saves the ranks of a part's buffers on the scratch stack before the part is ranked again. It
+ * saves pairs (buffer, rank), because the buffers of the part may later stand in any order in
+ * list[first .. first+count). */
 static bool search_keep_ranks(tn__search *search, search_part part) {
     if (!search_room(search, &search->scratch, &search->scratch_room,
                      search->scratch_count + 2 * (size_t)part.count, sizeof *search->scratch))
@@ -700,8 +731,9 @@ static bool search_keep_ranks(tn__search *search, search_part part) {
     return true;
 }
 
-/* Opens a node for a part. Returns FOUND if the part is empty, NONE if it cannot be completed, and
- * LIMIT if its children must be searched. */
+/* Pushes a node of the search tree for a part. Returns FOUND if the part has no buffers, NONE if it
+ * was proved that the part cannot be completed, and LIMIT if the node's children must be
+ * searched. */
 static tn__search_outcome search_enter(tn__search *search, search_part part, uint64_t cursor,
                                        uint32_t cursor_rank) {
     if (part.count == 0) return TN__SEARCH_FOUND;
@@ -724,13 +756,15 @@ static tn__search_outcome search_enter(tn__search *search, search_part part, uin
     return TN__SEARCH_LIMIT;
 }
 
-/* Removes the top node with its candidates and marks. */
+/* Pops the top node from the stack of nodes, with the candidates and other entries that it
+ * pushed. */
 static void search_leave(tn__search *search) {
     const search_frame *frame = &search->frames[--search->frame_count];
     search->scratch_count = frame->candidate_first;
 }
 
-/* Opens a node for the next component of the current child, with an order of its own. */
+/* Pushes a node for the next component of the current child, after ranking the component's
+ * buffers. */
 static tn__search_outcome search_descend(tn__search *search, search_frame *frame) {
     search_part part = search->parts[frame->part_first + frame->part_next];
     uint32_t placed = search->scratch[frame->candidate_first + frame->next - 1];
@@ -743,7 +777,8 @@ static tn__search_outcome search_descend(tn__search *search, search_frame *frame
     return search_enter(search, part, cursor, 0);
 }
 
-/* Undoes the current child: its placement, minima, totals, and the ranks of its components. */
+/* Undoes the placement of the current child: restores minima, totals, and the ranks of buffers in
+ * its components. */
 static void search_take_back(tn__search *search, search_frame *frame) {
     for (size_t i = search->scratch_count; i > frame->scratch_mark; i -= 2)
         search->rank[search->scratch[i - 2]] = search->scratch[i - 1];
@@ -752,7 +787,8 @@ static void search_take_back(tn__search *search, search_frame *frame) {
     search_retract(search, frame);
 }
 
-/* Places the next candidate of a node and splits the remaining buffers into components. */
+/* Places the next candidate of a node as its current child, and splits the remaining buffers into
+ * components. */
 static tn__search_outcome search_advance(tn__search *search, search_frame *frame) {
     uint32_t id = search->scratch[frame->candidate_first + frame->next++];
     if (!search_place(search, frame, id)) return TN__SEARCH_NONE;
@@ -760,15 +796,16 @@ static tn__search_outcome search_advance(tn__search *search, search_frame *frame
     uint32_t at = 0;
     while (list[at] != id) at++;
     list[at] = list[frame->part.count - 1];
-    list[frame->part.count - 1] = id; /* moves the placed buffer after the unplaced ones */
+    /* moves the placed buffer behind the unplaced ones of the list */
+    list[frame->part.count - 1] = id;
     search_part rest = frame->part;
     rest.count--;
     return search_split(search, frame, rest) ? TN__SEARCH_LIMIT : TN__SEARCH_NO_MEMORY;
 }
 
-/* Searches the tree below one root part. Each iteration acts on the top node according to
- * `outcome`, the outcome of the last step. FOUND: a component of the node's current child is
- * placed. NONE: a component cannot be placed. LIMIT: the node is new. */
+/* Searches the tree below one part of the problem. Each iteration acts on the top node of the stack
+ * and on the outcome of the last step: FOUND, a component of the node's current child was placed;
+ * NONE, a component cannot be placed; LIMIT, the node is new and its children must be searched. */
 static tn__search_outcome search_run(tn__search *search, search_part root, uint64_t node_limit,
                                      tn__search_poll poll, uint64_t *nodes) {
     size_t bottom = search->frame_count;
@@ -781,7 +818,8 @@ static tn__search_outcome search_run(tn__search *search, search_part root, uint6
             if (++frame->part_next < frame->part_count)
                 outcome = search_descend(search, frame);
             else
-                search_leave(search); /* the node is complete; FOUND is passed to its parent */
+                /* all components were placed, so the node is complete; its parent receives FOUND */
+                search_leave(search);
             continue;
         }
         bool hatless = outcome == TN__SEARCH_NONE && !frame->lifted;
@@ -809,7 +847,8 @@ static void search_reset(tn__search *search) {
     const tn__search_input *input = search->input;
     search->frame_count = search->undo_count = search->scratch_count = search->part_count = 0;
     search->out_of_memory = false;
-    /* failures of earlier searches are no longer recognised */
+    /* the generation is part of each key, so failures that earlier searches recorded no longer
+     * match */
     search->generation += 0x9e3779b97f4a7c15u;
     for (uint32_t slot = 0; slot < input->slot_count; slot++) {
         search->total[slot] = search->bridges[slot] = 0;
@@ -831,8 +870,8 @@ static void search_reset(tn__search *search) {
     }
 }
 
-/* Shuffles an order: each buffer may move past the next few buffers of the list, because small
- * changes suffice. */
+/* Shuffles an order slightly: a random number of at most order.window is added to each buffer's
+ * rank, so a buffer may move past the next few ones. */
 static void search_shuffle(tn__search *search, search_part all, tn__search_order order) {
     for (uint32_t i = 0; i < all.count; i++) search->shuffle[i] = 0;
     if (order.window == 0) return;

@@ -12,27 +12,28 @@
 #include "base/base.h"
 #include "plan/frame/planner.h"
 
-/* A conflict between two buffers that overlap in time: buffer `other` starts at least `above` after
- * the start of this buffer, or this buffer starts at least `below` after the start of `other`.
- * Every conflict is in the lists of both buffers. tn__search_sort sorts a list by `below`. */
+/* A conflict between two buffers that overlap in time: the offset of buffer `other` must be at
+ * least `above` higher than that of this buffer, or at least `below` lower. Every conflict is in
+ * the lists of both buffers. tn__search_sort sorts a list by `below`. */
 typedef struct tn__search_conflict {
     uint32_t other;
     uint64_t above, below;
 } tn__search_conflict;
 
 typedef struct tn__search_piece {
-    uint32_t first, last; /* time slots [first, last) */
-    uint64_t lo, hi;      /* range of bytes, relative to the buffer's offset */
+    uint32_t first, last; /* the piece is live in the time slots [first, last) */
+    uint64_t lo, hi;      /* range of bytes of the piece, relative to the buffer's offset */
 } tn__search_piece;
 
 typedef struct tn__search_body {
     uint64_t size;      /* highest end of its pieces; positive */
-    uint64_t alignment; /* in units, at least 1 */
-    uint64_t pin;       /* offset, or TN__SEARCH_FREE */
+    uint64_t alignment; /* alignment of the buffer's offset, in units, at least 1 */
+    uint64_t pin;       /* offset at which the buffer is pinned; TN__SEARCH_FREE: not pinned */
     /* length of the live range in the caller's time, and its product with the bytes; used only by
      * orders */
     uint64_t span, area;
-    uint32_t first, last; /* hull of the live range in time slots */
+    /* the live range lies within the time slots [first, last), gaps included */
+    uint32_t first, last;
     uint32_t piece_first, piece_count;
     uint32_t conflict_first, conflict_count;
 } tn__search_body;
@@ -44,13 +45,14 @@ typedef struct tn__search_input {
     const tn__search_body *bodies;
     const tn__search_piece *pieces;
     const tn__search_conflict *conflicts;
-    /* every conflict is exactly an "above or below", so a search may prove that no placement
-     * exists */
+    /* every conflict is exactly "one buffer lies above the other", so a search that finds no
+     * placement proves that none exists */
     bool complete;
-    /* some conflicts are between buffers that share no slot, so the search uses neither components
-     * nor twins */
+    /* some conflicts are between buffers that share no time slot, so the search neither splits the
+     * problem into components nor orders equal buffers (twins) */
     bool crosses;
-    /* buffers of equal pieces may differ in their conflicts, so the search uses no twins */
+    /* buffers of equal pieces may differ in their conflicts, so the search does not order equal
+     * buffers (twins) */
     bool unlike;
 } tn__search_input;
 
@@ -84,7 +86,7 @@ typedef struct tn__search_poll {
     void *self;
 } tn__search_poll;
 
-/* Sorts a buffer's conflicts as a search requires. */
+/* Sorts a buffer's list of conflicts by `below`, as the search requires. */
 void tn__search_sort(tn__search_conflict *conflicts, uint32_t count);
 
 typedef struct tn__search tn__search;

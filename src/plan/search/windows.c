@@ -12,9 +12,10 @@ typedef struct window {
     tn__search_body *bodies;
     tn__search_piece *pieces;
     tn__search_conflict *conflicts;
-    /* [count of the whole problem], number within the window plus 1; 0: outside the window */
+    /* [count of the whole problem], 1 plus the buffer's number within the window; 0: the buffer is
+     * outside the window */
     uint32_t *inside;
-    uint64_t *offsets; /* [count of the whole problem] */
+    uint64_t *offsets; /* [count of the whole problem], offsets of the window's buffers */
     size_t piece_room, conflict_room;
 } window;
 
@@ -27,7 +28,8 @@ static void window_release(const tn_context *context, const tn__search_input *wh
     tn__free(context, part->conflicts, part->conflict_room * sizeof *part->conflicts);
 }
 
-/* Copies the buffers with a piece in the window, with their pieces cut to it. */
+/* Copies the buffers that have a piece in the window of time slots, and cuts their pieces off at
+ * both ends of the window. */
 static bool window_cut(const tn_context *context, const tn__search_input *whole, uint32_t from,
                        uint32_t to, window *part) {
     uint32_t count = 0;
@@ -47,22 +49,25 @@ static bool window_cut(const tn_context *context, const tn__search_input *whole,
             part->pieces[piece_count++] = piece;
         }
         if (piece_count == begin) continue;
-        /* pieces outside the window may conflict too */
+        /* pieces that were left out may have conflicts too, so buffers of equal remaining pieces
+         * may differ */
         if (body.piece_count > 1) part->input.unlike = true;
         body.first = body.first > from ? body.first - from : 0;
         body.last = body.last < to ? body.last - from : to - from;
         body.piece_first = (uint32_t)begin;
         body.piece_count = (uint32_t)(piece_count - begin);
         part->inside[id] = count + 1;
-        part->bodies[count++] = body; /* its conflicts are still those of the whole problem */
+        /* conflict_first and conflict_count still refer to the whole problem; window_link replaces
+         * them */
+        part->bodies[count++] = body;
     }
     part->input.count = count;
     return true;
 }
 
-/* Keeps the conflicts with other buffers inside the window. Two buffers that overlap only outside
- * the window keep their conflict: it holds for the whole problem, so a proof that uses it holds
- * too. */
+/* Copies the conflicts between buffers inside the window. Two buffers that overlap only outside the
+ * window keep their conflict: it holds for the whole problem, so a proof that uses it holds for the
+ * whole problem too. */
 static bool window_link(const tn_context *context, const tn__search_input *whole, window *part) {
     size_t total = 0;
     for (uint32_t i = 0; i < part->input.count; i++) total += part->bodies[i].conflict_count;

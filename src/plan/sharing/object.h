@@ -33,16 +33,17 @@ typedef struct tn_object_strategy {
 struct tn_object_run {
     const tn_object_record *records; /* [count] */
     const uint32_t *original;        /* [count], the number of each record in the caller's order */
-    const uint64_t *bulk;            /* [count], bytes or elements of each record */
+    /* [count], size of each record as one number: bytes, or elements of a vector or shape */
+    const uint64_t *bulk;
     uint32_t count;
     tn_size_kind kind;
     /* which record may follow which, in the caller's numbers; NULL: any record */
     const tn_edges *reallocation;
-    /* the result, which the strategy fills in */
+    /* [count], the result: the strategy gives each record the number of an object */
     uint32_t *object; /* [count], the object of each record; UINT32_MAX: no object yet */
     /* [count], size of each object; the first object_count are in use */
     uint64_t (*size)[TN_SIZE_RANK_MAX];
-    uint64_t *object_bulk; /* [count], bytes or elements of each object */
+    uint64_t *object_bulk; /* [count], size of each object as one number: bytes, or elements */
     uint32_t object_count;
     /* used only by shared_objects.c and the functions below */
     const tn_object_strategy *strategy;
@@ -59,7 +60,8 @@ uint32_t tn__size_rank(tn_size_kind kind);
 uint32_t tn__object_new(tn_object_run *run, uint32_t id);
 /* Adds the record to an object, which grows to hold it if sizes are bytes. */
 void tn__object_join(tn_object_run *run, uint32_t id, uint32_t object);
-/* Whether the reallocation graph allows record `next` to follow record `before` in an object. */
+/* Whether the reallocation graph allows record `next` to use the object after record `before`; true
+ * if there is no graph. */
 bool tn__object_may_follow(const tn_object_run *run, uint32_t before, uint32_t next);
 
 /* Counts units of work; returns E_STOPPED if a limit (work, time, cancel) is reached. A unit is
@@ -74,12 +76,12 @@ void *tn__object_scratch(tn_object_run *run, size_t count, size_t item);
 tn_status tn__object_try(tn_object_run *run, const tn_object_strategy *strategy,
                          uint64_t work_limit, bool needed);
 
-/* Computes the position of each record, for sizes in bytes. rank[i] is one less than the largest
- * number of records that are live at once and at least as large as record i; that is, the last k
- * with a positional maximum of at least its size. Cost: O(n log n). */
+/* Computes rank[i] of each record: one less than the largest number of records that are live at one
+ * step and at least as large as record i. Sizes must be in bytes. Cost: O(n log n). */
 tn_status tn__object_positions(tn_object_run *run, uint32_t *rank);
-/* Orders records by the best-ranked step of their live ranges, then larger ones first, then by
- * number. Steps rank by their live bytes. Cost: O(n log n). */
+/* Orders records by breadth: first those that are live at the step with the most live bytes, then
+ * those at the next one, and so on; records of one step by size, largest first, then by number.
+ * Cost: O(n log n). */
 tn_status tn__object_by_breadth(tn_object_run *run, uint32_t *order);
 
 /* A heap of records that hold objects, sorted by the end of their live ranges (`last`), then by
@@ -93,14 +95,15 @@ typedef struct tn__object_heap {
 } tn__object_heap;
 bool tn__object_heap_init(tn_object_run *run, tn__object_heap *heap);
 void tn__object_heap_push(tn__object_heap *heap, int64_t last, uint32_t object);
-/* Pops an object with a record that ended at or before `now` into *object; false if no record
- * did. */
+/* Removes a record whose live range ended at or before `now` from the heap and stores its object in
+ * *object; returns false if no record has ended. */
 bool tn__object_heap_pop(tn__object_heap *heap, int64_t now, uint32_t *object);
 
-/* The records of each object, in order of time; for strategies that do not visit records in order
- * of time. */
+/* The live ranges of the records in each object, in order of time; for strategies that do not visit
+ * records in order of time. */
 typedef struct tn__object_lives tn__object_lives;
-tn__object_lives *tn__object_lives_create(tn_object_run *run); /* NULL if memory is out */
+/* Makes empty lists for all objects; returns NULL if memory is out. */
+tn__object_lives *tn__object_lives_create(tn_object_run *run);
 /* The steps between the record's live range and the nearest one in the object; UINT64_MAX if they
  * overlap. */
 uint64_t tn__object_lives_distance(const tn__object_lives *lives, uint32_t object, uint32_t id);
@@ -109,7 +112,7 @@ bool tn__object_lives_add(tn__object_lives *lives, uint32_t object, uint32_t id)
 
 /* The registry of strategies. */
 const tn_object_strategy *tn__object_strategy_at(uint32_t index);
-/* NULL if no strategy has that name */
+/* Finds a strategy by name; returns NULL if no strategy has that name. */
 const tn_object_strategy *tn__object_strategy_find(const char *name);
 
 /* tn_objects_plan with a strategy that need not be in the registry; used by the tests. */

@@ -92,7 +92,9 @@ bool tn__object_lives_add(tn__object_lives *lives, uint32_t object, uint32_t id)
         uint32_t *ids = tn__object_scratch(lives->run, room, sizeof *ids);
         if (ids == NULL) return false;
         if (list->count > 0) memcpy(ids, list->ids, list->count * sizeof *ids);
-        list->ids = ids; /* the old list stays in the arena, which at most doubles the memory */
+        /* the shorter list stays in the arena until the run ends, which at most doubles the memory
+         * of the lists */
+        list->ids = ids;
         list->room = room;
     }
     uint32_t at = objects_lives_find(list, id);
@@ -105,7 +107,8 @@ bool tn__object_lives_add(tn__object_lives *lives, uint32_t object, uint32_t id)
 /* --- time as slots between event times --- */
 
 typedef struct objects_slots {
-    uint32_t *first, *last; /* [count], the slots of each record are [first, last) */
+    /* [count], each record is live in the slots [first, last) between event times */
+    uint32_t *first, *last;
     uint32_t slot_count;
 } objects_slots;
 
@@ -227,7 +230,7 @@ tn_status tn__object_positions(tn_object_run *run, uint32_t *position) {
 /* --- by breadth --- */
 
 typedef struct objects_ranked {
-    uint32_t rank; /* rank of the best-ranked step of the record's live range */
+    uint32_t rank; /* rank of the best-ranked slot in the record's live range */
     uint32_t id;
     uint64_t bulk;
 } objects_ranked;
@@ -239,8 +242,8 @@ static int objects_ranked_order(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Ranks slots by live bytes; slots with more get higher ranks, and of equal ones the earlier.
- * Returns a tree of maximums with the ranks as leaves; NULL if memory is out. */
+/* Ranks the slots between event times by live bytes: more bytes rank higher, and of equal slots the
+ * earlier one. Returns a tree of maximums with the ranks as leaves; NULL if memory is out. */
 static uint64_t *objects_rank_slots(tn_object_run *run, const objects_slots *slots) {
     uint32_t n = slots->slot_count;
     objects_sized *breadth = tn__object_scratch(run, n, sizeof *breadth);

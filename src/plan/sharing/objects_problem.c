@@ -43,7 +43,9 @@ static tn_status objects_problem_refuse(const tn_problem *problem, bool takes_st
 typedef struct objects_clocks {
     const tn_problem *problem;
     size_t streams;
-    int64_t *begins, *ends; /* [count * streams] */
+    /* [count * streams], least begin and greatest end of each buffer's pieces on each stream's
+     * clock */
+    int64_t *begins, *ends;
 } objects_clocks;
 
 /* Computes the least begin and the greatest end of each buffer. The relation "before" must be
@@ -81,7 +83,8 @@ static tn_status objects_clocks_list(const objects_clocks *clocks, const tn_cont
     if (begin == NULL) return tn__no_memory(error, "the order of the records");
     for (size_t a = 0; a < count; a++) {
         for (size_t b = 0; b < count; b++) total += objects_clocks_before(clocks, a, b);
-        begin[a + 1] = (uint32_t)total; /* the total is at most 8192^2, so it fits in 32 bits */
+        /* the number of pairs is at most 8192^2, so it fits in 32 bits */
+        begin[a + 1] = (uint32_t)total;
     }
     uint32_t *target = tn__alloc_array(context, total, sizeof *target);
     if (target == NULL) {

@@ -24,8 +24,8 @@ static int objects_life_order(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Whether an object can hold a record. Bytes: it is large enough. Vectors: it is large enough in
- * every extent. Shapes: it is equal. */
+/* Whether an object is large enough for a record. Sizes in bytes: at least as large. Vectors: at
+ * least as large in every extent. Shapes: equal. */
 static bool objects_holds(const tn_objects *objects, uint32_t object, const uint64_t *size) {
     uint32_t rank = (uint32_t)objects->kind + 1;
     for (uint32_t k = 0; k < rank; k++) {

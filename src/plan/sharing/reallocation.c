@@ -18,9 +18,11 @@ typedef struct reallocation_state {
     const tn_edges *uses;
     uint32_t count;
     size_t words; /* number of words in a row */
-    /* [count] rows: the vertices that can be reached from each one, without the vertex itself */
+    /* [count] rows of bits: the vertices that can be reached from each vertex, without the vertex
+     * itself */
     uint64_t *after;
-    uint64_t *may; /* [count] rows: the result, the vertices that each vertex may follow */
+    /* [count] rows of bits, the result: the vertices whose memory each vertex may take over */
+    uint64_t *may;
     uint32_t *queue;
 } reallocation_state;
 
@@ -45,7 +47,7 @@ static void reallocation_mark(reallocation_state *walk, uint32_t x) {
     const tn_edges *uses = walk->uses;
     if (uses->begin[x] == uses->begin[x + 1]) return;
     for (uint32_t y = 0; y < walk->count; y++) {
-        /* a vertex cannot follow itself, although a vertex of a cycle reaches itself */
+        /* a vertex that lies on a cycle reaches itself, but it cannot take over its own memory */
         bool all = y != x;
         for (uint32_t i = uses->begin[x]; all && i < uses->begin[x + 1]; i++)
             all = reallocation_has(walk->after + uses->target[i] * walk->words, y);

@@ -55,14 +55,16 @@ void tn__object_join(tn_object_run *run, uint32_t id, uint32_t object) {
     run->size[object][0] = run->object_bulk[object] = run->bulk[id];
 }
 
-/* Removes all objects and the assignments of all records. */
+/* Removes all objects of the run, and marks all records as having no object. */
 static void objects_clear(tn_object_run *run) {
     for (uint32_t i = 0; i < run->count; i++) run->object[i] = UINT32_MAX;
     run->object_count = 0;
 }
 
 static uint64_t objects_total(const tn_object_run *run) {
-    uint64_t total = 0; /* the total is at most the sum of all records, which was checked before */
+    /* the total is at most the sum of the sizes of all records, which was checked for overflow
+     * before */
+    uint64_t total = 0;
     for (uint32_t i = 0; i < run->object_count; i++) total += run->object_bulk[i];
     return total;
 }
@@ -234,8 +236,8 @@ static tn_status objects_order(tn_object_run *run, const tn_object_record *given
 
 /* --- handing over --- */
 
-/* Allocates one block for the sizes of objects and the object of each record. It comes from malloc,
- * because the result outlives the context. */
+/* Allocates one block for the sizes of objects and for the object of each record. The block comes
+ * from malloc, because the result outlives the context's allocator. */
 static tn_status objects_create(uint32_t record_count, uint32_t object_count, tn_objects *objects,
                                 tn_error *error) {
     size_t bytes = (size_t)object_count * sizeof *objects->size +

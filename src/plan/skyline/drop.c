@@ -15,8 +15,10 @@
 struct tn__drop {
     tn_context context;
     uint32_t leaf_count;
-    uint64_t *all; /* [2 * leaf_count], the value that the whole range was raised to */
-    /* [2 * leaf_count], the highest floor in the range, without values of ancestors */
+    /* [2 * leaf_count], the floor's height to which the node's whole range of steps was raised */
+    uint64_t *all;
+    /* [2 * leaf_count], the highest floor in the node's range, without heights stored in `all` of
+     * its ancestors */
     uint64_t *top;
 };
 

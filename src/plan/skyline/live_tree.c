@@ -34,8 +34,9 @@ static uint64_t live_tree_key(const tn__live_tree *tree, uint32_t number, bool b
     return (uint64_t)(by_last ? body->last : body->first) << 32 | number;
 }
 
-/* Puts the `nth` smallest of numbers[0 ... count) at index `nth`, with smaller ones before it. Keys
- * are distinct. Pivots are random, so that no input leads to a bad running time. */
+/* Selection: puts the `nth` smallest of numbers[0 ... count) at index `nth`, and smaller ones
+ * before it. The keys of the numbers are distinct. Pivots are random, so that no input leads to a
+ * bad running time. */
 static void live_tree_select(const tn__live_tree *tree, uint32_t *numbers, uint32_t count,
                              uint32_t nth, bool by_last, tn__random *random) {
     uint32_t low = 0, high = count;
@@ -62,8 +63,9 @@ static void live_tree_select(const tn__live_tree *tree, uint32_t *numbers, uint3
     }
 }
 
-/* Halves all ranges of a level, by first and by last in turns, down to the leaves. begin[] holds
- * the ranges of the current level at a stride. False if the run must stop. */
+/* Sorts the live ranges into the leaves: halves the ranges of every level, by first and by last
+ * step in turns. begin[] holds the ranges of the current level at multiples of its stride. Returns
+ * false if the run must stop. */
 static bool live_tree_divide(tn__live_tree *tree, tn_run *run) {
     tn__random random = {.state = tree->count};
     bool by_last = false;
@@ -149,7 +151,8 @@ static void live_tree_pull_leaf(tn__live_tree *tree, uint32_t leaf) {
 static uint32_t live_tree_min(uint32_t a, uint32_t b) { return a < b ? a : b; }
 static uint32_t live_tree_max(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
-/* Recomputes a node from its children; returns whether the node changed. */
+/* Recomputes a node's extremes and best rank from its children; returns whether the node
+ * changed. */
 static bool live_tree_pull(tn__live_tree_node *nodes, uint32_t at) {
     const tn__live_tree_node *a = &nodes[2 * at], *b = &nodes[2 * at + 1];
     tn__live_tree_node node = {
@@ -188,7 +191,8 @@ uint32_t tn__live_tree_find(const tn__live_tree *tree, tn__live_tree_box box, ui
         const tn__live_tree_node *node = &tree->nodes[at];
         if (node->best >= best || live_tree_misses(node, &box)) continue;
         if (box.room != 0 && tree->least[at] > box.room) continue;
-        if (at < tree->leaf_count) { /* the child with the better rank goes on top of the stack */
+        /* puts the child with the better rank on top of the stack, so that it is searched first */
+        if (at < tree->leaf_count) {
             bool left = tree->nodes[2 * at].best < tree->nodes[2 * at + 1].best;
             stack[depth++] = 2 * at + left;
             stack[depth++] = 2 * at + !left;

@@ -26,76 +26,96 @@
 #include "base/sorted.h"
 
 #define PACKING_NONE TN__PACKING_NONE
-#define PACKING_LEVELS 7u     /* number of levels of permitted matches; higher levels permit more */
-#define PACKING_PARTS 3u      /* limit of blocks with equal live ranges in a sum that may match */
-#define PACKING_WHEELS 1u     /* the level at which wheels are searched */
-#define PACKING_EFFORT 20000u /* limit of computed sums, per buffer */
-#define PACKING_EFFORT_MAX 1500000000u /* limit of computed sums, for all buffers together */
-/* the search ends early unless 1/16 of the buffers were joined by pairs or wheels */
+/* number of levels of permitted matches (pairs, wheels, then sums of more blocks); higher levels
+ * permit more */
+#define PACKING_LEVELS 7u
+/* limit of the number of blocks with equal live ranges in a sum, below the levels without a
+ * limit */
+#define PACKING_PARTS 3u
+#define PACKING_WHEELS 1u     /* the level at which wheels of five blocks are searched */
+#define PACKING_EFFORT 20000u /* limit of the sums of block sizes that are computed, per buffer */
+/* limit of the sums of block sizes that are computed, for all buffers together */
+#define PACKING_EFFORT_MAX 1500000000u
+/* joining ends after pairs and wheels unless these joined 1/16 of the buffers */
 #define PACKING_HOPE 16u
-#define PACKING_FULL_GAP 1024u /* a step counts as full if at most 1/1024 of the bound is free */
+/* a step counts as full if at most 1/1024 of the lower bound is free at it */
+#define PACKING_FULL_GAP 1024u
 #define PACKING_FULL_STEPS 16u /* a packing counts as perfect if all steps but 1/16 are full */
 /* number of sums that cost as much as placing a buffer, which is one unit of work */
 #define PACKING_UNIT 100u
 #define PACKING_LOOK 100000u /* number of sums between two checks of the clock */
-#define PACKING_APART 3u /* limit of blocks taken apart per try, without the blocks inside them */
+/* limit of the blocks that a repair try takes apart, without the blocks inside them */
+#define PACKING_APART 3u
 #define PACKING_APART_ALL 64u
-/* each block after the first is the nearest of this number of random blocks */
+/* in a repair try, each block to take apart after the first is the one nearest to the previous
+ * block out of this number of random blocks */
 #define PACKING_NEAR 8u
 /* repair ends after this number of tries per remaining block without progress */
 #define PACKING_STALE 4u
 #define PACKING_STALE_LEAST 100u
-#define PACKING_SKIP 8u       /* during repair, one match in eight is skipped */
-#define PACKING_TRY_EFFORT 8u /* cost of a repair try in addition to its sums */
+#define PACKING_SKIP 8u /* during repair, one match in eight, chosen at random, is not joined */
+/* cost of a repair try, counted as computed sums, in addition to those that it computes */
+#define PACKING_TRY_EFFORT 8u
 
 /* --- the state: steps that wait, lists at a step, the journal --- */
 
-/* blocks of equal live range that end (or begin) at the step, and the sum of their sizes */
+/* several blocks of equal live ranges that end (or begin) at the current step, and the sum of their
+ * sizes */
 typedef struct packing_sum {
     uint64_t size;
-    uint32_t place, count; /* range of `members` */
-    bool whole;            /* the sum contains all blocks of that live range */
+    uint32_t place, count; /* range of state->members with the blocks of the sum */
+    bool whole;            /* the sum contains all separate blocks of that live range */
 } packing_sum;
 
-/* the sums of blocks that end at a step, or of blocks that begin there */
+/* one side of the current step: the sums of blocks that end there, or of blocks that begin there */
 typedef struct packing_side {
     packing_sum *sums;
-    tn__sort_item *order; /* indices of sums, sorted by size */
+    tn__sort_item *order; /* indices into `sums`, sorted by the size of the sum */
     size_t sum_room, order_room;
     uint32_t count;
 } packing_side;
 
-typedef struct packing_queue { /* queue of steps */
+typedef struct packing_queue { /* a queue of time steps */
     uint32_t *steps;
-    size_t head, count, room; /* entries [head, count) are still in the queue */
+    size_t head, count, room; /* entries [head, count) of `steps` wait in the queue */
 } packing_queue;
 
-typedef struct packing_deed { /* an entry of the journal: a change of a block, to be undone */
-    /* `id` was joined into `parent`, or left it; NONE: block `id` itself was made */
+/* an entry of the journal: one change of a block, which packing_undo reverts */
+typedef struct packing_deed {
+    /* Block `id` was joined into block `parent`, or was separated from it if `left` is set. With
+     * parent = NONE, block `id` itself was made, or taken apart if `left` is set. */
     uint32_t id, parent;
     uint64_t delta;
     bool left;
 } packing_deed;
 
 struct tn__packing_state {
-    /* [time_count], heads of the lists of separate blocks by first and by last step */
+    /* [time_count], heads of the lists of blocks that are in no other block, by first and by last
+     * step */
     uint32_t *starts, *ends;
-    uint8_t *clean; /* [time_count], number of levels at which the step has no more matches */
+    /* [time_count], number of lowest levels at which the step has no more matches; the step waits
+     * in the queue of that level */
+    uint8_t *clean;
     packing_queue waiting[PACKING_LEVELS];
-    /* for the current step: blocks that end there, and blocks that begin there */
+    /* the two sides of the current step: sums of blocks that end there, and of blocks that begin
+     * there */
     packing_side below, above;
-    uint32_t *members; /* the blocks of all sums */
+    uint32_t *members; /* the blocks of all sums of the current step, one sum after the other */
     size_t member_count, member_room;
-    tn__sort_item *line; /* [line_room], blocks of a step, sorted by their other end */
+    /* [line_room], the blocks that begin (or end) at the current step, sorted by their other end */
+    tn__sort_item *line;
     size_t line_room;
-    uint32_t *unused; /* [unused_count], numbers of blocks that were taken apart */
+    /* [unused_count], numbers of blocks that were taken apart; new blocks reuse them */
+    uint32_t *unused;
     uint32_t unused_count, used;
     packing_deed *journal;
     size_t journal_count, journal_room;
     bool notes; /* whether changes are recorded in the journal */
     tn__random random;
-    uint32_t skip;   /* one match in `skip` is skipped; 0: no match is skipped */
-    uint64_t unseen; /* sums computed since the last check of the clock */
+    /* during repair, one match in `skip` is not joined, at random; 0: every match is joined */
+    uint32_t skip;
+    /* number of computed sums and visited blocks since the last check of the clock */
+    uint64_t unseen;
     bool out_of_memory;
 };
 
@@ -124,12 +144,14 @@ static void packing_wait(tn__packing *packing, uint32_t time, uint32_t level) {
 }
 
 static void packing_dirty(tn__packing *packing, uint32_t time) {
-    if (packing->state->clean[time] == 0) return; /* the step is in a queue already */
+    /* clean[time] == 0 means that the step is already in the queue of the lowest level */
+    if (packing->state->clean[time] == 0) return;
     packing->state->clean[time] = 0;
     packing_wait(packing, time, 0);
 }
 
-/* Marks the block as separate: it is no part of another block. Enters it into the lists. */
+/* Marks the block as separate (in no other block), and enters it into the lists by first and by
+ * last step. */
 static void packing_stand(tn__packing *packing, uint32_t id) {
     tn__packing_block *block = packing_block(packing, id);
     packing_state *state = packing->state;
@@ -145,7 +167,8 @@ static void packing_stand(tn__packing *packing, uint32_t id) {
     packing->standing[packing->standing_count++] = id;
 }
 
-/* Removes a block from the lists of separate blocks. */
+/* Removes a block from the lists of separate blocks, because it becomes part of another block or is
+ * taken apart. */
 static void packing_fall(tn__packing *packing, uint32_t id) {
     tn__packing_block *block = packing_block(packing, id);
     uint32_t *before = &packing->state->starts[block->first], moved;
@@ -186,13 +209,15 @@ static void packing_link(tn__packing *packing, uint32_t id, uint32_t parent, uin
     packing_block(packing, parent)->first_part = id;
 }
 
-/* Makes the block a part of block `parent`, `delta` bytes above the parent's lowest byte. */
+/* Makes the block a part of block `parent`; its lowest byte lies `delta` bytes above that of the
+ * parent. */
 static void packing_put(tn__packing *packing, uint32_t id, uint32_t parent, uint64_t delta) {
     packing_link(packing, id, parent, delta);
     packing_note_deed(packing, (packing_deed){.id = id, .parent = parent});
 }
 
-/* Makes a block to which parts will be added. */
+/* Makes a separate block of the given size and live range, without parts; the caller adds the
+ * parts. */
 static uint32_t packing_new(tn__packing *packing, uint64_t size, uint32_t first, uint32_t last) {
     packing_state *state = packing->state;
     uint32_t id = state->unused_count > 0 ? state->unused[--state->unused_count] : state->used++;
@@ -205,7 +230,8 @@ static uint32_t packing_new(tn__packing *packing, uint64_t size, uint32_t first,
     return id;
 }
 
-/* Separates a block into its parts. The steps at which the parts begin and end are queued again. */
+/* Takes a block apart: its parts become separate blocks, and the steps at which they begin and end
+ * are queued again. */
 static void packing_take_apart(tn__packing *packing, uint32_t id) {
     uint32_t part = packing_block(packing, id)->first_part;
     packing_fall(packing, id);
@@ -222,7 +248,7 @@ static void packing_take_apart(tn__packing *packing, uint32_t id) {
     packing_note_deed(packing, (packing_deed){.id = id, .parent = PACKING_NONE, .left = true});
 }
 
-/* Undoes all changes since the journal was begun, last change first. */
+/* Undoes all changes of blocks in the journal, the last change first, and empties the journal. */
 static void packing_undo(tn__packing *packing) {
     packing_state *state = packing->state;
     while (state->journal_count > 0) {
@@ -241,7 +267,8 @@ static void packing_undo(tn__packing *packing) {
     }
 }
 
-/* Makes blocks that were taken apart available for reuse. */
+/* Accepts all changes in the journal: empties it, and makes the numbers of blocks that were taken
+ * apart available for new blocks. */
 static void packing_settle(tn__packing *packing) {
     packing_state *state = packing->state;
     for (size_t i = 0; i < state->journal_count; i++)
@@ -263,7 +290,8 @@ static void packing_settle(tn__packing *packing) {
  *   |     |  e  |
  *   +-----+-----+
  */
-/* limit of blocks with equal live ranges for which the sums of subsets are computed */
+/* limit of the number of blocks with equal live ranges up to which the sums of all their subsets
+ * are computed */
 #define PACKING_GROUP 10u
 #define PACKING_SUMS 8192u /* limit of sums on one side of a step */
 
@@ -297,8 +325,8 @@ static void packing_take(tn__packing *packing, packing_sum *sum, uint32_t id) {
     packing_note(packing, id);
 }
 
-/* Adds the sums of all subsets with at most `most` of the blocks line[from, from + count), which
- * have equal live ranges, and the sum of all of them. */
+/* Adds the sums of all subsets of at most `most` blocks, and the sum of all blocks, of line[from,
+ * from + count). These blocks have equal live ranges. */
 static void packing_add_group(tn__packing *packing, packing_side *side, const tn__sort_item *line,
                               uint32_t count, uint32_t most) {
     packing_sum *sum;
@@ -308,7 +336,7 @@ static void packing_add_group(tn__packing *packing, packing_side *side, const tn
             sum->whole = count == 1;
         }
     uint32_t masks =
-        /* all subsets but the set of all, which is added below */
+        /* the subset of all blocks is left out here because it is added below */
         most > 1 && count <= PACKING_GROUP ? (1u << count) - 1 : 0;
     for (uint32_t mask = 1; mask < masks && side->count < PACKING_SUMS; mask++) {
         uint32_t bits = (uint32_t)__builtin_popcount(mask);
@@ -321,8 +349,8 @@ static void packing_add_group(tn__packing *packing, packing_side *side, const tn
     sum->whole = true;
 }
 
-/* Fills line[] with the blocks that end (or begin) at a step, sorted by their other end; *count is
- * their number. False if memory is out. */
+/* Lists the separate blocks that end (or begin) at a step in line[], sorted by their other end;
+ * *count receives their number. Returns false if memory is out. */
 static bool packing_line(tn__packing *packing, uint32_t time, bool ending, size_t *count) {
     struct tn__packing_state *state = packing->state;
     uint32_t at = ending ? state->ends[time] : state->starts[time];
@@ -338,7 +366,8 @@ static bool packing_line(tn__packing *packing, uint32_t time, bool ending, size_
     return tn__sort_items(tn__run_context(packing->run), state->line, *count);
 }
 
-/* Computes all sums on one side of a step. False if memory is out. */
+/* Computes all sums of block sizes on one side of a step: of the blocks that end there, or of those
+ * that begin there. Returns false if memory is out. */
 static bool packing_gather(tn__packing *packing, packing_side *side, uint32_t time, uint32_t most,
                            bool ending) {
     struct tn__packing_state *state = packing->state;
@@ -384,9 +413,9 @@ static bool packing_unite(tn__packing *packing, const packing_sum *a, const pack
     return true;
 }
 
-/* Joins the blocks of equal sums from both sides of a step. The two sums of a match have at most
- * `total` blocks. `alone`: only if no third sum is equal; `whole`: one sum must contain all blocks
- * of its live range. */
+/* Joins the blocks of equal sums from both sides of a step, and returns whether any were joined.
+ * The two sums of a match have at most `total` blocks together. `alone`: two sums are joined only
+ * if no third sum is equal. `whole`: one of the two must contain all blocks of its live range. */
 static bool packing_match(tn__packing *packing, uint32_t total, bool alone, bool whole) {
     const packing_side *low = &packing->state->below, *high = &packing->state->above;
     bool any = false;
@@ -408,8 +437,9 @@ static bool packing_match(tn__packing *packing, uint32_t total, bool alone, bool
     return any;
 }
 
-/* Joins blocks at a step that have equal sums; returns whether any were joined. Sums have up to
- * `most` blocks, or all blocks of one live range. `alone`: only if no third sum is equal. */
+/* Joins blocks that end at a step with blocks that begin there if the sums of their sizes are
+ * equal; returns whether any were joined. Each sum has up to `most` blocks, or all blocks of one
+ * live range. `alone`: two sums are joined only if no third sum is equal. */
 static bool packing_sums(tn__packing *packing, uint32_t time, uint32_t most, bool alone) {
     struct tn__packing_state *state = packing->state;
     if (state->starts[time] == TN__PACKING_NONE || state->ends[time] == TN__PACKING_NONE)
@@ -465,13 +495,15 @@ static void packing_close_wheel(tn__packing *packing, packing_parts parts) {
     packing_put(packing, parts.c, made, step);
 }
 
-/* Counts a visited block. False if the limit for this step is reached. */
+/* Counts a block that was visited in the search for wheels. Returns false if the limit for this
+ * step, `most`, is reached. */
 static bool packing_look(tn__packing *packing, uint64_t most) {
     return ++packing->state->unseen < most;
 }
 
-/* Completes a wheel of which M, C and D are known: finds A by its size, and B by its size and A's
- * begin. */
+/* Completes a wheel (drawn above) of which the blocks M, C and D are known: finds A by its size,
+ * then B by its size and by the step at which A begins. Returns whether it found both and joined
+ * the five blocks. */
 static bool packing_close(tn__packing *packing, packing_parts parts, uint64_t most) {
     const tn__packing_block *blocks = packing->blocks, *m = &blocks[parts.m];
     const tn__packing_block *c = &blocks[parts.c], *d = &blocks[parts.d];
@@ -494,8 +526,9 @@ static bool packing_close(tn__packing *packing, packing_parts parts, uint64_t mo
     return false;
 }
 
-/* Searches wheels around block `m`. line[count] are blocks that begin at one end of M; the list
- * from `other` contains the blocks that begin at its other end. */
+/* Searches for a wheel with middle block `m`, and returns whether one was found and joined.
+ * line[count] are the blocks that begin at one end of M, sorted by their last step; the list from
+ * `other` contains the blocks that begin at M's other end. */
 static bool packing_around(tn__packing *packing, uint32_t m, uint32_t other, size_t count,
                            bool at_end, uint64_t most) {
     const tn__sort_item *line = packing->state->line;
@@ -513,8 +546,9 @@ static bool packing_around(tn__packing *packing, uint32_t m, uint32_t other, siz
     return false;
 }
 
-/* Searches a wheel in which the middle block begins or ends at `time`. Each block of a wheel begins
- * or ends where the middle does, so whichever was made last, its steps are queued. */
+/* Searches for a wheel of five blocks whose middle block begins or ends at `time`. It finds every
+ * wheel: each of the five blocks begins or ends at an end of the middle block, so the block that
+ * was made last has queued one of these steps. */
 static bool packing_wheel(tn__packing *packing, uint32_t time) {
     struct tn__packing_state *state = packing->state;
     const tn__packing_block *blocks = packing->blocks;
@@ -553,7 +587,8 @@ static bool packing_is_hopeless(const tn__packing *packing) {
     return packing->body_count - packing->standing_count < packing->body_count / PACKING_HOPE;
 }
 
-/* Whether to continue; if not, *status is set. */
+/* Returns whether the search may continue. If not, *status is the reason: a limit of the run,
+ * memory, or TN_OK if `effort_max` is used up. */
 static bool packing_goes_on(tn__packing *packing, uint64_t effort_max, tn_status *status) {
     packing_state *state = packing->state;
     *status = state->out_of_memory ? TN_E_NO_MEMORY : TN_OK;
@@ -570,7 +605,8 @@ static bool packing_next(tn__packing *packing, uint32_t *time, uint32_t *level) 
         packing_queue *queue = &packing->state->waiting[*level];
         while (queue->head < queue->count) {
             *time = queue->steps[queue->head++];
-            /* otherwise the step is in the queue of another level */
+            /* a step with another value of `clean` is in the queue of another level too, and is
+             * handled there */
             if (packing->state->clean[*time] == *level) return true;
         }
         queue->head = queue->count = 0;
@@ -603,7 +639,8 @@ static uint32_t packing_distance(const tn__packing *packing, uint32_t a, uint32_
     return gap + (of_first < of_last ? of_first : of_last);
 }
 
-/* Chooses a random separate block that has parts; near to block `other` unless that is NONE. */
+/* Chooses a random separate block that has parts: the nearest to block `other` of a few, or any if
+ * `other` is PACKING_NONE. Returns PACKING_NONE if it finds none. */
 static uint32_t packing_choose(tn__packing *packing, uint32_t other) {
     uint32_t best = PACKING_NONE, least = UINT32_MAX;
     for (uint32_t i = 0; i < PACKING_NEAR; i++) {
@@ -631,7 +668,7 @@ static void packing_take_some_apart(tn__packing *packing) {
                     tn__random_below(random, 2) == 0)
                     inner = part;
             packing_take_apart(packing, at);
-            /* goes on with a part of the block in half of the cases */
+            /* in half of the cases, one of the block's parts is taken apart as well */
             at = tn__random_below(random, 2) == 0 ? inner : PACKING_NONE;
         }
     }
@@ -724,7 +761,8 @@ tn_status tn__packing_create(tn_run *run, const uint32_t *ids, uint32_t count,
     packing_state *state = tn__run_scratch(run, 1, sizeof *state);
     *packing = (tn__packing){.run = run, .body_count = count, .state = state};
     size_t spare =
-        /* limit of blocks with parts: each needs two, and some more have just been taken apart */
+        /* limit of the number of blocks that have parts: each has at least two, and the blocks that
+         * were just taken apart keep their numbers */
         (size_t)count + PACKING_APART_ALL;
     packing->blocks = tn__run_scratch(run, count + spare, sizeof *packing->blocks);
     packing->standing = tn__run_scratch(run, (size_t)count + 1, sizeof *packing->standing);

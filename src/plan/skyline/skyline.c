@@ -31,7 +31,7 @@
 
 #define SKYLINE_POLL 1024u  /* number of placed buffers between two checks of the clock */
 #define SKYLINE_CAVES 128u  /* limit of caves that wait to be filled */
-#define SKYLINE_CHAIN 1024u /* limit of buffers in a chain ... */
+#define SKYLINE_CHAIN 1024u /* limit of the number of buffers in a chain */
 #define SKYLINE_LOOKS 400u  /* limit of buffers visited in the search of a chain */
 /* visits per buffer in all searches for chains of one plan; after that, no chains are searched */
 #define SKYLINE_LOOKS_EACH 32u
@@ -44,20 +44,23 @@ struct tn__skyline {
     const tn_run_piece *pieces;
     const uint32_t *ids;
     uint32_t count, time_count;
-    tn__live_tree lives; /* buffers that are not placed yet */
-    /* numbers sorted by first step, then by length, longest first; those that begin at step t are
-     * by_length[starts[t]] to by_length[starts[t + 1] - 1] */
+    tn__live_tree lives; /* the buffers that are not placed yet, by live range */
+    /* by_length: buffer numbers sorted by first step, then by length, longest first; those that
+     * begin at step t are by_length[starts[t]] to by_length[starts[t + 1] - 1] */
     uint32_t *by_length, *starts;
-    /* by_first: by first step, then by length or rank; row_of[number]: its index there */
+    /* by_first: buffer numbers sorted by first step, then by length or rank, which is the order in
+     * which chains try them; row_of[number]: the buffer's index in by_first */
     uint32_t *by_first, *row_of;
-    /* [index in by_first] the index itself, or a later index if the buffer there is placed */
+    /* [index in by_first], the index itself if its buffer is not placed, else a later index */
     uint32_t *unplaced;
-    /* [step] no chain from here reaches the end of the segment if it equals dead_now */
+    /* [step], equals dead_now if the current search has found that no chain from this step reaches
+     * the end of the segment */
     uint32_t *dead, dead_now;
-    uint64_t looks;             /* visits left for searching chains */
+    uint64_t looks;             /* number of buffers that searches for chains may still visit */
     uint32_t *chain, *chain_at; /* [SKYLINE_CHAIN] */
     skyline_area mean_area;
-    /* the segments of the skyline, by their first step */
+    /* [step], the segment of the skyline that begins at this step: its height, and the steps at
+     * which the next and the previous segment begin */
     uint64_t *floor;
     uint32_t *next, *previous;
     uint32_t *heap, *heap_at; /* heap of segments, lowest floor first, ties to the earlier one */
@@ -91,8 +94,8 @@ void tn__skyline_destroy(tn__skyline *skyline) {
     tn__free(&context, skyline, sizeof *skyline);
 }
 
-/* Makes by_length[] and starts[] (row_of[] is scratch memory): a counting sort by last step, latest
- * first, then by first step; both sorts are stable. */
+/* Fills by_length[] and starts[] by two stable counting sorts: by last step, latest first, then by
+ * first step. row_of[] serves as scratch memory. */
 static void skyline_sort_rows(tn__skyline *skyline) {
     uint32_t *starts = skyline->starts, *by_last = skyline->row_of, times = skyline->time_count;
     skyline_area area = 0;
@@ -195,7 +198,8 @@ static void skyline_join_next(tn__skyline *skyline, uint32_t segment) {
         skyline->previous[skyline->next[next]] = segment;
 }
 
-/* Raises a segment to its lower neighbour, because no buffer fits on it any more. */
+/* Raises a segment to the height of its lower neighbour, because no unplaced buffer fits on it any
+ * more. */
 static void skyline_lift(tn__skyline *skyline, uint32_t segment) {
     uint32_t next = skyline->next[segment], previous = skyline->previous[segment];
     uint64_t level = UINT64_MAX;
@@ -209,9 +213,9 @@ static void skyline_lift(tn__skyline *skyline, uint32_t segment) {
     if (previous != TN__LIVE_TREE_NONE) skyline_join_next(skyline, previous);
 }
 
-/* Raises steps [first, last), which lie within a level segment, to at least `top`. `at` is a
- * segment that begins at or before `first`. Neighbours of equal height are not merged yet. Returns
- * the segment that begins at `first`. */
+/* Raises the floor of steps [first, last), which lie within one segment, to at least `top`. `at` is
+ * a segment that begins at or before `first`. Neighbours that now have equal heights are not
+ * merged. Returns the segment that begins at `first`. */
 static uint32_t skyline_raise(tn__skyline *skyline, uint32_t at, uint32_t first, uint32_t last,
                               uint64_t top) {
     while (skyline->next[at] <= first) at = skyline->next[at];
@@ -233,7 +237,8 @@ static uint32_t skyline_raise(tn__skyline *skyline, uint32_t at, uint32_t first,
     }
 }
 
-/* Merges neighbours of equal height, from the segment before `first` to the one after `last`. */
+/* Merges neighbouring segments of equal height, from the segment before `first` to the one after
+ * `last`. */
 static void skyline_join_all(tn__skyline *skyline, uint32_t first, uint32_t last) {
     uint32_t at = skyline->previous[first] != TN__LIVE_TREE_NONE ? skyline->previous[first] : first;
     while (at < last && at != skyline_end(skyline)) {
@@ -277,7 +282,8 @@ static uint32_t skyline_unplaced(tn__skyline *skyline, uint32_t at) {
     return at;
 }
 
-/* The first index in by_first of a buffer that begins at `time` and may end by `end`. */
+/* Returns the first index in by_first of a buffer that begins at `time` and may be tried: with
+ * `ranked`, the first of all, else the longest that ends by step `end`. */
 static uint32_t skyline_row(const tn__skyline *skyline, uint32_t time, uint32_t end, bool ranked) {
     uint32_t low = skyline->starts[time], high = skyline->starts[time + 1];
     if (ranked) return low;
@@ -305,7 +311,8 @@ static uint32_t skyline_find_chain(tn__skyline *skyline, uint32_t segment, bool 
     for (uint32_t looks = 0; looks < SKYLINE_LOOKS && skyline->looks > 0; looks++) {
         skyline->looks--;
         at[depth] = skyline_unplaced(skyline, at[depth]);
-        /* the chain cannot be continued, so the search goes back to the buffer before */
+        /* no further buffer begins at this step, so the search goes back to the buffer before it in
+         * the chain */
         if (at[depth] >= skyline->starts[time + 1]) {
             skyline->dead[time] = skyline->dead_now;
             if (depth-- == 0) return 0;
@@ -398,9 +405,9 @@ typedef struct skyline_cave {
     uint64_t floor, ceiling;
 } skyline_cave;
 
-/* Places the first buffer that fits on the floor of the cave; the spaces to its left, right and
- * above become caves too. It uses hulls and whole sizes, so buffers in caves have no caves of their
- * own. */
+/* Places the first buffer in the order that fits on the floor of the cave. The spaces to its left,
+ * to its right and above it become caves too. A buffer in a cave is treated as one rectangle (hull
+ * of its live range, whole size), so no caves are searched below its pieces. */
 static void skyline_fill_cave(tn__skyline *skyline, skyline_cave cave, skyline_filling *filling) {
     skyline_cave stack[SKYLINE_CAVES];
     uint32_t depth = 0;
@@ -417,14 +424,16 @@ static void skyline_fill_cave(tn__skyline *skyline, skyline_cave cave, skyline_f
         if (at + body->size > cave.ceiling) continue;
         skyline_count(skyline, number, filling);
         filling->offsets[id] = at;
-        if (depth + 3 > SKYLINE_CAVES) continue; /* the other spaces stay empty */
+        /* if the stack of caves is nearly full, the spaces around this buffer stay empty */
+        if (depth + 3 > SKYLINE_CAVES) continue;
         stack[depth++] = (skyline_cave){cave.first, body->first, cave.floor, cave.ceiling};
         stack[depth++] = (skyline_cave){body->last, cave.last, cave.floor, cave.ceiling};
         stack[depth++] = (skyline_cave){body->first, body->last, at + body->size, cave.ceiling};
     }
 }
 
-/* Fills the caves below the pieces of a buffer at `offset`, unless pieces lie above each other. */
+/* Fills the caves below the pieces of a buffer at `offset`. A buffer with pieces above each other
+ * is left out. */
 static void skyline_fill_caves(tn__skyline *skyline, const tn_run_body *body, uint64_t floor,
                                uint64_t offset, skyline_filling *filling) {
     const tn_run_piece *pieces = skyline->pieces + body->piece_first;
@@ -448,7 +457,8 @@ static void skyline_put(tn__skyline *skyline, uint32_t segment, uint32_t number,
     skyline_fill_caves(skyline, &skyline->bodies[id], floor, filling->offsets[id], filling);
 }
 
-/* Places one buffer or one chain, or raises one segment. */
+/* One step of the filling: places a buffer or a chain of buffers on the lowest segment, or raises
+ * that segment. */
 static void skyline_step(tn__skyline *skyline, tn__skyline_rule rule, skyline_filling *filling) {
     uint32_t segment = skyline->heap[0];
     uint32_t rank = TN__LIVE_TREE_NONE;
@@ -456,15 +466,18 @@ static void skyline_step(tn__skyline *skyline, tn__skyline_rule rule, skyline_fi
     if (rule.fit == TN__SKYLINE_ROWS || rule.fit == TN__SKYLINE_ROWS_RANKED) {
         bool limited = false, ranked = rule.fit == TN__SKYLINE_ROWS_RANKED;
         uint32_t length = skyline_find_chain(skyline, segment, ranked, &limited);
-        /* goes from right to left, so that the segment keeps its first step */
+        /* places the chain from right to left, so that the rest of the segment keeps its first
+         * step */
         for (uint32_t i = length; i-- > 0;) {
-            /* the buffer may have been placed in a cave of another one already */
+            /* this buffer may already have been placed in a cave below another buffer of the
+             * chain */
             uint32_t number = skyline->chain[i];
             if (tn__live_tree_at(&skyline->lives, number)->rank != TN__LIVE_TREE_NONE)
                 skyline_put(skyline, segment, number, filling);
         }
         if (length > 0) return;
-        /* the segment is too wide for the search: a buffer at its right end makes it narrower */
+        /* The search for a chain was cut short because the segment is too wide. A buffer placed at
+         * its right end makes it narrower. */
         if (limited) {
             uint32_t end = skyline->next[segment];
             rank = tn__live_tree_find(&skyline->lives,

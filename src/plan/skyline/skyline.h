@@ -15,16 +15,20 @@
 typedef struct tn__skyline tn__skyline;
 
 typedef enum tn__skyline_fit {
-    TN__SKYLINE_ANY,  /* takes the first buffer in the order */
-    TN__SKYLINE_WALL, /* prefers buffers that touch an end of the segment */
-    TN__SKYLINE_ROWS, /* prefers chains from end to end of the segment, longest live ranges first */
-    TN__SKYLINE_ROWS_RANKED /* prefers chains from end to end of the segment, in the given order */
+    TN__SKYLINE_ANY,  /* places the first buffer in the order that fits on the segment */
+    TN__SKYLINE_WALL, /* prefers buffers that begin or end where the segment does */
+    /* prefers chains (buffers end to end, from one end of the segment to the other), longest live
+     * ranges first */
+    TN__SKYLINE_ROWS,
+    /* prefers chains (buffers end to end, from one end of the segment to the other), in the given
+     * order */
+    TN__SKYLINE_ROWS_RANKED
 } tn__skyline_fit;
 
 typedef struct tn__skyline_rule {
     tn__skyline_fit fit;
-    /* with chains: if none is found, raises the segment if that wastes at most this many mean
-     * buffer areas */
+    /* With rules that prefer chains: if no chain is found, raises the segment to its lower
+     * neighbour if that wastes at most this many mean areas (bytes x steps) of a buffer. */
     uint32_t lift;
 } tn__skyline_rule;
 
@@ -40,7 +44,7 @@ tn__skyline *tn__skyline_create(const tn__live_tree_input *input, const tn_run_p
                                 uint32_t time_count);
 void tn__skyline_destroy(tn__skyline *skyline);
 
-/* Fills in offsets[id] for all buffers. The caller ensures that the sum of all sizes and alignments
+/* Computes offsets[id] for all buffers. The caller ensures that the sum of all sizes and alignments
  * is below 2^63.
  *
  * order    [count], a permutation of 0 ... count-1: indices of `ids`, first buffer first

@@ -22,7 +22,7 @@ static uint32_t weighted_log2(uint64_t value) {
     uint32_t result = 63 - (uint32_t)__builtin_clzll(value);
     uint64_t part = value << (63 - result) >> 32; /* a number in [1, 2) with 31 fractional bits */
     for (uint32_t i = 0; i < WEIGHTED_BITS; i++) {
-        uint64_t square = part * part; /* a number in [1, 4) with 62 fractional bits */
+        uint64_t square = part * part; /* the square, a number in [1, 4) with 62 fractional bits */
         bool two = square >> 63 != 0;
         part = square >> (two ? 32 : 31);
         result = 2 * result + two;
@@ -32,7 +32,8 @@ static uint32_t weighted_log2(uint64_t value) {
 
 /* --- the load over time --- */
 
-/* Makes a tree of the highest load of every range of steps; NULL if memory is out. */
+/* Makes a tree of the highest load (live bytes at a step) of every range of steps; NULL if memory
+ * is out. */
 static uint64_t *weighted_load(tn_run *run) {
     const tn_run_body *bodies = tn__run_bodies(run);
     uint32_t times = tn__run_time_count(run);
@@ -83,7 +84,8 @@ bool tn__weighted_orders_prepare(tn_run *run, const uint32_t *ids, uint32_t coun
 
 /* --- orders --- */
 
-/* bits per pass: six passes over a key, with counters that fit into a cache */
+/* bits of a key that one pass of the radix sort uses: six passes sort a 64-bit key, and the
+ * counters fit into a cache */
 #define WEIGHTED_DIGIT 11u
 #define WEIGHTED_DIGITS (1u << WEIGHTED_DIGIT)
 
@@ -117,24 +119,27 @@ void tn__weighted_orders_order(tn__weighted_orders *orders, const tn__order_weig
         sum -= (int64_t)orders->first[i] * weights->early;
         if (weights->noise > 0)
             sum += (int64_t)(weights->noise * tn__random_below(random, 1u << WEIGHTED_BITS));
-        /* the absolute value of `sum` is below 2^61 */
+        /* `sum` has an absolute value below 2^61, so the key is positive */
         orders->key[i] = ((uint64_t)1 << 62) - (uint64_t)sum;
         order[i] = i;
     }
     tn__weighted_orders_sort(orders->key, order, orders->spare, orders->count);
 }
 
-#define WEIGHTED_LOAD_ALL (1u << 24) /* this weight outweighs all others */
+#define WEIGHTED_LOAD_ALL (1u << 24) /* a weight of the load that outweighs all other weights */
 
 tn__order_weights tn__weighted_orders_draw(uint32_t turn, tn__random *random) {
     static const tn__order_weights known[] = {
-        {1024, WEIGHTED_LOAD_ALL, 0, 0, {TN__SKYLINE_ANY, 0}}, /* by load, then by length */
-        {512, 0, 0, 0, {TN__SKYLINE_ROWS, 3}},                 /* chains, then by area */
-        {512, 0, 0, 0, {TN__SKYLINE_ANY, 0}},                  /* area */
+        /* largest load first, then longest live range */
+        {1024, WEIGHTED_LOAD_ALL, 0, 0, {TN__SKYLINE_ANY, 0}},
+        /* chains of buffers, then largest area (bytes x steps) */
+        {512, 0, 0, 0, {TN__SKYLINE_ROWS, 3}},
+        {512, 0, 0, 0, {TN__SKYLINE_ANY, 0}}, /* area */
         {800, 50 << 10, 0, 512, {TN__SKYLINE_WALL, 0}},
-        {512, WEIGHTED_LOAD_ALL, 0, 0, {TN__SKYLINE_WALL, 0}}, /* by load, then by area */
-        {1024, 0, 0, 0, {TN__SKYLINE_WALL, 0}},                /* life */
-        {0, 0, 1 << 24, 0, {TN__SKYLINE_WALL, 0}},             /* by time, then by size */
+        /* largest load first, then largest area (bytes x steps) */
+        {512, WEIGHTED_LOAD_ALL, 0, 0, {TN__SKYLINE_WALL, 0}},
+        {1024, 0, 0, 0, {TN__SKYLINE_WALL, 0}},    /* life */
+        {0, 0, 1 << 24, 0, {TN__SKYLINE_WALL, 0}}, /* earliest first step, then largest size */
     };
     if (turn < sizeof known / sizeof *known) return known[turn];
     tn__order_weights weights = {.rule = {TN__SKYLINE_ANY, 0}};

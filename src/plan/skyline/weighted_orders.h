@@ -22,20 +22,22 @@ typedef struct tn__order_weights {
 typedef struct tn__weighted_orders {
     const uint32_t *ids; /* [count] */
     uint32_t count;
-    uint32_t *size, *life, *load, *first; /* [count], with 12 fractional bits */
-    uint64_t *key;                        /* [count] */
-    uint32_t *spare;                      /* [count] */
+    /* [count], features of each buffer, with 12 fractional bits */
+    uint32_t *size, *life, *load, *first;
+    uint64_t *key;   /* [count] */
+    uint32_t *spare; /* [count] */
 } tn__weighted_orders;
 
 /* Reads the run's buffers once, into scratch memory of the run. Cost: O(n log n). False if memory
  * is out. */
 bool tn__weighted_orders_prepare(tn_run *run, const uint32_t *ids, uint32_t count,
                                  tn__weighted_orders *orders);
-/* Fills order[] with indices of `ids`, first buffer first. Equal weights and random states give
- * equal orders. */
+/* Fills order[] with indices of `ids`, first buffer first. Equal weights with an equal state of the
+ * random generator give equal orders. */
 void tn__weighted_orders_order(tn__weighted_orders *orders, const tn__order_weights *weights,
                                tn__random *random, uint32_t *order);
-/* The weights for turn 0, 1, 2, ...: first those known to be good, then random ones. */
+/* Returns the weights for try number 0, 1, 2, ...: first some that are known to be good, then
+ * random ones. */
 tn__order_weights tn__weighted_orders_draw(uint32_t turn, tn__random *random);
 /* Varies a set of weights a little: new noise, and one or two changed weights. */
 tn__order_weights tn__weighted_orders_vary(const tn__order_weights *weights, tn__random *random);

@@ -32,14 +32,19 @@
 
 typedef struct buffers_state {
     liveness_state *liveness;
-    uint32_t *next;  /* [ranges] next member of the buffer, RANGE_NONE at the end */
-    uint32_t *head;  /* [ranges] by root: newest member that may still be live */
-    uint32_t *begin; /* [ranges] by root: first step of the buffer */
-    /* [ranges] by root: address of the buffer as required by claims, or SIZE_UNKNOWN */
+    uint32_t *next; /* [ranges] next member of the buffer, RANGE_NONE at the end */
+    /* [ranges] for the first live range of a buffer (its root): the newest member that may still be
+     * live */
+    uint32_t *head;
+    uint32_t *begin; /* [ranges] for a root: the first step of its buffer */
+    /* [ranges] for a root: the buffer's address if a claim of the caller fixes it, else
+     * SIZE_UNKNOWN */
     uint64_t *base;
-    uint32_t *all;      /* [ranges] by root: list of all members, including dead ones */
+    /* [ranges] for a root: list of all members of its buffer, including those that are no longer
+     * live */
+    uint32_t *all;
     uint32_t *all_next; /* [ranges] */
-    uint32_t *size;     /* [ranges] by root: number of members */
+    uint32_t *size;     /* [ranges] for a root: number of members of its buffer */
     /* [ranges] last step at which an operator writes into the source of this alias; 0: no operator
      * does */
     uint32_t *changed;
@@ -74,8 +79,8 @@ static void buffers_join(buffers_state *buffers, uint32_t id, uint32_t with, tn_
 
 /* --- claims: the addresses that another planner reports --- */
 
-/* The address that the caller's claims require for a live range; TN_SIZE_UNKNOWN if there is no
- * claim. */
+/* Returns the address that the caller's claims require for a live range; TN_SIZE_UNKNOWN if no
+ * claim concerns it. */
 static uint64_t buffers_claim(const liveness_state *liveness, const live_range *range) {
     bool claims =
         liveness->options.inplace == TN_INPLACE_CLAIMED && liveness->options.claimed != NULL;
@@ -93,7 +98,7 @@ static bool buffers_claim_agrees(const buffers_state *buffers, const live_range 
     return tn__add(base, delta, &sum) && claim == sum;
 }
 
-/* The first claim in a buffer fixes the address of the buffer. */
+/* Records the address that the first claim in a buffer gives to the whole buffer. */
 static void buffers_note_claim(buffers_state *buffers, const live_range *range) {
     uint64_t claim = buffers_claim(buffers->liveness, range);
     uint64_t *base = &buffers->base[range->root];
@@ -130,7 +135,7 @@ static void buffers_view(buffers_state *buffers, uint32_t id) {
 
 /* --- in-place --- */
 
-/* The live range of a tensor that is read at a step. */
+/* Returns the live range of a tensor that a read at this step reads. */
 static uint32_t buffers_range_at(const liveness_state *liveness, tn_tensor_id tensor,
                                  uint32_t step) {
     if (tensor == TN_NONE || liveness->is_static[tensor]) return RANGE_NONE;
@@ -155,7 +160,8 @@ static bool buffers_is_over(const liveness_state *liveness, const live_range *ra
     return true;
 }
 
-/* Removes the members that an in-place live range covers: all of their uses are over. */
+/* Removes those members of a buffer that an in-place live range replaces: all of their uses are
+ * over. */
 static void buffers_cover(buffers_state *buffers, uint32_t id) {
     const live_range *ranges = buffers->liveness->ranges, *range = &ranges[id];
     uint32_t *link = &buffers->head[range->root];
@@ -324,14 +330,14 @@ tn_status tn__buffers_assign(liveness_state *liveness) {
  * Source: memory-efficient DenseNet (Pleiss et al., 2017) shares concatenations by hand.
  */
 
-/* most members of an input's buffer; all of them are moved and compared */
+/* limit of the members of an input's buffer, because all of them are moved and compared */
 #define FUSE_MEMBERS_MAX 4096u
-/* most inputs of one concatenation; the longest one of a DenseNet has about sixty */
+/* limit of the inputs of one concatenation; the longest one of a DenseNet has about sixty */
 #define FUSE_INPUTS_MAX 256u
 
 typedef struct fuse_input {
     uint32_t range, root;
-    uint64_t at; /* offset of the input in the output */
+    uint64_t at; /* offset of this input in the output of the concatenation */
     bool joins;
 } fuse_input;
 
@@ -340,12 +346,14 @@ typedef struct fuse_join {
     const live_range *output;
     fuse_input inputs[FUSE_INPUTS_MAX];
     uint32_t count;
-    uint64_t start; /* first byte of the output in the new buffer */
+    /* offset of the output's first byte in the buffer that it shares with its inputs */
+    uint64_t start;
 } fuse_join;
 
 /* --- which live ranges are written into --- */
 
-/* Computes `changed` for all live ranges. */
+/* Computes `changed` (the last step at which an operator writes into an alias's source) for all
+ * live ranges. */
 static void buffers_watch(buffers_state *buffers) {
     liveness_state *liveness = buffers->liveness;
     /* root[id] is the live range that `id` is an alias of, directly or indirectly. It lies in the
@@ -362,8 +370,8 @@ static void buffers_watch(buffers_state *buffers) {
     for (size_t id = liveness->count; id-- > 0;) buffers->changed[id] = buffers->changed[root[id]];
 }
 
-/* Whether the elements are contiguous. For aliases this is unknown, unless they return their own
- * operand after writing into it. */
+/* Whether the elements of a live range are contiguous. For aliases this is unknown, and the answer
+ * is false, unless they return their own operand after writing into it. */
 static bool fuse_is_dense(const liveness_state *liveness, uint32_t id) {
     for (uint32_t steps = 0; steps < 64; steps++) {
         const live_range *range = &liveness->ranges[id];
@@ -389,9 +397,9 @@ static bool fuse_may_join(const fuse_join *join, const fuse_input *input) {
     return buffers->changed[input->range] <= join->output->first;
 }
 
-/* A bucket may be changed later, also by code that runs concurrently with the program. So every
- * member of the input's buffer must stay within the input's bytes and end before the bucket is
- * made. */
+/* Whether an input can lie inside a bucket. A bucket may be changed later, also by code that runs
+ * concurrently with the program. So every member of the input's buffer must stay within the input's
+ * bytes and end before the bucket is made. */
 static bool fuse_suits_bucket(const fuse_join *join, const fuse_input *input) {
     const buffers_state *buffers = join->buffers;
     const liveness_state *liveness = buffers->liveness;
@@ -406,8 +414,8 @@ static bool fuse_suits_bucket(const fuse_join *join, const fuse_input *input) {
     return true;
 }
 
-/* Inputs that share a buffer must lie at the same distances from each other in the output. An input
- * that does not fit to an earlier input of its buffer is copied. */
+/* Excludes inputs that share a buffer but do not lie at the same distances from each other in the
+ * output: an input that disagrees with an earlier input of its buffer is copied. */
 static void fuse_agree(fuse_join *join) {
     const live_range *ranges = join->buffers->liveness->ranges;
     for (uint32_t i = 0; i < join->count; i++) {
@@ -420,8 +428,8 @@ static void fuse_agree(fuse_join *join) {
     }
 }
 
-/* The output's address is that of its own claim, or else follows from the first input with a claim.
- * Inputs with claims for another address are copied. */
+/* Finds the address that claims require for the output: that of its own claim, or else the one that
+ * follows from the first input with a claim. Inputs with claims for another address are copied. */
 static void fuse_obey_claims(fuse_join *join) {
     const buffers_state *buffers = join->buffers;
     uint64_t output = buffers_claim(buffers->liveness, join->output);
@@ -437,7 +445,7 @@ static void fuse_obey_claims(fuse_join *join) {
 
 /* --- keeping in-place over the output possible --- */
 
-/* Whether some of the input's bytes are still in use when the output's last reader runs. *covered
+/* Whether some of the input's bytes are still needed when the output's last reader runs. *covered
  * is set if all of them are. */
 static bool fuse_is_outlived(const fuse_join *join, const fuse_input *input, bool *covered) {
     const buffers_state *buffers = join->buffers;
@@ -474,7 +482,8 @@ static void fuse_outliving(fuse_join *join) {
 
 /* --- conflicts --- */
 
-/* The distance by which the input's buffer moves up. */
+/* Returns the distance by which the buffer of an input moves up when it joins the output's
+ * buffer. */
 static uint64_t fuse_shift(const fuse_join *join, const fuse_input *input) {
     return join->start + input->at - join->buffers->liveness->ranges[input->range].delta;
 }
@@ -496,8 +505,8 @@ static uint64_t fuse_overlap(uint64_t a_lo, uint64_t a_hi, uint64_t b_lo, uint64
     return lo < hi ? hi - lo : 0;
 }
 
-/* After the concatenation, the live bytes of the buffer inside the output must be bytes that its
- * own inputs have brought there. */
+/* Whether the output's buffer is correct after the concatenation: bytes of the inputs' buffers that
+ * are still live inside the output must be bytes that the concatenation itself brought there. */
 static bool fuse_suits_output(const fuse_join *join, const fuse_input *input) {
     const buffers_state *buffers = join->buffers;
     const live_range *ranges = buffers->liveness->ranges;
@@ -517,8 +526,8 @@ static bool fuse_suits_output(const fuse_join *join, const fuse_input *input) {
     return true;
 }
 
-/* Whether the buffers of inputs a and b can share one buffer: no member of either holds bytes of
- * the other's members at the same step. */
+/* Whether the buffers of inputs a and b can be merged: no member of one holds bytes of a member of
+ * the other at the same step. */
 static bool fuse_suits(const fuse_join *join, const fuse_input *a, const fuse_input *b) {
     const buffers_state *buffers = join->buffers;
     const live_range *ranges = buffers->liveness->ranges;
@@ -535,8 +544,8 @@ static bool fuse_suits(const fuse_join *join, const fuse_input *a, const fuse_in
     return true;
 }
 
-/* Excludes inputs until the remaining ones are compatible. If an input is excluded, all inputs that
- * share its buffer are excluded, too. */
+/* Excludes inputs from the merge (they are copied) until the remaining ones are compatible. With an
+ * input, all inputs that share its buffer are excluded, too. */
 static void fuse_resolve(fuse_join *join) {
     for (uint32_t i = 0; i < join->count; i++) {
         fuse_input *input = &join->inputs[i];
@@ -593,7 +602,7 @@ static void fuse_all(fuse_join *join, uint32_t id) {
         const fuse_input *input = &join->inputs[i];
         if (!input->joins) continue;
         if (first == RANGE_NONE) first = input->range;
-        /* moved with an earlier input */
+        /* the buffer of this input has already moved with an earlier input */
         if (ranges[input->range].root == ranges[id].root) continue;
         fuse_move(buffers, input->root, fuse_shift(join, input));
         fuse_unite(buffers, input->root, ranges[id].root);
@@ -605,8 +614,9 @@ static void fuse_all(fuse_join *join, uint32_t id) {
 
 /* --- entry points --- */
 
-/* Whether an output's inputs are to be placed inside it. Concatenations are, if the option asks for
- * it and nothing runs concurrently. Buckets always are, because they exist for this purpose. */
+/* Whether the inputs of an output are to be placed inside it. For concatenations this is so if the
+ * option asks for it and nothing runs concurrently; for buckets always, because they exist for this
+ * purpose. */
 static bool fuse_wants(const buffers_state *buffers, uint32_t id) {
     const liveness_state *liveness = buffers->liveness;
     const live_range *range = &liveness->ranges[id];

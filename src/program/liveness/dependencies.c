@@ -20,7 +20,8 @@
 /* --- dependencies of a layout ----------------------------------------------------------------- */
 
 typedef struct deps_pair {
-    uint32_t before, after; /* numbers of steps while pairs are collected */
+    /* while pairs are collected, numbers of steps: `before` must be over when `after` starts */
+    uint32_t before, after;
 } deps_pair;
 
 typedef struct deps_item { /* a live range that writes, at its address in the layout */
@@ -35,15 +36,18 @@ typedef struct deps_state {
     const tn_context *context;
     tn_error *error;
     tn__happens happens;
-    /* [ranges] of a live range that writes: the newest of its views, or RANGE_NONE */
+    /* [ranges] for a live range that writes: the newest of its views, the head of a list;
+     * RANGE_NONE: no view */
     uint32_t *viewers;
-    uint32_t *chain; /* [ranges] next view in the list */
-    bool *under;     /* [ranges] true: it writes, but now counts as a view of a concatenation */
+    uint32_t *chain; /* [ranges] next view in the list that begins with `viewers` */
+    /* [ranges] whether a live range that writes has become part of a concatenation, so that it now
+     * counts as a view */
+    bool *under;
     deps_item *items;
     uint32_t item_count;
     uint64_t *cuts;
     uint32_t cut_count;
-    uint32_t *holder; /* [cuts] item that holds the section which begins at this cut */
+    uint32_t *holder; /* [cuts] index of the item that holds the section which begins at this cut */
     uint64_t *starts; /* bits */
     size_t words, ranges;
     deps_pair *pairs;
@@ -56,7 +60,8 @@ static bool deps_starts(const deps_state *deps, uint32_t cut) {
     return (deps->starts[cut / 64] >> (cut % 64) & 1) != 0;
 }
 
-/* the section that contains `cut`; cut 0 always begins a section */
+/* Returns the cut that begins the section containing `cut`; it exists because cut 0 always begins a
+ * section. */
 static uint32_t deps_below(const deps_state *deps, uint32_t cut) {
     size_t word = cut / 64;
     uint64_t bits = deps->starts[word] & (~0ull >> (63 - cut % 64));
@@ -64,7 +69,7 @@ static uint32_t deps_below(const deps_state *deps, uint32_t cut) {
     return (uint32_t)(word * 64) + 63 - (uint32_t)__builtin_clzll(bits);
 }
 
-/* the next cut that begins a section; cut_count if no later cut does */
+/* Returns the next cut after `cut` that begins a section; cut_count if no later one does. */
 static uint32_t deps_above(const deps_state *deps, uint32_t cut) {
     size_t word = (cut + 1) / 64;
     if (cut + 1 >= deps->cut_count) return deps->cut_count;
@@ -99,8 +104,9 @@ static bool deps_is_apply(const deps_state *deps, uint32_t step) {
     return tn_program_instructions(deps->occupancy->program)[step].opcode == TN_APPLY;
 }
 
-/* Notes a dependency if the layout requires that `use` ends before `step` writes and the graph does
- * not. Steps inside control flow are represented by the APPLY of their operator. */
+/* Records a dependency between two steps: the layout requires that step `use` is over before step
+ * `step` writes, and no path of the graph guarantees it. Steps inside control flow are represented
+ * by the APPLY of their operator. */
 static tn_status deps_note(deps_state *deps, uint32_t use, uint32_t step) {
     uint32_t before = deps->happens.exit[use], after = deps->happens.exit[step];
     if (before == after || tn__happens_before(&deps->happens, use, step)) return TN_OK;
@@ -120,8 +126,8 @@ static tn_status deps_note_range(deps_state *deps, const live_range *old, uint32
     return TN_OK;
 }
 
-/* A concatenation finds the input `old` at its place in the output: from now on `old` and its views
- * count as views of the output. */
+/* Called when a concatenation finds its input `old` at its place in the output: from now on, `old`
+ * and its views count as views of the output. */
 static void deps_keep(deps_state *deps, uint32_t old, uint32_t output) {
     if (deps->under[old]) return;
     uint32_t last = old, next = deps->viewers[old];
@@ -133,8 +139,8 @@ static void deps_keep(deps_state *deps, uint32_t old, uint32_t output) {
     deps->viewers[output] = old;
 }
 
-/* `fresh` overwrites bytes that `old` held: all users of these bytes must have finished, including
- * users of views. */
+/* Called when the live range `fresh` overwrites bytes of the live range `old`: records that all
+ * users of these bytes, including users of views, must be over before. */
 static tn_status deps_take(deps_state *deps, const deps_item *old, const deps_item *fresh) {
     const live_range *ranges = deps->occupancy->found;
     uint32_t step = ranges[fresh->range].first;
@@ -208,7 +214,7 @@ static int deps_item_order(const void *a, const void *b) {
     return (x->range > y->range) - (x->range < y->range);
 }
 
-/* Lists the live ranges that write, and links every view to the live range that owns its bytes,
+/* Lists the live ranges that write, and links each view to the live range whose bytes it shows,
  * through any number of views. */
 static void deps_gather(deps_state *deps) {
     const live_range *ranges = deps->occupancy->found;
@@ -334,7 +340,7 @@ static bool loosen_is_asked(const tn_occupancy_options *memory, const tn_plan_op
            tn_problem_count(problem) <= LOOSEN_BODIES;
 }
 
-/* Whether buffer i is equal in both problems, except for its conflicts. */
+/* Whether buffer i is equal in both problems, except for its conflicts with other buffers. */
 static bool loosen_is_same(const tn_problem *a, const tn_problem *b) {
     if (tn_problem_count(a) != tn_problem_count(b)) return false;
     for (tn_body_id id = 0; id < tn_problem_count(a); id++) {

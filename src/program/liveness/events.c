@@ -16,11 +16,12 @@ typedef struct events_job {
     tn_occupancy *occupancy;
     const tn_program *program;
     tn__happens happens;
-    uint32_t *entry; /* [steps] first step of the control flow that ends there */
-    uint32_t *place; /* [steps] the steps of all chains: chain after chain, each in its order */
-    size_t *chain;   /* [chains + 1] index in `place` of the first step of each chain */
-    uint32_t *step;  /* [operators] the step that runs the operator */
-    uint32_t *uses;  /* the events that use one span */
+    uint32_t *entry; /* [steps] first step of the control flow that ends at this step */
+    /* [steps] the steps in the order of the chains: chain after chain, each in its own order */
+    uint32_t *place;
+    size_t *chain;  /* [chains + 1] index in `place` of the first step of each chain */
+    uint32_t *step; /* [operators] the step that runs the operator */
+    uint32_t *uses; /* list of the events that use the current span */
     size_t use_room;
     tn__arena scratch;
     tn_error *error;

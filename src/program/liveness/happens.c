@@ -28,7 +28,8 @@ typedef struct happens_edge {
     uint32_t from, to;
 } happens_edge;
 
-typedef struct happens_touch { /* an entry in a list of readers */
+/* an entry in a list of the steps that have read a tensor or a memory */
+typedef struct happens_touch {
     uint32_t step, next;
 } happens_touch;
 
@@ -43,24 +44,29 @@ typedef struct happens_maker {
     tn_error *error;
     tn__happens *made;
     tn__arena scratch;
-    uint32_t *entry;   /* [steps] first step of the control flow around it, or itself */
-    uint32_t *definer; /* [tensors] the step of the newest definition, or NONE */
-    /* [tensors] list of the steps that have read the tensor since that definition */
+    /* [steps] first step of the outermost control flow around the step; outside control flow, the
+     * step itself */
+    uint32_t *entry;
+    uint32_t *definer; /* [tensors] the step of the tensor's newest definition, or NONE */
+    /* [tensors] list of the steps that have read the tensor since its newest definition */
     uint32_t *user;
-    /* [tensors] the memory it lies in: at first its own, for a view later that of its source */
+    /* [tensors] number of the memory in which the tensor lies: at first its own; for a view, that
+     * of its source */
     uint32_t *home;
-    /* [tensors + definitions] for each memory: its newest writer, and the list of readers since
-     * then */
+    /* [tensors + definitions] for each memory: the newest step that wrote into it, and the list of
+     * steps that have read it since */
     uint32_t *writer, *reader;
     uint32_t home_count, home_room;
     uint32_t ordered; /* newest instruction with effects other than its outputs, or NONE */
     happens_edge *edges;
     happens_touch *touches;
     size_t edge_count, edge_room, touch_count, touch_room;
-    uint32_t *first;  /* [steps + 1] edges by target; valid after sorting */
+    /* [steps + 1] index of the first edge that ends at each step; valid after the edges are
+     * sorted */
+    uint32_t *first;
     uint32_t *length; /* [chains] */
     size_t length_room;
-    size_t numbers, most; /* number of clock entries stored so far, and the maximum */
+    size_t numbers, most; /* number of clock entries stored so far, and the limit for this number */
 } happens_maker;
 
 /* --- control flow as one event --- */
@@ -83,7 +89,7 @@ static tn_status happens_group(happens_maker *maker) {
     memcpy(regions, tn_program_regions(program), count * sizeof *regions);
     qsort(regions, count, sizeof *regions, happens_region_order);
     for (uint32_t r = 0, done = 0; r < count; r++) {
-        /* skips a region nested in another one, or a later region of the operator */
+        /* this region lies inside one that was handled, or belongs to the same operator */
         if (regions[r].first < done) continue;
         uint32_t own = regions[r].last;
         while (own < steps &&
@@ -133,7 +139,8 @@ static tn_status happens_read(happens_maker *maker, tn_tensor_id tensor, uint32_
     return happens_note(maker, &maker->reader[home], step);
 }
 
-/* An operator writes into the memory of a tensor. */
+/* Adds the edges for an operator that writes into the memory of a tensor: after all earlier
+ * accesses of that memory, before all later ones. */
 static tn_status happens_change(happens_maker *maker, tn_tensor_id tensor, uint32_t step) {
     if (tensor == TN_NONE) return TN_OK;
     uint32_t home = maker->home[tensor];
@@ -144,7 +151,8 @@ static tn_status happens_change(happens_maker *maker, tn_tensor_id tensor, uint3
     return TN_OK;
 }
 
-/* Defines a tensor in the memory of a view's source, or in new memory of its own. */
+/* Records the definition of a tensor, in the memory of a view's source or in new memory of its
+ * own. */
 static tn_status happens_define(happens_maker *maker, tn_tensor_id tensor, tn_tensor_id source,
                                 uint32_t step) {
     if (tensor == TN_NONE) return TN_OK;
@@ -160,8 +168,9 @@ static tn_status happens_define(happens_maker *maker, tn_tensor_id tensor, tn_te
     return TN_OK;
 }
 
-/* A release comes after the definition. Memory is free when all of its users are done; a FREE is
- * one of these users. */
+/* Adds the edges for an instruction that releases a tensor. It comes after the definition. The
+ * memory is free when all of its users are over; an instruction FREE counts as one of these
+ * users. */
 static tn_status happens_release(happens_maker *maker, const tn_instruction *it, uint32_t step) {
     tn_tensor_id tensor = tn_instruction_effects(it).releases;
     if (tensor == TN_NONE) return TN_OK;
@@ -189,8 +198,8 @@ static tn_status happens_apply(happens_maker *maker, const tn_instruction *it, u
     return TN_OK;
 }
 
-/* Adds the reads of an operator from the results of its blocks; no instruction lists these
- * reads. */
+/* Adds the reads by which an operator takes results from its blocks, because no instruction lists
+ * them. */
 static tn_status happens_results(happens_maker *maker) {
     const tn_program *program = maker->program;
     const tn_region *regions = tn_program_regions(program);
@@ -222,7 +231,7 @@ static int happens_signal_order(const void *a, const void *b) {
     return (x->signal > y->signal) - (x->signal < y->signal);
 }
 
-/* Instructions that block the caller run in the order of the list: each opcode has one such order
+/* Orders the instructions that block the caller: those of one opcode run in the order of the list,
  * across all streams. */
 static tn_status happens_caller(happens_maker *maker) {
     const tn_instruction *instructions = tn_program_instructions(maker->program);
@@ -252,7 +261,8 @@ static tn_status happens_data(happens_maker *maker) {
     return happens_results(maker);
 }
 
-/* Each stream runs its instructions in order; some of them wait for a signal. */
+/* Adds the order of streams: each stream runs its instructions in order, and some of them wait for
+ * a signal. */
 static tn_status happens_streams(happens_maker *maker, happens_signal *signals) {
     const tn_instruction *instructions = tn_program_instructions(maker->program);
     uint32_t count = 0, last[TN_STREAM_MAX];
@@ -282,7 +292,7 @@ static tn_status happens_edges(happens_maker *maker, tn__happens_by by) {
 
 /* --- chains and clocks --- */
 
-/* Sorts the edges by target with a counting sort. */
+/* Sorts the edges by the step at which they end, with a counting sort. */
 static void happens_sort(happens_maker *maker, uint32_t *from) {
     uint32_t steps = maker->made->count;
     memset(maker->first, 0, ((size_t)steps + 1) * sizeof *maker->first);
@@ -301,7 +311,8 @@ static void happens_follow(tn__happens *made, uint32_t from, uint32_t *clock) {
     if (made->index[from] + 1 > clock[chain]) clock[chain] = made->index[from] + 1;
 }
 
-/* A chain that ends before the step, preferably the chain of a predecessor. */
+/* Returns a chain whose last step comes before `step`, preferably the chain of a direct
+ * predecessor. */
 static uint32_t happens_chain(const happens_maker *maker, const uint32_t *clock,
                               const uint32_t *from, uint32_t count, bool inside, uint32_t step) {
     const tn__happens *made = maker->made;
@@ -318,7 +329,8 @@ static uint32_t happens_chain(const happens_maker *maker, const uint32_t *clock,
 static tn_status happens_clock(happens_maker *maker, const uint32_t *from, uint32_t count,
                                uint32_t step) {
     tn__happens *made = maker->made;
-    /* false: this step is the last one of the control flow */
+    /* the step belongs to control flow that began at an earlier step, so it continues the chain of
+     * the previous step */
     bool inside = maker->entry[step] != step;
     maker->numbers += made->chain_count;
     if (maker->numbers > maker->most)

@@ -56,8 +56,8 @@ tn_kind tn__occupancy_kind(const tn_occupancy *occupancy, uint32_t range) {
     return tn_life_kind(occupancy->program->graph, &occupancy->ranges[range]);
 }
 
-/* The bytes of a window above `top`, the highest end of all windows before it in its buffer. Raises
- * `top`. */
+/* Returns the bytes of a window above `top`, the highest end of all windows before it in its
+ * buffer, and raises `top` to the window's end if that is higher. */
 static uint64_t window_take(const range_window *window, uint64_t *top) {
     uint64_t from = window->lo > *top ? window->lo : *top;
     if (window->hi <= from) return 0;
@@ -81,7 +81,7 @@ bool tn__holders_next(const tn_occupancy *occupancy, uint32_t step, holders_walk
 
 /* --- one step: keeps the largest in a heap with the smallest at its root --- */
 
-/* Whether a comes after b in the answer. */
+/* Whether occupant a comes after occupant b in the list that the caller gets. */
 static bool holder_is_less(const tn_occupant *a, const tn_occupant *b) {
     return a->bytes != b->bytes ? a->bytes < b->bytes : a->life > b->life;
 }

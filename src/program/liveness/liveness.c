@@ -42,9 +42,10 @@ typedef struct liveness_walk {
     const tn_region *regions;
     uint32_t region_count, next, next_end;
     uint32_t *by_end; /* [regions] indices of the regions, sorted by last step */
-    uint32_t *active; /* loops around the current step, outermost first */
+    uint32_t *active; /* the loops around the current step, outermost first */
     size_t active_count;
-    uint32_t *of_op;     /* [operators] index in regions_by_op of its first region, or RANGE_NONE */
+    /* [operators] index in regions_by_op of the operator's first region, or RANGE_NONE */
+    uint32_t *of_op;
     uint32_t *following; /* [regions] next region of the same operator, or RANGE_NONE */
 } liveness_walk;
 
@@ -118,8 +119,8 @@ tn_status tn__liveness_need(liveness_state *liveness, uint32_t id, uint32_t step
     return liveness_note(liveness, id, step);
 }
 
-/* A step reads a tensor. If the tensor was defined outside a loop around the step, it is needed
- * until the loop ends. */
+/* Records that a step reads a tensor. If the tensor was defined outside a loop around the step, it
+ * is needed until the loop ends. */
 static tn_status liveness_use(liveness_walk *walk, tn_tensor_id tensor, tn_op_id op,
                               uint32_t step) {
     liveness_state *liveness = walk->liveness;
@@ -135,8 +136,8 @@ static tn_status liveness_use(liveness_walk *walk, tn_tensor_id tensor, tn_op_id
     for (size_t i = 0; i < walk->active_count; i++) {
         const tn_region *region = &walk->regions[walk->active[i]];
         if (range->first >= region->first || step < region->first) continue;
-        /* The next iteration may read it: it is live to the end of the outermost such loop, which
-         * ends last. */
+        /* The next iteration may read the tensor, so it stays live to the end of the outermost loop
+         * that it was defined outside of. */
         return tn__liveness_need(liveness, liveness->latest[tensor], region->last);
     }
     return TN_OK;
@@ -215,8 +216,8 @@ static bool liveness_gathers(const liveness_state *liveness, tn_op_id op, tn_ten
     return liveness->ranges[liveness->latest[tensor]].op == op;
 }
 
-/* A region begins: its operator reads its inputs, and the live ranges of formal inputs and of a
- * loop's gathered outputs begin. */
+/* Called when a region begins: its operator reads its inputs, and the live ranges of formal inputs
+ * and of a loop's gathered outputs begin. */
 static tn_status liveness_enter(liveness_walk *walk, const tn_region *region) {
     liveness_state *liveness = walk->liveness;
     const tn_op *op = tn_graph_op(liveness->graph, region->op);
@@ -232,8 +233,8 @@ static tn_status liveness_enter(liveness_walk *walk, const tn_region *region) {
     return TN_OK;
 }
 
-/* A branch ends: its results are copied to the operator's outputs. The results of an empty branch
- * are copied at the operator's APPLY. */
+/* Called when a branch ends: its results are copied to the operator's outputs. Results of a branch
+ * without instructions are copied at the operator's APPLY. */
 static tn_status liveness_leave_branch(liveness_walk *walk, const tn_region *region, uint32_t own) {
     liveness_state *liveness = walk->liveness;
     const tn_op *op = tn_graph_op(liveness->graph, region->op);
@@ -249,7 +250,9 @@ static tn_status liveness_leave_branch(liveness_walk *walk, const tn_region *reg
         bool made = tensor != TN_NONE && liveness->latest[tensor] != before;
         if (made) liveness->ranges[liveness->latest[tensor]].joins = before != RANGE_NONE;
         if (tensor != TN_NONE)
-            liveness->is_open[tensor] = 0; /* no instruction reads it before the operator's APPLY */
+            /* no instruction reads the output before the operator's APPLY, so it counts as closed
+             * until then */
+            liveness->is_open[tensor] = 0;
     }
     return TN_OK;
 }
@@ -352,7 +355,8 @@ static int liveness_region_order(const void *a, const void *b) {
     return (x->block > y->block) - (x->block < y->block);
 }
 
-/* Branches that end with instruction `step` copy out their results. */
+/* Ends the branches whose last instruction is `step`: their results are copied to the outputs of
+ * their operators. */
 static tn_status liveness_branches(liveness_walk *walk, uint32_t step) {
     for (; walk->next_end < walk->region_count; walk->next_end++) {
         const tn_region *region = &walk->regions[walk->by_end[walk->next_end]];
@@ -409,8 +413,8 @@ static tn_status liveness_walk_all(liveness_walk *walk) {
     return TN_OK;
 }
 
-/* A tensor that is fetched from a file lives from its FETCH to its release, in the form of its
- * block. */
+/* Opens the live range of a tensor that is fetched from a file: from its FETCH to its release, in
+ * the form that its block has in the file. */
 static tn_status liveness_fetched(liveness_state *liveness) {
     const tn_instruction *list = tn_program_instructions(liveness->program);
     uint32_t tensors = tn_graph_tensor_count(liveness->graph),
@@ -435,7 +439,8 @@ static tn_status liveness_fetched(liveness_state *liveness) {
     return TN_OK;
 }
 
-/* Static blocks live from the first step to the last: they stay in memory for the next run. */
+/* Makes the live ranges of static blocks: from the first step to the last, because they stay in
+ * memory for the next run. */
 static tn_status liveness_statics(liveness_state *liveness) {
     uint32_t count = liveness->options.static_count, steps = tn_program_count(liveness->program);
     if (count >= RANGE_NONE - liveness->count)
@@ -519,10 +524,11 @@ typedef struct intervals_state {
     uint32_t chains;
     /* [chains + 1] where the steps of each chain begin in `step` and the other lists */
     uint32_t *first;
-    uint32_t *step; /* [steps] the steps, sorted by chain, then by index in the chain */
-    /* [steps] newest earlier step of that chain that defines a live range, or RANGE_NONE */
+    uint32_t *step; /* [steps] numbers of the steps, sorted by chain, then by index in the chain */
+    /* [steps] newest step of the same chain, before this one, that defines a live range; or
+     * RANGE_NONE */
     uint32_t *before;
-    /* [steps] first step of that chain, from this one on, that defines a live range, or
+    /* [steps] first step of the same chain, from this one on, that defines a live range; or
      * RANGE_NONE */
     uint32_t *from;
     uint32_t *last; /* [ranges] */
@@ -565,8 +571,8 @@ static void intervals_index(intervals_state *state, const uint8_t *defines) {
     }
 }
 
-/* The first step of a chain, from index `low` on, that starts after step `use` is known to be over;
- * the chain's end if there is no such step. */
+/* Returns the first step of a chain, from index `low` on, that starts after step `use` is known to
+ * be over; the chain's end if no such step exists. */
 static uint32_t intervals_known(const intervals_state *state, uint32_t chain, uint32_t low,
                                 uint32_t use) {
     uint32_t high = state->first[chain + 1];
@@ -580,7 +586,7 @@ static uint32_t intervals_known(const intervals_state *state, uint32_t chain, ui
     return low;
 }
 
-/* For one chain: the newest definition that conflicts with a live range, and the first later
+/* Finds, for one chain, the newest definition that conflicts with a live range, and the first later
  * definition that does not. */
 static void intervals_of(const intervals_state *state, const live_range *range, uint32_t chain,
                          uint32_t *newest, uint32_t *free) {

@@ -9,30 +9,36 @@
 
 /* A live range under construction. Live ranges are numbered in the order of their definition. */
 typedef struct live_range {
-    tn_tensor_id tensor; /* TN_NONE: the live range is workspace */
+    /* the tensor of the live range; TN_NONE: it is scratch memory of an operator */
+    tn_tensor_id tensor;
     tn_op_id op;
-    uint32_t output; /* index among the outputs of `op`; RANGE_NONE: not an operator's output */
+    /* which output of operator `op` it is; RANGE_NONE: it is no output of an operator */
+    uint32_t output;
     uint32_t first, last;
     /* number of reads; a read that a loop repeats in its next iteration counts once */
     uint32_t uses;
     uint32_t newest; /* index of the range's last use in liveness_state.uses, or RANGE_NONE */
     uint64_t bytes;
-    /* the live range that it may or must be a view of; RANGE_NONE: it is no view */
+    /* the live range of which this one may be, or must be, a view; RANGE_NONE: it is no view */
     uint32_t source;
     uint32_t earlier; /* the previous live range of the same tensor, or RANGE_NONE */
-    bool joins;       /* the live range continues `earlier` in the same memory (output of an If) */
-    /* must: the live range has to be a view of its source. whole: the view covers the whole
+    /* this live range continues `earlier` in the same memory, as an output of an If does */
+    bool joins;
+    /* must: the live range has to be a view of its source; whole: the view covers all bytes of the
      * source */
     bool must, whole;
     bool is_static; /* a buffer of static memory: its live range does not depend on `op` */
-    /* of a view: distance from the start of its source; of pinned static memory: its address */
+    /* for a view, its distance from the start of its source; for pinned static memory, its
+     * address */
     uint64_t offset;
-    uint32_t root;   /* first live range of its buffer; chosen by buffers.c */
-    tn_body_id body; /* buffer of the live range in the problem */
-    uint64_t delta;  /* distance from the buffer's start */
-    uint64_t lo, hi; /* bytes of the buffer that it keeps alive */
+    /* number of the first live range of the buffer that this live range lies in (its root); chosen
+     * by buffers.c */
+    uint32_t root;
+    tn_body_id body; /* the buffer of the problem in which the live range lies */
+    uint64_t delta;  /* distance of the live range from the start of its buffer */
+    uint64_t lo, hi; /* range of bytes that the live range keeps alive in its buffer */
     tn_share share;
-    uint32_t taken; /* the live range that it overwrites in place, or RANGE_NONE */
+    uint32_t taken; /* the live range whose bytes this one overwrites in place, or RANGE_NONE */
 } live_range;
 
 /* All steps that need a live range, as one linked list per live range. */
@@ -47,8 +53,10 @@ typedef struct range_uses {
 /* The bytes that one live range keeps of its buffer; windows are sorted by buffer, first byte and
  * age. */
 typedef struct range_window {
-    uint32_t root;  /* first live range of the buffer that the window is in */
-    uint32_t id;    /* the live range, in the order of definition */
+    uint32_t root; /* first live range of the buffer that the window is in */
+    /* number of the live range that keeps these bytes; live ranges are numbered in order of
+     * definition */
+    uint32_t id;
     uint32_t range; /* index of the live range in tn_occupancy_lives */
     uint32_t first, last;
     uint64_t lo, hi;
@@ -60,11 +68,12 @@ typedef struct liveness_state {
     const tn_context *context;
     tn_occupancy_options options;
     tn_error *error;
-    tn__arena scratch; /* freed at the end of the call */
+    tn__arena scratch; /* memory of arrays that are freed at the end of the call */
     live_range *ranges;
     size_t count, room;
     range_uses uses;
-    const tn__happens *happens; /* NULL: steps run one after the other */
+    /* the known order of steps that may overlap; NULL: steps run one after the other */
+    const tn__happens *happens;
     bool straight; /* true: intervals of steps express exactly the conflicts that `happens` gives */
     uint32_t *latest; /* [tensors] the tensor's newest live range; RANGE_NONE: no live range yet */
     uint8_t *is_static; /* [tensors] the tensor takes no memory of the arena */

@@ -100,12 +100,13 @@ static tn_status occupancy_add_buffer(const liveness_state *liveness, tn_problem
         if (range->lo >= range->hi) continue;
         pieces[count] = (tn_piece){
             .first = range->first, .last = range->last, .lo = range->lo, .hi = range->hi};
-        if (clocks && !range->is_static) /* static memory is never known to be over */
+        /* for a static live range no clock is written, because it is never over */
+        if (clocks && !range->is_static)
             occupancy_clock(liveness, range, clock + count * streams, &pieces[count]);
         count++;
     }
-    /* The buffer is named after the first member at its start, so that a row with that name gives
-     * the address of that tensor. */
+    /* The buffer gets the name of the first member that begins at the buffer's start, so that a row
+     * of a plan with this name gives the address of that tensor. */
     size_t at = first;
     while (at + 1 < last && liveness->ranges[members[at].id].delta != 0) at++;
     const live_range *owner = &liveness->ranges[members[at].id];

@@ -10,7 +10,7 @@
  */
 #include "program/program.h"
 
-/* number of states that an order's complete search may visit: about 0.1 s */
+/* limit of the states that the complete search for one order may visit: about 0.1 s */
 #define CHOOSE_STATES 100000u
 
 typedef struct choose_candidate {
@@ -43,8 +43,8 @@ static bool choose_is_same(const tn_program *a, const tn_program *b) {
     return true;
 }
 
-/* Adds a candidate: the program of one order. If it equals the program of the file's order, its
- * proof applies to that one, too. */
+/* Adds a candidate: the program of one order of the operators. If it equals the program of the
+ * file's order, the proof of this order also holds for that one. */
 static tn_status choose_add(choose_work *choose, const tn_order *order) {
     choose_candidate made = {0};
     TN_TRY(tn__program_lower(order, &choose->task, &made.program, choose->error));
@@ -91,7 +91,7 @@ static tn_status choose_occupy(choose_work *choose, const tn_occupancy_options *
     return TN_OK;
 }
 
-/* Computes the place of every operator in the caller's sequence. */
+/* Computes the rank of every operator: its place in the sequence that the caller gave. */
 static tn_status choose_rank(choose_work *choose, const tn_op_id *sequence, uint32_t count) {
     const tn_graph *graph = choose->task.graph;
     uint32_t ops = tn_graph_op_count(graph);
@@ -141,7 +141,8 @@ static void choose_end(choose_work *choose) {
         tn__free(choose->context, choose->inner, ops * sizeof *choose->inner);
 }
 
-/* The candidate with the lowest peak that has not been taken; the file's order wins ties. */
+/* Returns the candidate with the lowest peak of those not taken yet; the file's order wins ties.
+ * NULL: all are taken. */
 static choose_candidate *choose_least(choose_work *choose) {
     choose_candidate *best = NULL;
     for (uint32_t i = 0; i < choose->count; i++) {
@@ -242,8 +243,8 @@ static tn_status choose_plan(choose_work *choose, const tn_plan_options *options
     return best->program != NULL ? TN_OK : tn__fail_as(choose->error, first, &why);
 }
 
-/* Candidates are compared by bytes. If the options ask for another objective, the best candidate is
- * planned again for that. */
+/* Plans the best candidate again if the options ask for another objective than bytes, by which
+ * candidates are compared. */
 static tn_status choose_replan(tn_occupancy *occupancy, const tn_plan_options *options,
                                tn_layout *layout, tn_error *error) {
     tn_layout made;

@@ -26,14 +26,14 @@ enum { CUT_FREE, CUT_INSIDE, CUT_OUTSIDE };
 
 typedef struct cut_network {
     const tn__order_model *model;
-    uint8_t *side; /* [nodes] side of the cut that the node is fixed to, CUT_* */
+    uint8_t *side; /* [nodes] the side of the cut to which the node is fixed, one of CUT_* */
     /* [vertices] first arc of each vertex. Vertices are nodes, items, source and sink. */
     uint32_t *head;
     uint32_t *level, *current, *queue;
     uint32_t *to, *next; /* [arcs]; arc ^ 1 is its reverse */
     uint64_t *room;
     uint32_t arc_count, arc_room, vertex_count, source, sink;
-    uint64_t base; /* bytes that every cut contains */
+    uint64_t base; /* bytes that every cut of this network contains */
     uint64_t *work;
 } cut_network;
 
@@ -51,7 +51,7 @@ static void cut_arc(cut_network *net, uint32_t from, uint32_t to, uint64_t room)
 
 /* --- building --- */
 
-/* Puts `node` and all of its predecessors, or all of its successors, on a side of the cut. */
+/* Fixes `node` and all of its predecessors, or all of its successors, to one side of the cut. */
 static void cut_spread(cut_network *net, uint32_t node, uint8_t side, const uint32_t *at,
                        const uint32_t *list) {
     uint32_t count = 0;
@@ -236,8 +236,9 @@ static void cut_release(cut_network *net) {
     tn__free(context, net->room, net->arc_room * sizeof *net->room);
 }
 
-/* Fixes the sides for running `node`. All other users of the items of `take` are put on the source
- * side; returns false if one of them depends on `node`. */
+/* Fixes the sides of nodes for a cut directly before `node`: its predecessors have run, its
+ * successors have not. With `take`, all other users of the items that it overwrites have run, too;
+ * returns false if one of them depends on `node`. */
 static bool cut_sides(cut_network *net, uint32_t node, const tn__order_take *take) {
     const tn__order_model *model = net->model;
     memset(net->side, CUT_FREE, model->count);
@@ -255,7 +256,8 @@ static bool cut_sides(cut_network *net, uint32_t node, const tn__order_take *tak
     return true;
 }
 
-/* Bytes that the takes of all later outputs of `node` save, counted as if all of them succeeded. */
+/* Returns the bytes that `node` saves by overwriting items with its later outputs, counted as if it
+ * could do so for each of them. */
 static uint64_t cut_other_takes(const tn__order_model *model, uint32_t node) {
     uint64_t bytes = 0;
     uint32_t first = model->take_at[node], last = model->take_at[node + 1];

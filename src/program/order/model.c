@@ -48,11 +48,12 @@ typedef struct order_build {
     const tn_context *context;
     order_tensor *tensors; /* the block's tensors, sorted by id */
     uint32_t tensor_count;
-    order_pairs reads;   /* pairs (node, tensor id) for each read, sorted by node */
-    order_pairs uses;    /* pairs (item, node): the node uses the item */
-    order_pairs edges;   /* pairs (before, after) of nodes */
-    order_pairs ids;     /* pairs (tensor id, index in `tensors`) */
-    order_pairs ops;     /* pairs (operator, node) */
+    order_pairs reads; /* pairs (node, tensor id) for each read, sorted by node */
+    order_pairs uses;  /* pairs (item, node): the node uses the item */
+    order_pairs edges; /* pairs of nodes: the first must run before the second */
+    /* pairs (tensor id, index in `tensors`), sorted, to find a tensor of the block */
+    order_pairs ids;
+    order_pairs ops;     /* pairs (operator, node), sorted, to find the node of an operator */
     tn_block_id *blocks; /* stack of nested blocks that are still to be visited */
     size_t block_room;
     /* [nodes] 1: the node writes into its input 0; 2: it writes into a tensor that its blocks
@@ -111,7 +112,8 @@ static bool model_is_folded(const tn_graph *graph, const tn_op *op) {
     return present > 0;
 }
 
-/* Whether a tensor is defined in the block or around it, not inside one of its operators. */
+/* Whether a tensor is defined in the block or in a block around it, rather than inside one of the
+ * block's operators. */
 static bool model_is_in_reach(const order_build *build, tn_tensor_id id) {
     tn_block_id home = tn_graph_tensor(build->graph, id)->block, at = build->task->block;
     while (at != home && at != 0) {
@@ -229,7 +231,8 @@ static void model_describe(order_build *build) {
     for (uint32_t i = 0; i < block->input_count; i++) {
         order_tensor *tensor = order_tensor_of(build, block->inputs[i]);
         tensor->there = true;
-        /* the block may be a loop's body: an outer tensor is needed until the last iteration */
+        /* the block may be the body of a loop, so a tensor from outside is needed until the last
+         * iteration */
         if (build->task->block != 0) tensor->kept = true;
     }
     for (uint32_t i = 0; i < block->output_count; i++) {
@@ -339,8 +342,8 @@ static bool items_splits(const order_build *build, uint32_t count) {
     return count <= ITEMS_PARTS_MAX && !build->task->whole;
 }
 
-/* Writes the sorted offsets at which views of the members begin and end; returns the number of
- * these offsets. */
+/* Writes the sorted offsets at which views of the members of one root begin and end, where the
+ * root's bytes are cut into items. Returns their number. */
 static uint32_t items_cut(const order_build *build, const order_pair *members, uint32_t count,
                           uint64_t *cuts) {
     const order_tensor *root = &build->tensors[members[0].a];
@@ -516,15 +519,17 @@ static tn_status order_find_items(order_build *build) {
 
 /* --- edges --- */
 
-/* The memory to which accesses are ordered: that of the tensor's root. All tensors from outside the
- * block count as one memory, because they may be views of each other. */
+/* Returns the memory (an index) to which accesses of a tensor are ordered: that of its root. All
+ * tensors from outside the block count as one memory, because they may be views of each other. */
 static uint32_t items_home(const order_build *build, const order_tensor *tensor) {
     const tn_tensor *facts = tn_graph_tensor(build->graph, tensor->id);
     return facts->block == build->task->block ? tensor->root : build->tensor_count;
 }
 
-typedef struct items_watch { /* for one memory: its last writer, and its readers since then */
-    uint32_t writer, reader; /* reader: index of the newest entry in the list `chain` */
+/* for one memory: the last node that wrote into it, and the nodes that have read it since */
+typedef struct items_watch {
+    /* reader: index in the list `chain` of the newest node that has read the memory */
+    uint32_t writer, reader;
 } items_watch;
 
 static bool items_writes(const tn_graph *graph, tn_op_id id, tn_tensor_id tensor) {

@@ -43,7 +43,8 @@ typedef struct tn__order_model {
     uint32_t count, item_count;
     /* [count] the operator of each node. Nodes are numbered in file order, which is topological */
     const tn_op_id *ops;
-    uint64_t *scratch;     /* [count] bytes that live during the node's step only */
+    /* [count] bytes that are live only during the node's own step, such as scratch memory */
+    uint64_t *scratch;
     tn__order_item *items; /* sorted by maker; items that existed before the block come first */
     uint32_t *users;
     uint32_t *made_at; /* [count + 1] items[made_at[p] .. made_at[p + 1]) are made by p */
@@ -83,19 +84,21 @@ typedef struct tn__order_walk {
 bool tn__order_walk_make(tn__order_walk *walk, const tn__order_model *model);
 void tn__order_walk_release(tn__order_walk *walk);
 void tn__order_walk_reset(tn__order_walk *walk);
-/* live bytes during the node's step if it ran now */
+/* Returns the live bytes during the step of a node if it ran now. */
 uint64_t tn__order_cost(const tn__order_walk *walk, uint32_t node);
-/* Live bytes after the node minus live bytes before it, if it ran now; may be negative. */
+/* Returns the live bytes after the step of a node minus those before it, if it ran now; may be
+ * negative. */
 int64_t tn__order_net(const tn__order_walk *walk, uint32_t node);
 void tn__order_step(tn__order_walk *walk, uint32_t node);
 /* undoes the last step, which ran `node` */
 void tn__order_undo(tn__order_walk *walk, uint32_t node);
 
-/* Costs of all steps into costs[count] (may be NULL); returns the largest. */
+/* Walks through an order and returns the largest cost (live bytes) of a step; writes the cost of
+ * each step into costs[count] unless it is NULL. */
 uint64_t tn__order_costs(tn__order_walk *walk, const uint32_t *order, uint64_t *costs);
-/* Moves every step forward, as far as possible, that frees at least the bytes it makes and costs at
- * most `limit`. The largest cost does not rise above the larger of `limit` and its previous value.
- * `spare` [count] is working memory. */
+/* Moves each step of an order forward as far as possible, if it frees at least the bytes that it
+ * makes and costs at most `limit` there. The largest cost of a step does not rise above the larger
+ * of `limit` and its previous value. `spare` [count] is working memory. */
 void tn__order_early(tn__order_walk *walk, uint32_t *order, uint32_t *spare, uint64_t limit);
 /* The reverse of tn__order_early: moves steps back that make at least the bytes they free. */
 void tn__order_late(tn__order_walk *walk, uint32_t *order, uint32_t *spare, uint64_t limit);
@@ -103,8 +106,8 @@ void tn__order_late(tn__order_walk *walk, uint32_t *order, uint32_t *spare, uint
  * make first, then the node with the least growth. */
 bool tn__order_greedy(tn__order_walk *walk, uint32_t *order, uint64_t limit);
 
-/* walk.c: writes an order that merges the hills and valleys of the paths ahead of ready nodes, in
- * about `work` steps. Returns false if memory runs out. */
+/* walk.c: writes an order that merges the paths ahead of ready nodes, cut into segments of a hill
+ * (rising live bytes) and a valley, in about `work` steps. Returns false if memory runs out. */
 bool tn__order_segments(tn__order_walk *walk, uint32_t *order, uint64_t work);
 
 /* --- cut.c: the cheapest moment for a node --- */
@@ -140,9 +143,9 @@ uint32_t tn__order_width(tn__order_walk *walk, const uint32_t *order);
 /* --- orders/memory.c: all searches --- */
 
 /* Finds an order of the nodes with a low peak. order[count] receives it, and `proof` its peak and
- * the largest lower bound that was proved; both are 0 if the sizes exceed every machine. `lean`:
- * among orders with this peak, prefer one with low memory at other steps, too. Errors:
- * E_NO_MEMORY. */
+ * the largest lower bound that was proved; both are 0 if the sum of all sizes is too large for the
+ * search. `lean`: among orders with this peak, prefer one with low memory at other steps, too.
+ * Errors: E_NO_MEMORY. */
 tn_status tn__order_search(const tn__order_model *model, uint64_t state_limit, bool lean,
                            uint32_t *order, tn_order_proof *proof, tn_error *error);
 

@@ -19,15 +19,15 @@
 #include "program/order/order.h"
 #include "base/heap.h"
 
-#define SEARCH_STATES_MAX 1000000u /* limit for a beam: about 100 MB */
+#define SEARCH_STATES_MAX 1000000u /* limit for the states of a beam search: about 100 MB */
 
 typedef struct order_state {
     uint64_t hash[2];
     uint64_t peak, live;
-    uint32_t way; /* last entry in search->ways of the path to this state */
+    uint32_t way; /* index in search->ways of the last node of the path to this state */
     uint32_t ran;
-    uint32_t next;  /* next state in the same slot of the hash table */
-    uint32_t level; /* next state in the list of its level */
+    uint32_t next;  /* next state in the same slot of the hash table of states */
+    uint32_t level; /* next state in the list of states with the same number of nodes run */
 } order_state;
 
 typedef struct search_way { /* a node of a path; paths form a tree with shared prefixes */
@@ -38,13 +38,15 @@ typedef struct search_run {
     tn__order_walk *walk;
     const tn__order_model *model;
     const tn_context *context;
-    uint64_t *keys; /* [nodes x 2] Zobrist hash keys */
+    /* [nodes x 2] random keys; the hash of a state combines those of the nodes that have run */
+    uint64_t *keys;
     /* [nodes] ready: the nodes that may run now. place: the index of each node in `ready`, or
      * ORDER_NONE */
     uint32_t *ready, *place;
     uint32_t ready_count;
     uint32_t *done; /* [nodes] the nodes that have run, in the order in which they ran */
-    /* [nodes] the entry in `ways` that ends with this node; ORDER_NONE while it is not stored */
+    /* [nodes] index in `ways` of the path that ends with this node of `done`; ORDER_NONE while it
+     * is not stored */
     uint32_t *done_way;
     uint32_t done_count;
     uint64_t hash[2];
@@ -52,7 +54,7 @@ typedef struct search_run {
     search_way *ways;
     uint32_t *heap, *table, *turn, *path;
     size_t state_count, state_room, way_count, way_room, heap_count, heap_room, table_room;
-    uint64_t work; /* number of steps that the search may still visit */
+    uint64_t work; /* number of steps that the search may still visit before it ends */
     uint64_t best; /* peak of the best known order: states must stay below it */
     /* end of the path of an order better than the given one; ORDER_NONE: none found */
     uint32_t best_way;
@@ -95,7 +97,8 @@ static void search_undo(search_run *run) {
     run->hash[1] ^= run->keys[2 * node + 1];
 }
 
-/* Runs ready nodes that are free within `limit` as long as there are any. */
+/* Runs ready nodes that are free (that release at least the bytes they make) and cost at most
+ * `limit`, as long as there are any. */
 static void search_close(search_run *run, uint64_t limit) {
     for (uint32_t i = 0; i < run->ready_count;) {
         uint32_t node = run->ready[i];
@@ -105,7 +108,8 @@ static void search_close(search_run *run, uint64_t limit) {
             continue;
         }
         uint64_t before = run->walk->live;
-        /* search_step puts another node at this index, so the index stays */
+        /* search_step replaces the node at this index by another one, so the index is not
+         * increased */
         search_step(run, node, ORDER_NONE);
         if (run->walk->live < before) i = 0;
     }
@@ -174,8 +178,8 @@ static uint32_t search_find(search_run *run) {
     return id;
 }
 
-/* Stores the part of the current path that is not stored yet, and sets *way to its end. Returns
- * false if memory runs out. */
+/* Stores the part of the walk's current path that is not stored in `ways` yet, and sets *way to the
+ * path's end. Returns false if memory runs out. */
 static bool search_store_way(search_run *run, uint32_t *way) {
     uint32_t from = run->done_count;
     while (from > 0 && run->done_way[from - 1] == ORDER_NONE) from--;
@@ -215,9 +219,10 @@ static uint32_t search_pop(search_run *run) {
 
 /* --- expanding --- */
 
-/* The walk has reached a state; `peak` is the largest step on its path. Keeps the state if it is
- * new or its path is better, and records a better complete order as the best. *id receives the
- * state, or ORDER_NONE if it is not kept. */
+/* Handles the state that the walk has reached; `peak` is the most live bytes of a step on its path.
+ * Keeps the state if it is new or if this path is better, and records a complete order as the best
+ * if it is better. *id receives the state, or ORDER_NONE if it is not kept. Returns false if memory
+ * runs out. */
 static bool search_keep(search_run *run, uint64_t peak, uint32_t *id) {
     *id = ORDER_NONE;
     uint32_t found = search_find(run);
@@ -237,8 +242,8 @@ static bool search_keep(search_run *run, uint64_t peak, uint32_t *id) {
     return true;
 }
 
-/* Visits all states that follow state `id` and stay below the best peak; calls `take` for each that
- * is kept. */
+/* Visits all states that follow state `id` by one choice and stay below the best peak; calls `take`
+ * for each that is kept. */
 static bool search_expand(search_run *run, uint32_t id,
                           bool (*take)(search_run *run, uint32_t id)) {
     const order_state state = run->states[id];
@@ -277,8 +282,8 @@ static void search_release(search_run *run) {
     tn__free(context, run->table, run->table_room * sizeof *run->table);
 }
 
-/* Prepares a search: its first state is that after all nodes have run that are free within the
- * bound. */
+/* Prepares a search. Its first state is the one after all nodes have run that are free (release at
+ * least the bytes they make) within the lower bound. */
 static bool search_make(search_run *run, tn__order_walk *walk, const tn__order_result *result,
                         uint64_t work, uint32_t *first) {
     const tn__order_model *model = walk->model;
@@ -345,14 +350,15 @@ static int search_level_order(const void *a, const void *b) {
     return (x->level > y->level) - (x->level < y->level);
 }
 
-/* Adds a state to the list of its level; the head of the list of level k is in heap[k]. */
+/* Adds a state to the list of its level, the states with one number of nodes run; heap[k] is 1 plus
+ * the head of the list of level k. */
 static bool search_enlist(search_run *run, uint32_t id) {
     order_state *state = &run->states[id];
-    /* the state is in the list of its level already; only its path has changed */
+    /* the state is in this list already; only the path to it has changed */
     if (state->level != ORDER_NONE) return true;
     uint32_t *head = &run->heap[state->ran];
     state->level = *head;
-    *head = id + 1; /* 0 ends a list, so numbers are stored plus one */
+    *head = id + 1; /* a list ends with 0, so the state's number is stored plus one */
     return true;
 }
 

@@ -47,12 +47,12 @@ void tn__order_walk_reset(tn__order_walk *walk) {
     walk->live = model->start;
 }
 
-/* The bytes that node p overwrites in the situation in which every item has `last` users left, p
- * included. */
+/* Returns the bytes that a node can overwrite: those of the takes whose items all have exactly
+ * `last` users left. The node is one of these users. */
 static uint64_t walk_saved(const tn__order_walk *walk, uint32_t node, uint32_t last) {
     const tn__order_model *model = walk->model;
     uint64_t saved = 0;
-    uint32_t done = ORDER_NONE; /* the output that already has a take */
+    uint32_t done = ORDER_NONE; /* the output for which a take is already counted */
     for (uint32_t t = model->take_at[node]; t < model->take_at[node + 1]; t++) {
         const tn__order_take *take = &model->takes[t];
         if (take->output == done) continue;
@@ -125,13 +125,14 @@ uint64_t tn__order_costs(tn__order_walk *walk, const uint32_t *order, uint64_t *
 
 /* --- early: forward; a node that frees at least its bytes runs as soon as it can --- */
 
-/* Nodes that may have become free. A node becomes free when it gets ready, when it becomes the last
- * user of an item, or, if only its cost exceeded the limit, when bytes are freed. Only in these
- * cases it is visited again. */
+/* Nodes that may have become free, which means that they release at least the bytes they make. A
+ * node is visited again only when it gets ready, when it becomes the last user of an item, or, if
+ * only its cost exceeded the limit, when bytes are freed. */
 typedef struct walk_queue {
-    uint32_t *nodes;   /* [count] stack of nodes to visit; each node is on it at most once */
-    uint32_t *blocked; /* [count] nodes that are free but cost more than the limit */
-    uint8_t *listed;   /* [count] the node is in `nodes` or `blocked` */
+    uint32_t *nodes; /* [count] stack of nodes to visit; each node is on it at most once */
+    /* [count] nodes that are free but cost more than the limit, until bytes are freed */
+    uint32_t *blocked;
+    uint8_t *listed; /* [count] the node is in `nodes` or `blocked` */
     uint32_t count, blocked_count;
 } walk_queue;
 
@@ -160,7 +161,7 @@ static void walk_unblock(walk_queue *queue) {
         queue->nodes[queue->count++] = queue->blocked[--queue->blocked_count];
 }
 
-/* Runs a node, and lists the nodes that may have become free through it. */
+/* Runs a node, and lists the nodes that may have become free (see walk_queue) through it. */
 static void walk_advance(tn__order_walk *walk, uint32_t node, walk_queue *queue) {
     const tn__order_model *model = walk->model;
     uint64_t before = walk->live;
@@ -177,7 +178,8 @@ static void walk_advance(tn__order_walk *walk, uint32_t node, walk_queue *queue)
     }
 }
 
-/* Runs free nodes as long as there are any. */
+/* Runs free nodes (which release at least the bytes they make) as long as there are any; returns
+ * their number. */
 static uint32_t walk_close(tn__order_walk *walk, walk_queue *queue, uint32_t *order, uint32_t at,
                            uint64_t limit) {
     while (queue->count > 0) {
@@ -242,8 +244,8 @@ static uint64_t walk_late_freed(const tn__order_walk *walk, uint32_t node) {
     return bytes;
 }
 
-/* Places a node before the nodes that have been placed so far, and lists the nodes that may have
- * become free through it. */
+/* Places a node directly before the nodes that have been placed so far, for an order that is built
+ * from its end. Lists the nodes that may have become free through it. */
 static void walk_late_advance(tn__order_walk *walk, uint32_t node, walk_queue *queue) {
     const tn__order_model *model = walk->model;
     uint64_t before = walk->live;
@@ -311,8 +313,8 @@ typedef struct walk_ready {
     uint32_t count;
 } walk_ready;
 
-/* The index of the cheapest ready node. Removes nodes from the list that have run in the
- * meantime. */
+/* Returns the index of the cheapest ready node in the list. Removes nodes that have run in the
+ * meantime from the list. */
 static uint32_t walk_cheapest(const tn__order_walk *walk, walk_ready *ready) {
     uint32_t best = ORDER_NONE, kept = 0, looked = 0;
     uint64_t best_cost = 0;
@@ -407,7 +409,7 @@ typedef struct segment {
 typedef struct segment_run {
     tn__order_walk *walk;
     const tn__order_model *model;
-    /* ready nodes, in the order in which they became ready; some have run already */
+    /* nodes that became ready, in this order; some have run already */
     uint32_t *ready, ready_count;
     uint8_t *seen;
     /* nodes that became ready through the path ahead */
@@ -428,7 +430,8 @@ static void segment_enable(segment_run *run, uint32_t node) {
             run->fresh[run->fresh_count++] = model->after[k];
 }
 
-/* The cheapest node that became ready through the path ahead; ORDER_NONE if no node did. */
+/* Returns the cheapest node that became ready through the steps of the path ahead; ORDER_NONE if no
+ * node did. */
 static uint32_t segment_next(segment_run *run) {
     uint32_t best = ORDER_NONE;
     uint64_t least = UINT64_MAX;
@@ -446,14 +449,15 @@ static uint32_t segment_next(segment_run *run) {
     return node;
 }
 
-/* Chooses where a path ahead is cut. live[i] is the bytes after i steps relative to the begin,
- * hill[i] the maximum up to then. */
+/* Chooses where a path ahead is cut into a segment. live[i] is the live bytes after i steps
+ * relative to the begin of the path, hill[i] the maximum up to then. */
 static void segment_cut(segment *found, const uint64_t *live, const uint64_t *hill,
                         uint32_t count) {
     uint32_t end = 1;
     while (end <= count && live[end] > live[0]) end++;
     found->falls = end <= count;
-    if (found->falls) { /* goes on to the lowest valley that needs no higher hill */
+    /* the segment goes on to the lowest valley that can be reached without a higher hill */
+    if (found->falls) {
         for (uint32_t i = end + 1; i <= count && hill[i] == hill[end]; i++)
             if (live[i] < live[end]) end = i;
         found->behind = live[0] - live[end];

@@ -27,7 +27,8 @@
 
 /* keeps differences within int64; arcs of infinite capacity are larger */
 #define MEMORY_BYTES_MAX (UINT64_MAX / 8)
-#define MEMORY_PATIENCE 20u /* number of moves by cuts that are tried without an improvement */
+/* number of moves (of the nodes of a cut) in a row that may bring no improvement */
+#define MEMORY_PATIENCE 20u
 #define MEMORY_CUTS 64u /* number of cuts that are computed to raise the bound if a gap is left */
 #define MEMORY_LOOKS 10000000u    /* number of steps that each search may visit */
 #define MEMORY_BEAM 2000u         /* maximum number of states per step of a beam */
@@ -37,13 +38,14 @@
 typedef struct memory_state {
     tn__order_model model;
     tn__order_walk walk;
-    uint64_t state_limit;           /* of the complete search */
-    bool lean;                      /* also low memory at other steps */
+    uint64_t state_limit; /* limit of the states that the complete search may visit */
+    /* true: among orders with the best peak, one with low memory at other steps is preferred */
+    bool lean;
     uint32_t *best, *order, *spare; /* [nodes] */
     uint8_t *inside;
     uint64_t *costs;
     uint64_t peak, bound; /* peak of the best order, and the lower bound of all orders */
-    uint64_t work;        /* number of arcs that cuts may still visit */
+    uint64_t work;        /* number of arcs that computations of minimum cuts may still visit */
 } memory_state;
 
 /* --- the best order and the end --- */
@@ -67,7 +69,7 @@ static uint32_t memory_worst(const memory_state *memory) {
 
 /* --- cuts --- */
 
-/* Sums the bytes above the bound over all steps of the current order. */
+/* Sums, over all steps of the current order, the live bytes above the lower bound. */
 static double memory_excess(const memory_state *memory) {
     double excess = 0;
     for (uint32_t i = 0; i < memory->model.count; i++)
@@ -93,8 +95,9 @@ static void memory_settle(memory_state *memory) {
     tn__order_late(&memory->walk, memory->order, memory->spare, memory->bound);
 }
 
-/* Moves the nodes of the worst step's cut before that step. Returns false if there is nothing to
- * move or the work limit is reached. */
+/* Computes the minimum cut of the worst step, and moves the nodes that should run before that step
+ * to the front of the current order. Returns false if this changes nothing or the work limit is
+ * reached. */
 static bool memory_move(memory_state *memory, bool largest) {
     uint32_t node = memory->order[memory_worst(memory)];
     uint64_t bound;
@@ -144,7 +147,7 @@ static uint64_t memory_needs(const memory_state *memory, uint32_t node) {
     return bytes - taken;
 }
 
-/* Computes the cut of one node only to raise the bound. */
+/* Computes the minimum cut of one node, only to raise the lower bound. */
 static void memory_raise(memory_state *memory, uint32_t node) {
     uint64_t bound;
     if (tn__order_cut(&memory->model, node, false, memory->inside, &bound, &memory->work) &&
@@ -180,7 +183,7 @@ static void memory_raise_more(memory_state *memory) {
 
 /* --- the search --- */
 
-/* Improves a starting order and offers it as the best. */
+/* Improves a starting order by moving steps forward and back, and offers it as the best. */
 static void memory_start(memory_state *memory) {
     memory_offer(memory);
     memory_descend(memory);
@@ -286,7 +289,8 @@ tn_status tn__order_search(const tn__order_model *model, uint64_t state_limit, b
     if (status == TN_OK) memory_file_order(&memory);
     if (status == TN_OK && model->count > 0 && model->largest <= MEMORY_BYTES_MAX)
         status = memory_search(&memory, error);
-    else if (status == TN_OK && model->count > 0) /* sizes exceed every machine */
+    /* the sum of the sizes is too large for the search, so the file's order is taken */
+    else if (status == TN_OK && model->count > 0)
         memcpy(memory.best, memory.order, model->count * sizeof *memory.best);
     if (status == TN_OK) {
         if (model->count > 0) memcpy(order, memory.best, model->count * sizeof *order);

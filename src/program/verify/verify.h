@@ -8,7 +8,8 @@
 
 #include "program/program.h"
 
-/* stands for a step that does not exist: before the program starts */
+/* a number that stands for no step, region or rank; as a step, it means "before the program
+ * starts" */
 #define VERIFY_NONE UINT32_MAX
 
 typedef struct verify_state {
@@ -20,12 +21,12 @@ typedef struct verify_state {
     /* this program's rank among several programs; VERIFY_NONE: there is only one program */
     uint32_t rank;
     tn_error *error;
-    tn__arena arena; /* freed at the end of the call */
+    tn__arena arena; /* memory of arrays that are freed at the end of the check */
 
     /* verify.c */
     uint32_t *region_at; /* [steps] the innermost region around the step, or VERIFY_NONE */
     uint32_t *around;    /* [regions] the innermost region around the region */
-    uint32_t *own;       /* [regions] the APPLY of the region's operator */
+    uint32_t *own;       /* [regions] the APPLY of the operator to which the region belongs */
     uint32_t *of_op;     /* [operators] first region of the operator */
     uint32_t *next;      /* [regions] next region of the same operator */
     /* [sorted_count] regions that have instructions, sorted by first step, outer regions before

@@ -14,14 +14,16 @@
 #include <stdio.h>
 
 typedef struct message {
-    bool group;    /* true: a collective; false: a message */
+    /* true: a call of a group of ranks (a collective); false: a message from one rank to another */
+    bool group;
     uint32_t a, b; /* sender and receiver of a message; group of a collective, and 0 */
     uint32_t tag;  /* tag of a message */
     /* for a message: 0 if it is sent, 1 if it is received; for a collective: the rank */
     uint32_t side;
     uint32_t rank, step;
-    uint32_t next;    /* next participant in the same transfer, or VERIFY_NONE */
-    uint32_t meeting; /* index of the first participant of the transfer */
+    /* next participant in the same transfer (a message, or a call of a group), or VERIFY_NONE */
+    uint32_t next;
+    uint32_t meeting; /* index of the first participant in the same transfer */
     /* valid in the first participant: number of participants that have not arrived */
     uint32_t missing;
 } message;
@@ -77,7 +79,7 @@ tn_status tn__verify_messages(verify_state *verify) {
     if (count == 0) return TN_OK;
     message *list = tn__arena_array(&verify->arena, count, sizeof *list);
     if (list == NULL) return tn__verify_no_memory(verify);
-    /* a number that no peer has */
+    /* a number that no other rank has, if there is only one program */
     uint32_t self = verify->rank != VERIFY_NONE ? verify->rank : UINT32_MAX - 1;
     message_collect(verify, self, list, &found);
     qsort(list, count, sizeof *list, message_order);
@@ -217,7 +219,7 @@ static tn_status ranks_pair(ranks_state *all) {
 /* --- simulation --- */
 
 typedef struct play_step {
-    uint32_t waits_for;     /* number of predecessors that have not run yet */
+    uint32_t waits_for;     /* number of steps that must run before this one and have not run yet */
     uint32_t next;          /* next step on the same stream */
     uint32_t next_of_calls; /* next step with the same opcode, if this opcode blocks the caller */
     uint32_t waiters, next_waiter;
@@ -252,7 +254,8 @@ static void play_finish(play_state *play, uint32_t rank, uint32_t step) {
         play_let(play, base, b);
 }
 
-/* A participant of a transfer has arrived; after the last one, all participants may run. */
+/* Called when a participant of a transfer has arrived; after the last one, all participants may
+ * run. */
 static void play_arrive(play_state *play, uint32_t index) {
     message *messages = play->all->messages;
     uint32_t first = messages[index].meeting;

@@ -26,17 +26,20 @@ typedef struct walk_tensor {
     bool here;    /* the tensor has been defined and not released */
     bool known;   /* the tensor has been defined at least once */
     bool fetched; /* the caller or another rank has received the tensor */
-    bool away;    /* static, but in host memory when the program starts and ends */
-    bool stored;  /* static, but in memory only after a FETCH has read it from its file */
+    /* the tensor is static, but lies in host memory when the program starts and when it ends */
+    bool away;
+    /* the tensor is static, but is in memory only after a FETCH has read it from its file */
+    bool stored;
     uint32_t definer, released; /* steps */
     uint32_t region;            /* innermost region around the definition */
-    uint32_t memory;            /* index in `memories` */
+    uint32_t memory;            /* index in `memories` of the memory in which the tensor lies */
     uint32_t root;    /* the tensor itself, or its source if it is an alias by definition */
     uint32_t readers; /* list of the steps that have read the tensor since its definition */
     uint32_t contents;
     uint32_t changes; /* number of changes of the tensor's memory when `contents` was assigned */
     uint32_t born;    /* number of changes of the tensor's memory when the tensor was defined */
-    uint32_t made; /* number of the contents that the tensor's operator, or its GATHER, produces */
+    /* number of the contents that the tensor's operator, or the GATHER that defined it, produces */
+    uint32_t made;
     uint32_t part; /* for a GATHER: number of the contents of the part on this rank */
     /* number of parts, if a RECV has brought only one of them; 0: the tensor is complete */
     uint32_t parts;
@@ -55,10 +58,12 @@ typedef struct walk_touch {
     uint32_t what, next;
 } walk_touch;
 
-typedef struct walk_host { /* a buffer of the host pool */
+/* a buffer of the host pool, with the tensor that was last swapped out to it */
+typedef struct walk_host {
     tn_tensor_id tensor;
     uint32_t contents, writer, readers;
-    bool pending; /* the tensor has been swapped out and has not returned yet */
+    /* the tensor has been swapped out to this buffer and has not been swapped in yet */
+    bool pending;
 } walk_host;
 
 typedef struct walk_form { /* the encoded form of a tensor */
@@ -87,11 +92,11 @@ typedef struct walk_state {
     /* [tensors + instructions + 1] host buffers: first one for each tensor, then one for each slot;
      * may be NULL */
     walk_host *hosts;
-    walk_form *forms;  /* [tensors] encoded forms; may be NULL */
+    walk_form *forms;  /* [tensors] the encoded form of each tensor; may be NULL */
     uint32_t contents; /* number of contents created so far */
     /* newest operator with effects other than its outputs; such operators keep their order */
     uint32_t ordered;
-    uint32_t next; /* next index in verify->sorted */
+    uint32_t next; /* index in verify->sorted of the next region that begins */
     bool speaks;   /* the program communicates with other ranks */
 } walk_state;
 
@@ -371,7 +376,8 @@ static tn_status walk_apply(walk_state *walk, tn_op_id id, uint32_t step) {
     tn_op_form form = tn_op_form_of(verify->graph, id, verify->instructions[step].again);
     for (uint32_t r = verify->of_op[id]; r != VERIFY_NONE; r = verify->next[r]) {
         if (verify->regions[r].first < verify->regions[r].last) continue;
-        /* an empty region has no step of its own, so it is entered at the APPLY of its operator */
+        /* an empty region has no step of its own, so it is entered and left at the APPLY of its
+         * operator */
         TN_TRY(walk_enter(walk, r, step));
         TN_TRY(walk_leave(walk, r, step));
     }
@@ -610,7 +616,8 @@ static tn_status copies_decode(walk_state *walk, uint32_t step, uint32_t *conten
     const tn_instruction *it = &walk->verify->instructions[step];
     const walk_form *form = &walk->forms[it->other];
     uint32_t itself = walk_contents(walk, it->other);
-    if (form->received == itself) return TN_OK; /* the form came from another rank, or is static */
+    /* the form came from another rank or is static, and it is unchanged, so it is valid */
+    if (form->received == itself) return TN_OK;
     if (form->itself != itself)
         VERIFY_FAIL(walk->verify, step, it->other,
                     "it is not an encoded form: ENCODE '%.60s' into it, or RECV it",
@@ -662,7 +669,8 @@ static void copies_stored(walk_state *walk) {
         const tn_instruction *it = &verify->instructions[step];
         if (tn_opcode_facts_of(it->opcode)->link != TN_LINK_FROM_STORAGE) continue;
         walk_tensor *tensor = &walk->tensors[it->tensor];
-        /* marked already, or not static; a FETCH of a tensor that is not static is refused later */
+        /* the tensor is marked already, or not static; the walk refuses a FETCH of a tensor that is
+         * not static */
         if (!tensor->here) continue;
         tensor->stored = true;
         tensor->here = tensor->known = false;
@@ -716,7 +724,7 @@ static tn_status walk_copy(walk_state *walk, uint32_t step, uint32_t *contents) 
     const walk_tensor *tensor = facts->link == TN_LINK_NONE ? NULL : &walk->tensors[it->tensor];
     if (facts->link == TN_LINK_FROM_HOST && tensor->known &&
         walk->memories[tensor->memory].changes == tensor->born)
-        *contents = tensor->contents; /* the contents are unchanged */
+        *contents = tensor->contents; /* the copy does not change the tensor's contents */
     if (facts->link == TN_LINK_FROM_STORAGE) return copies_fetch(walk, step, contents);
     if (facts->link == TN_LINK_FROM_PEER && walk->forms != NULL)
         walk->forms[it->tensor].received = *contents = ++walk->contents;
@@ -734,7 +742,9 @@ static void copies_away(walk_state *walk) {
         const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
         if (!(facts->flags & TN_USES_SLOT)) continue;
         walk_tensor *tensor = &walk->tensors[it->tensor];
-        if (tensor->here || tensor->away) /* static: the first swap in the list decides */
+        /* for a static tensor, the first swap in the list decides where it is when the program
+         * starts */
+        if (tensor->here || tensor->away)
             tensor->away = facts->link == TN_LINK_FROM_HOST && it->slot == 0;
         if (tensor->known) tensor->here = !tensor->away;
     }

@@ -28,7 +28,8 @@ static bool chain_is_same(const tn__dag *dag, uint32_t a, uint32_t b, uint32_t c
     return memcmp(dag->operands + a, dag->operands + b, count * sizeof *dag->operands) == 0;
 }
 
-/* Whether a repeat of a job reads and makes the values of its first run. */
+/* Whether a repeat of a job reads and makes exactly the values that the job's first run reads and
+ * makes. */
 static bool chain_repeats_alike(const tn__dag *dag, const tn__job *it) {
     return it->recompute_input_count == it->input_count &&
            it->recompute_output_count == it->output_count &&
@@ -52,8 +53,8 @@ static tn_status chain_check_job(const chain_read *c, uint32_t job) {
     return TN_OK;
 }
 
-/* Returns the number of leading jobs that may be repeated, and that read only the output of the
- * previous job and values that exist from the start. */
+/* Returns the number of jobs at the front of the list that form the forward sequence: each may be
+ * repeated, and reads only the output of the job before it and values that exist from the start. */
 static uint32_t chain_forward(const tn__dag *dag) {
     uint32_t count = 0;
     for (; count < dag->job_count; count++) {
@@ -70,8 +71,9 @@ static uint32_t chain_forward(const tn__dag *dag) {
     return count;
 }
 
-/* Finds the stage of a backward job. *stage is the stage of the previous backward job, and becomes
- * that of this job; *next: the job also reads the forward value of the next higher stage. */
+/* Finds the stage (the number q of the forward value that is read) of a backward job. *stage is the
+ * stage of the backward job before it, and becomes that of this job. *next: the job also reads the
+ * forward value of the next higher stage. */
 static tn_status chain_find_stage(const chain_read *c, uint32_t job, int64_t *stage, bool *next) {
     const tn__dag *dag = c->dag;
     uint32_t inputs, low = TN_NONE, high = 0;
@@ -131,7 +133,8 @@ static tn_status chain_read_all(chain_read *c, tn__chain *chain) {
     c->error = &said;
     tn_status status = chain_read_back(c);
     c->error = error;
-    /* try again with the last forward job, the loss, as the first backward job */
+    /* tries once more with the last forward job, which computes the loss, counted as the first
+     * backward job */
     if (status == TN_E_UNSUPPORTED && c->count > 2) {
         c->count--;
         TN_TRY(chain_read_back(c));
@@ -192,7 +195,8 @@ typedef struct chain_chain {
     tn__pass_run *run;
     const tn__chain *chain;
     uint32_t steps; /* number of backward jobs */
-    /* bytes that may be live at one time, without the values that exist from the start */
+    /* limit for the bytes that are live at one time, without the values that exist from the
+     * start */
     uint64_t bytes;
     /* [steps + 1] sets of forward values for each backward job. needs: the job reads them; reach:
      * up to the last one that this or a later job reads */
@@ -201,8 +205,8 @@ typedef struct chain_chain {
         /* [steps + 1] for each backward job: own, bytes of its scratch, its output and the value
          * handed to it by the previous backward job; handed, bytes of that value alone */
         *handed;
-    /* [steps] least cost of making again the values that later jobs read and that do not fit while
-     * this job runs */
+    /* [steps] least cost of recomputing the values that later backward jobs read and that do not
+     * fit while this job runs */
     uint64_t *rest;
     uint64_t ceiling, most_work, spent;
     tn__states states;
@@ -228,8 +232,8 @@ static bool chain_is_dearer(const chain_chain *s, uint32_t a, uint32_t b) {
     return left > (double)s->chain->costs[b] * (double)s->chain->bytes[a];
 }
 
-/* Returns the least cost of leaving out some values so that the others fit into `bytes`; a part of
- * a value may be left out at a part of its cost. */
+/* Returns the least cost of evicting some values so that the others fit into `bytes`. A fraction of
+ * a value may be evicted at that fraction of its cost, so the result is a lower bound. */
 static uint64_t chain_left_out(const chain_chain *s, uint64_t values, uint64_t bytes) {
     double cost = (double)chain_cost(s, values), room = (double)bytes;
     while (values != 0) {
@@ -276,7 +280,7 @@ static tn_status chain_prepare(chain_chain *s) {
         s->rest == NULL)
         return tn__no_memory(s->run->error, "a chain");
     for (uint32_t i = 0; i < s->steps; i++) chain_read_step(s, i);
-    /* all forward jobs run before the first backward job */
+    /* all forward jobs run before the first backward job, so the last forward value is live then */
     s->needs[0] |= (uint64_t)1 << (s->chain->count - 1);
     uint64_t later = 0;
     for (uint32_t i = s->steps; i-- > 0;) {
@@ -321,9 +325,9 @@ static tn_status chain_reach_state(chain_chain *s, uint32_t from, uint32_t by, u
     return TN_OK;
 }
 
-/* Adds the successors of a state. A value is evicted only if the next step does not fit. If the
- * next backward job can run, forward values are made before it only if that job makes the handed
- * value larger. */
+/* Adds the states that can follow a state. A value is evicted only if the next step does not fit
+ * otherwise. If the next backward job can run, further forward values are made before it only if
+ * that job makes the handed value larger. */
 static tn_status chain_expand(chain_chain *s, uint32_t state) {
     uint64_t there = s->states.keys[(size_t)state * SEARCH_STRIDE], cost = s->states.costs[state];
     uint32_t step = (uint32_t)s->states.keys[(size_t)state * SEARCH_STRIDE + 1];
@@ -350,7 +354,7 @@ static tn_status chain_expand(chain_chain *s, uint32_t state) {
     return TN_OK;
 }
 
-/* Writes the jobs on the path from the start to a state. */
+/* Writes the jobs on the cheapest path from the start to a state into the schedule. */
 static tn_status chain_rebuild(chain_chain *s, uint32_t state, tn__schedule *schedule) {
     uint32_t first = schedule->count;
     for (; s->states.parents[state] != TN_NONE; state = s->states.parents[state])

@@ -19,9 +19,11 @@ typedef struct tn__stage {
     /* bytes of the value that one stage hands to the next: the value this stage receives, and the
      * one it passes on */
     uint64_t bytes_in, bytes_out;
-    /* largest sum over the jobs of the stage: the received value, the output, and scratch memory */
+    /* largest sum, over the jobs of the stage, of three sizes: the value received from the previous
+     * stage, the output, and scratch memory */
     uint64_t bytes;
-    bool reads_next; /* a job of the stage reads f(q+1), too */
+    /* some job of the stage (which reads the forward value f(q)) also reads f(q+1) */
+    bool reads_next;
 } tn__stage;
 
 typedef struct tn__chain {
@@ -29,7 +31,9 @@ typedef struct tn__chain {
     const uint64_t *bytes;   /* [n] bytes of each forward value */
     const uint64_t *scratch; /* [n] bytes of scratch memory while the forward value is made */
     const uint64_t *costs;   /* [n] cost of recomputing the forward value */
-    const tn__stage *stages; /* [n + 1] the stages with q from -1 to n-1 */
+    /* [n + 1] the stages of backward jobs, with q (the number of the forward value they read) from
+     * -1 to n-1 */
+    const tn__stage *stages;
     uint64_t base; /* bytes of the values that exist from the start, which are live all the time */
 } tn__chain;
 
@@ -51,12 +55,14 @@ enum { TN__CHAIN_SEARCHED = 63 };
 tn_status tn__chain_search(tn__pass_run *run, const tn__chain *chain, uint64_t ceiling,
                            uint64_t most_work, tn__schedule *schedule);
 
-/* Optimal checkpointing (Griewank's revolve): `length` states of a chain are visited backwards,
- * while at most `slots` of them are stored, including the first state. Returns the distance from
- * the first stored state to the next one to store. slots >= 2, length >= 2. */
+/* Optimal checkpointing (Griewank's revolve). The states of a chain of `length` states are visited
+ * from the last to the first, while at most `slots` of them are stored, including the first one.
+ * Returns the distance from the first stored state to the next one to store. slots >= 2, length >=
+ * 2. */
 uint64_t tn__revolve_split(uint64_t length, uint64_t slots);
-/* Returns the number of forward steps if every sequence of states is split as tn__revolve_split
- * says. Returns UINT64_MAX if memory is exhausted. Cost: O(length). */
+/* Returns the number of forward steps needed to visit a chain of states backwards if every part of
+ * it is split as tn__revolve_split says. Returns UINT64_MAX if memory is exhausted. Cost:
+ * O(length). */
 uint64_t tn__revolve_steps(const tn_context *context, uint64_t length, uint64_t slots);
 
 #endif

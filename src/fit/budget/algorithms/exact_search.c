@@ -95,9 +95,10 @@ static void model_merge(uint64_t *to, const uint64_t *from, uint32_t words) {
     for (uint32_t w = 0; w < words; w++) to[w] |= from[w];
 }
 
-/* Computes the sets `before` and `behind` of all jobs. Jobs are listed in a valid order, so the set
- * `before` of every earlier job is complete when a job is visited. A job also comes before the jobs
- * that overwrite its inputs (`limits`). */
+/* Computes for each job the sets `before` and `behind` of jobs whose first run certainly comes
+ * earlier or later. Jobs are listed in a valid order, so the set `before` of every earlier job is
+ * complete when a job is visited. A job also comes before the jobs that overwrite its inputs
+ * (`limits`). */
 static void model_order(exact_model *model) {
     const tn__dag *dag = model->dag;
     for (uint32_t j = 0; j < dag->job_count; j++) {
@@ -119,7 +120,7 @@ static void model_order(exact_model *model) {
 /* --- necks --- */
 
 /* Whether the value is live at the end, or is read by a first run that certainly comes after the
- * first run of the job `neck`. */
+ * first run of job `neck`. */
 static bool model_is_wanted_behind(const exact_model *model, uint32_t value, uint32_t neck) {
     const tn__dag *dag = model->dag;
     if (exact_has(model->stay, value)) return true;
@@ -248,7 +249,8 @@ uint64_t tn__exact_least_bytes(const exact_model *model) {
     return most;
 }
 
-/* Finds the values that a future run may read, or that must be live at the end. */
+/* Finds the useful values of a state: those that a future run may read, or that must be live at the
+ * end. */
 static void exact_useful(const exact_model *model, const uint64_t *ran, uint64_t *useful) {
     memcpy(useful, model->stay, sizeof model->stay);
     for (uint32_t j = model->dag->job_count; j-- > 0;) {
@@ -279,8 +281,8 @@ static void exact_useful(const exact_model *model, const uint64_t *ran, uint64_t
  * for each state.
  */
 
-/* Finds the needed values: those that a job without a first run so far reads, and those that must
- * be live at the end. */
+/* Finds the needed values of a state: those that jobs without a first run so far read, and those
+ * that must be live at the end. */
 static void bound_needed(const exact_model *model, const uint64_t *ran, uint64_t *needed) {
     memcpy(needed, model->stay, sizeof model->stay);
     for (uint32_t j = 0; j < model->dag->job_count; j++)
@@ -311,7 +313,8 @@ static uint64_t bound_missing(const exact_model *model, const uint64_t *ran, con
         exact_add(recompute, j);
         cost += dag->jobs[j].recompute_cost;
         for (uint32_t w = 0; w < model->value_words; w++) {
-            /* the repeat reads a missing value that only the job itself makes */
+            /* the repeat reads a missing value that only this job itself makes, so the value cannot
+             * be made again */
             if (it->recompute_in[w] & it->out[w] & ~there[w]) return EXACT_NEVER;
             needed[w] |= it->recompute_in[w];
         }
@@ -321,8 +324,9 @@ static uint64_t bound_missing(const exact_model *model, const uint64_t *ran, con
     return cost;
 }
 
-/* Returns the least cost of evicting `excess` bytes during the first run of a job. The items of the
- * job are sorted by cost per byte. */
+/* Returns the least cost of evicting groups of values with at least `excess` bytes during the first
+ * run of a job. The job's groups are sorted by cost per byte, and a fraction of the last group
+ * counts as a fraction of its cost. */
 static uint64_t bound_evict(const exact_model *model, const exact_neck *neck, const uint64_t *gone,
                             const uint64_t *here, uint64_t excess) {
     uint64_t cost = 0;
@@ -353,8 +357,8 @@ static uint64_t bound_neck(const exact_model *model, uint32_t job, const uint64_
     return bytes <= budget ? 0 : bound_evict(model, neck, recompute, here, bytes - budget);
 }
 
-/* Returns a lower bound on the cost of repeats from this state to the end. A result of EXACT_NEVER
- * or more means that the end cannot be reached. */
+/* Returns a lower bound on the cost of all repeats on a path from this state to the end. A result
+ * of EXACT_NEVER or more means that the end cannot be reached. */
 static uint64_t exact_bound(const exact_model *model, const uint64_t *ran, const uint64_t *there,
                             uint64_t budget) {
     uint64_t recompute[EXACT_WORDS], most = 0;
@@ -408,12 +412,15 @@ typedef struct exact_step { /* a job that is about to run in a state */
     uint32_t state, job;
     bool recompute;
     uint32_t taken; /* the input that the output overwrites; TN_NONE: no input */
-    /* only values of this rank and above, in descending order of size, may be evicted */
+    /* while values are evicted one by one, largest first: only values from this place on in the
+     * descending order of size may be evicted next */
     uint32_t next;
-    uint64_t cost; /* cost of all repeats on the path, including this job */
+    /* cost of all repeats on the path to this state, including a repeat of this job */
+    uint64_t cost;
     const uint64_t *ran;
     uint64_t there[EXACT_WORDS];
-    uint64_t ran_after[EXACT_WORDS], useful[EXACT_WORDS]; /* the sets after the job has run */
+    /* the sets of jobs that have run and of useful values after this job has run */
+    uint64_t ran_after[EXACT_WORDS], useful[EXACT_WORDS];
 } exact_step;
 
 static uint32_t exact_progress(const exact_model *model, const uint64_t *ran) {
@@ -422,9 +429,10 @@ static uint32_t exact_progress(const exact_model *model, const uint64_t *ran) {
     return 2 * count;
 }
 
-/* Adds a state to the queue, or lowers its cost, unless it cannot end below the ceiling. The lower
- * bound is computed for `ran` and `there`, which describe the state after the job even if the state
- * is half a step. */
+/* Adds a state to the queue, or lowers its cost, unless no path through it ends below the ceiling
+ * on the cost. The lower bound is computed for the sets `ran` and `there`, which describe the state
+ * after the job, even if the added state is half a step (values were evicted, but the job has not
+ * run). */
 static tn_status exact_reach(const exact_step *step, const uint64_t *key, const uint64_t *ran,
                              const uint64_t *there, uint32_t by) {
     exact_search *s = step->search;
@@ -450,7 +458,7 @@ static tn_status exact_reach(const exact_step *step, const uint64_t *key, const 
     return TN_OK;
 }
 
-/* Finds the values that are live after the job if no more values are evicted. */
+/* Computes the set of values that are live after the job if no more values are evicted. */
 static void exact_behind(const exact_step *step, const uint64_t *out, uint64_t *behind) {
     const exact_model *model = step->search->model;
     for (uint32_t w = 0; w < model->value_words; w++) behind[w] = step->there[w] | out[w];
@@ -462,8 +470,8 @@ static void exact_behind(const exact_step *step, const uint64_t *out, uint64_t *
     for (uint32_t w = 0; w < model->value_words; w++) behind[w] &= wanted[w] | model->held[w];
 }
 
-/* Adds the state after the job; with `is_half`, adds half a step instead, in which more values will
- * be evicted before the job runs. */
+/* Adds the state after the job. With `is_half`, adds an intermediate state ("half a step") instead:
+ * values were evicted, more will be, and the job has not run. */
 static tn_status exact_go(const exact_step *step, const uint64_t *out, bool is_half) {
     const exact_model *model = step->search->model;
     uint64_t key[EXACT_STRIDE], behind[EXACT_WORDS];
@@ -478,7 +486,7 @@ static tn_status exact_go(const exact_step *step, const uint64_t *out, bool is_h
     return exact_reach(step, key, step->ran_after, behind, is_half ? TN_NONE : step->job);
 }
 
-/* Returns the bytes that are live while the job runs. */
+/* Returns the bytes that are live while the job of this step runs. */
 static uint64_t exact_live(const exact_step *step, const uint64_t *in, const uint64_t *out) {
     const exact_model *model = step->search->model;
     const tn__job *it = &model->dag->jobs[step->job];
@@ -487,15 +495,16 @@ static uint64_t exact_live(const exact_step *step, const uint64_t *in, const uin
     bool first = exact_progress(model, step->ran) == 0;
     for (uint32_t w = 0; w < model->value_words; w++) {
         uint64_t there = first ? model->given[w] | step->there[w] : step->there[w];
-        /* a value that the job reads and makes again exists twice */
+        /* while a job runs that makes a value again and also reads it, the value occupies its bytes
+         * twice */
         beside[w] = there & ~(out[w] & ~in[w]);
     }
     uint64_t bytes = exact_bytes(model, beside) + exact_bytes(model, out) + it->scratch;
     return step->taken == TN_NONE ? bytes : bytes - model->dag->values[step->taken].bytes;
 }
 
-/* Runs the job if it fits into the budget. Otherwise adds a state for each value that can be
- * evicted next; in that state the larger values stay. */
+/* Runs the job of a step if it fits into the budget. Otherwise adds an intermediate state for each
+ * value that can be evicted next; in it, the larger values stay live. */
 static tn_status exact_run(exact_step *step) {
     const exact_model *model = step->search->model;
     const exact_job *job = &model->jobs[step->job];
@@ -512,7 +521,8 @@ static tn_status exact_run(exact_step *step) {
             exact_has(model->held, v))
             continue;
         uint64_t gone = model->dag->values[v].bytes;
-        rest += gone; /* sum of the bytes of this value and all smaller ones that may be evicted */
+        /* bytes that can still be freed: this value and all smaller ones that may be evicted */
+        rest += gone;
         if (rest < excess) continue;
         exact_remove(step->there, v);
         step->next = rank + 1;
@@ -523,8 +533,8 @@ static tn_status exact_run(exact_step *step) {
     return TN_OK;
 }
 
-/* Begins a step. If the output may overwrite an input, tries it with the input overwritten, and
- * again with the input kept if a later run may read it. */
+/* Begins a step, the run of one job. If the job's output may overwrite an input, the input is
+ * overwritten; if a later run may read the input, the search also tries to keep it. */
 static tn_status exact_begin(exact_step *step) {
     const exact_model *model = step->search->model;
     const tn__job *it = &model->dag->jobs[step->job];
@@ -543,8 +553,8 @@ static tn_status exact_begin(exact_step *step) {
     return exact_run(step);
 }
 
-/* Whether a job may run in a state: its first run, or a repeat that makes a useful value which is
- * not live. */
+/* Whether a job may run in a state: as its first run, or as a repeat that makes a useful value
+ * which is not live now. */
 static bool exact_may_run(const exact_model *model, const uint64_t *ran, const uint64_t *there,
                           const uint64_t *useful, uint32_t job, bool *recompute) {
     const exact_job *it = &model->jobs[job];
@@ -632,7 +642,7 @@ static tn_status exact_walk(exact_search *s, tn__schedule *schedule) {
     return TN_E_INFEASIBLE;
 }
 
-/* Searches for the cheapest schedule that costs less than the ceiling. */
+/* Searches for the cheapest schedule with a cost of repeats below the ceiling. */
 static tn_status exact_below(exact_search *s, const uint64_t *start, tn__schedule *schedule) {
     const exact_model *model = s->model;
     uint32_t stride = model->job_words + model->value_words + 1;
@@ -661,7 +671,8 @@ tn_status tn__exact_search(exact_search *s, tn__schedule *schedule) {
         if (s->ceiling > ceiling || s->ceiling - least > recompute) s->ceiling = ceiling;
         status = exact_below(s, start, schedule);
         if (status != TN_E_INFEASIBLE || s->ceiling == ceiling || s->above == UINT64_MAX) break;
-        s->floor = s->above; /* proved: no schedule costs less than this */
+        /* proved: no schedule costs less than `above`, the least cost that was left out */
+        s->floor = s->above;
         s->ceiling = tn__add_sat(s->above, s->above - least + 1);
     }
     s->ceiling = ceiling;

@@ -12,8 +12,8 @@
 #include "fit/budget/algorithms/states.h"
 #include "fit/budget/pass.h"
 
-/* limit for the number of jobs, and for the number of values, in words of 64 bits and in
- * elements */
+/* EXACT_WORDS, EXACT_MOST: limit for the number of jobs, and for the number of values, in 64-bit
+ * words and in elements */
 enum { EXACT_WORDS = 8, EXACT_MOST = 64 * EXACT_WORDS };
 #define EXACT_NEVER (UINT64_MAX / 4) /* a cost that means "impossible" */
 
@@ -23,23 +23,27 @@ typedef struct exact_job {
     /* sets of values that a repeat of the job reads and makes */
     uint64_t recompute_in[EXACT_WORDS], recompute_out[EXACT_WORDS];
     uint64_t after[EXACT_WORDS], limits[EXACT_WORDS]; /* jobs */
-    /* sets of jobs with a first run that always comes before, or after, the first run of this
-     * job */
+    /* sets of jobs with a first run that certainly comes before (`before`) or after (`behind`) the
+     * first run of this job */
     uint64_t before[EXACT_WORDS], behind[EXACT_WORDS];
     bool repeats;
 } exact_job;
 
-/* A group of values that one job makes and that may be evicted during the first run of another job;
- * `cost` is the cost of repeating the maker. */
+/* A group of values that one job makes and that may be evicted during the first run of another job.
+ * `cost` is the cost of one repeat of the job that makes them. */
 typedef struct exact_item {
     uint32_t job;
-    uint64_t bytes, cost; /* a cost of EXACT_NEVER means that the values must be live */
+    /* bytes of the group, and cost of repeating its maker; EXACT_NEVER: it cannot be recomputed, so
+     * the values must stay live */
+    uint64_t bytes, cost;
 } exact_item;
 typedef struct exact_neck {
     /* bytes that are live during the first run of the job in any case: its operands, held values,
      * and values that cannot be recomputed */
     uint64_t bytes;
-    uint32_t first, count; /* range of items of this job, with the cheapest per byte first */
+    /* range of the groups that may be evicted during this job's first run, the cheapest per byte
+     * first */
+    uint32_t first, count;
 } exact_neck;
 
 typedef struct exact_model {
@@ -49,7 +53,7 @@ typedef struct exact_model {
     uint32_t value_words, job_words;
     exact_job *jobs;
     uint64_t held[EXACT_WORDS], stay[EXACT_WORDS], given[EXACT_WORDS];
-    uint32_t *by_size; /* [values] values in descending order of size */
+    uint32_t *by_size; /* [values] the numbers of all values, in descending order of size */
     exact_neck *necks; /* [jobs] */
     exact_item *items;
 } exact_model;
@@ -57,7 +61,8 @@ typedef struct exact_model {
 /* Reads a schedule graph as sets of bits. Errors: E_STOPPED (more than EXACT_MOST jobs or values),
  * E_NO_MEMORY. */
 tn_status tn__exact_model(tn__pass_run *run, bool keeps_order, exact_model *model);
-/* Returns a lower bound on the peak: the bytes that some action needs in every schedule. */
+/* Returns a lower bound on the peak: some action of every schedule needs at least this many
+ * bytes. */
 uint64_t tn__exact_least_bytes(const exact_model *model);
 
 /* --- search --- */

@@ -16,12 +16,15 @@
 
 enum { /* tn__idles.state */
        IDLE_HERE = 1u << 0,
-       IDLE_PAST = 1u << 1, /* the last access has passed */
-       /* a copy to the host has started (OUT), and no job has waited for it yet (SETTLE) */
+       /* the value's last access is over, so it is not needed unless a repeat reads it */
+       IDLE_PAST = 1u << 1,
+       /* a copy of the value to the host has started (OUT), but no job has waited for its end yet
+        * (SETTLE) */
        IDLE_LEAVING = 1u << 2,
        IDLE_HOST = 1u << 3, /* the host has a copy of the value */
        IDLE_CODED = 1u << 4,
-       IDLE_MADE = 1u << 5 /* made only as a source for the value that is being restored */
+       /* the value was recomputed only as a source of another value, the one being restored */
+       IDLE_MADE = 1u << 5
 };
 
 /* --- finding --- */
@@ -84,7 +87,7 @@ tn_status tn__idles_find(tn__pass_run *run, tn__idles *gaps) {
 typedef struct idle_walk {
     tn__idles *gaps;
     tn__schedule *schedule;
-    uint32_t job; /* the job that is written next */
+    uint32_t job; /* the job whose first run is written to the schedule next */
     uint32_t made_count;
     bool possible;
 } idle_walk;
@@ -117,7 +120,7 @@ static const tn__idle *idle_code(const tn__idles *gaps, uint32_t value) {
     return NULL;
 }
 
-/* Whether a job may be repeated at a place before the job `next`. */
+/* Whether a job may be repeated directly before the first run of job `next`. */
 static bool idle_repeats(const tn__idles *gaps, uint32_t job, uint32_t next) {
     const tn__dag *dag = gaps->run->dag;
     const tn__job *it = &dag->jobs[job];
@@ -132,8 +135,8 @@ static bool idle_repeats(const tn__idles *gaps, uint32_t job, uint32_t next) {
     return true;
 }
 
-/* Returns the job that can recompute a value at a place before the job `next`; TN_NONE if none
- * can. */
+/* Returns the job that can recompute a value directly before the first run of job `next`; TN_NONE
+ * if no job can. */
 static uint32_t idle_remaker(const tn__idles *gaps, uint32_t value, uint32_t next) {
     const tn__dag *dag = gaps->run->dag;
     uint32_t job = dag->values[value].maker, count;
@@ -178,7 +181,7 @@ static tn_status idle_bring_step(idle_walk *walk, uint32_t *depth) {
         return idle_action(walk, TN__DECODE, value, idle_code(gaps, value));
     }
     uint32_t job = idle_remaker(gaps, value, walk->job);
-    /* no job can recompute the value, so it stays live from its last access until here */
+    /* no job can recompute the value, so it is kept live from its last access to this place */
     if (job == TN_NONE) {
         walk->possible = (*state & IDLE_PAST) != 0;
         *state |= IDLE_HERE;
@@ -193,8 +196,8 @@ static tn_status idle_bring_step(idle_walk *walk, uint32_t *depth) {
     return idle_run_recompute(walk, job);
 }
 
-/* Evicts the values that were made only as sources of the restored value `value`. With
- * `recompute_first`, those that a later job reads stay live, except those in `drops`. */
+/* Evicts the values that were recomputed only as sources of the restored value `value`. With the
+ * option `recompute_first`, sources that a later job reads stay live, except those in `drops`. */
 static void idle_leave_made(idle_walk *walk, uint32_t value) {
     tn__idles *gaps = walk->gaps;
     for (uint32_t i = 0; i < walk->made_count; i++) {
@@ -223,7 +226,7 @@ static tn_status idle_leave(idle_walk *walk, const tn__idle *gap) {
     switch (gap->how) {
     case TN__IDLE_SWAP:
         if (*state & IDLE_LEAVING) return TN_OK;
-        /* the copy of an earlier idle interval still exists on the host */
+        /* the host still has the copy that was made for an earlier idle interval of the value */
         if (*state & IDLE_HOST) {
             *state = (uint8_t)(*state & ~IDLE_HERE);
             return TN_OK;
@@ -254,7 +257,8 @@ static uint32_t *idle_head(const tn__idles *gaps, int list, uint32_t job) {
 static void idle_index(tn__idles *gaps) {
     uint32_t jobs = gaps->run->dag->job_count;
     for (size_t i = 0; i < 3 * ((size_t)jobs + 2); i++) gaps->by_job[i] = TN_NONE;
-    /* descending order, so that each list begins with the value that is needed first */
+    /* goes through the idle intervals from the last to the first, so that each list begins with the
+     * value that is needed first */
     for (uint32_t i = gaps->count; i-- > 0;) {
         uint32_t g = gaps->by_back[i].id;
         const tn__idle *gap = &gaps->list[g];
@@ -332,7 +336,9 @@ tn_status tn__idles_schedule(tn__idles *gaps, tn__schedule *schedule, bool *poss
     for (; walk.job < dag->job_count && walk.possible; walk.job++) TN_TRY(idle_job(&walk));
     for (uint32_t v = 0; v < dag->value_count && walk.possible; v++)
         TN_TRY(idle_settle(
-            &walk, v)); /* idle intervals end with a reader, so all copies are settled by then */
+            /* every idle interval ends with a reader, which waits for the copies, so no copy is
+             * open at the end */
+            &walk, v));
     *possible = walk.possible;
     return TN_OK;
 }
@@ -383,11 +389,12 @@ uint64_t tn__idles_recompute_cost(tn__idles *gaps, uint32_t index) {
     uint64_t cost = 0;
     gaps->stack[0] = gaps->list[index].value;
     gaps->state[gaps->stack[0]] |= IDLE_MADE;
-    /* the list grows in the loop; the order of its values does not matter for the sum */
+    /* the list of values to recompute grows in the loop; the order of its values does not change
+     * their sum */
     for (; at < depth && cost != UINT64_MAX; at++) {
         uint32_t value = gaps->stack[at], maker = idle_remaker(gaps, value, job);
-        /* a value that cannot be recomputed may stay live after its last access, so as a source it
-         * costs nothing */
+        /* a value that cannot be recomputed may be kept live after its last access, so as a source
+         * it costs nothing */
         if (maker == TN_NONE) {
             if (at == 0 || idle_how(gaps, value, job) == TN__IDLE_RECOMPUTE) cost = UINT64_MAX;
             continue;
@@ -432,7 +439,8 @@ void tn__idles_explain(const tn__idles *gaps, uint32_t index, const char *what, 
  * where they are smaller than sparse rows. Cost: O(values + readers).
  */
 
-#define CODES_MORE 1.05 /* number of nonzero elements that are planned for each measured one */
+/* factor from the measured number of nonzero elements to the number for which memory is planned */
+#define CODES_MORE 1.05
 
 const tn_codec tn__lossy[TN__LOSSY_COUNT] = {TN_CODEC_FLOAT16, TN_CODEC_FLOAT10, TN_CODEC_FLOAT8};
 
@@ -456,7 +464,7 @@ static tn_tensor_id codes_root(const tn_graph *graph, tn_tensor_id id) {
     }
 }
 
-/* Whether all inputs of an operator that read a value only need to know which elements are
+/* Whether all inputs of an operator that read a value only need to know which of its elements are
  * positive. */
 static bool codes_asks_signs(const tn__codes *s, tn_op_id id, tn_tensor_id tensor) {
     const tn_graph *graph = s->run->graph;
@@ -472,12 +480,13 @@ static bool codes_asks_signs(const tn__codes *s, tn_op_id id, tn_tensor_id tenso
     return reads;
 }
 
-/* Returns the first idle interval of a value after which all readers need only signs; TN_NONE if
- * the last reader needs more. */
+/* Returns the first idle interval of a value after which all readers only need to know which
+ * elements are positive; TN_NONE if the last reader needs more. */
 static uint32_t codes_signs_from(const tn__codes *s, uint32_t v) {
     const tn__dag *dag = s->run->dag;
     const tn__dag_value *value = &dag->values[v];
-    /* the first of the consecutive readers at the end that need only signs */
+    /* the first of the readers at the end of the list that only need to know which elements are
+     * positive */
     uint32_t least = TN_NONE;
     for (uint32_t i = dag->readers.first[v + 1]; i-- > dag->readers.first[v];) {
         uint32_t job = dag->readers.items[i];
@@ -513,7 +522,8 @@ static void codes_lossless(tn__codes *s, uint32_t v) {
     if (bytes < value->bytes) s->rows[v] = bytes;
 }
 
-/* Returns the encoded form for an idle interval. Outputs of the graph get lossless forms only. */
+/* Returns the encoded form that a value may have during an idle interval. Outputs of the graph get
+ * lossless forms only. */
 tn__code tn__codes_of(const tn__codes *s, uint32_t index) {
     uint32_t v = s->gaps->list[index].value;
     uint64_t count = codes_elements(s, v);

@@ -29,32 +29,36 @@ typedef struct tn__idle {
     uint32_t value;
     uint32_t leave, back; /* jobs */
     tn__idle_how how;
-    /* SWAP: the copy to the host starts together with the job `leave` instead of after it */
+    /* for a swapped value: its copy to the host starts together with the job `leave`, instead of
+     * after it */
     bool early;
-    /* SWAP: the job before which compute waits for the copy to the host; leave < settle <= back */
+    /* for a swapped value: the job before which compute waits until the copy to the host is done;
+     * leave < settle <= back */
     uint32_t settle;
-    /* SWAP: the first job at which the copy back may start; settle <= trigger <= back */
+    /* for a swapped value: the first job at which the copy back may start; settle <= trigger <=
+     * back */
     uint32_t trigger;
-    tn_codec codec; /* CODE: the codec; one codec for all idle intervals of the value */
-    uint64_t bytes; /* CODE: bytes of the encoded form */
+    /* for an encoded value: its codec, which is the same for all idle intervals of the value */
+    tn_codec codec;
+    uint64_t bytes; /* for an encoded value: bytes of the encoded form */
 } tn__idle;
 
 typedef struct tn__idles {
     tn__pass_run *run;
     tn__idle *list; /* [count] sorted by value, then by time */
     uint32_t count;
-    uint32_t *first;        /* [values + 1] index in `list` of the value's first idle interval */
-    uint64_t *starts;       /* [jobs + 1] time at which each job starts in a run without waits */
+    uint32_t *first;  /* [values + 1] index in `list` of the value's first idle interval */
+    uint64_t *starts; /* [jobs + 1] time at which each job starts if no job waits for copies */
     tn__sort_item *by_back; /* [count] idle intervals in the order in which they end */
-    /* [jobs + 1] first elements of the linked lists in `chained`; used while a schedule is built */
+    /* [jobs + 1] heads of the lists of idle intervals of each job, which `chained` links; used
+     * while a schedule is built */
     uint32_t *by_job;
-    /* [idle intervals] links of the lists of idle intervals of each job; used while a schedule is
-     * built */
+    /* [idle intervals] next element of the list in `by_job`; used while a schedule is built */
     uint32_t *chained;
     uint8_t *state; /* [values] flags of the value while a schedule is built */
     uint32_t *stack, *made;
-    /* NULL, or [values] values that do not stay live when they are recomputed as sources, in spite
-     * of recompute_first */
+    /* NULL, or [values] a value that is evicted again after it was recomputed as a source, even
+     * with recompute_first */
     const bool *drops;
     /* NULL, or [values] values that are never recomputed; if a repeat reads them, they stay live
      * until then */
@@ -76,8 +80,8 @@ tn_status tn__idles_schedule(tn__idles *gaps, tn__schedule *schedule, bool *poss
  * that are not live at that time; UINT64_MAX if it cannot be recomputed. Cost: O(repeated jobs). */
 uint64_t tn__idles_recompute_cost(tn__idles *gaps, uint32_t gap);
 
-/* Finds the turn: the job at which idle values have the most bytes. In training this is the end of
- * the forward pass. Errors: E_NO_MEMORY. Cost: O(jobs + idle intervals). */
+/* Finds the turn: the job during which idle values have the most bytes. In training this is the end
+ * of the forward pass. Errors: E_NO_MEMORY. Cost: O(jobs + idle intervals). */
 tn_status tn__idles_turn(const tn__idles *gaps, uint32_t *turn);
 
 /* The times to copy the value of an idle interval to the host (out) and back (in), in the unit of

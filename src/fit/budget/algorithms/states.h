@@ -12,10 +12,13 @@
 #include "base/table.h"
 
 typedef struct tn__state_queued {
-    /* cost from the start to the state, plus a lower bound on the cost from there to the end */
+    /* cost of the path from the start to the state, plus a lower bound on the cost from there to
+     * the end */
     uint64_t cost;
     uint32_t progress, state;
-    uint64_t from_start; /* cost from the start to the state when the entry was queued */
+    /* cost of the path from the start to the state when this entry was queued; if the state was
+     * reached more cheaply since, the entry is outdated */
+    uint64_t from_start;
 } tn__state_queued;
 
 typedef struct tn__states {

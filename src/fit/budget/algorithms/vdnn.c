@@ -20,8 +20,10 @@
 
 typedef struct vdnn_state {
     tn__idles gaps;
-    uint32_t turn;    /* the last job of the forward pass */
-    uint32_t *chosen; /* the chosen idle intervals, in the order of the jobs at which they end */
+    /* the last job of the forward pass, during which idle values have the most bytes */
+    uint32_t turn;
+    /* the idle intervals whose values are offloaded, in the order of the jobs at which they end */
+    uint32_t *chosen;
     uint32_t count;
     bool has_conv;
 } vdnn_state;
@@ -43,7 +45,8 @@ static tn_status vdnn_find_turn(vdnn_state *s) {
     return TN_OK;
 }
 
-/* Whether a job of the forward pass that reads the value has an operator of a given kind. */
+/* Whether a job of the forward pass that reads the value has an operator for which the given
+ * function returns true, such as a convolution. */
 static bool vdnn_is_read_by(const vdnn_state *s, uint32_t v, vdnn_kind kind) {
     const tn__dag *dag = s->gaps.run->dag;
     for (uint32_t i = dag->readers.first[v]; i < dag->readers.first[v + 1]; i++) {

@@ -11,9 +11,9 @@ typedef enum tn__vdnn_which {
     TN__VDNN_CONV /* offload only the inputs of convolutions */
 } tn__vdnn_which;
 
-/* Makes the schedule that vdnn.c describes, and offers it to the run. *kept: it is within the
- * budget and the best schedule so far. Errors: E_UNSUPPORTED (no host link; TN__VDNN_CONV without a
- * graph), those of tn__pass_offer. */
+/* Makes the schedule that vdnn.c describes, and offers it to the run. *kept: the run kept it,
+ * because it is within the budget and faster than the best schedule so far. Errors: E_UNSUPPORTED
+ * (no host link; TN__VDNN_CONV without a graph), those of tn__pass_offer. */
 tn_status tn__vdnn_offer(tn__pass_run *run, tn__vdnn_which which, bool *kept);
 
 #endif

@@ -26,8 +26,8 @@
 #include "base/heap.h"
 #include "base/range_tree.h"
 
-/* the number of preferences for long idle intervals: none, full, or by the square root of the
- * length */
+/* number of ways in which keys prefer long idle intervals: not at all, in proportion to the length,
+ * or to its square root */
 #define BUDGET_REACHES 3u
 
 /* One live range of a value in a schedule, from the run that makes it to its last reader. With
@@ -45,21 +45,24 @@ typedef struct budget_range {
     /* the live range that gives its memory to this one if it ends where this one begins; TN_NONE:
      * no such live range */
     uint32_t source;
-    uint32_t earlier; /* the previous live range of this value; TN_NONE: this is the first one */
-    bool fixed;       /* the value is live at the end, so the live range cannot be evicted */
-    bool can;         /* the job that makes the value may be repeated */
+    /* the previous live range of the same value; TN_NONE: this is its first one */
+    uint32_t earlier;
+    bool fixed; /* the value must be live at the end, so this live range cannot be evicted */
+    bool can;   /* the job that makes the value may be repeated, so the value can be recomputed */
 } budget_range;
 
 /* The decisions of a sweep: which live ranges are evicted, and the action before which each is
  * recomputed. */
 typedef struct budget_choice {
     bool *recompute; /* [ranges] */
-    uint32_t *leave; /* [ranges] position after which readers read the recomputed value */
-    uint32_t *at;    /* [ranges] */
-    uint64_t work;   /* cost of all repeats */
-    uint64_t peak;   /* lowest estimated peak after any of the choices */
-    uint32_t count;  /* number of choices made */
-    uint32_t best;   /* number of choices after which the estimated peak was lowest */
+    /* [ranges] position of the action after which readers read the recomputed value */
+    uint32_t *leave;
+    uint32_t *at;   /* [ranges] */
+    uint64_t work;  /* cost of all repeats that the choices need */
+    uint64_t peak;  /* lowest estimated peak after any number of the choices */
+    uint32_t count; /* number of choices made */
+    /* number of choices, from the first on, after which the estimated peak was lowest */
+    uint32_t best;
 } budget_choice;
 
 typedef struct budget_ranges {
@@ -164,7 +167,7 @@ static bool tree_pop(step_tree *tree, uint32_t step, uint32_t *node, step_entry 
 
 /* --- live ranges of a schedule ---------------------------------------------------------------- */
 
-/* Returns the live range of a value that a reader directly before the action `at` sees. */
+/* Returns the live range of a value that an action reading it at position `at` sees. */
 static uint32_t budget_life_at(const budget_ranges *it, uint32_t value, uint32_t at) {
     uint32_t id = it->latest[value];
     while (id != TN_NONE && it->ranges[id].made >= at && it->ranges[id].maker != TN_NONE)
@@ -293,8 +296,8 @@ static tn_status read_ranges(budget_ranges *it) {
 /* largest number of items in a plan for one live range, which limits the cost of computing a key */
 #define CHOOSE_CHAIN 48u
 
-/* How an input of a repeat becomes available: recomputed only for the repeat, recomputed earlier
- * than planned, live for longer, or live anyway. */
+/* How an input of a repeat becomes available: it is recomputed only for the repeat (MAKE),
+ * recomputed earlier than planned (EARLIER), kept live for longer, or live anyway. */
 typedef enum choose_kind { CHOOSE_MAKE, CHOOSE_EARLIER, CHOOSE_LONGER, CHOOSE_READ } choose_kind;
 typedef struct choose_item {
     uint32_t range;
@@ -304,9 +307,11 @@ typedef struct choose_item {
 typedef struct choose_plan {
     choose_item items[CHOOSE_CHAIN];
     uint32_t count;
-    uint32_t at; /* position of the action before which the value is recomputed */
+    uint32_t at; /* position of the action before which this value is recomputed */
     uint64_t work;
-    double held; /* sum of bytes times steps for which the inputs stay live because of this plan */
+    /* bytes times steps for which the inputs of the repeats stay live longer because of this
+     * plan */
+    double held;
 } choose_plan;
 
 typedef struct choice_state {
@@ -315,9 +320,9 @@ typedef struct choice_state {
     tn__arena arena; /* memory of the lists below */
     step_tree tree;
     uint32_t *end; /* [ranges] position at which the live range ends now */
-    /* [ranges] first position after `leave` at which a repeat reads the live range */
+    /* [ranges] first position after `leave` at which a repeat reads the evicted live range */
     uint32_t *asked;
-    bool *runs; /* [actions] the job that ran at this position is repeated */
+    bool *runs; /* [actions] whether the job that ran at this position will be repeated */
     uint32_t reach;
 } choice_state;
 
@@ -339,8 +344,8 @@ static double choose_area(const choice_state *s, uint32_t range, uint32_t first,
     return (double)s->it->ranges[range].bytes * (double)(last - first);
 }
 
-/* Decides how a live range that a repeat reads becomes available. Returns false if the plan has too
- * many items. */
+/* Decides how a live range that a repeat reads becomes available, and appends the necessary repeats
+ * to the plan. Returns false if the plan has too many items. */
 static bool choose_source(const choice_state *s, choose_plan *plan, uint32_t id) {
     const budget_range *range = &s->it->ranges[id];
     uint32_t at = plan->at, end = s->end[id];
@@ -390,15 +395,16 @@ static bool choose_plan_of(const choice_state *s, uint32_t id, uint32_t at, choo
     return true;
 }
 
-/* Returns the position before which a live range would be recomputed: its next reader, or an
- * earlier repeat that reads it. */
+/* Returns the position before which a live range would be recomputed if it were evicted: its next
+ * reader, or an earlier repeat that reads it. */
 static uint32_t choose_when(const choice_state *s, uint32_t id) {
     uint32_t back = s->it->ranges[id].back;
     return s->asked[id] < back ? s->asked[id] : back;
 }
 
-/* Returns the key of a live range: the work of its recomputation per byte (or per byte and step)
- * saved. A negative result means that eviction saves nothing or is impossible. */
+/* Returns the key of a live range, the smallest of which is evicted first: the work of recomputing
+ * it per byte (or per byte and step) saved. A negative result means that eviction saves nothing or
+ * is impossible. */
 static double choose_key(const choice_state *s, uint32_t id, choose_plan *plan) {
     uint32_t at = choose_when(s, id), leave = s->it->ranges[id].leave;
     if (s->choice->recompute[id] || at <= leave + 1 || !choose_plan_of(s, id, at, plan)) return -1;
@@ -421,7 +427,7 @@ static void choose_item_commit(choice_state *s, uint32_t at, choose_item item) {
     budget_choice *choice = s->choice;
     const budget_range *range = &s->it->ranges[item.range];
     switch (item.kind) {
-    case CHOOSE_MAKE: /* recomputed only for this repeat, so live for one step */
+    case CHOOSE_MAKE: /* a value that is recomputed only for one repeat is live for one step */
         choice->recompute[item.range] = true;
         choice->leave[item.range] = s->end[item.range];
         choice->at[item.range] = s->end[item.range] = at;
@@ -463,8 +469,8 @@ static void choose_commit(choice_state *s, const choose_plan *plan) {
 
 /* --- set-up --- */
 
-/* Whether an output takes over the memory of an operand that ends there, so that it needs no
- * additional bytes during this action. */
+/* Whether an output takes over the memory of an operand whose live range ends with this action, so
+ * that it needs no additional bytes. */
 static bool choose_is_inplace(const budget_ranges *it, uint32_t id) {
     const budget_range *range = &it->ranges[id];
     return range->source != TN_NONE && it->ranges[range->source].end == range->made;
@@ -485,7 +491,7 @@ static tn_status choose_room(choice_state *s) {
 typedef struct choose_hang {
     choice_state *s;
     step_entry entry;
-    bool count; /* only count how many entries each node's heap will get */
+    bool count; /* only counts the entries that each node's heap will get, without storing them */
 } choose_hang;
 
 static void choose_hang_node(void *self, uint32_t node) {
@@ -496,7 +502,8 @@ static void choose_hang_node(void *self, uint32_t node) {
         tree_push(&hang->s->tree, node, hang->entry);
 }
 
-/* Stores every live range that may be evicted in the nodes that cover its idle interval. */
+/* Stores every live range that may be evicted in the heaps of the tree nodes that cover its idle
+ * interval. */
 static void choose_hang_all(choice_state *s, bool count) {
     const budget_ranges *it = s->it;
     choose_plan plan;
@@ -528,7 +535,7 @@ static tn_status choose_begin(choice_state *s) {
 
 /* --- the choice --- */
 
-/* Evicts one of the live ranges that are idle at an action. Returns false if none can be
+/* Evicts the best of the live ranges that are idle at an action. Returns false if none can be
  * evicted. */
 static bool choose_one(choice_state *s, uint32_t step, uint64_t budget) {
     step_entry entry;
@@ -563,7 +570,8 @@ static void choose_run(choice_state *s, uint64_t budget, uint64_t target, uint32
     }
 }
 
-/* Allocates a choice, which choose_ranges can fill several times. */
+/* Allocates the lists of a choice (the decisions of one sweep). choose_ranges can fill it several
+ * times. */
 static tn_status choice_room(budget_ranges *it, budget_choice *choice) {
     size_t ranges = (size_t)it->range_count + 1;
     choice->recompute = tn__arena_array(&it->arena, ranges, sizeof *choice->recompute);
@@ -589,7 +597,7 @@ static tn_status choose_ranges(budget_ranges *it, uint64_t budget, uint64_t targ
 
 /* --- sweeps and rounds ------------------------------------------------------------------------ */
 
-#define BUDGET_ROUNDS 12 /* limits the time of a search that makes only small gains */
+#define BUDGET_ROUNDS 12 /* limit for the rounds of a search, because late rounds gain little */
 /* number of variants of the search: with whole sweeps, and with half of each sweep */
 #define BUDGET_PARTS 2u
 
@@ -597,10 +605,10 @@ typedef struct budget_state {
     const tn__dag *dag;
     const tn__work_budget *goal;
     tn__schedule *schedule, next, better;
-    /* measurements of `schedule` and of `better`; the peaks are measured by goal->bytes if it is
-     * set */
+    /* each sweep of a round carries out only the first 1 / `parts` of its evictions */
     tn__replay replay, better_replay;
-    bool improved;  /* `better` contains a schedule that is better than `schedule` */
+    /* whether this round has found a schedule, `better`, that is better than `schedule` */
+    bool improved;
     uint32_t parts; /* a round uses the first part of each sweep: 1 / parts of its evictions */
     tn_error *error;
 } budget_state;
@@ -670,7 +678,7 @@ static tn_status budget_replay(const budget_state *s, const tn__schedule *schedu
     return s->goal->bytes(s->goal->self, schedule, &replay->peak);
 }
 
-/* Writes the schedule of a choice, lets the judge measure it, and keeps it if it is the best so
+/* Writes the schedule of a choice, measures it with the judge, and keeps it if it is the best so
  * far. */
 static tn_status budget_judge(budget_state *s, budget_ranges *it, const budget_choice *choice) {
     tn__replay replay;
@@ -684,8 +692,8 @@ static tn_status budget_judge(budget_state *s, budget_ranges *it, const budget_c
     return tn__schedule_copy(&s->better, &s->next, s->error);
 }
 
-/* Makes the choices of a sweep up to the lowest estimated peak (or a part of them), and judges the
- * result. */
+/* Runs one sweep, takes its choices up to the lowest estimated peak (or only a part of these), and
+ * judges the resulting schedule. */
 static tn_status budget_search(budget_state *s, budget_ranges *it, uint32_t reach,
                                budget_choice *choice) {
     uint64_t left = s->goal->added - (s->replay.cost - s->dag->cost);
@@ -723,8 +731,8 @@ static tn_status budget_descend(budget_state *s) {
     return TN_OK;
 }
 
-/* Runs one variant of the search from the schedule `from`. *schedule is replaced if the result is
- * better. */
+/* Runs one variant of the search (whole sweeps, or parts of them) from the schedule `from`.
+ * *schedule is replaced if the result is better. */
 static tn_status budget_way(budget_state *s, const tn__schedule *from, const tn__replay *replay,
                             tn__schedule *schedule, tn__replay *best) {
     s->replay = *replay;

@@ -15,8 +15,8 @@ static int64_t editable_scratch(const tn__editable *edit, const tn__editable_nod
     return node->job == TN_NONE ? 0 : (int64_t)edit->dag->jobs[node->job].scratch;
 }
 
-/* Returns the key of a run that is inserted between two keys. It lies closer to the lower key,
- * because later insertions usually follow above it. */
+/* Returns the key for a run that is inserted between the runs with the keys `low` and `high`. It
+ * lies closer to the lower key, because later insertions usually follow above it. */
 static uint32_t editable_key_after(uint32_t low, uint32_t high) {
     return low + (high - low + 6) / 8;
 }
@@ -34,9 +34,9 @@ static void editable_tree_add(tn__range_tree *tree, uint32_t first, uint32_t las
  * keys is too full, all keys are renumbered. Cost: O(window) for a spread, O(runs + touches) for a
  * renumbering. */
 
-/* Adds the bytes of the live range that begins with the touch `making` and ends with the last read
- * before the next making. `leaf` gets them as differences: added at the first key, subtracted after
- * the last one. */
+/* Adds the bytes of one live range to `leaf`, as differences: added at its first key, subtracted
+ * after its last one. The live range begins with the touch `making` and ends with the last read
+ * before the next touch that makes the value. */
 static void keys_sum_life(tn__editable *edit, uint32_t making, int64_t *leaf) {
     uint32_t last = making;
     while (tn__editable_is_read_next(edit, last)) last = edit->touches[last].next;
@@ -82,9 +82,9 @@ static void keys_sum(tn__editable *edit) {
  * again */
 #define EDITABLE_ROOM 4u
 
-/* Renumbers all runs, and recomputes the bytes at each key. Returns false if memory is exhausted.
- * The head has the key of the first run, because the values that exist from the start are live
- * then. */
+/* Gives all runs new keys, and recomputes the bytes at each key. Returns false if memory is
+ * exhausted. The head of the list has the key of the first run, because the values that exist from
+ * the start are live then. */
 static bool editable_number(tn__editable *edit) {
     size_t need = (size_t)edit->linked_count * EDITABLE_GAP + 8;
     uint32_t keys = need < UINT32_MAX ? (uint32_t)need : UINT32_MAX;
@@ -106,7 +106,8 @@ static bool editable_number(tn__editable *edit) {
     return true;
 }
 
-/* Returns the bytes of the values that a run makes or reads and that no later run reads. */
+/* Returns the bytes of the values whose live ranges end with a run: the run makes or reads them,
+ * and no later run reads them. */
 static int64_t keys_ending(const tn__editable *edit, const tn__editable_node *node) {
     int64_t bytes = 0;
     for (uint32_t i = 0; i < node->touch_count; i++)
@@ -127,11 +128,11 @@ static int64_t keys_behind(const tn__editable *edit, uint32_t id, int64_t bytes)
     return bytes;
 }
 
-/* A window of keys, and the consecutive runs that are spread over it. */
+/* A window of keys over which consecutive runs are spread evenly. */
 typedef struct keys_window {
     uint32_t first, count; /* nodes */
     uint32_t low, size;    /* keys */
-    uint32_t at;           /* index of the run before which keys are needed */
+    uint32_t at; /* index, within the window, of the run before which free keys are needed */
 } keys_window;
 
 /* Returns the new key of the i-th run of a window. Half of the keys are left free before the run
@@ -209,8 +210,8 @@ static void editable_look_again(tn__editable *edit, uint32_t touch) {
     editable_set_moved(edit, node, editable_moves(edit, &edit->nodes[node]));
 }
 
-/* The search starts where the previous search for this value ended, because consecutive calls are
- * mostly near each other, and lists of touches can be long. */
+/* The search starts from the result of the previous search for this value, because consecutive
+ * calls are mostly for places near each other, and lists of touches can be long. */
 uint32_t tn__editable_before(const tn__editable *edit, uint32_t value, uint32_t key) {
     uint32_t at = edit->near_touch[value];
     while (at != TN_NONE && tn__editable_key(edit, at) >= key) at = edit->touches[at].prev;
@@ -220,8 +221,8 @@ uint32_t tn__editable_before(const tn__editable *edit, uint32_t value, uint32_t 
     return edit->near_touch[value] = at;
 }
 
-/* Inserts a touch into the list of its value, after the touch `prev`, or at the begin if `prev` is
- * TN_NONE. */
+/* Inserts a touch (a run that makes or reads a value) into the list of its value, after the touch
+ * `prev`, or at the begin if `prev` is TN_NONE. */
 static void editable_link(tn__editable *edit, uint32_t id, uint32_t prev) {
     tn__editable_touch *touch = &edit->touches[id];
     touch->prev = prev;
@@ -243,8 +244,8 @@ static void editable_unlink(tn__editable *edit, uint32_t id) {
         edit->touches[touch->prev].next = touch->next;
 }
 
-/* Updates the bytes for a read that is inserted (`put`) or removed. Only the last read of a live
- * range changes the length of the range. */
+/* Updates the bytes at the keys for a read that is inserted (`put`) or removed. Only the last read
+ * of a live range changes the range's length. */
 static void editable_count_read(tn__editable *edit, uint32_t id, bool put) {
     const tn__editable_touch *touch = &edit->touches[id];
     if (touch->next != TN_NONE && !edit->touches[touch->next].makes) return;
@@ -253,9 +254,9 @@ static void editable_count_read(tn__editable *edit, uint32_t id, bool put) {
                       tn__editable_key(edit, id), put ? bytes : -bytes);
 }
 
-/* Updates the bytes for a making that is inserted (`put`) or removed. If a later read follows, an
- * inserted making splits the existing live range, and the memory between the last access before it
- * and the making is freed. */
+/* Updates the bytes at the keys for a touch that makes a value and is inserted (`put`) or removed.
+ * If a later read follows, an inserted one splits the existing live range, and frees the value's
+ * memory between the last access before it and itself. */
 static void editable_count_making(tn__editable *edit, uint32_t id, bool put) {
     const tn__editable_touch *touch = &edit->touches[id];
     uint32_t key = tn__editable_key(edit, id);
@@ -334,8 +335,8 @@ static void editable_take_node(tn__editable *edit, uint32_t id) {
     if (node->job != TN_NONE) edit->cost -= edit->dag->jobs[node->job].recompute_cost;
 }
 
-/* Corrects the begin of the live ranges that a moved first run makes. While the run was out of the
- * list, the bytes of values with readers were counted from its old key on. */
+/* Corrects the begins of the live ranges of values that a moved first run makes. While the run was
+ * out of the list, the bytes of values with readers were still counted from its old key on. */
 static void editable_move_lives(tn__editable *edit, const tn__editable_node *node, uint32_t old) {
     for (uint32_t i = node->input_count; i < node->touch_count; i++) {
         uint32_t touch = node->touch_first + i;
@@ -380,8 +381,8 @@ static bool editable_note(tn__editable *edit, uint32_t node, uint32_t next,
     return true;
 }
 
-/* Makes a run of a job with its touches, without inserting it into the list. Returns TN_NONE if
- * memory is exhausted. */
+/* Makes a run of a job with its touches (the values it reads and makes), without inserting it into
+ * the list. Returns TN_NONE if memory is exhausted. */
 static uint32_t editable_make_node(tn__editable *edit, uint32_t job, bool recompute) {
     uint32_t inputs, outputs;
     const uint32_t *input = tn__job_inputs(edit->dag, job, recompute, &inputs);
@@ -504,8 +505,8 @@ static bool ends_make_end(tn__editable *edit, bool tail) {
     return true;
 }
 
-/* Appends the touches of a run to the lists of their values; `last` has the last touch of each
- * value. */
+/* Appends the touches of a run to the lists of the values that it reads and makes; `last` has the
+ * last touch of each value. */
 static void ends_append(tn__editable *edit, uint32_t id, uint32_t *last) {
     tn__editable_node *node = &edit->nodes[id];
     for (uint32_t i = 0; i < node->touch_count; i++) {
@@ -587,8 +588,8 @@ static tn_status ends_write_action(tn__schedule *schedule, uint8_t kind, uint32_
     return tn__schedule_add(schedule, (tn__action){.kind = kind, .what = what}, error);
 }
 
-/* Writes the action OUT for each value with a copy to the host that starts after this run has
- * accessed the value. */
+/* Writes the action OUT for each value whose copy to the host starts after this run has accessed
+ * it. */
 static tn_status ends_write_outs(const tn__editable *edit, const tn__editable_node *node,
                                  tn__schedule *schedule, tn_error *error) {
     for (uint32_t i = 0; i < node->touch_count; i++) {

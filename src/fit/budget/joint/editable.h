@@ -41,16 +41,17 @@ typedef struct tn__editable_node {
      * the host */
     uint32_t job;
     uint32_t key, prev, next;
-    /* range of the node's touches: those of inputs, then those of outputs */
+    /* range of the node's touches, which are the values that it reads, then those that it makes */
     uint32_t touch_first, touch_count;
     uint32_t input_count;
     bool recompute, linked;
-    /* the first output is written over an input, because the live range of the input ends here */
+    /* the first output is written over an input, because the live range of that input ends with
+     * this node */
     bool moved;
 } tn__editable_node;
 
 typedef struct tn__editable_touch {
-    /* node and value of this touch; the previous and the next touch of this value */
+    /* the node and the value of this touch; the previous and the next touch of the same value */
     uint32_t node, value, prev, next;
     bool makes;
 } tn__editable_touch;
@@ -72,13 +73,13 @@ typedef struct tn__editable {
     const tn__dag *dag;
     tn_context context;
     tn_error *error;
-    tn__range_tree tree; /* the bytes at each key */
+    tn__range_tree tree; /* the bytes that are live at each key (position in the schedule) */
     tn__editable_node *nodes;
     tn__editable_touch *touches;
     tn__editable_change *changes; /* log of all changes, for undo */
     uint32_t *first_touch;        /* [values] */
-    /* [values] result of the last call of tn__editable_before for the value; TN_NONE: no touch came
-     * before */
+    /* [values] result of the last call of tn__editable_before for the value, from which the next
+     * search starts; TN_NONE: no touch came before */
     uint32_t *near_touch;
     /* [jobs] list of the job's repeats that are not in the schedule, linked by `next` */
     uint32_t *spare;
@@ -91,8 +92,8 @@ typedef struct tn__editable {
     bool failed; /* memory was exhausted, so that the contents are invalid */
 } tn__editable;
 
-/* Makes an editable schedule with the first runs of all jobs. `order` [job_count] is their order;
- * NULL means the order of the program. */
+/* Makes an editable schedule with the first run of every job and no repeats. `order` [job_count] is
+ * the order of the runs; NULL means the order of the program. */
 tn_status tn__editable_init(tn__editable *edit, const tn__dag *dag, const tn_context *context,
                             const uint32_t *order, tn_error *error);
 void tn__editable_release(tn__editable *edit);
@@ -100,9 +101,9 @@ void tn__editable_release(tn__editable *edit);
 /* Inserts a repeat of a job before a node, where the inputs of the repeat must be live. Returns
  * TN_NONE if memory is exhausted. */
 uint32_t tn__editable_put(tn__editable *edit, uint32_t job, uint32_t before);
-/* Inserts a node before another: the end of a value's copy to the host, or, if `comes`, the copy
- * back. The value occupies no memory from its last touch before the end of the copy to the host
- * until the copy back. Returns TN_NONE if memory is exhausted. */
+/* Inserts a node for a copy of a value before another node: the end of its copy to the host, or, if
+ * `comes`, its copy back. Between the two, from its last touch before the end of the copy to the
+ * host, the value occupies no memory. Returns TN_NONE if memory is exhausted. */
 uint32_t tn__editable_put_copy(tn__editable *edit, uint32_t value, uint32_t before, bool comes);
 /* Whether a touch is the end of a copy to the host, where the memory of the value is freed. */
 static inline bool tn__editable_is_settled(const tn__editable *edit, uint32_t touch) {
@@ -123,7 +124,7 @@ void tn__editable_forget(
 /* Returns the last touch of a value before a key; TN_NONE if nothing makes the value before that
  * key. */
 uint32_t tn__editable_before(const tn__editable *edit, uint32_t value, uint32_t key);
-/* Whether the value of a touch is live between this touch and its next one. */
+/* Whether the value of a touch is live between this touch and the value's next one. */
 static inline bool tn__editable_is_read_next(const tn__editable *edit, uint32_t touch) {
     uint32_t next = edit->touches[touch].next;
     return next != TN_NONE && !edit->touches[next].makes;

@@ -15,18 +15,23 @@
 
 /* Weights for the choice of the value to evict (the victim); the searches choose them at random. */
 typedef struct tn__repair_weights {
-    float reach; /* exponent of the number of steps for which the value is idle */
-    float bulk;  /* exponent of the value's bytes */
-    /* an input of a repeat may stay live after the node above the budget even if it does not fit
-     * there; a later step of the repair evicts the excess */
+    /* exponent, in the key of a value to evict, of the number of steps for which the value is
+     * idle */
+    float reach;
+    float bulk; /* exponent, in the key of a value to evict, of the value's bytes */
+    /* an input of a repeat may be kept live beyond the node above the budget even if it does not
+     * fit there; a later step of the repair then evicts the excess */
     bool hopes;
-    bool whole; /* all bytes of the value count; otherwise those above the excess count little */
-    /* an input of a repeat stays live if it has fewer bytes than the victim divided by this; 0: it
-     * never stays for this reason */
+    /* true: all bytes of the value to evict count in its key; false: those above the excess count
+     * little */
+    bool whole;
+    /* an input of a repeat is kept live, instead of recomputed, if it has fewer bytes than the
+     * evicted value divided by this number; 0: never for this reason */
     uint32_t lengthen;
-    float noise; /* upper limit of the random amount added to the logarithm of each key */
-    /* amount added to the keys of values that the advice wants to keep, and subtracted from those
-     * of values that it wants to recompute */
+    /* upper limit of the random amount that is added to the logarithm of each value's key */
+    float noise;
+    /* amount that is added to the keys of values that the advice (bound.h) wants to keep, and
+     * subtracted from those that it wants to recompute */
     float advised;
 } tn__repair_weights;
 
@@ -38,30 +43,33 @@ typedef struct tn__repair {
     tn__repair_weights weights;
     uint64_t effort; /* number of looks at jobs and values so far */
     uint64_t cost_limit;
-    const tn__bound_advice *advice; /* which values to keep or recompute; NULL: no advice */
+    /* advice (bound.h) on the values that are best kept or recomputed; NULL: no advice */
+    const tn__bound_advice *advice;
     /* scratch */
-    bool *can; /* [values] the job that makes the value can recompute it */
+    bool *can; /* [values] the value can be recomputed: the job that makes it may be repeated */
     /* [values] logarithms of the cost of the job that makes the value, and of its bytes */
     float *cost_of, *bulk_of;
-    uint32_t *banned; /* [values] the value is not evicted if this equals `ban` */
-    uint32_t *seen;   /* [jobs] number of the last plan that contains the job */
-    uint32_t *chain;  /* [REPAIR_CHAIN] jobs of the plan that is being made */
+    uint32_t *banned; /* [values] a value is not evicted while its element equals `ban` */
+    uint32_t *seen;   /* [jobs] number of the last plan (chain of repeats) that contains the job */
+    uint32_t *chain;  /* [REPAIR_CHAIN] jobs of the chain of repeats that is being planned */
     uint32_t *best_chain;
     struct repair_idle *idle; /* [values] */
-    uint32_t *place;          /* [values] index of the value in `idle`; TN_NONE: it is not there */
+    uint32_t *place; /* [values] index of the value in the list `idle`; TN_NONE: it is not idle */
     /* number of idle values; the node for which `idle` was computed (TN_NONE: no node) */
     uint32_t idle_count, at;
     const int8_t *row; /* the advice for the node that is above the budget; NULL: no advice */
-    uint32_t here;     /* key of the node that is above the budget */
+    uint32_t here;     /* key (position in the schedule) of the node that is above the budget */
     int64_t takes;     /* bytes at the node that is above the budget */
     uint32_t ban, stamp, chain_count, best_count;
-    double lost;    /* bytes of the values that stay live longer because of a plan */
-    uint64_t stays; /* bytes of those of them that fit if the victim is evicted */
+    /* bytes of the values that stay live longer because of the planned chain of repeats */
+    double lost;
+    /* bytes, out of `lost`, that fit into the budget only because the chosen value is evicted */
+    uint64_t stays;
 } tn__repair;
 
 bool tn__repair_room(tn__repair *repair, tn__editable *edit, uint64_t budget, tn__arena *arena);
-/* Evicts values until the schedule is within the budget. Returns false if that is impossible or the
- * cost exceeds cost_limit; the schedule then keeps the repeats that were inserted. */
+/* Evicts values until the schedule is within the budget. Returns false if that is impossible or if
+ * the cost exceeds cost_limit; repeats that were inserted until then stay in the schedule. */
 bool tn__repair_run(tn__repair *repair);
 bool tn__repair_may_take(const tn__repair *repair, uint32_t node);
 /* Removes a repeat if the schedule is still within the budget afterwards. Returns whether it was

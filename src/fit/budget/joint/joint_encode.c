@@ -22,11 +22,14 @@
 
 #include "fit/budget/algorithms/idle.h"
 
-#define CODE_PARTS 4u /* how many numbers of values are tried in each order */
+/* number of different counts of encoded values that are tried in each order */
+#define CODE_PARTS 4u
 
 typedef struct code_choice {
     uint32_t value, leave,
-        back; /* the value is encoded after the job `leave` and decoded before the job `back` */
+        /* the jobs around the value's idle interval: it is encoded after the job `leave` and
+         * decoded before the job `back` */
+        back;
     tn__code code;
     uint64_t time;  /* time of encoding; decoding takes as long */
     double keys[2]; /* sort keys, one for each order; the largest comes first */
@@ -40,7 +43,8 @@ typedef struct code_state {
     uint32_t count;
     uint32_t *by_key;
     tn__sort_item *items;
-    /* the following fields belong to one choice that is tried, and use this arena */
+    /* arena of the following fields, which describe the choice of encoded values that is tried
+     * now */
     tn__arena *arena;
     const code_choice **chosen; /* [chosen_count] */
     uint32_t *of; /* [values] index in `chosen` of the value; TN_NONE: it is not chosen */
@@ -116,7 +120,8 @@ static bool code_sort(code_state *s, int order) {
 typedef struct code_made {
     tn__dag_job *jobs;
     tn__dag_value *values;
-    /* [jobs of the original schedule graph] index of the job in the extended one */
+    /* [jobs of the original schedule graph] index of the job in the extended graph, to which jobs
+     * that encode and decode were added */
     uint32_t *moved;
     uint32_t count;
 } code_made;
@@ -125,8 +130,8 @@ static uint32_t code_form(const code_state *s, uint32_t k) {
     return s->run->dag->value_count + 2 * k;
 }
 
-/* Returns what a job reads instead of a value: the decoded value if the value is chosen and the job
- * comes after its idle interval, otherwise the value. */
+/* Returns the value that a job reads in place of `value` in the extended graph: the decoded value
+ * if `value` is encoded and the job comes after its idle interval, otherwise `value` itself. */
 static uint32_t code_read(const code_state *s, uint32_t value, uint32_t job) {
     uint32_t k = value != TN_NONE ? s->of[value] : TN_NONE;
     return k != TN_NONE && job >= s->chosen[k]->back ? code_form(s, k) + 1 : value;
@@ -243,9 +248,9 @@ static tn_status code_make(code_state *s) {
 
 /* --- translation back to the schedule graph --------------------------------------------------- */
 
-/* Whether a job reads the data that it needs: a job before the idle interval must not read the
- * result of a lossy codec. decoded [chosen]: the value was last made by decoding; updated for the
- * outputs of the job. */
+/* Whether a job of a schedule reads the right data: before its idle interval, a value must not be
+ * read as the result of a lossy codec. decoded [chosen]: whether the value was last made by
+ * decoding; updated for the outputs of the job. */
 static bool code_follow(const code_state *s, uint32_t job, bool recompute, bool *decoded) {
     const tn__dag *dag = s->run->dag;
     uint32_t count;
@@ -283,8 +288,9 @@ static tn_status code_action(code_state *s, const tn__action *action, bool *deco
     return tn__schedule_add(&s->schedule, made, s->run->error);
 }
 
-/* Translates a schedule back and offers it to the run. A schedule that the judge refuses is
- * dropped; a repeat between the two copies of a swap causes this. */
+/* Translates a schedule of the extended graph back to the original one, and offers it to the run. A
+ * schedule that the judge refuses is dropped, which happens if a repeat lies between the two copies
+ * of a swap. */
 static tn_status code_offer(code_state *s, const tn__schedule *found) {
     bool *decoded = tn__arena_array(s->arena, (size_t)s->chosen_count + 1, sizeof *decoded);
     bool *ran = tn__arena_array(s->arena, (size_t)s->run->dag->job_count + 1, sizeof *ran);
@@ -363,7 +369,8 @@ static tn_status code_level(code_state *s, tn_codec lossy, uint64_t effort) {
         for (uint32_t part = CODE_PARTS; part > 0; part--) {
             uint32_t count = (uint32_t)((uint64_t)s->count * part / CODE_PARTS);
             if (code_is_done(s->run)) return TN_OK;
-            /* all values are tried only once, because their order does not matter */
+            /* the choice of all values is tried for one order only, because the order does not
+             * matter then */
             if (count == 0 || (order > 0 && part == CODE_PARTS)) continue;
             TN_TRY(code_try(s, count, effort / (2 * CODE_PARTS - 1)));
         }

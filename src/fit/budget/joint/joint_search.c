@@ -21,7 +21,8 @@ typedef struct ruin_state {
     tn__schedule best, starts[SEARCH_STARTS];
     uint64_t best_cost, start_costs[SEARCH_STARTS], spent;
     uint32_t *order; /* [jobs] the order of first runs in run->warm */
-    /* has: a schedule within the budget was found; orders: first runs may be reordered */
+    /* has: a schedule within the budget was found; orders: the order of first runs may be
+     * changed */
     bool has, orders;
     tn__random random;
     tn__bound_advice advice;
@@ -39,11 +40,12 @@ static const tn__repair_weights ruin_weights[] = {
 
 /* the search ends if the cost is above the bound by less than 1 / 4096 of the bound */
 #define RUIN_NEAR 4096u
-#define RUIN_ANY 3u /* 1/3 of the effort is for finding any schedule */
+#define RUIN_ANY 3u /* 1/3 of the effort may be spent on finding any schedule within the budget */
 /* 1/3 of the effort is for improving the answer for another budget, if there is one */
 #define RUIN_ON 3u
-#define RUIN_ROWS 10u /* one in 10 steps that remove repeats removes consecutive ones */
-/* 1/3 of the effort goes to the other kind of start (with or without advice) */
+/* one in 10 steps that remove repeats removes a row of consecutive ones instead of single ones */
+#define RUIN_ROWS 10u
+/* 1/3 of the effort goes to improving the best start of the other kind (with or without advice) */
 #define RUIN_OTHER 3u
 #define RUIN_SHIFTS 4u /* one in 4 steps moves a run instead of removing repeats */
 #define RUIN_REACH 16u /* a run is moved by up to 16 places */
@@ -94,8 +96,9 @@ static tn_status ruin_keep_start(ruin_state *s, uint32_t kind) {
     return tn__editable_write(&s->edit, &s->starts[kind], s->run->error);
 }
 
-/* Makes one start with the given weights, and keeps it if it is the best of its kind. `spare` / 64
- * of the budget stay free until the repair is done. */
+/* Makes one start: evicts values with the given weights until the schedule is within the budget,
+ * and keeps the result if it is the best of its kind. `spare` / 64 of the budget stay free until
+ * the repair is done. */
 static tn_status ruin_start(ruin_state *s, const tn__repair_weights *weights, uint32_t spare,
                             uint32_t kind) {
     uint32_t mark = tn__editable_mark(&s->edit);
@@ -110,8 +113,8 @@ static tn_status ruin_start(ruin_state *s, const tn__repair_weights *weights, ui
     return ruin_spend(s);
 }
 
-/* Makes all starts. Some leave a part of the budget free at first, because chains of repeats need
- * additional bytes. A smaller budget seldom gives a better schedule. */
+/* Makes all starts with the different sets of weights. Some leave a part of the budget free at
+ * first, because chains of repeats need additional bytes while they run. */
 static tn_status ruin_starts(ruin_state *s, uint64_t effort) {
     static const uint32_t spares[] = {0, 3};
     size_t kinds = sizeof ruin_weights / sizeof *ruin_weights;
@@ -157,7 +160,7 @@ static void ruin_ban(ruin_state *s, uint32_t id) {
         s->repair.banned[s->edit.touches[node->touch_first + i].value] = s->repair.ban;
 }
 
-/* Removes a repeat, and up to three more near it. */
+/* Removes a repeat from the schedule, and up to three more repeats near it. */
 static void ruin_tear_some(ruin_state *s, uint32_t seed) {
     uint32_t more = ruin_below(s, 4);
     uint32_t ends[2] = {s->edit.nodes[seed].next, s->edit.nodes[seed].prev};
@@ -173,7 +176,7 @@ static void ruin_tear_some(ruin_state *s, uint32_t seed) {
     }
 }
 
-/* Removes consecutive repeats. */
+/* Removes several consecutive repeats from the schedule. */
 static void ruin_tear_row(ruin_state *s, uint32_t seed) {
     uint32_t recompute = s->edit.linked_count - s->run->dag->job_count, at = seed;
     uint32_t count = 2 + ruin_below(s, recompute < 48 ? recompute / 2 + 1 : 24);
@@ -206,9 +209,9 @@ static bool ruin_precedes(const ruin_state *s, uint32_t early, uint32_t late) {
            ruin_has(dag->others + first->limit_first, first->limit_count, b->job);
 }
 
-/* Whether a run must not change places with its neighbour `of`, the previous run if `back`. That is
- * so if one makes a value that the other reads or makes; but a repeat may move before a run that
- * reads an older version of its output. */
+/* Whether a run must not change places with its neighbour `of`, the previous run if `back`, else
+ * the next one. They must not if one makes a value that the other reads or makes; but a repeat may
+ * move before a run that reads an older version of its output. */
 static bool ruin_bars(ruin_state *s, uint32_t id, uint32_t of, bool back) {
     const tn__editable_node *it = &s->edit.nodes[id], *other = &s->edit.nodes[of];
     s->repair.effort += it->touch_count;
@@ -236,7 +239,7 @@ static void ruin_shift(ruin_state *s, uint32_t id) {
     if (at != id) tn__editable_move(&s->edit, id, back ? at : nodes[at].next);
 }
 
-/* Moves a repeat, or a run near it. */
+/* Moves a repeat to another place in the schedule, or a run near it. */
 static void ruin_shift_near(ruin_state *s, uint32_t seed) {
     uint32_t steps = ruin_below(s, RUIN_REACH), id = seed;
     bool back = ruin_below(s, 2);
@@ -275,8 +278,8 @@ static void ruin_set_weights(ruin_state *s) {
     };
 }
 
-/* Removes repeats that became unnecessary: all such repeats of those inserted since `mark`, and
- * some others, chosen at random. */
+/* Removes repeats that became unnecessary: checks all repeats inserted since `mark`, and some
+ * others, chosen at random. */
 static void ruin_spare(ruin_state *s, uint32_t mark) {
     uint32_t end = tn__editable_mark(&s->edit);
     for (uint32_t i = mark; i < end; i++) {
@@ -310,7 +313,8 @@ static tn_status ruin_step(ruin_state *s, uint64_t *now, uint64_t slack) {
     return ruin_spend(s);
 }
 
-/* Begins with a schedule without repeats, in the order of jobs that this kind of start uses. */
+/* Begins with a schedule without repeats, with the jobs in the order that this kind of start uses:
+ * the program's, or that of the answer for another budget. */
 static tn_status ruin_begin_order(ruin_state *s, uint32_t kind) {
     const uint32_t *order = kind == SEARCH_WARM ? s->order : NULL;
     tn__editable_release(&s->edit);

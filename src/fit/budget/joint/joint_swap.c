@@ -25,7 +25,7 @@
 
 typedef enum swap_how {
     SWAP_KEEP,
-    SWAP_HIDE, /* swap the value if both copies overlap with compute entirely */
+    SWAP_HIDE, /* swap the value only if both copies overlap with compute entirely */
     /* copy the value out directly after the idle interval begins, and in directly before it ends;
      * compute waits for both copies */
     SWAP_WAIT
@@ -39,8 +39,10 @@ typedef struct swap_gap {
     uint32_t settle, come;
     uint64_t out, in; /* times of the copy out and the copy in */
     float keys[3];    /* sort keys, one for each order; the largest comes first */
-    uint8_t how;      /* the decision that is tried, a swap_how */
-    bool leaves; /* whether the value is really swapped: its copies fit into the idle interval */
+    uint8_t how;      /* how the value is copied in the choice that is tried now, a swap_how */
+    /* the value is swapped in the choice that is tried now: its two copies fit into the idle
+     * interval */
+    bool leaves;
 } swap_gap;
 
 typedef struct swap_state {
@@ -52,7 +54,7 @@ typedef struct swap_state {
     uint32_t *by_back; /* idle intervals in the order of their ends */
     uint32_t *by_key;  /* idle intervals in the order in which they are chosen */
     tn__sort_item *items;
-    uint32_t *nodes;    /* [positions] the nodes of the schedule without repeats */
+    uint32_t *nodes;    /* [positions] the nodes of the editable schedule when it had no repeats */
     uint32_t *position; /* [nodes] */
     uint64_t *starts;   /* [positions + 1] time at which each position begins */
     uint32_t gap_count, position_count;
@@ -208,12 +210,12 @@ static tn_status swap_mend(swap_state *s) {
     return fits ? swap_offer(s) : TN_OK;
 }
 
-/* Tries the current decisions, and records them in `best` if the resulting schedule is the best so
- * far. */
+/* Makes the schedule for the current decisions about idle intervals, and records these in `best` if
+ * the schedule is the best so far. */
 static tn_status swap_try(swap_state *s) {
     uint32_t mark = tn__editable_mark(&s->edit);
-    /* if schedules with only repeats fit, decisions are recorded only if they beat the fastest
-     * schedule known */
+    /* The time that a schedule must beat for its decisions to be recorded. If schedules with
+     * repeats alone fit, this is the time of the fastest schedule known. */
     uint64_t before = s->run->runs_fit   ? swap_now(s->run)
                       : s->run->has_best ? s->run->time
                                          : UINT64_MAX;

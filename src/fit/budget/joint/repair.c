@@ -18,14 +18,17 @@
 
 /* --- eviction --------------------------------------------------------------------------------- */
 
-/* number of values for which a chain of repeats is planned before one of them is evicted */
+/* number of idle values, those with the lowest keys, for which a chain of repeats is planned before
+ * one of them is evicted */
 #define REPAIR_LOOKS 24u
 
 typedef struct repair_idle {
-    uint32_t value, touch; /* a value that is idle from this touch to its next one */
+    /* a value that is idle (live, but not accessed) from this touch to its next one */
+    uint32_t value, touch;
 } repair_idle;
 
-typedef struct repair_gap { /* the keys at which the evicted value would not be live */
+/* range of keys (positions in the schedule) at which the evicted value would not be live */
+typedef struct repair_gap {
     uint32_t value, first, last;
 } repair_gap;
 
@@ -83,7 +86,8 @@ bool tn__repair_room(tn__repair *repair, tn__editable *edit, uint64_t budget, tn
 
 /* --- the cost of recomputing a value ---------------------------------------------------------- */
 
-/* Whether a repeat of a job may run at a key: no job that overwrites its inputs has run before. */
+/* Whether a repeat of a job may run at a key, which is a place in the schedule: no job that
+ * overwrites its inputs has run before. */
 static bool repair_may_run(const tn__repair *r, uint32_t job, uint32_t key) {
     const tn__job *it = &r->dag->jobs[job];
     const uint32_t *limits = r->dag->others + it->limit_first;
@@ -100,8 +104,8 @@ static bool repair_fits(const tn__repair *r, uint32_t first, uint32_t last, uint
            (int64_t)r->budget;
 }
 
-/* Whether a repeat at `key` replaces the next repeat of its job, because its output fits until that
- * place. */
+/* Whether a repeat at `key` makes the next repeat of the same job unnecessary, because its output
+ * fits into memory until then. */
 static bool repair_is_moved(const tn__repair *r, uint32_t value, uint32_t touch, uint32_t key) {
     uint32_t next = r->edit->touches[touch].next;
     if (next == TN_NONE || !r->edit->nodes[r->edit->touches[next].node].recompute) return false;
@@ -128,8 +132,8 @@ static bool repair_fits_here(const tn__repair *r, uint32_t victim, uint64_t byte
            (int64_t)r->budget + (int64_t)r->dag->values[victim].bytes;
 }
 
-/* Decides how an input of a repeat becomes available at `key`, and adds the cost of recomputing it,
- * if necessary. Returns false if that is impossible. */
+/* Decides how an input of a planned repeat becomes available at `key`, and adds the job that
+ * recomputes it to the chain, if necessary. Returns false if that is impossible. */
 static bool repair_need(tn__repair *r, uint32_t value, const repair_gap *gap, uint32_t key,
                         uint64_t *cost) {
     const tn__editable *edit = r->edit;
@@ -142,7 +146,8 @@ static bool repair_need(tn__repair *r, uint32_t value, const repair_gap *gap, ui
     uint32_t from = tn__editable_key(edit, last) + 1;
     bool settled = tn__editable_is_settled(edit, last);
     bool across =
-        /* no more bytes fit at these keys unless the victim is evicted */
+        /* these keys include the node above the budget, where no more bytes fit unless the victim
+         * is evicted */
         from <= r->here && r->here <= key;
     bool beside = !across || repair_fits_here(r, gap->value, it->bytes);
     if (!settled && !across && repair_fits(r, from, key, it->bytes)) return true;
@@ -206,7 +211,8 @@ static void repair_idle_drop(tn__repair *r, uint32_t value) {
     r->place[value] = TN_NONE;
 }
 
-/* Updates the set of idle values for a step over one node. */
+/* Updates the set of idle values (live, but not accessed by the node) when the repair moves over
+ * one node. */
 static void repair_pass_node(tn__repair *r, uint32_t id) {
     const tn__editable_node *node = &r->edit->nodes[id];
     for (uint32_t i = 0; i < node->touch_count; i++) {
@@ -264,7 +270,7 @@ static float repair_key(const tn__repair *r, const repair_idle *idle, float cost
     return r->row != NULL ? key + r->weights.advised * (float)r->row[idle->value] : key;
 }
 
-/* Returns the advice for the first advised job that does not run before `key`; NULL if there is no
+/* Returns the advice for the first advised job that runs at `key` or later; NULL if there is no
  * such job. */
 static const int8_t *repair_row(const tn__repair *r, uint32_t key) {
     const tn__bound_advice *advice = r->advice;
@@ -274,8 +280,8 @@ static const int8_t *repair_row(const tn__repair *r, uint32_t key) {
     return NULL;
 }
 
-/* Returns the logarithm of the bytes that count: those above the excess count very little, unless
- * the weights say that all count. The arguments are logarithms, too. */
+/* Returns the logarithm of the bytes of a value that count in its key: bytes above the excess count
+ * very little, unless the weights say that all count. The arguments are logarithms, too. */
 static float repair_bulk(const tn__repair *r, float bytes, float excess) {
     if (r->weights.whole || bytes <= excess) return bytes;
     return excess + (bytes - excess) * 0.02f;
@@ -322,8 +328,8 @@ static uint32_t repair_looks(tn__repair *r, uint32_t node, float excess, repair_
     return count;
 }
 
-/* Returns the key of an idle value with the cost of its chain of repeats; the chain is left in
- * `chain`. */
+/* Returns the key of an idle value with the cost of the whole chain of repeats that makes it
+ * available again; the chain is left in `chain`. */
 static float repair_full_key(tn__repair *r, const repair_idle *idle, float excess) {
     uint64_t cost = repair_plan(r, idle, UINT64_MAX - 1);
     double bytes = (double)r->dag->values[idle->value].bytes - r->lost;
@@ -368,7 +374,7 @@ static void repair_sort_chain(const tn__repair *r) {
     }
 }
 
-/* Removes later repeats that a new run makes unnecessary. */
+/* Removes later repeats of jobs in the chain that a newly inserted repeat makes unnecessary. */
 static void repair_spare_next(tn__repair *r, uint32_t id) {
     uint32_t first = r->edit->nodes[id].touch_first;
     for (uint32_t i = r->edit->nodes[id].input_count; i < r->edit->nodes[id].touch_count; i++) {
@@ -381,7 +387,8 @@ static void repair_spare_next(tn__repair *r, uint32_t id) {
     }
 }
 
-/* Adds the inputs of a repeat to the idle values, because some of them now stay live longer. */
+/* Adds the inputs of an inserted repeat to the idle values, because some of them now stay live
+ * longer. */
 static void repair_idle_inputs(tn__repair *r, uint32_t job, uint32_t key) {
     uint32_t inputs;
     const uint32_t *input = tn__job_inputs(r->dag, job, true, &inputs);
@@ -392,8 +399,9 @@ static void repair_idle_inputs(tn__repair *r, uint32_t job, uint32_t key) {
     }
 }
 
-/* Evicts the idle value `at` by inserting its chain of repeats before its next read. Meanwhile,
- * `seen` of the chain's jobs has their new nodes. Returns false if memory is exhausted. */
+/* Evicts the idle value with index `at` by inserting its chain of repeats before its next read.
+ * Meanwhile, `seen` contains the new nodes of the chain's jobs. Returns false if memory is
+ * exhausted. */
 static bool repair_give_up(tn__repair *r, uint32_t at, uint32_t node) {
     tn__editable *edit = r->edit;
     uint32_t value = r->idle[at].value;
@@ -437,8 +445,8 @@ bool tn__repair_run(tn__repair *r) {
 /* Removes repeats from a schedule: unnecessary ones, or one repeat with all those that were needed
  * only for it. Cost: O(operands of the run * log keys) for each removal. */
 
-/* Whether a repeat can be removed, so that its readers use the older version of its outputs. That
- * is impossible if the older version was copied to the host. */
+/* Whether a repeat can be removed, so that its readers read the older version of its outputs
+ * instead. That is impossible if the older version was copied to the host. */
 bool tn__repair_may_take(const tn__repair *r, uint32_t node) {
     const tn__editable_node *it = &r->edit->nodes[node];
     for (uint32_t i = it->input_count; it->recompute && i < it->touch_count; i++) {

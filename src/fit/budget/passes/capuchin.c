@@ -34,7 +34,8 @@
  * waits. */
 typedef struct tn__capuchin_clock {
     tn__idles *gaps;
-    /* the last job at which memory would be above the budget if all values were kept */
+    /* the last job at which memory would be above the budget if all values were kept; copies back
+     * begin after it */
     uint32_t window_last;
     uint64_t *lead; /* [idle intervals] additional time by which the copy back starts earlier */
     /* [idle intervals] the job before which compute waits for the copy out at the latest */
@@ -43,7 +44,8 @@ typedef struct tn__capuchin_clock {
     tn__sort_item *order;   /* [swap_count] swapped idle intervals in the order of `leave` */
     tn__sort_item *returns; /* [swap_count] swapped idle intervals in the order of `back` */
     uint64_t *busy; /* [swap_count] time at which each copy out ends, in the order of `order` */
-    /* [swap_count] latest time at which each copy back may start, in the order of `returns` */
+    /* [swap_count] latest time at which each copy back may start so that its reader does not wait,
+     * in the order of `returns` */
     uint64_t *due;
     uint32_t swap_count;
 } tn__capuchin_clock;
@@ -136,7 +138,7 @@ static void clock_trigger(tn__capuchin_clock *clock) {
         clock->due[i] = in.at;
         uint32_t job =
             tn__clock_step(gaps->starts, gaps->run->dag->job_count, tn__add_sat(in.at, 1));
-        job = job > 0 ? job - 1 : 0; /* the last job that starts at or before this time */
+        job = job > 0 ? job - 1 : 0; /* takes the last job that starts at or before this time */
         uint32_t least = gap->settle;
         if (gap->back > clock->window_last && least <= clock->window_last)
             least = clock->window_last + 1;
@@ -169,7 +171,7 @@ typedef struct passive_state {
     const tn__idles *gaps;
     tn__schedule *schedule;
     bool *here, *host; /* [values] */
-    /* [values] 1 + the last job that accessed the value; 0: no job accessed it yet */
+    /* [values] 1 + the last job that accessed the value so far; 0: no job has accessed it */
     uint32_t *touched;
     uint64_t used;
     bool possible;
@@ -188,8 +190,9 @@ static bool passive_may_go(const passive_state *s, uint32_t value, uint32_t job)
            last != TN_NONE && last > job;
 }
 
-/* Evicts values until `bytes` more bytes fit. A value with a copy on the host is not copied again.
- * Sets s->possible to false if too few values can be evicted. */
+/* Copies values to the host and evicts them, the least recently accessed first, until `bytes` more
+ * bytes fit. A value with a copy on the host is not copied again. Sets s->possible to false if too
+ * few values can be evicted. */
 static tn_status passive_room(passive_state *s, uint64_t bytes, uint32_t job) {
     const tn__dag *dag = s->run->dag;
     while (tn__add_sat(s->used, bytes) > s->run->budget) {
@@ -213,7 +216,7 @@ static tn_status passive_room(passive_state *s, uint64_t bytes, uint32_t job) {
     return TN_OK;
 }
 
-/* Frees those of the given values that no later job accesses. */
+/* Ends the live ranges of those of the given values that no later job accesses. */
 static void passive_end(passive_state *s, uint32_t job, const uint32_t *value, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         const tn__dag_value *it = &s->run->dag->values[value[i]];
@@ -254,7 +257,7 @@ static tn_status passive_job(passive_state *s, uint32_t job) {
     return TN_OK;
 }
 
-/* Begins with the values that exist from the start; those that nothing reads are not counted. */
+/* Begins with the values that exist from the start; those that no job reads are not counted. */
 static void passive_begin(passive_state *s) {
     const tn__dag *dag = s->run->dag;
     for (uint32_t v = 0; v < dag->value_count; v++) {
@@ -299,11 +302,11 @@ typedef struct capuchin_state {
     tn__schedule schedule;
     /* TN__ALLOW_SWAP and TN__ALLOW_RECOMPUTE, as far as the current policy uses them */
     uint32_t allow;
-    uint64_t *profile; /* [jobs] bytes during each job if all values were kept */
+    uint64_t *profile; /* [jobs] bytes that would be live during each job if all values were kept */
     /* [idle intervals] time for which a reader waited for the copy back, in the last timed run */
     uint64_t *late;
     tn__text said;  /* explanations of the policy that made the kept schedule */
-    uint32_t worst; /* the job at which the current schedule needs the most bytes */
+    uint32_t worst; /* the job during which the current schedule needs the most bytes */
     tn__replay found;
 } capuchin_state;
 
@@ -313,8 +316,8 @@ static uint64_t capuchin_bytes(const capuchin_state *s, uint32_t gap) {
 
 /* --- the schedule of the choices --- */
 
-/* Returns the first job that has not run yet before an action. Jobs have their first runs in the
- * order of their numbers. */
+/* Returns the first job that has not run before the action with this index. Jobs have their first
+ * runs in the order of their numbers. */
 static uint32_t capuchin_job_of(const capuchin_state *s, uint32_t action) {
     uint32_t next = 0;
     for (uint32_t i = 0; i < action; i++)
@@ -334,7 +337,7 @@ static tn_status capuchin_build(capuchin_state *s, bool *possible) {
 /* --- choosing --- */
 
 typedef struct capuchin_offer {
-    uint32_t gap; /* the idle interval; TN_NONE: no idle interval was found */
+    uint32_t gap; /* the chosen idle interval; TN_NONE: no idle interval was found */
     tn__idle_how how;
     int64_t ft;
     uint64_t overhead; /* time */
@@ -363,7 +366,8 @@ static void capuchin_look(capuchin_state *s, uint32_t index, capuchin_offer *hid
     if (run.overhead != UINT64_MAX && capuchin_cheaper(s, &run, recompute)) *recompute = run;
 }
 
-/* MSPS of an idle interval whose value takes this time to recompute, in words. */
+/* Writes in words how MSPS (bytes saved per second of recomputation) follows from this time to
+ * recompute the value of an idle interval. */
 static void capuchin_explain_msps(const capuchin_state *s, uint32_t gap, uint64_t takes, char *text,
                                   size_t size) {
     double bytes = (double)capuchin_bytes(s, gap);
@@ -389,8 +393,8 @@ static void capuchin_explain(capuchin_state *s, const capuchin_offer *offer) {
                       why);
 }
 
-/* Chooses one more idle interval that contains the job with the most bytes. Returns false if there
- * is no interval to choose. */
+/* Decides to swap or recompute the value of one more idle interval that contains the job with the
+ * most bytes. Returns false if there is no interval to choose. */
 static bool capuchin_choose(capuchin_state *s) {
     capuchin_offer hidden = {.gap = TN_NONE}, exposed = hidden, recompute = hidden;
     for (uint32_t g = 0; g < s->gaps.count; g++) {
@@ -408,8 +412,8 @@ static bool capuchin_choose(capuchin_state *s) {
     return true;
 }
 
-/* Used if no idle interval is left to choose: makes compute wait for the first copy out, or delays
- * a copy back, or evicts intermediate values after use. Returns false if nothing is left to
+/* Called if no idle interval is left to choose. It makes compute wait for the first copy out, or
+ * delays a copy back, or evicts recomputed sources after use. Returns false if nothing is left to
  * change. */
 static bool capuchin_relieve(capuchin_state *s) {
     uint32_t first = TN_NONE, job = s->worst;
@@ -440,7 +444,7 @@ static bool capuchin_relieve(capuchin_state *s) {
 
 /* --- the policy, guided execution --- */
 
-/* Records that a swapped value came late for a reader; called by tn__pass_time. */
+/* Called by tn__pass_time when a job waits for a swapped value: records how long it waited. */
 static void capuchin_note(void *self, uint32_t value, uint32_t job, uint64_t time) {
     capuchin_state *s = self;
     for (uint32_t g = s->gaps.first[value]; g < s->gaps.first[value + 1]; g++)
@@ -466,7 +470,7 @@ static tn_status capuchin_feedback(capuchin_state *s) {
         TN_TRY(capuchin_build(s, &possible));
         if (!possible) return TN_OK;
         TN_TRY(tn__pass_offer(s->run, &s->schedule, &kept));
-        /* an earlier copy back does not fit into the budget */
+        /* an earlier copy back made the schedule exceed the budget, so this attempt is not kept */
         if (s->found.peak > s->run->budget) return TN_OK;
     }
     return TN_OK;
@@ -495,7 +499,8 @@ static tn_status capuchin_decide(capuchin_state *s) {
     return capuchin_feedback(s);
 }
 
-/* Runs one policy. Its explanations are kept only if its schedule is kept. */
+/* Runs the policy once with the allowed techniques. Its explanations are kept only if the run keeps
+ * its schedule. */
 static tn_status capuchin_policy(capuchin_state *s, uint32_t allow) {
     tn__text *explain = s->run->explain, said;
     uint64_t before = s->run->has_best ? s->run->time : UINT64_MAX;
@@ -513,12 +518,14 @@ static tn_status capuchin_policy(capuchin_state *s, uint32_t allow) {
     return status;
 }
 
-/* Keeps all values, and finds the last job at which this exceeds the budget. */
+/* Computes the bytes during each job if all values are kept, and finds the last job at which they
+ * exceed the budget. */
 static tn_status capuchin_measure(capuchin_state *s, bool *fits) {
     bool possible;
     TN_TRY(tn__idles_schedule(&s->gaps, &s->schedule, &possible));
     TN_TRY(tn__replay_schedule(s->run->dag, &s->schedule, &s->found, s->profile, s->run->error));
-    for (uint32_t j = 0; j < s->schedule.count; j++) /* this schedule has one action per job */
+    /* the schedule that keeps all values has one action for each job */
+    for (uint32_t j = 0; j < s->schedule.count; j++)
         if (s->profile[j] > s->run->budget) s->clock.window_last = j;
     return tn__pass_offer(s->run, &s->schedule, fits);
 }

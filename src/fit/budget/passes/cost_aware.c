@@ -28,7 +28,8 @@ typedef struct cost_aware {
     /* [jobs] number of the job's segment; 0: the job makes a checkpoint, or comes after the turn */
     uint32_t *segment;
     uint64_t *bytes; /* [segments] bytes of the values to recompute */
-    /* [segments] bytes of the largest backward layer that reads values of the segment */
+    /* [segments] bytes of the largest backward layer that reads values of the segment, including
+     * its operands and scratch memory */
     uint64_t *layer;
     /* [values] the value belongs to a segment that is recomputed memory-centric, so it is evicted
      * after each use */
@@ -54,8 +55,8 @@ static bool cost_aware_is_checkpoint(const tn__pass_run *run, uint32_t job) {
            tn__kind_is_matmul(run->graph, op) || (run->dag->jobs[job].flags & TN__JOB_REPEATS) == 0;
 }
 
-/* Returns the segment of a value if it can be recomputed at the end of this idle interval; 0 if it
- * cannot. */
+/* Returns the segment of a value if the value can be recomputed at the end of this idle interval; 0
+ * if it belongs to no segment or cannot be recomputed. */
 static uint32_t cost_aware_of(const cost_aware *s, const tn__idle *gap) {
     const uint32_t maker = s->dag->values[gap->value].maker;
     if (maker == TN_NONE || gap->back <= s->turn) return 0;
@@ -162,7 +163,9 @@ static tn_status cost_aware_solve(tn__pass_run *run) {
     bool plain, cheap = false, both = false;
     TN_TRY(cost_aware_open(&s, run));
     TN_TRY(cost_aware_offer(&s, &plain));
-    if (plain) return TN_OK; /* a schedule without repeats and copies is the fastest */
+    /* a schedule that keeps all values is within the budget; without repeats and copies it is the
+     * fastest */
+    if (plain) return TN_OK;
     for (uint32_t g = 0; g < s.gaps.count && recompute; g++) cost_aware_recompute(&s, g);
     if (recompute) TN_TRY(cost_aware_offer(&s, &cheap));
     if (swaps) {

@@ -12,7 +12,8 @@
  */
 #include "fit/budget/algorithms/exact_search.h"
 
-/* Whether a schedule within `budget` exists. Returns TN_OK and the peak of one, or E_INFEASIBLE. */
+/* Searches for any schedule within `budget`. Returns TN_OK and stores the peak of one, or returns
+ * E_INFEASIBLE if none exists. */
 static tn_status exact_probe(tn__pass_run *run, const exact_model *model, uint64_t budget,
                              uint64_t *peak) {
     exact_search search = {.run = run, .model = model, .budget = budget, .ceiling = EXACT_NEVER};
@@ -27,8 +28,8 @@ static tn_status exact_probe(tn__pass_run *run, const exact_model *model, uint64
     return status;
 }
 
-/* Raises *least, a proved lower bound, to the smallest budget with a schedule. *is_all is false if
- * a limit stopped the search before. */
+/* Raises *least, a proved lower bound on memory, to the smallest budget with a schedule. *is_all
+ * becomes false if a limit stopped the search before that. */
 static tn_status exact_find_least(tn__pass_run *run, const exact_model *model, uint64_t *least,
                                   bool *is_all) {
     uint64_t most = 0, peak = 0;
@@ -80,7 +81,8 @@ static tn_status exact_solve(tn__pass_run *run) {
     tn__schedule_release(&schedule);
     if (status == TN_E_INFEASIBLE && !had_best)
         return exact_infeasible(run, &model, is_all_allowed);
-    if (status == TN_E_INFEASIBLE) { /* proved: no schedule is better than the best one known */
+    /* the search proved that no schedule is better than the best one known */
+    if (status == TN_E_INFEASIBLE) {
         search.floor = search.ceiling;
         status = TN_OK;
     }

@@ -64,8 +64,9 @@ static void gist_encode(gist_state *s, uint32_t index, tn__code form) {
     tn__idles_explain(&s->gaps, index, what, gist_why(form.codec));
 }
 
-/* Chooses the idle interval that contains the job with the most bytes and saves the most bytes per
- * time of the codec. Returns false if there is no such interval. */
+/* Decides to encode the value of one more idle interval: of those that contain the job with the
+ * most bytes, the one that saves the most bytes per time of the codec. Returns false if there is no
+ * such interval. */
 static bool gist_choose(gist_state *s) {
     double most = 0;
     uint32_t best = TN_NONE;
@@ -77,8 +78,8 @@ static bool gist_choose(gist_state *s) {
         uint64_t bytes = s->run->dag->values[gap->value].bytes;
         uint32_t decodes = s->gaps.first[gap->value + 1] - g;
         double saves = (double)(bytes - form.bytes);
-        /* a codec reads one form and writes the other; the value is encoded once and decoded for
-         * each interval */
+        /* a codec reads one form and writes the other; a value is encoded once, and decoded for
+         * each of its idle intervals */
         saves /= (double)(bytes + form.bytes) * (1 + decodes);
         if (saves <= most) continue;
         most = saves;

@@ -15,13 +15,13 @@
 
 /* number of jobs of the largest schedule graph that is given to the pass `exact` */
 #define JOINT_EXACT_JOBS 40u
-#define JOINT_EXACT_WORK 1500000u /* limit for the effort of the pass `exact` */
-/* limit for the runs of each job in the pass `revolve`, because a layout of a longer schedule takes
- * too long */
+#define JOINT_EXACT_WORK 1500000u /* limit for the work of the pass `exact`, in units */
+/* limit for the runs of each job in a schedule of the pass `revolve`, because planning the layout
+ * of a longer schedule takes too long */
 #define JOINT_REVOLVE_RUNS 64u
 
-/* Decides whether the result of another pass stops this one. A limit or a refusal of the other pass
- * does not, and leaves no message. */
+/* Decides whether the status of another pass also ends this pass. A limit that stopped the other
+ * pass, or its refusal, does not, and leaves no message. */
 static tn_status joint_pass_over(const tn__pass_run *run, tn_status status, const tn_error *said) {
     bool limit = run->work_limit > 0 && run->work_done > run->work_limit;
     if (status == TN_E_NO_MEMORY || status == TN_E_INVALID)
@@ -29,7 +29,8 @@ static tn_status joint_pass_over(const tn__pass_run *run, tn_status status, cons
     return run->ended == TN__ENDED_CALLER || limit ? status : TN_OK;
 }
 
-/* Runs another pass with at most `work` units of the work limit. *said is its result. */
+/* Runs another pass with at most `work` units of the work limit. *said receives the status that it
+ * returned. */
 static tn_status joint_ask(tn__pass_run *run, const char *name, uint64_t work, tn_status *said) {
     const tn_pass *pass = tn__pass_named(name);
     *said = TN_E_UNSUPPORTED;

@@ -38,8 +38,8 @@ typedef struct revolve_part {
     uint64_t first, length, slots;
 } revolve_part;
 
-/* Returns the forward steps of a part with one slot: every state is made again from the first
- * state. */
+/* Returns the forward steps for a part of the chain of which only one state is stored: every state
+ * is made again from the first one. */
 static uint64_t revolve_steps_of(revolve_part part) { return part.length * (part.length - 1) / 2; }
 
 uint64_t tn__revolve_steps(const tn_context *context, uint64_t length, uint64_t slots) {
@@ -77,8 +77,8 @@ typedef struct revolve_make {
     size_t room, count;
 } revolve_make;
 
-/* Runs the stage of a live state. If the stage also reads the next state, that state is made
- * first. */
+/* Runs the backward stage of a live state. If the stage also reads the next state, that state is
+ * made first. */
 static tn_status revolve_back(revolve_make *m, uint64_t state) {
     const tn__stage *stage = &m->chain->stages[state];
     if (stage->reads_next) TN_TRY(tn__chain_run(m->schedule, (uint32_t)state, 1, m->run->error));
@@ -107,8 +107,8 @@ static tn_status revolve_next(revolve_make *m) {
     return TN_OK;
 }
 
-/* Returns the number of states that are needed: states above the highest stage with jobs are
- * not. */
+/* Returns the number of states that must be made: states above the highest stage with jobs are not
+ * read. */
 static uint64_t revolve_states(const tn__chain *chain) {
     uint64_t states = (uint64_t)chain->count + 1;
     while (states > 1 && chain->stages[states - 1].job_count == 0) states--;
@@ -141,7 +141,8 @@ static tn_status revolve_solve(tn__pass_run *run) {
     tn__chain chain;
     TN_TRY(tn__chain_of(run->dag, run->arena, &chain, run->error));
     if (!(run->allow & TN__ALLOW_RECOMPUTE)) return TN_E_STOPPED;
-    /* `low` slots are within the budget, `high` slots are not */
+    /* bisection over the number of slots (stored states): `low` slots are within the budget, `high`
+     * slots are not */
     uint64_t low = 0, high = revolve_states(&chain) + 1;
     while (high - low > 1) {
         uint64_t slots = low + (high - low) / 2;

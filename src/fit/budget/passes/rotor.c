@@ -34,28 +34,29 @@ enum { ROTOR_SLOTS = 500, ROTOR_MOST = 100, ROTOR_WITHIN = 20, ROTOR_COARSER = 8
 #define ROTOR_SEARCH 8000000u
 #define ROTOR_NEVER (UINT64_MAX / 8)
 
-/* a section of the chain: the states from boundary u to the next boundary */
+/* A section of the chain, which is processed as a whole: the states from boundary u of the table to
+ * the next boundary. */
 typedef struct rotor_block {
     /* bytes of the states between the two boundaries, and bytes of the state at the next
      * boundary */
     uint64_t inner, last;
     /* most bytes at any step while all states of the section are made and kept, without the value
-     * handed on by stages */
+     * that one stage hands to the next */
     uint64_t keep;
     uint64_t back; /* most bytes while any job of the section's stages runs */
     uint64_t cost; /* cost of making all states of the section */
 } rotor_block;
 
 typedef struct rotor {
-    /* the table of the whole chain if this table divides one of its sections; NULL: this is that
-     * table */
+    /* if this table divides one section of another table, that table, which covers the whole chain;
+     * otherwise NULL */
     const struct rotor *outer;
     tn__pass_run *run;
     const tn__chain *chain;
-    uint64_t unit; /* bytes per slot */
+    uint64_t unit; /* bytes that one slot of the table stands for */
     uint32_t slots, count;
     uint32_t end;  /* number of the state after the last state of the chain */
-    bool none;     /* according to the table, no schedule fits */
+    bool none;     /* the table shows that no schedule of its kind is within the budget */
     bool rebuilds; /* the table is filled again to write a schedule; its work was counted before */
     uint32_t *at;  /* [count + 1] the state at each boundary */
     /* [beside][pair of boundaries][slots + 1] the least cost of the subproblem; ROTOR_NEVER: it
@@ -78,8 +79,8 @@ static uint64_t *rotor_row(const rotor *r, uint32_t beside, uint32_t u, uint32_t
     return r->table + (beside * pairs + pair) * (r->slots + 1);
 }
 
-/* Returns the bytes that are live because of what comes after boundary v: the value that its stage
- * handed on, and with `beside` the state at v, too. */
+/* Returns the bytes that are live because of what runs after boundary v: the value that the stage
+ * handed on, and with `beside` also the state at v. */
 static uint64_t rotor_beside(const rotor *r, uint32_t v, uint32_t beside) {
     if (r->at[v] == r->end) return 0;
     uint64_t handed = r->chain->stages[r->at[v] - 1].bytes_in;
@@ -103,8 +104,8 @@ static void rotor_choose_boundaries(rotor *r, uint32_t first, uint32_t end) {
 
 static uint64_t rotor_max(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* Returns the most bytes at any step while states first + 1 to last are made and kept. *cost is the
- * cost of making them. */
+/* Returns the most bytes at any step while the states from first + 1 to last are made and kept;
+ * *cost receives the cost of making them. */
 static uint64_t rotor_keep(const rotor *r, uint32_t first, uint32_t last, uint64_t *cost) {
     uint64_t bytes = rotor_bytes(r, first), worst = bytes;
     *cost = 0;
@@ -133,7 +134,8 @@ static void rotor_measure_block(rotor *r, uint32_t u) {
 
 /* --- the table --- */
 
-/* Returns the last state that a section must make itself after all later stages have run. */
+/* Returns the last state that a section must make itself when its stages run after all later
+ * stages. */
 static uint32_t rotor_own_last(const rotor *r, uint32_t u, uint32_t beside) {
     uint32_t last = r->at[u + 1];
     bool reads = r->chain->stages[last - 1].reads_next;
@@ -162,8 +164,8 @@ static void rotor_try_keep(rotor *r, uint32_t u, uint32_t v, uint32_t beside) {
         if (block->cost + rest[m - kept] < row[m]) row[m] = block->cost + rest[m - kept];
 }
 
-/* Tries every boundary w as the state to store next. Bytes and cost of the sweep are continued from
- * one w to the next. */
+/* Tries every boundary w as the state to store next ("sweep"). The bytes and the cost of making the
+ * states up to w are continued from one w to the next. */
 static void rotor_try_sweeps(rotor *r, uint32_t u, uint32_t v, uint32_t beside) {
     uint64_t *restrict row = rotor_row(r, beside, u, v);
     uint64_t start = rotor_bytes(r, r->at[u]), kept = rotor_slots(r, start), worst = 0, cost = 0;
@@ -246,8 +248,8 @@ static uint32_t rotor_places(uint32_t slots) {
     return (uint32_t)most;
 }
 
-/* Whether a section is divided once more: only a section of the outer table with more than one
- * state. */
+/* Whether a section is divided once more: only a section of the table for the whole chain, with
+ * more than one state. */
 static bool rotor_divides(const rotor *r, uint32_t u) {
     return r->outer == NULL && r->at[u + 1] - r->at[u] > 1;
 }
@@ -281,7 +283,7 @@ static tn_status rotor_fill_within(rotor *r, uint32_t u) {
 /* --- the schedule --- */
 
 typedef struct rotor_task {
-    /* boundaries of the subproblem; v == u: only run the stages of section u */
+    /* boundaries of the subproblem; v == u: only the stages of section u are left to run */
     uint32_t u, v, beside;
     uint64_t m;
 } rotor_task;
@@ -298,8 +300,8 @@ static tn_status rotor_back(rotor *r, uint32_t u) {
     return TN_OK;
 }
 
-/* Whether the least cost of a subproblem comes from the choice "keep". *kept becomes the slots of
- * the kept states. */
+/* Whether the least cost of a subproblem comes from the choice "keep" (all states up to the next
+ * boundary are stored). *kept receives the slots of the kept states. */
 static bool rotor_keeps(const rotor *r, rotor_task t, uint64_t *kept) {
     const rotor_block *block = &r->blocks[t.u];
     uint64_t need = rotor_max(block->keep + rotor_beside(r, t.v, t.beside), block->back);
@@ -329,8 +331,8 @@ static uint32_t rotor_split(const rotor *r, rotor_task t) {
 
 static tn_status rotor_rebuild(rotor *r, uint32_t beside, uint64_t slots);
 
-/* Writes the schedule of one section: without division if that has the least cost, otherwise
- * divided. */
+/* Writes the part of the schedule for one section: as a whole if that has the least cost, otherwise
+ * divided once more. */
 static tn_status rotor_rebuild_block(rotor *r, rotor_task t) {
     uint64_t cost;
     bool fits = rotor_whole(r, t.u, t.beside, &cost) <= t.m;

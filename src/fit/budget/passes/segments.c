@@ -20,7 +20,7 @@ typedef struct segments_state {
     tn__pass_run *run;
     bool *comes;     /* [jobs] the job is outside the current segment and depends on it */
     bool *own;       /* [values] the value is internal to its segment */
-    bool *recompute; /* [jobs] the job is repeated when its segment is */
+    bool *recompute; /* [jobs] the job is repeated when its segment is recomputed */
     /* for each segment the job before which it is repeated; TN_NONE: it is not repeated */
     uint32_t trigger[SEGMENTS_MOST];
 } segments_state;
@@ -37,7 +37,7 @@ static bool segments_is_late(const segments_state *s, uint32_t job) {
     return false;
 }
 
-/* Marks the jobs outside a segment that depend on it, in `comes`. */
+/* Marks in `comes` the jobs outside a segment that depend on the segment. */
 static void segments_spread(segments_state *s, uint8_t segment) {
     const tn__pass_run *run = s->run;
     for (uint32_t j = 0; j < run->dag->job_count; j++) {
@@ -95,8 +95,8 @@ static void segments_before(segments_state *s, uint8_t segment, uint32_t job) {
     if (job < s->trigger[segment]) s->trigger[segment] = job;
 }
 
-/* Lowers the trigger of a segment, the job before which it is repeated, to the first job outside
- * that reads an internal value of `job`, or that overwrites an input of `job`. */
+/* Lowers the trigger of a segment (the job before which the segment is repeated) to the first job
+ * outside that reads an internal value of `job` or overwrites an input of `job`. */
 static void segments_when(segments_state *s, uint32_t job, uint8_t segment) {
     const tn__dag *dag = s->run->dag;
     const tn__job *it = &dag->jobs[job];

@@ -25,14 +25,18 @@ enum { SUBLINEAR_ROUNDS = 3, SUBLINEAR_GRID = 6 };
 typedef struct sublinear {
     tn__pass_run *run;
     const tn__dag *dag;
-    uint32_t turn;  /* job */
-    uint32_t *ends; /* [end_count] jobs at which a segment may end */
+    uint32_t turn; /* job */
+    /* [end_count] the jobs at which a segment may end: after such a job, only its own output is
+     * read later */
+    uint32_t *ends;
     uint32_t end_count;
-    uint32_t kept_from; /* the job from which on all values are kept, up to the turn */
-    bool *may_end;      /* [jobs] */
-    uint32_t *segment;  /* [jobs] number of the job's segment in the current plan */
-    bool *is_end;       /* [jobs] whether a segment ends at the job in the current plan */
-    bool *gone;         /* [values] */
+    /* in the current plan, the job from which on all values are kept, up to the turn (the end of
+     * the forward pass) */
+    uint32_t kept_from;
+    bool *may_end;     /* [jobs] */
+    uint32_t *segment; /* [jobs] number of the job's segment in the current plan */
+    bool *is_end;      /* [jobs] whether a segment ends at the job in the current plan */
+    bool *gone;        /* [values] */
     tn__schedule schedule;
     tn__replay replay; /* the judge's measurements of the current plan */
 } sublinear;
@@ -43,8 +47,8 @@ static uint32_t sublinear_last_reader(const tn__dag *dag, uint32_t value, uint32
                                              : dag->values[value].maker;
 }
 
-/* Finds the turn, the first job after which the most values wait for a reader. `changes` gets +1
- * for each begin and -1 for each end of a live range. */
+/* Finds the turn, the first job after which the most values wait for a reader. `changes` is scratch
+ * memory: +1 for each begin and -1 for each end of a live range. */
 static void sublinear_find_turn(sublinear *s, int64_t *changes) {
     const tn__dag *dag = s->dag;
     int64_t waiting = 0, most = -1;
@@ -104,8 +108,8 @@ static bool sublinear_goes(const sublinear *s, uint32_t job) {
     return job < s->kept_from && !s->is_end[job] && sublinear_repeats(s, job);
 }
 
-/* Repeats the segment of a job before the job `by`. Jobs of the segment that may no longer be
- * repeated keep their values instead. */
+/* Writes the repeat of a job's segment before the job `by`. Jobs of the segment that may no longer
+ * be repeated keep their values instead. */
 static tn_status sublinear_recompute(sublinear *s, uint32_t job, uint32_t by) {
     uint32_t first = job, count;
     while (first > 0 && s->segment[first - 1] == s->segment[job]) first--;
@@ -210,7 +214,7 @@ static tn_status sublinear_search(sublinear *s, bool *kept) {
         least = most < least ? most : least;
         threshold = sublinear_root(saved / 2) * sublinear_root(most);
     }
-    /* 1.4, about the square root of 2, times the threshold */
+    /* the last threshold that is tried is 1.4 times this one, about the square root of 2 */
     uint64_t last = threshold + threshold * 2 / 5;
     for (uint64_t i = 0; i < SUBLINEAR_GRID && least < last; i++) {
         sublinear_by_bytes(s, least + (last - least) / SUBLINEAR_GRID * i, &saved, &most);

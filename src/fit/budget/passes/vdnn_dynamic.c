@@ -22,7 +22,8 @@ static tn_status vdnn_dynamic_plain(tn__pass_run *run, bool *kept) {
 static tn_status vdnn_dynamic_solve(tn__pass_run *run) {
     bool plain, conv = false, all;
     TN_TRY(vdnn_dynamic_plain(run, &plain));
-    if (plain) return TN_OK; /* a schedule without copies is the fastest */
+    /* the schedule without copies is within the budget, and it is the fastest */
+    if (plain) return TN_OK;
     if (run->graph != NULL) TN_TRY(tn__vdnn_offer(run, TN__VDNN_CONV, &conv));
     TN_TRY(tn__vdnn_offer(run, TN__VDNN_ALL, &all));
     if (!conv && !all) return TN_E_STOPPED;

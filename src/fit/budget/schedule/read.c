@@ -100,7 +100,8 @@ static tn_status read_outputs(tn__read_state *s, uint32_t id) {
             TN_TRY(tn__read_add(s, s->map->value[tensor], &s->jobs[id].job.output_count));
             continue;
         }
-        s->pinned[tensor] = id; /* a view that only this job can make */
+        /* a view that only this job can make, so the job must run before the view's readers */
+        s->pinned[tensor] = id;
         if (s->map->value[tensor] != TN_NONE) s->stays[s->map->value[tensor]] = true;
     }
     return TN_OK;
@@ -110,8 +111,8 @@ static bool read_is_as_large(const tn__read_state *s, uint32_t value, uint32_t o
     return value != TN_NONE && s->values[value].bytes == s->values[other].bytes;
 }
 
-/* Returns the input that the first output overwrites in the program, or else the first input that
- * it may overwrite; TN_NONE if there is no such input. */
+/* Returns the input that the first output of an operator overwrites in the program; else the first
+ * input that it may overwrite; TN_NONE if there is no such input. */
 static uint32_t read_inplace(const tn__read_state *s, tn_op_id id) {
     const tn_op *op = tn_graph_op(s->graph, id);
     const tn__dag_map *map = s->map;
@@ -241,7 +242,8 @@ static tn_status read_add_pinned(tn__read_state *s, uint32_t id) {
     const tn__dag_map *map = s->map;
     for (uint32_t i = 0; i < map->read_count[id]; i++) {
         tn_tensor_id tensor = s->reads.items[map->read_first[id] + i];
-        while (map->is_view[tensor]) { /* go on with the source of this view */
+        /* continues with the source of this view, which may be such a view, too */
+        while (map->is_view[tensor]) {
             tn_op_id maker = tn_graph_tensor(s->graph, tensor)->producer;
             const tn_op *op = tn_graph_op(s->graph, maker);
             uint32_t k = 0;
@@ -253,8 +255,8 @@ static tn_status read_add_pinned(tn__read_state *s, uint32_t id) {
     return TN_OK;
 }
 
-/* Finds the jobs that must precede others for a reason other than a value. Called after all jobs
- * are added. */
+/* Finds the jobs that must run before others although the others read none of their values. Called
+ * after all jobs are added. */
 static tn_status read_orders(tn__read_state *s) {
     uint32_t ordered = TN_NONE;
     for (uint32_t t = 0; t < tn_graph_tensor_count(s->graph); t++) s->changer[t] = TN_NONE;
@@ -391,8 +393,8 @@ static bool read_arrives(const tn__read_state *s, tn_tensor_id root) {
     return s->communicates && s->stays[s->map->value[root]];
 }
 
-/* Adds an operator that makes a view smaller than its root to the list of the root, in program
- * order. */
+/* Adds an operator that makes a view smaller than its root (the tensor that owns the memory) to the
+ * list of the root, in program order. */
 static void read_note_part(const tn__read_state *s, tn_op_id id, tn_op_id *last_part) {
     const tn_op *op = tn_graph_op(s->graph, id);
     tn__dag_map *map = s->map;
@@ -433,7 +435,8 @@ static tn_status read_instruction(tn__read_state *s, uint32_t step) {
         return TN_OK;
     case TN_FREE:
     case TN_DROP:
-        return TN_OK; /* releases are not needed, because live ranges follow from reads */
+        /* instructions that release memory are not needed, because live ranges follow from reads */
+        return TN_OK;
     default:
         return read_refuse(s, step);
     }
@@ -450,7 +453,8 @@ static void read_held(tn__read_state *s, const tn__job *job) {
         if (held[k]) s->values[s->map->value[op->outputs[k]]].flags |= TN__VALUE_HELD;
 }
 
-/* Marks the values that can be neither recomputed nor copied. */
+/* Marks the values that can be neither recomputed nor copied, so that they stay live until their
+ * last read. */
 static void read_settle(tn__read_state *s) {
     for (uint32_t j = 0; j < s->job_count; j++) {
         tn__dag_job *it = &s->jobs[j];
@@ -570,8 +574,8 @@ static bool read_is_inside(const tn__read_state *s, const tn_life *life) {
            s->map->value[life->tensor] == TN_NONE;
 }
 
-/* Adds to the scratch of operators with blocks the largest sum of live bytes inside their blocks,
- * whether tensors share memory in place or not. */
+/* Adds to the scratch bytes of each operator with blocks the largest sum of live bytes inside its
+ * blocks. Tensors that share memory in place may be counted twice. */
 static tn_status read_insides(tn__read_state *s) {
     const tn_life *lives = tn_occupancy_lives(s->occupancy);
     uint32_t steps = tn_program_count(s->map->program);

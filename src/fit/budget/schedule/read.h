@@ -30,7 +30,9 @@ typedef struct tn__read_state {
     /* [tensors] for a root, the last operator that makes a view smaller than the root; TN_NONE: no
      * such operator yet */
     tn_op_id *last_part;
-    bool *stays; /* [values] the value can be neither recomputed nor copied */
+    /* [values] the value can be neither recomputed nor copied, so it stays live until its last
+     * read */
+    bool *stays;
     /* [operators] first instruction in the operator's blocks; TN_NONE: it has no blocks */
     uint32_t *begin;
     tn_occupancy *occupancy; /* the liveness analysis of the program */
@@ -41,7 +43,8 @@ typedef struct tn__read_state {
     /* [values or jobs] number of the last list that contains the item, to find duplicates */
     uint32_t *stamp;
     uint32_t stamps;
-    /* [tensors] for a root, the job last visited that writes into it; TN_NONE: no job */
+    /* [tensors] for a root (a tensor that owns memory), the last job of the current walk that
+     * writes into it; TN_NONE: no job */
     uint32_t *changer;
     /* [tensors] the job that makes this view; TN_NONE: the view is applied directly before its
      * readers */
@@ -62,7 +65,7 @@ typedef struct tn__read_state {
     uint32_t never;
     /* [steps] the next message in the list of `due` or `never`; TN_NONE: this is the last */
     uint32_t *next_due;
-    /* [2 * steps] two values per message that may not be evicted until the message is complete;
+    /* [2 * steps] for each message, the two values that may not be evicted until it is complete;
      * TN_NONE: no value */
     uint32_t *held;
     tn_error *error;
@@ -105,7 +108,8 @@ tn_status tn__read_message_job(tn__read_state *s, uint32_t step, uint32_t *next)
  * `below`. */
 tn_status tn__read_held(tn__read_state *s, uint32_t first, uint32_t last, uint32_t below,
                         uint32_t *count);
-/* Completes the values of messages after all jobs are added. */
+/* Must be called after all jobs are added: ends the use of each value by messages at the job that
+ * knows the message to be complete. */
 void tn__read_messages_end(tn__read_state *s);
 
 #endif

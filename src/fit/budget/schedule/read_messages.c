@@ -137,8 +137,8 @@ static void messages_hold(tn__read_state *s, uint32_t step, uint32_t which, tn_t
     s->held[2 * step + which] = value;
 }
 
-/* Reads one instruction of a job of messages. Values numbered `below` or higher are made by this
- * job. */
+/* Reads one instruction of a job of messages (communication with other ranks). Values numbered
+ * `below` or higher are made by this job. */
 static tn_status messages_one(tn__read_state *s, uint32_t step, uint32_t below, uint32_t *inputs) {
     const tn_instruction *it = &s->instructions[step];
     tn_effects does = tn_instruction_effects(it);
@@ -176,8 +176,9 @@ tn_status tn__read_message_job(tn__read_state *s, uint32_t step, uint32_t *next)
 
 /* --- after the walk --- */
 
-/* Completes the values after all jobs are added. If no step knows that a message is complete, its
- * values are live at the end. Views belong to the last value of their memory. */
+/* Ends the use of values by messages, after all jobs are added. If no step knows that a message is
+ * complete, its values are live at the end of the program. A view of memory that is received
+ * several times belongs to the last value of that memory. */
 void tn__read_messages_end(tn__read_state *s) {
     tn__dag_map *map = s->map;
     for (uint32_t m = s->communicates ? s->never : TN_NONE; m != TN_NONE; m = s->next_due[m])

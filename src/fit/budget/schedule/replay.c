@@ -39,8 +39,9 @@ typedef struct replay_state {
     const tn__schedule *schedule;
     replay_value *values;
     replay_life *lives;
-    uint64_t *encoded_bytes; /* [lives] bytes of a live range that is an encoded form */
-    bool *ran;               /* [jobs] */
+    /* [live ranges] bytes of a live range that belongs to an encoded form */
+    uint64_t *encoded_bytes;
+    bool *ran; /* [jobs] */
     /* [actions + 1] changes of the bytes on the device and on the host before each action */
     int64_t *device, *host;
     uint32_t life_count, next_first;
@@ -213,7 +214,8 @@ static tn_status replay_end(replay_state *s) {
         replay_leave_host(s, v);
         if (!(dag->values[v].flags & (TN__VALUE_KEPT | TN__VALUE_HELD))) continue;
         if (life == TN_NONE) return replay_refuse(s, end, "is not there at the end, value", v);
-        /* after the last action, so that no output takes over the memory of this value */
+        /* ends the value's live range after the last action, so that no output takes over its
+         * memory */
         s->lives[life].last = end;
     }
     return TN_OK;

@@ -47,8 +47,8 @@ typedef struct copies_state {
     uint32_t *leaving, *unwanted, *encoded;
 } copies_state;
 
-/* Removes the previous copy or encoded form of a value if it was never used, and remembers the new
- * one, `action`. */
+/* Removes the previous copy out or encoded form of a value if it was never used, and notes that
+ * `action` made the new one. */
 static void copies_forget(const copies_state *s, uint32_t *unwanted, uint32_t action) {
     if (*unwanted != TN_NONE) s->to->at[*unwanted] = TN_NONE;
     *unwanted = action;
@@ -216,7 +216,7 @@ static tn_status emit_drop(emit_program *s, tn_tensor_id id) {
     }
     if (is_root) s->views[value] = TN_NONE;
     if (!s->here[id]) return TN_OK;
-    /* the copy back may still be in progress */
+    /* the copy back of the value may still be in progress, so waits for it */
     if (is_root) TN_TRY(emit_wait(s, &s->arrives[value]));
     s->here[id] = false;
     return emit_of(s, TN_DROP, id);

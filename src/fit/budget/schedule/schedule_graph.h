@@ -80,9 +80,11 @@ typedef struct tn__dag {
     tn__lists reads;
     tn__lists readers; /* [values] the jobs that read the value, in a first run or in a repeat */
     uint32_t job_count, value_count;
-    uint64_t fixed_bytes; /* bytes that are always occupied; no sum below includes them */
-    uint64_t cost;        /* sum of the costs of all jobs, each run once; saturating */
-    bool is_ordered;      /* first runs must keep the order of the list */
+    /* bytes that are always occupied (weights); no other sum of bytes in a schedule includes
+     * them */
+    uint64_t fixed_bytes;
+    uint64_t cost;   /* sum of the costs of all jobs, each run once; saturating */
+    bool is_ordered; /* first runs must keep the order of the list */
 } tn__dag;
 
 typedef enum tn__action_kind {
@@ -118,14 +120,14 @@ tn_status tn__schedule_add(tn__schedule *schedule, tn__action action, tn_error *
 tn_status tn__schedule_copy(tn__schedule *to, const tn__schedule *from, tn_error *error);
 /* Appends one run of each job, in program order. Errors: those of tn__schedule_add. */
 tn_status tn__schedule_plain(const tn__dag *dag, tn__schedule *schedule, tn_error *error);
-/* Returns the peak of the schedule that runs each job once, in program order. Errors: those of
+/* Computes the peak of the schedule that runs each job once, in program order. Errors: those of
  * tn__replay_schedule. */
 tn_status tn__dag_plain_peak(const tn__dag *dag, const tn_context *context, uint64_t *peak,
                              tn_error *error);
 
 typedef struct tn__replay {
     uint64_t peak; /* largest sum of live bytes during an action, without fixed_bytes; saturating */
-    uint32_t peak_action; /* the first action with these bytes */
+    uint32_t peak_action; /* the first action during which the live bytes equal `peak` */
     uint64_t cost;        /* sum of the costs of all runs, without copies and codecs; saturating */
     uint64_t out_bytes, in_bytes; /* bytes copied over the host link to the host, and back */
     /* largest sum of bytes on the host; a copy stays there from its OUT to its last IN */

@@ -54,8 +54,9 @@ static tn_status starts_mark(tn__fit *fit, tn__fit_start *start) {
     return TN_OK;
 }
 
-/* Applies the user's rules to the schedule graphs of a start, so that passes see only schedule
- * graphs that obey them. Rules that change nothing are an error only for the caller's own order. */
+/* Applies the user's rules to the schedule graphs of one order of operators (a start), so that
+ * passes see only schedule graphs that obey the rules. Rules that change nothing are an error only
+ * for the caller's own order. */
 static tn_status starts_rule(tn__fit *fit, tn__fit_start *start) {
     const tn_rules *rules = fit->options.rules;
     const tn_graph *graph = tn_program_graph(fit->given);
@@ -80,7 +81,7 @@ static tn_status starts_add(tn__fit *fit, const tn_program *program, tn_program 
     *start = (tn__fit_start){.program = program, .own = own};
     TN_TRY(tn__dag_read(program, fit->costs, fit->options.memory, &fit->arena, &start->dag,
                         &start->map, fit->error));
-    /* a problem without a model has exact costs, so no others are needed */
+    /* the costs of a problem without a model are exact, so both schedule graphs use them */
     start->even = start->dag;
     tn__dag_map *map;
     if (!fit->options.live)
@@ -141,7 +142,8 @@ tn_status tn__fit_make_starts(tn__fit *fit) {
 #define ANSWER_QUICK_PLANNER "scale"
 #define ANSWER_QUICK_WORK 4u /* limit for the planner: placements that it tries per buffer */
 #define ANSWER_SHORT_WORK 200u
-/* a careful layout is hardly ever smaller than a short one by more than 1/24 */
+/* a careful layout is hardly ever smaller than a short one (planned with little work) by more than
+ * 1/24 */
 #define ANSWER_FAR 24u
 
 /* --- options --- */
@@ -351,7 +353,7 @@ bool tn__fit_is_far(const tn__fit *fit, uint64_t bytes, uint64_t most) {
     return bytes > most && bytes - most > arena / ANSWER_FAR;
 }
 
-/* Copies and verifies a layout that was planned for the same program. */
+/* Takes over, as a copy, a layout that was planned for the same program before, and verifies it. */
 static tn_status answer_copy_layout(const tn__fit *fit, const tn_problem *problem,
                                     const tn_layout *from, tn_layout *layout) {
     TN_TRY(tn_layout_from_offsets(problem, from->offset, layout, fit->error));
@@ -408,8 +410,9 @@ static tn_status answer_copy_program(const tn__fit *fit, const tn_program *given
                                    fit->error);
 }
 
-/* Writes a schedule of a start as a program. If the user gave rules, the schedule is translated to
- * the schedule graph without rules first. Errors: E_NO_MEMORY. */
+/* Writes a schedule as a program. `start` is the order of operators from which the schedule was
+ * found. If the user gave rules, the schedule is first translated to the schedule graph without
+ * rules. Errors: E_NO_MEMORY. */
 static tn_status answer_emit(tn__fit *fit, const tn__fit_start *start, const tn__schedule *schedule,
                              tn_program **program) {
     tn__schedule plain;
@@ -555,7 +558,8 @@ static tn__pass_run answer_make_run(tn__fit *fit, const tn__fit_start *start, ui
                         .deadline = fit->deadline,
                         .explain = options->explain != NULL ? &fit->lines : NULL};
     tn__schedule_init(&run.best, &fit->context);
-    /* this call only serves to find the least budget, so its times are not reported */
+    /* this call only serves to find the least budget, so its times are not reported to the
+     * caller */
     if (fit->for_least) {
         run.context.found = NULL;
         run.explain = NULL;
@@ -585,7 +589,8 @@ tn_status tn__fit_ask(tn__fit *fit, const tn__fit_start *start, uint64_t allowed
     fit->rounds++;
     tn_status status = answer_judge(fit, &run, allowed, run.pass->solve(&run));
     *found = status == TN_OK && run.has_best;
-    result->time_bound = run.bound; /* a bound for programs within `allowed` live bytes */
+    /* the bound on time holds for programs within `allowed` live bytes */
+    result->time_bound = run.bound;
     if (*found) {
         result->pass = fit->competitor->pass->name;
         status = answer_emit(fit, start, &run.best, &result->program);

@@ -131,8 +131,8 @@ tn_status tn_fit_least(const tn_program *program, const tn_costs *costs,
 
 /* --- the curve --- */
 
-/* Finds a point of the curve: the faster one of the result for this budget and the result for the
- * next smaller budget. If the caller stopped the search, it is the latter. */
+/* Finds a point of the curve: the faster of two results, the one found for this budget and the one
+ * for the next smaller budget. If the caller stopped the search, it is the latter. */
 static tn_status calls_next(tn__fit *fit, uint64_t budget, const tn_fit_result *below,
                             tn_fit_result *result) {
     if (fit->plain_bytes <= budget) return tn__fit_compete_best(fit, budget, result);

@@ -65,7 +65,7 @@ void tn__fit_make_competitors(tn__fit *fit, const tn_pass *pass) {
     if (copies != 0) compete_add_copies(fit, runs | copies);
     if (allow & (TN_FIT_COMPRESS | TN_FIT_LOSSY)) compete_add_codecs(fit, runs, lossless, copies);
     if (allow & TN_FIT_LOSSY) compete_add_codecs(fit, runs, lossless | TN_FIT_LOSSY, copies);
-    /* if only reordering is allowed, the pass is the only competitor */
+    /* if only reordering is allowed, no other technique competes, so the pass is asked once */
     if (fit->competitor_count == 0) compete_put(fit, pass, allow);
 }
 

@@ -25,8 +25,10 @@
 
 #define DECIDE_HALVINGS 24u
 #define DECIDE_GRAIN 1024u /* the bisection ends if the range is below 1/1024 of its upper end */
-#define DECIDE_SETTLES 12u /* limit for the searches below the least so far */
-/* size of the first large step, in units of 1 / DECIDE_GRAIN of the bytes */
+/* limit for the number of searches for layouts smaller than the smallest one so far */
+#define DECIDE_SETTLES 12u
+/* first large step by which the searched budget is lowered, in units of 1 / DECIDE_GRAIN of the
+ * bytes */
 #define DECIDE_LEAP 16u
 /* an order that needs more bytes than another one by more than 1/8 is dropped */
 #define DECIDE_APART 8u
@@ -37,8 +39,8 @@ static bool decide_budgets(const tn__fit *fit) {
 
 /* the state of the bisection for one order of operators */
 typedef struct decide_range {
-    /* limits of live bytes: the largest one without a schedule, and the smallest one with a
-     * schedule */
+    /* limits of live bytes: `low` is the largest one for which no schedule was found, `high` the
+     * smallest one for which one was found */
     uint64_t low, high;
     uint32_t rounds;
     bool ended;
@@ -47,7 +49,7 @@ typedef struct decide_range {
 typedef struct decide_chain {
     uint64_t enough;
     tn_fit_result *best;
-    /* results that have no careful layout yet */
+    /* results of the bisection that have no careful layout yet */
     tn_fit_result later[TN__FIT_ORDERS * DECIDE_HALVINGS];
     bool is_short[TN__FIT_ORDERS * DECIDE_HALVINGS]; /* the result has a short layout */
     uint32_t later_count;
@@ -58,10 +60,10 @@ static bool decide_is_done(const tn__fit *fit, const decide_chain *chain) {
     return fit->ended || chain->best->bytes <= chain->enough;
 }
 
-/* Handles a result of the bisection. If it is within the budget with a quick layout, it becomes the
- * best result and the chain ends; otherwise it is stored for later. */
+/* Handles a result of the bisection. If its quick layout is within the budget, the result becomes
+ * the best one and the search ends; otherwise it is stored for a careful layout. */
 static tn_status decide_link(tn__fit *fit, decide_chain *chain, tn_fit_result *next) {
-    /* a lower bound for the bytes of any layout of the result */
+    /* bytes that every layout of this result needs */
     const uint64_t least = next->bytes;
     bool ends = least <= chain->enough;
     if (ends) {
@@ -224,7 +226,8 @@ tn_status tn__fit_decide(tn__fit *fit, uint64_t enough, tn_fit_result *result) {
     tn_status status = decide_follow(fit, &chain);
     fit->for_least = false;
     for (uint32_t i = 0; i < chain.later_count; i++) tn_fit_release(&chain.later[i]);
-    competitor->time_bound = time_bound; /* these belong to the search for the requested budget */
+    /* these bounds belong to the search for the requested budget, so they are restored */
+    competitor->time_bound = time_bound;
     competitor->has_bound = has_bound;
     if (status == TN_OK && result->bytes < competitor->reached) competitor->reached = result->bytes;
     return status;

@@ -69,7 +69,8 @@ typedef struct tn__fit {
     const tn_costs *costs;
     tn_fit_options options;
     tn_context context;
-    tn__fit_competitor competitors[TN__FIT_COMPETITORS], *competitor; /* the search in progress */
+    /* the searches that compete for the answer, and the one that runs now */
+    tn__fit_competitor competitors[TN__FIT_COMPETITORS], *competitor;
     uint32_t competitor_count;
     tn__arena arena;
     tn__fit_start starts[TN__FIT_ORDERS];
@@ -84,15 +85,16 @@ typedef struct tn__fit {
     /* the search is for the least budget: the pass only has to find any schedule, with costs that
      * do not depend on measurements */
     bool for_least;
-    bool only_proof; /* the pass is asked only for a proof that no schedule exists */
-    bool no_bound;   /* the pass need not compute lower bounds for this budget */
+    /* true: the pass is asked only for a proof that no schedule within the budget exists */
+    bool only_proof;
+    bool no_bound; /* true: the pass need not compute lower bounds for this budget */
     /* time of an answer from another order of operators; slower results are useless; 0: no such
      * answer */
     uint64_t incumbent;
     /* TIME or CALLER: the search must end, and the answers so far are the result */
     tn__ended ended;
     tn__text lines;      /* explanations of the pass that is running */
-    tn__refusal refusal; /* the facts if no program meets the budget */
+    tn__refusal refusal; /* the facts for the error message if no program meets the budget */
     tn_error *error;
 } tn__fit;
 
@@ -152,12 +154,14 @@ tn_status tn__fit_compete_least(tn__fit *fit, tn_fit_result *result);
 /* Returns the bytes below which there is no answer, if the search for the least was finished;
  * otherwise 0. */
 uint64_t tn__fit_floor(const tn__fit *fit);
-/* Returns the fewest bytes of a known answer of the current search, or of a search on which it
- * builds. */
+/* Returns the fewest bytes of an answer that is known from the current search or from a search on
+ * which it builds. */
 uint64_t tn__fit_reached(const tn__fit *fit);
-/* Whether the search with only repeats had an answer, if the current search builds on it. */
+/* Whether the search that allows only repeats had an answer within the budget, if the current
+ * search builds on it. */
 bool tn__fit_runs(const tn__fit *fit);
-/* Returns the search with the bounds that hold for all allowed techniques. */
+/* Returns the search that allows the most techniques; its lower bounds hold for all allowed
+ * techniques. */
 const tn__fit_competitor *tn__fit_widest(const tn__fit *fit);
 
 /* tn_fit_sweep and tn_fit without a message for a refusal; *refusal gets its facts (calls.c).

@@ -34,14 +34,14 @@ bool tn__fit_has_host(const tn__fit *fit, const tn_fit_result *result) {
 /* --- within a budget --- */
 
 typedef struct within_range {
-    uint64_t target; /* bytes of the budget that are available for the arena */
+    uint64_t target; /* bytes of the budget that remain for the arena, without static memory */
     /* the largest limit of live bytes with a layout within the target; 0: no such limit yet */
     uint64_t fitted;
     /* the smallest limit of live bytes with a layout above the target; UINT64_MAX: no such limit
      * yet */
     uint64_t failed;
-    /* the largest limit of live bytes for which the pass found nothing; 0: it always found
-     * something */
+    /* the largest limit of live bytes for which the pass found no schedule; 0: it always found
+     * one */
     uint64_t none;
     uint64_t allowed; /* the limit of live bytes to try next */
     /* time of the last answer in picoseconds; in the search for the least, its bytes if it was
@@ -52,7 +52,8 @@ typedef struct within_range {
     tn__schedule last;
 } within_range;
 
-/* Whether a limit between success and failure is left to try; sets range->allowed to it. */
+/* Whether limits of live bytes are left to try between the largest with a layout within the target
+ * and the smallest with a larger layout; sets range->allowed to one of them. */
 static bool within_is_between(within_range *range) {
     const uint64_t low = range->fitted > range->none ? range->fitted : range->none;
     bool outside = range->allowed <= low || range->allowed >= range->failed;
@@ -172,7 +173,7 @@ static tn_status within_step(tn__fit *fit, const tn__fit_start *start, within_ra
     return status;
 }
 
-/* Whether the best time is so close to the lower bound that hardly anything can be faster. */
+/* Whether the best time is so close to the lower bound that no program can be much faster. */
 static bool within_is_near(const tn__fit *fit, const tn_fit_result *best) {
     const uint64_t bound = fit->competitor->time_bound;
     if (fit->for_least || !fit->competitor->has_bound) return false;
@@ -212,8 +213,8 @@ static bool within_is_far(const tn__fit *fit, uint32_t order, uint64_t target) {
     return fit->for_least && low - low / WITHIN_APART > target;
 }
 
-/* Asks all orders. The order with the least memory comes first, because within a budget it is
- * mostly the faster one. */
+/* Searches with all orders of operators. The order with the least memory comes first, because
+ * within a budget it is mostly the faster one. */
 static tn_status within_ranges(tn__fit *fit, within_range *ranges, tn_fit_result *best) {
     uint32_t rounds = 0;
     for (uint32_t i = fit->start_count; i-- > 0 && !within_is_near(fit, best);)

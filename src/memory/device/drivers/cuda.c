@@ -23,7 +23,7 @@ typedef struct cuda_device {
     tn_context context;
     tn__cuda cuda;
     int index;
-    void *zeroes; /* a stream for filling new blocks with zeroes */
+    void *zeroes; /* a CUDA stream on which new blocks are filled with zeroes */
 } cuda_device;
 
 typedef struct cuda_stream {
@@ -50,7 +50,8 @@ static tn_status cuda_alloc_here(cuda_device *device, uint64_t size, void **poin
     int status = cuda->cudaMemsetAsync(*pointer, 0, (size_t)size, device->zeroes);
     if (status == TN__CUDA_OK) status = cuda->cudaStreamSynchronize(device->zeroes);
     if (status == TN__CUDA_OK) return TN_OK;
-    (void)cuda->cudaDeviceSynchronize(); /* queued work may still be running, so waits for it */
+    /* waits for all queued work, because some may still use the device's memory */
+    (void)cuda->cudaDeviceSynchronize();
     (void)cuda->cudaFree(*pointer);
     return tn__cuda_status(cuda, status, "zeroing a block", error);
 }
@@ -197,7 +198,7 @@ static bool cuda_fence_passed(const void *state) {
     const tn__cuda *cuda = &fence->device->cuda;
     int status = cuda->cudaEventQuery(fence->event);
     if (status != TN__CUDA_OK) (void)cuda->cudaGetLastError();
-    /* any other status counts as passed, because nothing runs on a lost device */
+    /* any status but "not ready" counts as passed, because nothing runs on a lost device */
     return status != TN__CUDA_NOT_READY;
 }
 

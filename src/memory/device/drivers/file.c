@@ -18,10 +18,12 @@
 #include "memory/device/threads.h"
 #include "memory/device/ranges.h"
 
-#define FILE_ALIGNMENT 4096u             /* a page, so that blocks share no page */
-#define FILE_START ((tn_address)1 << 20) /* the first address, so that no address is 0 */
-#define FILE_PIECE ((uint64_t)1 << 20)   /* bytes after which the disk starts writing them */
-#define FILE_AHEAD ((uint64_t)4 << 20)   /* limit of bytes that wait to be written to the disk */
+#define FILE_ALIGNMENT 4096u /* a page, so that blocks share no page */
+/* address of the first block; it is above 0, because 0 is no valid address */
+#define FILE_START ((tn_address)1 << 20)
+/* number of written bytes after which the system is asked to write them to the disk */
+#define FILE_PIECE ((uint64_t)1 << 20)
+#define FILE_AHEAD ((uint64_t)4 << 20) /* limit of written bytes that may wait to reach the disk */
 #define FILE_BUFFER ((uint64_t)32 << 10) /* bytes of the buffer for a copy within the file */
 
 typedef struct file_device {
@@ -53,8 +55,8 @@ static void file_free(void *state, tn_address address, uint64_t size) {
 
 /* --- copies --- */
 
-/* Starts writing a range to the disk. The thread that reaches the limit waits for all written
- * bytes, including those of other threads. */
+/* Asks the system to write a range of the file to the disk. The thread that reaches the limit waits
+ * for all written bytes, including those of other threads. */
 static tn_status file_wrote(file_device *device, uint64_t at, uint64_t size, tn_error *error) {
     tn__ranges_begin(&device->file, at, size);
     if (atomic_fetch_add(&device->on_way, size) + size < FILE_AHEAD) return TN_OK;
@@ -124,7 +126,7 @@ static tn_status file_open(const tn_context *context, const tn_device_options *o
     }
     limits->alignment = FILE_ALIGNMENT;
     limits->link_bytes_per_s = options->link_bytes_per_s;
-    /* if this fails, the capacity is unknown */
+    /* if the free space cannot be read, the capacity stays unknown */
     (void)tn__ranges_free(&device->file, &limits->capacity);
     *state = device;
     return TN_OK;

@@ -14,7 +14,7 @@
 
 #define HOST_ALIGNMENT 64u
 #define HOST_SHIFT ((tn_address)1 << 54)
-#define HOST_HUGE ((size_t)4 << 20) /* larger blocks use large pages */
+#define HOST_HUGE ((size_t)4 << 20) /* blocks of at least this size use large pages */
 
 typedef struct host_device {
     tn__threads threads;
@@ -53,7 +53,8 @@ static tn_status host_alloc(void *state, uint64_t size, tn_address *address, tn_
                 tn_size_format(size, text));
     }
 #ifdef MADV_HUGEPAGE
-    if (pages >= HOST_HUGE) (void)madvise(inside, pages, MADV_HUGEPAGE); /* a failure is harmless */
+    /* large pages are only a request to the system, so a failure is harmless */
+    if (pages >= HOST_HUGE) (void)madvise(inside, pages, MADV_HUGEPAGE);
 #endif
     rounded = (size + HOST_ALIGNMENT - 1) & ~(uint64_t)(HOST_ALIGNMENT - 1);
     *address = (tn_address)(uintptr_t)(inside + (pages - rounded)) + HOST_SHIFT;
@@ -63,7 +64,7 @@ static tn_status host_alloc(void *state, uint64_t size, tn_address *address, tn_
 static void host_free(void *state, tn_address address, uint64_t size) {
     const host_device *device = state;
     uint64_t pages;
-    /* this never happens, because the size was checked when the block was allocated */
+    /* never true, because the size was checked when the block was allocated */
     if (!host_pages(device, size, &pages)) return;
     uintptr_t start = (uintptr_t)(address - HOST_SHIFT) & ~(uintptr_t)(device->page - 1);
     munmap((char *)start - device->page, pages + 2 * device->page);

@@ -25,7 +25,8 @@
 
 #include "memory/device/driver.h"
 
-#define OPENCL_GAP 4096u /* bytes between the addresses of blocks, and their alignment */
+/* alignment of the addresses of blocks, and the gap between two blocks, in bytes */
+#define OPENCL_GAP 4096u
 
 typedef struct opencl_block {
     tn_address address;
@@ -35,11 +36,11 @@ typedef struct opencl_block {
 typedef struct opencl_device {
     tn_context context;
     tn__opencl cl;
-    void *device, *scope; /* a device, and the context in which it is used */
+    void *device, *scope; /* the OpenCL device, and the OpenCL context in which it is used */
     void *zeroes;         /* a queue for filling new blocks with zeroes */
     uint64_t block_max;   /* bytes */
     pthread_mutex_t lock; /* protects all fields below */
-    opencl_block *blocks; /* sorted by address */
+    opencl_block *blocks; /* blocks, sorted by address */
     size_t block_count, block_room;
     tn_address next; /* the address of the next block */
 } opencl_device;
@@ -55,7 +56,7 @@ typedef struct opencl_stream {
 
 typedef struct opencl_fence {
     opencl_device *device;
-    void *event; /* NULL: the fence was not recorded */
+    void *event; /* event that marks a point of a queue; NULL: the fence was not recorded yet */
 } opencl_fence;
 
 /* --- memory --- */
@@ -160,7 +161,8 @@ static int opencl_event_status(const tn__opencl *cl, void *event) {
     return status != 0 ? status : now;
 }
 
-/* Releases completed events, from the first on, and remembers a failure. */
+/* Releases the events of copies that have completed, from the first on, and remembers the status of
+ * a failed copy. */
 static void opencl_look(opencl_stream *stream) {
     const tn__opencl *cl = &stream->device->cl;
     size_t over = 0;
@@ -204,7 +206,8 @@ static tn_status opencl_stream_reserve(void *state, uint32_t count, tn_error *er
 
 /* --- copies --- */
 
-/* Called before a copy is queued. *skips: an earlier copy failed, and this one is skipped. */
+/* Called before a copy is queued. *skips is set if an earlier copy of the stream failed, so that
+ * this one must be skipped. */
 static tn_status opencl_begin(opencl_stream *stream, bool *skips, tn_error *error) {
     if (stream->going_count == stream->going_room) opencl_look(stream);
     *skips = stream->failure != 0;
@@ -297,7 +300,7 @@ static tn_status opencl_fence_wait(void *state, void *of, tn_error *error) {
     const tn__opencl *cl = &fence->device->cl;
     if (fence->event == NULL || opencl_event_status(cl, fence->event) <= 0) return TN_OK;
     if (stream->is_inline) {
-        /* the status is ignored, because the copy's own stream reports its failure */
+        /* the status is ignored, because the stream that made the copy reports its failure */
         (void)cl->clWaitForEvents(1, &fence->event);
         return TN_OK;
     }

@@ -14,19 +14,21 @@
 #include "memory/evict/policy.h"
 
 typedef struct class_node {
-    /* In a root: the cost of the class. It may become negative, because costs of members may
-     * change. */
+    /* if the node is the root of a class: the cost of all members. It may become negative, because
+     * costs of members may change. */
     int64_t cost;
-    uint64_t seen;   /* number of the search that visited the node last */
-    uint32_t parent; /* NONE: the node is a root; in a vacant node, the next vacant one */
-    uint32_t refs;   /* number of child nodes, plus 1 if the node represents a storage */
+    uint64_t seen; /* number of the search that visited the node last */
+    /* parent of the node in its class; NONE: the node is the root. In a vacant node, the next
+     * vacant one */
+    uint32_t parent;
+    uint32_t refs; /* number of child nodes, plus 1 if the node represents a storage */
 } class_node;
 
 typedef struct dtr_eq_state {
     class_node *nodes;
     size_t node_room;
     uint32_t node_count, vacant;
-    uint32_t *of; /* [storage]: its node, or NONE */
+    uint32_t *of; /* [storage]: the node that represents the storage in a class, or NONE */
     size_t room, known;
     uint64_t *stamps; /* [storage]: number of the search that visited the storage last */
     size_t stamp_room;
@@ -35,7 +37,7 @@ typedef struct dtr_eq_state {
 
 static uint32_t class_new(tn__evict *e, int64_t cost) {
     dtr_eq_state *state = e->state;
-    /* 0 means that no node is vacant, because no node has the number 0 */
+    /* no node has the number 0, so 0 means that no node is vacant */
     uint32_t id = state->vacant;
     if (id != 0) {
         state->vacant = state->nodes[id].parent;
@@ -88,7 +90,7 @@ static bool dtr_eq_added(tn__evict *e, uint32_t op) {
         state->of[state->known] = TN__NONE;
         state->stamps[state->known] = 0;
     }
-    /* a storage that was not computed yet counts as cost 0 */
+    /* a storage whose operator has not run yet counts as cost 0 */
     for (uint32_t o = 0; o < record->output_count; o++) {
         uint32_t tensor = tn__op_outputs(record)[o], storage = e->tensors[tensor].storage;
         if (e->storages[storage].first != tensor || state->of[storage] != TN__NONE) continue;
@@ -141,7 +143,8 @@ static void dtr_eq_leave(tn__evict *e, uint32_t storage) {
     if (storage >= state->known || state->of[storage] == TN__NONE) return;
     uint32_t root = class_find(e, state->of[storage]);
     root =
-        /* DTR counts two accesses: one reads the sum, the other writes it */
+        /* looks up the class twice, because DTR counts two accesses: one reads the sum, the other
+         * writes it */
         class_find(e, state->of[storage]);
     state->nodes[root].cost -= (int64_t)e->storages[storage].cost;
     class_unref(state, state->of[storage]);

@@ -29,16 +29,19 @@
 #define LIVE_AGE 32u   /* operators */
 
 typedef struct live_record { /* the policy's record of a storage */
-    double around;           /* the part of its score that comes from dropped neighbours */
-    uint64_t found_at;       /* 1 + ops_run when `around` was computed; 0: never */
-    uint32_t stamp;          /* number of the walk that visited the storage last */
-    uint32_t waiting;        /* number of live children, without the storage itself */
-    bool is_live;            /* dropped, and needed by a reference or by a live child */
-    bool is_dropped;         /* copy of the state of its storage, because walks read it often */
-    bool is_known;           /* `around` is up to date */
-    bool is_part;            /* `around` is a partial sum that exceeded the limit */
-    /* [upwards]: the storage is dropped, and no sum that depends on it in that direction is
-     * valid */
+    /* cost of dropped neighbours in the score: half of the ancestors, and the live descendants */
+    double around;
+    /* 1 plus the number of operators that had run when `around` was computed; 0: never computed */
+    uint64_t found_at;
+    uint32_t stamp;   /* number of the walk that visited the storage last */
+    uint32_t waiting; /* number of live children, without the storage itself */
+    /* the storage is dropped and needed again: it has outside references or a live child */
+    bool is_live;
+    bool is_dropped; /* copy of the state of its storage, because walks read it often */
+    bool is_known;   /* `around` is up to date, so it need not be computed again */
+    bool is_part;    /* `around` is a partial sum that exceeded the limit */
+    /* [upwards]: in this direction, all cached sums that depend on this dropped storage have been
+     * invalidated */
     bool is_stirred[2];
 } live_record;
 
@@ -76,13 +79,15 @@ static bool live_set(tn__evict *e, uint32_t storage, bool is_live) {
     live_record *record = &state->of[storage];
     if (record->is_live == is_live) return false;
     record->is_live = is_live;
-    record->is_stirred[true] = false; /* sums of other storages passed through it and are valid */
+    /* sums of other storages that passed through this one may be valid, so its next change must
+     * invalidate them */
+    record->is_stirred[true] = false;
     return true;
 }
 
-/* Counts one more or one less live child of the storage; returns whether its own liveness changed.
- * If an operator that makes a view reads a value in the same bytes, the storages form a cycle; then
- * the count may be too small. */
+/* Counts one more or one less live child of the storage (`waits`); returns whether the storage's
+ * own liveness changed. If an operator that makes a view reads a value in the same bytes, the
+ * storages form a cycle; then the count may be too small. */
 static bool live_tell(tn__evict *e, uint32_t storage, bool waits) {
     live_record *record = &((live_state *)e->state)->of[storage];
     if (waits)
@@ -114,7 +119,7 @@ static void live_turn(tn__evict *e, uint32_t storage, bool is_live) {
     if (live_set(e, storage, is_live)) live_spread(e, storage);
 }
 
-/* The number of edges between two storages that belong to this operator. */
+/* Returns the number of links between two storages that this operator made. */
 static uint32_t live_edges(const tn__evict *e, uint32_t op, uint32_t from, uint32_t to) {
     const tn__evict_op *record = &e->ops[op];
     uint32_t inputs = 0, outputs = 0;
@@ -131,7 +136,7 @@ static uint32_t live_edges(const tn__evict *e, uint32_t op, uint32_t from, uint3
 static void live_link(tn__evict *e, uint32_t op, uint32_t storage, bool came) {
     live_state *state = e->state;
     const tn__links *parents = &e->storages[storage].parents;
-    /* the storage is first subtracted from all parents, then added to those that remain */
+    /* first subtracts the result from all parents, then adds it to those that remain linked */
     if (!came) {
         live_turn(e, storage, false);
         (void)live_set(e, storage, live_is_waited_for(e, storage));
@@ -175,7 +180,8 @@ static void live_stir_both(tn__evict *e, uint32_t storage) {
     live_stir(e, storage, false);
 }
 
-/* The storage of a result; NONE if an earlier result of the operator has the same storage. */
+/* Returns the storage of result number `result` of an operator; NONE if an earlier result of the
+ * operator has the same storage. */
 static uint32_t live_output(const tn__evict *e, uint32_t op, uint32_t result) {
     const uint32_t *outputs = tn__op_outputs(&e->ops[op]);
     uint32_t storage = e->tensors[outputs[result]].storage;
@@ -193,7 +199,8 @@ static bool live_added(tn__evict *e, uint32_t op) {
         return false;
     for (; state->known < e->storage_count; state->known++)
         state->of[state->known] = (live_record){0};
-    /* a view may add cost and neighbours to its storage */
+    /* a result that is a view may add cost and neighbours to a storage that exists already, so the
+     * cached sum of that storage becomes invalid */
     for (uint32_t o = 0; o < record->output_count; o++) {
         uint32_t storage = live_output(e, op, o);
         if (storage == TN__NONE) continue;
@@ -278,7 +285,7 @@ static double live_sum(tn__evict *e, uint32_t storage, bool upwards, double limi
     return sum;
 }
 
-/* Whether the cached sum is precise enough to decide whether it exceeds the limit. */
+/* Whether the cached sum is precise enough to decide whether the cost exceeds the limit. */
 static bool live_is_enough(const tn__evict *e, const live_record *record, double limit) {
     bool is_young = record->found_at > 0 && e->ops_run + 1 - record->found_at < LIVE_AGE;
     if (e->options.sample ? !is_young : !record->is_known) return false;

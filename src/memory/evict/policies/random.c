@@ -9,7 +9,9 @@ static uint32_t random_choose(tn__evict *e, uint64_t bytes) {
     (void)bytes;
     e->counts.access_count++;
     e->counts.evaluation_count++;
-    for (;;) { /* at least a third of the list is not empty (records.c), so the loop ends soon */
+    /* the list has at most 16 more empty entries than filled ones (records.c), so the loop ends
+     * soon */
+    for (;;) {
         uint32_t storage = e->candidates[tn__random_below(&e->random, e->candidate_end)];
         if (storage != TN__NONE) return storage;
     }

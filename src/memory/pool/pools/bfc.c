@@ -21,7 +21,7 @@
 
 typedef struct bfc_state {
     bins chunks;
-    uint64_t region; /* size of the next region in bytes */
+    uint64_t region; /* size in bytes of the region that is taken next from the range */
 } bfc_state;
 
 static bins *bfc_bins(tn_pool *pool) {

@@ -40,7 +40,7 @@ static tn_status buddy_open(tn_pool *pool, const tn_pool_options *options, tn_er
     for (uint32_t power = 0; power < 64; power++) state->sets[power].root = TN__CHUNK_NONE;
     uint32_t chunk = 0;
     pool->chunks[0].state = TN__CHUNK_FREE;
-    for (;;) { /* powers descend, so each block lies at a multiple of its size */
+    for (;;) { /* the block sizes descend, so each block lies at a multiple of its size */
         uint64_t size = 1ull << buddy_power(pool->chunks[chunk].size);
         bool whole = size == pool->chunks[chunk].size;
         uint32_t rest = whole ? TN__CHUNK_NONE : tn__chunk_split(pool, chunk, size);

@@ -31,19 +31,20 @@
 #define CACHING_SHARED_BELOW (10ull << 20)
 #define CACHING_LARGE_SEGMENT (20ull << 20)
 #define CACHING_SEGMENT_UNIT (2ull << 20)
-/* limit of the bytes of an oversized block that may stay unused */
+/* an oversized block is handed out only if fewer than this many of its bytes stay unused */
 #define CACHING_ROUNDING (20ull << 20)
-#define CACHING_SPAN_MAX (1ull << 56) /* addresses of an expandable segment if there is no limit */
+/* bytes of addresses that an expandable segment gets if the pool has no limit */
+#define CACHING_SPAN_MAX (1ull << 56)
 
 typedef struct caching_state {
-    /* free chunks of small and of large segments, by stream (stored in `lane`) */
+    /* free chunks of small segments ([0]) and of large ones ([1]), by stream (stored in `lane`) */
     tn__chunk_set free[2];
     tn__chunk_set outside;
     tn_pool_caching options;
-    uint64_t limit; /* limit of the reserved bytes */
+    uint64_t limit; /* limit of the bytes that the pool may reserve */
     /* number of searches for a large block so far, the clock of garbage collection */
     uint64_t searches;
-    tn__expand expand; /* used with options.expandable */
+    tn__expand expand; /* the expandable segments, used only with the option `expandable` */
 } caching_state;
 
 /* --- settings --- */
@@ -128,7 +129,7 @@ static tn__chunk_set *caching_set(tn_pool *pool, bool large) {
     return &state->free[large];
 }
 
-/* Adds a free chunk to its set; its age counts from now on. */
+/* Adds a free chunk to its set, and stores the time from which its age counts. */
 static void caching_put(tn_pool *pool, uint32_t chunk) {
     const caching_state *state = pool->state;
     pool->chunks[chunk].birth = state->searches;
@@ -266,7 +267,9 @@ static uint32_t caching_find(tn_pool *pool, uint64_t size, uint32_t stream, bool
     tn__chunk_set *set = caching_set(pool, large);
     uint32_t found = tn__chunk_set_at_least(pool, set, stream, size);
     if (found == TN__CHUNK_NONE) return found;
-    while (state->options.expandable) { /* a chunk that can grow counts with all its addresses */
+    /* with expandable segments, a chunk that can grow counts as if it had all the addresses into
+     * which it can grow */
+    while (state->options.expandable) {
         const uint32_t next = tn__chunk_set_after(pool, set, found);
         if (next == TN__CHUNK_NONE || tn__expand_size(pool, next) >= tn__expand_size(pool, found))
             break;
@@ -284,7 +287,8 @@ static uint32_t caching_new(tn_pool *pool, uint64_t size, uint32_t stream, bool 
     if (found == TN__CHUNK_NONE && caching_return_oversized(pool, size, stream, large))
         found = caching_extend(pool, size, stream, large);
     if (found != TN__CHUNK_NONE) return found;
-    /* after returning oversized segments, there may be no others to return */
+    /* oversized segments were returned already, so nothing else may be left to return; that is no
+     * error */
     (void)caching_trim(pool);
     return caching_extend(pool, size, stream, large);
 }

@@ -41,14 +41,16 @@
 #include "memory/pool/iteration.h"
 
 enum {
-    /* the plan is given up after this number of surprises in a round, plus a fraction of its
-     * requests */
+    /* number of surprises (unexpected requests) in a round after which the plan is given up, in
+     * addition to a fraction of its requests */
     ITERATION_SURPRISES = 16,
-    ITERATION_PART = 4, /* denominator of that fraction of the plan's requests */
-    /* a block of unknown lifetime is assumed to be in use for 1/8 of a round */
+    /* denominator of the fraction of the plan's requests that may be surprises */
+    ITERATION_PART = 4,
+    /* a block whose lifetime is unknown is assumed to be in use for 1/8 of a round */
     ITERATION_UNKNOWN = 8,
-    ITERATION_LITTLE = 64, /* 1/64 of the plan's height may be reserved beyond it */
-    ITERATION_YOUNG = 2,   /* number of rounds until all blocks of a new plan are at their places */
+    /* 1/64 of the plan's height may be reserved beyond the plan for surprises */
+    ITERATION_LITTLE = 64,
+    ITERATION_YOUNG = 2, /* number of rounds until all blocks of a new plan are at their places */
     /* number of rounds with displaced blocks after which no more places are taken from the plan */
     ITERATION_JAMMED = 2,
 };
@@ -104,7 +106,7 @@ static uint32_t iteration_borrow(tn_pool *pool, const tn__want *want, uint32_t a
     return TN__CHUNK_NONE;
 }
 
-/* Releases free bytes to the system if the reservation would exceed its bound otherwise. */
+/* Releases free bytes to the system if the reserved bytes would otherwise exceed their bound. */
 static void iteration_give_back(tn_pool *pool, const tn__want *want) {
     tn__iteration *state = pool->state;
     uint64_t needs = tn__add_sat(pool->reserved, want->size);
@@ -121,9 +123,9 @@ static uint32_t iteration_beyond(tn_pool *pool, uint32_t lane, const tn__want *w
     return found;
 }
 
-/* Takes new bytes beyond all reserved ones. NONE: in the first rounds of a plan, this would raise
- * the peak of the reservation; or memory can be released, and the reservation would exceed its
- * bound. */
+/* Takes new bytes beyond all reserved ones for an unexpected request. NONE: in the first rounds of
+ * a plan, this would raise the peak of the reserved bytes; or memory can be released, and the
+ * reserved bytes would exceed their bound. */
 static uint32_t iteration_beyond_young(tn_pool *pool, uint32_t lane, const tn__want *want) {
     const tn__iteration *state = pool->state;
     uint64_t bound =
@@ -164,7 +166,8 @@ static void iteration_between(tn_pool *pool) {
     state->has_strangers = false;
 }
 
-/* Counts a surprise; returns whether there have been too many in this round. */
+/* Counts an unexpected request; returns whether this round has had too many of them, so that the
+ * plan must be given up. */
 static bool iteration_counts(tn__iteration *state) {
     return ++state->surprises > ITERATION_SURPRISES + state->recorded.count / ITERATION_PART;
 }
@@ -250,7 +253,8 @@ static void iteration_give(tn_pool *pool, uint32_t chunk) {
     if (!tn__iteration_has_plan(state))
         tn__learn_free(&state->learn, block->child[0], block->birth);
     if (zone < recorded->zones &&
-        /* the block is older than the plan, and its bytes belong to the plan now */
+        /* the block was allocated before the plan came into force, and its bytes belong to the plan
+         * now */
         end <= recorded->borders[zone]) {
         if (recorded->streams[zone] != block->lane) tn__pool_settle(pool);
         state->has_strangers |= !tn__slots_give_whole(&recorded->slots, block->offset, end);

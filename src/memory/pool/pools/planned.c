@@ -22,7 +22,7 @@ typedef struct planned_entry {
 } planned_entry;
 
 typedef struct planned_state {
-    tn__chunk_set free; /* free chunks by offset */
+    tn__chunk_set free; /* free chunks, in order of offset */
     planned_entry *entries;
     uint32_t room, count, next;
 } planned_state;
@@ -103,7 +103,8 @@ static tn_status planned_take(tn_pool *pool, const tn__want *want, uint32_t *chu
                 state->next, entry->offset, entry->size, planned_name(pool, other), other->offset,
                 other->offset + other->size);
     }
-    /* free bytes below the block keep their offset, and so their place in the set */
+    /* the free bytes below the block still begin at the chunk's offset, so the chunk keeps its
+     * place in the set */
     if (entry->offset == room->offset) tn__chunk_set_remove(pool, &state->free, found);
     *chunk = tn__chunk_carve(pool, found, entry->offset, entry->size, &front, &rest);
     if (rest != TN__CHUNK_NONE) tn__chunk_set_add(pool, &state->free, rest);
@@ -118,7 +119,7 @@ static void planned_give(tn_pool *pool, uint32_t chunk) {
         tn__chunk_join(pool, chunk);
     }
     if (tn__chunk_joins_before(pool, chunk)) {
-        /* the chunk before is in the set, and stays there */
+        /* the chunk before is free and already in the set, so it is extended there */
         tn__chunk_join(pool, pool->chunks[chunk].before);
         return;
     }

@@ -19,7 +19,9 @@
 enum { FRONT, BACK };
 
 typedef struct two_ended_state {
-    bins holes[2];   /* holes of FRONT and BACK; the index is also the lane of their chunks */
+    /* holes (free chunks) of the front and of the back; the index in this array is the `lane` of
+     * the chunks */
+    bins holes[2];
     uint32_t middle; /* the free chunk between the two ends; NONE: the ends touch */
     uint64_t border; /* offset at which the back begins; used while no middle chunk exists */
 } two_ended_state;
@@ -92,7 +94,7 @@ static tn_status two_ended_take(tn_pool *pool, const tn__want *want, uint32_t *c
                                 tn_error *error) {
     (void)error;
     uint32_t end = want->long_lived ? FRONT : BACK;
-    /* a hole of the other end is better than failing */
+    /* a hole of the other end is used rather than refusing the request */
     if (!two_ended_take_hole(pool, want, end, chunk) &&
         !two_ended_take_middle(pool, want, end, chunk) &&
         !two_ended_take_hole(pool, want, end == FRONT ? BACK : FRONT, chunk))

@@ -13,7 +13,9 @@
  */
 #include "plan/frame/peers.h"
 
-#define COLOURING_MAX 16384u /* limit for the ways of O(n^2): 2^28 pairs of buffers are checked */
+/* limit of buffers for the two ways to colour that take O(n^2) time: 2^28 pairs of buffers are
+ * checked */
+#define COLOURING_MAX 16384u
 
 typedef struct colouring {
     tn_run *run;
@@ -21,7 +23,7 @@ typedef struct colouring {
     uint32_t *colour;    /* [body] */
     uint8_t *done;       /* [body] */
     uint64_t *taken;     /* [body] a row of bits for each buffer: the colours of its neighbours */
-    uint32_t *different; /* [body] number of different colours among its neighbours */
+    uint32_t *different; /* [body] number of different colours among each buffer's neighbours */
     uint32_t words;
     const uint32_t *by_size;
     uint32_t count;
@@ -42,7 +44,9 @@ static tn_status colouring_place(colouring *state) {
 
 typedef struct colouring_event {
     uint32_t time;
-    uint32_t starts; /* 0: the event is the end of a live range; ends come before starts */
+    /* 1: the event is the begin of a live range; 0: it is the end. At equal times, ends come before
+     * begins. */
+    uint32_t starts;
     uint64_t size;
     uint32_t body;
 } colouring_event;
@@ -55,7 +59,7 @@ static int colouring_compare(const void *a, const void *b) {
     return (x->body > y->body) - (x->body < y->body);
 }
 
-/* Colours in order of time, and takes the free colour that was released last. */
+/* Colours the buffers in order of time: each takes the free colour that was released last. */
 static tn_status colouring_by_time(colouring *state) {
     uint32_t n = tn__run_count(state->run), free_count = 0, colours = 0;
     colouring_event *events = tn__run_scratch(state->run, 2 * (size_t)n, sizeof *events);
@@ -80,14 +84,15 @@ static tn_status colouring_by_time(colouring *state) {
 static uint32_t colouring_lowest(const colouring *state, uint32_t body) {
     const uint64_t *row = state->taken + (size_t)body * state->words;
     uint32_t word = 0;
-    /* each row has as many colours as buffers, so one is free */
+    /* the row has as many bits as there are buffers, so at least one colour is free */
     while (row[word] == UINT64_MAX) word++;
     return 64 * word + (uint32_t)__builtin_ctzll(~row[word]);
 }
 
 static uint32_t colouring_most_constrained(const colouring *state) {
     uint32_t best = UINT32_MAX;
-    /* buffers are sorted by size, so the first of equally constrained ones is the larger */
+    /* buffers are sorted by size, so among equally constrained buffers the first one found is the
+     * largest */
     for (uint32_t i = 0; i < state->count; i++) {
         uint32_t body = state->by_size[i];
         if (state->done[body]) continue;

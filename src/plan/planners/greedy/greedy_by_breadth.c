@@ -23,8 +23,8 @@ static int breadth_compare(const void *a, const void *b) {
     return (x->slot > y->slot) - (x->slot < y->slot);
 }
 
-/* Computes the live bytes of every slot between two event times, by differences and a running
- * sum. */
+/* Computes the live bytes of every interval between two successive event times, from the
+ * differences at the events and a running sum. */
 static void breadth_measure(tn_run *run, breadth_slot *slots, uint32_t slot_count) {
     const tn_run_body *bodies = tn__run_bodies(run);
     const tn_run_piece *pieces = tn__run_pieces(run);

@@ -27,8 +27,8 @@ static bool objects_before(const tn_run *run, const tn_run_body *a, const tn_run
     return true;
 }
 
-/* Lists which buffer may follow which in an object; *edges stays empty if live ranges decide it
- * alone. */
+/* Lists the pairs of buffers that may follow each other in an object, as the clocks of the streams
+ * allow; *edges stays empty if live ranges decide it alone. */
 static tn_status objects_edges(tn_run *run, tn_edges *edges) {
     const tn_run_body *bodies = tn__run_bodies(run);
     uint32_t n = tn__run_count(run);
@@ -54,7 +54,7 @@ static tn_status objects_edges(tn_run *run, tn_edges *edges) {
     return TN_OK;
 }
 
-/* Ends the strategies when a limit of this run is reached (a progress function). */
+/* A progress function for the strategies: stops them when a limit of this run is reached. */
 static bool objects_goes_on(void *self, const char *stage, uint64_t done, uint64_t total) {
     (void)stage;
     (void)done;

@@ -23,7 +23,8 @@
 /* number of lengths tried: the eighths of the sorted lengths, with both extremes */
 #define TWO_ENDED_LENGTHS 9u
 
-/* an item of a heap by end, highest first; ended buffers are dropped when they reach the top */
+/* an item of a heap of placed buffers, highest end first; a buffer whose live range has ended is
+ * removed when it reaches the top */
 typedef struct two_ended_live {
     uint64_t end;
     uint32_t last;
@@ -59,15 +60,19 @@ static uint64_t two_ended_align(uint64_t value, uint64_t alignment) {
 typedef struct two_ended_try {
     uint32_t *order;
     uint32_t count;
-    uint32_t length; /* buffers with a live range of at least this length go to the front */
-    /* [body]: at the front, its offset; at the end, the distance of its lower edge from the arena's
+    /* shortest live range, in steps, of buffers that go to the front; all others go to the far
      * end */
+    uint32_t length;
+    /* [body]: offset of a buffer at the front; for a buffer at the far end, the distance of its
+     * lower edge from the arena's end */
     uint64_t *place;
     two_ended_side front, back;
-    uint64_t alignment; /* the largest alignment at the far end; the height is a multiple of it */
+    /* the largest alignment of a buffer at the far end; the arena's height is a multiple of it */
+    uint64_t alignment;
 } two_ended_try;
 
-/* Moves the pointers over time and fills in `place`; *height is the largest sum of both. */
+/* Moves both bump pointers over time and computes `place` of each buffer; *height receives the
+ * largest sum of the two pointers. */
 static tn_status two_ended_bump(tn_run *run, two_ended_try *attempt, uint64_t *height) {
     const tn_run_body *bodies = tn__run_bodies(run);
     attempt->front.count = attempt->back.count = 0;
@@ -102,7 +107,7 @@ static void two_ended_place(tn_run *run, const two_ended_try *attempt, uint64_t 
     for (uint32_t i = 0; i < attempt->count; i++) {
         uint32_t id = attempt->order[i];
         uint64_t offset = attempt->place[id];
-        /* a height that is too large stays so, and tn__run_place refuses it */
+        /* saturated sums stay too large to fit, so tn__run_place refuses these buffers */
         if (bodies[id].last - bodies[id].first < attempt->length)
             offset = height < UINT64_MAX ? height - offset : UINT64_MAX;
         tn__run_place(run, id, offset);
@@ -114,8 +119,8 @@ static int two_ended_length_order(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Allocates the arrays, sorts the buffers by definition, and sorts the lengths of all live
- * ranges. */
+/* Allocates the arrays, sorts the buffers by the first step of their live ranges, and sorts the
+ * lengths of all live ranges. */
 static tn_status two_ended_prepare(tn_run *run, two_ended_try *attempt, const uint32_t **sorted) {
     const tn_run_body *bodies = tn__run_bodies(run);
     uint32_t n = tn__run_count(run);
@@ -144,7 +149,8 @@ static tn_status two_ended_solve(tn_run *run) {
     TN_TRY(two_ended_prepare(run, &attempt, &lengths));
     for (uint32_t k = 0; k < TWO_ENDED_LENGTHS && n > 0; k++) {
         attempt.length = lengths[(uint64_t)(n - 1) * k / (TWO_ENDED_LENGTHS - 1)];
-        /* no live range has length 0, the initial value of `tried` */
+        /* skips a length that was just tried; `tried` begins with 0, which is the length of no live
+         * range */
         if (attempt.length == tried) continue;
         tried = attempt.length;
         TN_TRY(two_ended_bump(run, &attempt, &height));

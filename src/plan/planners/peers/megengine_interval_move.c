@@ -16,7 +16,7 @@
 typedef struct move {
     tn_run *run;
     const tn_run_body *bodies;
-    uint32_t *placed; /* the placed buffers by offset, lowest first */
+    uint32_t *placed; /* numbers of the placed buffers, in order of offset */
     uint64_t *offset; /* [body] */
     uint64_t *room; /* [body], head room: how far the buffer can move up without raising the peak */
     uint32_t count;
@@ -45,7 +45,7 @@ static void move_measure(move *state) {
         uint64_t end = move_end(state, id), room = state->peak - end;
         for (uint32_t k = i + 1; k < state->count; k++) {
             uint32_t above = state->placed[k];
-            /* wraps for buffers below its end, which the next line skips */
+            /* wraps if the buffer `above` begins below this buffer's end; the next line skips it */
             uint64_t gap = state->offset[above] - end;
             if (state->offset[above] < end || !move_meets(state, id, above)) continue;
             if (gap + state->room[above] < room) room = gap + state->room[above];
@@ -54,8 +54,8 @@ static void move_measure(move *state) {
     }
 }
 
-/* The smallest hole in which the buffer does not raise the peak; UINT64_MAX if no such hole
- * exists. */
+/* Returns the start of the smallest hole in which the buffer does not raise the peak; UINT64_MAX if
+ * no such hole exists. */
 static uint64_t move_hole(const move *state, uint32_t id) {
     uint64_t top = 0, least = UINT64_MAX, found = UINT64_MAX, size = state->bodies[id].size;
     for (uint32_t i = 0; i <= state->count; i++) {
@@ -77,7 +77,8 @@ typedef struct move_cost {
     uint64_t raise, push;
 } move_cost;
 
-/* The cost of placing `id` at `start` and moving up all overlapping buffers at or above it. */
+/* Computes the cost of placing `id` at `start`, which moves up all buffers that overlap it in time
+ * and lie at `start` or above. */
 static move_cost move_weigh(const move *state, uint32_t id, uint64_t start) {
     uint64_t end = tn__add_sat(start, state->bodies[id].size);
     move_cost cost = {end > state->peak ? end - state->peak : 0, 0};

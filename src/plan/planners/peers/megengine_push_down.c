@@ -15,7 +15,7 @@
 
 #define PUSH_NONE UINT32_MAX
 
-/* a block of the simulation; all blocks form a row in order of offset */
+/* a block of the simulated allocator; all blocks form a row without gaps in order of offset */
 typedef struct push_block {
     uint64_t size;
     uint32_t below, above; /* blocks */
@@ -30,13 +30,16 @@ typedef struct push_edge {
 typedef struct push {
     tn_run *run;
     const tn_run_body *bodies;
-    push_block *blocks;          /* [2n + 1]; block 0 stands for offset 0 and is never free */
-    uint32_t block_count, spare; /* spare: head of a list of unused blocks, linked by `above` */
-    uint32_t *block_of;          /* [body] */
+    push_block *blocks; /* [2n + 1], the blocks; block 0 stands for offset 0 and is never free */
+    /* spare: first of the unused elements of `blocks`, which are linked by `above` */
+    uint32_t block_count, spare;
+    uint32_t *block_of; /* [body] */
     push_edge *edges;
-    uint32_t *under; /* [body], first edge of each buffer, plus 1 */
+    /* [body], 1 plus the index of the buffer's first item in the relation "lies directly below"; 0:
+     * no item */
+    uint32_t *under;
     uint32_t edge_count;
-    uint32_t top; /* the highest block */
+    uint32_t top; /* index of the highest block of the row */
 } push;
 
 static uint32_t push_new_block(push *state, uint32_t below, uint64_t size, uint32_t body) {
@@ -71,8 +74,8 @@ static void push_rests_on(push *state, uint32_t body, uint32_t under) {
     state->under[body] = edge + 1;
 }
 
-/* The nearest buffer below or above a block; PUSH_NONE if no buffer is there. Two free blocks never
- * touch, so at most one block is skipped. */
+/* Returns the nearest block with a buffer below or above a block; PUSH_NONE if no buffer is there.
+ * Two free blocks never touch, so at most one block is skipped. */
 static uint32_t push_neighbour(const push *state, uint32_t at, bool up) {
     do at = up ? state->blocks[at].above : state->blocks[at].below;
     while (at != PUSH_NONE && at != 0 && state->blocks[at].body == PUSH_NONE);
@@ -99,7 +102,7 @@ static tn_status push_hand_out(push *state, uint32_t body) {
     if (at == PUSH_NONE) {
         at = push_new_block(state, state->top, size, body);
     } else {
-        if (state->blocks[at].size > size) /* the remaining bytes stay free, above the buffer */
+        if (state->blocks[at].size > size) /* the rest of the block stays free, above the buffer */
             push_new_block(state, at, state->blocks[at].size - size, PUSH_NONE);
         state->blocks[at].size = size;
         state->blocks[at].body = body;
@@ -139,7 +142,8 @@ static tn_status push_fall(push *state, const uint32_t *order, uint32_t count) {
         if (!tn__run_placed(state->run, order[i])) stack[depth++] = order[i];
         while (depth > 0) {
             uint32_t body = stack[depth - 1];
-            if (left[body] != 0) { /* visits another buffer directly below this buffer */
+            /* continues with the next buffer that lies directly below this one */
+            if (left[body] != 0) {
                 const push_edge *edge = &state->edges[left[body] - 1];
                 left[body] = edge->next;
                 if (!tn__run_placed(state->run, edge->under)) stack[depth++] = edge->under;

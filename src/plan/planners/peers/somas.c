@@ -46,9 +46,9 @@ static bool somas_at_peak(tn_run *run, uint64_t *at_peak) {
     return true;
 }
 
-/* Finds the best start for `size` bytes within [low, high): in the smallest hole, or the lowest
- * start. A level bounds a hole only by its end: a buffer that extends up from the level below
- * counts as an obstacle. */
+/* Finds the best start of a buffer in a level, for starts from `low` to `high`: the start in the
+ * smallest hole if `tightest`, else the lowest start. Holes are cut off at both ends of the
+ * level. */
 static bool somas_choose(const tn_hole *holes, uint32_t count, uint64_t low, uint64_t high,
                          uint64_t alignment, bool tightest, uint64_t *start) {
     uint64_t least = UINT64_MAX;
@@ -79,7 +79,8 @@ static tn_status somas_in_levels(somas *state, uint32_t id, bool tightest) {
         tn__run_place(state->run, id, start);
         return TN_OK;
     }
-    /* opens a level above all overlapping buffers and above all levels */
+    /* no level has a hole for the buffer, so a new level begins above all levels and all
+     * overlapping buffers */
     uint64_t start = holes[count - 1].first;
     uint64_t top = state->level[state->level_count];
     if (start < top && !tn__align_up(top, body->alignment, &start)) start = UINT64_MAX;

@@ -18,7 +18,8 @@
 typedef struct hill {
     tn_run *run;
     const tn_run_body *bodies;
-    uint32_t *order, *turn; /* turn[body]: index in `order` */
+    /* order: buffers in the order of their placement; turn[body]: the buffer's index in `order` */
+    uint32_t *order, *turn;
     uint32_t count;
     uint32_t *first_level, *second_level;
     uint32_t first_count, second_count;
@@ -49,7 +50,7 @@ static tn_status hill_levels(hill *climb, uint32_t highest) {
             climb->first_level[climb->first_count++] = climb->order[i];
     for (uint32_t i = 0; i < turn; i++) {
         uint32_t id = climb->order[i];
-        /* only buffers later in the order can lie on buffer `id` */
+        /* a buffer of the first level can lie on `id` only if it comes after `id` in the order */
         for (uint32_t k = climb->first_count; k-- > 0;) {
             uint32_t below = climb->first_level[k];
             if (climb->turn[below] <= i) break;
@@ -89,7 +90,8 @@ static tn_status hill_climb(hill *climb) {
     for (uint32_t attempt = 1; attempt <= HILL_ATTEMPTS; attempt++) {
         if (tn__run_best(climb->run) <= tn__run_lower_bound(climb->run)) break;
         TN_TRY(hill_levels(climb, highest));
-        /* no conflicting buffer was placed before the highest one, so it lies as low as possible */
+        /* no conflicting buffer was placed before the highest one, so it already lies as low as
+         * possible, and no exchange lowers it */
         if (climb->first_count == 0) break;
         uint32_t a = hill_draw(climb, climb->first_level, climb->first_count);
         bool far = climb->second_count > 0 && tn__random_below(&climb->random, 4) > 0;

@@ -17,20 +17,24 @@
 #include "base/range_tree.h"
 #include "plan/frame/peers.h"
 
-#define VELA_ATTEMPTS 99999u /* these three numbers are those of Vela */
+#define VELA_ATTEMPTS 99999u /* these three numbers have the values that Vela uses */
 #define VELA_PATIENCE 500u
 #define VELA_STUCK 50u
 
 typedef struct vela {
     tn_run *run;
     const tn_run_body *bodies;
-    uint32_t *order, *turn; /* turn[body]: index in `order` */
+    /* order: buffers in the order of their placement; turn[body]: the buffer's index in `order` */
+    uint32_t *order, *turn;
     uint32_t *best_order;
     uint32_t count;
-    uint8_t *marked;  /* [body] */
-    uint32_t *chosen; /* candidates: buffers that may exchange their turns */
+    uint8_t *marked; /* [body] */
+    /* candidates for an exchange: the buffers that determine the place of the highest buffer (the
+     * bottleneck) */
+    uint32_t *chosen;
     uint32_t chosen_count;
-    uint32_t *far; /* candidates that are not neighbours of the bottleneck */
+    /* candidates whose live ranges do not overlap that of the bottleneck, the highest buffer */
+    uint32_t *far;
     uint32_t far_count;
     tn__random random;
 } vela;
@@ -57,9 +61,9 @@ static tn_status vela_place(vela *search, uint64_t limit, uint64_t *peak, uint32
     return TN_OK;
 }
 
-/* Finds the buffer on which `id` lies: it was placed before, and is the highest one that ends at or
- * below the offset of `id` and conflicts with any lower offset. UINT32_MAX: `id` lies at offset
- * 0. */
+/* Finds a buffer on which `id` lies: one that was placed before `id`, is live at the same time, and
+ * ends, rounded up to the alignment, at the offset of `id`. UINT32_MAX: no such buffer exists, as
+ * at offset 0. */
 static uint32_t vela_below(const vela *search, uint32_t id) {
     uint64_t offset = tn__run_offset(search->run, id), mask = search->bodies[id].alignment - 1;
     for (uint32_t i = 0; offset > 0 && i < search->turn[id]; i++) {
@@ -72,7 +76,8 @@ static uint32_t vela_below(const vela *search, uint32_t id) {
     return UINT32_MAX;
 }
 
-/* Marks `id` and the chain of buffers below it, up to a buffer that is marked already. */
+/* Marks `id` and the chain of buffers on which it lies as candidates, down to a buffer that is
+ * already marked. */
 static uint64_t vela_mark_chain(vela *search, uint32_t id) {
     uint64_t steps = 0;
     while (id != UINT32_MAX && !search->marked[id]) {
@@ -120,7 +125,7 @@ static void vela_change(vela *search, uint32_t bottleneck, bool stuck) {
     if (!stuck || search->far_count == 0) return;
     uint32_t far = vela_draw(search, search->far, search->far_count), near = far;
     uint64_t met = 0;
-    /* chooses one of the neighbours of `far` at random */
+    /* chooses at random one of the buffers that overlap `far` in time */
     for (uint32_t i = 0; i < search->count; i++)
         if (tn__peers_meet(&search->bodies[search->order[i]], &search->bodies[far]) &&
             tn__random_below(&search->random, ++met) == 0)
@@ -156,7 +161,8 @@ static tn_status vela_search(vela *search) {
             bottleneck = highest;
             continue;
         }
-        memcpy(search->order, search->best_order, bytes); /* returns to the best order of buffers */
+        /* continues from the best order of buffers found so far */
+        memcpy(search->order, search->best_order, bytes);
         for (uint32_t i = 0; i < search->count; i++) search->turn[search->order[i]] = i;
         TN_TRY(vela_place(search, UINT64_MAX, &best, &bottleneck));
     }

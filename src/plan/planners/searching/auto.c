@@ -20,16 +20,20 @@
 /* without a limit, the search runs only if at least 1/2^10 of the bytes could be gained */
 #define AUTO_WORTH 10
 #define AUTO_WORK 100000u /* units of work in the first round */
-/* with separations: limit of buffers for the few greedy passes of the simple planners */
+/* limit of buffers, in problems with separations, up to which the simple planners run, which make
+ * few greedy passes */
 #define AUTO_APART_SIMPLE 16384u
-/* with separations: limit of buffers for planners of hundreds of greedy passes */
+/* limit of buffers, in problems with separations, up to which planners with hundreds of greedy
+ * passes run */
 #define AUTO_APART_CLIMB 1024u
-#define AUTO_MORE 4u /* factor by which the work of each round exceeds that of the round before */
-#define AUTO_WORK_MAX 1600000u /* without a limit, a round has at most this much work */
-/* limit of the work of a round per buffer, because applications plan thousands of small problems */
+/* factor by which the work of a round of the search exceeds that of the previous round */
+#define AUTO_MORE 4u
+#define AUTO_WORK_MAX 1600000u /* limit of the work of a round if the caller set no limit */
+/* limit of a round's work per buffer, so that small problems end soon: applications plan thousands
+ * of them */
 #define AUTO_WORK_EACH 8000u
-/* a round's work is limited to this number divided by the square of the number of buffers, which
- * takes some seconds */
+/* A round's work is limited to this number divided by the square of the number of buffers, which
+ * takes some seconds. */
 #define AUTO_WORK_ALL 300000000000u
 
 static const char *const auto_searchers[] = {"guillotine", "exact"};
@@ -44,8 +48,8 @@ static bool auto_goes_on(tn_run *run, uint64_t work) {
            work * n * n <= AUTO_WORK_ALL;
 }
 
-/* Runs rounds of the search until a limit is reached, or until the searchers end before their work
- * is used up. */
+/* Runs rounds of `exact` and `guillotine` until a limit is reached, or until both end before their
+ * work is used up. */
 static tn_status auto_search(tn_run *run) {
     const tn_planner *searchers[AUTO_SEARCHERS];
     uint32_t count = 0;

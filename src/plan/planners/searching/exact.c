@@ -38,17 +38,22 @@
 /* limit of buffers: for more, making tables and orders takes longer than making plans */
 #define EXACT_BODIES_MAX 8192u
 #define EXACT_CONFLICTS_MAX ((uint64_t)1 << 24)
-#define EXACT_NODES_WITHOUT_PROOF                                                                  \
-    4000u /* nodes per buffer; if no proof is possible, the search gives up after this number */
-#define EXACT_THREADS_MAX 64u /* size of the table of searches */
+/* limit of the nodes of shuffled questions, per buffer, after which the search gives up if no proof
+ * is possible */
+#define EXACT_NODES_WITHOUT_PROOF 4000u
+#define EXACT_THREADS_MAX 64u /* limit of threads */
 /* nanoseconds between two checks whether to stop, while other threads work */
 #define EXACT_WAIT_NS 20000000
 /* limit of buffers for which running all quick planners takes little time */
 #define EXACT_QUICK 4096u
-#define EXACT_BEGIN_WORK 50u       /* placements of `scale` per buffer, for the first plan */
-#define EXACT_BLOCKS_FIRST 400000u /* nodes after which buffers are first joined into blocks */
-#define EXACT_BLOCKS_AGAIN 4u /* joining into blocks is repeated after this factor more nodes */
-#define EXACT_BLOCKS_SHARE 3u /* work of `guillotine` for blocks, per node so far */
+#define EXACT_BEGIN_WORK 50u /* placements that `scale` makes per buffer for the first plan */
+/* number of visited nodes after which buffers are first joined into blocks (`guillotine`) */
+#define EXACT_BLOCKS_FIRST 400000u
+/* after buffers were joined into blocks, they are joined again when the number of visited nodes has
+ * grown by this factor */
+#define EXACT_BLOCKS_AGAIN 4u
+/* work of `guillotine` each time buffers are joined into blocks, per node visited so far */
+#define EXACT_BLOCKS_SHARE 3u
 /* if a batch has fewer nodes, starting threads costs more than they save */
 #define EXACT_ALONE 20000u
 
@@ -58,18 +63,21 @@ static const uint32_t exact_windows[] = {3, 5, 9, 2, 16};
 #define EXACT_COUNT(array) ((uint32_t)(sizeof(array) / sizeof *(array)))
 #define EXACT_ORDERS EXACT_COUNT(exact_orders)
 #define EXACT_QUESTIONS (EXACT_ORDERS * EXACT_COUNT(exact_widths))
-/* limit of doublings: 2^40 times the nodes exceeds any limit of time */
+/* limit of the doublings of a node limit: 2^40 times the first limit exceeds any limit of time */
 #define EXACT_DOUBLINGS_MAX 40u
-#define EXACT_SHUFFLED_SHARE 3u /* number of nodes of shuffled questions per node of a plain one */
-/* in this number of first turns, plain and shuffled questions get equal numbers of nodes */
+/* number of nodes of shuffled questions for each node of a plain question */
+#define EXACT_SHUFFLED_SHARE 3u
+/* number of turns at the beginning in which plain and shuffled questions get equal numbers of
+ * nodes */
 #define EXACT_EVEN_TURNS 4u
-/* number of nodes of shuffled questions per node of a window question */
+/* number of nodes of shuffled questions for each node of a window question */
 #define EXACT_WINDOW_SHARE 6u
-#define EXACT_WINDOWS 6u /* number of windows of one width per turn */
-/* limit of nodes per window at first; it grows with the nodes of other questions */
+/* number of windows, all of one width, that a turn of window questions examines */
+#define EXACT_WINDOWS 6u
+/* limit of nodes for a window at first; it grows with the nodes that shuffled questions visit */
 #define EXACT_WINDOW_NODES 100u
 
-/* A question to search.c, and its answer. */
+/* A question to search.c (is there a placement within `capacity`?) and its answer. */
 typedef struct exact_question {
     tn__search_order order;
     uint64_t capacity, node_limit, nodes;
@@ -88,23 +96,26 @@ typedef struct exact_state {
     uint64_t *offsets;    /* [run count], offsets in bytes */
     uint64_t *slot_bytes; /* [slot count], scratch memory */
     uint64_t unit;        /* number of bytes per unit */
-    /* there are several streams, so buffers that never overlap in time may conflict */
+    /* the problem has several streams, so buffers that never overlap in time may conflict */
     bool streams;
-    /* low: no plan has a lower peak; high: peak of the best plan; both in units */
+    /* low: proved lower bound of the peak; high: peak of the best plan; both in units */
     uint64_t low, high;
     /* the questions of the current batch, which threads share */
     exact_question questions[EXACT_QUESTIONS];
     uint32_t next;  /* the next question of the batch to work on */
     uint32_t helps; /* number of threads that still help with the batch */
     pthread_mutex_t lock;
-    pthread_cond_t done;                     /* signalled when `helps` becomes 0 */
-    tn__search *searches[EXACT_THREADS_MAX]; /* one search per thread, made when first needed */
-    /* number of turns so far, and of the nodes that they visited */
+    pthread_cond_t done; /* signalled when `helps` becomes 0 */
+    /* one search for each thread that works on a batch, made when it is first needed */
+    tn__search *searches[EXACT_THREADS_MAX];
+    /* number of turns so far for each kind of question, and number of nodes that they visited */
     uint32_t plain_turns, shuffled_turns, window_turns;
     uint64_t plain_nodes, shuffled_nodes, window_nodes;
     /* number of visited nodes after which buffers are joined into blocks again */
     uint64_t blocks_after;
-    tn__search_order lucky; /* the order that found the last plan; every second turn uses it */
+    /* the shuffled order that found the last better plan; every second shuffled turn uses it
+     * again */
+    tn__search_order lucky;
 } exact_state;
 
 /* --- the problem in units, with its conflicts --- */
@@ -150,7 +161,8 @@ static bool exact_conflict(exact_state *exact, uint32_t a, uint32_t b,
                            tn__search_conflict *conflict) {
     const tn__search_body *x = &exact->bodies[a], *y = &exact->bodies[b];
     bool meet = false;
-    /* the pieces of both buffers are sorted by first step */
+    /* skips the pieces of the second buffer that end before this piece begins; the pieces of both
+     * buffers are sorted by first step */
     for (uint32_t i = 0, from = 0; i < x->piece_count; i++) {
         const tn__search_piece *p = &exact->pieces[x->piece_first + i];
         while (!exact->streams && from < y->piece_count &&
@@ -190,7 +202,9 @@ static bool exact_find_conflicts(exact_state *exact) {
                 bool apart = body->first >= other->last || other->first >= body->last;
                 if (a == b || (apart && !exact->streams)) continue;
                 if (pass == 0) {
-                    at++; /* hulls overlap, which may be no conflict: this counts an upper bound */
+                    /* counts an upper bound in the first pass: live ranges whose hulls overlap need
+                     * not conflict */
+                    at++;
                 } else if (exact_conflict(exact, a, b, &conflict)) {
                     exact->conflicts[at++] = conflict;
                 }
@@ -242,8 +256,8 @@ static void exact_fill(exact_state *exact) {
                                       .unlike = tn__run_has_streams(run)};
 }
 
-/* Sets up the search. False if that is impossible (too large, no memory); then the quick plan is
- * the result. */
+/* Sets up the search. Returns false if that is impossible (too many buffers or conflicts, no
+ * memory); the plan of the quick planners is then the result. */
 static bool exact_prepare(exact_state *exact) {
     tn_run *run = exact->run;
     uint32_t n = tn__run_count(run), pieces = 0;
@@ -298,7 +312,7 @@ static void exact_work(exact_state *exact, tn__search *search, tn__search_poll p
             tn__search_decide(search, question->order, question->capacity, question->node_limit,
                               poll, question->found, &nodes);
         pthread_mutex_lock(&exact->lock);
-        /* the question itself counts as one node, because it may be answered without visiting
+        /* counts the question itself as one node, because a search may answer it without visiting
          * any */
         question->nodes = nodes + 1;
         question->outcome = outcome;
@@ -324,8 +338,9 @@ static void *exact_help(void *argument) {
     return NULL;
 }
 
-/* Waits until the helping threads have finished. A question may take minutes, and only the run's
- * own thread may ask the caller whether to continue. */
+/* Waits until the threads that help with the batch have finished. A question may take minutes, so
+ * the run's own thread asks the caller meanwhile whether to continue; the other threads must
+ * not. */
 static void exact_await(exact_state *exact) {
     pthread_mutex_lock(&exact->lock);
     while (exact->helps > 0) {
@@ -338,7 +353,8 @@ static void exact_await(exact_state *exact) {
         }
         if (pthread_cond_timedwait(&exact->done, &exact->lock, &until) == 0) continue;
         pthread_mutex_unlock(&exact->lock);
-        (void)tn__run_goes_on(exact->run); /* updates the state that the other threads check */
+        /* updates the run's limits, which the other threads check */
+        (void)tn__run_goes_on(exact->run);
         pthread_mutex_lock(&exact->lock);
     }
     pthread_mutex_unlock(&exact->lock);
@@ -395,7 +411,7 @@ static tn_status exact_take(exact_state *exact, uint64_t *nodes) {
             question->capacity < exact->low)
             continue;
         uint64_t left = tn__run_work_left(exact->run);
-        /* the question exceeded the work limit, so its answer does not count */
+        /* the question was answered after the work limit, so its answer does not count */
         bool over = question->nodes > left;
         TN_TRY(tn__run_work(exact->run, over ? left + 1 : question->nodes));
         *nodes += question->nodes;
@@ -446,7 +462,7 @@ static void exact_shuffled_turn(exact_state *exact) {
     tn__random random = {.state = tn__run_seed(exact->run) * 0x9e3779b97f4a7c15u + turn};
     for (uint32_t i = 0; i < EXACT_QUESTIONS; i++) {
         exact_question *question = &exact->questions[i];
-        /* the mean of two random numbers, which is seldom near either end of the range */
+        /* takes the mean of two random numbers, which is seldom near either end of the range */
         uint64_t gap = exact->high - exact->low;
         uint64_t above = (tn__random_below(&random, gap) + tn__random_below(&random, gap)) / 2;
         bool lucky = turn % 2 == 1 && exact->lucky.keys != NULL;
@@ -479,8 +495,8 @@ static tn_status exact_turn(exact_state *exact) {
 
 /* --- windows --- */
 
-/* Finds the crowded slots: at most EXACT_WINDOWS slots, those with the most bytes first, at least
- * `width` apart; returns their number. */
+/* Finds crowded slots: at most EXACT_WINDOWS time slots, those with the most live bytes, at least
+ * `width` slots apart. Returns their number. */
 static uint32_t exact_crowded(exact_state *exact, uint32_t width, uint32_t slots[EXACT_WINDOWS]) {
     uint64_t *bytes = exact->slot_bytes;
     uint32_t count = 0;
@@ -505,9 +521,9 @@ static uint32_t exact_crowded(exact_state *exact, uint32_t width, uint32_t slots
     return count;
 }
 
-/* Raises the bound by proofs about one window. The capacity rises from the bound in doubling steps
- * while nothing fits, then by bisection between the last one that does not fit and the first one
- * that does. */
+/* Raises the bound by searching the buffers in the window of slots [from, to) alone. The capacity
+ * rises from the bound in doubling steps while no placement is found, then by bisection between the
+ * highest capacity that is too small and the lowest that fits. */
 static tn_status exact_window(exact_state *exact, uint32_t from, uint32_t to, uint64_t node_limit) {
     uint64_t fits = exact->high, step = 1, capacity = exact->low;
     while (exact->low < fits) {
@@ -526,7 +542,8 @@ static tn_status exact_window(exact_state *exact, uint32_t from, uint32_t to, ui
             exact->low = capacity + 1;
             tn__run_raise_bound(exact->run, exact->low * exact->unit);
         }
-        bool open = fits == exact->high; /* no capacity has fitted so far */
+        /* no capacity has been found sufficient for the window so far */
+        bool open = fits == exact->high;
         capacity = open ? exact->low + step : exact->low + (fits - exact->low) / 2;
         step *= 2;
         if (capacity >= exact->high) capacity = exact->high - 1;
@@ -558,16 +575,16 @@ static bool exact_wants_window(const exact_state *exact) {
            EXACT_WINDOW_SHARE * exact->window_nodes <= exact->shuffled_nodes;
 }
 
-/* Whether the search gives up. If no search can be complete, it would never end, so the number of
- * nodes is limited. */
+/* Returns whether the search gives up. With an incomplete input no search can prove anything, so it
+ * might never end; the number of nodes is therefore limited. */
 static bool exact_gives_up(const exact_state *exact) {
     return !exact->input.complete &&
            exact->shuffled_nodes >= (uint64_t)EXACT_NODES_WITHOUT_PROOF * exact->input.count;
 }
 
-/* Joins buffers that seem to have been cut from one into blocks, and plans these (`guillotine`):
- * there are fewer blocks, and often they have no slack. This is repeated whenever the number of
- * nodes has grown fourfold. */
+/* Plans once with `guillotine`, which joins buffers that seem to have been cut from one into
+ * blocks: there are fewer blocks than buffers, and often they have no slack. The caller repeats
+ * this whenever the number of visited nodes has grown fourfold. */
 static tn_status exact_block_turn(exact_state *exact) {
     const tn_planner *guillotine = tn__planner_find("guillotine");
     uint64_t nodes = exact->plain_nodes + exact->shuffled_nodes;
@@ -582,8 +599,8 @@ static bool exact_wants_blocks(const exact_state *exact) {
     return exact->plain_nodes + exact->shuffled_nodes >= exact->blocks_after;
 }
 
-/* Makes a first plan: with the quick planners if there are few buffers, then with a short run of
- * `scale`. */
+/* Makes a first plan: with the quick planners, or with `guillotine` if there are many buffers, and
+ * then with a short run of `scale`. */
 static tn_status exact_begin(tn_run *run) {
     const tn_planner *scale = tn__planner_find("scale"),
                      *guillotine = tn__planner_find("guillotine");

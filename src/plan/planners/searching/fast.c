@@ -42,25 +42,34 @@
 #define FAST_LATER 8192u
 /* nodes of `exact`: a fixed number, so that the plan does not depend on the clock */
 #define FAST_SEARCH_WORK 20000u
-#define FAST_SEARCH_WORTH 20 /* `exact` runs if at least 1/2^20 of the bytes could be gained */
-#define FAST_SCALE_WORK 50u  /* placements of `scale` per buffer, after other planners */
+/* `exact` runs only if at least 1/2^20 of the plan's bytes lie above the lower bound */
+#define FAST_SEARCH_WORTH 20
+/* placements of `scale` per buffer, when other planners have run before */
+#define FAST_SCALE_WORK 50u
 /* placements of the first run of `scale` per buffer: a few plans, which are often sufficient */
 #define FAST_FIRST_WORK 4u
 /* limit of pairs of simultaneously live buffers for the quick planners: some seconds each */
 #define FAST_NEAR 60000000u
-/* limit of pairs for the simple planners: 18 passes, most of which give up early */
+/* limit of pairs of simultaneously live buffers for the simple planners: 18 greedy passes, most of
+ * which give up early */
 #define FAST_SIMPLE_NEAR 60000000u
-#define FAST_PEAK_NEAR 200000000u /* limit of pairs for `peak-first`: about one second for a plan */
-#define FAST_CREST_WORK 150u      /* placements of `peak-first` per buffer */
-#define FAST_PUT_WORK 400000u     /* work of `guillotine`: half a second */
-#define FAST_PUT_WORK_EACH 20u    /* work of `guillotine` added for each buffer */
-/* factor of the work of `guillotine` after all other planners, if nearly every step is full */
+/* limit of pairs of simultaneously live buffers for `peak-first`: about one second for a plan */
+#define FAST_PEAK_NEAR 200000000u
+#define FAST_CREST_WORK 150u   /* placements of `peak-first` per buffer */
+#define FAST_PUT_WORK 400000u  /* work of `guillotine`: half a second */
+#define FAST_PUT_WORK_EACH 20u /* work of `guillotine` added for each buffer */
+/* factor by which the work of `guillotine` grows when it runs again after the quick planners, if
+ * nearly every step is full */
 #define FAST_PUT_AGAIN 4u
 #define FAST_SIMPLEST_LOOK 4096u /* number of buffers between two checks of the clock */
-#define FAST_SIMPLEST_SURE 0.05  /* fraction of the time after which greedy by size may give up */
-/* buffers per second that no machine can place, for an early estimate */
+/* greedy by size may give up only after this fraction of the time */
+#define FAST_SIMPLEST_SURE 0.05
+/* buffers per second, more than any machine can place, for an early estimate of the time of greedy
+ * by size */
 #define FAST_SIMPLEST_RATE 3e6
-#define FAST_SLIDE_NEAR 300u     /* pairs per buffer above which windows contain too many buffers */
+/* number of pairs of simultaneously live buffers per buffer above which windows of time contain too
+ * many buffers for `window-search` */
+#define FAST_SLIDE_NEAR 300u
 #define FAST_SLIDE_WORK 2000000u /* work of `window-search` in nodes and placements: some seconds */
 
 /* Counts the pairs of simultaneously live buffers, which determine the cost of planners that check
@@ -74,7 +83,8 @@ static uint64_t fast_count_near(tn_run *run) {
     return sum;
 }
 
-/* Whether few buffers are live at once, so that the plan can be repaired in windows of time. */
+/* Whether few buffers are live at once, so that `window-search` can repair the plan in windows of
+ * time. */
 static bool fast_is_thin(tn_run *run, uint64_t near) {
     bool plain = (tn__run_needs(run) & (TN_PLANS_PIECES | TN_PLANS_STREAMS)) == 0;
     return plain && near <= (uint64_t)FAST_SLIDE_NEAR * tn__run_count(run);
@@ -167,8 +177,9 @@ tn_status tn__run_fast(tn_run *run) {
     uint64_t put_work = FAST_PUT_WORK + (uint64_t)FAST_PUT_WORK_EACH * n;
     TN_TRY(fast_simplest(run));
     if (tn__run_is_done(run)) return TN_OK;
-    if (full) /* guillotine runs before other planners use up the time */
-        TN_TRY(tn__run_ask(run, "guillotine", put_work));
+    /* `guillotine` runs before the other planners use up the time, because it suits packings with
+     * full steps */
+    if (full) TN_TRY(tn__run_ask(run, "guillotine", put_work));
     uint64_t near = n > FAST_SEARCH ? fast_count_near(run) : 0;
     TN_TRY(fast_quick(run, near, full));
     if (greedy && !full) TN_TRY(fast_crest(run, near));
@@ -177,7 +188,7 @@ tn_status tn__run_fast(tn_run *run) {
                            limited ? put_work
                            : full  ? FAST_PUT_AGAIN * put_work
                                    : 0));
-    /* otherwise `scale` gets all the remaining time later, from `auto` */
+    /* With more buffers and a limit, `auto` runs `scale` later, with all the time that is left. */
     if (!limited || n <= FAST_LATER)
         TN_TRY(tn__run_ask(run, "scale", greedy || limited ? (uint64_t)FAST_SCALE_WORK * n : 0));
     if (n > FAST_SEARCH) TN_TRY(fast_slide(run, near));

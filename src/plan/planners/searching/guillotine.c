@@ -18,33 +18,37 @@
  */
 #include "plan/skyline/perfect_packing.h"
 
-#define GUILLOTINE_SCALE_WORK 50u      /* placements of `scale` per block */
-#define GUILLOTINE_EXACT_BLOCKS 1500u  /* limit of blocks for which `exact` runs */
-#define GUILLOTINE_FEW 10000u          /* limit of buffers for which several orders are tried */
-#define GUILLOTINE_TURNS 12u           /* number of orders that are tried */
-#define GUILLOTINE_EXACT_WORK 3000000u /* work of `exact`: nodes times blocks */
-/* with few buffers: number of orders for which the first depth leaves enough work */
+#define GUILLOTINE_SCALE_WORK 50u     /* placements of `scale` per block */
+#define GUILLOTINE_EXACT_BLOCKS 1500u /* limit of blocks up to which `exact` plans them */
+/* limit of buffers up to which blocks are joined in several orders of the steps */
+#define GUILLOTINE_FEW 10000u
+#define GUILLOTINE_TURNS 12u /* number of orders of the steps in which blocks are joined */
+#define GUILLOTINE_EXACT_WORK 3000000u /* work of `exact` at depth 1: nodes times blocks */
+/* number of orders for which the remaining work must suffice at the first depth */
 #define GUILLOTINE_FEW_WAYS 3u
-/* limit of the first depth, a factor of the work of `exact`: some seconds per order */
+/* limit of the first depth (the factor of the usual work of `exact`): some seconds per order */
 #define GUILLOTINE_BEGIN_MAX 256u
-#define GUILLOTINE_DEEPER 4u /* factor by which the depth grows after all orders were tried */
-/* the blocks are of use only if 1/10 of the buffers became parts of a block */
+#define GUILLOTINE_DEEPER 4u /* factor by which the depth grows each time all orders were tried */
+/* with few buffers, blocks are used only if there are at least 1/10 fewer separate blocks than
+ * buffers */
 #define GUILLOTINE_CHANCE 10u
-/* with more than GUILLOTINE_FEW buffers, repair pays if a block has this many buffers on average */
+/* with more than GUILLOTINE_FEW buffers, wrong joins are repaired only if there are at least this
+ * many buffers per separate block */
 #define GUILLOTINE_SOLVED 12u
-#define GUILLOTINE_MEND 100000u /* computed sums per buffer for repair */
-/* limit of the computed sums for all buffers: some seconds */
+#define GUILLOTINE_MEND 100000u /* sums of block sizes that repair may compute, per buffer */
+/* limit of the sums of block sizes that repair may compute for all buffers: some seconds */
 #define GUILLOTINE_MEND_MAX 300000000u
 #define GUILLOTINE_STALE 8u /* repair ends after this number of plans without progress */
 
 typedef struct guillotine_plan {
     tn_run *run;
-    uint32_t *ids; /* [count], buffers with bytes */
+    uint32_t *ids; /* [count], numbers of the buffers of nonzero size */
     uint32_t count;
     tn__packing blocks;
-    uint64_t *offset;            /* [run count] */
-    tn__subproblem_body *bodies; /* [room], the separate blocks */
-    uint64_t *found;             /* [room], the offsets of the separate blocks */
+    uint64_t *offset; /* [run count], offset of each buffer of the run */
+    /* [room], the blocks that are in no other block, as buffers of a smaller problem */
+    tn__subproblem_body *bodies;
+    uint64_t *found; /* [room], the offsets found for the separate blocks */
     uint32_t room;
     bool full;       /* the problem is a perfect packing */
     uint64_t effort; /* limit of the work of joining, in computed sums */
@@ -102,7 +106,7 @@ static tn_status guillotine_list(guillotine_plan *plan) {
     return TN_OK;
 }
 
-/* Computes the offset of each buffer from its block's offset, and keeps this plan. */
+/* Computes the offset of each buffer from that of its block, and offers this plan to the run. */
 static void guillotine_keep(guillotine_plan *plan) {
     const tn__packing_block *blocks = plan->blocks.blocks;
     for (uint32_t i = 0; i < plan->count; i++) {
@@ -129,7 +133,7 @@ static tn_status guillotine_ask(guillotine_plan *plan, const char *planner, uint
     return TN_OK;
 }
 
-/* Plans the present blocks. */
+/* Plans the present separate blocks with `scale`, and with `exact` if they are few. */
 static tn_status guillotine_plan_blocks(guillotine_plan *plan) {
     TN_TRY(guillotine_list(plan));
     uint32_t count = plan->blocks.standing_count;
@@ -139,8 +143,8 @@ static tn_status guillotine_plan_blocks(guillotine_plan *plan) {
     return guillotine_ask(plan, "exact", tn__add_sat(100, work));
 }
 
-/* Repairs wrong joins of a perfect packing and plans again, until this has not helped for a
- * while. */
+/* Repairs wrong joins of a perfect packing and plans the blocks again, until GUILLOTINE_STALE plans
+ * in a row bring neither fewer blocks nor a lower peak. */
 static tn_status guillotine_mend(guillotine_plan *plan) {
     for (uint32_t stale = 0; stale < GUILLOTINE_STALE && !tn__run_is_done(plan->run); stale++) {
         uint64_t before = tn__run_best(plan->run);
@@ -153,7 +157,7 @@ static tn_status guillotine_mend(guillotine_plan *plan) {
     return TN_OK;
 }
 
-/* Whether joining made few enough blocks to be useful: many pairs of buffers may match by
+/* Whether joining left few enough separate blocks to be useful: many pairs of buffers may match by
  * chance. */
 static bool guillotine_is_of_use(const guillotine_plan *plan) {
     uint32_t left = plan->blocks.standing_count;
@@ -162,8 +166,8 @@ static bool guillotine_is_of_use(const guillotine_plan *plan) {
            plan->count <= GUILLOTINE_EXACT_BLOCKS;
 }
 
-/* Joins buffers in one order and plans the blocks. *end is set if trying another order is
- * useless. */
+/* Joins buffers into blocks, visiting the steps in the order number `turn`, and plans the blocks.
+ * *end is set if trying another order is useless. */
 static tn_status guillotine_turn(guillotine_plan *plan, uint32_t turn, bool *end) {
     tn__packing_reset(&plan->blocks);
     TN_TRY(tn__packing_join(&plan->blocks, turn));
@@ -176,8 +180,9 @@ static tn_status guillotine_turn(guillotine_plan *plan, uint32_t turn, bool *end
     return plan->full && mends ? guillotine_mend(plan) : TN_OK;
 }
 
-/* The largest depth at which some of the orders can be tried with the remaining work. So a call
- * with a larger limit does not repeat the work of a smaller one. */
+/* Returns the depth (factor of the usual work of `exact`) to begin with: the largest one at which
+ * the remaining work suffices for some orders. So a call with a larger limit does not repeat the
+ * work of a smaller one. */
 static uint64_t guillotine_depth(const guillotine_plan *plan) {
     uint64_t left = tn__run_work_left(plan->run), times = 1;
     uint64_t once = GUILLOTINE_FEW_WAYS * (GUILLOTINE_EXACT_WORK / (plan->count / 2 + 1) + 1);
@@ -187,8 +192,8 @@ static uint64_t guillotine_depth(const guillotine_plan *plan) {
     return times;
 }
 
-/* Tries the orders one after the other; with a limit it tries all of them again, with deeper
- * searches. */
+/* Joins and plans in each order of the steps; with a limit it tries all orders again and again,
+ * with more work for `exact` each time. */
 static tn_status guillotine_search(guillotine_plan *plan) {
     bool end = false;
     for (plan->times = guillotine_depth(plan); plan->times < UINT32_MAX;

@@ -21,38 +21,46 @@
 #include "plan/frame/peers.h"
 #include "plan/skyline/weighted_orders.h"
 
-/* turns with one fraction; after these, each plan is usually too high at other steps */
+/* number of turns, each of which extends the peak set, with one fraction of the highest load; after
+ * these, a plan is usually too high at other steps */
 #define PEAK_TURNS 4u
 /* number of pairs of simultaneously live buffers that cost as much as one placement */
 #define PEAK_PAIRS 128u
-#define PEAK_REST 4u /* at least 1/4 of the buffers must be outside the peak set */
+/* the peak set is planned separately only if at least 1/4 of the buffers are outside it */
+#define PEAK_REST 4u
 /* placements of `scale` for each buffer of the peak set, in the first round */
 #define PEAK_WORK 50u
-#define PEAK_MORE 4u       /* factor by which these placements grow in each round */
-#define PEAK_ROUNDS 1u     /* rounds over all fractions without a limit */
-#define PEAK_ROUNDS_MAX 4u /* rounds over all fractions with a limit */
+#define PEAK_MORE 4u /* factor by which the placements of `scale` grow from round to round */
+/* number of rounds over all fractions of the highest load if the caller set no limit */
+#define PEAK_ROUNDS 1u
+/* number of rounds over all fractions of the highest load if the caller set a limit */
+#define PEAK_ROUNDS_MAX 4u
 
-/* Fractions of the highest load above which a step is crowded, in 1/4096. */
+/* Fractions of the highest load, in 1/4096: a step with a higher load counts as crowded. */
 static const uint32_t peak_shares[] = {3584, 3840, 3072, 4032};
 #define PEAK_SHARES ((uint32_t)(sizeof peak_shares / sizeof *peak_shares))
 
 typedef struct peak_state {
     tn_run *run;
     tn__weighted_orders orders;
-    bool *in_set;                /* [count] */
-    uint32_t *ids;               /* [set_count], buffers of the peak set, sorted by peak */
+    bool *in_set; /* [count] */
+    /* [set_count], buffers of the peak set (those live at a crowded step), sorted by the number of
+     * their peak */
+    uint32_t *ids;
     tn__subproblem_body *bodies; /* [set_count], buffers of the peak set as a smaller problem */
     uint32_t set_count;
-    uint32_t *peak_of; /* [steps + 1], the number of the peak that each step belongs to */
-    /* peak_end: [peak_count], end of each peak's buffers in `ids`; allocated for count + 1 */
+    uint32_t *peak_of; /* [steps + 1], the number of the peak to which each step belongs */
+    /* peak_end: [peak_count], index in `ids` after the last buffer of each peak; peak_count: number
+     * of peaks */
     uint32_t *peak_end, peak_count;
     uint64_t *offset, *key; /* [count] */
     uint64_t work;          /* placements of `scale` per buffer of the peak set */
     uint64_t fill_work;     /* units of work to place the other buffers */
-    bool kept;              /* whether a plan was kept */
+    bool kept;              /* whether the run has received a plan from this planner */
 } peak_state;
 
-/* A peak that is sufficient: the search ends when it is reached. */
+/* Returns the height at which the search ends: the lower bound, or the requested capacity if it is
+ * higher. */
 static uint64_t peak_goal(tn_run *run) {
     uint64_t bound = tn__run_lower_bound(run), capacity = tn__run_capacity(run);
     return tn__run_has_capacity(run) && capacity > bound ? capacity : bound;
@@ -92,8 +100,8 @@ static bool peak_has(const peak_state *state, uint32_t body) {
     return state->in_set[body] && tn__run_bodies(state->run)[body].size > 0;
 }
 
-/* Assigns each step to a peak: steps that no live range of the peak set crosses separate the
- * peaks. */
+/* Assigns each step to a peak, a range of steps: two peaks are separated by a step that no live
+ * range of the peak set crosses. */
 static void peak_divide(peak_state *state) {
     const tn_run_body *bodies = tn__run_bodies(state->run);
     uint32_t times = tn__run_time_count(state->run), live = 0, *change = state->peak_of;
@@ -135,8 +143,8 @@ static void peak_gather(peak_state *state) {
     }
 }
 
-/* Plans the peaks one by one into offset[]. *peak is the highest end of all peaks, or of those up
- * to the first one that ends too high. */
+/* Plans the buffers of each peak separately into offset[]. *peak receives the highest end of all
+ * peaks; planning stops after the first peak that ends too high. */
 static tn_status peak_plan(peak_state *state, uint64_t *peak) {
     tn_run *run = state->run;
     peak_gather(state);
@@ -171,7 +179,7 @@ static tn_status peak_fill(peak_state *state) {
     return tn__run_work(run, state->fill_work);
 }
 
-/* Adds buffers that end too high to the peak set; returns the number of buffers added. */
+/* Adds buffers that end above the bound to the peak set; returns the number of buffers added. */
 static uint32_t peak_blame(peak_state *state) {
     tn_run *run = state->run;
     uint64_t goal = peak_goal(run);
@@ -213,8 +221,8 @@ static tn_status peak_solve(tn_run *run) {
     for (uint32_t round = 0; round < rounds; round++, state.work *= PEAK_MORE)
         for (uint32_t i = 0; i < PEAK_SHARES && !tn__run_is_done(run); i++)
             TN_TRY(peak_share(&state, peak_shares[i]));
-    /* with every fraction the peak set contained nearly all buffers, so nothing was planned around
-     * it */
+    /* with every fraction of the load the peak set contained nearly all buffers, so no plan was
+     * made */
     return state.kept ? TN_OK : tn__run_as(run, "scale");
 }
 

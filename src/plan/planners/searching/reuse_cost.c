@@ -33,45 +33,49 @@
 #include "plan/frame/planner_run.h"
 #include "plan/search/search.h"
 
-/* limit of buffers; problems with more are left to the greedy planners */
+/* limit of buffers for this search; larger problems are left to the greedy planners */
 #define REUSE_BODIES 4096u
 /* limit of pairs of neighbours; problems with more are left to the greedy planners */
 #define REUSE_EDGES ((size_t)1 << 22)
 /* limit of the height, so that sums of an offset and two sizes fit in 64 bits */
 #define REUSE_HEIGHT ((int64_t)1 << 61)
-#define REUSE_SIMPLE 16384u  /* limit of buffers for which all greedy planners run */
-#define REUSE_WORK 200000u   /* placements if there is no limit */
+#define REUSE_SIMPLE 16384u  /* limit of buffers up to which all greedy planners run first */
+#define REUSE_WORK 200000u   /* limit of placements if the caller set no limit */
 #define REUSE_SMALL 24u      /* limit of buffers for the complete search */
 #define REUSE_NODES 1000000u /* limit of placements in the complete search */
-/* limit of the number of placements of all buffers that are tried with a judge */
+/* limit of the combinations of starts of all buffers, if the search with a judge tries every
+ * combination */
 #define REUSE_ALL 1e9
 /* limit of buffers for the complete search if the caller asks for a proof */
 #define REUSE_SMALL_EXACT 64u
 #define REUSE_NODES_EXACT ((uint64_t)1 << 28)
-#define REUSE_FIRST 20000u /* placements before the complete search */
-#define REUSE_RUIN 25u     /* limit of buffers that one move removes */
-#define REUSE_SETS 20000u  /* limit of sets of buffers that the bound tries */
-#define REUSE_STARTS 512u  /* number of random orders that are tried to meet the capacity */
+/* number of placements that annealing makes before the complete search */
+#define REUSE_FIRST 20000u
+#define REUSE_RUIN 25u    /* limit of buffers that one move removes */
+#define REUSE_SETS 20000u /* limit of sets of buffers that the bound tries */
+#define REUSE_STARTS 512u /* number of random orders that are tried to meet the capacity */
 #define REUSE_HARD UINT64_MAX
 
-/* A pair of neighbours: with buffer `other` at offset o, this buffer pays `cost` if it starts
- * between o - below and o + above. */
+/* A pair of neighbours, in the list of the first: with buffer `other` at offset o, the first buffer
+ * pays `cost` if it starts between o - below and o + above. */
 typedef struct reuse_edge {
     uint32_t other;
     int64_t below, above;
-    uint64_t cost; /* REUSE_HARD: sharing bytes is forbidden */
+    uint64_t cost; /* cost of sharing bytes with `other`; REUSE_HARD: sharing is forbidden */
 } reuse_edge;
 
-/* One end of the interval of an edge: from start `at` on, the cost is higher or lower by `cost`. */
+/* One end of the interval of starts in which a buffer pays for a neighbour: from start `at` on, its
+ * cost is higher (or lower) by `cost`. */
 typedef struct reuse_end {
     int64_t at;
-    int64_t beyond; /* distance of `at` from the offset of `other` */
+    /* `at` minus the offset of buffer `other`, so that `at` can be updated when `other` moves */
+    int64_t beyond;
     uint64_t cost;
     uint32_t other;
 } reuse_end;
 
-/* The ends of the intervals of placed neighbours in ascending order, as the sweep reads them. The
- * last one is at INT64_MAX and is never reached. */
+/* One end of such an interval, as the sweep over starts reads them: only ends that belong to placed
+ * neighbours, in ascending order. The last one is at INT64_MAX and is never reached. */
 typedef struct reuse_step {
     int64_t at;
     uint64_t cost;
@@ -82,24 +86,30 @@ typedef struct reuse {
     const tn_run_body *bodies;
     uint32_t count, free_count;
     uint32_t *free; /* [free_count], buffers that are not pinned */
-    size_t *begin;  /* [count + 1] */
+    size_t *begin;  /* [count + 1], index in `edges` of each buffer's first edge */
     reuse_edge *edges;
-    int64_t capacity, usable; /* usable: bytes of the memory outside of reserved ranges */
-    int64_t *offset;          /* [count + 1]; the last one stands for reserved ranges and is 0 */
-    bool *placed;             /* [count + 1] */
-    size_t *end_begin;        /* [count + 1] */
-    /* begins and ends of the intervals of each buffer's edges and of reserved ranges */
+    /* usable: bytes of the memory outside of reserved ranges; capacity: all bytes of the memory */
+    int64_t capacity, usable;
+    /* [count + 1], offset of each buffer; the last one stands for the reserved ranges and is 0 */
+    int64_t *offset;
+    /* [count + 1], whether the buffer is placed now; the last one stands for the reserved ranges */
+    bool *placed;
+    /* [count + 1], index in `from` and `until` of each buffer's first interval */
+    size_t *end_begin;
+    /* [interval], begins (from) and ends (until) of the intervals of starts in which a buffer pays
+     * for a neighbour or touches a reserved range */
     reuse_end *from, *until;
     reuse_step *rises, *falls;
     uint64_t *keep; /* [count], scratch memory for tn__run_keep_offsets */
     uint32_t shift; /* costs are in units of 2^shift, so that their sum fits in 64 bits */
-    double unit;    /* average cost of a pair, the scale of random changes */
+    double unit; /* average cost of a pair of neighbours, the scale of random changes of the cost */
     uint64_t cost;  /* reuse cost of the present placement */
-    uint64_t value; /* with a judge: the number of waits, or the time, of the present placement */
-    double value_unit; /* a typical change of `value` */
-    /* all edges are between whole buffers, so complete searches and bounds are possible */
+    uint64_t value; /* if the run has a judge: number of waits, or time, of the present placement */
+    double value_unit; /* a typical change of `value` from one placement to the next */
+    /* every edge is between two whole buffers, so complete searches and lower bounds are
+     * possible */
     bool plain;
-    uint64_t work_at; /* work of the run when the search began */
+    uint64_t work_at; /* work that the run had done when this search began */
     double started_s;
     bool exact; /* the caller asks for a proof, so the complete search has larger limits */
     tn__random random;
@@ -113,13 +123,14 @@ static bool reuse_is_hard(const reuse *state, uint32_t a, uint32_t b, uint32_t p
                                state->bodies[b].piece_first + piece_b);
 }
 
-/* Adds an edge to buffer `id`; with `fills` false it only counts it. */
+/* Adds an edge to the list `edges`; if `fills` is false, the edge is only counted in *at. */
 static void reuse_add(reuse *state, size_t *at, bool fills, reuse_edge edge) {
     if (fills) state->edges[*at] = edge;
     ++*at;
 }
 
-/* Adds the edges of buffer `id`; with `fills` false they are only counted. */
+/* Adds the edges between buffer `id` and its neighbours; if `fills` is false, they are only counted
+ * in *at. */
 static void reuse_list(reuse *state, uint32_t id, bool fills, size_t *at) {
     const tn_run_body *body = &state->bodies[id];
     const tn_run_piece *pieces = tn__run_pieces(state->run);
@@ -213,7 +224,8 @@ static tn_status reuse_ends(reuse *state, size_t edges, size_t most, bool *possi
     return TN_OK;
 }
 
-/* Lists the neighbours of all buffers. *possible: false if there are too many buffers or pairs. */
+/* Lists the neighbours of all buffers, with the costs of sharing bytes. *possible becomes false if
+ * there are too many buffers or pairs. */
 static tn_status reuse_neighbours(reuse *state, bool *possible) {
     size_t total = 0, most = 0;
     *possible = state->count <= REUSE_BODIES;
@@ -246,8 +258,8 @@ static tn_status reuse_neighbours(reuse *state, bool *possible) {
     return reuse_ends(state, total, most, possible);
 }
 
-/* Sets up the search. *possible: false if a pinned buffer ends beyond the capacity, or there are
- * too many buffers or pairs. */
+/* Sets up the search. *possible becomes false if a pinned buffer ends beyond the capacity, or if
+ * there are too many buffers or pairs. */
 static tn_status reuse_init(reuse *state, bool *possible) {
     tn_run *run = state->run;
     uint32_t n = state->count;
@@ -302,10 +314,11 @@ static void reuse_sort(const reuse *state, reuse_end *ends, size_t count, reuse_
     steps[used].at = INT64_MAX;
 }
 
-/* State of a sweep over the starts of a buffer, in ascending order. */
+/* State of a sweep over the starts of one buffer, in ascending order. */
 typedef struct reuse_sweep {
     const reuse_step *rise, *fall;
-    /* cost: cost of the present start; hard: number of neighbours that forbid it */
+    /* at the present start: sum of the costs that the buffer pays, and number of neighbours that
+     * forbid this start */
     uint64_t cost, hard;
 } reuse_sweep;
 
@@ -316,7 +329,8 @@ static reuse_sweep reuse_begin(reuse *state, uint32_t id) {
     return (reuse_sweep){.rise = state->rises, .fall = state->falls};
 }
 
-/* Moves the sweep to `start`; returns whether the interval of a neighbour ended on the way. */
+/* Moves the sweep to `start`; returns whether it passed the end of a neighbour's interval, where
+ * the buffer touches that neighbour from above. */
 static bool reuse_advance(reuse_sweep *sweep, int64_t start) {
     bool ended = sweep->fall->at <= start;
     for (; sweep->rise->at <= start; sweep->rise++) {
@@ -340,8 +354,8 @@ static int64_t reuse_next(const reuse_sweep *sweep, int64_t end) {
     return next < end ? next : end;
 }
 
-/* The highest aligned start at which a buffer ends within the capacity; negative if there is
- * none. */
+/* Returns the highest aligned start at which a buffer ends within the capacity; negative if the
+ * buffer is too large. */
 static int64_t reuse_most(const reuse *state, uint32_t id) {
     const tn_run_body *body = &state->bodies[id];
     if (body->size > (uint64_t)state->capacity) return -1;
@@ -371,14 +385,17 @@ static void reuse_consider(reuse *state, reuse_choice *choice, int64_t start, ui
     choice->cost = cost;
 }
 
-/* Chooses the best start of a buffer that is not placed, among those at which it touches a
- * neighbour or an end of the memory. */
+/* Chooses the start of least cost (plus noise) for a buffer that is not placed, among the starts at
+ * which it touches a neighbour or an end of the memory. choice->found is false if no start is
+ * allowed. */
 static void reuse_choose(reuse *state, uint32_t id, reuse_choice *choice) {
     int64_t most = reuse_most(state, id), mask = (int64_t)state->bodies[id].alignment - 1;
     choice->found = false;
     if (most < 0) return;
     reuse_sweep sweep = reuse_begin(state, id);
-    bool top = true; /* the lowest aligned start at or above `from` touches the buffer below */
+    /* true if the lowest aligned start at or above `from` touches a neighbour below, or the begin
+     * of the memory */
+    bool top = true;
     for (int64_t from = 0, to; from <= most; from = to) {
         top |= reuse_advance(&sweep, from);
         to = reuse_next(&sweep, most + 1); /* the cost is equal for all starts in [from, to) */
@@ -392,7 +409,8 @@ static void reuse_choose(reuse *state, uint32_t id, reuse_choice *choice) {
             reuse_consider(state, choice, low, sweep.cost);
             top = false;
         }
-        /* at the highest start of the range, the buffer touches the buffer above */
+        /* true if the buffer at the highest start of this range touches a neighbour above, or the
+         * end of the memory */
         bool begins = to > most || sweep.rise->at == to;
         if (begins && high > low && high >= from) reuse_consider(state, choice, high, sweep.cost);
     }
@@ -418,7 +436,8 @@ static void reuse_keep(reuse *state) {
     tn__run_keep_offsets(state->run, state->keep);
 }
 
-/* Makes the best placement kept by the run the present one; false if it exceeds the capacity. */
+/* Makes the best plan that the run has kept the present placement; returns false if that plan
+ * exceeds the capacity. */
 static bool reuse_take_best(reuse *state) {
     if (tn__run_best(state->run) > (uint64_t)state->capacity) return false;
     const uint64_t *best = tn__run_best_offsets(state->run);
@@ -473,15 +492,16 @@ static uint32_t reuse_below(reuse *state, uint32_t bound) {
     return (uint32_t)tn__random_below(&state->random, bound);
 }
 
-/* Whether a neighbour shares bytes with the buffer or lies near it, so that moving both together
- * may help. */
+/* Whether a neighbour shares bytes with the buffer or lies near it in memory, so that moving both
+ * in one move may help. */
 static bool reuse_is_close(const reuse *state, uint32_t id, const reuse_edge *edge) {
     int64_t start = state->offset[id], offset = state->offset[edge->other];
     int64_t near = state->capacity / 8;
     return start > offset - edge->below - near && start < offset + edge->above + near;
 }
 
-/* Chooses the buffers that a move removes; returns their number. */
+/* Chooses the buffers that one move removes: a buffer that pays, mostly with neighbours. Returns
+ * their number. */
 static uint32_t reuse_ruin(reuse *state, uint32_t number, uint32_t *chosen) {
     uint32_t most = number % 7 == 0 ? REUSE_RUIN : 11, count = 1, tries = 0;
     uint32_t wanted = 2 + reuse_below(state, most - 1);
@@ -525,8 +545,9 @@ static void reuse_order(reuse *state, uint32_t *chosen, uint32_t count) {
     }
 }
 
-/* With a judge, computes the value of the new placement and accepts it if it is at most `rise`
- * units above that of the present one. */
+/* If the run has a judge, computes the judge's value of the new placement. *accepted is set if
+ * there is no judge, or if the value is at most `rise` units above that of the present
+ * placement. */
 static tn_status reuse_judge(reuse *state, double rise, bool *accepted) {
     tn__judge *judge = state->run->prepared->judge;
     *accepted = true;
@@ -538,12 +559,14 @@ static tn_status reuse_judge(reuse *state, double rise, bool *accepted) {
     return tn__run_work(state->run, tn__judge_units(judge));
 }
 
-/* The number that the search lowers: the judge's value, or the reuse cost. */
+/* Returns the number that the search lowers: the judge's value if the run has a judge, else the
+ * reuse cost. */
 static uint64_t reuse_goal(const reuse *state) {
     return state->run->prepared->judge != NULL ? state->value : state->cost;
 }
 
-/* Makes one move. If it is not accepted, the placement and its cost are restored. */
+/* Makes one move: removes a few buffers and places them again. If the result is not accepted, the
+ * placement and its cost are restored. */
 static tn_status reuse_move(reuse *state, uint32_t number, double temperature) {
     uint32_t chosen[REUSE_RUIN], count = reuse_ruin(state, number, chosen), done = 0;
     int64_t before[REUSE_RUIN];
@@ -578,8 +601,8 @@ static tn_status reuse_move(reuse *state, uint32_t number, double temperature) {
     return tn__run_work(state->run, done + 1);
 }
 
-/* Anneals until the fraction `until` of the work or time limit is used, or `work` units of work (0:
- * no such limit). */
+/* Makes moves with falling temperature, until the fraction `until` of the run's limit of work or
+ * time is used, or, if `work` is not 0, until the moves have used `work` units. */
 static tn_status reuse_anneal(reuse *state, double until, uint64_t work) {
     uint64_t best = reuse_goal(state), start = tn__run_work_done(state->run);
     double temperature = 2;
@@ -604,8 +627,9 @@ static tn_status reuse_anneal(reuse *state, double until, uint64_t work) {
 
 typedef struct reuse_search {
     reuse *state;
-    uint64_t best;  /* only placements of a lower cost are searched */
-    uint64_t nodes; /* number of placements left */
+    /* reuse cost of the best placement found so far; only cheaper ones are searched for */
+    uint64_t best;
+    uint64_t nodes; /* number of placements of buffers that the search may still make */
     bool stopped;
 } reuse_search;
 
@@ -615,8 +639,8 @@ typedef struct reuse_place {
     uint32_t id;
 } reuse_place;
 
-/* Computes the least cost of an unplaced buffer over all starts from `least` on; false if it has no
- * possible start. */
+/* Computes the least cost of an unplaced buffer over all starts from `least` on; returns false if
+ * no such start is allowed. */
 static bool reuse_least(reuse *state, uint32_t id, int64_t least, uint64_t *cost) {
     int64_t most = reuse_most(state, id), mask = (int64_t)state->bodies[id].alignment - 1;
     bool found = false;
@@ -634,7 +658,8 @@ static bool reuse_least(reuse *state, uint32_t id, int64_t least, uint64_t *cost
     return found;
 }
 
-/* Computes the cost of buffer `id` at `start`; false if that start is not possible. */
+/* Computes the cost of buffer `id` at `start`; returns false if that start is forbidden or too
+ * high. */
 static bool reuse_cost_at(const reuse *state, uint32_t id, int64_t start, uint64_t *cost) {
     const tn__prepared_bank *p = state->run->prepared;
     uint64_t first = (uint64_t)start, last = first + state->bodies[id].size;
@@ -664,8 +689,8 @@ static int reuse_by_cost(const void *a, const void *b) {
 /* limit of the starts of all unplaced buffers; with more, the search ends without a proof */
 #define REUSE_PLACES 512u
 
-/* Lists all starts of the unplaced buffers that continue the order; UINT32_MAX if there are too
- * many. */
+/* Lists the starts of unplaced buffers that come at or after (last, last_id) in the order (start,
+ * number), cheapest first. Returns their number; UINT32_MAX if there are more than REUSE_PLACES. */
 static uint32_t reuse_places(reuse *state, int64_t last, uint32_t last_id, reuse_place *places) {
     const tn__prepared_bank *p = state->run->prepared;
     uint32_t count = 0;
@@ -697,7 +722,8 @@ static uint32_t reuse_places(reuse *state, int64_t last, uint32_t last_id, reuse
     return count;
 }
 
-/* Places the remaining buffers, by recursion: one level for each buffer. */
+/* Places the remaining buffers by recursion, one level for each buffer; search->best is lowered
+ * whenever all are placed at a lower cost. */
 static tn_status reuse_deeper(reuse_search *search, int64_t last, uint32_t last_id, uint64_t cost) {
     reuse *state = search->state;
     uint64_t bound = cost, least;
@@ -723,7 +749,8 @@ static tn_status reuse_deeper(reuse_search *search, int64_t last, uint32_t last_
     if (count == UINT32_MAX) search->stopped = true, count = 0;
     for (uint32_t i = 0; i < count && !search->stopped; i++) {
         const reuse_place *place = &places[i];
-        if (cost + place->cost >= search->best) break; /* places are sorted by cost */
+        /* places are sorted by cost, so all later ones are too expensive, too */
+        if (cost + place->cost >= search->best) break;
         state->placed[place->id] = true;
         state->offset[place->id] = place->start;
         tn_status status = reuse_deeper(search, place->start, place->id, cost + place->cost);
@@ -745,8 +772,8 @@ static uint64_t reuse_pinned_cost(reuse *state) {
     return sum;
 }
 
-/* Searches completely for a placement with a cost below `best`. *proved: no placement costs less
- * than the best one found. */
+/* Searches all placements with a reuse cost below `best`, if the problem is small. *proved: no
+ * placement costs less than the best one found, or than `best` if none was found. */
 static tn_status reuse_complete(reuse *state, uint64_t best, bool *proved) {
     reuse_search search = {
         .state = state, .best = best, .nodes = state->exact ? REUSE_NODES_EXACT : REUSE_NODES};
@@ -767,7 +794,8 @@ static tn_status reuse_complete(reuse *state, uint64_t best, bool *proved) {
  * are few. */
 typedef struct reuse_all {
     reuse *state;
-    /* number of placements left; judging a placement of a large program counts as several */
+    /* number of placements of buffers that may still be tried; judging a placement of a large
+     * program counts as several */
     uint64_t nodes;
     bool stopped;
 } reuse_all;
@@ -798,7 +826,8 @@ static tn_status reuse_all_from(reuse_all *all, uint32_t at) {
     return TN_OK;
 }
 
-/* Tries all placements. *proved: the best one kept is optimal. */
+/* Tries all combinations of starts, if they are few. *proved: all were tried, so the best placement
+ * kept is optimal. */
 static tn_status reuse_everything(reuse *state, bool *proved) {
     reuse_all all = {.state = state, .nodes = REUSE_NODES};
     double starts = 1;
@@ -817,8 +846,8 @@ static tn_status reuse_everything(reuse *state, bool *proved) {
 
 /* --- bounds --- */
 
-/* A lower bound of the reuse cost: pairs that are together larger than the memory share bytes in
- * every placement. */
+/* Returns a lower bound of the reuse cost: two buffers that are together larger than the memory
+ * share bytes in every placement, so their cost is paid. */
 static uint64_t reuse_must_share(const reuse *state) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < state->count && state->plain && state->shift == 0; i++) {
@@ -832,7 +861,8 @@ static uint64_t reuse_must_share(const reuse *state) {
     return sum;
 }
 
-/* Raises the bound with sets of more than two buffers, with a small part of the work. */
+/* Raises the lower bound of the reuse cost with sets of more than two buffers (search/cliques.c),
+ * with a small part of the remaining work. */
 static tn_status reuse_sets(reuse *state, uint64_t *bound) {
     tn_run *run = state->run;
     uint64_t left = tn__run_work_left(run) / 16;
@@ -854,9 +884,9 @@ static tn_status reuse_sets(reuse *state, uint64_t *bound) {
     return tn__clique_bound(run, &given, bound);
 }
 
-/* Proves that the buffers do not fit if possible: finds a set of buffers of which no two may share
- * bytes, and which is larger than the memory. From each buffer on, the largest buffer that may be
- * added to the set is added. */
+/* Tries to prove that the buffers do not fit: looks for a set of buffers of which no two may share
+ * bytes, and which together are larger than the memory. A set begins with each buffer in turn, and
+ * grows by the largest buffer that may share bytes with no member. */
 static tn_status reuse_clique(reuse *state, bool *proved) {
     tn_run *run = state->run;
     uint32_t n = state->count, count;
@@ -891,8 +921,8 @@ static tn_status reuse_clique(reuse *state, bool *proved) {
 
 /* --- does it fit? --- */
 
-/* Places all free buffers in an order by size times a random factor, each at its lowest possible
- * start. *fits: all were placed. */
+/* Places all unpinned buffers in the order of size times a random factor, each at its lowest
+ * allowed start. *fits: all were placed. */
 static tn_status reuse_try(reuse *state, uint32_t spread, uint64_t *key, bool *fits) {
     tn_run *run = state->run;
     const uint32_t *order;
@@ -911,7 +941,7 @@ static tn_status reuse_try(reuse *state, uint32_t spread, uint64_t *key, bool *f
         reuse_choice choice = {.allowed = UINT64_MAX - 1};
         TN_TRY(tn__run_work(run, 1));
         if (state->bodies[order[k]].size == 0) continue;
-        /* without noise, the lowest of equally good starts is taken */
+        /* the choice has no noise, so the lowest of the cheapest starts is taken */
         reuse_choose(state, order[k], &choice);
         *fits = choice.found;
         state->offset[order[k]] = choice.start;

@@ -27,18 +27,22 @@
 #include "plan/skyline/weighted_orders.h"
 #include "plan/skyline/skyline.h"
 
-#define SCALE_WORK 2000000u  /* placements, if there is no other limit */
-#define SCALE_PLANS 2u       /* minimum of plans, for any number of buffers */
-#define SCALE_PLANS_MAX 400u /* limit of plans, if there is no other limit */
-#define SCALE_DRAWS 12u      /* number of orders that are drawn in a round */
-#define SCALE_REPAIRS 24u    /* limit of repairs after the orders of a round */
-#define SCALE_STALE 12u      /* repairs without success until the best order is taken again */
-/* number of repairs in a row with equal peaks after which repair ends: then the buffers that move
- * do not determine the peak */
+#define SCALE_WORK 2000000u  /* limit of placements of buffers if the caller set no limit */
+#define SCALE_PLANS 2u       /* minimum number of plans, however many buffers there are */
+#define SCALE_PLANS_MAX 400u /* limit of the number of plans if the caller set no limit */
+#define SCALE_DRAWS 12u   /* number of orders of the buffers that are drawn at random in a round */
+#define SCALE_REPAIRS 24u /* limit of repairs that follow the orders of a round */
+/* after this number of repairs without a better plan, repair starts again from the order of the
+ * best plan */
+#define SCALE_STALE 12u
+/* after this number of repairs in a row with equal peaks, repair ends, because the buffers that
+ * move do not determine the peak */
 #define SCALE_LEVEL 3u
-#define SCALE_HOLES 16384u  /* limit of buffers for which holes are searched */
+/* limit of buffers up to which each buffer may be placed in its lowest hole (tn__run_holes) */
+#define SCALE_HOLES 16384u
 #define SCALE_LOOK 1000000u /* number of pairs of pieces between two checks of the clock */
-/* limit of buffers times pieces of pinned buffers for lowering around pins */
+/* limit of the number of buffers times pieces of pinned buffers up to which buffers are lowered
+ * around the pins */
 #define SCALE_PINS 400000000u
 
 typedef struct scale_pin {
@@ -55,17 +59,19 @@ typedef struct scale_state {
     tn__weighted_orders orders;
     tn__skyline *skyline;
     tn__drop *drop;
-    scale_pin *pins; /* [pin_count], pinned buffers, sorted by offset */
+    scale_pin *pins; /* [pin_count], pinned buffers, lowest offset first */
     uint32_t pin_count, pin_piece_count;
-    uint32_t *order, *best_order; /* [count], orders of buffers for the skyline */
-    uint32_t *fall;               /* [count], an order of buffers by offset */
+    uint32_t *order, *best_order; /* [count], orders in which buffers are placed on the skyline */
+    uint32_t *fall; /* [count], indices of `ids` in order of offset, in which buffers are lowered */
     tn__skyline_rule rule, best_rule;
-    tn__order_weights best_weights; /* weights of the best plan's order before its repair */
-    uint64_t *offsets, *best_offsets, *fallen; /* [run count] */
-    uint64_t best;                             /* peak of the plan of best_order */
-    uint64_t peak;                             /* peak of the last plan */
-    bool is_better;                            /* the last plan is the best one so far */
-    uint64_t spent;                            /* placements */
+    /* weights that drew the order of the best plan, before that order was repaired */
+    tn__order_weights best_weights;
+    /* [run count] offsets: of the last plan, of the best plan, and after lowering the buffers */
+    uint64_t *offsets, *best_offsets, *fallen;
+    uint64_t best;  /* peak of the plan of best_order */
+    uint64_t peak;  /* peak of the last plan */
+    bool is_better; /* the last plan is the best one so far */
+    uint64_t spent; /* placements */
     uint32_t plans;
     tn__random random;
     tn_status status; /* result of the last tn__run_work */
@@ -73,8 +79,8 @@ typedef struct scale_state {
 
 /* --- preparing --- */
 
-/* Whether sums of offsets and sizes never overflow, checked once for all buffers laid end to
- * end. */
+/* Whether the sizes of all buffers, laid end to end with their alignments, add up to less than
+ * 2^63, so that no sum of offset and size overflows. */
 static bool scale_is_small(tn_run *run) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < tn__run_count(run); i++) {
@@ -149,8 +155,8 @@ static bool scale_meet(const tn_run_piece *a, uint64_t at_a, const tn_run_piece 
            at_b + b->lo < at_a + a->hi;
 }
 
-/* The lowest offset at or above `offset` at which the buffer overlaps no piece of the pinned
- * one. */
+/* Returns the lowest offset at or above `offset` at which the buffer overlaps no piece of the
+ * pinned buffer. */
 static uint64_t scale_above(const scale_state *scale, const tn_run_body *body, uint32_t pin,
                             uint64_t offset) {
     const tn_run_body *other = &tn__run_bodies(scale->run)[pin];
@@ -171,11 +177,12 @@ static uint64_t scale_above(const scale_state *scale, const tn_run_body *body, u
 
 static uint64_t scale_above_pins(const scale_state *scale, const tn_run_body *body,
                                  uint64_t offset) {
-    /* moving above one pin may move the buffer into a lower-numbered pin, so this is repeated */
+    /* moving above one pinned buffer may move the buffer into another that was checked before, so
+     * the pins are checked again */
     for (bool moved = true; moved;) {
         moved = false;
         for (uint32_t i = 0; i < scale->pin_count; i++) {
-            /* pins are sorted by offset, so all later pins lie above the buffer as well */
+            /* pins are sorted by offset, so this pin and all later ones lie above the buffer */
             if (scale->pins[i].offset >= offset + body->size) break;
             uint64_t higher = scale_above(scale, body, scale->pins[i].id, offset);
             moved = moved || higher != offset;
@@ -185,7 +192,8 @@ static uint64_t scale_above_pins(const scale_state *scale, const tn_run_body *bo
     return offset;
 }
 
-/* Sorts order[] by scale->offsets; equal offsets keep their order. */
+/* Fills scale->fall[] with all buffers in the order of their scale->offsets; buffers of equal
+ * offsets keep their order. */
 static void scale_sort_by_offset(scale_state *scale) {
     for (uint32_t i = 0; i < scale->count; i++) {
         scale->orders.key[i] = scale->offsets[scale->ids[i]];
@@ -194,8 +202,9 @@ static void scale_sort_by_offset(scale_state *scale) {
     tn__weighted_orders_sort(scale->orders.key, scale->fall, scale->orders.spare, scale->count);
 }
 
-/* Lowers all buffers in order of their offsets. If checking all pins costs too much, the buffers
- * are placed above all pins. Fills scale->fallen; *peak is its peak. */
+/* Lowers all buffers as far as possible, in order of their scale->offsets, and stores the new
+ * offsets in scale->fallen; *peak receives their peak. If checking all pins costs too much, the
+ * buffers are placed above all pins. */
 static tn_status scale_fall(scale_state *scale, uint64_t *peak) {
     tn_run *run = scale->run;
     const tn_run_body *bodies = tn__run_bodies(run);
@@ -231,7 +240,8 @@ static bool scale_go_on(void *self, uint32_t placed) {
     return scale->status == TN_OK;
 }
 
-/* Places each buffer of `order` in its lowest hole. Cost: O(n) per buffer at worst. */
+/* Makes a plan by placing each buffer of `order` in its lowest hole. *peak receives its peak. Cost:
+ * O(n) per buffer at worst. */
 static tn_status scale_fill_holes(scale_state *scale, const uint32_t *order, uint64_t *peak) {
     tn_run *run = scale->run;
     *peak = 0;
@@ -245,7 +255,7 @@ static tn_status scale_fill_holes(scale_state *scale, const uint32_t *order, uin
         if (top > *peak) *peak = top;
     }
     scale->spent += scale->count;
-    /* reports a buffer that was placed beyond the largest height, which ends the run */
+    /* ends the run with an error if a buffer was placed beyond the largest height */
     TN_TRY(tn__run_work(run, 0));
     for (uint32_t i = 0; i < scale->count; i++) tn__run_unplace(run, scale->ids[i]);
     return TN_OK;
@@ -264,7 +274,7 @@ static tn_status scale_plan(scale_state *scale, uint64_t give_up, uint64_t *peak
     if (scale->plain) return TN_OK;
     uint64_t fallen;
     TN_TRY(scale_fall(scale, &fallen));
-    /* only the lowered plan takes pins into account */
+    /* takes the lowered plan if it is lower; with pins always, because the skyline ignored them */
     if (fallen < *peak || scale->pin_piece_count > 0) {
         uint64_t *swap = scale->offsets;
         scale->offsets = scale->fallen;
@@ -300,8 +310,8 @@ static bool scale_is_done(const scale_state *scale) {
            (scale->plans >= SCALE_PLANS && scale->spent >= SCALE_WORK);
 }
 
-/* Moves buffers that end above a random height forward in the order, by up to a third of the way to
- * the front. */
+/* Moves buffers that end above a random height forward in the order, by up to a third of their
+ * distance from the front. */
 static void scale_blame(scale_state *scale, const uint64_t *offsets) {
     const tn_run_body *bodies = tn__run_bodies(scale->run);
     uint64_t bound = tn__run_lower_bound(scale->run), gap = tn__run_best(scale->run) - bound;
@@ -317,8 +327,9 @@ static void scale_blame(scale_state *scale, const uint64_t *offsets) {
     tn__weighted_orders_sort(scale->orders.key, scale->order, scale->orders.spare, scale->count);
 }
 
-/* Repairs the best order until that no longer helps: if a buffer is too high only because of
- * buffers that are not, its place in the order does not matter. */
+/* Repairs the order of the best plan until that no longer helps. Repair may fail: if a buffer is
+ * too high only because of buffers that are not too high themselves, moving it forward does not
+ * help. */
 static tn_status scale_repair(scale_state *scale) {
     /* the value of `stale` makes the first repair start from the best order */
     uint32_t stale = SCALE_STALE, level = 0;
@@ -331,7 +342,8 @@ static tn_status scale_repair(scale_state *scale) {
             stale = 0;
         }
         scale_blame(scale, again ? scale->best_offsets : scale->offsets);
-        /* this plan is finished even if it is high, because the next repair needs all offsets */
+        /* this plan is completed even if it is high, because the next repair reads all its
+         * offsets */
         TN_TRY(scale_try(scale, UINT64_MAX));
         stale = scale->is_better ? 0 : stale + 1;
         level = scale->peak == before ? level + 1 : 0;

@@ -21,14 +21,15 @@
 #define WINDOW_BODIES 800u /* limit of buffers that overlap a window */
 /* number of buffers inside a window in the first round; it doubles in each next round */
 #define WINDOW_NARROW 16u
-/* number of rounds after which windows are narrow again */
+/* number of rounds, each with wider windows, after which windows are narrow again */
 #define WINDOW_WIDTHS 4u
-/* nodes of `exact` for a narrow window at first; fewer if many buffers overlap it */
+/* nodes of `exact` for a window of the first rounds; fewer if many buffers overlap it */
 #define WINDOW_WORK 3000u
-#define WINDOW_BEGIN 60u        /* work per buffer that `exact` spends before its search begins */
-#define WINDOW_ROUNDS 16u       /* limit of rounds if there is no other limit */
-#define WINDOW_WINDOWS 2000u    /* limit of windows per round if there is no other limit */
-#define WINDOW_ROUNDS_MAX 1000u /* limit of rounds if there is a limit of work or time */
+/* work of `exact` per buffer before its search begins, which is added to its nodes */
+#define WINDOW_BEGIN 60u
+#define WINDOW_ROUNDS 16u       /* limit of rounds if the caller set no limit */
+#define WINDOW_WINDOWS 2000u    /* limit of windows per round if the caller set no limit */
+#define WINDOW_ROUNDS_MAX 1000u /* limit of rounds if the caller set a limit of work or time */
 
 typedef struct window_state {
     tn_run *run;
@@ -38,8 +39,9 @@ typedef struct window_state {
     tn__subproblem_body *bodies;
     uint64_t *offset;
     uint32_t target; /* number of buffers that a window should contain */
-    uint64_t goal;   /* the peak that windows should get below */
-    bool better;     /* a window was improved in this round */
+    /* the peak that this round tries to reach, at least one byte below the best peak */
+    uint64_t goal;
+    bool better; /* in this round, a window was planned again with all its buffers below the goal */
 } window_state;
 
 static uint64_t window_end(const window_state *state, uint32_t body) {
@@ -58,8 +60,8 @@ static tn_status window_place_all(window_state *state) {
     return tn__run_work(run, 0);
 }
 
-/* Opens a window around a buffer with about `target` buffers inside; returns the number of buffers
- * that overlap it, or 0 if they are too many. *near lists them. */
+/* Opens a window of time around a buffer, with about `target` buffers inside. *near lists the
+ * buffers that overlap the window; returns their number, or 0 if they are too many. */
 static uint32_t window_open(window_state *state, uint32_t body, uint32_t steps[2],
                             const uint32_t **near) {
     tn_run *run = state->run;
@@ -82,8 +84,9 @@ static bool window_is_free(const window_state *state, uint32_t id, const uint32_
     return !tn__run_pinned(state->run, id) && body->first >= steps[0] && body->last <= steps[1];
 }
 
-/* Fills the smaller problem with `count` buffers of inside[]; returns the number of buffers left in
- * it. Bytes of fixed buffers above the goal are ignored: another window will repair them. */
+/* Makes a smaller problem of the `count` buffers in inside[] and the fixed buffers around them;
+ * returns the number of buffers left in it. Bytes of fixed buffers above the goal are ignored,
+ * because another window will repair these buffers. */
 static uint32_t window_fill(window_state *state, const uint32_t steps[2], uint32_t count) {
     tn_run *run = state->run;
     uint32_t left = 0;
@@ -150,8 +153,8 @@ static uint32_t window_find_high(window_state *state, uint64_t height) {
     return count;
 }
 
-/* Repairs the buffers that end above a goal between the best peak and the bound: `eighths` eighths
- * of the way down. */
+/* One round: tries to repair all buffers that end above a goal, which lies `eighths` eighths of the
+ * way down from the best peak to the bound. */
 static tn_status window_round(window_state *state, uint32_t round, uint32_t eighths) {
     tn_run *run = state->run;
     uint64_t bound = tn__run_lower_bound(run), gap = tn__run_best(run) - bound;
@@ -163,7 +166,7 @@ static tn_status window_round(window_state *state, uint32_t round, uint32_t eigh
     state->better = false;
     state->target = WINDOW_NARROW << round % WINDOW_WIDTHS;
     for (uint32_t i = 0; i < count && (limited || i < WINDOW_WINDOWS); i++) {
-        /* this buffer was repaired together with another buffer */
+        /* this buffer was lowered together with another one, in an earlier window of this round */
         if (window_end(state, state->order[i]) <= state->goal) continue;
         TN_TRY(
             window_window(state, state->order[i], (uint64_t)WINDOW_WORK << round / WINDOW_WIDTHS));
