@@ -2,10 +2,10 @@
  *
  * Operators are taken in the order of the program. Each goes to the stream on which it can start
  * first, by the times of the operators (list scheduling), or to the stream that the caller chose.
- * An operator waits for the signal of an operator on another stream if it must follow it (a reader
- * its producer, a writer the readers) and does not know of its end yet. What a stream knows of the
- * others is a vector clock, so a wait that another wait implies is left out.
- * Cost: O(operators streams + dependencies).
+ * An operator waits for the signal of an operator on another stream if it depends on that operator:
+ * a reader on its producer, a writer on earlier readers. A vector clock records how far each stream
+ * knows the others to be, so a wait that another wait implies is left out.
+ * Cost: O(operators * streams + dependencies).
  * Source: Graham 1969, Bounds on Multiprocessing Timing Anomalies; vector clocks: Fidge 1988.
  */
 #include "graph/takes.h"
@@ -16,22 +16,27 @@ typedef struct streams_state {
     const tn_program *from;
     const tn_program_streams_options *options;
     tn_error *error;
-    tn__arena arena; /* owns all arrays */
+    tn__arena arena; /* owns all arrays of this struct */
     tn__order_model model;
-    uint32_t count, width; /* instructions of the given program, and streams */
-    uint32_t *node_of;     /* [operators] node of the model */
-    uint32_t *step_of;     /* [operators] instruction of the given program; TN_NONE: none */
-    uint32_t *put_of;      /* [tensors] the instruction that puts it; TN_NONE: none */
-    uint32_t *stream;      /* [count] chosen stream */
-    uint64_t *end;         /* [count] when the instruction ends, in picoseconds */
-    uint64_t *idle;        /* [width] when the stream's last instruction ends */
-    uint32_t *last;        /* [width] the stream's last instruction + 1 */
-    /* [width][width] how many instructions of the second stream the first knows to have ended: up
-     * to that position in the given program */
+    uint32_t count, width; /* count: instructions of the given program; width: streams */
+    uint32_t *node_of;     /* [operators] the operator's node in the dependency graph */
+    /* [operators] the instruction of the given program that runs the operator; TN_NONE: none */
+    uint32_t *step_of;
+    uint32_t *put_of; /* [tensors] the PUT instruction of the tensor; TN_NONE: none */
+    uint32_t *stream; /* [count] stream that was chosen for the instruction */
+    uint64_t *end;    /* [count] when the instruction ends, in picoseconds */
+    uint64_t *idle;   /* [width] when the last instruction of the stream ends, in picoseconds */
+    /* [width] index in the given program of the stream's last instruction, plus 1 */
+    uint32_t *last;
+    /* [width][width] vector clocks: known[a][b] = n means that stream a knows that the instructions
+     * of stream b before index n of the given program have ended */
     uint32_t *known;
-    uint32_t *clock;  /* [count][width] what the stream of an instruction knows at its end */
-    uint32_t *needed; /* [width] position + 1 of the last instruction to follow on each stream */
-    uint32_t *place;  /* [count] the instruction's position in the new list */
+    /* [count][width] the vector clock of the instruction's stream when the instruction ends */
+    uint32_t *clock;
+    /* [width] for the current instruction: index + 1 of the last instruction on each stream that
+     * must end before it */
+    uint32_t *needed;
+    uint32_t *place; /* [count] index of the instruction in the new list */
     tn_instruction *list;
     size_t made, room;
     uint32_t signals;
@@ -91,7 +96,8 @@ static void streams_follow(streams_state *s, uint32_t step, uint64_t *ready) {
     if (s->end[step] > *ready) *ready = s->end[step];
 }
 
-/* Fills `needed`; returns when all that the instruction must follow has ended. */
+/* Fills `needed` for an instruction, and returns the time when all instructions that must end
+ * before it have ended. */
 static uint64_t streams_needs(streams_state *s, uint32_t step) {
     const tn_graph *graph = tn_program_graph(s->from);
     const tn_instruction *it = &tn_program_instructions(s->from)[step];
@@ -122,8 +128,8 @@ static uint64_t streams_time(const tn_graph *graph, const uint64_t *times, tn_op
     return picoseconds < 9e18 ? (uint64_t)(picoseconds + 0.5) : (uint64_t)9e18;
 }
 
-/* The stream on which the operator can start first. Of equal ones, that of the last operator that
- * it follows, so that it need not wait for a signal. */
+/* Returns the stream on which the operator can start first. If several are equal, the stream of its
+ * latest predecessor is preferred, so that it need not wait for a signal. */
 static uint32_t streams_choose(const streams_state *s, tn_op_id op, uint64_t ready) {
     const uint32_t *given = s->options->stream_of;
     if (given != NULL && given[op] != TN_NONE) return given[op];
@@ -146,7 +152,8 @@ static void streams_learn(uint32_t *row, const uint32_t *from, uint32_t width) {
 
 static void streams_emit(streams_state *s, tn_instruction made) { s->list[s->made++] = made; }
 
-/* Adds the instruction after those on other streams that it must follow. */
+/* Adds the instruction to the new list, with waits for those predecessors on other streams whose
+ * end its stream does not know yet. */
 static void streams_issue(streams_state *s, uint32_t step, uint32_t stream) {
     tn_instruction made = tn_program_instructions(s->from)[step];
     uint32_t *row = &s->known[(size_t)stream * s->width];
@@ -232,8 +239,8 @@ tn_status tn_program_on_streams(const tn_program *program,
 
 /* --- the report --- */
 
-/* Computes when each instruction ends: after the one before it on its stream, and after the
- * instruction with the signal that it waits for. */
+/* Computes when each instruction ends. It starts after the previous instruction of its stream, and
+ * after the instruction whose signal it waits for. */
 static void streams_time_all(const tn_program *program, const uint64_t *times, uint64_t *given,
                              tn_program_streams_report *report) {
     const tn_instruction *list = tn_program_instructions(program);
