@@ -53,8 +53,8 @@ static void *walk_workspace(const tn__places *places, uint32_t step, tn_op_id op
     return NULL;
 }
 
-/* If stray writes are checked: checks that no byte was written next to the buffers that begin at
- * this step. */
+/* Checks that no byte next to the buffers that begin at this step was written. Does nothing without
+ * the option tn_engine_options.poison. */
 static tn_status walk_around(const tn_engine *engine, uint32_t step) {
     const tn__places *places = &engine->places;
     const tn_life *lives = tn_occupancy_lives(places->occupancy);
@@ -114,7 +114,8 @@ static tn_status walk_instruction(tn_engine *engine, uint32_t step) {
     case TN_DECODE:
         TN_TRY(tn__forms_code(&engine->forms, it));
         return walk_around(engine, step);
-    default: /* nothing to do here; check.c has refused all opcodes that cannot run */
+    /* The remaining opcodes need no work; tn__engine_check has refused those that cannot run. */
+    default:
         return TN_OK;
     }
 }

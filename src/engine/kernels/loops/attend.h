@@ -38,7 +38,7 @@ typedef struct tn__attend {
     tn__attend_bias bias[2];
     float scale, softcap; /* a `softcap` of 0 means that scores are not limited */
     uint64_t seen;        /* keys from this index on are masked */
-    bool causal;          /* whether query i sees only the keys up to i + offset */
+    bool causal; /* whether the causal rule applies: query i sees only the keys up to i + offset */
     /* query i sees keys from i + offset - left to i + offset + right; negative: no limit */
     int64_t offset, left, right;
     /* added to the score of a key that the causal rule masks; -INFINITY: the key is ignored */
