@@ -479,7 +479,8 @@ typedef struct tn_cluster {
     double flops;       /* rate of a device in FLOP/s, for products in the type of the weights */
     double bytes_per_s; /* memory bandwidth of a device */
     double fast, slow;  /* bytes/s that a device sends: within its node, and to other nodes */
-    bool whole_sends;   /* each tensor rank sends the whole output of a stage, not only its share */
+    /* true: each tensor rank sends the whole output of a stage, not only its share */
+    bool whole_sends;
 } tn_cluster;
 /* The links of a node with eight A100: 300 GB/s inside, a network card of 25 GB/s per device. */
 #define TN_CLUSTER_INIT                                                                            \

@@ -414,9 +414,9 @@ typedef struct tn_import_options {
     uint32_t parameter_count;
     /* format that is assumed for activations of rank 4 and 5, except graph inputs and outputs */
     tn_format format;
-    /* Variable tensors (.tflite) become parameters, outside the arena. Runtimes store variable
-     * tensors separately, and TensorFlow Lite Micro would place its own buffers over variable
-     * tensors that a plan puts into the head of the arena. */
+    /* If true: variable tensors (.tflite) become parameters, outside the arena. Runtimes store
+     * variable tensors separately, and TensorFlow Lite Micro would place its own buffers over
+     * variable tensors that a plan puts into the head of the arena. */
     bool variables_outside;
     const tn_input_value *values;
     uint32_t value_count;
@@ -425,8 +425,8 @@ typedef struct tn_import_options {
      * gets the batch, too. 0: the batch that the file and `dims` state. E_INVALID if that input is
      * a single sample, [channels, height, width], from which the graph itself makes a batch. */
     int64_t batch;
-    /* Operators of a .pt2 program stay PyTorch's own: views share the storage of their operand, as
-     * in PyTorch, and the graph can be planned but neither trained nor run. */
+    /* If true: operators of a .pt2 program stay PyTorch's own: views share the storage of their
+     * operand, as in PyTorch, and the graph can be planned but neither trained nor run. */
     bool keep_aten;
 } tn_import_options;
 

@@ -86,7 +86,7 @@ typedef struct tn_online_usage {
     uint64_t host_peak; /* the most host bytes for swapped tensors, of all iterations */
     uint64_t iterations;
     uint64_t settled; /* number of the last iteration with a new program, from 0 */
-    bool guided;      /* a policy's program is running */
+    bool guided;      /* true: a policy's program is running */
     uint32_t swapped; /* tensors by decision of the policy */
     uint32_t recomputed;
     double link_bytes_per_s; /* as measured by the first iteration, the slower way */

@@ -37,7 +37,7 @@ typedef struct tn__loop_values {
      * block's outputs */
     uint32_t given, formal, next;
     uint32_t sliced; /* number of further inputs that are read one slice per iteration */
-    bool batch;      /* the whole loop is repeated for each entry of a batch (Scan of opset 8) */
+    bool batch; /* true: the whole loop is repeated for each entry of a batch (Scan of opset 8) */
 } tn__loop_values;
 
 /* A tile of an operator: elements [first, last) along one axis of every output. */

@@ -8,7 +8,7 @@ typedef struct tn__foreign_order {
     const char *missing;   /* why the rest is unknown, static; NULL: it is known */
     uint64_t given, found; /* live bytes of the given order and of the best one that was found */
     uint64_t bound;        /* no order that keeps XLA's sharing needs less; only with `exact` */
-    bool exact;            /* the model has the live bytes of the dump in the given order */
+    bool exact;            /* true: the model has the live bytes of the dump in the given order */
 } tn__foreign_order;
 
 /* Searches for an order with fewer live bytes. Errors: E_NO_MEMORY. */

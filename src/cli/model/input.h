@@ -59,10 +59,10 @@ typedef struct cli_kernel_target {
     cli_runner runner;
     uint32_t threads; /* number of threads of the kernels; 0 means 1 */
     bool no_rewrite; /* true: keep the operators of the model file as they are, without rewriting */
-    /* in a training with pipeline stages, rewrite the graph before it is divided into stages, not
-     * after */
+    /* true: in a training with pipeline stages, rewrite the graph before it is divided into stages,
+     * not after */
     bool staged;
-    bool fastest; /* use the fastest kernels, even if they need more scratch memory */
+    bool fastest; /* true: use the fastest kernels, even if they need more scratch memory */
 } cli_kernel_target;
 
 /* Whether and how operators run in tiles. */
@@ -93,13 +93,15 @@ typedef struct cli_input {
     const char *module;
     const char *processor; /* name of the processor for `tenure arena`, or NULL */
     uint64_t alignment;    /* alignment of buffers in bytes; 0: the default */
-    bool wants_csv; /* the plan will be written as CSV, which cannot describe every problem */
-    bool ends_work; /* after the input is read, Ctrl-C stops searches (cli_interrupt_ends_work) */
+    bool wants_csv; /* true: the plan will be written as CSV, which cannot describe every problem */
+    /* true: after the input is read, Ctrl-C stops searches (cli_interrupt_ends_work) */
+    bool ends_work;
     const char *order; /* name of the order of operators; NULL: the order of the file */
     /* [sequence_count] the order of the operators in a plan that `verify` checks */
     const tn_op_id *sequence;
     uint32_t sequence_count;
-    bool replays; /* the program comes from a plan, so neither order nor recomputation is chosen */
+    /* true: the program comes from a plan, so neither order nor recomputation is chosen */
+    bool replays;
     const tn_program *program; /* the program of the plan; set after the graph was made */
     /* [operators] if the program comes from a plan: the scratch bytes that the plan gives each
      * kernel; NULL: no kernels */

@@ -17,11 +17,11 @@
 
 typedef struct attention_parts {
     int64_t batch, heads, groups, queries, keys, past, total, size, value_size;
-    bool flat;            /* queries, keys and values have rank 3: [batch, length, heads * size] */
+    bool flat; /* true: queries, keys and values have rank 3: [batch, length, heads * size] */
     tn_tensor_id q, k, v; /* queries [B, G, rows, D], keys [B, G, T, D], values [B, G, T, Dv] */
     /* bias: added to scores; sees: bool, whether a query may use a key; TN_NONE: no such operand */
     tn_tensor_id bias, sees;
-    bool may_be_blind; /* some query may be masked from all keys */
+    bool may_be_blind; /* true: some query may be masked from all keys */
 } attention_parts;
 
 /* --- shapes --- */

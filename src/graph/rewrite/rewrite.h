@@ -33,7 +33,9 @@ typedef struct tn__draft_tensor {
     tn_tensor tensor; /* shape and value as inferred, or as set by a rewrite */
     tn_op_id producer;
     uint32_t uses; /* number of times that operators of block 0 read the tensor */
-    bool fixed;    /* an output of the graph, or read from another block: it must be kept */
+    /* true: the tensor must be kept, because it is an output of the graph or another block reads
+     * it */
+    bool fixed;
     /* A tensor with the same elements in the other format: channels last if `tensor` lies in the
      * order of its shape, and vice versa. TN_NONE: not made yet. */
     tn_tensor_id twin;
@@ -55,15 +57,16 @@ typedef struct tn__draft {
 
 typedef struct tn__rewrite {
     const char *name, *summary;
-    bool formats; /* the rewrite changes formats and nothing else */
-    /* the rewrite changes results; it runs only with tn_rewrite_options.weights_dtype */
+    bool formats; /* true: the rewrite changes formats and nothing else */
+    /* true: the rewrite changes results; it runs only with tn_rewrite_options.weights_dtype */
     bool weights;
-    bool pruning; /* the rewrite changes results; it runs only with tn_rewrite_options.pruning */
-    /* the rewrite may run before gradients are added: its results have gradients, and parameters
-     * stay parameters */
+    /* true: the rewrite changes results; it runs only with tn_rewrite_options.pruning */
+    bool pruning;
+    /* true: the rewrite may run before gradients are added: its results have gradients, and
+     * parameters stay parameters */
     bool before_training;
-    /* the rewrite may run on training graphs: it does not rely on values that training changes
-     * (tn__draft_is_known) */
+    /* true: the rewrite may run on training graphs: it does not rely on values that training
+     * changes (tn__draft_is_known) */
     bool in_training;
     /* Called for each operator `id` of block 0 that has not been removed; it may rewrite the graph
      * there. */

@@ -206,7 +206,7 @@ typedef struct moves_cut {
     const int64_t *begin, *end, *step;
     uint32_t count;
     int64_t begin_mask, end_mask, ellipsis, fresh, shrink;
-    bool is_offset; /* ends are relative to the begins */
+    bool is_offset; /* true: ends are relative to the begins */
 } moves_cut;
 
 static bool moves_bit(int64_t mask, uint32_t i) { return i < 63 && (mask >> i & 1); }

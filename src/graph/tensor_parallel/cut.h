@@ -30,8 +30,8 @@ typedef struct tn__cut {
 /* The cuts of all operands of one operator. */
 typedef struct tn__op_cuts {
     tn__cut *inputs, *outputs; /* [inputs and outputs of the operator] the cut of each operand */
-    bool *once;                /* [inputs] the input is added once, to the sum of all parts */
-    bool sums;                 /* the results are partial sums */
+    bool *once;                /* [inputs] true: the input is added once, to the sum of all parts */
+    bool sums;                 /* true: the results are partial sums */
 } tn__op_cuts;
 
 typedef struct tn__cut_use { /* one use of a tensor as an operand */
@@ -57,14 +57,15 @@ typedef struct tn__cuts {
     const tn_graph *graph; /* inferred */
     uint32_t ranks, rank;
     const bool *runs;     /* [operators] */
-    const bool *depends;  /* [tensors] the tensor depends on trained parameters */
-    const bool *trained;  /* [tensors] the tensor is a trained parameter */
+    const bool *depends;  /* [tensors] true: the tensor depends on trained parameters */
+    const bool *trained;  /* [tensors] true: the tensor is a trained parameter */
     const uint32_t *uses; /* [tensors] number of uses as an operand */
     tn_tensor_id scores;  /* the scores, which may be cut along axis `classes`, if there is one */
     tn_tensor_id shaped;  /* the model's output, if it is a reshaped `scores` */
     uint32_t classes;     /* axis of the classes; TN_NONE: the loss has no classes */
-    bool keeps_outputs;   /* all outputs of the model must be whole */
-    /* sequence parallelism: tensors between the tensor-parallel parts are cut, too */
+    bool keeps_outputs;   /* true: all outputs of the model must be whole */
+    /* true: sequence parallelism, that is, tensors between the tensor-parallel parts are cut,
+     * too */
     bool sequence;
     const tn_context *context;
     tn__arena *arena; /* arena of all lists */
@@ -75,7 +76,7 @@ typedef struct tn__cuts {
     tn_op_id *origin;
     tn__cut *cuts;    /* [tensors of graph] the chosen cuts */
     tn__cut *strips;  /* [tensors of graph] sequence-parallel cuts; blocks 0: the tensor is whole */
-    bool *stripped;   /* [operators of graph] operators that work on sequence-parallel cuts */
+    bool *stripped;   /* [operators of graph] true: the operator works on sequence-parallel cuts */
     uint64_t between; /* bytes, before cutting, of the tensors with sequence-parallel cuts */
     uint64_t parameters; /* bytes of all trained parameters, and of the cut ones, before cutting */
     uint64_t cut;

@@ -22,7 +22,7 @@ typedef struct make_state {
     /* [tensors] the part that was last sliced from the tensor; TN_NONE: none yet */
     tn_tensor_id *slices;
     tn__cut *sliced; /* [tensors] cut of the part in `slices` */
-    bool *gone;      /* [tensors] the operator that made the tensor was removed */
+    bool *gone;      /* [tensors] true: the operator that made the tensor was removed */
     tn_op_id *origin;
     size_t origin_room;
     tn_error *error;

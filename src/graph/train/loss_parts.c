@@ -467,7 +467,7 @@ typedef struct parts_list {
     const tn_op_id *ops; /* the operators in their original order */
     tn_op_id *to;
     uint32_t count;
-    bool *there; /* [parts + 1] the operators of this part have been listed */
+    bool *there; /* [parts + 1] true: the operators of this part have been listed */
 } parts_list;
 
 /* Lists the operators of one part, unless they have been listed. Operators that read several parts

@@ -294,7 +294,7 @@ typedef struct recompute_state {
     uint32_t count; /* number of operators in the main block before this pass */
     /* [forward] first position in the backward pass that reads the tensor, or NONE */
     uint32_t *reader;
-    bool *again; /* [forward] the cast that computes the tensor is repeated */
+    bool *again; /* [forward] true: the cast that computes the tensor is repeated */
     /* [forward] the tensor that the repeated cast computes; TN_NONE: none yet */
     tn_tensor_id *copy;
     tn_op_id *order; /* the new order of operators */

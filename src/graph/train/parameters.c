@@ -121,10 +121,12 @@ static bool parameters_is_row(const tn_tensor *tensor) {
 
 /* Facts about tensors, found on the way from the inputs to the loss. */
 typedef struct parameters_marks {
-    bool *from;     /* the tensor depends on an input */
-    bool *acted;    /* the tensor depends on a parameter that counts as a variable */
-    bool *variable; /* a parameter that is not one of the constants described at the top */
-    bool *scores;   /* a sum that a Softmax reads, or a term of such a sum */
+    bool *from;  /* true: the tensor depends on an input */
+    bool *acted; /* true: the tensor depends on a parameter that counts as a variable */
+    /* true: the tensor is a parameter, and none of the constants described at the top of this
+     * file */
+    bool *variable;
+    bool *scores; /* true: the tensor is a sum that a Softmax reads, or a term of such a sum */
 } parameters_marks;
 
 /* Marks the sums that a Softmax reads, and their terms. */

@@ -80,7 +80,7 @@ typedef struct update_numbers { /* values of the attributes of an update */
     double scale;
     int64_t micro, nesterov, apart;
     int64_t from; /* index of the first element that is updated, if `part` is set */
-    bool part;    /* only as many elements are updated as the gradient has */
+    bool part;    /* true: only as many elements are updated as the gradient has */
     bool adam;
 } update_numbers;
 

@@ -46,7 +46,7 @@ struct tn_foreign {
     /* [values], operands in XLA's module text, until the plan is finished; NULL: no text */
     tn__span *operands;
     size_t arena_room, value_room, step_room, operand_room;
-    bool views; /* values at one offset share bytes whenever their live ranges overlap */
+    bool views; /* true: values at one offset share bytes whenever their live ranges overlap */
     foreign_body *bodies;
     uint32_t *order; /* [values], sorted by arena, offset, first step */
     uint32_t *owner; /* [values], buffer of each value, or UINT32_MAX */

@@ -9,7 +9,8 @@ typedef struct tn__xla_instruction {
     tn__span name, op;
     tn__span operands; /* without the closing parenthesis */
     tn__span rest;     /* attributes and metadata, after the parenthesis */
-    bool inner;        /* of a computation that is not the entry */
+    /* true: the instruction is inside of a computation that is not the entry computation */
+    bool inner;
 } tn__xla_instruction;
 
 typedef struct tn__xla_row { /* a row of the module's tables of stack frames, by its number */

@@ -191,7 +191,7 @@ typedef struct device_replay {
     uint32_t block_count;
     /* is_dry: runs without the device; has_work: blocks are marked */
     bool has_pool, is_dry, has_work;
-    bool is_refused; /* the last failure was for lack of memory */
+    bool is_refused; /* true: the last failure was for lack of memory */
     tn_pool *pool;
     tn_address base; /* address of the pool's range */
     replay_block *blocks;

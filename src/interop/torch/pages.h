@@ -26,8 +26,8 @@ enum {
 typedef struct tn__page {
     uint64_t handle;    /* valid if is_mapped */
     uint32_t users;     /* number of blocks that lie in it */
-    bool is_mapped;     /* memory is mapped to it */
-    bool is_accessible; /* the device may access the mapped memory */
+    bool is_mapped;     /* true: memory is mapped to it */
+    bool is_accessible; /* true: the device may access the mapped memory */
 } tn__page;
 
 typedef struct tn__pages {

@@ -35,7 +35,7 @@ struct tn_online {
     tn_trace *trace; /* events of the last guided iteration */
     tn_costs *costs;
     tn_setup *guided; /* the program that the policy made; NULL: the run is passive */
-    bool tried;       /* the policy was asked for a program, with or without success */
+    bool tried;       /* true: the policy was asked for a program, with or without success */
     tn__triggers triggers;
     /* the program that runs after feedback changed it; NULL: that of `guided` runs */
     tn_program *program;

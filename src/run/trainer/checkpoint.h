@@ -102,10 +102,10 @@ typedef struct tn__keep {
     /* the id of the parameter that this tensor is; if the tensor is optimizer state in a shard, the
      * id of the parameter to which it belongs; otherwise TN_NONE */
     tn_tensor_id parameter;
-    bool in_shard; /* the tensor is in a shard: ranks divide its updates */
-    bool apart;    /* the tensor is in a shard of which each rank holds only its own part */
-    /* the model is divided into pipeline stages, and a tensor is only in some of them; `size` is 0
-     * if it is not in this stage */
+    bool in_shard; /* true: the tensor is in a shard: ranks divide its updates */
+    bool apart;    /* true: the tensor is in a shard of which each rank holds only its own part */
+    /* true: the model is divided into pipeline stages, and a tensor is only in some of them; `size`
+     * is 0 if it is not in this stage */
     bool staged;
     uint32_t owner; /* number of the first pipeline stage that holds the tensor */
     /* how a tensor-parallel model divides the tensor; NULL: it does not */

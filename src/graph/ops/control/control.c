@@ -18,7 +18,7 @@ typedef struct control_carried { /* one value that a loop carries from iteration
      * next iteration */
     tn_tensor_id formal, next;
     int64_t trips; /* number of iterations; TN_DIM_UNKNOWN: not known */
-    bool exact;    /* the number of iterations cannot be smaller than `trips` */
+    bool exact;    /* true: the number of iterations cannot be smaller than `trips` */
 } control_carried;
 
 /* Reads the block of an attribute. Errors: E_INVALID if it is missing. */

@@ -190,9 +190,10 @@ typedef struct onnx_reader {
     size_t pending_room, pending_count;
     /* bytes of functions that may still be read repeatedly; see onnx_function.c */
     uint64_t expansion;
-    /* an --input-shape contradicts the file, so other shapes that the file states are ignored */
+    /* true: an --input-shape contradicts the file, so other shapes that the file states are
+     * ignored */
     bool drop_stated;
-    /* the input that determines `batch` has been read; its first extent was batch_extent */
+    /* true: the input that determines `batch` has been read; its first extent was batch_extent */
     bool batch_known;
     tn__span batch_symbol;
     int64_t batch_extent;

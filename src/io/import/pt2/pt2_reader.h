@@ -57,7 +57,7 @@ typedef struct pt2_reader {
     tn_error *error;
     tn__zip zip;
     tn__span root; /* the folder of the archive, with its slash */
-    bool legacy;   /* the layout before torch 2.8 */
+    bool legacy;   /* true: the archive has the layout of torch before 2.8 */
     json_t *program, *graph, *signature, *weights, *constants;
     pt2_value *values;
     size_t value_room;
@@ -72,7 +72,7 @@ typedef struct pt2_reader {
     tn__arena arena;
     tn__text text;
     uint32_t hinted;      /* sizes for which only the hint of the file is known */
-    bool keep;            /* operators stay as PyTorch's */
+    bool keep;            /* true: nodes stay PyTorch's operators */
     const char *stranger; /* first operator that has no counterpart */
     uint32_t strangers;
     /* The current node. */

@@ -23,8 +23,8 @@ static tn__span sizes_span(const char *text) {
 typedef struct sizes_text {
     pt2_reader *reader;
     const char *at;
-    bool strange; /* the text has an unknown function, or is no expression */
-    bool missing; /* the expression has a symbol without a value */
+    bool strange; /* true: the text has an unknown function, or is no expression */
+    bool missing; /* true: the expression has a symbol without a value */
     bool no_memory;
 } sizes_text;
 

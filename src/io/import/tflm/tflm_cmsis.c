@@ -33,7 +33,7 @@ static cmsis_core cmsis_core_of(tn_micro_target target) {
 typedef struct cmsis_ask {
     const tflm_build *build;
     cmsis_core core;
-    bool wide; /* activations are int16 */
+    bool wide; /* true: activations are int16 */
     tflm_window w;
 } cmsis_ask;
 

@@ -40,7 +40,8 @@ typedef struct resize_plan {
     resample_kind mode;
     const char *coordinates, *nearest;
     bool simple, exclude; /* `simple`: the rules of Upsample, and of Resize before opset 11 */
-    /* mode tf_crop_and_resize; only with this mode can coordinates be outside the input */
+    /* true: the mode is tf_crop_and_resize, the only mode in which coordinates can be outside the
+     * input */
     bool crops;
     const tn_operand *from; /* the tensor that is resampled, or another tensor of the same shape */
     double cubic, outside;
