@@ -228,7 +228,7 @@ typedef struct tn_eager_options {
     bool poison;
     bool no_tape; /* true: no tape is kept, because gradients will not be requested */
     bool record;  /* true: the run is recorded, for tn_eager_recorded and tn_eager_log */
-    /* If true: costs of operators are modelled from their arithmetic and bytes instead of measured,
+    /* If true, costs of operators are modelled from their arithmetic and bytes instead of measured,
      * so that a policy makes the same decisions in every run. */
     bool model_costs;
     bool all_candidates; /* true: policies consider all tensors, including small ones */

@@ -115,7 +115,7 @@ typedef struct tn_embedding_options {
     uint32_t sample;      /* number of residents that the policy `sampled` compares; 0: 16 */
     uint64_t seed;        /* seed of the samples that the policy `sampled` draws */
     bool read_only;
-    /* If true: the kernel decides when writes reach the disk. The table then survives the end of
+    /* If true, the kernel decides when writes reach the disk. The table then survives the end of
      * the process, but not of the machine. */
     bool unsynced;
 } tn_embedding_options;

@@ -288,7 +288,7 @@ typedef struct tn_engine_options {
                       uint64_t size, tn_error *error);
     void *self;
     uint64_t seed; /* seed for operators that draw random numbers and have no seed of their own */
-    /* If true: check for stray writes. Released bytes are filled with NaNs, which must be unchanged
+    /* If true, check for stray writes. Released bytes are filled with NaNs, which must be unchanged
      * when a buffer is next defined there; the bytes between buffers must be unchanged, too. A
      * violation ends the run with E_CONFLICT. */
     bool poison;

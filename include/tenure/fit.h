@@ -137,10 +137,10 @@ typedef struct tn_fit_options {
     /* Options for layouts; NULL: defaults. The capacity in the options is not read. If they name no
      * planner, the planner is "fast". */
     const tn_plan_options *plan;
-    /* If true: the budget is for the bytes that are live at once, without regard to addresses, as
+    /* If true, the budget is for the bytes that are live at once, without regard to addresses, as
      * problems count bytes. A layout is still made and reported. */
     bool live;
-    /* If true: accept any program that fits, found quickly, for callers that only need to know
+    /* If true, accept any program that fits, found quickly, for callers that only need to know
      * whether one exists. If none is found, the smallest program is not searched for, and the
      * result has no program. */
     bool any;
@@ -291,7 +291,7 @@ typedef struct tn_fit_request {
      * that plan fits. */
     bool timed;
     bool no_hints; /* whether the search for hints is omitted */
-    /* If true: the budget is for the arena alone; weights are not counted. Claims and hints then
+    /* If true, the budget is for the arena alone; weights are not counted. Claims and hints then
      * also count the arena alone, and weights are not streamed. */
     bool arena;
     double hint_seconds; /* processor time in seconds for each hint; 0: 10 */

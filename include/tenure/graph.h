@@ -414,7 +414,7 @@ typedef struct tn_import_options {
     uint32_t parameter_count;
     /* format that is assumed for activations of rank 4 and 5, except graph inputs and outputs */
     tn_format format;
-    /* If true: variable tensors (.tflite) become parameters, outside the arena. Runtimes store
+    /* If true, variable tensors (.tflite) become parameters, outside the arena. Runtimes store
      * variable tensors separately, and TensorFlow Lite Micro would place its own buffers over
      * variable tensors that a plan puts into the head of the arena. */
     bool variables_outside;
@@ -425,7 +425,7 @@ typedef struct tn_import_options {
      * gets the batch, too. 0: the batch that the file and `dims` state. E_INVALID if that input is
      * a single sample, [channels, height, width], from which the graph itself makes a batch. */
     int64_t batch;
-    /* If true: operators of a .pt2 program stay PyTorch's own: views share the storage of their
+    /* If true, operators of a .pt2 program stay PyTorch's own: views share the storage of their
      * operand, as in PyTorch, and the graph can be planned but neither trained nor run. */
     bool keep_aten;
 } tn_import_options;

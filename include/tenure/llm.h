@@ -326,7 +326,7 @@ typedef struct tn_llm {
     /* Unknown keys, separated by commas. If such a key changes the number of parameters, that
      * change is not counted. */
     char unread[400];
-    /* If true: the model may need more memory than is counted: a key of a config.json or the
+    /* If true, the model may need more memory than is counted: a key of a config.json or the
      * architecture of a .gguf file is not known, or a file next to it is not counted. A total below
      * a limit then proves nothing. */
     bool unproved;

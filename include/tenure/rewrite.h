@@ -502,7 +502,7 @@ typedef struct tn_export_options {
     uint32_t byte_flops;    /* number of operations in the time of copying one byte; 0: 2 */
     tn_micro_options micro; /* for .tflite: the runtime that the arena is for */
     bool plan; /* true: for .tflite, plan the arena, and write the plan into the file */
-    /* If true: for .tflite: count only tensors and scratch, for applications that give the kept
+    /* If true, for .tflite: count only tensors and scratch, for applications that give the kept
      * data an arena of its own (the runtime's MicroAllocator accepts two). */
     bool head;
     /* For .onnx, as in tn_import_options: tiles have fixed sizes, which replace the symbols in the

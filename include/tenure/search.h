@@ -158,7 +158,7 @@ typedef struct tn_recompute_options {
      * work of an operator is its arithmetic or its memory traffic, whichever takes longer. 0:
      * nothing is recomputed. */
     double share;
-    /* If true: recompute only operators that are limited by memory traffic (normalisations,
+    /* If true, recompute only operators that are limited by memory traffic (normalisations,
      * activations, concatenations), not products and convolutions. */
     bool cheap;
     /* types of the operators that may be recomputed, separated by commas; NULL: all types */

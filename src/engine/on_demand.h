@@ -3,10 +3,10 @@
  * Decision. A buffer of the program is allocated from the engine's pool at its first step, as in
  * every run with a pool. When the pool is full, the buffer that was accessed least recently is
  * copied to the host, and the run waits for the copy. Before a step accesses such a buffer, the
- * engine copies it back, and the run waits again. No plan and no knowledge about the future are needed, so a
- * first step of training can run within a budget before anything was measured. While it runs, the
- * time of each step is recorded without the time of the copies: these are the measurements that a
- * policy needs (run/online).
+ * engine copies it back, and the run waits again. No plan and no knowledge about the future are
+ * needed, so a first step of training can run within a budget before anything was measured. While
+ * it runs, the time of each step is recorded without the time of the copies: these are the
+ * measurements that a policy needs (run/online).
  *
  * The pool has exactly the bytes of the budget, static memory included, and refuses a request
  * beyond them. So the budget is a bound by construction.

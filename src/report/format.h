@@ -71,7 +71,7 @@ typedef struct tn__report_item {
     tn_body_id body;
     uint32_t kind;       /* kind of the item: a tn_kind, or TN__KIND_BUFFER */
     uint64_t bytes;      /* size of the tensor or buffer without alignment */
-    uint64_t lo, hi;     /* the bytes of the buffer at which the item is drawn */
+    uint64_t lo, hi;     /* range of bytes of the buffer in which the item is drawn */
     int64_t first, last; /* the item is live in the steps [first, last) */
     uint32_t step;       /* index of the instruction that defines the item, or TN_NONE */
     /* for a view or an in-place result: the item that owns its memory, else TN_NONE */

@@ -78,7 +78,7 @@ typedef struct cli_split {
 
 /* --stream PATTERN=K */
 typedef struct cli_stream_rule {
-    const char *pattern; /* of names of operators, or after "type:" of their types */
+    const char *pattern; /* pattern of names of operators, or, after "type:", of their types */
     uint32_t stream;
 } cli_stream_rule;
 
@@ -111,12 +111,14 @@ typedef struct cli_input {
     cli_tflm_kernels tflm_kernels; /* kernels that run a .tflite model */
     cli_kernel_target target;
     tn_static_place statics;
-    /* streams on which `plan` puts the operators; 0: one */
+    /* streams: number of streams on which `plan` puts the operators; 0: one stream */
     uint32_t streams, stream_rule_count;
     const cli_stream_rule
-        *stream_rules; /* [stream_rule_count] of --stream, the last match counts */
-    cli_split split;   /* options about tiles, for `plan` and `run` */
-    tn_rules rules;    /* rules about tensors, for `fit`, `run`, `train` and `estimate` */
+        /* [stream_rule_count] rules of --stream; if several match an operator, the last one
+         * counts */
+        *stream_rules;
+    cli_split split; /* options about tiles, for `plan` and `run` */
+    tn_rules rules;  /* rules about tensors, for `fit`, `run`, `train` and `estimate` */
     /* the training of which a step is planned; NULL: inference */
     const struct cli_training *training;
     /* [operators] scratch bytes of the kernels of a .tflite model, or NULL */

@@ -96,7 +96,7 @@ tn_contents_of cli_opened_model_contents(cli_opened_model *opened);
  * requested. */
 tn_status cli_opened_model_open_trace(cli_opened_model *opened, uint64_t runs, tn_error *error);
 tn_status cli_opened_model_write_trace(const cli_opened_model *opened, tn_error *error);
-/* How an engine gets data and memory for swapped tensors. */
+/* Returns engine options by which an engine reads the model's data and stores swapped tensors. */
 tn_engine_options cli_opened_model_engine(cli_opened_model *opened);
 /* Opens the device and the engine. Errors: E_EXHAUSTED if the budget is too small. */
 tn_status cli_opened_model_start(cli_opened_model *opened, tn_error *error);

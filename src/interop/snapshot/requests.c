@@ -8,7 +8,7 @@
 #include "interop/snapshot/snapshot.h"
 
 typedef struct requests_order {
-    tn__sort_item *before; /* blocks that existed before the ring; key: the address */
+    tn__sort_item *before; /* blocks that existed before recording began, sorted by address */
     size_t before_count;
     uint32_t *ends; /* [times], the first block freed at each time; REQUESTS_NONE: no block */
     uint32_t *next; /* [lives], the next block freed at the same time */

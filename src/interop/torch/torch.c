@@ -160,7 +160,8 @@ static struct torch {
     pthread_mutex_t lock;
     enum { TORCH_NEW, TORCH_OPEN, TORCH_BROKEN } state;
     uint32_t reported; /* number of refused requests that were reported */
-    /* is_child, is_over: a forked child, or the end of the process, where CUDA is not available */
+    /* `is_child`: in a forked child; `is_over`: the process is ending. CUDA is not available in
+     * either case */
     bool is_child, is_over, gives_null, prints_stats;
     tn__cuda cuda;
     tn__device_arena_options options;

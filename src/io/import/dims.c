@@ -268,8 +268,8 @@ static tn_status dims_check_used(tn__dims *dims, tn_error *error) {
             stray->text, tn__item_list_end(&list));
 }
 
-/* Whether values for the plain names, which are listed anyway, would also give this expression a
- * value. */
+/* Whether this expression would get a value if its plain names had values. Then only the names are
+ * reported as missing, not the expression. */
 static bool dims_follows(tn__dims *dims, const dims_entry *entry) {
     size_t size = strlen(entry->text);
     bool plain = true;

@@ -64,7 +64,8 @@ tn_status tn__checkpoint_head_of(tn__checkpoint_reader *reader, const char *magi
                                  tn__checkpoint_head *head);
 /* Reads the description of a tensor, which precedes the data of the tensor. */
 tn_status tn__checkpoint_facts(tn__checkpoint_reader *reader, tn_kept *kept);
-/* The first function allocates room for `count` tensors; the second adds one tensor. */
+/* tn__checkpoint_room allocates memory for `count` tensors; the function after it adds one
+ * tensor. */
 tn_status tn__checkpoint_room(tn_checkpoint *checkpoint, uint32_t count, tn_error *error);
 void tn__checkpoint_add(tn_checkpoint *checkpoint, const tn_kept *kept);
 
@@ -92,8 +93,7 @@ typedef struct tn__keep {
     /* the static tensor of this rank that holds the range; TN_NONE: no tensor does */
     tn_tensor_id in;
     uint64_t at; /* where the range begins in the static tensor `in`, in bytes */
-    /* the range that this rank holds: `size` bytes from byte `from` of the tensor. size 0: this
-     * rank holds nothing of it */
+    /* section of the tensor that this rank has: `size` bytes from byte `from` on; size 0: none */
     uint64_t from, size;
     /* the bytes that this rank writes to a checkpoint: `length` bytes from byte `writes`, within
      * the range. In a shard of a tensor-parallel model, `from` and `writes` count from the start of

@@ -111,7 +111,8 @@ static uint64_t cmsis_as_conv(const cmsis_ask *ask, bool most) {
     bool is_row = one.w.ih == 1 && one.w.fh == 1 && !one.w.dilated;
     bool is_pointwise = one.w.fh == 1 && one.w.fw == 1 && one.w.ph == 0 && one.w.pw == 0;
     if (is_row && !is_pointwise) {
-        one.w.sw = 4; /* a stride with which the convolution is one over a single row */
+        /* with this stride, the kernel counts the convolution as one of a single row */
+        one.w.sw = 4;
         uint64_t row = cmsis_conv_int8(&one);
         uint64_t high = general > row ? general : row, low = general < row ? general : row;
         bytes = most ? high : low;

@@ -14,7 +14,7 @@
 #include "graph/op.h"
 
 typedef enum pytorch_how {
-    /* the operator computes its result, and gradients of its inputs are new tensors */
+    /* PyTorch computes a new tensor, and the gradients of the inputs are new tensors, too */
     PYTORCH_COMPUTE,
     /* like PYTORCH_COMPUTE, but elementwise: the result has the strides of the input */
     PYTORCH_SAME,
