@@ -625,7 +625,7 @@ typedef struct tn_setup_options {
     /* place of static memory; with ARENA and FIRST, `statics` of the occupancy options are filled
      * in by the library */
     tn_static_place statics;
-    bool without_reuse; /* true: give every tensor memory of its own: the baseline for plans */
+    bool without_reuse; /* true: give every tensor memory of its own, as a baseline for plans */
     const tn_plan_options *plan; /* options of the stage PLAN, for the layout; NULL: defaults */
     /* true: make no layout, for a pool or a layout made elsewhere. Candidate orders are then
      * compared by their live bytes */

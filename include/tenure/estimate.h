@@ -123,7 +123,7 @@ typedef enum tn_release_policy {
     X(ACTIVATIONS, "activations")         /* inputs, outputs, all computed tensors */          \
     X(WORKSPACE, "workspace")             /* scratch memory of operators */                    \
     X(OVERHEAD, "overhead")               /* fragmentation, rounding, reserved and unused */   \
-    X(RUNTIME, "runtime")                 /* kept by the runtime for itself */
+    X(RUNTIME, "runtime") /* memory that the runtime keeps for itself */
 /* The phases of a run, in the form X(name, text, meaning) */
 #define TN_PHASE_TABLE(X)                                                                      \
     X(LOAD, "load", "everything is loaded, nothing has run")                                   \

@@ -32,7 +32,7 @@ typedef struct tn_view {
     /* true: the operator is an alias by definition (aten::view, relu_), so the output must be a
      * view */
     bool must;
-    bool whole;      /* true: the offset is not known: the view keeps all bytes of `source` live */
+    bool whole; /* true: the offset is not known, so the view keeps all bytes of `source` live */
     uint64_t offset; /* bytes from the start of `source` to the view; 0 if `whole` */
 } tn_view;
 /* Whether output `output` can be or must be a view of an input. */
@@ -314,7 +314,7 @@ typedef struct tn_region {
     tn_op_id op;
     tn_block_id block;
     uint32_t first, last;
-    /* true: the region is the body of a loop: tensors that it reads from outside stay live until
+    /* true: the region is the body of a loop, so tensors that it reads from outside stay live until
      * `last` */
     bool repeats;
 } tn_region;
@@ -348,10 +348,12 @@ TN_API TN_CHECKED tn_status tn_program_create(const tn_graph *graph,
 
 typedef struct tn_program_streams_options {
     size_t struct_size;
-    uint32_t count;            /* streams, from 1 to TN_STREAM_MAX */
+    uint32_t count;            /* number of streams, from 1 to TN_STREAM_MAX */
     const uint32_t *stream_of; /* [operators] the caller's choice; TN_NONE: chosen. NULL: all are
                                 * chosen */
-    const uint64_t *times; /* [operators] picoseconds; NULL: estimated from operations and bytes */
+    /* [operators] time of each operator in picoseconds; NULL: estimated from operations and
+     * bytes */
+    const uint64_t *times;
 } tn_program_streams_options;
 #define TN_PROGRAM_STREAMS_OPTIONS_INIT                                                            \
     TN_INIT(tn_program_streams_options,                                                            \
@@ -374,10 +376,11 @@ TN_API TN_CHECKED tn_status tn_program_on_streams(const tn_program *program,
                                                   tn_program **made, tn_error *error);
 
 typedef struct tn_program_streams_report {
-    uint32_t streams;   /* streams that run operators */
-    uint32_t waits;     /* instructions that wait for another stream */
+    uint32_t streams;   /* number of streams that run operators */
+    uint32_t waits;     /* number of instructions that wait for another stream */
     uint64_t serial_ps; /* time of all operators one after the other, in picoseconds */
-    uint64_t total_ps;  /* time on the streams, if nothing but the waits delays them */
+    /* time of the program on its streams, if only the waits between streams delay it */
+    uint64_t total_ps;
 } tn_program_streams_report;
 /* Computes the time of a program on its streams. Only operators take time; `times` are as in
  * tn_program_streams_options. Errors: E_NO_MEMORY. Cost: O(instructions). */
@@ -545,7 +548,7 @@ typedef struct tn_life {
     /* for VIEW and INPLACE: the tensor that had the memory first; for FUSED: the first input that
      * lies in it; otherwise TN_NONE */
     tn_tensor_id source;
-    /* true: the live range is a view at an unknown offset: it keeps the whole body live */
+    /* true: the live range is a view at an unknown offset, so it keeps the whole body live */
     bool whole;
     /* true: the live range is a block of static memory; `op` is then the operator of a packed
      * form */

@@ -535,7 +535,7 @@ typedef struct tn_export_report {
     uint32_t tried;                   /* number of candidates that were written and measured */
     /* descriptions of the largest holders at the peak of the result */
     char binding[TN_EXPORT_BINDING][160];
-    bool stopped; /* true: a limit or the caller ended the search: a smaller model may exist */
+    bool stopped; /* true: a limit or the caller ended the search, so a smaller model may exist */
 } tn_export_report;
 
 /* Reads a .tflite or .onnx model, splits it and writes the result. It is written next to `output`

@@ -110,9 +110,9 @@ typedef struct tn_session_options {
     /* name of the search to use, from fit.h; NULL: tn_fit_graph chooses it. "none": no search, only
      * the plan without changes */
     const char *pass;
-    uint64_t seed;           /* seed for random operators that have no seed of their own */
-    bool poison;             /* true: check for stray writes, as in tn_engine_options */
-    bool naive;              /* true: give every tensor memory of its own: the baseline for plans */
+    uint64_t seed; /* seed for random operators that have no seed of their own */
+    bool poison;   /* true: check for stray writes, as in tn_engine_options */
+    bool naive;    /* true: give every tensor memory of its own, as a baseline for plans */
     tn_static_place statics; /* place of weights and of optimizer state, as in tn_setup_options */
     /* makes the session one rank of several, as in tn_setup_options; NULL: one rank */
     const struct tn_divide *divide;

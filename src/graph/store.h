@@ -17,7 +17,8 @@ typedef struct tn__loose {
     const tn_value *most, *least;
 } tn__loose;
 
-typedef struct tn__origin { /* a tensor as the builder gave it */
+/* the facts about a tensor as the builder of the graph gave them, before inference */
+typedef struct tn__origin {
     const int64_t *shape;
     const tn_value *value;
     uint32_t rank, flags;
@@ -101,9 +102,11 @@ struct infer_state {
     size_t frame_room;
     uint32_t frame_count;
     uint64_t steps_left;
-    tn_error caught; /* the last error in a block that may fail */
-    bool saw_bound;  /* true: the rule that is running has read a bound as values */
-    /* [inputs] the inputs with their lower bounds, in the second run; otherwise NULL */
+    /* error of the last block that failed and was allowed to fail (a branch of an If) */
+    tn_error caught;
+    bool saw_bound; /* true: the rule that is running has read a bound as values */
+    /* [inputs] when the rule runs a second time: the inputs with their lower bounds; otherwise
+     * NULL */
     const tn_tensor *low;
     uint64_t *axes; /* [outputs] axes that the rule has marked as bounds; NULL: not tracked */
     bool no_memory; /* true: memory ran out in a function that returns no status */

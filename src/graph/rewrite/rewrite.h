@@ -24,8 +24,9 @@ typedef struct tn__draft_op {
     /* the operator's lists belong to the draft; `inputs` is changed only through tn__draft_set */
     tn_op op;
     const tn_op_rule *rule; /* the registry's entry for the operator, or NULL */
-    uint32_t at, sub;       /* place in the order of operators: sorted by `at`, then by `sub` */
-    tn_op_id made;          /* the corresponding operator in the new graph */
+    /* position in the order of operators, which are sorted by `at`, then by `sub` */
+    uint32_t at, sub;
+    tn_op_id made; /* the corresponding operator in the new graph */
     bool gone;
 } tn__draft_op;
 
@@ -50,7 +51,7 @@ typedef struct tn__draft {
     size_t tensor_room, op_room;
     uint32_t tensor_count, op_count;
     const tn_pruning *pruning; /* NULL: no weights are pruned */
-    /* keep_ids: every tensor stays and keeps its id. keep_ops: every operator stays */
+    /* keep_ids: every tensor stays and keeps its id. keep_ops: every operator stays. */
     bool keep_ids, keep_ops;
     tn_error *error;
 } tn__draft;

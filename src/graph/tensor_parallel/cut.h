@@ -77,7 +77,7 @@ typedef struct tn__cuts {
     tn__cut *cuts;    /* [tensors of graph] the chosen cuts */
     tn__cut *strips;  /* [tensors of graph] sequence-parallel cuts; blocks 0: the tensor is whole */
     bool *stripped;   /* [operators of graph] true: the operator works on sequence-parallel cuts */
-    uint64_t between; /* bytes, before cutting, of the tensors with sequence-parallel cuts */
+    uint64_t between; /* bytes of the tensors that have sequence-parallel cuts, before cutting */
     uint64_t parameters; /* bytes of all trained parameters, and of the cut ones, before cutting */
     uint64_t cut;
     /* why the largest uncut part stays whole; NULL: it is too small for a message */
@@ -88,10 +88,14 @@ typedef struct tn__cuts {
     tn__cut_use *readers;
     uint8_t *pinned;      /* [tensors] the tensor is read by blocks of control flow */
     uint32_t *first_axis; /* [tensors] where the axes of each tensor begin in `covered` */
-    uint8_t *covered; /* for each axis of each tensor: a class began at this axis, or includes it */
-    tn__cut *at;      /* [tensors] cuts in the current class */
-    uint32_t *way;    /* [operators] how the current class cuts the operator; 0: not yet */
-    uint32_t *copied; /* [tensors] the last class in which an operator reads the tensor whole */
+    /* for each axis of each tensor: 1 if a class of cuts began with a cut along this axis, or
+     * includes it */
+    uint8_t *covered;
+    /* [tensors] how the current class (cuts that must be applied together) cuts each tensor */
+    tn__cut *at;
+    uint32_t *way; /* [operators] how the current class cuts the operator; 0: not yet */
+    /* [tensors] number of the last class of cuts in which an operator reads the tensor whole */
+    uint32_t *copied;
     tn__class *found; /* [found_count] */
     size_t found_count, found_room;
 } tn__cuts;

@@ -146,7 +146,7 @@ static tn_status make_ops(make_state *state, const bool *leaves) {
     return TN_OK;
 }
 
-/* Checks that every tensor has the extents that its cut requires. */
+/* Checks that every tensor of the new graph has the extents that its cut requires. */
 static tn_status make_check(const make_state *state) {
     const tn__cuts *it = state->it;
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(it->graph); id++) {

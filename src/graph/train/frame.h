@@ -42,11 +42,16 @@ typedef struct tn__train {
     tn_graph *inlined; /* the model after inline.c; NULL: unchanged */
     tn_graph *divided; /* the model after loss_parts.c, with its scores in parts; NULL: unchanged */
     tn_graph *part;    /* the model after tensor_parallel.c: that of one rank; NULL: unchanged */
-    const tn_graph *whole; /* the model that `part` was cut from */
-    /* [operators of the part] the corresponding operator of the whole model */
+    /* the model of all ranks from which `part`, the model of one rank, was cut */
+    const tn_graph *whole;
+    /* [operators of `part`] the corresponding operator of the whole model */
     const tn_op_id *origin;
-    const tn__cut *cuts;   /* [tensors of the whole] chosen cuts; NULL: no tensor is cut */
-    const tn__cut *strips; /* [tensors of the whole] sequence-parallel cuts between them */
+    /* [tensors of the whole model] chosen cuts, that is, how ranks divide each tensor; NULL: no
+     * tensor is cut */
+    const tn__cut *cuts;
+    /* [tensors of the whole model] sequence-parallel cuts of the tensors between tensor-parallel
+     * operators */
+    const tn__cut *strips;
     tn_part_sums cut_sums;
     tn_graph *graph;
     tn_train_options options; /* with all defaults filled in */
@@ -85,8 +90,9 @@ typedef struct tn__train {
     uint32_t forward;       /* number of tensors before the backward pass */
     uint32_t forward_ops;   /* number of operators in the main block before the backward pass */
     bool *needs;            /* [forward] true: the tensor depends on a trained parameter */
-    tn_tensor_id *gradient; /* [forward] the sum of its gradients so far; TN_NONE: none yet */
-    uint32_t *readers;      /* [forward] number of its readers that have not been visited yet */
+    tn_tensor_id *gradient; /* [forward] sum of the tensor's gradients so far; TN_NONE: none yet */
+    /* [forward] number of the tensor's readers that the backward pass has not visited yet */
+    uint32_t *readers;
     tn_tensor_id factor; /* factor of gradients if the loss scale is adaptive; otherwise TN_NONE */
     bool *arrived;       /* [made.parameters] true: the parameter's gradient is complete */
     uint32_t *waiting; /* [waiting_count] parameters with gradients that wait for the next bucket */
@@ -171,7 +177,8 @@ const tn_tensor *tn__train_whole_of(const tn__train *it, tn_tensor_id id);
 bool tn__train_places(const tn__train *it, tn_tensor_id id, int64_t *places);
 /* Adds the loss for the case that each rank has the scores of some of the classes. */
 tn_status tn__train_class_loss(tn__train *it, const int64_t *axis);
-/* rounds.c: whether one run of the graph is a whole step, and the number of runs in a step. */
+/* rounds.c: tn__train_is_whole returns whether one run of the graph is a whole training step; the
+ * function after it returns the number of runs in a step. */
 bool tn__train_is_whole(const tn__train *it);
 uint32_t tn__train_runs(const tn__train *it);
 /* Replaces the model by one copy per micro-batch. Errors: E_INVALID (more parts than operators),
@@ -210,7 +217,7 @@ tn_status tn__train_stages(tn__train *it);
 void tn__stages_destroy(const tn_context *context, const tn_stages *stages);
 /* copy.c: copies one operator of the model unchanged. */
 tn_status tn__train_copy_op(tn__train *it, const tn_op *op, tn_block_id block);
-/* copy.c: makes it->graph, without labels and loss. */
+/* copy.c: makes it->graph, a copy of the model without labels and loss. */
 tn_status tn__train_copy(tn__train *it);
 /* mixed.c: checks the options of the loss scale. Errors: E_INVALID (an option that does not work
  * with an adaptive scale). */

@@ -28,7 +28,8 @@ typedef struct parts_work {
     /* the operators from the one that computes the scores back to the product */
     tn_op_id chain[PARTS_CHAIN];
     uint32_t chain_count;
-    uint32_t data[PARTS_CHAIN]; /* for each of these operators, the input that is divided */
+    /* for each operator of `chain`: the index of its input that is divided */
+    uint32_t data[PARTS_CHAIN];
     tn_tensor_id base;
     parts_cut cuts[2];
     uint32_t cut_count;

@@ -27,7 +27,7 @@
 
 typedef enum lower_sort {
     LOWER_FULL, /* float32 */
-    LOWER_LOW,  /* works in 16 bits: products; their kernels sum in float32 */
+    LOWER_LOW,  /* works in 16 bits, for products; their kernels sum in float32 */
     /* works in 16 bits if a computed operand has 16 bits, otherwise in float32. So results of
      * statistics stay in float32 until they are combined with an activation */
     LOWER_FOLLOW,

@@ -212,7 +212,8 @@ static void parameters_constants(tn__train *it, parameters_marks *marks) {
         it->constant[id] = !marks->variable[id] && !none;
 }
 
-/* Computes `begins`. */
+/* Computes the list `begins`: for each parameter that an operator of the model returns, the tensor
+ * with its initial data. */
 static tn_status train_parameters(tn__train *it) {
     it->begins = tn__arena_array(&it->arena, it->tensors, sizeof *it->begins);
     if (it->begins == NULL) return tn__no_memory(it->error, "the list of parameters");
@@ -221,7 +222,8 @@ static tn_status train_parameters(tn__train *it) {
     return TN_OK;
 }
 
-/* Computes `constant`, using `runs`. */
+/* Computes `constant`, the parameters of the file that are constants of a formula. Reads `runs`, so
+ * that must be computed first. */
 static tn_status train_constants(tn__train *it) {
     parameters_marks marks = {
         .from = tn__arena_array(&it->arena, it->tensors, sizeof *marks.from),
