@@ -59,7 +59,8 @@ typedef struct tn_evict_counts {
     double search_s;
     /* resident bytes, including scratch: at present, and at their peak */
     uint64_t bytes, peak_bytes;
-    uint64_t reach_bytes; /* with addresses: the highest byte that was ever in use */
+    /* highest byte of the arena that was ever in use; 0 if values have no addresses */
+    uint64_t reach_bytes;
     /* number of allocations for which enough bytes were free, but not contiguous */
     uint64_t hole_count;
     uint64_t hole_bytes; /* bytes that were evicted in addition for those allocations */
@@ -118,7 +119,7 @@ typedef struct tn_evict_options {
     const char *policy;        /* name of the eviction policy; NULL: the default */
     uint64_t budget;           /* budget in bytes, including constants */
     bool addresses; /* true: values have addresses in one arena; false: only bytes are counted */
-    uint64_t alignment; /* with addresses: alignment of each value; 0: 64 */
+    uint64_t alignment; /* alignment of each value, if values have addresses; 0: 64 */
     /* the simulation stops above this multiple of the plain cost; 0: it never stops early */
     double overhead_max;
     /* rate of the link to the host, for policies that swap; 0: there is no link */
@@ -140,12 +141,14 @@ typedef enum tn_evict_end {
 
 typedef struct tn_evict_outcome {
     tn_evict_end end;
-    uint32_t line;   /* line of the log at which the simulation ended; 0: it reached the end */
-    uint64_t needed; /* for FULL: bytes that would have sufficed for the step at `line` */
+    uint32_t line; /* line of the log at which the simulation ended; 0: it reached the end */
+    /* if the budget was too small (FULL): bytes that would have sufficed for the step at `line` */
+    uint64_t needed;
     uint64_t cost;   /* total cost: first runs, recomputations, swaps, moves */
     double overhead; /* cost / plain cost of the log; valid if the outcome is DONE */
     tn_evict_counts counts;
-    char message[400]; /* for FULL: a sentence that names the holders of the memory */
+    /* if the budget was too small (FULL): a sentence that names the holders of the memory */
+    char message[400];
 } tn_evict_outcome;
 
 /* Replays a log under a budget. Without addresses, DTR's policies give the same integers as DTR's

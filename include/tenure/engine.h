@@ -597,14 +597,14 @@ typedef struct tn_setup_options {
     /* kernels of the (rewritten) graph to use; they must outlive the compiled model. NULL: kernels
      * are created */
     const tn_kernels *given_kernels;
-    /* options of the stage ORDER; `memory` is filled in by the library. Without the caller's own
-     * program, candidate orders are compared by their layouts, as in tn_program_plan */
+    /* options of the stage ORDER; the library sets the member `memory` itself. Without the caller's
+     * own program, candidate orders are compared by their layouts, as in tn_program_plan */
     const tn_program_options *program;
     /* program to use, of the graph as it runs, from a pass; it must outlive the compiled model */
     const tn_program *given_program;
-    /* options of the stage RECOMPUTE; NULL, or share 0: nothing is recomputed. `memory` is filled
-     * in by the library. The stage recomputes tensors within a work budget (search.h). Candidate
-     * orders are then compared by their live bytes */
+    /* options of the stage RECOMPUTE; NULL, or share 0: nothing is recomputed. The library sets the
+     * member `memory` itself. The stage recomputes tensors within a work budget (search.h).
+     * Candidate orders are then compared by their live bytes */
     const tn_recompute_options *recompute;
     /* true: use the fastest kernel for every operator, regardless of its scratch. If false, the
      * stage SCRATCH makes an operator with scratch memory that raises the peak run as tiles
@@ -620,10 +620,11 @@ typedef struct tn_setup_options {
     /* costs of the graph as it runs; read during the call. NULL: measured when needed; without
      * kernels, modelled for a machine that does eight operations in the time it moves one byte */
     const tn_costs *costs;
-    /* options of the stage OCCUPY; with kernels, `workspaces` is filled in by the library */
+    /* options of the stage OCCUPY. If there are kernels, the library sets the member `workspaces`
+     * itself */
     const tn_occupancy_options *memory;
-    /* place of static memory; with ARENA and FIRST, `statics` of the occupancy options are filled
-     * in by the library */
+    /* place of static memory. With ARENA and FIRST, the library sets the member `statics` of the
+     * occupancy options itself */
     tn_static_place statics;
     bool without_reuse; /* true: give every tensor memory of its own, as a baseline for plans */
     const tn_plan_options *plan; /* options of the stage PLAN, for the layout; NULL: defaults */

@@ -334,7 +334,7 @@ typedef struct tn_fit_answer {
     uint32_t techniques;
     uint32_t allowed;             /* TN_FIT_* */
     uint64_t budget, host_budget; /* budgets in bytes, as given in the request */
-    /* with request.arena: bytes outside the arena, which no number in the answer counts */
+    /* if request.arena is set: bytes outside the arena, which no number in the answer counts */
     uint64_t apart;
     /* [claim_count] claims, in the order in which the sets of techniques were tried */
     tn_claim claims[TN_CLAIMS_MAX];

@@ -115,7 +115,7 @@ typedef struct tn_payload {
 
 /* The place of a tensor's plain bytes in a file, for callers that read them on demand. */
 typedef struct tn_file_range {
-    const char *path; /* path of the file; owned by the function that filled in the range */
+    const char *path; /* path of the file; the function that returned the range owns it */
     uint64_t offset, size;
 } tn_file_range;
 
@@ -162,12 +162,14 @@ typedef enum tn_attr_type {
 typedef struct tn_attr {
     const char *name;
     tn_attr_type type;
-    uint32_t count;             /* number of ints, floats or strings; 1 for other types */
-    const int64_t *ints;        /* for INT and INTS */
-    const double *floats;       /* for FLOAT and FLOATS */
-    const char *const *strings; /* for STRING and STRINGS; each string ends with NUL */
-    tn_tensor_id tensor;        /* for TENSOR: the id of a tensor of kind constant */
-    tn_block_id block;          /* for BLOCK: the id of the block */
+    uint32_t count;       /* number of ints, floats or strings; 1 for other types */
+    const int64_t *ints;  /* the value of an attribute of type INT or INTS */
+    const double *floats; /* the value of an attribute of type FLOAT or FLOATS */
+    /* the value of an attribute of type STRING or STRINGS; each string ends with NUL */
+    const char *const *strings;
+    /* the value of an attribute of type TENSOR: the id of a tensor of kind constant */
+    tn_tensor_id tensor;
+    tn_block_id block; /* the value of an attribute of type BLOCK: the id of the block */
 } tn_attr;
 
 typedef struct tn_op {
@@ -233,7 +235,7 @@ typedef struct tn_op_spec {
 TN_API TN_CHECKED tn_status tn_graph_create(const tn_context *context, tn_graph **graph,
                                             tn_error *error);
 TN_API void tn_graph_destroy(tn_graph *graph); /* Destroys a graph; NULL has no effect. */
-/* Returns the context of the graph, with all defaults filled in. The context lives as long as the
+/* Returns the context of the graph, in which every default is set. The context lives as long as the
  * graph. */
 TN_API const tn_context *tn_graph_context(const tn_graph *graph);
 

@@ -500,7 +500,7 @@ typedef struct tn_export_options {
      * the smallest candidate within the work budget is chosen. */
     double share;
     uint32_t byte_flops;    /* number of operations in the time of copying one byte; 0: 2 */
-    tn_micro_options micro; /* for .tflite: the runtime that the arena is for */
+    tn_micro_options micro; /* for .tflite files: the runtime for which the arena is counted */
     bool plan; /* true: for .tflite, plan the arena, and write the plan into the file */
     /* If true, for .tflite: count only tensors and scratch, for applications that give the kept
      * data an arena of its own (the runtime's MicroAllocator accepts two). */
@@ -521,7 +521,7 @@ typedef struct tn_export_options {
 #define TN_EXPORT_BINDING 3u
 typedef struct tn_export_report {
     uint64_t whole, parts; /* bytes of memory that the original and the written model need */
-    /* for .tflite: the arenas of the original and of the written model */
+    /* for .tflite files: the arena of the original model and that of the written model */
     tn_micro_arena whole_arena, arena;
     /* number of operations of the original and of the written model; a multiply-add counts 2 */
     uint64_t whole_flops, flops;

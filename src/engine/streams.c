@@ -28,7 +28,7 @@
  * that gives it to the stream that waits for it. An instruction that blocks its caller passes its
  * row to the next instruction of the same opcode. Only the check for stray writes (poison) uses
  * these rows. They share no code with the vector clocks from which the plan was made
- * (program/happens.h), so they check the plan independently.
+ * (program/liveness/happens.h), so they check the plan independently.
  * Cost: O(streams) per step.
  * Source: vector clocks: Fidge 1988, Mattern 1989.
  */

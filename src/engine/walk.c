@@ -83,7 +83,7 @@ static tn_status walk_call(tn_engine *engine, uint32_t step, tn_op_id op, bool a
 static tn_status walk_apply(tn_engine *engine, uint32_t step, tn_op_id op, bool again) {
     if (engine->flow.control_of[op] != TN_NONE)
         return tn__control_end(&engine->flow, engine->flow.control_of[op]);
-    /* no operator reads the outputs of this one */
+    /* the operator has no kernel, because nothing reads its outputs */
     if (engine->kernels->of[op] == NULL) return TN_OK;
     TN_TRY(walk_call(engine, step, op, again));
     if (engine->options.zeros != NULL && !again) tn__engine_count_zeros(engine, op);

@@ -74,7 +74,8 @@ typedef struct tn__report_item {
     uint64_t lo, hi;     /* range of bytes of the buffer in which the item is drawn */
     int64_t first, last; /* the item is live in the steps [first, last) */
     uint32_t step;       /* index of the instruction that defines the item, or TN_NONE */
-    /* for a view or an in-place result: the item that owns its memory, else TN_NONE */
+    /* the item whose memory this item uses, as a view or as an in-place result; TN_NONE: it has its
+     * own memory */
     uint32_t source;
     tn_share share;
     bool whole; /* true if the item is a view of unknown position within [lo, hi) */

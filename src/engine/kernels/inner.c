@@ -72,7 +72,7 @@ static tn_tensor *inner_tensors(const inner_state *inner, tn__arena *arena,
         tensors[i] = *inner_operand(setup, in, i);
         if (!inner->wide) tensors[i].format = (tn_format){0};
         if (!inner->wide) continue;
-        /* with this flag the kernel does not ask for a packed input, which a copy cannot be */
+        /* this flag keeps the kernel from asking for a packed input, which a copy cannot be */
         tensors[i].flags |= TN_TENSOR_UPDATED;
         if (!inner_is_narrow(&tensors[i])) continue;
         tensors[i].dtype = TN_FLOAT32;

@@ -120,8 +120,8 @@ bool tn__cuts_looks(const tn__cuts *it, tn_op_id op);
 /* classes.c */
 tn_status tn__cuts_classes(tn__cuts *it);
 tn_status tn__cuts_choose(tn__cuts *it);
-/* strip.c: fills in `strips`, `stripped` and `between`. Errors: E_INVALID (no tensor can be cut
- * this way). */
+/* strip.c: chooses the sequence-parallel cuts, that is, sets `strips`, `stripped` and `between`.
+ * Errors: E_INVALID (no tensor can be cut this way). */
 tn_status tn__cuts_strip(tn__cuts *it);
 /* make.c: describes how a static tensor is cut. */
 tn_status tn__cuts_part(tn__arena *arena, const tn_tensor *whole, tn_tensor_id id,

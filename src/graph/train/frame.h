@@ -54,7 +54,8 @@ typedef struct tn__train {
     const tn__cut *strips;
     tn_part_sums cut_sums;
     tn_graph *graph;
-    tn_train_options options; /* with all defaults filled in */
+    /* the caller's options, with the default in place of every option that was not given */
+    tn_train_options options;
     const tn_context *context;
     tn_error *error;
     tn__arena arena; /* owns all lists below, until the call ends */

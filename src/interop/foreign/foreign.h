@@ -51,7 +51,7 @@ struct tn_foreign {
     size_t arena_room, value_room, step_room, operand_room;
     bool views; /* true: values at one offset share bytes whenever their live ranges overlap */
     foreign_body *bodies;
-    uint32_t *order; /* [values], sorted by arena, offset, first step */
+    uint32_t *order; /* [values] all values, sorted by arena, then offset, then first step */
     uint32_t *owner; /* [values], buffer of each value, or UINT32_MAX */
     size_t body_count, body_room, order_room;
     /* ExecuTorch: the file, which can be written again with other offsets; else empty */

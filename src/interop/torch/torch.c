@@ -151,9 +151,9 @@ enum { TORCH_DEVICES = 64, TORCH_HOLDERS = 10, TORCH_REPORTS = 10 };
 /* The functions that PyTorch calls. `stream` is a cudaStream_t. */
 TORCH_EXPORT void *tenure_torch_alloc(size_t size, int device, void *stream);
 TORCH_EXPORT void tenure_torch_free(void *pointer, size_t size, int device, void *stream);
-/* For set_record_stream_fn: the block is used on that stream, too. */
+/* PyTorch calls this function (set_record_stream_fn) if a block is also used on another stream. */
 TORCH_EXPORT void tenure_torch_record_stream(void *pointer, void *stream);
-/* For set_reset_fn: called by torch.cuda.empty_cache(). */
+/* PyTorch calls this function (set_reset_fn) in torch.cuda.empty_cache(). */
 TORCH_EXPORT void tenure_torch_empty_cache(void);
 
 static struct torch {

@@ -23,10 +23,10 @@ typedef enum tn__happens_by {
     TN__BY_STREAMS /* orders, in addition, the instructions of each stream of the program */
 } tn__happens_by;
 
-/* tn__happens_make returns E_UNSUPPORTED if the clocks need more than `most` numbers of four bytes.
- * Callers that cannot go on without the order pass TN__HAPPENS_MAX. Callers for which the order is
- * optional (a figure of a report) pass a bound that grows with the program: 64 MiB, and 1 KiB for
- * each instruction. */
+/* tn__happens_create returns E_UNSUPPORTED if the clocks need more than `most` numbers of four
+ * bytes. Callers that cannot go on without the order pass TN__HAPPENS_MAX. Callers for which the
+ * order is optional (a figure of a report) pass a bound that grows with the program: 64 MiB, and 1
+ * KiB for each instruction. */
 #define TN__HAPPENS_MAX ((size_t)1 << 27)
 #define TN__HAPPENS_FREE ((size_t)1 << 24)
 #define TN__HAPPENS_EACH 256u

@@ -45,8 +45,8 @@ typedef struct tn__schedule_job {
 TN_CHECKED tn_status tn__schedule_run(const tn__schedule_job *job, double *seconds,
                                       tn_error *error);
 
-/* Sets *large to the description `given` with defaults filled in. Errors: those of
- * tn_large_estimate_make. */
+/* Sets *large to the description `given`, with the default in place of every field that is 0.
+ * Errors: those of tn_large_estimate_make. */
 TN_CHECKED tn_status tn__large_complete(const tn_large *given, tn_large *large, tn_error *error);
 
 #endif

@@ -110,7 +110,8 @@ typedef struct tn__keep {
     uint32_t owner; /* number of the first pipeline stage that holds the tensor */
     /* how a tensor-parallel model divides the tensor; NULL: it does not */
     const tn_tensor_part *cut;
-    /* number of tensor-parallel parts of the tensor, and number of this rank's part */
+    /* `ranks`: number of tensor-parallel parts of the tensor; `number`: index of this rank's
+     * part */
     uint32_t ranks, number;
     const tn_context *context; /* allocates temporary copies of parts of the tensor */
 } tn__keep;

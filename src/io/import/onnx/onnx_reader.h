@@ -145,7 +145,7 @@ typedef struct onnx_scope {
     tn_block_id block;
     uint32_t depth;
     const char *prefix;       /* prefix of new names: "" or, for example, "layer1/" */
-    struct onnx_scope *holds; /* the scope that this one keeps alive: its parent or its caller */
+    struct onnx_scope *holds; /* the scope that this scope keeps alive: its parent or its caller */
     /* number of scopes and waiting subgraphs that need this one, plus 1 while it is read itself */
     uint32_t users;
     struct onnx_scope *before, *after; /* list of all scopes, for releasing them */

@@ -1,10 +1,11 @@
 /* pt2_program.c - the values of a program: types and sizes, the node that makes and the last node
  * that reads each, and which values share one storage.
  *
- * Two values share a storage if an operator is a view, or changes its operand in place. Views by
- * definition are those of graph/ops/aten.c. Others are views only for some operands: reshape is
- * one if the strides of its operand allow it, contiguous if nothing is to be copied. The program
- * states the strides of every value, so both cases are decided as PyTorch decides them.
+ * Two values share a storage if an operator is a view, or changes its operand in place. The
+ * operators that are views by definition are those of graph/ops/domains/aten.c. Others are views
+ * only for some operands: reshape, if the strides of its operand allow it; contiguous, if nothing
+ * must be copied. The program states the strides of every value, so both cases are decided as
+ * PyTorch decides them.
  * Cost: O(values + operands).
  */
 #include "io/import/pt2/pt2_reader.h"

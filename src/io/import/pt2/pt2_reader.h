@@ -71,13 +71,15 @@ typedef struct pt2_reader {
     tn__names symbol_names;
     tn__arena arena;
     tn__text text;
-    uint32_t hinted;      /* sizes for which only the hint of the file is known */
+    /* number of sizes that could not be computed, so that the size of the export's example is
+     * used */
+    uint32_t hinted;
     bool keep;            /* true: nodes stay PyTorch's operators */
-    const char *stranger; /* first operator that has no counterpart */
+    const char *stranger; /* name of the first operator without a counterpart in ONNX */
     uint32_t strangers;
     /* The current node. */
     json_t *node;
-    uint32_t number; /* from 1 */
+    uint32_t number; /* number of the current node, from 1 */
     uint32_t temporaries;
     const char *name, *target, *type; /* type: after the namespace, "add.Tensor" */
     char domain[40], base[64];        /* "aten"; "add" */
@@ -111,10 +113,11 @@ tn_status tn__pt2_where(const pt2_reader *reader, tn_status status);
 
 /* How the current node's result `output` relates to its first operand. */
 typedef enum pt2_alias {
-    PT2_NEW,    /* storage of its own */
-    PT2_SHARES, /* the operator is a view for these operands, though not by definition */
-    PT2_VIEW,   /* a view by definition */
-    PT2_CHANGES /* the operand itself, changed in place */
+    PT2_NEW, /* the result has a storage of its own */
+    /* the result is a view for these operands, though the operator is no view by definition */
+    PT2_SHARES,
+    PT2_VIEW,   /* the result is a view by the operator's definition */
+    PT2_CHANGES /* the result is the first operand itself, which the operator changes in place */
 } pt2_alias;
 pt2_alias tn__pt2_alias(const pt2_reader *reader, uint32_t output);
 

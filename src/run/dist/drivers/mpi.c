@@ -336,7 +336,8 @@ static void mpi_say(mpi_link *link, mpi_out *out, uint32_t to, const mpi_notice 
     int count = 0;
     if (out->busy) (void)link->shim->test(out->request, &done, &count);
     out->busy = !done;
-    if (out->busy) return; /* the previous notice is still being sent, so this one is dropped */
+    /* a notice is still being sent to this rank, so the new one is dropped */
+    if (out->busy) return;
     out->notice = *notice;
     out->busy = link->shim->post(true, TN__SHIM_CONTROL, (int)to, 0, &out->notice,
                                  sizeof out->notice, out->request) == 0;

@@ -196,7 +196,7 @@ static void planes_plan(const tn__slide *slide, uint64_t channels, sparse_planes
         planes->extent[d] = tn__add_sat((uint64_t)slide->output[d], reach / stride);
     }
     for (uint32_t d = slide->spatial; d-- > 1;) {
-        /* cannot overflow, because it is a part of the plane */
+        /* this sum cannot overflow, because the distance lies within the plane */
         planes->tail += ((uint64_t)slide->output[d] - 1) * planes->area;
         planes->area = tn__mul_sat(planes->area, planes->extent[d]);
     }
@@ -620,7 +620,7 @@ static uint64_t sparse_workspace_conv(const tn_kernel_setup *setup) {
     const tn_kernel_call call = {.op = setup->op};
     sparse_planes planes;
     tn__slide slide;
-    /* the call `run` will report the error */
+    /* an error is ignored here, because the kernel finds it again and reports it when it runs */
     if (tn__slide_read(&call, &x, NULL, &y, false, &slide) != TN_OK) return 0;
     planes_plan(&slide, (uint64_t)x.shape[1], &planes);
     uint64_t columns = (uint64_t)tn__attr_int(setup->op, "columns", 0);
