@@ -614,8 +614,8 @@ typedef struct tn_setup_options {
     /* options of the stage FIT; NULL, or budget 0: no budget. If the plan needs more than the
      * budget, the stage finds the fastest program within it (fit.h), starting from the program of
      * ORDER, with occupancy and layout. Not with `without_reuse` or `unplanned`. The budget covers
-     * all memory of the device (tn_setup_needs.total); `fixed_bytes`, `memory` and `plan` are
-     * filled in by the library */
+     * all memory of the device (tn_setup_needs.total). The library sets the members
+     * `fixed_bytes`, `memory` and `plan` itself */
     const tn_fit_options *fit;
     /* costs of the graph as it runs; read during the call. NULL: measured when needed; without
      * kernels, modelled for a machine that does eight operations in the time it moves one byte */
@@ -856,7 +856,7 @@ TN_API TN_CHECKED tn_status tn_setup_zeros(const tn_setup *setup, const tn_engin
  * is used.
  *
  * costs    of tn_setup_graph; NULL: measured now (E_INVALID: there are no kernels)
- * options  NULL: defaults; `costs`, `again` and `occupancy` are filled in
+ * options  NULL: defaults. The library sets the members `costs`, `again` and `occupancy` itself
  * Errors: those of tn_simulate and tn_costs_measure; E_INVALID (costs of another graph). */
 TN_API TN_CHECKED tn_status tn_setup_predict(const tn_setup *setup, const tn_costs *costs,
                                              const tn_simulate_options *options,

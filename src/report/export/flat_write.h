@@ -2,8 +2,8 @@
  *
  * Offsets in a FlatBuffer only point forward. So the new objects come first, each before the
  * objects that it points to, and the old file follows unchanged. The new objects can therefore
- * point into the old file. An object that is not written yet is represented by a label, and all
- * offsets are filled in at the end.
+ * point into the old file. An object that is not written yet is represented by a label. The last
+ * call, tn__flat_finish, writes the offsets of all labels, when the position of every object is known.
  *
  *     | new head and root | new lists | new tables, each with its leaves | old file |
  */
