@@ -20,7 +20,7 @@ struct tn__kernel_cache {
     pthread_mutex_t lock;
     uint32_t users;
     uint32_t threads;
-    struct tn__dnnl *library; /* NULL: oneDNN is not used, only our own loops */
+    struct tn__dnnl *library; /* the loaded oneDNN library; NULL: only our own loops are used */
     tn__arena arena;          /* memory of the entries and keys */
     tn__names names;          /* maps a key to the index of its entry */
     tn__prepared **entries;

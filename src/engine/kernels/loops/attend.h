@@ -32,7 +32,8 @@ typedef struct tn__attend_bias {
 enum { TN__ATTEND_RAW, TN__ATTEND_CAPPED, TN__ATTEND_BIASED, TN__ATTEND_PROBABLE };
 
 typedef struct tn__attend {
-    uint64_t heads, groups; /* number of query heads, and of key-value heads, which divides it */
+    /* number of query heads; number of key-value heads, which divides that of query heads */
+    uint64_t heads, groups;
     uint64_t queries, keys, size, value_size;
     tn__attend_side q, k, v, y;
     tn__attend_bias bias[2];

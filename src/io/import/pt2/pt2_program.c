@@ -154,7 +154,8 @@ static tn_status program_push_list(pt2_reader *reader, json_t *list, bool makes)
     return TN_OK;
 }
 
-/* The tensors of one argument. */
+/* Records the tensors of one argument of a node as results of the node if `makes` is true,
+ * otherwise as its operands. */
 static tn_status program_argument(pt2_reader *reader, json_t *argument, bool makes) {
     json_t *of;
     if (json_object_get(argument, "as_graph") != NULL)

@@ -18,8 +18,9 @@
 #include "io/import/pt2/zip.h"
 
 #define PT2_NONE UINT32_MAX
-#define PT2_LAST UINT32_MAX /* `last` of a value that is a result of the program */
-#define PT2_OPERANDS 64u    /* most tensors of a node that is expressed by ONNX operators */
+/* the member `last` of a value that is a result of the program, which is read after all nodes */
+#define PT2_LAST UINT32_MAX
+#define PT2_OPERANDS 64u /* most tensors of a node that is expressed by ONNX operators */
 
 typedef struct pt2_value { /* a tensor of the program */
     const char *name;      /* name in the program */

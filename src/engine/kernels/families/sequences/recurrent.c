@@ -511,7 +511,7 @@ static void recurrent_tanh(const recurrent_job *job, double *values, uint64_t co
         for (uint64_t i = 0; i < count; i++) values[i] = tanh(values[i]);
 }
 
-/* Some hidden units of one batch entry at one step: where they are in each operand. */
+/* Some hidden units of one batch entry at one step: the indices at which each operand has them. */
 typedef struct recurrent_tile {
     uint64_t wide;          /* index of the first gate of the tile's units */
     uint64_t before, after; /* indices of the states before and after the step, in h and c */
